@@ -7,11 +7,11 @@
 //! | [`transport`] | the protocol as pure state machines |
 //! | [`emulator`] | a network link as a state machine |
 //! | [`server`] | many receivers behind one socket, each at the end of its own emulated path |
-//! | [`driver`] | the machines over real UDP sockets |
+//! | [`driver`] | the state machines over real UDP sockets |
 //! | [`udp`] | batched UDP sockets, for any protocol |
-//! | [`datagram`] | batches of datagrams, as machines and sockets exchange them |
-//! | [`sim`] | virtual time |
-//! | [`payload`] | the generated payload of tests and of the course |
+//! | [`datagram`] | batches of datagrams between state machines and sockets |
+//! | [`sim`] | transfers in virtual time |
+//! | [`payload`] | the generated payload of tests and of the classic programs |
 //!
 //! A transfer over a lossy link in virtual time:
 //!

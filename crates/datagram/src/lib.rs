@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | I/O | `lib.rs` | trait of a socket or a simulated network: batches in, batches out |
 //! | batch | `transmit_buf.rs` | datagrams to one peer, laid out for segmentation offload |
-//! | frame | `frame.rs` | memory of unacknowledged packets, which a socket may send by reference |
+//! | frame | `frame.rs` | memory of unacknowledged packets, for zero-copy sending |
 //! | ECN | `ecn.rs` | codepoint in the IP header |
 #![forbid(unsafe_code)]
 

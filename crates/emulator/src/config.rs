@@ -88,8 +88,7 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// Returns the settings of a link with this rate (`None`: no limit) and delay and no other
-    /// effect.
+    /// Returns settings with this rate (`None`: no limit) and delay. All other effects are off.
     pub fn new(rate: impl Into<Option<Bitrate>>, delay: Duration) -> Self {
         Self {
             loss: Loss::None,

@@ -235,8 +235,8 @@ impl Ledger {
         *total += bytes;
     }
 
-    /// Counts an admitted packet. `busy` is its serialisation time and `occupancy` the packets that
-    /// count towards the queue limit, this one included.
+    /// Counts an admitted packet. `busy` is its serialisation time; for `occupancy` see
+    /// `on_occupied`.
     pub(crate) fn on_admitted(&mut self, bytes: u64, busy: Duration, occupancy: usize) {
         self.in_flight += 1;
         self.in_flight_bytes += bytes;
@@ -244,7 +244,7 @@ impl Ledger {
         self.on_occupied(occupancy);
     }
 
-    /// `occupancy` includes the packet just admitted.
+    /// `occupancy`: packets that count towards the queue limit, the packet just admitted included.
     pub(crate) fn on_occupied(&mut self, occupancy: usize) {
         self.max_occupancy = self.max_occupancy.max(occupancy as u64);
     }

@@ -30,14 +30,14 @@
 //! | at | effect | counted as |
 //! |----|--------|------------|
 //! | arrival | [`Loss`]: independent, in bursts, every n-th, scripted | `dropped_loss` |
-//! | arrival | [`Outage`]: the link takes no packets for a time | `dropped_outage` |
+//! | arrival | [`Outage`]: arriving packets are dropped for a time | `dropped_outage` |
 //! | arrival | [`Mtu`]: long packets are dropped or fragmented | `dropped_mtu`, `fragments` |
 //! | queue | [`Marking`]: ECN marks above a threshold | `marked`, `dropped_congestion` |
 //! | queue | [`Discipline`]: drop-head, CoDel, RED, PIE | `dropped_head`, `dropped_aqm`, `marked` |
 //! | queue | duplication: a second copy follows the packet | `duplicated` |
 //! | serialiser | [`VaryingRate`]: steps, a recorded trace, or an 802.11 cell ([`WifiConfig`]) | |
 //! | propagation | [`Jitter`]: the delay varies | |
-//! | propagation | [`Reorder`]: a packet is held back | `reordered` |
+//! | propagation | [`Reorder`]: single packets get an extra delay | `reordered` |
 //! | propagation | corruption: one bit is flipped | `corrupted` |
 //!
 //! With drop-tail, RED and PIE the link computes a packet's drop or due time when the packet
@@ -81,7 +81,7 @@
 //! | `delay_histogram` | [`DelayHistogram`]: queueing delays, or lateness |
 //! | `draw` | the hash that replaces a random generator |
 //! | `impairments` | duplication, corruption, and the checks of [`Outage`] and [`Mtu`] |
-//! | `ledger` | [`Ledger`]: the fate of every packet, counted |
+//! | `ledger` | [`Ledger`]: counters of delivered and dropped packets |
 //! | `link` | [`Link`]: the stages in order, and the packets inside |
 //! | `loss` | [`Loss`]: which packets are lost before the queue |
 //! | `mtu`, `outage` | [`Mtu`], [`Outage`] |

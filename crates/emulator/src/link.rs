@@ -63,7 +63,7 @@ pub struct Link {
     delay: Delay,
     overhead: u32,
     framing: u32,
-    /// In bytes, as [`charge`] counts them.
+    /// Limit on `held_bytes`.
     memory_limit: u64,
     /// Packets whose due time is known and that are not yet popped, in the order of due times.
     inside: VecDeque<Delivery>,

@@ -90,8 +90,8 @@ impl Discipline {
 }
 
 impl ManagedQueue {
-    /// Creates a drop-tail queue that stores its packets in a [`Fifo`], so that a path can decide
-    /// the order of service of two links.
+    /// Creates a drop-tail queue that stores its packets in a [`Fifo`], so that a path with a
+    /// shared 802.11 medium can decide which link sends next.
     pub(crate) fn drop_tail() -> Self {
         Self::on_departure(DropTail)
     }

@@ -66,7 +66,7 @@ pub struct ServerStats {
     pub forward: Ledger,
     /// Sum over all reverse links, including those of removed peers.
     pub reverse: Ledger,
-    /// Times by which the server handled packets of reverse links after their due times.
+    /// Delays from the due times of packets in reverse links until the server handled them.
     pub lateness: DelayHistogram,
     /// Highest memory of the packets inside all links together, bytes.
     pub max_link_memory: u64,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Interval between two reads of an application with [`ReadPolicy::AtRate`].
 const TICK: Duration = Duration::from_millis(10);
 
-/// When an application reads if not always immediately. Times count from the start of virtual time.
+/// Restriction on the reading of an application. Times count from the start of virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadPolicy {
     /// Reads at most this number of bytes per second: a hundredth of it in each interval of 10 ms.

@@ -24,7 +24,8 @@ enum Event {
 }
 
 /// Senders and servers (nodes), the wires between them, and a virtual clock. Methods panic if an
-/// identifier is not of this simulation, or names a node of the other kind.
+/// identifier is not of this simulation, or is of a server where a sender is required or the
+/// reverse.
 pub struct Simulation {
     epoch: Instant,
     now: Instant,

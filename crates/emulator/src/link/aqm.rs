@@ -146,8 +146,8 @@ impl Link {
         }
     }
 
-    /// Serves the packet that the discipline selects at `start`. No packet enters before then any
-    /// more.
+    /// Serves the packet that the discipline selects at `start`. Later pushes enter no earlier than
+    /// that.
     fn serve_at(&mut self, start: Instant, aqm: &mut dyn Aqm, queue: &mut Fifo) {
         self.reached = self.reached.map(|reached| reached.max(start));
         let mut drop = |packet| self.drop_queued(start, DropCause::Aqm, packet);
@@ -171,8 +171,8 @@ impl Link {
         self.managed.as_deref().is_some_and(|managed| matches!(managed.waiting, Waiting::Settled(_)))
     }
 
-    /// Stores the waiting packets of a drop-tail queue, so that a path with a shared 802.11 medium
-    /// can decide the order of service.
+    /// Makes a drop-tail queue store its waiting packets, so that a path with a shared 802.11
+    /// medium can decide which direction sends next.
     pub(crate) fn decide_on_departure(&mut self) {
         self.managed.get_or_insert_with(|| Box::new(ManagedQueue::drop_tail()));
     }

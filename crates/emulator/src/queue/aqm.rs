@@ -1,7 +1,6 @@
 //! Interface between a link and queue disciplines other than drop-tail.
 //!
-//! A discipline decides at one of two times. Only in the second case it stores packets
-//! ([`Waiting`]):
+//! A discipline decides at one of two times, which [`Waiting`] distinguishes:
 //!
 //! - **On arrival** (RED, PIE). A packet's drop or due time is final when it arrives.
 //! - **On departure** (drop-head, CoDel). Packets wait in a [`Fifo`] until the serialiser is free.
@@ -90,13 +89,13 @@ pub(crate) struct ManagedQueue {
     pub(crate) waiting: Waiting,
 }
 
-/// Packets waiting for the serialiser, depending on when the discipline decides.
+/// Packets that wait for the serialiser.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    /// The discipline decides on arrival. Sizes and times of waiting packets; the link stores the
-    /// packets with their due times.
+    /// Sizes and times of the waiting packets, if the discipline decides on arrival. The link
+    /// stores the packets themselves with their due times.
     Settled(Backlog),
-    /// The discipline decides on departure. The waiting packets.
+    /// The waiting packets, if the discipline decides on departure.
     Undecided(Fifo),
 }
 

@@ -63,7 +63,7 @@ impl DisciplineConfig for CoDelConfig {
     }
 }
 
-/// State of RFC 8289, section 5.2, with its names.
+/// State variables of RFC 8289, section 5.2, under their names there.
 #[derive(Debug)]
 struct CoDel {
     config: CoDelConfig,

@@ -33,7 +33,7 @@ impl DisciplineConfig for DropTail {
     }
 }
 
-/// Counts the packets towards the queue limit until their times of departure.
+/// Counts packets and bytes towards the queue limit, each packet until it departs.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundedQueue {
     limit: QueueLimit,
@@ -50,7 +50,7 @@ pub(crate) struct BoundedQueue {
     /// Packets that count and are not in `leaves`: their service is not scheduled yet, because the
     /// discipline decides on departure.
     held: usize,
-    /// Sum of the sizes of these packets, in bytes on the wire.
+    /// Sum of the sizes of the `held` packets, in bytes on the wire.
     held_bytes: u64,
     /// Sum of `sizes`. It cannot overflow: the payloads are in memory, and overheads below 2^32
     /// bytes would need more than 2^32 packets.
@@ -177,8 +177,8 @@ impl BoundedQueue {
         self.leaves.len() + self.held
     }
 
-    /// Returns the bytes on the wire that counted then; without a limit in bytes, those of `hold`
-    /// only.
+    /// Returns the bytes on the wire that counted at that call; without a limit in bytes, only
+    /// `held_bytes`.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes + self.held_bytes
     }

@@ -41,10 +41,10 @@ impl Marking {
 /// Treatment of packets above the marking threshold that are not ECN-capable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Incapable {
-    /// They are admitted until the queue is full.
+    /// The packets are admitted without a mark until the queue is full.
     #[default]
     Pass,
-    /// They are dropped.
+    /// The packets are dropped.
     Drop,
 }
 

@@ -99,7 +99,7 @@ fn parse_gain(input: &str) -> Result<f64, UnitError> {
     if value.is_finite() && value >= 0.0 { Ok(value.abs()) } else { Err(malformed()) }
 }
 
-/// State of RFC 8033, section 4, with its names.
+/// State variables of RFC 8033, section 4, under their names there.
 #[derive(Debug)]
 struct Pie {
     config: PieConfig,

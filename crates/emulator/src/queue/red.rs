@@ -12,8 +12,7 @@ use crate::queue::{Discipline, DisciplineError, Signal};
 use crate::units::{parse_bytes, parse_probability};
 
 /// Settings of RED. The defaults are those that S. Floyd recommends ("RED: Discussions of Setting
-/// Parameters", 1997): thresholds of 5 and 15 packets of 1500 bytes, 10 %, a weight of 0.002,
-/// gentle.
+/// Parameters", 1997): 5 and 15 packets of 1500 bytes, 10 %, a weight of 0.002, and `gentle`.
 ///
 /// The drop probability of a packet does not depend on its size (RFC 7141).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,8 +25,8 @@ pub struct RedConfig {
     pub max_p: Probability,
     /// Weight of a new sample in the moving average of the queue.
     pub weight: Probability,
-    /// True if the probability rises from `max_p` at `max` to 1 at `2 * max`, and does not jump to
-    /// 1.
+    /// True if the probability rises from `max_p` at `max` to 1 at `2 * max`. If false, it is 1
+    /// above `max`.
     pub gentle: bool,
     /// True if ECN-capable packets are marked instead of dropped, unless the probability is 1.
     pub ecn: bool,

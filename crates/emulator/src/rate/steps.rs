@@ -1,8 +1,8 @@
 //! Serialiser whose rate changes at given times.
 //!
-//! Work is counted in (millibit/s) * ns, so that the work done in any whole number of nanoseconds
-//! at any rate is a whole number. The work that rounding leaves therefore carries over to the next
-//! packet exactly, even if the rate changes.
+//! Work (bits to send) is counted in (millibit/s) * ns, so that every rate does a whole number of
+//! units in a nanosecond. What the rounding of a packet's end leaves therefore carries over to the
+//! next packet exactly, even if the rate changes.
 
 use std::time::{Duration, Instant};
 

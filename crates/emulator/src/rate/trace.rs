@@ -154,7 +154,7 @@ impl Reader {
         Service { start, end, busy: Duration::ZERO }
     }
 
-    /// Returns the first byte that a packet can use if it arrives `elapsed` ns after the start.
+    /// Returns the number of the first byte that a packet can use if it arrives at `elapsed` ns.
     fn first_byte(&self, elapsed: u64) -> u64 {
         if self.trace.time(self.used / TRACE_OPPORTUNITY_BYTES) > elapsed {
             return self.used;

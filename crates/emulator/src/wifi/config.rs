@@ -110,8 +110,8 @@ impl WifiConfig {
         }
     }
 
-    /// Length in bytes of the longest IP packet in a frame, a limit of the link's
-    /// [`Mtu`](crate::Mtu).
+    /// Length in bytes of the longest IP packet in a frame, and the highest possible MTU of the
+    /// link.
     pub const MTU: u32 = MAX_MSDU_BYTES - LLC_SNAP_BYTES;
 
     /// Checks that the standard has the rates and options of these settings.
@@ -210,7 +210,7 @@ pub(super) enum Contenders {
     BothWays,
 }
 
-/// In ns after the time at which the packet's station may send.
+/// Times of a packet, in ns after the time at which its station may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cost {
     /// Time until the packet arrives at the far end.

@@ -6,7 +6,7 @@
 
 use super::phy::Timing;
 
-/// Mean contention for each delivered frame.
+/// Mean idle time and collisions for each delivered frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Contention {
     /// Mean time of idle slots for each delivered frame, in ns.
@@ -19,12 +19,13 @@ pub(super) struct Contention {
 pub(super) const PER_MILLION: u64 = 1_000_000;
 
 impl Contention {
-    /// Returns the mean contention among `stations` stations, which must be at least 1.
+    /// Returns the means for a cell of `stations` stations, at least 1.
     ///
     /// A single station has no collisions, and half of `aCWmin` idle slots on average.
     pub(super) fn among(stations: u32, timing: Timing) -> Self {
         let attempt = attempt_probability(stations, timing);
-        // From equations 10 and 11: mean numbers for each slot with a successful transmission.
+        // Idle slots and collisions for each slot with a successful transmission (equations 10,
+        // 11).
         let silent = power(1.0 - attempt, stations);
         let success = f64::from(stations) * attempt * power(1.0 - attempt, stations - 1);
         let idle = silent / success * f64::from(u32::try_from(timing.slot).unwrap_or(u32::MAX));

@@ -177,7 +177,7 @@ impl Radio {
         if rate.is_dsss() { self.dsss(rate, bytes) } else { self.ofdm(rate, bytes) }
     }
 
-    /// Airtime of a DSSS frame in ns; the bytes are rounded up to a microsecond (16.3.4).
+    /// Airtime of a DSSS frame, in ns. That of its bytes is rounded up to a microsecond (16.3.4).
     fn dsss(self, rate: WifiRate, bytes: u32) -> u64 {
         // In microseconds. Long: preamble of 144 bits and header of 48 bits at 1 Mbit/s. Short:
         // preamble of 72 bits at 1 Mbit/s and header of 48 bits at 2 Mbit/s (16.2.2).

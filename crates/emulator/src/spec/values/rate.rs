@@ -7,7 +7,7 @@ use crate::wifi::{WifiConfig, WifiError};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum RateSpec {
-    /// A rate, or several in steps. `None` is no limit.
+    /// A rate, or rates that change in steps. A rate of `None` is no limit.
     Steps(Steps<Option<Bitrate>>),
     /// Name of a trace file in mahimahi's format.
     Trace(String),
