@@ -57,35 +57,29 @@ impl FlowControl {
     ) -> Arrival {
         self.memory = memory.max(LEAST_UNREAD);
         let (seq, len) = (segment.seq, segment.payload.len() as u64);
-        let (arrived, edge, limits) = match &mut self.window {
+        let (end, arrived, edge, limits) = match &mut self.window {
             Window::Packets(window) => {
-                let arrived = buffer.arrived();
-                let most = self.limit.edge(arrived);
-                let state = Reception { buffer, memory: self.memory, most, refused: self.refused };
-                (arrived, window.edge(), window.limits(memory, state))
+                let Self { limit, memory: held, refused, .. } = self;
+                let state = Reception { buffer, limit, memory: *held, refused: *refused };
+                (seq.saturating_add(1), buffer.arrived(), window.edge(), window.limits(memory, state))
             }
             Window::Bytes(window) => {
                 // Offered bytes always fit, although they may begin and end inside chunks.
                 window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
                 let right_edge = window.right_edge();
-                (window.arrived(), right_edge, Limits { right_edge, memory, unread: LEAST_UNREAD })
+                let limits = Limits { right_edge, memory, unread: LEAST_UNREAD };
+                (seq.saturating_add(len), window.arrived(), right_edge, limits)
             }
         };
         let arrival = buffer.insert(segment, limits);
-        match &mut self.window {
-            Window::Packets(_) => {
-                if arrival.new > 0 {
-                    // A packet beyond the offered edge says nothing about the path's capacity.
-                    self.limit.on_arrival(now, seq.saturating_add(1).min(edge), len, arrived);
-                }
-            }
-            Window::Bytes(window) => {
-                let end = seq.saturating_add(len);
-                self.limit.on_arrival(now, end.min(edge), len, arrived);
-                if arrival.new > 0 {
-                    window.on_arrival(now, end, buffer.rcv_nxt());
-                }
-            }
+        if arrival.new > 0 || matches!(self.window, Window::Bytes(_)) {
+            // A packet beyond the offered edge says nothing about the path's capacity.
+            self.limit.on_arrival(now, end.min(edge), len, arrived);
+        }
+        if let Window::Bytes(window) = &mut self.window
+            && arrival.new > 0
+        {
+            window.on_arrival(now, end, buffer.rcv_nxt());
         }
         self.refused = arrival.next_refused || self.refused && arrival.advanced == 0;
         arrival
@@ -93,19 +87,20 @@ impl FlowControl {
 
     /// Returns the right edge to offer in the ACK sent now.
     pub(super) fn offer(&mut self, now: Instant, buffer: &ReceiveBuffer) -> u64 {
-        let (arrived, before) = (self.arrived(buffer), self.right_edge());
-        let state = self.state(buffer);
-        let (edge, bounded) = match &mut self.window {
+        let Self { window, limit, memory, refused } = self;
+        let (arrived, before, edge, bounded) = match window {
             Window::Packets(window) => {
-                let edge = window.offer(state);
-                (edge, state.most <= edge)
+                let state = Reception { buffer, limit, memory: *memory, refused: *refused };
+                let (before, edge) = (window.edge(), window.offer(state));
+                (buffer.arrived(), before, edge, state.most() <= edge)
             }
             Window::Bytes(window) => {
-                window.set_most(state.most);
-                (window.offer(now), window.is_bounded())
+                let (arrived, before) = (window.arrived(), window.right_edge());
+                window.set_most(limit.edge(arrived));
+                (arrived, before, window.offer(now), window.is_bounded())
             }
         };
-        self.limit.on_offer(now, before, edge, arrived, bounded);
+        limit.on_offer(now, before, edge, arrived, bounded);
         edge
     }
 
@@ -117,8 +112,9 @@ impl FlowControl {
 
     /// Returns the cumulative ACK and the window in packets for a window update, if one is due.
     pub(super) fn window_update(&mut self, buffer: &ReceiveBuffer) -> Option<(u64, u64)> {
-        let state = self.state(buffer);
-        match &mut self.window {
+        let Self { window, limit, memory, refused } = self;
+        let state = Reception { buffer, limit, memory: *memory, refused: *refused };
+        match window {
             Window::Packets(window) if window.should_update(state) => {
                 Some((buffer.rcv_nxt(), window.offer(state) - buffer.rcv_nxt()))
             }
@@ -164,11 +160,6 @@ impl FlowControl {
             Window::Packets(_) => buffer.arrived(),
             Window::Bytes(window) => window.arrived(),
         }
-    }
-
-    fn state<'a>(&self, buffer: &'a ReceiveBuffer) -> Reception<'a> {
-        let most = self.limit.edge(self.arrived(buffer));
-        Reception { buffer, memory: self.memory, most, refused: self.refused }
     }
 }
 

@@ -2,6 +2,7 @@
 //! 9293, section 3.8.6), even if the application stops reading.
 
 use super::WindowPolicy;
+use super::flight_limit::FlightLimit;
 use crate::receive_buffer::{Limits, ReceiveBuffer};
 
 /// Unread bytes always allowed if there is memory: enough for the pauses of a disk that writes some
@@ -21,13 +22,20 @@ pub(super) struct PacketWindow {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reception<'a> {
     pub(super) buffer: &'a ReceiveBuffer,
+    /// Limit by the socket's receive buffer.
+    pub(super) limit: &'a FlightLimit,
     /// Limit of the bytes unread or beyond holes.
     pub(super) memory: u64,
-    /// Right edge up to which the socket's receive buffer has room.
-    pub(super) most: u64,
     /// True if the next expected packet was dropped for lack of memory, and none was accepted in
     /// order since.
     pub(super) refused: bool,
+}
+
+impl Reception<'_> {
+    /// Returns the right edge up to which the socket's receive buffer has room.
+    pub(super) fn most(&self) -> u64 {
+        self.limit.edge(self.buffer.arrived())
+    }
 }
 
 impl PacketWindow {
@@ -83,7 +91,7 @@ impl PacketWindow {
     /// already offered fits when it falls behind.
     fn full_window(&self, state: Reception<'_>) -> u64 {
         let rcv_nxt = state.buffer.rcv_nxt();
-        let window = u64::from(self.policy.window(rcv_nxt)).min(state.most.max(self.edge) - rcv_nxt);
+        let window = u64::from(self.policy.window(rcv_nxt)).min(state.most().max(self.edge) - rcv_nxt);
         let largest = state.buffer.largest_packet();
         if largest == 0 || !state.buffer.keeps_payload() {
             return window;
