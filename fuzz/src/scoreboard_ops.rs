@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
             }
             Op::Ack { part } => {
                 let ack = at(part);
-                delivered += board.acknowledge(ack, None, |_| {}).bytes;
+                delivered += board.acknowledge(ack, |_| false, |_| {}).bytes;
                 una = ack;
                 starts.retain(|start| *start >= una);
             }
@@ -60,6 +60,6 @@ pub fn run(data: &[u8]) {
         }
         assert!(delivered <= next, "{delivered} bytes delivered of {next}");
     }
-    delivered += board.acknowledge(next, None, |_| {}).bytes;
+    delivered += board.acknowledge(next, |_| false, |_| {}).bytes;
     assert_eq!(delivered, next, "each byte is delivered once");
 }

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use super::events::{AckOutcome, Ended, Expired, Lost, LostTo, Resent, Timeout, Timing, Verdict};
-use super::{Flight, Leave, LossRecovery, Repeat, Resend, Rtt, Scoreboard, Segment};
+use super::{Flight, Leave, LossRecovery, Repeat, Resend, Scoreboard, Segment};
 use crate::LossTrigger;
 use crate::congestion::Cause;
 
@@ -61,9 +61,9 @@ struct Suspect {
 }
 
 impl LossRecovery for BaseOnly {
-    fn on_sent(&mut self, now: Instant, timing: &Timing) {
+    fn on_sent(&mut self, now: Instant, timing: &Timing<'_>) {
         if timing.may_wait {
-            self.arm(now, timing.rto);
+            self.arm(now, timing.rtt.rto());
         }
     }
 
@@ -71,50 +71,45 @@ impl LossRecovery for BaseOnly {
         self.recut = Some(tx);
     }
 
-    fn on_resent(&mut self, resent: &Resent) {
+    fn on_resent(&mut self, resent: &Resent<'_>) {
         self.pending = None;
         self.since_no_room = self.since_no_room.map(|sent| sent.saturating_add(1));
-        self.arm(resent.now, resent.timing.rto.min(resent.patience));
+        self.arm(resent.now, resent.timing.rtt.rto().min(resent.patience));
     }
 
     fn excuse(&mut self, tx: Option<u64>) {
         self.excused = tx;
     }
 
-    fn on_ack(&mut self, ack: &AckOutcome, _: &Rtt, flight: &mut Flight) -> Verdict {
+    fn on_ack(&mut self, ack: &AckOutcome, _: &Timing<'_>, flight: &mut Flight) -> Verdict {
         flight.forget_resolved();
-        if !ack.moved && !ack.window.has_room {
+        let mut verdict = Verdict::default();
+        if ack.moved {
+            verdict.episode = self.cause();
+            verdict.ended = self.on_repaired(ack, flight.board.una_offset());
+            return verdict;
+        }
+        if !ack.window.has_room {
             // The receiver is alive with a closed window, so earlier attempts do not count (RFC
             // 9293, section 3.8.6.1).
             self.since_no_room = Some(0);
         }
-        let duplicate = if self.reference { !ack.moved } else { ack.repeats };
-        let (mut dup_acks, mut begins, mut lost_base) = (None, false, None);
-        if let Some(base) = flight.board.base().filter(|_| duplicate) {
+        if let Some(base) = flight.board.base().filter(|_| self.reference || ack.repeats) {
             let before = self.pending;
-            dup_acks = Some(self.on_dup_ack(base));
+            verdict.dup_acks = Some(self.on_dup_ack(base));
             if before.is_none() && self.pending.is_some() && !self.reference {
-                lost_base = Some(lost(base, flight, LossTrigger::DupAcks));
+                verdict.lost.push(lost(base, flight, LossTrigger::DupAcks));
                 let congestion = self.excused != Some(base.tx);
-                begins = congestion && self.begin_episode(base, flight, false);
+                verdict.begins = congestion && self.begin_episode(base, flight, false);
             }
         }
-        let episode = self.cause();
-        let disproved = if ack.moved { self.disproved(ack.largest_tx) } else { None };
-        let recovered = self.end_episode(flight.board.una_offset());
-        let ended = match disproved {
-            Some(Suspect { timeout, sent_at, .. }) => {
-                let late_rtt = sent_at.map(|sent_at| ack.now.saturating_duration_since(sent_at));
-                Some(Ended::Spurious { timeout, late_rtt })
-            }
-            None => recovered.then_some(Ended::Recovered),
-        };
-        Verdict { lost: lost_base.into_iter().collect(), begins, dup_acks, episode, ended }
+        verdict.episode = self.cause();
+        verdict
     }
 
-    fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard) {
+    fn rearm(&mut self, ack: &AckOutcome, timing: &Timing<'_>, board: &Scoreboard) {
         if ack.moved {
-            self.on_base_moved(ack.now, timing.rto, board.base().map(|base| base.tx));
+            self.on_base_moved(ack.now, timing.rtt.rto(), board.base().map(|base| base.tx));
         }
         // After `on_base_moved`, which resets the timer.
         if let Some(wait) = ack.window.persist {
@@ -197,6 +192,19 @@ impl BaseOnly {
         begins
     }
 
+    /// Handles an ACK that advances `snd_una` to offset `una`. Returns how it ended the episode.
+    fn on_repaired(&mut self, ack: &AckOutcome, una: u64) -> Option<Ended> {
+        let disproved = self.disproved(ack.largest_tx);
+        let recovered = self.end_episode(una);
+        match disproved {
+            Some(Suspect { timeout, sent_at, .. }) => {
+                let late_rtt = sent_at.map(|sent_at| ack.now.saturating_duration_since(sent_at));
+                Some(Ended::Spurious { timeout, late_rtt })
+            }
+            None => recovered.then_some(Ended::Recovered),
+        }
+    }
+
     /// Handles an ACK that acknowledges the base. `largest_tx` is the newest transmission that
     /// arrived. Returns the loss that began the episode if it was spurious: nothing sent since then
     /// has arrived (RFC 3522).
@@ -259,7 +267,7 @@ fn lost(base: &Segment, flight: &Flight, trigger: LossTrigger) -> Lost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::{RtoPolicy, WindowUpdate};
+    use crate::recovery::{RtoPolicy, Rtt, WindowUpdate};
     use crate::wire::Numbering;
 
     /// Rules of at most 50 attempts, and a flight of one segment that was sent `sent_count` times.
@@ -290,8 +298,9 @@ mod tests {
             let (before, tx) = (self.base(), self.flight.next_tx());
             self.flight.on_transmitted(self.now, Some(0), 1000, 1);
             self.flight.board.resend(self.now, 0, tx);
-            let timing = Timing { rto: Duration::ZERO, srtt: None, may_wait: true };
-            self.rules.on_resent(&Resent { now: self.now, timing, patience: Duration::MAX, before });
+            let timing = Timing { rtt: &self.rtt, may_wait: true };
+            let resent = Resent { now: self.now, timing, has_room: true, patience: Duration::MAX, before };
+            self.rules.on_resent(&resent);
         }
 
         fn outcome(&self) -> AckOutcome {
@@ -306,13 +315,17 @@ mod tests {
                 window: WindowUpdate { has_room: true, ..WindowUpdate::default() },
                 latest_rtt: None,
                 mss: 1000,
-                reopened: None,
             }
+        }
+
+        fn judge(&mut self, ack: &AckOutcome) -> Verdict {
+            let timing = Timing { rtt: &self.rtt, may_wait: true };
+            self.rules.on_ack(ack, &timing, &mut self.flight)
         }
 
         fn repeat_ack(&mut self) -> Verdict {
             let ack = AckOutcome { repeats: true, ..self.outcome() };
-            self.rules.on_ack(&ack, &self.rtt, &mut self.flight)
+            self.judge(&ack)
         }
 
         /// The timer fires now.
@@ -347,7 +360,7 @@ mod tests {
         for (reference, counted) in [(true, Some(1)), (false, None)] {
             let mut case = Case::new(reference, 1);
             let ack = case.outcome();
-            assert_eq!(case.rules.on_ack(&ack, &case.rtt, &mut case.flight).dup_acks, counted);
+            assert_eq!(case.judge(&ack).dup_acks, counted);
         }
     }
 
@@ -372,7 +385,7 @@ mod tests {
         let mut case = Case::new(false, 50);
         let mut ack = case.outcome();
         ack.window.has_room = false;
-        case.rules.on_ack(&ack, &case.rtt, &mut case.flight);
+        case.judge(&ack);
         for _ in 0..50 {
             assert_eq!(case.time_out(), Expired::Timeout { episode: true });
             case.resend();
@@ -393,7 +406,7 @@ mod tests {
             assert!(case.rules.begin_episode(&base, &case.flight, true));
             let later = case.now + Duration::from_millis(300);
             let ack = AckOutcome { now: later, moved: true, largest_tx: largest, ..case.outcome() };
-            let ended = case.rules.on_ack(&ack, &case.rtt, &mut case.flight).ended;
+            let ended = case.judge(&ack).ended;
             let late_rtt = Some(Duration::from_millis(300));
             assert_eq!(
                 ended,

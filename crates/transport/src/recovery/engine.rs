@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use super::dup_acks::{DupAcks, SackThreshold};
 use super::episode::{Episode, MANY_HOLES};
-use super::events::{AckOutcome, Delivered, Ended, Expired, Lost, Probe, Resent, Timeout, Timing, Verdict};
+use super::events::{AckArrival, AckOutcome, Ended, Expired, Lost, Probe, Resent, Timeout, Timing, Verdict};
 use super::rack::{Rack, Times};
 use super::receiver_drops::ReceiverDrops;
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{
     Fate, Flight, Leave, LossDetection, LossRecovery, Reordering, Repeat, Resend, Rtt, Scoreboard, Segment,
+    SegmentRun,
 };
 use crate::LossTrigger;
 
@@ -70,28 +71,28 @@ impl Engine {
 }
 
 impl LossRecovery for Engine {
-    fn on_sent(&mut self, now: Instant, timing: &Timing) {
+    fn on_sent(&mut self, now: Instant, timing: &Timing<'_>) {
         if self.rto_at.is_none() {
-            self.rto_at = Some(now + timing.rto);
+            self.rto_at = Some(now + timing.rtt.rto());
         }
         self.arm_probe(now, timing);
     }
 
-    fn on_resent(&mut self, resent: &Resent) {
-        let Resent { now, timing, before, .. } = resent;
+    fn on_resent(&mut self, resent: &Resent<'_>) {
+        let Resent { now, timing, has_room, before, .. } = resent;
         if let Some(episode) = &mut self.episode {
             if episode.resent == 0 && before.sent_count == 1 {
                 episode.original.get_or_insert((before.offset, before.sent_at));
             }
             if std::mem::take(&mut episode.forced) && !episode.timeout {
                 // The timer ran for the original, whose ACK will not come.
-                self.rto_at = Some(*now + timing.rto);
+                self.rto_at = Some(*now + timing.rtt.rto());
             }
             episode.resent += 1;
             episode.credit = episode.credit.map(|credit| credit.saturating_sub(1));
         }
-        self.rto_at.get_or_insert(*now + timing.rto);
-        if self.episode.is_some() {
+        self.rto_at.get_or_insert(*now + timing.rtt.rto());
+        if self.episode.is_some() && *has_room {
             self.arm_probe(*now, timing);
         }
     }
@@ -105,7 +106,7 @@ impl LossRecovery for Engine {
         self.excused = tx;
     }
 
-    fn on_open(&mut self, now: Instant, timing: &Timing, board: &Scoreboard) {
+    fn on_open(&mut self, now: Instant, timing: &Timing<'_>, board: &Scoreboard) {
         self.restart(now, timing, board);
     }
 
@@ -113,14 +114,14 @@ impl LossRecovery for Engine {
         self.max_ack_delay = delay;
     }
 
-    fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_tx: u64) {
+    fn on_ack_begins(&mut self, ack: &AckArrival<'_>) {
         if let Detector::Rack(rack) = &mut self.detector {
-            rack.on_ack_begins(now, srtt, full, next_tx);
+            rack.on_ack_begins(ack.now, ack.rtt.srtt(), ack.full, ack.next_tx);
         }
     }
 
-    fn on_delivered(&mut self, delivered: &Delivered<'_>) {
-        let Delivered { now, run, largest_tx, next_tx, srtt } = *delivered;
+    fn on_delivered(&mut self, run: &SegmentRun<'_>, ack: &AckArrival<'_>) {
+        let AckArrival { now, rtt, largest_tx, next_tx, .. } = *ack;
         let segment = run.first();
         self.silent = false;
         let later = largest_tx.filter(|largest| segment.sent_count > 1 && *largest < segment.tx);
@@ -131,6 +132,7 @@ impl LossRecovery for Engine {
         let Detector::Rack(rack) = &mut self.detector else { return };
         match later {
             None => {
+                let srtt = rtt.srtt();
                 rack.on_delivered(now, segment, srtt);
                 if run.count() > 1 {
                     // The first and the last segment suffice: the others lie between them in both
@@ -143,7 +145,7 @@ impl LossRecovery for Engine {
         }
     }
 
-    fn on_ack(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) -> Verdict {
+    fn on_ack(&mut self, ack: &AckOutcome, timing: &Timing<'_>, flight: &mut Flight) -> Verdict {
         if ack.window.was_closed {
             // It was a zero-window probe (RFC 9293, section 3.8.6.1), so its ACK reveals no loss
             // (RFC 8985, section 7.4.2).
@@ -153,13 +155,13 @@ impl LossRecovery for Engine {
             self.rto_at = Some(ack.now + wait);
             self.probe_at = None;
         }
-        if let Some(timing) = &ack.reopened {
+        if ack.window.reopened {
             self.reopen(ack.now, timing, flight);
         }
         if let Some(messages) = ack.overflow {
             self.drops.on_told(messages, flight.next_tx());
         }
-        self.detect(ack, rtt, flight);
+        self.detect(ack, timing.rtt, flight);
         let congestion = self.is_congestion(0);
         self.drops.settle(flight.board.base().map(|base| base.tx));
         let begins = congestion && self.on_loss(flight);
@@ -172,7 +174,7 @@ impl LossRecovery for Engine {
     /// retransmission timer restarts only if the base was sent after everything that arrived.
     /// Otherwise SACKs of later data would delay the timeout of a lost retransmission as long as
     /// data flows (RFC 6298, rule 5.3).
-    fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard) {
+    fn rearm(&mut self, ack: &AckOutcome, timing: &Timing<'_>, board: &Scoreboard) {
         if ack.bytes == 0 && !ack.moved {
             return;
         }
@@ -294,7 +296,7 @@ impl Engine {
     }
 
     /// Restarts the timers.
-    fn restart(&mut self, now: Instant, timing: &Timing, board: &Scoreboard) {
+    fn restart(&mut self, now: Instant, timing: &Timing<'_>, board: &Scoreboard) {
         if board.is_empty() {
             let reordering_at = self.reordering_at.take();
             debug_assert!(reordering_at.is_none_or(|_| board.in_flight() == 0));
@@ -306,7 +308,7 @@ impl Engine {
         let repairs =
             self.episode.is_some_and(|episode| !episode.timeout && episode.resent >= 4 * MANY_HOLES);
         if !(blind && repairs && self.rto_at.is_some()) {
-            self.rto_at = Some(now + timing.rto);
+            self.rto_at = Some(now + timing.rtt.rto());
         }
         self.probe_at = None;
         self.arm_probe(now, timing);
@@ -314,7 +316,7 @@ impl Engine {
 
     /// Handles a window that reopened: retransmits the segment that the receiver dropped for lack
     /// of room.
-    fn reopen(&mut self, now: Instant, timing: &Timing, flight: &mut Flight) {
+    fn reopen(&mut self, now: Instant, timing: &Timing<'_>, flight: &mut Flight) {
         let Some(base) = flight.board.base().map(|base| base.offset) else { return };
         flight.mark_lost(base);
         flight.forget_resolved();
@@ -478,11 +480,11 @@ impl Engine {
         sent.forget_resolved(board);
     }
 
-    fn arm_probe(&mut self, now: Instant, timing: &Timing) {
+    fn arm_probe(&mut self, now: Instant, timing: &Timing<'_>) {
         let probes = matches!(self.detector, Detector::Rack(_));
         // Without an RTT sample RFC 8985, section 7.2, has a probe after 1 s, but the RTO is 1 s as
         // well.
-        if let Some(srtt) = timing.srtt.filter(|_| probes && self.probe.is_ready()) {
+        if let Some(srtt) = timing.rtt.sampled().filter(|_| probes && self.probe.is_ready()) {
             let timeout = TailLossProbe::timeout(srtt, timing.may_wait, self.max_ack_delay);
             // Not after the retransmission timer: a probe due at the same time replaces it (RFC
             // 8985, section 7.2).

@@ -59,7 +59,7 @@ impl Episode {
     /// Handles the delivery of a run of segments. `later` is `Some` if the original and not the
     /// retransmission arrived: then it is the newest transmission that arrived, which was sent
     /// before the run's last one.
-    pub(super) fn on_delivered(&mut self, now: Instant, run: &SegmentRun, later: Option<u64>) {
+    pub(super) fn on_delivered(&mut self, now: Instant, run: &SegmentRun<'_>, later: Option<u64>) {
         let segment = run.first();
         let in_flight = segment.fate == Fate::InFlight;
         if in_flight && segment.tx >= self.first_tx {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Rtt, Segment, SegmentRun};
+use super::{Rtt, Segment};
 use crate::LossTrigger;
 use crate::congestion::{Cause, SentState};
 
@@ -26,23 +26,22 @@ impl Lost {
     }
 }
 
-/// Durations from which timers are set.
+/// State from which timers are set.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Timing {
-    pub(crate) rto: Duration,
-    /// `None` before the first valid sample.
-    pub(crate) srtt: Option<Duration>,
+pub(crate) struct Timing<'a> {
+    pub(crate) rtt: &'a Rtt,
     /// True if so little is outstanding that the receiver may delay its ACK.
     pub(crate) may_wait: bool,
 }
 
 /// Retransmission of a segment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Resent {
+pub(crate) struct Resent<'a> {
     pub(crate) now: Instant,
-    /// `srtt` is `None` while the receive window is closed, so that only the retransmission timer
-    /// runs and no probe.
-    pub(crate) timing: Timing,
+    pub(crate) timing: Timing<'a>,
+    /// False while the receive window is closed, so that only the retransmission timer runs and no
+    /// probe.
+    pub(crate) has_room: bool,
     /// Time left until the sender aborts the transfer.
     pub(crate) patience: Duration,
     /// Record of the segment before this retransmission.
@@ -98,28 +97,27 @@ pub(crate) struct AckOutcome {
     /// RTT sample of this ACK.
     pub(crate) latest_rtt: Option<Duration>,
     pub(crate) mss: u64,
-    /// If the window reopened: values for the restart of the timers.
-    pub(crate) reopened: Option<Timing>,
 }
 
 impl AckOutcome {
     /// True if the timers of data may change: the ACK delivered data, or it sets the time of the
     /// next zero-window probe.
     pub(crate) fn restarts_timers(&self) -> bool {
-        self.moved || self.bytes > 0 || self.window.persist.is_some() || self.reopened.is_some()
+        self.moved || self.bytes > 0 || self.window.persist.is_some() || self.window.reopened
     }
 }
 
-/// Run of segments newly acknowledged by an ACK.
+/// ACK before the scoreboard applies it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Delivered<'a> {
+pub(crate) struct AckArrival<'a> {
     pub(crate) now: Instant,
-    pub(crate) run: &'a SegmentRun,
+    pub(crate) rtt: &'a Rtt,
     /// Number of the newest transmission that arrived (native).
     pub(crate) largest_tx: Option<u64>,
     /// Number of the next transmission.
     pub(crate) next_tx: u64,
-    pub(crate) srtt: Duration,
+    /// True if it has the maximum number of SACK blocks, so that it may omit some.
+    pub(crate) full: bool,
 }
 
 /// Result of loss detection after an ACK.

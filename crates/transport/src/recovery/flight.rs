@@ -59,11 +59,9 @@ impl Flight {
         self.largest_tx
     }
 
-    /// Records that transmission `tx` arrived. Returns the newest one before.
-    pub(crate) fn on_reported(&mut self, tx: Option<u64>) -> Option<u64> {
-        let before = self.largest_tx;
-        self.largest_tx = before.max(tx);
-        before
+    /// Records that transmission `tx` arrived, as reported by the receiver.
+    pub(crate) fn on_reported(&mut self, tx: u64) {
+        self.largest_tx = self.largest_tx.max(Some(tx));
     }
 
     pub(crate) fn rate(&self) -> Option<&DeliveryRate> {
@@ -106,20 +104,21 @@ impl Flight {
         &mut self,
         now: Instant,
         ack: u64,
-        mut on_delivered: impl FnMut(&SegmentRun),
+        mut on_delivered: impl FnMut(&SegmentRun<'_>),
     ) -> Acked {
         #[cfg(test)]
         let one_by_one = self.one_by_one;
+        #[cfg(not(test))]
+        let one_by_one = false;
         let Self { board, sent, rate, .. } = self;
+        let (measured, sent) = (rate.is_some(), &*sent);
         // If an earlier ACK ended inside the first segment, the record is longer than what is left
         // of the segment.
         let whole =
             |first: &Segment| sent.get(first.tx).is_some_and(|packet| packet.offset == Some(first.offset));
-        let recorded = |run: &SegmentRun| rate.is_none() || (whole(run.first()) && sent.has(&run.txs()));
-        let whole = board.plain_run(ack).filter(recorded);
-        #[cfg(test)]
-        let whole = whole.filter(|_| !one_by_one);
-        board.acknowledge(ack, whole, |run| {
+        let recorded = |run: &SegmentRun<'_>| !measured || (whole(run.first()) && sent.has(&run.txs()));
+        let together = |run: &SegmentRun<'_>| !one_by_one && recorded(run);
+        board.acknowledge(ack, together, |run| {
             measure(now, rate.as_mut(), sent, run);
             on_delivered(run);
         })
@@ -130,7 +129,7 @@ impl Flight {
         &mut self,
         now: Instant,
         block: &Range<u64>,
-        mut on_delivered: impl FnMut(&SegmentRun),
+        mut on_delivered: impl FnMut(&SegmentRun<'_>),
     ) -> u64 {
         let Self { board, sent, rate, .. } = self;
         board.sack(block, |run| {
@@ -151,7 +150,7 @@ impl Flight {
 }
 
 /// Reports the delivery of `run` to the delivery-rate estimator.
-fn measure(now: Instant, rate: Option<&mut DeliveryRate>, sent: &SentPackets, run: &SegmentRun) {
+fn measure(now: Instant, rate: Option<&mut DeliveryRate>, sent: &SentPackets, run: &SegmentRun<'_>) {
     let Some(rate) = rate else { return };
     if run.count() > 1 {
         for (bytes, state) in sent.together(run.txs()) {

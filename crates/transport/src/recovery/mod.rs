@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use base_only::BaseOnly;
 use engine::Engine;
 pub(crate) use events::{
-    AckOutcome, Delivered, Ended, Expired, Lost, LostTo, Probe, Resent, Timeout, Timing, Verdict,
+    AckArrival, AckOutcome, Ended, Expired, Lost, LostTo, Probe, Resent, Timeout, Timing, Verdict,
     WindowUpdate,
 };
 pub(crate) use flight::Flight;
@@ -106,13 +106,13 @@ pub(crate) use crate::observer::Resend;
 /// [`on_ack`](Self::on_ack), and after the congestion controller [`rearm`](Self::rearm).
 pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// New segments were sent. `timing.may_wait` is true if nothing else is in flight.
-    fn on_sent(&mut self, now: Instant, timing: &Timing);
+    fn on_sent(&mut self, now: Instant, timing: &Timing<'_>);
 
     /// The segment of transmission `tx` was divided into smaller ones, which will be retransmitted.
     fn on_recut(&mut self, _tx: u64) {}
 
     /// A segment was retransmitted.
-    fn on_resent(&mut self, resent: &Resent);
+    fn on_resent(&mut self, resent: &Resent<'_>);
 
     /// A tail loss probe was sent.
     fn on_probe_sent(&mut self, _probe: Probe) {}
@@ -121,23 +121,22 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     fn excuse(&mut self, tx: Option<u64>);
 
     /// The handshake completed. Early data may be in flight.
-    fn on_open(&mut self, _now: Instant, _timing: &Timing, _board: &Scoreboard) {}
+    fn on_open(&mut self, _now: Instant, _timing: &Timing<'_>, _board: &Scoreboard) {}
 
     /// Sets the receiver's maximum ACK delay.
     fn set_max_ack_delay(&mut self, _delay: Duration) {}
 
-    /// An ACK will be processed. `full` is true if it has the maximum number of SACK blocks, so
-    /// that it may omit some.
-    fn on_ack_begins(&mut self, _now: Instant, _srtt: Duration, _full: bool, _next_tx: u64) {}
+    /// An ACK will be processed.
+    fn on_ack_begins(&mut self, _ack: &AckArrival<'_>) {}
 
     /// A run of segments was newly acknowledged.
-    fn on_delivered(&mut self, _delivered: &Delivered<'_>) {}
+    fn on_delivered(&mut self, _run: &SegmentRun<'_>, _ack: &AckArrival<'_>) {}
 
     /// Detects losses after an ACK.
-    fn on_ack(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) -> Verdict;
+    fn on_ack(&mut self, ack: &AckOutcome, timing: &Timing<'_>, flight: &mut Flight) -> Verdict;
 
     /// Restarts the timers after an ACK.
-    fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard);
+    fn rearm(&mut self, ack: &AckOutcome, timing: &Timing<'_>, board: &Scoreboard);
 
     /// Handles the timers that are due.
     fn on_timeout(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> (Expired, Vec<Lost>);

@@ -8,12 +8,12 @@
 use std::time::{Duration, Instant};
 
 use super::coalesced_acks::coalesce;
-use super::{Sender, State};
+use super::{Path, Sender, State};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, Prr};
 use crate::endpoint::one_by_one;
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
-use crate::recovery::{AckOutcome, Delivered, Ended, Lost, SegmentRun, Verdict, WindowUpdate};
+use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
 use crate::wire::{Ack, Reply};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 
@@ -43,8 +43,9 @@ struct Times {
 
 /// Transmissions that the receiver names.
 struct Echoes {
-    /// The one that the ACK names, if it is newer than all named before.
+    /// The one that the ACK names, if it is newer than all named before, and when it left.
     fresh: Option<u64>,
+    sent_at: Option<Instant>,
     /// The one that the ACK names, and the newest named before.
     largest_tx: Option<u64>,
     prior_largest: Option<u64>,
@@ -134,7 +135,8 @@ impl Sender {
             self.observers.on_ack(now, ack, &outcome);
         }
         self.note_progress(&outcome);
-        let mut verdict = self.recovery.on_ack(&outcome, &self.path.rtt, &mut self.flight);
+        let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
+        let mut verdict = self.recovery.on_ack(&outcome, &timing, &mut self.flight);
         if let Some(dup_acks) = verdict.dup_acks {
             self.observers.on(now, &Trace::DupAckReceived { ack: ack.ack, wnd: ack.wnd, dup_acks });
         }
@@ -155,12 +157,15 @@ impl Sender {
     /// The cumulative edge moved.
     fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>, coalesced: bool) {
         if !coalesced {
-            let (rto, deadline) = (self.path.rtt.rto(), self.recovery.deadline());
+            let Self { observers, recovery, path, .. } = self;
             let (ack, wnd) = (ack.ack, ack.wnd);
-            self.observers.on_moved(now, || Trace::AckReceived { ack, wnd, rto, deadline, sample });
+            observers.on_moved(now, || {
+                let (rto, deadline) = (path.rtt.rto(), recovery.deadline());
+                Trace::AckReceived { ack, wnd, rto, deadline, sample }
+            });
         }
         let una = self.flight.board.una_offset();
-        self.keep_alive.restart(now, self.is_idle(), self.peer.idle_timeout());
+        self.keep_alive.restart(now, self.is_idle(), || self.peer.idle_timeout());
         self.stream.buffer.release(una, self.stats.retransmitted);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
@@ -171,22 +176,10 @@ impl Sender {
     /// The scoreboard takes the ACK, the estimators what it says of time. Before it the window was
     /// `prior_window`.
     fn apply(&mut self, now: Instant, ack: &Ack<'_>, prior_window: u64, coalesced: bool) -> AckOutcome {
-        let next_tx = self.flight.next_tx();
-        let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < next_tx);
-        let prior_largest = self.flight.on_reported(largest_tx);
-        let fresh_echo = largest_tx.filter(|tx| prior_largest.is_none_or(|before| before < *tx));
         let prior_duplicates = self.peer.duplicates;
         self.peer.on_duplicates(ack.duplicates);
-        let echoed = fresh_echo.and_then(|tx| self.flight.sent_at(tx));
-        if let (Some(tx), Some(sent_at)) = (fresh_echo, echoed) {
-            self.note_fin_echo(tx, sent_at);
-        }
-        let (srtt, blocks) = (self.path.rtt.srtt(), ack.sack.iter().len());
-        self.recovery.on_ack_begins(now, srtt, blocks >= MAX_BLOCKS, next_tx);
-        let mut taken = Taken::default();
-        if ack.ack > self.flight.board.snd_una() || blocks > 0 {
-            self.deliver(now, ack, &Echoes { fresh: fresh_echo, largest_tx, prior_largest }, &mut taken);
-        }
+        let echoes = self.on_echo(ack);
+        let taken = self.deliver(now, ack, &echoes);
         let Taken { acked, bytes, grown, times } = taken;
         if let Some(mtu) = &mut self.path.mtu {
             mtu.on_ack(now);
@@ -194,14 +187,15 @@ impl Sender {
         if grown {
             self.resize();
         }
-        let latest_rtt = if coalesced { None } else { self.sample(now, ack, echoed, acked.karn, &times) };
+        let latest_rtt =
+            if coalesced { None } else { self.sample(now, ack, echoes.sent_at, acked.karn, &times) };
         let window = self.on_window(ack, prior_window);
         // RFC 5681, section 2, tells duplicates from window updates by an unchanged window. Where
         // ACKs name the packet that they answer, a new name does: a receiver's window may change
         // with every packet. The answer to a packet that the receiver had already, or had no room
         // for, is no duplicate.
         let answers_packet = match ack.echo {
-            Some(_) => fresh_echo.is_some() && self.peer.duplicates == prior_duplicates,
+            Some(_) => echoes.fresh.is_some() && self.peer.duplicates == prior_duplicates,
             None => ack.wnd == prior_window,
         };
         let repeats = !acked.moved && answers_packet && window.has_room;
@@ -210,37 +204,61 @@ impl Sender {
             moved: acked.moved,
             repeats,
             bytes,
-            largest_tx,
+            largest_tx: echoes.largest_tx,
             duplicates: self.peer.duplicates,
             overflow: ack.overflow,
             window,
             latest_rtt,
             mss: self.path.mss as u64,
-            reopened: window.reopened.then(|| self.timing()),
         }
     }
 
+    /// Records the transmission that an ACK echoes.
+    fn on_echo(&mut self, ack: &Ack<'_>) -> Echoes {
+        let prior_largest = self.flight.largest_tx();
+        let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.flight.next_tx());
+        let fresh = largest_tx.filter(|tx| prior_largest.is_none_or(|before| before < *tx));
+        let mut sent_at = None;
+        if let Some(tx) = fresh {
+            self.flight.on_reported(tx);
+            sent_at = self.flight.sent_at(tx);
+            if let Some(sent_at) = sent_at {
+                self.note_fin_echo(tx, sent_at);
+            }
+        }
+        Echoes { fresh, sent_at, largest_tx, prior_largest }
+    }
+
     /// The scoreboard takes what the ACK delivers, and tells of it.
-    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, taken: &mut Taken) {
-        let Echoes { fresh, largest_tx, prior_largest } = *echoes;
-        let (next_tx, srtt) = (self.flight.next_tx(), self.path.rtt.srtt());
-        let uses_sack = self.config.recovery.uses_sack();
+    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes) -> Taken {
+        let Self { config, flight, recovery, path, observers, stats, .. } = self;
+        let Path { rtt, mtu, .. } = path;
+        let blocks = ack.sack.iter();
+        let (largest_tx, next_tx) = (echoes.largest_tx, flight.next_tx());
+        let arrival = AckArrival { now, rtt, largest_tx, next_tx, full: blocks.len() >= MAX_BLOCKS };
+        recovery.on_ack_begins(&arrival);
+        let mut taken = Taken::default();
+        if ack.ack <= flight.board.snd_una() && blocks.len() == 0 {
+            return taken;
+        }
+        let Taken { acked, bytes, grown, times } = &mut taken;
+        let uses_sack = config.recovery.uses_sack();
         // Without SACK there is no telling when an overtaken segment came.
-        let overtaking = prior_largest.filter(|_| uses_sack);
-        let Self { flight, recovery, path, observers, stats, .. } = self;
-        let Taken { acked, bytes, grown, times } = taken;
-        let mut on_delivered = |run: &SegmentRun| {
+        let overtaking = echoes.prior_largest.filter(|_| uses_sack);
+        let mut on_delivered = |run: &SegmentRun<'_>| {
             observers.on_acked(now, run);
-            if fresh == Some(run.first().tx) {
+            if echoes.fresh == Some(run.first().tx) {
                 times.echoed = Some(run.first().sent_at);
             }
-            times.overtaken = times.overtaken.max(overtaking.and_then(|largest| run.newest_below(largest)));
-            recovery.on_delivered(&Delivered { now, run, largest_tx, next_tx, srtt });
-            *grown |= path.mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.txs()));
+            if let Some(largest) = overtaking {
+                times.overtaken = times.overtaken.max(run.newest_below(largest));
+            }
+            recovery.on_delivered(run, &arrival);
+            *grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.txs()));
         };
         *acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
         *bytes = acked.bytes;
-        for block in ack.sack.iter().filter(|_| uses_sack) {
+        for block in blocks.filter(|_| uses_sack) {
             // A block beyond what was sent is wrong in all that it says.
             if block.end <= flight.board.next_offset() {
                 *bytes += flight.sack(now, &(block.start..block.end), &mut on_delivered);
@@ -248,6 +266,7 @@ impl Sender {
                 stats.acks_beyond += 1;
             }
         }
+        taken
     }
 
     /// Takes the round-trip samples of an ACK: of its echo, or by Karn's rule where there is none,
@@ -298,7 +317,6 @@ impl Sender {
             window: WindowUpdate { has_room: self.has_room(), ..WindowUpdate::default() },
             latest_rtt: None,
             mss: self.path.mss as u64,
-            reopened: None,
         }
     }
 
@@ -432,7 +450,8 @@ impl Sender {
         let delivered = (outcome.bytes + board.assumed()).saturating_sub(prior.assumed);
         self.congestion.on_ack_in_recovery(delivered, board.in_flight(), outcome.moved && !found);
         if outcome.restarts_timers() {
-            self.recovery.rearm(outcome, &self.timing(), &self.flight.board);
+            let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
+            self.recovery.rearm(outcome, &timing, &self.flight.board);
         }
         // Without a delivery rate the controller hears of no ACK. Its window changes with episodes,
         // and base-only recovery of the classic format has none.

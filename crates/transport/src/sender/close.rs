@@ -176,7 +176,7 @@ impl Sender {
         if !self.flight.board.is_empty() {
             // The FIN-ACK acknowledges the data whose ACKs were lost.
             let observers = &mut self.observers;
-            self.flight.board.acknowledge(ack, None, |run| observers.on_acked(now, run));
+            self.flight.board.acknowledge(ack, |_| false, |run| observers.on_acked(now, run));
             self.stats.bytes_acked = self.flight.board.una_offset();
             self.stats.last_ack_at = Some(now);
         }

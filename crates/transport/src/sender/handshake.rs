@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{Sender, SenderEvent, State};
 use crate::cookie::Cookie;
-use crate::recovery::{Fate, RttQuality};
+use crate::recovery::{Fate, RttQuality, Timing};
 use crate::wire::native::{CloseReason, Params, Versions};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
@@ -260,8 +260,8 @@ impl Sender {
         self.handshake.opened_tx = self.flight.next_tx();
         self.control_at = None;
         self.patience.restart(now);
-        self.keep_alive.restart(now, self.is_idle(), self.peer.idle_timeout());
-        let timing = self.timing();
+        self.keep_alive.restart(now, self.is_idle(), || self.peer.idle_timeout());
+        let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
         self.recovery.on_open(now, &timing, &self.flight.board);
         self.stats.handshake_rtt = Some(rtt);
         self.events.push_back(SenderEvent::Connected { rtt });

@@ -27,9 +27,14 @@ impl KeepAlive {
 
     /// Restarts the timer if the transfer is `idle`, else stops it. The receiver waits for
     /// `idle_timeout`, if it said so: three keep-alives fit in.
-    pub(super) fn restart(&mut self, now: Instant, idle: bool, idle_timeout: Option<Duration>) {
-        let interval = idle_timeout.map_or(INTERVAL, |timeout| INTERVAL.min(timeout / 3));
-        self.at = idle.then(|| now + interval);
+    pub(super) fn restart(
+        &mut self,
+        now: Instant,
+        idle: bool,
+        idle_timeout: impl FnOnce() -> Option<Duration>,
+    ) {
+        let interval = || idle_timeout().map_or(INTERVAL, |timeout| INTERVAL.min(timeout / 3));
+        self.at = idle.then(|| now + interval());
     }
 
     /// Stops the timer.
@@ -53,7 +58,7 @@ impl KeepAlive {
     /// A keep-alive left.
     pub(super) fn on_sent(&mut self, now: Instant, idle_timeout: Option<Duration>) {
         self.due = false;
-        self.restart(now, true, idle_timeout);
+        self.restart(now, true, || idle_timeout);
     }
 }
 
@@ -67,7 +72,7 @@ mod tests {
         let secs = Duration::from_secs;
         let mut timer = KeepAlive::default();
         for (idle_timeout, interval) in [(None, 10), (Some(3), 1), (Some(60), 10)] {
-            timer.restart(now, true, idle_timeout.map(secs));
+            timer.restart(now, true, || idle_timeout.map(secs));
             assert_eq!(timer.deadline(), Some(now + secs(interval)));
             timer.expire(now + secs(interval), true);
             assert!(timer.is_due() && timer.deadline().is_none());

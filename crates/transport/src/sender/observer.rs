@@ -122,7 +122,7 @@ impl Observers {
     }
 
     /// Segments are newly acknowledged, on a wire that numbers their transmissions.
-    pub(super) fn on_acked(&mut self, now: Instant, run: &SegmentRun) {
+    pub(super) fn on_acked(&mut self, now: Instant, run: &SegmentRun<'_>) {
         if let Some(observed) = self.full.as_mut().filter(|_| self.numbered) {
             for segment in run.segments() {
                 let trace =

@@ -303,7 +303,7 @@ impl Sender {
     /// Starts the timers for `count` new segments. Returns the deadline after the first of them, if
     /// the others changed it.
     fn start_timers(&mut self, now: Instant, starts: bool, count: u64) -> Option<Instant> {
-        let alone = Timing { rto: self.path.rtt.rto(), srtt: self.path.rtt.sampled(), may_wait: starts };
+        let alone = Timing { rtt: &self.path.rtt, may_wait: starts };
         let open = self.state == State::Open;
         if open && (starts || count == 1) {
             self.recovery.on_sent(now, &alone);
@@ -357,10 +357,9 @@ impl Sender {
         self.account(now, u64::from(segment.len));
         self.stats.retransmitted += 1;
         self.stats.retransmitted_bytes += u64::from(segment.len);
-        let timing = self.timing();
-        let timing = Timing { srtt: timing.srtt.filter(|_| self.has_room()), ..timing };
-        let patience = self.patience.left(now);
-        self.recovery.on_resent(&Resent { now, timing, patience, before: segment });
+        let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
+        let (has_room, patience) = (self.has_room(), self.patience.left(now));
+        self.recovery.on_resent(&Resent { now, timing, has_room, patience, before: segment });
         match repeat.reason {
             // An ACK between the timeout and this would have taken it back.
             Resend::Timeout => self.stats.timeouts += u64::from(!self.recovery.marks_losses()),
@@ -408,13 +407,10 @@ impl Sender {
         self.stats.probes += 1;
     }
 
-    pub(super) fn timing(&self) -> Timing {
+    /// Returns true if so little is outstanding that the receiver may delay its ACK.
+    pub(super) fn may_wait(&self) -> bool {
         let delayed = u64::from(self.peer.ack_every.max(1)) * self.path.mss as u64;
-        Timing {
-            rto: self.path.rtt.rto(),
-            srtt: self.path.rtt.sampled(),
-            may_wait: self.flight.board.outstanding() <= delayed,
-        }
+        self.flight.board.outstanding() <= delayed
     }
 
     /// ACK frequency for the packets that leave now.

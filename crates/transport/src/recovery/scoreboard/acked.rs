@@ -73,56 +73,56 @@ impl Sacked {
 
 impl Scoreboard {
     /// Applies a cumulative ACK in `snd_una ..= snd_nxt` and calls `on_delivered` for the newly
-    /// acknowledged segments: once if `run` is the [`Scoreboard::plain_run`] of this ACK, else once
+    /// acknowledged segments: once if they form a run and `together` returns true for it, else once
     /// for each segment. A segment acknowledged in part is reported when the rest of it is
     /// acknowledged.
     pub fn acknowledge(
         &mut self,
         ack: u64,
-        run: Option<SegmentRun>,
-        mut on_delivered: impl FnMut(&SegmentRun),
+        together: impl FnOnce(&SegmentRun<'_>) -> bool,
+        mut on_delivered: impl FnMut(&SegmentRun<'_>),
     ) -> Acked {
         if ack <= self.snd_una {
             return Acked::default();
         }
-        if let Some(run) = run {
-            let (count, bytes) = (usize::try_from(run.count).unwrap_or(usize::MAX), run.bytes());
-            self.segments.drain(..count);
-            self.in_flight -= bytes;
-            on_delivered(&run);
-            let karn = (run.first.sent_count == 1).then_some(run.last.sent_at);
-            return self.move_edge(ack, count, Acked { moved: true, bytes, karn });
-        }
         let count = self.covered(ack);
         let mut acked = Acked { moved: count > 0, ..Acked::default() };
-        let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
-        for segment in self.segments.drain(..count) {
-            let len = u64::from(segment.len);
-            match segment.fate {
-                Fate::Sacked => {}
-                Fate::Lost => {
-                    self.lost.remove(&segment.offset);
+        if let Some(run) = self.plain_run(count).filter(together) {
+            on_delivered(&run);
+            acked.bytes = run.bytes();
+            acked.karn = (run.first.sent_count == 1).then_some(run.last.sent_at);
+            self.in_flight -= acked.bytes;
+            self.segments.drain(..count);
+        } else {
+            let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
+            for segment in self.segments.drain(..count) {
+                let len = u64::from(segment.len);
+                match segment.fate {
+                    Fate::Sacked => {}
+                    Fate::Lost => {
+                        self.lost.remove(&segment.offset);
+                    }
+                    Fate::InFlight => self.in_flight -= len,
                 }
-                Fate::InFlight => self.in_flight -= len,
+                if segment.fate != Fate::Sacked {
+                    acked.bytes += len;
+                    on_delivered(&SegmentRun::single(&segment));
+                }
+                acked.karn = never_resent.then_some(segment.sent_at);
             }
-            if segment.fate != Fate::Sacked {
-                acked.bytes += len;
-                on_delivered(&SegmentRun::single(segment));
-            }
-            acked.karn = never_resent.then_some(segment.sent_at);
         }
-        self.move_edge(ack, count, acked)
+        self.move_edge(ack, count, &mut acked);
+        acked
     }
 
-    /// Returns the segments that a cumulative ACK covers if they form a run: sent once, by
-    /// consecutive transmissions, of equal length except for a shorter last one, with no segment
-    /// marked sacked or lost.
-    pub fn plain_run(&self, ack: u64) -> Option<SegmentRun> {
-        if ack <= self.snd_una || self.sacked() > 0 || !self.lost.is_empty() {
+    /// Returns the first `count` segments if they form a run: sent once, by consecutive
+    /// transmissions, of equal length except for a shorter last one, with no segment marked sacked
+    /// or lost.
+    fn plain_run(&self, count: usize) -> Option<SegmentRun<'_>> {
+        if self.sacked() > 0 || !self.lost.is_empty() {
             return None;
         }
-        let count = self.covered(ack);
-        let (first, last) = (*self.segments.front()?, *self.segments.get(count.checked_sub(1)?)?);
+        let (first, last) = (self.segments.front()?, self.segments.get(count.checked_sub(1)?)?);
         let others = count as u64 - 1;
         // Without transmission numbers nothing depends on how often the segments between were sent.
         let numbered = self.numbering == Numbering::Bytes;
@@ -134,7 +134,7 @@ impl Scoreboard {
 
     /// Finishes a cumulative ACK after `count` segments were removed: trims the next segment if the
     /// ACK ends inside it.
-    fn move_edge(&mut self, ack: u64, count: usize, mut acked: Acked) -> Acked {
+    fn move_edge(&mut self, ack: u64, count: usize, acked: &mut Acked) {
         if let Some((bytes, fate)) = self.trim(ack) {
             acked.moved = true;
             if fate != Fate::Sacked {
@@ -143,7 +143,6 @@ impl Scoreboard {
         }
         self.sacked.remove_below(self.una_offset());
         self.move_una(count);
-        acked
     }
 
     /// Removes the part of the oldest segment below `ack`; a receiver may have room for part of a
@@ -190,7 +189,7 @@ impl Scoreboard {
     /// Applies a SACK block (stream offsets) and calls `on_delivered` for each newly acknowledged
     /// segment. Returns their bytes. The cost depends on the new segments only: known ranges are
     /// skipped in one step.
-    pub fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&SegmentRun)) -> u64 {
+    pub fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&SegmentRun<'_>)) -> u64 {
         if self.sacked.knows(block) {
             return 0;
         }
@@ -210,7 +209,7 @@ impl Scoreboard {
                 }
                 Fate::InFlight => self.in_flight -= len,
             }
-            on_delivered(&SegmentRun::single(*segment));
+            on_delivered(&SegmentRun::single(segment));
             segment.fate = Fate::Sacked;
             bytes += len;
             next += 1;

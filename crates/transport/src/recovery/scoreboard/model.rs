@@ -128,10 +128,11 @@ impl Both {
                 let mut told = Vec::new();
                 let ack = at.min(other);
                 // Where all that it covers is one run, it is told of at once.
-                let run = if random(2) == 0 { self.board.plain_run(ack) } else { None };
-                let acked = self.board.acknowledge(ack, run, |run| {
+                let together = random(2) == 0;
+                let tell = |run: &SegmentRun<'_>| {
                     told.extend(run.segments().map(|segment| segment.offset));
-                });
+                };
+                let acked = self.board.acknowledge(ack, |_| together, tell);
                 assert_eq!((acked.bytes, told), self.model.acknowledge(ack));
             }
             6..11 => {

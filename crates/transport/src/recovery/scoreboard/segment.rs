@@ -40,26 +40,26 @@ impl Segment {
 /// Segments that one ACK newly acknowledges: one, or consecutive ones that were sent once each by
 /// consecutive transmissions.
 #[derive(Debug, Clone, Copy)]
-pub struct SegmentRun {
-    pub(super) first: Segment,
-    pub(super) last: Segment,
+pub struct SegmentRun<'a> {
+    pub(super) first: &'a Segment,
+    pub(super) last: &'a Segment,
     /// At least 1.
     pub(super) count: u64,
 }
 
-impl SegmentRun {
-    pub(crate) fn single(segment: Segment) -> Self {
+impl<'a> SegmentRun<'a> {
+    pub(crate) fn single(segment: &'a Segment) -> Self {
         Self { first: segment, last: segment, count: 1 }
     }
 
     /// Returns the oldest segment, as before the ACK.
-    pub(crate) fn first(&self) -> &Segment {
-        &self.first
+    pub(crate) fn first(&self) -> &'a Segment {
+        self.first
     }
 
     /// Returns the newest segment, as before the ACK.
-    pub(crate) fn last(&self) -> &Segment {
-        &self.last
+    pub(crate) fn last(&self) -> &'a Segment {
+        self.last
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -84,13 +84,13 @@ impl SegmentRun {
         if self.first.sent_count > 1 || newest < self.first.tx {
             return None;
         }
-        let segment = if newest == self.last.tx { &self.last } else { &self.first };
+        let segment = if newest == self.last.tx { self.last } else { self.first };
         Some((newest, segment.sent_at))
     }
 
     /// Iterates over the segments.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + use<> {
-        let Self { first, last, count } = *self;
+        let (first, last, count) = (*self.first, *self.last, self.count);
         (0..count).map(move |n| {
             if n + 1 == count {
                 return last;

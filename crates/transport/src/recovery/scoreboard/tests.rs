@@ -23,10 +23,10 @@ fn segment_record_fits_40_bytes() {
 fn karn_sample_needs_base_sent_once() {
     let (t0, ms) = (epoch(), Duration::from_millis);
     let mut board = board(Numbering::Packets, t0, 4);
-    let acked = board.acknowledge(2, None, |_| {});
+    let acked = board.acknowledge(2, |_| false, |_| {});
     assert_eq!((acked.karn, acked.bytes, board.una_offset()), (Some(t0 + ms(10)), 200, 200));
     board.resend(t0 + ms(150), 200, 4);
-    let acked = board.acknowledge(4, None, |_| {});
+    let acked = board.acknowledge(4, |_| false, |_| {});
     assert_eq!((acked.karn, acked.bytes, board.una_offset()), (None, 200, 400));
     assert_eq!((board.snd_una(), board.snd_nxt(), board.flight_size()), (4, 4, 0));
 }
@@ -34,9 +34,9 @@ fn karn_sample_needs_base_sent_once() {
 #[test]
 fn acks_outside_flight_change_nothing() {
     let mut board = board(Numbering::Packets, epoch(), 1);
-    assert!(board.acknowledge(1, None, |_| {}).moved);
-    assert!(!board.acknowledge(0, None, |_| {}).moved);
-    assert!(!board.acknowledge(1, None, |_| {}).moved);
+    assert!(board.acknowledge(1, |_| false, |_| {}).moved);
+    assert!(!board.acknowledge(0, |_| false, |_| {}).moved);
+    assert!(!board.acknowledge(1, |_| false, |_| {}).moved);
     assert_eq!((board.snd_una(), board.snd_nxt()), (1, 1));
 }
 
@@ -44,11 +44,11 @@ fn acks_outside_flight_change_nothing() {
 fn both_numberings_describe_same_segments() {
     let mut bytes = board(Numbering::Bytes, epoch(), 3);
     assert_eq!((bytes.snd_nxt(), bytes.span(100)), (300, 100));
-    assert_eq!(bytes.acknowledge(250, None, |_| {}).bytes, 250, "an edge inside a segment");
+    assert_eq!(bytes.acknowledge(250, |_| false, |_| {}).bytes, 250, "an edge inside a segment");
     assert_eq!((bytes.snd_una(), bytes.flight_size(), bytes.in_flight()), (250, 50, 50));
     assert_eq!(bytes.base().map(|base| (base.offset, base.len)), Some((250, 50)));
     bytes.mark_lost(250);
-    assert_eq!(bytes.acknowledge(260, None, |_| {}).bytes, 10);
+    assert_eq!(bytes.acknowledge(260, |_| false, |_| {}).bytes, 10);
     assert_eq!(bytes.first_lost().map(|s| s.offset), Some(260));
     bytes.check();
     let packets = board(Numbering::Packets, epoch(), 3);
@@ -72,7 +72,7 @@ fn fates_move_between_counts() {
     board.resend(epoch(), 0, 9);
     assert_eq!((board.in_flight(), board.first_lost().map(|s| s.offset)), (300, Some(100)));
     let mut delivered = 0;
-    assert_eq!(board.acknowledge(600, None, |run| delivered += run.bytes()).bytes, 400);
+    assert_eq!(board.acknowledge(600, |_| false, |run| delivered += run.bytes()).bytes, 400);
     assert_eq!((delivered, board.in_flight(), board.sacked(), board.is_empty()), (400, 0, 0, true));
     board.check();
 }
