@@ -30,6 +30,11 @@ impl Ecn {
     pub const fn bits(self) -> u8 {
         self as u8
     }
+
+    /// True if a congested queue may mark the packet.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
 }
 
 #[cfg(test)]
@@ -41,6 +46,7 @@ mod tests {
         assert_eq!([Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce].map(Ecn::bits), [0, 1, 2, 3]);
         for bits in 0..=u8::MAX {
             assert_eq!(Ecn::from_bits(bits).bits(), bits & 3);
+            assert_eq!(Ecn::from_bits(bits).is_capable(), bits & 3 != 0);
         }
     }
 }

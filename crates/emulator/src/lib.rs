@@ -85,7 +85,7 @@
 //! | `link` | [`Link`]: the stages in order, and the packets inside |
 //! | `loss` | [`Loss`]: which packets are lost before the queue |
 //! | `mtu`, `outage` | [`Mtu`], [`Outage`] |
-//! | `packet` | [`Packet`], [`Ecn`] |
+//! | `packet` | [`Packet`] |
 //! | `path` | [`Path`]: two links, and common configurations |
 //! | `preset` | paths by name (feature `spec`) |
 //! | `queue` | [`QueueLimit`], [`Discipline`], [`Marking`] |
@@ -136,13 +136,14 @@ pub use link::{Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE_BYTES};
 pub use loss::{GilbertElliott, Loss};
 pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;
-pub use packet::{Ecn, Packet};
+pub use packet::Packet;
 pub use path::{ClassicLink, Path, PathConfig};
 #[cfg(feature = "spec")]
 pub use preset::{Preset, UnknownPreset};
 pub use probability::Probability;
 pub use queue::*;
 pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError, VaryingRate};
+pub use rdt_datagram::Ecn;
 pub use schedule::Schedule;
 pub use units::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size};
 pub use wifi::{BackOff, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard};

@@ -10,6 +10,7 @@ mod watch;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::Ecn;
 use crate::config::LinkConfig;
 use crate::delay::{Arrival, Delay};
 use crate::draw::{Direction, Draws};
@@ -17,7 +18,7 @@ use crate::impairments::Impairments;
 use crate::ledger::{DropCause, Ledger};
 use crate::loss::{Loss, LossState};
 use crate::mtu::Frames;
-use crate::packet::{Ecn, Packet, Passage, Service};
+use crate::packet::{Packet, Passage, Service};
 use crate::queue::{BoundedQueue, ManagedQueue, Signal};
 use crate::rate::Serialiser;
 use crate::wifi::Turn;

@@ -1,43 +1,8 @@
-//! Packets, their ECN codepoints, and their times at the stages of a link.
+//! Packets, and their times at the stages of a link.
 
 use std::time::{Duration, Instant};
 
-/// ECN codepoint: RFC 3168, section 5; ECT(0) and ECT(1) are distinct (RFC 8311, RFC 9331).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Ecn {
-    /// The sender does not support ECN.
-    #[default]
-    NotEct = 0b00,
-    /// The sender supports ECN and requests the marking of RFC 9331 (L4S).
-    Ect1 = 0b01,
-    /// The sender supports ECN.
-    Ect0 = 0b10,
-    /// Congestion experienced: a queue on the path marked the packet.
-    Ce = 0b11,
-}
-
-impl Ecn {
-    /// Returns the codepoint in the two low bits of an IP traffic class, ignoring the others.
-    pub const fn from_bits(bits: u8) -> Self {
-        match bits & 0b11 {
-            0b00 => Self::NotEct,
-            0b01 => Self::Ect1,
-            0b10 => Self::Ect0,
-            _ => Self::Ce,
-        }
-    }
-
-    /// Returns the codepoint as the two low bits of an IP traffic class.
-    pub const fn bits(self) -> u8 {
-        self as u8
-    }
-
-    /// Returns whether a queue may mark a packet with this codepoint CE.
-    pub const fn is_capable(self) -> bool {
-        !matches!(self, Self::NotEct)
-    }
-}
+use rdt_datagram::Ecn;
 
 /// A packet to push into a link. A conversion from `Vec<u8>` sets [`Ecn::NotEct`] and tag 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,17 +60,6 @@ pub(crate) struct Passage {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codepoints_are_those_of_rfc_3168() {
-        let bits = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce].map(Ecn::bits);
-        assert_eq!(bits, [0, 1, 2, 3]);
-        for bits in 0..=u8::MAX {
-            assert_eq!(Ecn::from_bits(bits).bits(), bits & 3);
-        }
-        assert!(!Ecn::NotEct.is_capable());
-        assert!([Ecn::Ect0, Ecn::Ect1, Ecn::Ce].into_iter().all(Ecn::is_capable));
-    }
 
     #[test]
     fn bytes_alone_are_an_unmarked_packet() {

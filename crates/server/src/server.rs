@@ -221,7 +221,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let mut bytes = self.pool.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(datagram.bytes);
-        emulator::Packet::from(bytes).with_ecn(emulator::Ecn::from_bits(datagram.ecn.bits()))
+        emulator::Packet::from(bytes).with_ecn(datagram.ecn)
     }
 
     /// Pushes a packet into a link, whose memory it limits to what the other links leave.
@@ -273,7 +273,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     fn leave_forward(&mut self, due: Instant, peer: P) {
         while let Some(delivery) = self.pop(due, peer, Direction::Forward) {
-            self.listener.deliver_datagram(due, peer, Ecn::from_bits(delivery.ecn.bits()), &delivery.packet);
+            self.listener.deliver_datagram(due, peer, delivery.ecn, &delivery.packet);
             self.recycle(delivery.packet);
             self.route_replies(due);
         }
@@ -283,7 +283,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         while let Some(delivery) = self.pop(due, peer, Direction::Reverse) {
             self.listener.touch(due, peer);
             self.lateness.record(now.saturating_duration_since(due));
-            self.put_out(Outgoing { peer, ecn: Ecn::from_bits(delivery.ecn.bits()), bytes: delivery.packet });
+            self.put_out(Outgoing { peer, ecn: delivery.ecn, bytes: delivery.packet });
         }
     }
 

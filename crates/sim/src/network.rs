@@ -147,8 +147,7 @@ impl Network {
         while let Some(delivery) = self.wires[wire.index()].pop(direction, now) {
             let (from, to) = self.flows[delivery.tag as usize];
             let stride = delivery.packet.len();
-            let ecn = Ecn::from_bits(delivery.ecn.bits());
-            self.arrive(now, to, Batch { from, bytes: delivery.packet, stride, ecn });
+            self.arrive(now, to, Batch { from, bytes: delivery.packet, stride, ecn: delivery.ecn });
         }
         self.rescheduled.push((wire, direction));
     }
@@ -169,7 +168,6 @@ impl Network {
         let elapsed = now.saturating_duration_since(self.epoch);
         let ecn = self.ecn_rewrite.map_or(Some(batch.ecn()), |rewrite| rewrite(elapsed, batch.ecn()));
         let Some(ecn) = ecn else { return };
-        let ecn = rdt_emulator::Ecn::from_bits(ecn.bits());
         let path = &mut self.wires[wire.index()];
         for datagram in batch.datagrams() {
             // The link's ledger counts a dropped packet.

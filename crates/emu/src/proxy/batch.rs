@@ -53,7 +53,7 @@ pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged])
     let mut at = 0;
     while let Some(first) = run.get(at) {
         let Some(batch) = io.transmit_buf() else { break };
-        batch.set_ecn(rdt_udp::Ecn::from_bits(first.ecn.bits()));
+        batch.set_ecn(first.ecn);
         let begin = at;
         while let Some(staged) = run.get(at)
             && staged.ecn == first.ecn

@@ -9,7 +9,7 @@ use std::mem;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Direction, Ecn, Packet};
+use rdt_emulator::{Direction, Packet};
 use rdt_program::Printer;
 use rdt_udp::{DatagramIo, PollSet, Received, SocketError, UdpIo, UdpOptions, UdpStats, Waker};
 
@@ -295,12 +295,11 @@ impl ProxySockets {
 
 /// Passes the datagrams of a batch to the relay, and returns their number.
 fn hand_over<P>(batch: &Received<'_, P>, tag: u32, buffers: &mut Buffers, take: Take<'_>) -> usize {
-    let ecn = Ecn::from_bits(batch.ecn.bits());
     let mut count = 0;
     let mut one = |datagram: &[u8]| {
         let mut buffer = buffers.take(datagram.len());
         buffer.extend_from_slice(datagram);
-        take(buffers, batch.at, Packet::from(buffer).with_ecn(ecn).with_tag(tag));
+        take(buffers, batch.at, Packet::from(buffer).with_ecn(batch.ecn).with_tag(tag));
         count += 1;
     };
     if batch.bytes.is_empty() {

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use crate::Ecn;
 use crate::ledger::DropCause;
-use crate::packet::{Ecn, Packet};
+use crate::packet::Packet;
 use crate::queue::{QUEUE_ENTRY_BYTES, QueuedPacket};
 
 /// A packet that has reached the far end.

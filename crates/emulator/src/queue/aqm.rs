@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
+use crate::Ecn;
 use crate::draw::{Draws, Stage};
-use crate::packet::{Ecn, Service};
+use crate::packet::Service;
 use crate::queue::{Fifo, QueuedPacket, Signal};
 
 /// Decisions of a queue discipline. The default methods drop and mark no packet, like drop-tail.

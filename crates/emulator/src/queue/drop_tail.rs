@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use crate::Ecn;
 use crate::bitrate::Bitrate;
-use crate::packet::{Ecn, Passage};
+use crate::packet::Passage;
 use crate::queue::aqm::{Aqm, ManagedQueue};
 use crate::queue::notation::{DisciplineConfig, Parameters};
 use crate::queue::{Discipline, DisciplineError, Marking, Occupancy, QueueLimit, Signal};

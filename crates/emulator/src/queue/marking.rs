@@ -1,6 +1,6 @@
 //! ECN marking above a queue threshold, and the congestion signals of a queue.
 
-use crate::packet::Ecn;
+use crate::Ecn;
 use crate::queue::QueueLimit;
 
 /// ECN marking of packets that arrive above a queue threshold.

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use crate::Ecn;
 use crate::bitrate::Bitrate;
-use crate::packet::{Ecn, Service};
+use crate::packet::Service;
 use crate::probability::Probability;
 use crate::queue::aqm::{Aqm, Arrival, ManagedQueue};
 use crate::queue::notation::{Bytes, DisciplineConfig, Parameters};

@@ -2,8 +2,9 @@
 //! interval of 100 ms.
 
 use super::*;
+use crate::Ecn;
 use crate::mtu::Frames;
-use crate::packet::{Ecn, Packet};
+use crate::packet::Packet;
 use crate::testing::{epoch, just_before, ms, ns};
 
 /// A CoDel queue, and what it did to its packets.
