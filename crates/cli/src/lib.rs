@@ -10,7 +10,18 @@
 
 mod args;
 mod exit;
-mod output;
+/// Everything that the programs print but errors, as text and as JSON.
+mod output {
+    pub(crate) mod counters;
+    pub(crate) mod format;
+    pub(crate) mod log;
+    pub(crate) mod packet_log;
+    pub(crate) mod receiver_report;
+    pub(crate) mod rtt_histogram;
+    pub(crate) mod sockets;
+    pub(crate) mod status;
+    pub(crate) mod summary;
+}
 mod recv;
 mod resources;
 mod send;

@@ -9,14 +9,12 @@
 //! |---|---|---|
 //! | scenario | `scenario.rs` | description of one transfer, and its report |
 //! | simulation | `simulation.rs` | clock, nodes, wires; the loop over events |
-//! | event queue | `event_queue.rs` | events in the order of their times |
 //! | network | `network.rs` | wires, inboxes, interceptors |
 //! | nodes | `node.rs` | senders and servers, with the outcome of each transfer |
 //! | read policy | `read_policy.rs` | when a receiving application reads |
 //! | observers | `observers.rs` | sampled metrics, window reductions |
 #![forbid(unsafe_code)]
 
-mod event_queue;
 mod network;
 mod node;
 mod observers;

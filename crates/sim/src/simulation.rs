@@ -1,7 +1,8 @@
 //! Event loop in virtual time: the clock jumps from event to event, and nodes with input or due
 //! timers are driven.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{Direction, Path};
@@ -9,7 +10,6 @@ use rdt_server::{Server, ServerConfig};
 use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
 
-use crate::event_queue::EventQueue;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
 use crate::read_policy::ReadPolicy;
@@ -21,6 +21,33 @@ const MAX_SEGMENTS: usize = 64;
 enum Event {
     Timer(NodeId),
     Wire(WireId, Direction),
+}
+
+/// Events in the order of their times. Events of the same time keep the order of insertion, so a
+/// run depends on its inputs alone.
+#[derive(Debug)]
+struct EventQueue<T> {
+    heap: BinaryHeap<Reverse<(Instant, u64, T)>>,
+    inserted: u64,
+}
+
+impl<T: Ord> EventQueue<T> {
+    fn new() -> Self {
+        Self { heap: BinaryHeap::new(), inserted: 0 }
+    }
+
+    fn insert(&mut self, time: Instant, item: T) {
+        self.heap.push(Reverse((time, self.inserted, item)));
+        self.inserted += 1;
+    }
+
+    fn next_time(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    fn pop(&mut self) -> Option<(Instant, T)> {
+        self.heap.pop().map(|Reverse((time, _, item))| (time, item))
+    }
 }
 
 /// Senders and servers (nodes), the wires between them, and a virtual clock. Methods panic if an
@@ -350,4 +377,21 @@ fn opened(config: SenderConfig, bytes: u64) -> Result<Sender, ConfigError> {
         let _ = sender.finish();
     }
     Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_keep_order_of_insertion() {
+        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let t0 = Instant::now();
+        let mut events = EventQueue::new();
+        for (ms, item) in [(5, 'a'), (3, 'z'), (5, 'b'), (3, 'y')] {
+            events.insert(t0 + Duration::from_millis(ms), item);
+        }
+        let order: String = std::iter::from_fn(|| events.pop()).map(|(_, item)| item).collect();
+        assert_eq!(order, "zyab");
+    }
 }
