@@ -65,8 +65,6 @@ pub(crate) struct ReceiveWindow {
     /// End of what arrived, offset.
     arrived: u64,
     rtt: Option<Duration>,
-    /// `rtt` was set and not measured here.
-    rtt_is_told: bool,
     probe: Option<Probe>,
     round: Option<Round>,
     /// Largest number of bytes of one round so far.
@@ -87,7 +85,6 @@ impl ReceiveWindow {
             rcv_nxt: start,
             arrived: start,
             rtt: None,
-            rtt_is_told: false,
             probe: None,
             round: None,
             peak: 0,
@@ -115,17 +112,9 @@ impl ReceiveWindow {
         let Some(probe) = self.probe.filter(|probe| end > probe.byte) else { return };
         self.probe = None;
         let sample = now.saturating_duration_since(probe.offered);
-        if !self.rtt_is_told && sample > Duration::ZERO {
+        if sample > Duration::ZERO {
             self.rtt = Some(self.rtt.map_or(sample, |rtt| rtt.min(sample)));
         }
-    }
-
-    /// Sets the RTT. From now on it is not measured here.
-    #[cfg(test)]
-    pub(crate) fn on_rtt(&mut self, rtt: Duration) {
-        self.rtt = Some(rtt);
-        self.rtt_is_told = true;
-        self.probe = None;
     }
 
     /// Handles a read by the application, of everything below offset `read`. Ends the round if an
@@ -164,7 +153,7 @@ impl ReceiveWindow {
             let edge = self.right_edge + self.growth();
             // A byte that needed no offer measures nothing.
             let byte = self.right_edge.max(self.unasked);
-            if self.probe.is_none() && !self.rtt_is_told && byte < edge {
+            if self.probe.is_none() && byte < edge {
                 self.probe = Some(Probe { byte, offered: now });
             }
             self.right_edge = edge;
@@ -251,7 +240,7 @@ mod tests {
     #[test]
     fn window_grows_to_four_times_a_round() {
         let (mut window, epoch) = (window(100_000, 100 * MIB), epoch());
-        window.on_rtt(ms(10));
+        window.rtt = Some(ms(10));
         window.on_read(epoch, 0);
         window.on_read(epoch + ms(5), 40_000);
         assert_eq!(window.window(), 100_000, "the round is not over");
@@ -271,7 +260,7 @@ mod tests {
     #[test]
     fn data_beyond_hole_counts_while_application_keeps_up() {
         let (mut window, epoch) = (window(MIB, 100 * MIB), epoch());
-        window.on_rtt(ms(10));
+        window.rtt = Some(ms(10));
         window.on_arrival(epoch, 0, 0);
         window.on_arrival(epoch + ms(9), 100_000, 10_000);
         window.on_read(epoch + ms(9), 10_000);
@@ -307,11 +296,6 @@ mod tests {
         window.offer(epoch + ms(70));
         window.on_arrival(epoch + ms(120), 11_001, 11_001);
         assert_eq!(window.rtt(), Some(ms(25)), "a sender that was slower shows no longer path");
-        window.on_rtt(ms(50));
-        window.on_read(epoch + ms(120), 11_000);
-        window.offer(epoch + ms(120));
-        window.on_arrival(epoch + ms(121), 80_000, 80_000);
-        assert_eq!(window.rtt(), Some(ms(50)), "told is told");
     }
 
     #[test]
@@ -401,27 +385,22 @@ mod tests {
 
     #[test]
     fn slow_start_is_unlimited_by_eightfold_path_window() {
-        for told in [true, false] {
-            for (rtt, rate) in [(100, 100_000), (100, 10_000), (20, 1_000_000), (300, 30_000)] {
-                let epoch = epoch();
-                let mut window = ReceiveWindow::new(0, WindowConfig::new(1 << 30, MSS));
-                if told {
-                    window.on_rtt(ms(rtt));
-                }
-                let got = transfer(usize::try_from(rtt).unwrap(), rate, |now, arrived| {
-                    let now = epoch + ms(now);
-                    window.on_arrival(now, arrived, arrived);
-                    window.on_read(now, arrived);
-                    window.offer(now)
-                });
-                let free = transfer(usize::try_from(rtt).unwrap(), rate, |_, _| u64::MAX);
-                let case = format!("rtt {rtt} ms, {rate} bytes/ms, told {told}: {got} of {free}");
-                assert!(got * 100 >= free * 95, "{case}");
-                let path = rtt * rate;
-                let first = WindowConfig::new(1 << 30, MSS).initial;
-                assert!(window.window() <= (8 * path).max(first), "{case}: window {}", window.window());
-                assert!(window.window() >= path.min(first), "{case}");
-            }
+        for (rtt, rate) in [(100, 100_000), (100, 10_000), (20, 1_000_000), (300, 30_000)] {
+            let epoch = epoch();
+            let mut window = ReceiveWindow::new(0, WindowConfig::new(1 << 30, MSS));
+            let got = transfer(usize::try_from(rtt).unwrap(), rate, |now, arrived| {
+                let now = epoch + ms(now);
+                window.on_arrival(now, arrived, arrived);
+                window.on_read(now, arrived);
+                window.offer(now)
+            });
+            let free = transfer(usize::try_from(rtt).unwrap(), rate, |_, _| u64::MAX);
+            let case = format!("rtt {rtt} ms, {rate} bytes/ms: {got} of {free}");
+            assert!(got * 100 >= free * 95, "{case}");
+            let path = rtt * rate;
+            let first = WindowConfig::new(1 << 30, MSS).initial;
+            assert!(window.window() <= (8 * path).max(first), "{case}: window {}", window.window());
+            assert!(window.window() >= path.min(first), "{case}");
         }
     }
 
