@@ -5,15 +5,15 @@
 //! [`drive::turn`].
 //!
 //! ```text
-//!  application ── write / finish ──> Sender ── poll_transmit ──> datagrams ─┐
-//!                                      ^                                     │ network, or a link model
-//!                                      └──────── handle_datagram <── ACKs ─┐ │
-//!  application <── read / consume ── Receiver (one a peer, in a Listener) ─┘<┘
+//!  application -- write / finish --> Sender -- poll_transmit --> datagrams -+
+//!                                      ^                                    | network or link
+//!                                      +-------- handle_datagram <-- ACKs -+ |
+//!  application <-- read / consume -- Receiver (one a peer, in a Listener) -+<+
 //! ```
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | contract | `endpoint.rs`, `drive.rs` | what a machine offers, and the one order in which it is driven |
+//! | contract | `endpoint.rs`, `drive.rs` | what a machine offers; the order in which it is driven |
 //! | wire | `wire/` | bytes to values and back; sequence numbers leave it unwrapped to `u64` |
 //! | sender | `sender/` | send buffer, scoreboard, RTT, timer, window of the peer |
 //! | receiver | `receiver/` | reassembly, window to offer, replies |

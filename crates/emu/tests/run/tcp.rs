@@ -90,9 +90,9 @@ fn each_tcp_fills_90_percent_of_link() {
     }
 }
 
-/// Without SACK, `NewReno` repeats one segment each RTT (RFC 6582, section 3.2). Slow start ends with
-/// the loss of a bandwidth-delay product of segments, which takes seconds to repair. So the link is
-/// slower here, and only the time after that counts.
+/// Without SACK, `NewReno` repeats one segment each RTT (RFC 6582, section 3.2). Slow start ends
+/// with the loss of a bandwidth-delay product of segments, which takes seconds to repair. So the
+/// link is slower here, and only the time after that counts.
 #[test]
 fn tcp_without_sack_fills_link() {
     if !host_allows() {

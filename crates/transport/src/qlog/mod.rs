@@ -8,10 +8,10 @@
 //! |---|---|---|---|
 //! | SYN, SYN-ACK | `initial` | count of SYNs sent; as ACK | none |
 //! | RETRY | `retry` | as ACK | none |
-//! | data | `1RTT` | number of the transmission (classic: sequence number) | `stream` |
+//! | data | `1RTT` | packet number (classic: sequence number) | `stream` |
 //! | keep-alive | `1RTT` | as data | `ping` |
 //! | FIN | `1RTT` | as data | `stream` with `fin` |
-//! | ACK | `1RTT` | count of packets received | `ack` with the transmissions newly acknowledged, `max_data` |
+//! | ACK | `1RTT` | count of packets received | `ack` of newly acknowledged packets, `max_data` |
 //! | FIN-ACK, CLOSE | `1RTT` | as ACK | `connection_close` |
 //!
 //! Empty lists are left out, because readers expect a frame in each. Events that the schema lacks
