@@ -37,7 +37,7 @@ impl Observer for Recorder {
     fn on(&mut self, now: Instant, trace: &Trace) {
         let (kind, number) = match *trace {
             Trace::DataSent { seq, .. } => (Kind::Data, seq),
-            Trace::AckReceived { ack, wnd, .. } => (Kind::Ack { window: wnd }, ack),
+            Trace::AckReceived { ack, window, .. } => (Kind::Ack { window }, ack),
             _ => return,
         };
         let time_s = (now - self.epoch).as_secs_f64();

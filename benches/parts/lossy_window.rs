@@ -41,7 +41,7 @@ pub(crate) fn bench(c: &mut Criterion) {
 
 /// A packet on the path.
 struct Flight {
-    tx: u64,
+    packet_number: u64,
     bytes: std::ops::Range<u64>,
 }
 
@@ -57,7 +57,7 @@ struct Path {
     rcv_nxt: u64,
     held: RangeSet,
     list: SackList,
-    largest_tx: u64,
+    largest_received: u64,
     received: u32,
     acks: Vec<(Instant, Vec<u8>)>,
 }
@@ -84,7 +84,7 @@ impl Path {
             rcv_nxt: 0,
             held: RangeSet::new(1 << 20),
             list: SackList::new(),
-            largest_tx: 0,
+            largest_received: 0,
             received: 0,
             acks: Vec::new(),
         };
@@ -103,7 +103,7 @@ impl Path {
         for _ in 0..STEP {
             self.now += self.interval;
             let Some(flight) = self.flying.pop_front() else { continue };
-            if draw(flight.tx) % 100 < self.percent {
+            if draw(flight.packet_number) % 100 < self.percent {
                 continue;
             }
             self.arrive(&flight);
@@ -123,7 +123,7 @@ impl Path {
     }
 
     fn arrive(&mut self, flight: &Flight) {
-        self.largest_tx = self.largest_tx.max(flight.tx);
+        self.largest_received = self.largest_received.max(flight.packet_number);
         let new = flight.bytes.start.max(self.rcv_nxt)..flight.bytes.end;
         if !new.is_empty() && self.held.insert(new.clone()).is_ok() {
             self.rcv_nxt = self.held.first_missing(self.rcv_nxt);
@@ -141,7 +141,7 @@ impl Path {
 
     fn ack(&mut self) -> Vec<u8> {
         let ack = native::Ack {
-            echo_tx: self.largest_tx,
+            largest_received: self.largest_received,
             echo_delay_us: 0,
             ack: self.rcv_nxt,
             window: 1 << 40,
@@ -171,10 +171,12 @@ impl Path {
                 return;
             }
             for datagram in self.out.datagrams() {
-                if let Ok(FromSender::Data(data)) = native::decode_from_sender(datagram, self.largest_tx) {
+                if let Ok(FromSender::Data(data)) =
+                    native::decode_from_sender(datagram, self.largest_received)
+                {
                     let start = data.header.offset;
                     let bytes = start..start + data.payload.len() as u64;
-                    self.flying.push_back(Flight { tx: data.header.tx, bytes });
+                    self.flying.push_back(Flight { packet_number: data.header.packet_number, bytes });
                 }
             }
         }
@@ -182,8 +184,8 @@ impl Path {
 }
 
 /// Hash of a transmission number (finalizer of `SplitMix64`), so that runs repeat.
-fn draw(tx: u64) -> u64 {
-    let mixed = (tx ^ tx >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+fn draw(packet_number: u64) -> u64 {
+    let mixed = (packet_number ^ packet_number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ mixed >> 31
 }

@@ -52,7 +52,7 @@ fn sender(c: &mut Criterion) {
             sender.open().expect("a new sender opens");
             sender.poll_transmit(now, &mut out);
             let mut reply = [0; wire::REPLY_LEN];
-            wire::encode_reply(&FromReceiver::SynAck { ack: 0, wnd: window }, &mut reply);
+            wire::encode_reply(&FromReceiver::SynAck { ack: 0, window }, &mut reply);
             sender.handle_datagram(now, (), Ecn::NotEct, &reply);
             let mut acked = 0;
             b.iter(|| {
@@ -67,7 +67,7 @@ fn sender(c: &mut Criterion) {
                 }
                 for _ in 0..window {
                     acked += 1;
-                    wire::encode_reply(&FromReceiver::Ack { ack: acked, wnd: window }, &mut reply);
+                    wire::encode_reply(&FromReceiver::Ack { ack: acked, window }, &mut reply);
                     sender.handle_datagram(now, (), Ecn::NotEct, &reply);
                 }
             });

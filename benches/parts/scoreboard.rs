@@ -115,11 +115,13 @@ impl Flow {
 
     /// Sends a run; classic transmissions all have the same number.
     fn push(&mut self) {
-        let tx = self.transmissions;
+        let packet_number = self.transmissions;
         match self.way {
-            Way::ClassicEach | Way::ClassicBatch => self.board.push_run(self.now, LEN, RUN, |_| tx),
+            Way::ClassicEach | Way::ClassicBatch => {
+                self.board.push_run(self.now, LEN, RUN, |_| packet_number);
+            }
             Way::Native | Way::NativeLossy => {
-                self.board.push_run(self.now, LEN, RUN, |n| tx + n);
+                self.board.push_run(self.now, LEN, RUN, |n| packet_number + n);
                 self.transmissions += RUN;
             }
         }

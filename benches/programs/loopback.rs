@@ -1,7 +1,7 @@
 //! All combinations over loopback: formats, sizes, offload of each side, one ACK for a packet or
 //! for a batch: `cargo bench --bench loopback` (`-- --rounds N --bytes N`: 5, 4000000000, for every
-//! row; `--size N` and `--gso 0|1` select rows). Takes an hour; with `--bytes 1000000000 --rounds 3`
-//! ten minutes. Then the default receive buffers of ordinary users (`--buffers 1`: only these).
+//! row; `--size N` and `--gso 0|1` select rows). Takes an hour; with `--bytes 1000000000 --rounds
+//! 3` ten minutes. Then the default receive buffers of ordinary users (`--buffers 1`: only these).
 
 mod common;
 

@@ -10,7 +10,7 @@ pub fn run(data: &[u8]) {
         if let Ok(wire::FromSender::Data { payload, .. }) = wire::decode_from_sender(datagram, seq) {
             assert!(payload.len() < datagram.len(), "the payload is part of the datagram");
         }
-        let _ = Packet::decode(datagram, Near { seq, tx: 0 });
+        let _ = Packet::decode(datagram, Near { seq, packet_number: 0 });
         if let Ok(reply) = wire::decode_from_receiver(datagram, seq) {
             let mut again = [0; wire::REPLY_LEN];
             wire::encode_reply(&reply, &mut again);

@@ -8,7 +8,7 @@ use crate::bytes::seal;
 
 pub fn run(data: &[u8]) {
     let Some((near, datagram)) = data.split_first_chunk::<8>() else { return };
-    let tx = u64::from_le_bytes(*near);
+    let packet_number = u64::from_le_bytes(*near);
     let mut sealed = datagram.to_vec();
     if let [mark, kind, ..] = &mut sealed[..] {
         *kind = *kind % 10 + 1;
@@ -16,15 +16,17 @@ pub fn run(data: &[u8]) {
     }
     seal(&mut sealed);
     for datagram in [datagram, &sealed] {
-        if let Ok(FromSender::Data(data)) = native::decode_from_sender(datagram, tx) {
+        if let Ok(FromSender::Data(data)) = native::decode_from_sender(datagram, packet_number) {
             assert!(data.payload.len() < datagram.len(), "the payload is part of the datagram");
             assert!(
                 data.header.offset.checked_add(data.payload.len() as u64).is_some(),
                 "offsets are below 2^64"
             );
         }
-        let _ = Packet::decode(datagram, Near { seq: 0, tx });
-        if let Ok(FromReceiver::Ack { ack, sack: blocks }) = native::decode_from_receiver(datagram, tx) {
+        let _ = Packet::decode(datagram, Near { seq: 0, packet_number });
+        if let Ok(FromReceiver::Ack { ack, sack: blocks }) =
+            native::decode_from_receiver(datagram, packet_number)
+        {
             let mut edge = ack.ack;
             for block in blocks.iter() {
                 assert!(edge < block.start && block.start < block.end, "blocks ascend beyond rcv_nxt");

@@ -50,8 +50,8 @@ pub enum FromSender {
     ClassicData { seq: Number, len: u16 },
     ClassicFin { seq: Number, repeated: bool },
     Syn { cookie: bool, params: Vec<(u8, Vec<u8>)> },
-    Data { tx: Number, offset: Number, len: u16, flags: u16 },
-    Fin { tx: Number, length: Number, crc: u32 },
+    Data { packet_number: Number, offset: Number, len: u16, flags: u16 },
+    Fin { packet_number: Number, length: Number, crc: u32 },
     Close { reason: u16, text: Vec<u8> },
     Raw(Vec<u8>),
 }
@@ -61,7 +61,7 @@ pub enum FromSender {
 pub struct Expected {
     pub connection_id: u64,
     pub seq: u64,
-    pub tx: u64,
+    pub packet_number: u64,
     pub cookie: Option<[u8; 32]>,
 }
 
@@ -94,14 +94,16 @@ impl FromSender {
                 body.resize(body.len().max(112), 0);
                 native(1, list.len() as u16, id, &body)
             }
-            Self::Data { tx, offset, len, flags } => {
-                let mut body = (tx.around(expected.tx, 1) as u32).to_le_bytes().to_vec();
+            Self::Data { packet_number, offset, len, flags } => {
+                let mut body =
+                    (packet_number.around(expected.packet_number, 1) as u32).to_le_bytes().to_vec();
                 body.extend(offset.around(expected.seq, 1172).to_le_bytes());
                 body.resize(body.len() + usize::from(*len) % 1500, 7);
                 native(4, *flags, id, &body)
             }
-            Self::Fin { tx, length, crc } => {
-                let mut body = (tx.around(expected.tx, 1) as u32).to_le_bytes().to_vec();
+            Self::Fin { packet_number, length, crc } => {
+                let mut body =
+                    (packet_number.around(expected.packet_number, 1) as u32).to_le_bytes().to_vec();
                 body.extend(length.around(expected.seq, 1172).to_le_bytes());
                 body.extend(crc.to_le_bytes());
                 native(7, 0, id, &body)
@@ -128,7 +130,7 @@ pub enum FromReceiver {
         params: Vec<(u8, Vec<u8>)>,
     },
     Ack {
-        tx: Number,
+        packet_number: Number,
         delay: u16,
         ack: Number,
         window: u64,
@@ -171,10 +173,11 @@ impl FromReceiver {
                 body.extend(&list);
                 native(3, list.len() as u16, id, &body)
             }
-            Self::Ack { tx, delay, ack, window, counts, blocks, overflow } => {
+            Self::Ack { packet_number, delay, ack, window, counts, blocks, overflow } => {
                 let blocks = &blocks[..blocks.len().min(32)];
                 let mut info = blocks.len() as u16;
-                let mut body = (tx.around(expected.tx, 1) as u32).to_le_bytes().to_vec();
+                let mut body =
+                    (packet_number.around(expected.packet_number, 1) as u32).to_le_bytes().to_vec();
                 varint(u64::from(*delay), &mut body);
                 varint(ack.around(expected.seq, 1172), &mut body);
                 varint(*window, &mut body);

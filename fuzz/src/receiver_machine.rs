@@ -104,11 +104,11 @@ impl Harness {
                 let packet = if classic {
                     FromSender::ClassicData { seq: near, len }
                 } else {
-                    FromSender::Data { tx: near, offset: near, len, flags: 0 }
+                    FromSender::Data { packet_number: near, offset: near, len, flags: 0 }
                 };
                 let expected = &mut self.expected[usize::from(peer)];
                 let bytes = packet.encode(expected);
-                expected.tx += 1;
+                expected.packet_number += 1;
                 self.listener.handle_datagram(now, peer, Ecn::Ect0, &bytes);
             }
             Op::Advance { ms } => {
@@ -165,7 +165,7 @@ fn learn(expected: &mut Expected, reply: &[u8]) {
         }
         return;
     }
-    let reply_of = match native::decode_from_receiver(reply, expected.tx) {
+    let reply_of = match native::decode_from_receiver(reply, expected.packet_number) {
         Ok(packet) => packet,
         // The harness drew a number far from the one that it knows; a sender has sent every number
         // that is echoed.
@@ -174,7 +174,7 @@ fn learn(expected: &mut Expected, reply: &[u8]) {
     };
     match reply_of {
         native::FromReceiver::Retry(_) => expected.cookie = reply[HEADER..].try_into().ok(),
-        native::FromReceiver::SynAck(_) => (expected.seq, expected.tx) = (0, 0),
+        native::FromReceiver::SynAck(_) => (expected.seq, expected.packet_number) = (0, 0),
         native::FromReceiver::Ack { ack, .. } => expected.seq = ack.ack,
         _ => {}
     }

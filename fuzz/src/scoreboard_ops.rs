@@ -21,7 +21,8 @@ pub fn run(data: &[u8]) {
     let mut now = Instant::now();
     let mut board = Scoreboard::new(Numbering::Bytes);
     // Offsets at which segments begin, the edges, and the bytes delivered so far.
-    let (mut starts, mut una, mut next, mut tx, mut delivered) = (Vec::new(), 0_u64, 0_u64, 0_u64, 0_u64);
+    let (mut starts, mut una, mut next, mut packet_number, mut delivered) =
+        (Vec::new(), 0_u64, 0_u64, 0_u64, 0_u64);
     for op in ops {
         now += Duration::from_millis(1);
         let at = |part: u8| una + (next - una) * u64::from(part) / 255;
@@ -29,10 +30,10 @@ pub fn run(data: &[u8]) {
         match op {
             Op::Push { len, count } => {
                 let (len, count) = (u32::from(len) + 1, u64::from(count % 16) + 1);
-                board.push_run(now, len, count, |n| tx + n);
+                board.push_run(now, len, count, |n| packet_number + n);
                 starts.extend((0..count).map(|n| next + n * u64::from(len)));
                 next += count * u64::from(len);
-                tx += count;
+                packet_number += count;
             }
             Op::Ack { part } => {
                 let ack = at(part);
@@ -53,8 +54,8 @@ pub fn run(data: &[u8]) {
             }
             Op::Resend { at } => {
                 if let Some(offset) = start(at) {
-                    board.resend(now, offset, tx);
-                    tx += 1;
+                    board.resend(now, offset, packet_number);
+                    packet_number += 1;
                 }
             }
         }

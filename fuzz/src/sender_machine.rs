@@ -152,7 +152,7 @@ impl Harness {
                     FromReceiver::ClassicReply { flags: 1, window: window.into(), ack: Number::Any(ack) }
                 } else {
                     FromReceiver::Ack {
-                        tx: Number::Near(-1),
+                        packet_number: Number::Near(-1),
                         delay: 0,
                         ack: Number::Any(ack),
                         window: u64::from(window) * 16,
@@ -211,13 +211,14 @@ impl Harness {
             for datagram in self.out.bytes().chunks(size) {
                 datagrams += 1;
                 assert!(datagrams < MAX_DATAGRAMS, "datagrams without end");
-                let near = Near { seq: self.sent, tx: self.expected.tx };
+                let near = Near { seq: self.sent, packet_number: self.expected.packet_number };
                 let (id, packet) = Packet::decode(datagram, near).expect("a sender's datagram decodes");
                 assert_eq!(id, (!self.classic).then_some(CONNECTION));
                 if let Packet::Data(piece) = packet {
                     let len = if self.classic { 1 } else { piece.payload.len() as u64 };
                     self.sent = self.sent.max(piece.seq + len);
-                    self.expected.tx = self.expected.tx.max(piece.tx.map_or(0, |tx| tx + 1));
+                    self.expected.packet_number =
+                        self.expected.packet_number.max(piece.packet_number.map_or(0, |number| number + 1));
                 }
                 assert!(native::recognize(datagram) != self.classic);
             }

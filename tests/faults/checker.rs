@@ -157,7 +157,7 @@ fn read_ack(datagram: &[u8]) -> (Ack, Vec<SackBlock>) {
     });
     let blocks = blocks.collect();
     let ack = Ack {
-        echo_tx: u64::from(echo),
+        largest_received: u64::from(echo),
         echo_delay_us: delay as u32,
         ack,
         window,

@@ -56,8 +56,8 @@ impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
         Ok(())
     }
 
-    /// Runs all members until each has ended, on the calling thread. Fails only if waiting does; the
-    /// failure of a member is in its [`Ended`].
+    /// Runs all members until each has ended, on the calling thread. Fails only if waiting does;
+    /// the failure of a member is in its [`Ended`].
     pub fn run(mut self) -> io::Result<Vec<Ended<E, Connected, A>>> {
         let (mut ended, mut ready) = (Vec::new(), Vec::new());
         while self.left > 0 {

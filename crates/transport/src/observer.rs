@@ -143,7 +143,7 @@ pub enum Trace {
     },
     SynAckReceived {
         ack: u64,
-        wnd: u64,
+        window: u64,
         rto: Duration,
     },
     DataSent {
@@ -159,14 +159,14 @@ pub enum Trace {
     /// rule forbids it.
     AckReceived {
         ack: u64,
-        wnd: u64,
+        window: u64,
         rto: Duration,
         deadline: Option<Instant>,
         sample: Option<Duration>,
     },
     DupAckReceived {
         ack: u64,
-        wnd: u64,
+        window: u64,
         dup_acks: u32,
     },
     /// The pacing rate changed to `rate` bytes of payload per second.
@@ -206,10 +206,10 @@ pub enum Trace {
     PacketDropped {
         length: usize,
     },
-    /// A segment was newly acknowledged; [`Trace::AckProcessed`] of the same ACK follows. `tx` is
-    /// its last transmission number (native).
+    /// A segment was newly acknowledged; [`Trace::AckProcessed`] of the same ACK follows.
+    /// `packet_number` is its last transmission number (native).
     PacketAcked {
-        tx: Option<u64>,
+        packet_number: Option<u64>,
         offset: u64,
         len: u32,
     },
@@ -217,16 +217,16 @@ pub enum Trace {
     /// acknowledged `bytes`. `delay` is the receiver's ACK delay.
     AckProcessed {
         ack: u64,
-        wnd: u64,
+        window: u64,
         bytes: u64,
         blocks: u32,
-        largest_tx: Option<u64>,
+        largest_acked: Option<u64>,
         delay: Option<Duration>,
         sample: Option<Duration>,
     },
-    /// A segment was declared lost; `tx` as in [`Trace::PacketAcked`].
+    /// A segment was declared lost; `packet_number` as in [`Trace::PacketAcked`].
     PacketLost {
-        tx: Option<u64>,
+        packet_number: Option<u64>,
         offset: u64,
         len: u32,
         trigger: LossTrigger,

@@ -37,9 +37,9 @@ impl PacketLog {
                     self.peer.ip()
                 )
             }
-            Trace::SynAckReceived { ack, wnd, rto: timeout } => {
+            Trace::SynAckReceived { ack, window, rto: timeout } => {
                 let timeout = timeout.as_secs_f64();
-                format!("[{t:6.3}] <-- SYN-ACK {ack} window {wnd}; setting initial RTO to {timeout:.3}")
+                format!("[{t:6.3}] <-- SYN-ACK {ack} window {window}; setting initial RTO to {timeout:.3}")
             }
             Trace::DataSent { seq, attempt, of, rto: timeout, deadline, resend } => {
                 let why = match resend {
@@ -56,18 +56,18 @@ impl PacketLog {
                     rto(timeout)
                 )
             }
-            Trace::AckReceived { ack, wnd, rto: timeout, deadline: Some(deadline), .. } => {
+            Trace::AckReceived { ack, window, rto: timeout, deadline: Some(deadline), .. } => {
                 let expires = self.since_start(deadline);
                 format!(
-                    "[{t:6.3}] <-- ACK {ack} (window {wnd}, {}, timer expires @ {expires:.3})",
+                    "[{t:6.3}] <-- ACK {ack} (window {window}, {}, timer expires @ {expires:.3})",
                     rto(timeout)
                 )
             }
-            Trace::AckReceived { ack, wnd, .. } => {
-                format!("[{t:6.3}] <-- ACK {ack} (window {wnd}, no outstanding packets)")
+            Trace::AckReceived { ack, window, .. } => {
+                format!("[{t:6.3}] <-- ACK {ack} (window {window}, no outstanding packets)")
             }
-            Trace::DupAckReceived { ack, wnd, dup_acks } => {
-                format!("[{t:6.3}] <-- ACK {ack} (window {wnd}, dupACK {dup_acks})")
+            Trace::DupAckReceived { ack, window, dup_acks } => {
+                format!("[{t:6.3}] <-- ACK {ack} (window {window}, dupACK {dup_acks})")
             }
             Trace::AttemptsExhausted { seq } => format!("{t:.3}\treached max retx count on packet {seq}"),
             Trace::FinSent { seq, attempt, of, rto: timeout } => {

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn ack(sample: Option<Duration>) -> Trace {
-        Trace::AckReceived { ack: 1, wnd: 1, rto: Duration::ZERO, deadline: None, sample }
+        Trace::AckReceived { ack: 1, window: 1, rto: Duration::ZERO, deadline: None, sample }
     }
 
     #[test]

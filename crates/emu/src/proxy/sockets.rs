@@ -246,7 +246,8 @@ impl ProxySockets {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
         let timeout = timeout.into_iter().chain(retry.then_some(FULL_SOCKET_RETRY)).min();
         self.keys.clear();
-        // All sockets fit in one poll, so packets that arrived before the stop are reported with it.
+        // All sockets fit in one poll, so packets that arrived before the stop are reported with
+        // it.
         let stopped = self.set.poll(timeout, &mut self.keys)?;
         for key in &self.keys {
             match u32::try_from(*key) {

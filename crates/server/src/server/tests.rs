@@ -81,7 +81,7 @@ impl Script {
     }
 }
 
-const SYN_ACK: FromReceiver = FromReceiver::SynAck { ack: 0, wnd: 1 };
+const SYN_ACK: FromReceiver = FromReceiver::SynAck { ack: 0, window: 1 };
 
 #[test]
 fn syn_and_syn_ack_cross_links() {
@@ -172,7 +172,7 @@ fn queue_holds_one_packet_above_buffer() {
     }
     let forward = *script.server.path_ledgers(1).unwrap().0;
     assert_eq!((forward.in_flight, forward.dropped_queue), (11, 89));
-    assert_eq!(script.run_to(2_000_000_000).last().unwrap().1, FromReceiver::Ack { ack: 11, wnd: 11 });
+    assert_eq!(script.run_to(2_000_000_000).last().unwrap().1, FromReceiver::Ack { ack: 11, window: 11 });
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn replies_skip_missing_links() {
     let mut script = Script::new(|config| config.link = LinkMode::None);
     script.syn(0, 1, LINK);
     script.data(0, 1, 0, 1);
-    assert_eq!(script.run(0), [(1, SYN_ACK), (1, FromReceiver::Ack { ack: 1, wnd: 1 })]);
+    assert_eq!(script.run(0), [(1, SYN_ACK), (1, FromReceiver::Ack { ack: 1, window: 1 })]);
     assert_eq!(script.server.stats().lateness.count(), 0);
 }
 
@@ -286,13 +286,15 @@ fn window_update_takes_reverse_link() {
         script.data(20_000_000, 1, seq, 1000);
     }
     let acks = script.run_to(100_000_000);
-    let Some((_, FromReceiver::Ack { ack: full, wnd: 0 })) = acks.last().copied() else { panic!("{acks:?}") };
+    let Some((_, FromReceiver::Ack { ack: full, window: 0 })) = acks.last().copied() else {
+        panic!("{acks:?}")
+    };
     assert!((1040..1060).contains(&full), "{full} packets of 1000 bytes in 1 MiB");
     let unread = usize::try_from(script.server.listener().unread(1)).unwrap();
     script.server.consume(1, unread);
     assert_eq!(script.run(200_000_000), [], "5 ms on the link");
     // The window leaves room for unread bytes of an application that reads without delay.
-    let update = FromReceiver::Ack { ack: full, wnd: (1 << 19) / 1000 };
+    let update = FromReceiver::Ack { ack: full, window: (1 << 19) / 1000 };
     let left = script.run_to(210_000_000);
     assert!(matches!(left[..], [(at, reply)] if at > 205_000_000 && reply == update), "{left:?}");
 }

@@ -75,8 +75,8 @@ impl Trains {
                     if self.last.len() == STEADY_TRAINS {
                         self.last.remove(0);
                     }
-                    // An ACK is stamped by the kernel, a segment by the sender's clock, which is read
-                    // later.
+                    // An ACK is stamped by the kernel, a segment by the sender's clock, which is
+                    // read later.
                     self.last.push((train.rate, train.first_ack_at.saturating_sub(train.sent_at)));
                 }
                 *current = Some(Train {

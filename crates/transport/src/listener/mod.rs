@@ -30,7 +30,7 @@ use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};
 
 /// Numbers near which those of a peer without a transfer are unwrapped: packet numbers far enough
 /// from 0 that none is negative.
-const NO_TRANSFER: Near = Near { seq: 0, tx: 1 << 31 };
+const NO_TRANSFER: Near = Near { seq: 0, packet_number: 1 << 31 };
 
 /// State of one peer.
 #[derive(Debug)]

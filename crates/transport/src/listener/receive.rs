@@ -31,8 +31,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             }
             Ok((connection, packet)) => {
                 self.stats.no_connection += 1;
-                if let (None, Some(connection_id), Some(tx)) = (wire, connection, packet.transmission()) {
-                    self.reset(now, peer, connection_id, tx);
+                if let (None, Some(connection_id), Some(packet_number)) =
+                    (wire, connection, packet.transmission())
+                {
+                    self.reset(now, peer, connection_id, packet_number);
                 }
                 None
             }

@@ -97,16 +97,16 @@ impl<P> StatelessReplies<P> {
         has_room
     }
 
-    /// Lets the newest reply answer packet number `tx` instead, if it is a reset of the same
+    /// Lets the newest reply answer `packet_number` instead, if it is a reset of the same
     /// connection; else false.
-    pub(super) fn renew_reset(&mut self, peer: &P, connection_id: u64, tx: u64) -> bool
+    pub(super) fn renew_reset(&mut self, peer: &P, connection_id: u64, packet_number: u64) -> bool
     where
         P: PartialEq,
     {
         let Some((to, about, Stateless::Reset(answered))) = self.replies.back_mut() else { return false };
         let same = to == peer && *about == connection_id;
         if same {
-            *answered = tx;
+            *answered = packet_number;
         }
         same
     }
@@ -152,7 +152,7 @@ fn encode<P>((peer, connection_id, reply): (P, u64, Stateless), out: &mut [u8; M
         Stateless::Retry(cookie) => wire::encode_retry(connection_id, &cookie, out),
         Stateless::Versions => wire::encode_versions(connection_id, Versions::OURS, out),
         Stateless::Close(reason) => wire::encode_close(connection_id, reason, out),
-        Stateless::Reset(tx) => wire::encode_no_connection(connection_id, tx, out),
+        Stateless::Reset(packet_number) => wire::encode_no_connection(connection_id, packet_number, out),
     };
     (peer, len)
 }
@@ -177,15 +177,15 @@ impl ResetLimiter {
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// Answers packet number `tx` of `connection_id` from `peer`, which has no receiver.
-    pub(super) fn reset(&mut self, now: Instant, peer: P, connection_id: u64, tx: u64) {
+    /// Answers `packet_number` of `connection_id` from `peer`, which has no receiver.
+    pub(super) fn reset(&mut self, now: Instant, peer: P, connection_id: u64, packet_number: u64) {
         // Packets that arrive together get one reset.
-        if self.stateless.renew_reset(&peer, connection_id, tx) || !self.resets.take(now) {
+        if self.stateless.renew_reset(&peer, connection_id, packet_number) || !self.resets.take(now) {
             return;
         }
         // A linear search, which the rate limit bounds.
         let elsewhere = self.peers.values().any(|entry| entry.wire.connection_id() == Some(connection_id));
-        if !elsewhere && self.stateless.push(peer, connection_id, Stateless::Reset(tx)) {
+        if !elsewhere && self.stateless.push(peer, connection_id, Stateless::Reset(packet_number)) {
             self.stats.resets += 1;
         }
     }

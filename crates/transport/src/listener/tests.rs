@@ -140,12 +140,12 @@ fn packet(flags: u8, seq: u32, payload: &[u8]) -> Vec<u8> {
     [&[flags], &MAGIC[..], &seq.to_le_bytes(), payload].concat()
 }
 
-fn syn_ack(ack: u64, wnd: u32) -> FromReceiver {
-    FromReceiver::SynAck { ack, wnd }
+fn syn_ack(ack: u64, window: u32) -> FromReceiver {
+    FromReceiver::SynAck { ack, window }
 }
 
-fn ack(ack: u64, wnd: u32) -> FromReceiver {
-    FromReceiver::Ack { ack, wnd }
+fn ack(ack: u64, window: u32) -> FromReceiver {
+    FromReceiver::Ack { ack, window }
 }
 
 fn fin_ack(ack: u64, crc: u32) -> FromReceiver {

@@ -116,8 +116,8 @@ impl<W: Write> Writer<W> {
                 self.flush_received();
                 self.pending = Some(Received { time_ms, kind, length });
             }
-            Trace::PacketAcked { tx: Some(tx), .. } => self.on_acked(tx),
-            Trace::PacketAcked { tx: None, .. } => {}
+            Trace::PacketAcked { packet_number: Some(packet_number), .. } => self.on_acked(packet_number),
+            Trace::PacketAcked { packet_number: None, .. } => {}
             Trace::AckProcessed { .. } => self.on_ack(trace),
             _ => {
                 self.flush_received();
@@ -133,9 +133,9 @@ impl<W: Write> Writer<W> {
                 let data = object! { "raw": object! { "length": length }, "trigger": "header_parse_error" };
                 self.event(time_ms, "transport:packet_dropped", data);
             }
-            Trace::PacketLost { tx, offset, len, trigger } => {
+            Trace::PacketLost { packet_number, offset, len, trigger } => {
                 let data = object! {
-                    "header": header("1RTT", tx),
+                    "header": header("1RTT", packet_number),
                     "frames": [stream(offset, len, false)],
                     "trigger": lost_because(trigger),
                 };
@@ -195,18 +195,18 @@ impl<W: Write> Writer<W> {
         self.event(time_ms, "transport:packet_sent", data);
     }
 
-    fn on_acked(&mut self, tx: u64) {
+    fn on_acked(&mut self, packet_number: u64) {
         match self.acked.last_mut() {
-            Some([_, last]) if *last + 1 == tx => *last = tx,
-            _ => self.acked.push([tx, tx]),
+            Some([_, last]) if *last + 1 == packet_number => *last = packet_number,
+            _ => self.acked.push([packet_number, packet_number]),
         }
     }
 
     fn on_ack(&mut self, trace: &Trace) {
-        let Trace::AckProcessed { ack, wnd, bytes, blocks, largest_tx, delay, sample } = *trace else {
+        let Trace::AckProcessed { ack, window, bytes, blocks, largest_acked, delay, sample } = *trace else {
             return;
         };
-        if largest_tx.is_none() && ack > self.snd_una && self.acked.is_empty() {
+        if largest_acked.is_none() && ack > self.snd_una && self.acked.is_empty() {
             self.acked.push([self.snd_una, ack - 1]);
         }
         self.snd_una = ack;
@@ -217,7 +217,7 @@ impl<W: Write> Writer<W> {
         let frame = frame.with("ack_delay", delay.map(millis));
         let room = object! {
             "frame_type": "max_data",
-            "maximum": ack.saturating_add(wnd).saturating_mul(self.window_unit),
+            "maximum": ack.saturating_add(window).saturating_mul(self.window_unit),
         };
         let ours = object! { "cumulative": ack, "acked_bytes": bytes, "sack_blocks": blocks };
         let ours = ours.with("rtt_sample", sample.map(millis));

@@ -54,15 +54,15 @@ pub(crate) enum Order {
 
 /// A packet to acknowledge.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Packet {
+pub(crate) struct Received {
     /// Its transmission number; a retransmission has a new one.
-    pub tx: u64,
+    pub packet_number: u64,
     /// Its ECN codepoint. CE is acknowledged at once (RFC 9000, section 13.2.1).
     pub ecn: Ecn,
     /// Its position in the stream.
     pub order: Order,
     /// It requests an immediate ACK.
-    pub asks: bool,
+    pub ack_now: bool,
     /// Packets per ACK that it requests; half of that for an urgent packet. 0: as configured.
     pub every: u16,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Packet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AckFields {
     /// Largest transmission number received.
-    pub largest_tx: u64,
+    pub largest_received: u64,
     /// Time since its arrival, which the sender subtracts from the RTT sample.
     pub delay: Duration,
     /// Packets received.
@@ -88,7 +88,7 @@ pub(crate) struct AckFields {
 
 #[derive(Debug, Clone, Copy)]
 struct Largest {
-    tx: u64,
+    packet_number: u64,
     at: Instant,
 }
 
@@ -131,7 +131,7 @@ impl Acks {
     }
 
     /// Handles the arrival of a packet.
-    pub(crate) fn on_packet(&mut self, now: Instant, packet: Packet) {
+    pub(crate) fn on_packet(&mut self, now: Instant, packet: Received) {
         self.packets += 1;
         self.duplicates += u64::from(packet.order == Order::Duplicate);
         match packet.ecn {
@@ -141,12 +141,12 @@ impl Acks {
             Ecn::Ce => self.ce += 1,
         }
         self.waiting = self.waiting.saturating_add(1);
-        self.due |= packet.asks || self.waiting >= self.patience(&packet);
+        self.due |= packet.ack_now || self.waiting >= self.patience(&packet);
         if self.deadline.is_none() {
             self.deadline = Some(now + self.config.max_delay);
         }
-        if self.largest.is_none_or(|largest| packet.tx > largest.tx) {
-            self.largest = Some(Largest { tx: packet.tx, at: now });
+        if self.largest.is_none_or(|largest| packet.packet_number > largest.packet_number) {
+            self.largest = Some(Largest { packet_number: packet.packet_number, at: now });
         }
     }
 
@@ -178,7 +178,7 @@ impl Acks {
         self.urgent = 0;
         self.deadline = None;
         Some(AckFields {
-            largest_tx: largest.tx,
+            largest_received: largest.packet_number,
             delay: now.saturating_duration_since(largest.at),
             packets: self.packets,
             duplicates: self.duplicates,
@@ -194,24 +194,24 @@ impl Acks {
     /// the loss of every other packet at most doubles the ACKs. After a hole is reported, packets
     /// beyond it are acknowledged at the ordinary rate. A reordered packet is acknowledged at once,
     /// since its sender is about to declare it lost.
-    fn patience(&mut self, packet: &Packet) -> u32 {
+    fn patience(&mut self, packet: &Received) -> u32 {
         let named = packet.every > 0;
         let in_order = packet.order == Order::Next || packet.order == Order::BeyondHole && named;
-        if packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet.tx) {
+        if packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet.packet_number) {
             self.urgent += 1;
         }
         let every = if named { u32::from(packet.every) } else { self.config.every };
         if self.urgent == 0 {
             return every;
         }
-        let overtaken = self.largest.is_some_and(|largest| packet.tx < largest.tx);
+        let overtaken = self.largest.is_some_and(|largest| packet.packet_number < largest.packet_number);
         if named && !overtaken && self.urgent < MAX_URGENT { every.div_ceil(2) } else { 1 }
     }
 
     /// True if the transmission number does not follow the largest: loss or reordering, even
     /// without a hole in the stream, because a retransmission may be lost, too.
-    fn is_out_of_order(&self, tx: u64) -> bool {
-        self.largest.is_some_and(|largest| largest.tx.checked_add(1) != Some(tx))
+    fn is_out_of_order(&self, packet_number: u64) -> bool {
+        self.largest.is_some_and(|largest| largest.packet_number.checked_add(1) != Some(packet_number))
     }
 }
 
@@ -222,8 +222,8 @@ mod tests {
 
     const NONE: Option<AckFields> = None;
 
-    fn packet(tx: u64) -> Packet {
-        Packet { tx, ecn: Ecn::NotEct, order: Order::Next, asks: false, every: 0 }
+    fn packet(packet_number: u64) -> Received {
+        Received { packet_number, ecn: Ecn::NotEct, order: Order::Next, ack_now: false, every: 0 }
     }
 
     fn start() -> (Acks, Instant) {
@@ -240,7 +240,7 @@ mod tests {
         acks.on_packet(epoch + ms(7), packet(1));
         assert_eq!(acks.deadline(), Some(epoch + ms(25)), "the first that waits sets it");
         let ack = acks.take(epoch + ms(10)).unwrap();
-        assert_eq!((ack.largest_tx, ack.delay, ack.packets), (1, ms(3), 2));
+        assert_eq!((ack.largest_received, ack.delay, ack.packets), (1, ms(3), 2));
         assert_eq!((acks.deadline(), acks.take(epoch + ms(100))), (None, NONE));
         acks.on_packet(epoch + ms(200), packet(2));
         assert_eq!(acks.take(epoch + ms(224)), NONE);
@@ -250,8 +250,8 @@ mod tests {
     #[test]
     fn batch_gets_one_ack() {
         let (mut acks, epoch) = start();
-        for tx in 0..44 {
-            acks.on_packet(epoch, packet(tx));
+        for packet_number in 0..44 {
+            acks.on_packet(epoch, packet(packet_number));
         }
         assert_eq!(acks.take(epoch).unwrap().packets, 44);
         assert_eq!(acks.take(epoch + ms(1000)), NONE);
@@ -260,11 +260,11 @@ mod tests {
     #[test]
     fn urgent_packets_are_acknowledged_at_once() {
         let urgent = [
-            ("a hole", Packet { order: Order::BeyondHole, ..packet(1) }),
-            ("a hole filled", Packet { order: Order::FilledHole, ..packet(1) }),
-            ("a duplicate", Packet { order: Order::Duplicate, ..packet(1) }),
-            ("CE", Packet { ecn: Ecn::Ce, ..packet(1) }),
-            ("asked", Packet { asks: true, ..packet(1) }),
+            ("a hole", Received { order: Order::BeyondHole, ..packet(1) }),
+            ("a hole filled", Received { order: Order::FilledHole, ..packet(1) }),
+            ("a duplicate", Received { order: Order::Duplicate, ..packet(1) }),
+            ("CE", Received { ecn: Ecn::Ce, ..packet(1) }),
+            ("asked", Received { ack_now: true, ..packet(1) }),
             ("a number left out", packet(2)),
             ("the same number", packet(0)),
         ];
@@ -284,11 +284,11 @@ mod tests {
         let (mut acks, epoch) = start();
         let mut hole = false;
         let mut acked = Vec::new();
-        for tx in (0..count).filter(|tx| !lost(*tx)) {
-            hole |= tx > 0 && lost(tx - 1);
+        for packet_number in (0..count).filter(|packet_number| !lost(*packet_number)) {
+            hole |= packet_number > 0 && lost(packet_number - 1);
             let order = if hole { Order::BeyondHole } else { Order::Next };
-            acks.on_packet(epoch, Packet { order, every: 32, ..packet(tx) });
-            acked.extend(acks.take(epoch).map(|ack| ack.largest_tx));
+            acks.on_packet(epoch, Received { order, every: 32, ..packet(packet_number) });
+            acked.extend(acks.take(epoch).map(|ack| ack.largest_received));
         }
         acked
     }
@@ -300,14 +300,14 @@ mod tests {
 
     #[test]
     fn hole_is_reported_once_after_half_the_count() {
-        assert_eq!(acked(130, |tx| tx == 40), [31, 48, 80, 112], "sixteen after the last ACK");
-        assert_eq!(acked(130, |tx| tx == 60), [31, 61, 93, 125], "more than that have arrived");
+        assert_eq!(acked(130, |number| number == 40), [31, 48, 80, 112], "sixteen after the last ACK");
+        assert_eq!(acked(130, |number| number == 60), [31, 61, 93, 125], "more than that have arrived");
     }
 
     #[test]
     fn heavy_loss_doubles_the_acks() {
-        assert_eq!(acked(320, |tx| tx % 2 == 1).len(), 10, "one each sixteen that arrive");
-        assert_eq!(acked(320, |tx| tx % 64 == 63).len(), 9, "315 arrive");
+        assert_eq!(acked(320, |number| number % 2 == 1).len(), 10, "one each sixteen that arrive");
+        assert_eq!(acked(320, |number| number % 64 == 63).len(), 9, "315 arrive");
     }
 
     #[test]
@@ -315,27 +315,27 @@ mod tests {
         let (mut acks, epoch) = start();
         for n in 0..u64::from(MAX_URGENT) {
             assert_eq!(acks.take(epoch), NONE, "{n}");
-            acks.on_packet(epoch, Packet { order: Order::BeyondHole, every: 256, ..packet(2 * n + 1) });
+            acks.on_packet(epoch, Received { order: Order::BeyondHole, every: 256, ..packet(2 * n + 1) });
         }
         // The first number of all follows none.
         assert_eq!(acks.take(epoch), NONE);
-        acks.on_packet(epoch, Packet { order: Order::BeyondHole, every: 256, ..packet(1000) });
+        acks.on_packet(epoch, Received { order: Order::BeyondHole, every: 256, ..packet(1000) });
         assert!(acks.take(epoch).is_some());
     }
 
     #[test]
     fn newest_packet_decides_ack_frequency() {
         let (mut acks, epoch) = start();
-        for (tx, every) in [(0, 100), (1, 100), (2, 100)] {
-            acks.on_packet(epoch, Packet { every, ..packet(tx) });
+        for (packet_number, every) in [(0, 100), (1, 100), (2, 100)] {
+            acks.on_packet(epoch, Received { every, ..packet(packet_number) });
         }
         assert_eq!(acks.take(epoch), NONE);
-        acks.on_packet(epoch, Packet { every: 4, ..packet(3) });
+        acks.on_packet(epoch, Received { every: 4, ..packet(3) });
         assert!(acks.take(epoch).is_some(), "the window became small");
-        acks.on_packet(epoch, Packet { every: 100, ..packet(4) });
+        acks.on_packet(epoch, Received { every: 100, ..packet(4) });
         acks.on_packet(epoch, packet(5));
         assert!(acks.take(epoch).is_some(), "no number: every second one");
-        acks.on_packet(epoch, Packet { every: 100, ..packet(6) });
+        acks.on_packet(epoch, Received { every: 100, ..packet(6) });
         assert_eq!((acks.take(epoch + ms(24)), acks.deadline()), (NONE, Some(epoch + ms(25))));
         assert!(acks.take(epoch + ms(25)).is_some(), "no later than ever");
     }
@@ -347,15 +347,15 @@ mod tests {
         acks.on_packet(epoch + ms(2), packet(8));
         acks.on_packet(epoch + ms(4), packet(9));
         let ack = acks.take(epoch + ms(5)).unwrap();
-        assert_eq!((ack.largest_tx, ack.delay), (9, ms(5)));
+        assert_eq!((ack.largest_received, ack.delay), (9, ms(5)));
     }
 
     #[test]
     fn counts_are_of_everything_since_the_beginning() {
         let (mut acks, epoch) = start();
-        for (tx, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ce, Ecn::Ect1, Ecn::Ect0, Ecn::NotEct]) {
-            let order = if tx % 2 == 0 { Order::Duplicate } else { Order::Next };
-            acks.on_packet(epoch, Packet { ecn, order, ..packet(tx) });
+        for (packet_number, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ce, Ecn::Ect1, Ecn::Ect0, Ecn::NotEct]) {
+            let order = if packet_number % 2 == 0 { Order::Duplicate } else { Order::Next };
+            acks.on_packet(epoch, Received { ecn, order, ..packet(packet_number) });
             acks.take(epoch);
         }
         acks.request();
@@ -379,23 +379,27 @@ mod tests {
             let every = 1 + u32::try_from(random(5)).unwrap();
             let mut acks = Acks::new(AckConfig { every, max_delay: ms(random(30)) });
             let (mut now, mut waiting, mut urgent, mut newest) = (epoch, Vec::new(), false, None);
-            for tx in 0..200 {
+            for packet_number in 0..200 {
                 now += ms(random(12));
                 if random(4) > 0 {
-                    let asks = random(9) == 0;
-                    acks.on_packet(now, Packet { asks, ..packet(tx) });
-                    let gap = newest.replace(tx).is_some_and(|newest| newest + 1 != tx);
-                    urgent |= asks || gap;
-                    waiting.push((tx, now));
+                    let ack_now = random(9) == 0;
+                    acks.on_packet(now, Received { ack_now, ..packet(packet_number) });
+                    let gap = newest.replace(packet_number).is_some_and(|newest| newest + 1 != packet_number);
+                    urgent |= ack_now || gap;
+                    waiting.push((packet_number, now));
                 }
                 let oldest = waiting.first().map(|(_, at)| *at + acks.config.max_delay);
-                assert_eq!(acks.deadline(), oldest, "seed {seed} packet {tx}");
+                assert_eq!(acks.deadline(), oldest, "seed {seed} packet {packet_number}");
                 let must = urgent || waiting.len() >= every as usize || oldest.is_some_and(|at| at <= now);
                 let ack = acks.take(now);
-                assert_eq!(ack.is_some(), must, "seed {seed} packet {tx}");
+                assert_eq!(ack.is_some(), must, "seed {seed} packet {packet_number}");
                 if let Some(ack) = ack {
                     let (last, at) = *waiting.last().unwrap();
-                    assert_eq!((ack.largest_tx, ack.delay), (last, now - at), "seed {seed} packet {tx}");
+                    assert_eq!(
+                        (ack.largest_received, ack.delay),
+                        (last, now - at),
+                        "seed {seed} packet {packet_number}"
+                    );
                     waiting.clear();
                     urgent = false;
                 }

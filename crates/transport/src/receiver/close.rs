@@ -33,14 +33,14 @@ impl Receiver {
             // shows that the receiver is alive while the application stores.
             (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
                 match seal {
-                    Some(Seal { tx, .. }) => self.stream.on_control(now, tx, ecn, true),
-                    None if understands_ack => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
+                    Some(Seal { packet_number, .. }) => self.stream.on_control(now, packet_number, ecn, true),
+                    None if understands_ack => self.reply(Answer::Ack { ack: seq, window: 0 }),
                     // The reference sender treats any answer as the FIN-ACK, and its window as the
                     // checksum.
                     None => {}
                 }
             }
-            (State::Open { mut end }, Some(Seal { crc, tx })) if seq >= self.rcv_nxt() => {
+            (State::Open { mut end }, Some(Seal { crc, packet_number })) if seq >= self.rcv_nxt() => {
                 let said = End { seq, crc };
                 if *end.get_or_insert(said) != said {
                     return self.stats.unexpected += 1;
@@ -48,7 +48,7 @@ impl Receiver {
                 self.state = State::Open { end };
                 self.finish_if_complete(now);
                 let early = matches!(self.state, State::Open { .. });
-                self.stream.on_control(now, tx, ecn, early);
+                self.stream.on_control(now, packet_number, ecn, early);
             }
             (State::Open { .. }, None) if self.is_complete(seq) => self.finish(now, seq),
             _ => self.stats.unexpected += 1,

@@ -183,8 +183,8 @@ impl Receiver {
         match packet {
             Packet::Syn(open) => self.on_syn(now, open),
             Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
-            Packet::Fin { seq, seal, heeds_ack } => {
-                let fin = Fin { seq: *seq, seal: *seal, understands_ack: *heeds_ack };
+            Packet::Fin { seq, seal, understands_ack } => {
+                let fin = Fin { seq: *seq, seal: *seal, understands_ack: *understands_ack };
                 self.on_fin(now, fin, ecn);
             }
             // The listener removes the peer.
@@ -215,10 +215,10 @@ impl Receiver {
         // A pending ACK may replace the newest queued one.
         let Some(len) = self.wire.plain_ack_len().filter(|_| self.ack_due.is_none()) else { return 0 };
         let mut count = 0;
-        while let Some(&Answer::Ack { ack, wnd }) = self.replies.front()
+        while let Some(&Answer::Ack { ack, window }) = self.replies.front()
             && let Some(slot) = out.slot(len)
         {
-            wire::encode_plain_ack(ack, wnd, slot);
+            wire::encode_plain_ack(ack, window, slot);
             self.replies.pop_front();
             count += 1;
         }
@@ -270,9 +270,9 @@ impl Receiver {
         // A pending ACK will carry the window anyway.
         if matches!(self.state, State::Open { .. })
             && self.ack_due.is_none()
-            && let Some((ack, wnd)) = flow.window_update(buffer)
+            && let Some((ack, window)) = flow.window_update(buffer)
         {
-            self.reply(Answer::Ack { ack, wnd });
+            self.reply(Answer::Ack { ack, window });
         }
     }
 
@@ -297,7 +297,10 @@ impl Receiver {
 
     /// Returns the numbers around which the peer's truncated numbers are expanded.
     pub(crate) fn near(&self) -> Near {
-        Near { seq: self.rcv_nxt(), tx: self.stream.selective.as_ref().map_or(0, |acks| acks.largest_tx()) }
+        Near {
+            seq: self.rcv_nxt(),
+            packet_number: self.stream.selective.as_ref().map_or(0, |acks| acks.largest_received()),
+        }
     }
 
     /// Returns the peer's connection ID, if the format has one.
@@ -360,8 +363,8 @@ impl Receiver {
         }
         // Data after an earlier transmission of the SYN may already have arrived beyond the window.
         let Stream { buffer, flow, .. } = &mut self.stream;
-        let wnd = flow.offer(now, buffer) - open.seq;
-        self.reply(Answer::SynAck { ack: open.seq, wnd, attempt: open.attempt });
+        let window = flow.offer(now, buffer) - open.seq;
+        self.reply(Answer::SynAck { ack: open.seq, window, attempt: open.attempt });
         if copy {
             self.repeat_answer();
         }
@@ -394,8 +397,8 @@ impl Receiver {
         let end = match self.state {
             State::Open { end } => end.map_or(u64::MAX, |end| end.seq),
             // A native sender that missed the ACKs retransmits data that arrived.
-            State::Finishing { seq, .. } if piece.tx.is_some() => seq,
-            State::Finished { seq, crc } if piece.tx.is_some() => {
+            State::Finishing { seq, .. } if piece.packet_number.is_some() => seq,
+            State::Finished { seq, crc } if piece.packet_number.is_some() => {
                 // One FIN-ACK answers all retransmissions of a batch.
                 let answer = Answer::FinAck { ack: seq, crc };
                 if self.replies.back() != Some(&answer) {
@@ -455,7 +458,7 @@ impl Receiver {
         let Stream { buffer, flow, selective } = &mut self.stream;
         if selective.is_none() {
             let (ack, edge) = (buffer.rcv_nxt(), flow.offer(now, buffer));
-            self.reply(Answer::Ack { ack, wnd: edge - ack });
+            self.reply(Answer::Ack { ack, window: edge - ack });
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::ReceiverConfig;
-use super::ack_policy::{Acks, Order, Packet};
+use super::ack_policy::{Acks, Order, Received};
 use super::flow_control::FlowControl;
 use super::sack_list::SackList;
 use crate::Ecn;
@@ -31,7 +31,7 @@ pub(super) struct SelectiveAcks {
     /// Window of the newest ACK, bytes.
     window: u64,
     reopened: Option<Reopened>,
-    largest_tx: u64,
+    largest_received: u64,
 }
 
 /// Repetition of an ACK that reopens a window. Zero-window probes back off (RFC 9293, section
@@ -57,7 +57,7 @@ impl SelectiveAcks {
             read: false,
             window: FIRST_WINDOW,
             reopened: None,
-            largest_tx: 0,
+            largest_received: 0,
         }
     }
 
@@ -88,13 +88,16 @@ impl SelectiveAcks {
         }
         // If the payload is not kept, in-order bytes count as read.
         self.read |= new > 0 && !buffer.keeps_payload();
-        let tx = piece.tx.unwrap_or(self.largest_tx);
-        self.on_packet(now, Packet { tx, ecn, order, asks: piece.asks || refused, every: piece.ack_every });
+        let packet_number = piece.packet_number.unwrap_or(self.largest_received);
+        self.on_packet(
+            now,
+            Received { packet_number, ecn, order, ack_now: piece.ack_now || refused, every: piece.ack_every },
+        );
     }
 
     /// Handles the arrival of a packet without data. With `ack_now` it is acknowledged at once.
-    pub(super) fn on_control(&mut self, now: Instant, tx: u64, ecn: Ecn, ack_now: bool) {
-        self.on_packet(now, Packet { tx, ecn, order: Order::Next, asks: ack_now, every: 0 });
+    pub(super) fn on_control(&mut self, now: Instant, packet_number: u64, ecn: Ecn, ack_now: bool) {
+        self.on_packet(now, Received { packet_number, ecn, order: Order::Next, ack_now, every: 0 });
     }
 
     /// Handles a read by the application.
@@ -108,8 +111,8 @@ impl SelectiveAcks {
     }
 
     /// Returns the number of the newest transmission received.
-    pub(super) fn largest_tx(&self) -> u64 {
-        self.largest_tx
+    pub(super) fn largest_received(&self) -> u64 {
+        self.largest_received
     }
 
     /// True if [`SelectiveAcks::take`] may return an ACK now.
@@ -146,7 +149,7 @@ impl SelectiveAcks {
         #[allow(clippy::cast_possible_truncation, reason = "the wire carries counts modulo 2^32")]
         let low = |count: u64| count as u32;
         let ack = Ack {
-            echo_tx: fields.largest_tx,
+            largest_received: fields.largest_received,
             echo_delay_us: u32::try_from(fields.delay.as_micros()).unwrap_or(u32::MAX),
             ack: buffer.rcv_nxt(),
             window,
@@ -159,9 +162,9 @@ impl SelectiveAcks {
         Some((ack, &self.blocks))
     }
 
-    fn on_packet(&mut self, now: Instant, packet: Packet) {
+    fn on_packet(&mut self, now: Instant, packet: Received) {
         self.reopened = None;
-        self.largest_tx = self.largest_tx.max(packet.tx);
+        self.largest_received = self.largest_received.max(packet.packet_number);
         self.acks.on_packet(now, packet);
     }
 

@@ -43,7 +43,7 @@ impl Stream {
             && piece.payload.is_empty()
         {
             // A keep-alive, which counts as a duplicate.
-            acks.on_control(now, piece.tx.unwrap_or(acks.largest_tx()), ecn, true);
+            acks.on_control(now, piece.packet_number.unwrap_or(acks.largest_received()), ecn, true);
             return Arrival { duplicate: 1, ..Arrival::default() };
         }
         let arrival = flow.insert(now, segment, memory, buffer);
@@ -55,9 +55,9 @@ impl Stream {
 
     /// Handles the arrival of a packet without data. With `ack_now` a selective ACK is sent at
     /// once.
-    pub(super) fn on_control(&mut self, now: Instant, tx: u64, ecn: Ecn, ack_now: bool) {
+    pub(super) fn on_control(&mut self, now: Instant, packet_number: u64, ecn: Ecn, ack_now: bool) {
         if let Some(acks) = &mut self.selective {
-            acks.on_control(now, tx, ecn, ack_now);
+            acks.on_control(now, packet_number, ecn, ack_now);
         }
     }
 }

@@ -63,7 +63,7 @@ impl Script {
     }
 
     fn fin(&mut self, seq: u64) -> &mut Self {
-        self.packet(&FromSender::Fin { seq, heeds_ack: false })
+        self.packet(&FromSender::Fin { seq, understands_ack: false })
     }
 
     fn packet(&mut self, packet: &FromSender<'_>) -> &mut Self {
@@ -104,12 +104,12 @@ fn keeping() -> ReceiverConfig {
     ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() }
 }
 
-fn syn_ack(ack: u64, wnd: u32) -> FromReceiver {
-    FromReceiver::SynAck { ack, wnd }
+fn syn_ack(ack: u64, window: u32) -> FromReceiver {
+    FromReceiver::SynAck { ack, window }
 }
 
-fn ack(ack: u64, wnd: u32) -> FromReceiver {
-    FromReceiver::Ack { ack, wnd }
+fn ack(ack: u64, window: u32) -> FromReceiver {
+    FromReceiver::Ack { ack, window }
 }
 
 fn fin_ack(ack: u64, crc: u32) -> FromReceiver {

@@ -53,7 +53,7 @@ struct Episode {
 #[derive(Debug, Clone, Copy)]
 struct Suspect {
     /// Number of the first transmission after the loss was declared.
-    first_tx: u64,
+    first_number: u64,
     /// Time of its only transmission before; `None` if there were several.
     sent_at: Option<Instant>,
     /// The loss was a timeout.
@@ -67,8 +67,8 @@ impl LossRecovery for BaseOnly {
         }
     }
 
-    fn on_recut(&mut self, tx: u64) {
-        self.recut = Some(tx);
+    fn on_recut(&mut self, packet_number: u64) {
+        self.recut = Some(packet_number);
     }
 
     fn on_resent(&mut self, resent: &Resent<'_>) {
@@ -77,8 +77,8 @@ impl LossRecovery for BaseOnly {
         self.arm(resent.now, resent.timing.rtt.rto().min(resent.patience));
     }
 
-    fn excuse(&mut self, tx: Option<u64>) {
-        self.excused = tx;
+    fn excuse(&mut self, packet_number: Option<u64>) {
+        self.excused = packet_number;
     }
 
     fn on_ack(&mut self, ack: &AckOutcome, _: &Timing<'_>, flight: &mut Flight) -> Verdict {
@@ -99,7 +99,7 @@ impl LossRecovery for BaseOnly {
             verdict.dup_acks = Some(self.on_dup_ack(base));
             if before.is_none() && self.pending.is_some() && !self.reference {
                 verdict.lost.push(lost(base, flight, LossTrigger::DupAcks));
-                let congestion = self.excused != Some(base.tx);
+                let congestion = self.excused != Some(base.packet_number);
                 verdict.begins = congestion && self.begin_episode(base, flight, false);
             }
         }
@@ -109,7 +109,7 @@ impl LossRecovery for BaseOnly {
 
     fn rearm(&mut self, ack: &AckOutcome, timing: &Timing<'_>, board: &Scoreboard) {
         if ack.moved {
-            self.on_base_moved(ack.now, timing.rtt.rto(), board.base().map(|base| base.tx));
+            self.on_base_moved(ack.now, timing.rtt.rto(), board.base().map(|base| base.packet_number));
         }
         // After `on_base_moved`, which resets the timer.
         if let Some(wait) = ack.window.persist {
@@ -187,14 +187,14 @@ impl BaseOnly {
         if begins {
             self.episode = Some(Episode { recover: flight.board.next_offset(), timeout });
             let sent_at = (base.sent_count == 1).then_some(base.sent_at);
-            self.suspect.get_or_insert(Suspect { first_tx: flight.next_tx(), sent_at, timeout });
+            self.suspect.get_or_insert(Suspect { first_number: flight.next_number(), sent_at, timeout });
         }
         begins
     }
 
     /// Handles an ACK that advances `snd_una` to offset `una`. Returns how it ended the episode.
     fn on_repaired(&mut self, ack: &AckOutcome, una: u64) -> Option<Ended> {
-        let disproved = self.disproved(ack.largest_tx);
+        let disproved = self.disproved(ack.largest_acked);
         let recovered = self.end_episode(una);
         match disproved {
             Some(Suspect { timeout, sent_at, .. }) => {
@@ -205,12 +205,12 @@ impl BaseOnly {
         }
     }
 
-    /// Handles an ACK that acknowledges the base. `largest_tx` is the newest transmission that
+    /// Handles an ACK that acknowledges the base. `largest_acked` is the newest transmission that
     /// arrived. Returns the loss that began the episode if it was spurious: nothing sent since then
     /// has arrived (RFC 3522).
-    fn disproved(&mut self, largest_tx: Option<u64>) -> Option<Suspect> {
+    fn disproved(&mut self, largest_acked: Option<u64>) -> Option<Suspect> {
         let suspect = self.suspect.take()?;
-        let disproved = largest_tx.is_some_and(|largest| largest < suspect.first_tx);
+        let disproved = largest_acked.is_some_and(|largest| largest < suspect.first_number);
         if disproved {
             self.episode = None;
         }
@@ -227,14 +227,14 @@ impl BaseOnly {
         self.episode.take_if(|episode| episode.recover <= una).is_some()
     }
 
-    /// Handles a new base, sent by transmission `base_tx` (`None` if nothing is in flight): resets
-    /// the state of the old base. If both are pieces of one lost segment, the new base is lost as
-    /// well and is retransmitted at once.
-    fn on_base_moved(&mut self, now: Instant, rto: Duration, base_tx: Option<u64>) {
+    /// Handles a new base, sent by transmission `base_number` (`None` if nothing is in flight):
+    /// resets the state of the old base. If both are pieces of one lost segment, the new base is
+    /// lost as well and is retransmitted at once.
+    fn on_base_moved(&mut self, now: Instant, rto: Duration, base_number: Option<u64>) {
         self.stop();
-        if base_tx.is_some() {
+        if base_number.is_some() {
             self.arm(now, rto);
-            if self.recut == base_tx {
+            if self.recut == base_number {
                 self.repeat();
             }
         }
@@ -261,7 +261,7 @@ impl BaseOnly {
 }
 
 fn lost(base: &Segment, flight: &Flight, trigger: LossTrigger) -> Lost {
-    Lost::new(base, flight.state_of(base.tx), trigger)
+    Lost::new(base, flight.state_of(base.packet_number), trigger)
 }
 
 #[cfg(test)]
@@ -295,9 +295,9 @@ mod tests {
         }
 
         fn resend(&mut self) {
-            let (before, tx) = (self.base(), self.flight.next_tx());
+            let (before, packet_number) = (self.base(), self.flight.next_number());
             self.flight.on_transmitted(self.now, Some(0), 1000, 1);
-            self.flight.board.resend(self.now, 0, tx);
+            self.flight.board.resend(self.now, 0, packet_number);
             let timing = Timing { rtt: &self.rtt, may_wait: true };
             let resent = Resent { now: self.now, timing, has_room: true, patience: Duration::MAX, before };
             self.rules.on_resent(&resent);
@@ -309,7 +309,7 @@ mod tests {
                 moved: false,
                 repeats: false,
                 bytes: 0,
-                largest_tx: None,
+                largest_acked: None,
                 duplicates: 0,
                 overflow: None,
                 window: WindowUpdate { has_room: true, ..WindowUpdate::default() },
@@ -405,7 +405,7 @@ mod tests {
             // Another timeout of the same base: what counts is the first.
             assert!(case.rules.begin_episode(&base, &case.flight, true));
             let later = case.now + Duration::from_millis(300);
-            let ack = AckOutcome { now: later, moved: true, largest_tx: largest, ..case.outcome() };
+            let ack = AckOutcome { now: later, moved: true, largest_acked: largest, ..case.outcome() };
             let ended = case.judge(&ack).ended;
             let late_rtt = Some(Duration::from_millis(300));
             assert_eq!(

@@ -15,7 +15,7 @@ pub(crate) struct SackThreshold {
 }
 
 impl SackThreshold {
-    /// Marks lost segments and calls `on_lost` for each. `largest_tx` is the newest transmission
+    /// Marks lost segments and calls `on_lost` for each. `largest_acked` is the newest transmission
     /// that arrived.
     ///
     /// A segment retransmitted by transmission `before` or later is not examined again in this
@@ -26,7 +26,7 @@ impl SackThreshold {
         board: &mut Scoreboard,
         mss: u64,
         before: u64,
-        largest_tx: u64,
+        largest_acked: u64,
         mut on_lost: impl FnMut(&Segment),
     ) {
         let Some(edge) = Self::edge(board, mss, 0, |_| true) else { return };
@@ -34,12 +34,14 @@ impl SackThreshold {
         let mut lost = Vec::new();
         for segment in board.segments_from(self.judged).take_while(|segment| segment.offset < edge) {
             let again = segment.sent_count > 1;
-            if segment.fate != Fate::InFlight || (again && segment.tx >= before) {
+            if segment.fate != Fate::InFlight || (again && segment.packet_number >= before) {
                 continue;
             }
-            let later = |above: &Segment| above.tx > segment.tx;
-            let overtaken =
-                || segment.tx < largest_tx && Self::edge(board, mss, segment.offset + 1, later).is_some();
+            let later = |above: &Segment| above.packet_number > segment.packet_number;
+            let overtaken = || {
+                segment.packet_number < largest_acked
+                    && Self::edge(board, mss, segment.offset + 1, later).is_some()
+            };
             if again && !overtaken() {
                 judged = judged.min(segment.offset);
                 continue;
@@ -116,8 +118,8 @@ mod tests {
             let mut random = random(seed);
             let mut board = Scoreboard::new(Numbering::Bytes);
             let mut rule = SackThreshold::default();
-            for tx in 0..40 {
-                board.push(now, 1 + u32::try_from(random(300)).unwrap(), tx);
+            for packet_number in 0..40 {
+                board.push(now, 1 + u32::try_from(random(300)).unwrap(), packet_number);
             }
             for step in 0..20 {
                 let start = random(board.next_offset());
@@ -135,8 +137,8 @@ mod tests {
     fn repetition_is_judged_by_later_segments() {
         let now = crate::testing::epoch();
         let mut board = Scoreboard::new(Numbering::Bytes);
-        for tx in 0..5 {
-            board.push(now, 100, tx);
+        for packet_number in 0..5 {
+            board.push(now, 100, packet_number);
         }
         let mut rule = SackThreshold::default();
         let mut detect = |board: &mut Scoreboard| {
@@ -149,8 +151,8 @@ mod tests {
         assert_eq!(detect(&mut board), [0]);
         board.resend(now, 0, 5);
         assert_eq!(detect(&mut board), [0; 0], "nothing that left after the repetition arrived");
-        for tx in 6..9 {
-            board.push(now, 100, tx);
+        for packet_number in 6..9 {
+            board.push(now, 100, packet_number);
         }
         board.sack(&(500..700), |_| {});
         assert_eq!(detect(&mut board), [0; 0], "two arrived");

@@ -102,8 +102,8 @@ impl LossRecovery for Engine {
         self.probe_at = None;
     }
 
-    fn excuse(&mut self, tx: Option<u64>) {
-        self.excused = tx;
+    fn excuse(&mut self, packet_number: Option<u64>) {
+        self.excused = packet_number;
     }
 
     fn on_open(&mut self, now: Instant, timing: &Timing<'_>, board: &Scoreboard) {
@@ -116,15 +116,16 @@ impl LossRecovery for Engine {
 
     fn on_ack_begins(&mut self, ack: &AckArrival<'_>) {
         if let Detector::Rack(rack) = &mut self.detector {
-            rack.on_ack_begins(ack.now, ack.rtt.srtt(), ack.full, ack.next_tx);
+            rack.on_ack_begins(ack.now, ack.rtt.srtt(), ack.full, ack.next_number);
         }
     }
 
     fn on_delivered(&mut self, run: &SegmentRun<'_>, ack: &AckArrival<'_>) {
-        let AckArrival { now, rtt, largest_tx, next_tx, .. } = *ack;
+        let AckArrival { now, rtt, largest_acked, next_number, .. } = *ack;
         let segment = run.first();
         self.silent = false;
-        let later = largest_tx.filter(|largest| segment.sent_count > 1 && *largest < segment.tx);
+        let later =
+            largest_acked.filter(|largest| segment.sent_count > 1 && *largest < segment.packet_number);
         let in_flight = segment.fate == Fate::InFlight;
         if let Some(episode) = &mut self.episode {
             episode.on_delivered(now, run, later);
@@ -140,7 +141,7 @@ impl LossRecovery for Engine {
                     rack.on_delivered(now, run.last(), srtt);
                 }
             }
-            Some(_) if in_flight => rack.on_spurious(now, segment, next_tx),
+            Some(_) if in_flight => rack.on_spurious(now, segment, next_number),
             Some(_) => {}
         }
     }
@@ -159,11 +160,11 @@ impl LossRecovery for Engine {
             self.reopen(ack.now, timing, flight);
         }
         if let Some(messages) = ack.overflow {
-            self.drops.on_told(messages, flight.next_tx());
+            self.drops.on_told(messages, flight.next_number());
         }
         self.detect(ack, timing.rtt, flight);
         let congestion = self.is_congestion(0);
-        self.drops.settle(flight.board.base().map(|base| base.tx));
+        self.drops.settle(flight.board.base().map(|base| base.packet_number));
         let begins = congestion && self.on_loss(flight);
         let episode = self.episode.map(|episode| episode.cause());
         let ended = self.ended(ack, &mut flight.board);
@@ -178,8 +179,9 @@ impl LossRecovery for Engine {
         if ack.bytes == 0 && !ack.moved {
             return;
         }
-        let overtaken =
-            board.base().is_some_and(|base| ack.largest_tx.is_none_or(|largest| base.tx <= largest));
+        let overtaken = board
+            .base()
+            .is_some_and(|base| ack.largest_acked.is_none_or(|largest| base.packet_number <= largest));
         let running = self.rto_at.filter(|_| !ack.moved && overtaken);
         self.restart(ack.now, timing, board);
         if running.is_some() {
@@ -254,8 +256,8 @@ impl Engine {
         for lost in &mut self.lost[before..] {
             // NewReno detects further holes only within an episode, so each loss must begin one.
             let asks = !matches!(self.detector, Detector::NewReno(_));
-            lost.to_socket = asks && self.drops.covers(lost.tx);
-            found |= !lost.to_socket && Some(lost.tx) != self.excused;
+            lost.to_socket = asks && self.drops.covers(lost.packet_number);
+            found |= !lost.to_socket && Some(lost.packet_number) != self.excused;
             if let (Detector::Rack(rack), true) = (&mut self.detector, lost.to_socket) {
                 // Lost and not reordered, so reordering gets no more time than after other losses.
                 rack.on_loss();
@@ -273,7 +275,7 @@ impl Engine {
             let spurious = proven && episode.spurious >= episode.resent;
             // The originals of all retransmissions arrived, so the segments still marked lost are
             // presumably in flight as well.
-            if spurious && (done || episode.is_disproved(ack.largest_tx)) {
+            if spurious && (done || episode.is_disproved(ack.largest_acked)) {
                 board.unmark_lost();
                 self.end_episode(true);
                 return Some(Ended::Spurious { timeout: episode.timeout, late_rtt: episode.late_rtt });
@@ -283,7 +285,7 @@ impl Engine {
                 return Some(Ended::Recovered);
             }
         }
-        let largest = ack.largest_tx?;
+        let largest = ack.largest_acked?;
         if self.episode.is_some() {
             self.probe.on_ack_in_recovery(largest);
             return None;
@@ -375,9 +377,9 @@ impl Engine {
                 });
             }
             Detector::Sack(rule) => {
-                let before = self.episode.map_or(u64::MAX, |episode| episode.judged_tx);
-                rule.detect(board, ack.mss, before, ack.largest_tx.unwrap_or(u64::MAX), |segment| {
-                    let state = sent.get(segment.tx).map(|packet| packet.state);
+                let before = self.episode.map_or(u64::MAX, |episode| episode.judged_below);
+                rule.detect(board, ack.mss, before, ack.largest_acked.unwrap_or(u64::MAX), |segment| {
+                    let state = sent.get(segment.packet_number).map(|packet| packet.state);
                     lost.push(Lost::new(segment, state, LossTrigger::SackThreshold));
                 });
                 sent.forget_resolved(board);
@@ -398,7 +400,7 @@ impl Engine {
                 let hole = board.base().copied().filter(|base| base.fate == Fate::InFlight);
                 let recover = self.episode.map_or(0, |episode| episode.recover);
                 if let Some(base) = hole.filter(|base| third || (partial && base.offset < recover)) {
-                    let state = sent.get(base.tx).map(|packet| packet.state);
+                    let state = sent.get(base.packet_number).map(|packet| packet.state);
                     lost.push(Lost::new(&base, state, LossTrigger::DupAcks));
                     board.mark_lost(base.offset);
                 }
@@ -421,9 +423,9 @@ impl Engine {
         let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
         self.episode = Some(Episode {
             recover: flight.board.next_offset(),
-            first_tx: flight.next_tx(),
-            judged_tx: self.episode.map_or(flight.next_tx(), |before| before.judged_tx),
-            series_tx: series.map_or(flight.next_tx(), |series| series.series_tx),
+            first_number: flight.next_number(),
+            judged_below: self.episode.map_or(flight.next_number(), |before| before.judged_below),
+            series_start: series.map_or(flight.next_number(), |series| series.series_start),
             answered: false,
             original: series.and_then(|series| series.original),
             late_rtt: None,
@@ -469,7 +471,7 @@ impl Engine {
         };
         let segments: Vec<Segment> = board.segments().filter(timed_out).copied().collect();
         for segment in segments {
-            let state = sent.get(segment.tx).map(|packet| packet.state);
+            let state = sent.get(segment.packet_number).map(|packet| packet.state);
             self.lost.push(Lost::new(&segment, state, LossTrigger::Timeout));
             board.mark_lost(segment.offset);
         }

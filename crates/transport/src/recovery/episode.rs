@@ -16,10 +16,10 @@ pub(super) struct Episode {
     /// `RecoveryPoint`: end of the data sent before the episode, stream offset.
     pub(super) recover: u64,
     /// Number of the first transmission of the episode.
-    pub(super) first_tx: u64,
-    /// `first_tx` of the episode that this one continues, if a timeout interrupted it; else its
+    pub(super) first_number: u64,
+    /// `first_number` of the episode that this one continues, if a timeout interrupted it; else its
     /// own. Segments retransmitted since then are not examined by SACK counts.
-    pub(super) judged_tx: u64,
+    pub(super) judged_below: u64,
     pub(super) resent: u32,
     /// Segments whose retransmission, not the original, arrived.
     pub(super) repaired: u32,
@@ -28,7 +28,7 @@ pub(super) struct Episode {
     pub(super) timeout: bool,
     /// Number of the first transmission after the first of consecutive timeouts; this episode
     /// follows the last of them.
-    pub(super) series_tx: u64,
+    pub(super) series_start: u64,
     /// True if anything was delivered since the episode began.
     pub(super) answered: bool,
     /// First segment retransmitted after the first of consecutive timeouts: its offset, and the
@@ -50,10 +50,10 @@ impl Episode {
         if self.timeout { Cause::Timeout } else { Cause::Loss }
     }
 
-    /// True if the originals of all retransmissions have arrived: `largest_tx`, the newest
+    /// True if the originals of all retransmissions have arrived: `largest_acked`, the newest
     /// transmission that arrived, was sent before the episode.
-    pub(super) fn is_disproved(&self, largest_tx: Option<u64>) -> bool {
-        largest_tx.is_some_and(|largest| largest < self.first_tx)
+    pub(super) fn is_disproved(&self, largest_acked: Option<u64>) -> bool {
+        largest_acked.is_some_and(|largest| largest < self.first_number)
     }
 
     /// Handles the delivery of a run of segments. `later` is `Some` if the original and not the
@@ -62,7 +62,7 @@ impl Episode {
     pub(super) fn on_delivered(&mut self, now: Instant, run: &SegmentRun<'_>, later: Option<u64>) {
         let segment = run.first();
         let in_flight = segment.fate == Fate::InFlight;
-        if in_flight && segment.tx >= self.first_tx {
+        if in_flight && segment.packet_number >= self.first_number {
             // As in slow start, a repaired hole allows two more retransmissions. A spurious one
             // allows none, which limits spurious ones; but with many holes that would repair only
             // one hole a round trip.
@@ -78,7 +78,7 @@ impl Episode {
         self.answered = true;
         // The transmission that arrived may be a retransmission after an earlier one of the
         // consecutive timeouts. Then that timeout was not spurious.
-        let of_series = |largest: u64| (self.series_tx..self.first_tx).contains(&largest);
+        let of_series = |largest: u64| (self.series_start..self.first_number).contains(&largest);
         if later.is_some_and(|largest| in_flight && !of_series(largest)) {
             self.spurious += 1;
             let original = self.original.filter(|(offset, _)| *offset == segment.offset);

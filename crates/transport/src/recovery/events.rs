@@ -11,7 +11,7 @@ use crate::congestion::{Cause, SentState};
 pub(crate) struct Lost {
     pub(crate) offset: u64,
     /// Number of its last transmission.
-    pub(crate) tx: u64,
+    pub(crate) packet_number: u64,
     pub(crate) bytes: u32,
     /// Delivery-rate state at its last transmission; `None` if the record is gone.
     pub(crate) state: Option<SentState>,
@@ -22,7 +22,14 @@ pub(crate) struct Lost {
 
 impl Lost {
     pub(super) fn new(segment: &Segment, state: Option<SentState>, trigger: LossTrigger) -> Self {
-        Self { offset: segment.offset, tx: segment.tx, bytes: segment.len, state, trigger, to_socket: false }
+        Self {
+            offset: segment.offset,
+            packet_number: segment.packet_number,
+            bytes: segment.len,
+            state,
+            trigger,
+            to_socket: false,
+        }
     }
 }
 
@@ -52,7 +59,7 @@ pub(crate) struct Resent<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
     /// Number of its transmission.
-    pub(crate) tx: u64,
+    pub(crate) packet_number: u64,
     /// End of the data sent so far, stream offset.
     pub(crate) end: u64,
     /// True if it retransmitted a segment, false if it was new data.
@@ -88,7 +95,7 @@ pub(crate) struct AckOutcome {
     /// Bytes newly delivered, in order or not.
     pub(crate) bytes: u64,
     /// Number of the newest transmission that arrived (native).
-    pub(crate) largest_tx: Option<u64>,
+    pub(crate) largest_acked: Option<u64>,
     /// The receiver's count of duplicate packets.
     pub(crate) duplicates: u32,
     /// The receiver's count of messages dropped by its socket (native).
@@ -113,9 +120,9 @@ pub(crate) struct AckArrival<'a> {
     pub(crate) now: Instant,
     pub(crate) rtt: &'a Rtt,
     /// Number of the newest transmission that arrived (native).
-    pub(crate) largest_tx: Option<u64>,
+    pub(crate) largest_acked: Option<u64>,
     /// Number of the next transmission.
-    pub(crate) next_tx: u64,
+    pub(crate) next_number: u64,
     /// True if it has the maximum number of SACK blocks, so that it may omit some.
     pub(crate) full: bool,
 }

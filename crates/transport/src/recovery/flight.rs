@@ -18,21 +18,21 @@ pub(crate) struct Flight {
     /// True if the format numbers transmissions (native).
     numbered: bool,
     /// Number of the newest transmission that arrived, as reported by the receiver.
-    largest_tx: Option<u64>,
+    largest_acked: Option<u64>,
     /// Processes segments one by one, never as a run.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
 }
 
 impl Flight {
-    /// Returns an empty flight; the first transmission will have number `first_tx`.
-    pub(crate) fn new(numbering: Numbering, first_tx: u64) -> Self {
+    /// Returns an empty flight; the first transmission will have number `first_number`.
+    pub(crate) fn new(numbering: Numbering, first_number: u64) -> Self {
         Self {
             board: Scoreboard::new(numbering),
-            sent: SentPackets::new(first_tx),
+            sent: SentPackets::new(first_number),
             rate: None,
             numbered: numbering == Numbering::Bytes,
-            largest_tx: None,
+            largest_acked: None,
             #[cfg(test)]
             one_by_one: false,
         }
@@ -45,23 +45,23 @@ impl Flight {
     }
 
     /// Returns the number of the next transmission.
-    pub(crate) fn next_tx(&self) -> u64 {
-        self.sent.next_tx()
+    pub(crate) fn next_number(&self) -> u64 {
+        self.sent.next_number()
     }
 
     /// Returns the difference between the numbers of consecutive transmissions: 0 without numbers.
-    pub(crate) fn tx_step(&self) -> u64 {
+    pub(crate) fn number_step(&self) -> u64 {
         u64::from(self.numbered)
     }
 
     /// Returns the number of the newest transmission that arrived, as reported by the receiver.
-    pub(crate) fn largest_tx(&self) -> Option<u64> {
-        self.largest_tx
+    pub(crate) fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
     }
 
-    /// Records that transmission `tx` arrived, as reported by the receiver.
-    pub(crate) fn on_reported(&mut self, tx: u64) {
-        self.largest_tx = self.largest_tx.max(Some(tx));
+    /// Records that packet `packet_number` arrived, as reported by the receiver.
+    pub(crate) fn on_reported(&mut self, packet_number: u64) {
+        self.largest_acked = self.largest_acked.max(Some(packet_number));
     }
 
     pub(crate) fn rate(&self) -> Option<&DeliveryRate> {
@@ -83,20 +83,20 @@ impl Flight {
 
     /// Records the first transmission of the next `count` segments of `len` bytes each.
     pub(crate) fn push_run(&mut self, now: Instant, len: u32, count: u64) {
-        let (tx, step) = (self.next_tx(), self.tx_step());
+        let (packet_number, step) = (self.next_number(), self.number_step());
         self.on_transmitted(now, Some(self.board.next_offset()), u64::from(len), count);
-        self.board.push_run(now, len, count, |n| tx + n * step);
+        self.board.push_run(now, len, count, |n| packet_number + n * step);
     }
 
-    /// Returns the send time of transmission `tx`, if recorded.
-    pub(crate) fn sent_at(&self, tx: u64) -> Option<Instant> {
-        let packet = self.sent.get(tx)?;
+    /// Returns the send time of packet `packet_number`, if recorded.
+    pub(crate) fn sent_at(&self, packet_number: u64) -> Option<Instant> {
+        let packet = self.sent.get(packet_number)?;
         Some(self.rate.as_ref()?.sent_at(&packet.state))
     }
 
-    /// Returns the delivery-rate state at transmission `tx`, if recorded.
-    pub(crate) fn state_of(&self, tx: u64) -> Option<SentState> {
-        self.sent.get(tx).map(|packet| packet.state)
+    /// Returns the delivery-rate state at packet `packet_number`, if recorded.
+    pub(crate) fn state_of(&self, packet_number: u64) -> Option<SentState> {
+        self.sent.get(packet_number).map(|packet| packet.state)
     }
 
     /// Applies a cumulative ACK; see [`Scoreboard::acknowledge`].
@@ -114,9 +114,11 @@ impl Flight {
         let (measured, sent) = (rate.is_some(), &*sent);
         // If an earlier ACK ended inside the first segment, the record is longer than what is left
         // of the segment.
-        let whole =
-            |first: &Segment| sent.get(first.tx).is_some_and(|packet| packet.offset == Some(first.offset));
-        let recorded = |run: &SegmentRun<'_>| !measured || (whole(run.first()) && sent.has(&run.txs()));
+        let whole = |first: &Segment| {
+            sent.get(first.packet_number).is_some_and(|packet| packet.offset == Some(first.offset))
+        };
+        let recorded =
+            |run: &SegmentRun<'_>| !measured || (whole(run.first()) && sent.has(&run.packet_numbers()));
         let together = |run: &SegmentRun<'_>| !one_by_one && recorded(run);
         board.acknowledge(ack, together, |run| {
             measure(now, rate.as_mut(), sent, run);
@@ -153,10 +155,10 @@ impl Flight {
 fn measure(now: Instant, rate: Option<&mut DeliveryRate>, sent: &SentPackets, run: &SegmentRun<'_>) {
     let Some(rate) = rate else { return };
     if run.count() > 1 {
-        for (bytes, state) in sent.together(run.txs()) {
+        for (bytes, state) in sent.together(run.packet_numbers()) {
             rate.on_delivered(now, &state, bytes);
         }
-    } else if let Some(packet) = sent.get(run.first().tx) {
+    } else if let Some(packet) = sent.get(run.first().packet_number) {
         rate.on_delivered(now, &packet.state, u64::from(run.first().len));
     }
 }

@@ -108,8 +108,9 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// New segments were sent. `timing.may_wait` is true if nothing else is in flight.
     fn on_sent(&mut self, now: Instant, timing: &Timing<'_>);
 
-    /// The segment of transmission `tx` was divided into smaller ones, which will be retransmitted.
-    fn on_recut(&mut self, _tx: u64) {}
+    /// The segment of packet `packet_number` was divided into smaller ones, which will be
+    /// retransmitted.
+    fn on_recut(&mut self, _packet_number: u64) {}
 
     /// A segment was retransmitted.
     fn on_resent(&mut self, resent: &Resent<'_>);
@@ -117,8 +118,8 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// A tail loss probe was sent.
     fn on_probe_sent(&mut self, _probe: Probe) {}
 
-    /// Transmission `tx` is a path MTU probe: its loss is no sign of congestion.
-    fn excuse(&mut self, tx: Option<u64>);
+    /// Packet `packet_number` is a path MTU probe: its loss is no sign of congestion.
+    fn excuse(&mut self, packet_number: Option<u64>);
 
     /// The handshake completed. Early data may be in flight.
     fn on_open(&mut self, _now: Instant, _timing: &Timing<'_>, _board: &Scoreboard) {}

@@ -121,10 +121,10 @@ impl Rack {
     }
 
     /// Prepares for an ACK. If it is `full`, it has the maximum number of SACK blocks, and arrivals
-    /// of transmissions before `next_tx` may be reported late.
-    pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_tx: u64) {
+    /// of transmissions before `next_number` may be reported late.
+    pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_number: u64) {
         if full {
-            self.untold = next_tx;
+            self.untold = next_number;
         }
         // ACKs may have been lost since the last one; then this ACK's news are older than it.
         let prior = self.ack_at.replace(now);
@@ -136,12 +136,13 @@ impl Rack {
     /// Handles the delivery of a segment by its last transmission.
     pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment, srtt: Duration) {
         self.fack = self.fack.max(segment.end());
-        if segment.end() <= self.prior_fack && segment.sent_count == 1 && segment.tx >= self.untold {
+        if segment.end() <= self.prior_fack && segment.sent_count == 1 && segment.packet_number >= self.untold
+        {
             self.reordering_seen = true;
             self.on_late(segment.sent_at, srtt);
         }
-        if self.newest.is_none_or(|(tx, ..)| tx < segment.tx) {
-            self.newest = Some((segment.tx, segment.sent_at, now));
+        if self.newest.is_none_or(|(packet_number, ..)| packet_number < segment.packet_number) {
+            self.newest = Some((segment.packet_number, segment.sent_at, now));
         }
     }
 
@@ -156,20 +157,20 @@ impl Rack {
 
     /// Handles a spurious retransmission: a segment was delivered by an earlier transmission than
     /// its last one, `again`. Widens the reordering window, but only once for all segments
-    /// retransmitted before `next_tx`, because the old window applied to them. (RFC 8985, section
-    /// 6.2, step 4, cannot tell transmissions apart and waits until `SND.UNA` has passed all of
-    /// them.)
+    /// retransmitted before `next_number`, because the old window applied to them. (RFC 8985,
+    /// section 6.2, step 4, cannot tell transmissions apart and waits until `SND.UNA` has passed
+    /// all of them.)
     ///
     /// The lateness is the old window plus the time since the retransmission.
-    pub(crate) fn on_spurious(&mut self, now: Instant, again: &Segment, next_tx: u64) {
+    pub(crate) fn on_spurious(&mut self, now: Instant, again: &Segment, next_number: u64) {
         self.reordering_seen = true;
         self.persist = PERSIST;
         let late = self.given + now.saturating_duration_since(again.sent_at);
         self.late[0] = self.late[0].max(late);
-        let again_tx = again.tx;
-        if self.widened_until.is_none_or(|until| again_tx >= until) {
+        let again_number = again.packet_number;
+        if self.widened_until.is_none_or(|until| again_number >= until) {
             self.widened = self.widened.saturating_add(1);
-            self.widened_until = Some(next_tx);
+            self.widened_until = Some(next_number);
         }
     }
 
@@ -224,7 +225,8 @@ impl Rack {
         }
     }
 
-    /// Returns the RTT of the newest delivery (`RACK.rtt`), at least `srtt` once reordering was seen.
+    /// Returns the RTT of the newest delivery (`RACK.rtt`), at least `srtt` once reordering was
+    /// seen.
     fn rtt(&self, srtt: Duration) -> Option<Duration> {
         let (_, sent_at, delivered_at) = self.newest?;
         let rtt = delivered_at.saturating_duration_since(sent_at);
@@ -249,8 +251,8 @@ impl Rack {
         if !self.patient {
             return due;
         }
-        let known = self.overtaken.filter(|(tx, _)| *tx == segment.tx);
-        let (_, since) = *self.overtaken.insert(known.unwrap_or((segment.tx, times.now)));
+        let known = self.overtaken.filter(|(packet_number, _)| *packet_number == segment.packet_number);
+        let (_, since) = *self.overtaken.insert(known.unwrap_or((segment.packet_number, times.now)));
         due.max(since.min(due + times.srtt) + reordering)
     }
 
@@ -268,13 +270,15 @@ impl Rack {
         let reordering = self.reordering_window(times, board.sacked());
         self.given = reordering;
         sent_packets.forget_acknowledged(board.una_offset(), newest);
-        while let Some((tx, packet)) = sent_packets.first()
-            && tx < newest
+        while let Some((packet_number, packet)) = sent_packets.first()
+            && packet_number < newest
         {
             let state = packet.state;
             // A cumulative ACK inside the segment moved its begin to `snd_una`.
             let segment = packet.offset.and_then(|offset| board.find(offset.max(board.una_offset())));
-            if let Some(segment) = segment.filter(|s| s.tx == tx && s.fate == Fate::InFlight) {
+            if let Some(segment) =
+                segment.filter(|s| s.packet_number == packet_number && s.fate == Fate::InFlight)
+            {
                 let due = self.due(segment, rtt, reordering, times);
                 if due > times.now {
                     return Some(due);
@@ -286,7 +290,7 @@ impl Rack {
             sent_packets.pop();
         }
         // Segments that were divided, or marked lost and restored, have no record of their own.
-        let base = *board.base().filter(|base| base.fate == Fate::InFlight && base.tx < newest)?;
+        let base = *board.base().filter(|base| base.fate == Fate::InFlight && base.packet_number < newest)?;
         let due = self.due(&base, rtt, reordering, times);
         if due > times.now {
             return Some(due);
@@ -309,10 +313,10 @@ mod tests {
         Times { now, srtt: ms(120), rttvar: ms(0), min_rtt: ms(100), mss: MSS, in_recovery }
     }
 
-    /// Segment `index`, sent `tx` ms after the epoch.
-    fn segment(epoch: Instant, index: u64, tx: u64, sent_count: u16) -> Segment {
-        let sent_at = epoch + ms(tx);
-        Segment { offset: index * MSS, sent_at, tx, len: 1000, sent_count, fate: Fate::InFlight }
+    /// Segment `index`, sent `packet_number` ms after the epoch.
+    fn segment(epoch: Instant, index: u64, packet_number: u64, sent_count: u16) -> Segment {
+        let sent_at = epoch + ms(packet_number);
+        Segment { offset: index * MSS, sent_at, packet_number, len: 1000, sent_count, fate: Fate::InFlight }
     }
 
     #[test]
@@ -373,9 +377,9 @@ mod tests {
     fn measured_lateness_widens_the_window() {
         let epoch = epoch();
         let at = |n| epoch + ms(n);
-        let deliver = |rack: &mut Rack, now, index, tx| {
+        let deliver = |rack: &mut Rack, now, index, packet_number| {
             rack.on_ack_begins(now, ms(120), false, 9);
-            rack.on_delivered(now, &segment(epoch, index, tx, 1), ms(120));
+            rack.on_delivered(now, &segment(epoch, index, packet_number, 1), ms(120));
         };
         let mut rack = Rack::new(Reordering::UntilLoss);
         deliver(&mut rack, at(105), 5, 5);
@@ -422,8 +426,8 @@ mod tests {
             let mut rack = Rack::new(reordering);
             let mut board = Scoreboard::new(Numbering::Bytes);
             let mut sent_packets = SentPackets::new(0);
-            for tx in 0..4 {
-                board.push(epoch + ms(tx), 1000, tx);
+            for packet_number in 0..4 {
+                board.push(epoch + ms(packet_number), 1000, packet_number);
             }
             let now = epoch + ms(103);
             board.sack(&(MSS..4 * MSS), |run| rack.on_delivered(now, run.first(), ms(120)));

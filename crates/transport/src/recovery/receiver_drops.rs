@@ -21,8 +21,9 @@ pub(crate) struct ReceiverDrops {
 }
 
 impl ReceiverDrops {
-    /// Handles the receiver's count `messages`; `next_tx` is the number of the next transmission.
-    pub(crate) fn on_told(&mut self, messages: u32, next_tx: u64) {
+    /// Handles the receiver's count `messages`; `next_number` is the number of the next
+    /// transmission.
+    pub(crate) fn on_told(&mut self, messages: u32, next_number: u64) {
         let more = messages.wrapping_sub(self.told);
         // A step of over 2^31 is a step back: this ACK was reordered.
         if more == 0 || more > u32::MAX / 2 {
@@ -30,13 +31,13 @@ impl ReceiverDrops {
         }
         self.told = messages;
         self.messages = self.messages.saturating_add(more);
-        self.until = next_tx;
+        self.until = next_number;
     }
 
     /// Forgets reported drops that can explain no more loss, given the oldest outstanding
     /// transmission: they hit another sender of the same receiver.
     pub(crate) fn settle(&mut self, oldest: Option<u64>) {
-        if oldest.is_none_or(|tx| tx >= self.until) {
+        if oldest.is_none_or(|packet_number| packet_number >= self.until) {
             self.messages = 0;
         }
     }
@@ -49,23 +50,23 @@ impl ReceiverDrops {
         covered
     }
 
-    /// Attributes the loss of transmission `tx`. Returns true if a drop was reported for it. Call
-    /// in the order of transmission.
-    pub(crate) fn covers(&mut self, tx: u64) -> bool {
+    /// Attributes the loss of packet `packet_number`. Returns true if a drop was reported for it.
+    /// Call in the order of transmission.
+    pub(crate) fn covers(&mut self, packet_number: u64) -> bool {
         if let Some((last, count)) = self.last
-            && last.checked_add(1) == Some(tx)
+            && last.checked_add(1) == Some(packet_number)
             && count < JOINED
         {
-            self.last = Some((tx, count + 1));
+            self.last = Some((packet_number, count + 1));
             return true;
         }
-        if tx >= self.until {
+        if packet_number >= self.until {
             // The earlier drops belong to losses that were never detected, or to another sender.
             self.messages = 0;
         }
         let covered = self.messages > 0;
         self.messages -= u32::from(covered);
-        self.last = covered.then_some((tx, 1));
+        self.last = covered.then_some((packet_number, 1));
         covered
     }
 }
@@ -79,7 +80,7 @@ mod tests {
         let mut losses = ReceiverDrops::default();
         assert!(!losses.covers(3), "nothing was told");
         losses.on_told(2, 1000);
-        assert!((10..74).all(|tx| losses.covers(tx)), "what came joined");
+        assert!((10..74).all(|number| losses.covers(number)), "what came joined");
         assert!(losses.covers(74), "the second message");
         assert!(!losses.covers(80) && !losses.covers(81), "there is no third");
         losses.on_told(2, 1000);

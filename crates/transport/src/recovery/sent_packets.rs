@@ -20,7 +20,7 @@ pub(crate) struct SentPacket {
 #[derive(Debug, Clone, Copy)]
 struct Run {
     /// Number of the first transmission.
-    tx: u64,
+    packet_number: u64,
     /// At least 1.
     count: u64,
     /// Stream bytes of each transmission.
@@ -40,12 +40,17 @@ impl Run {
     }
 
     fn end(&self) -> u64 {
-        self.tx + self.count
+        self.packet_number + self.count
     }
 
     /// Returns the run without its first `count` packets. `count` is less than the length.
     fn without(&self, count: u64) -> Self {
-        Self { tx: self.tx + count, count: self.count - count, first: self.nth(count), ..*self }
+        Self {
+            packet_number: self.packet_number + count,
+            count: self.count - count,
+            first: self.nth(count),
+            ..*self
+        }
     }
 }
 
@@ -54,18 +59,18 @@ impl Run {
 pub(crate) struct SentPackets {
     /// Ascending, without gaps in the numbers.
     runs: VecDeque<Run>,
-    next_tx: u64,
+    next_number: u64,
 }
 
 impl SentPackets {
     /// Returns an empty record. The first transmission will have number `first`.
     pub(crate) fn new(first: u64) -> Self {
-        Self { runs: VecDeque::new(), next_tx: first }
+        Self { runs: VecDeque::new(), next_number: first }
     }
 
     /// Returns the number of the next transmission.
-    pub(crate) fn next_tx(&self) -> u64 {
-        self.next_tx
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number
     }
 
     /// Records a batch of `count` packets (at least one), each with the next `len` stream bytes;
@@ -73,46 +78,50 @@ impl SentPackets {
     pub(crate) fn push_run(&mut self, first: SentPacket, len: u64, count: u64) {
         match self.runs.back_mut() {
             Some(run) if run.len == len && run.nth(run.count) == first => run.count += count,
-            _ => self.runs.push_back(Run { tx: self.next_tx, count, len, first }),
+            _ => self.runs.push_back(Run { packet_number: self.next_number, count, len, first }),
         }
-        self.next_tx += count;
+        self.next_number += count;
     }
 
-    pub(crate) fn get(&self, tx: u64) -> Option<SentPacket> {
-        let run = self.runs.get(self.index(tx)?)?;
-        Some(run.nth(tx - run.tx))
+    pub(crate) fn get(&self, packet_number: u64) -> Option<SentPacket> {
+        let run = self.runs.get(self.index(packet_number)?)?;
+        Some(run.nth(packet_number - run.packet_number))
     }
 
-    /// True if all of `txs` are recorded.
-    pub(crate) fn has(&self, txs: &RangeInclusive<u64>) -> bool {
-        self.runs.front().is_some_and(|run| run.tx <= *txs.start()) && *txs.end() < self.next_tx
+    /// True if all of `packet_numbers` are recorded.
+    pub(crate) fn has(&self, packet_numbers: &RangeInclusive<u64>) -> bool {
+        self.runs.front().is_some_and(|run| run.packet_number <= *packet_numbers.start())
+            && *packet_numbers.end() < self.next_number
     }
 
-    /// Iterates over the recorded transmissions of `txs`, batch by batch: the stream bytes of the
-    /// batch, and the state of its last packet.
-    pub(crate) fn together(&self, txs: RangeInclusive<u64>) -> impl Iterator<Item = (u64, SentState)> {
-        let (oldest, newest) = txs.into_inner();
+    /// Iterates over the recorded transmissions of `packet_numbers`, batch by batch: the stream
+    /// bytes of the batch, and the state of its last packet.
+    pub(crate) fn together(
+        &self,
+        packet_numbers: RangeInclusive<u64>,
+    ) -> impl Iterator<Item = (u64, SentState)> {
+        let (oldest, newest) = packet_numbers.into_inner();
         let from = self.index(oldest).unwrap_or(self.runs.len());
-        self.runs.range(from..).take_while(move |run| run.tx <= newest).map(move |run| {
-            let (start, last) = (run.tx.max(oldest), (run.end() - 1).min(newest));
-            ((last + 1 - start) * run.len, run.nth(last - run.tx).state)
+        self.runs.range(from..).take_while(move |run| run.packet_number <= newest).map(move |run| {
+            let (start, last) = (run.packet_number.max(oldest), (run.end() - 1).min(newest));
+            ((last + 1 - start) * run.len, run.nth(last - run.packet_number).state)
         })
     }
 
     /// Returns the number and the record of the oldest transmission.
     pub(crate) fn first(&self) -> Option<(u64, SentPacket)> {
-        self.runs.front().map(|run| (run.tx, run.first))
+        self.runs.front().map(|run| (run.packet_number, run.first))
     }
 
     /// Removes the oldest records, up to number `before`, as long as their segments lie below
     /// offset `una`.
     pub(crate) fn forget_acknowledged(&mut self, una: u64, before: u64) {
-        while let Some(run) = self.runs.front().filter(|run| run.tx < before) {
+        while let Some(run) = self.runs.front().filter(|run| run.packet_number < before) {
             let passed = match run.first.offset {
                 Some(offset) if run.len > 0 => una.saturating_sub(offset) / run.len,
                 _ => run.count,
             };
-            let count = passed.min(before - run.tx);
+            let count = passed.min(before - run.packet_number);
             if count == 0 {
                 return;
             }
@@ -125,13 +134,15 @@ impl SentPackets {
         if self.runs.is_empty() {
             return;
         }
-        let open = |tx: u64, offset: u64| {
+        let open = |packet_number: u64, offset: u64| {
             offset >= board.una_offset()
-                && board.find(offset).is_some_and(|s| s.tx == tx && s.fate == Fate::InFlight)
+                && board
+                    .find(offset)
+                    .is_some_and(|s| s.packet_number == packet_number && s.fate == Fate::InFlight)
         };
         self.forget_acknowledged(board.una_offset(), u64::MAX);
-        while let Some((tx, packet)) = self.first()
-            && !packet.offset.is_some_and(|offset| open(tx, offset))
+        while let Some((packet_number, packet)) = self.first()
+            && !packet.offset.is_some_and(|offset| open(packet_number, offset))
         {
             self.pop();
         }
@@ -150,13 +161,14 @@ impl SentPackets {
         }
     }
 
-    /// Returns the index of the run with transmission `tx`.
-    fn index(&self, tx: u64) -> Option<usize> {
-        let oldest = self.runs.front().filter(|run| run.tx <= tx)?;
-        if tx < oldest.end() {
+    /// Returns the index of the run with packet `packet_number`.
+    fn index(&self, packet_number: u64) -> Option<usize> {
+        let oldest = self.runs.front().filter(|run| run.packet_number <= packet_number)?;
+        if packet_number < oldest.end() {
             return Some(0);
         }
-        (tx < self.next_tx).then(|| self.runs.partition_point(|run| run.tx <= tx) - 1)
+        (packet_number < self.next_number)
+            .then(|| self.runs.partition_point(|run| run.packet_number <= packet_number) - 1)
     }
 }
 
@@ -183,10 +195,10 @@ mod tests {
         };
         let sent: Vec<_> = (0..10).map(|n| send(&mut sent_packets, n / 8, n * 100)).collect();
         assert_eq!(sent_packets.runs.len(), 2, "at two times");
-        for (tx, packet) in (5..).zip(&sent) {
-            assert_eq!(sent_packets.get(tx), Some(*packet));
+        for (packet_number, packet) in (5..).zip(&sent) {
+            assert_eq!(sent_packets.get(packet_number), Some(*packet));
         }
-        assert_eq!((sent_packets.get(4), sent_packets.get(15), sent_packets.next_tx()), (None, None, 15));
+        assert_eq!((sent_packets.get(4), sent_packets.get(15), sent_packets.next_number()), (None, None, 15));
         assert!(sent_packets.has(&(5..=14)) && !sent_packets.has(&(4..=14)) && !sent_packets.has(&(5..=15)));
         let together: Vec<_> = sent_packets.together(7..=13).collect();
         assert_eq!(together, [(600, sent[7].state), (100, sent[8].state)]);
@@ -240,8 +252,13 @@ mod tests {
                         next = next.max(offset + count * len);
                     }
                 }
-                assert_eq!(sent_packets.next_tx(), first + single.len() as u64, "seed {seed} step {step}");
-                let all: Vec<_> = (first..sent_packets.next_tx()).map(|tx| sent_packets.get(tx)).collect();
+                assert_eq!(
+                    sent_packets.next_number(),
+                    first + single.len() as u64,
+                    "seed {seed} step {step}"
+                );
+                let all: Vec<_> =
+                    (first..sent_packets.next_number()).map(|number| sent_packets.get(number)).collect();
                 let expected: Vec<_> = single.iter().map(|(packet, _)| Some(*packet)).collect();
                 assert_eq!(all, expected, "seed {seed} step {step}");
                 let oldest = single.front().map(|(packet, _)| (first, *packet));

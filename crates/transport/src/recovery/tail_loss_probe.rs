@@ -46,13 +46,13 @@ impl TailLossProbe {
         self.out = Some(probe);
     }
 
-    /// Handles an ACK of everything below `una`. `largest_tx` is the newest transmission that
+    /// Handles an ACK of everything below `una`. `largest_acked` is the newest transmission that
     /// arrived, `duplicates` the receiver's count of duplicate packets. Returns the outcome of the
     /// probe, if it is decided.
-    pub(crate) fn on_ack(&mut self, una: u64, largest_tx: u64, duplicates: u32) -> Option<Ending> {
+    pub(crate) fn on_ack(&mut self, una: u64, largest_acked: u64, duplicates: u32) -> Option<Ending> {
         self.pending = false;
         let probe = self.out?;
-        if una < probe.end || largest_tx < probe.tx {
+        if una < probe.end || largest_acked < probe.packet_number {
             return None;
         }
         self.out = None;
@@ -62,9 +62,9 @@ impl TailLossProbe {
 
     /// Handles an ACK during recovery, where the outcome of a probe does not matter: the arrival of
     /// the probe allows another one.
-    pub(crate) fn on_ack_in_recovery(&mut self, largest_tx: u64) {
+    pub(crate) fn on_ack_in_recovery(&mut self, largest_acked: u64) {
         self.pending = false;
-        self.out.take_if(|probe| probe.tx <= largest_tx);
+        self.out.take_if(|probe| probe.packet_number <= largest_acked);
     }
 
     /// Cancels the probe: the retransmission timer fired, or recovery began.

@@ -47,7 +47,7 @@ struct Echoes {
     fresh: Option<u64>,
     sent_at: Option<Instant>,
     /// The one that the ACK names, and the newest named before.
-    largest_tx: Option<u64>,
+    largest_acked: Option<u64>,
     prior_largest: Option<u64>,
 }
 
@@ -97,14 +97,14 @@ impl Sender {
     }
 
     pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
-        let reply = self.codec.decode(datagram, self.flight.board.snd_una(), self.flight.next_tx());
+        let reply = self.codec.decode(datagram, self.flight.board.snd_una(), self.flight.next_number());
         self.observers.on_received(now, reply.as_ref().ok(), datagram.len());
         if reply.is_ok() {
             self.patience.forget_refusals();
         }
         match reply {
             Ok(Reply::Ack(ack)) => self.on_ack(now, &ack, false),
-            Ok(Reply::SynAck { ack, wnd, params }) => self.on_syn_ack(now, ack, wnd, params),
+            Ok(Reply::SynAck { ack, window, params }) => self.on_syn_ack(now, ack, window, params),
             Ok(Reply::Retry { cookie }) => self.on_retry(now, cookie),
             Ok(Reply::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
             Ok(Reply::Close { reason, answers }) => self.on_close(reason, answers),
@@ -125,7 +125,7 @@ impl Sender {
         }
         self.open_by_answer(now);
         let prior = self.prior();
-        self.peer.window.on_ack(ack, ack.ack > una, self.flight.next_tx());
+        self.peer.window.on_ack(ack, ack.ack > una, self.flight.next_number());
         if self.flight.board.is_empty() {
             self.note_storing(now, ack);
             return self.stats.stale += 1;
@@ -138,7 +138,7 @@ impl Sender {
         let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
         let mut verdict = self.recovery.on_ack(&outcome, &timing, &mut self.flight);
         if let Some(dup_acks) = verdict.dup_acks {
-            self.observers.on(now, &Trace::DupAckReceived { ack: ack.ack, wnd: ack.wnd, dup_acks });
+            self.observers.on(now, &Trace::DupAckReceived { ack: ack.ack, window: ack.window, dup_acks });
         }
         self.stats.dup_acks += u64::from(outcome.repeats || verdict.dup_acks.is_some());
         if !verdict.lost.is_empty() {
@@ -158,10 +158,10 @@ impl Sender {
     fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>, coalesced: bool) {
         if !coalesced {
             let Self { observers, recovery, path, .. } = self;
-            let (ack, wnd) = (ack.ack, ack.wnd);
+            let (ack, window) = (ack.ack, ack.window);
             observers.on_moved(now, || {
                 let (rto, deadline) = (path.rtt.rto(), recovery.deadline());
-                Trace::AckReceived { ack, wnd, rto, deadline, sample }
+                Trace::AckReceived { ack, window, rto, deadline, sample }
             });
         }
         let una = self.flight.board.una_offset();
@@ -196,7 +196,7 @@ impl Sender {
         // for, is no duplicate.
         let answers_packet = match ack.echo {
             Some(_) => echoes.fresh.is_some() && self.peer.duplicates == prior_duplicates,
-            None => ack.wnd == prior_window,
+            None => ack.window == prior_window,
         };
         let repeats = !acked.moved && answers_packet && window.has_room;
         AckOutcome {
@@ -204,7 +204,7 @@ impl Sender {
             moved: acked.moved,
             repeats,
             bytes,
-            largest_tx: echoes.largest_tx,
+            largest_acked: echoes.largest_acked,
             duplicates: self.peer.duplicates,
             overflow: ack.overflow,
             window,
@@ -215,18 +215,19 @@ impl Sender {
 
     /// Records the transmission that an ACK echoes.
     fn on_echo(&mut self, ack: &Ack<'_>) -> Echoes {
-        let prior_largest = self.flight.largest_tx();
-        let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.flight.next_tx());
-        let fresh = largest_tx.filter(|tx| prior_largest.is_none_or(|before| before < *tx));
+        let prior_largest = self.flight.largest_acked();
+        let largest_acked =
+            ack.echo.map(|echo| echo.packet_number).filter(|number| *number < self.flight.next_number());
+        let fresh = largest_acked.filter(|number| prior_largest.is_none_or(|before| before < *number));
         let mut sent_at = None;
-        if let Some(tx) = fresh {
-            self.flight.on_reported(tx);
-            sent_at = self.flight.sent_at(tx);
+        if let Some(packet_number) = fresh {
+            self.flight.on_reported(packet_number);
+            sent_at = self.flight.sent_at(packet_number);
             if let Some(sent_at) = sent_at {
-                self.note_fin_echo(tx, sent_at);
+                self.note_fin_echo(packet_number, sent_at);
             }
         }
-        Echoes { fresh, sent_at, largest_tx, prior_largest }
+        Echoes { fresh, sent_at, largest_acked, prior_largest }
     }
 
     /// The scoreboard takes what the ACK delivers, and tells of it.
@@ -234,8 +235,8 @@ impl Sender {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
         let Path { rtt, mtu, .. } = path;
         let blocks = ack.sack.iter();
-        let (largest_tx, next_tx) = (echoes.largest_tx, flight.next_tx());
-        let arrival = AckArrival { now, rtt, largest_tx, next_tx, full: blocks.len() >= MAX_BLOCKS };
+        let (largest_acked, next_number) = (echoes.largest_acked, flight.next_number());
+        let arrival = AckArrival { now, rtt, largest_acked, next_number, full: blocks.len() >= MAX_BLOCKS };
         recovery.on_ack_begins(&arrival);
         let mut taken = Taken::default();
         if ack.ack <= flight.board.snd_una() && blocks.len() == 0 {
@@ -247,14 +248,14 @@ impl Sender {
         let overtaking = echoes.prior_largest.filter(|_| uses_sack);
         let mut on_delivered = |run: &SegmentRun<'_>| {
             observers.on_acked(now, run);
-            if echoes.fresh == Some(run.first().tx) {
+            if echoes.fresh == Some(run.first().packet_number) {
                 times.echoed = Some(run.first().sent_at);
             }
             if let Some(largest) = overtaking {
                 times.overtaken = times.overtaken.max(run.newest_below(largest));
             }
             recovery.on_delivered(run, &arrival);
-            *grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.txs()));
+            *grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.packet_numbers()));
         };
         *acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
         *bytes = acked.bytes;
@@ -311,7 +312,7 @@ impl Sender {
             moved: false,
             repeats: false,
             bytes: 0,
-            largest_tx: None,
+            largest_acked: None,
             duplicates: self.peer.duplicates,
             overflow: None,
             window: WindowUpdate { has_room: self.has_room(), ..WindowUpdate::default() },
@@ -324,8 +325,8 @@ impl Sender {
     /// them, and nothing is lost.
     pub(super) fn on_losses(&mut self, now: Instant, lost: Vec<Lost>, refused: bool) {
         for lost in lost {
-            let excused = self.path.mtu_probe() == Some(lost.tx);
-            self.path.on_lost(lost.tx);
+            let excused = self.path.mtu_probe() == Some(lost.packet_number);
+            self.path.on_lost(lost.packet_number);
             if refused {
                 continue;
             }
@@ -355,7 +356,7 @@ impl Sender {
     /// Answers the CE marks that an ACK reports.
     fn on_marks(&mut self, now: Instant, ack: &Ack<'_>, outcome: &AckOutcome, prior: Prior) {
         let Some(marks) = ack.marks else { return };
-        let (marked, answer) = self.path.ecn.on_ack(marks, outcome.largest_tx);
+        let (marked, answer) = self.path.ecn.on_ack(marks, outcome.largest_acked);
         self.stats.ce_marks += u64::from(marked);
         if answer {
             self.stats.ecn_reductions += 1;
@@ -406,14 +407,15 @@ impl Sender {
     pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
         // Model-based controllers (BBR) treat loss and CE differently, so they hear of both.
         let reduces = self.congestion.controller.uses_prr();
-        let largest_tx = self.flight.largest_tx();
-        let covered =
-            cause == Cause::Loss && reduces && largest_tx.is_some_and(|tx| self.path.ecn.covers_loss(tx));
+        let largest_acked = self.flight.largest_acked();
+        let covered = cause == Cause::Loss
+            && reduces
+            && largest_acked.is_some_and(|number| self.path.ecn.covers_loss(number));
         if !covered {
             let flight_size = self.flight_size(&prior);
             self.congestion.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
             if reduces || cause == Cause::Ecn {
-                self.path.ecn.on_answered(cause, self.flight.next_tx());
+                self.path.ecn.on_answered(cause, self.flight.next_number());
             }
         }
         // A mark ends no recovery: its new threshold is what the recovery then goes down to.

@@ -27,7 +27,7 @@ pub(super) struct Closing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SentFin {
     /// Transmission number.
-    tx: u64,
+    packet_number: u64,
     at: Instant,
     /// True if an ACK echoed it.
     arrived: bool,
@@ -69,8 +69,8 @@ impl Sender {
     pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
         let head = DataHead {
             seq: self.flight.board.snd_nxt(),
-            tx: self.flight.next_tx(),
-            asks: true,
+            packet_number: self.flight.next_number(),
+            ack_now: true,
             ack_every: 0,
         };
         let again = self.closing.is_some_and(|closing| closing.is_sent());
@@ -83,25 +83,26 @@ impl Sender {
             self.patience.restart(now);
         }
         let rto = self.config.fin_timeout(self.path.rtt.rto(), attempt).min(self.patience.left(now));
-        let sent = SentFin { tx: head.tx, at: now, arrived: false, again };
+        let sent = SentFin { packet_number: head.packet_number, at: now, arrived: false, again };
         self.closing = Some(Closing { attempts: attempt, send: false, sent: Some(sent) });
         if self.state == State::Open && idle {
             self.control_at = Some(now + rto);
         }
         let (offset, length) = (self.flight.board.next_offset(), self.codec.fin_len(again));
-        self.observers.on_sent(now, PacketKind::Fin, (head.tx, head.seq), offset, length);
+        self.observers.on_sent(now, PacketKind::Fin, (head.packet_number, head.seq), offset, length);
         self.observers.on(now, &Trace::FinSent { seq: head.seq, attempt, of: self.config.attempts.fin, rto });
         Some(())
     }
 
-    /// Handles an ACK whose newest transmission is `tx`, sent at `at`. A FIN is acknowledged at
-    /// once, so an echo of a transmission sent clearly later shows that the FIN is lost.
-    pub(super) fn note_fin_echo(&mut self, tx: u64, at: Instant) {
+    /// Handles an ACK whose newest transmission is `packet_number`, sent at `at`. A FIN is
+    /// acknowledged at once, so an echo of a transmission sent clearly later shows that the FIN is
+    /// lost.
+    pub(super) fn note_fin_echo(&mut self, packet_number: u64, at: Instant) {
         let slack = self.path.rtt.srtt() / FIN_ACK_DELAY;
         let Some(closing) = &mut self.closing else { return };
         let Some(fin) = closing.sent.as_mut().filter(|fin| !fin.arrived) else { return };
-        fin.arrived = tx == fin.tx;
-        closing.send |= tx > fin.tx && at > fin.at + slack;
+        fin.arrived = packet_number == fin.packet_number;
+        closing.send |= packet_number > fin.packet_number && at > fin.at + slack;
     }
 
     /// Starts the timer of the FIN when all data is acknowledged: the usual timeout if the FIN is
@@ -131,7 +132,7 @@ impl Sender {
     pub(super) fn note_storing(&mut self, now: Instant, ack: &Ack<'_>) {
         let Some(closing) = &mut self.closing else { return };
         let Some(fin) = &closing.sent else { return };
-        if ack.echo.map_or(ack.wnd == 0, |echo| echo.tx == fin.tx) {
+        if ack.echo.map_or(ack.window == 0, |echo| echo.packet_number == fin.packet_number) {
             closing.attempts = 0;
             self.patience.restart(now);
         }
@@ -152,19 +153,20 @@ impl Sender {
     /// Handles a CLOSE. `answers` is the transmission number that a stateless reset answers.
     pub(super) fn on_close(&mut self, reason: CloseReason, answers: Option<u64>) {
         let over = matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed);
-        if over || answers.is_some_and(|tx| !self.proves_forgotten(tx)) {
+        if over || answers.is_some_and(|packet_number| !self.proves_forgotten(packet_number)) {
             return self.stats.stale += 1;
         }
         self.fail(self.phase(), TransferError::Closed(reason));
     }
 
-    /// True if a stateless reset for transmission `tx` proves that the receiver lost the
-    /// connection. `tx` must be sent after the first packet from the receiver arrived: earlier ones
-    /// may have arrived before the SYN. And no later transmission may have been acknowledged.
-    fn proves_forgotten(&self, tx: u64) -> bool {
+    /// True if a stateless reset for packet `packet_number` proves that the receiver lost the
+    /// connection. `packet_number` must be sent after the first packet from the receiver arrived:
+    /// earlier ones may have arrived before the SYN. And no later transmission may have been
+    /// acknowledged.
+    fn proves_forgotten(&self, packet_number: u64) -> bool {
         self.state == State::Open
-            && (self.handshake.opened_tx..self.flight.next_tx()).contains(&tx)
-            && self.flight.largest_tx().is_none_or(|largest| largest < tx)
+            && (self.handshake.first_after_open..self.flight.next_number()).contains(&packet_number)
+            && self.flight.largest_acked().is_none_or(|largest| largest < packet_number)
     }
 
     pub(super) fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {

@@ -53,7 +53,7 @@ pub(super) fn coalesce(
         }
         if let Some(observers) = &mut observers {
             let bytes = last.end() - first.offset;
-            let coalesced = CoalescedAck { ack, wnd: window, bytes, length: stride, sample };
+            let coalesced = CoalescedAck { ack, window, bytes, length: stride, sample };
             observers.on_coalesced_ack(now, &coalesced, rtt.rto());
         }
         run = AckRun { count: run.count + 1, edge: ack, window };

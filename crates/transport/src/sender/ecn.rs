@@ -114,12 +114,12 @@ impl PathEcn {
         self.state = EcnState::Off;
     }
 
-    /// Takes the counts of an ACK whose newest transmission is `tx`. Gives the number of packets
-    /// that were marked since the last report, and whether that calls for an answer.
-    pub(super) fn on_ack(&mut self, counts: Marks, tx: Option<u64>) -> (u32, bool) {
+    /// Takes the counts of an ACK whose newest transmission is `packet_number`. Gives the number of
+    /// packets that were marked since the last report, and whether that calls for an answer.
+    pub(super) fn on_ack(&mut self, counts: Marks, packet_number: Option<u64>) -> (u32, bool) {
         let arrived = counts.packets.wrapping_sub(self.counts.packets);
         let marked = self.on_report(counts);
-        (marked, tx.is_some_and(|tx| self.is_news(tx, arrived, marked)))
+        (marked, packet_number.is_some_and(|number| self.is_news(number, arrived, marked)))
     }
 
     /// The receiver reports these counts; gives the number of packets that were marked since the
@@ -153,21 +153,21 @@ impl PathEcn {
         }
     }
 
-    /// True if an ACK of `arrived` packets up to transmission `tx`, of which `marked` have CE,
+    /// True if an ACK of `arrived` packets up to packet `packet_number`, of which `marked` have CE,
     /// calls for an answer: at least one mark is of a packet that left after the last answer.
-    fn is_news(&self, tx: u64, arrived: u32, marked: u32) -> bool {
-        let new = (tx + 1).saturating_sub(self.answered.below);
+    fn is_news(&self, packet_number: u64, arrived: u32, marked: u32) -> bool {
+        let new = (packet_number + 1).saturating_sub(self.answered.below);
         u64::from(marked) > u64::from(arrived).saturating_sub(new)
     }
 
-    /// True if the loss of transmission `tx`, or earlier ones, was answered with a mark.
-    pub(super) fn covers_loss(&self, tx: u64) -> bool {
-        self.answered.to_mark && tx < self.answered.below
+    /// True if the loss of packet `packet_number`, or earlier ones, was answered with a mark.
+    pub(super) fn covers_loss(&self, packet_number: u64) -> bool {
+        self.answered.to_mark && packet_number < self.answered.below
     }
 
-    /// The congestion that everything below `next_tx` met is answered.
-    pub(super) fn on_answered(&mut self, cause: Cause, next_tx: u64) {
-        self.answered = Answered { below: next_tx, to_mark: cause == Cause::Ecn };
+    /// The congestion that everything below `next_number` met is answered.
+    pub(super) fn on_answered(&mut self, cause: Cause, next_number: u64) {
+        self.answered = Answered { below: next_number, to_mark: cause == Cause::Ecn };
     }
 
     fn is_used(&self) -> bool {

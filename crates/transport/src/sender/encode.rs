@@ -13,12 +13,12 @@ pub(super) struct Heads {
     pub(super) seq: u64,
     pub(super) span: u64,
     /// Transmission number of the first one, and the step to the next.
-    pub(super) tx: u64,
-    pub(super) tx_step: u64,
+    pub(super) packet_number: u64,
+    pub(super) number_step: u64,
     /// Bytes of each.
     pub(super) len: u64,
     /// Index of the one that is to be acknowledged at once; [`Self::NONE`] if none is.
-    pub(super) asks: u64,
+    pub(super) ack_now: u64,
     pub(super) frequency: AckFrequency,
     /// Bytes in flight before the first one.
     pub(super) in_flight: u64,
@@ -32,8 +32,8 @@ impl Heads {
     pub(super) fn nth(&self, n: u64) -> DataHead {
         DataHead {
             seq: self.seq + n * self.span,
-            tx: self.tx + n * self.tx_step,
-            asks: self.asks == n,
+            packet_number: self.packet_number + n * self.number_step,
+            ack_now: self.ack_now == n,
             ack_every: self.frequency.every(self.in_flight + n * self.len),
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct Handshake {
     syns: Syns,
     request: Option<ParamsRequest>,
     /// The first transmission that left, or will, after the receiver was heard of.
-    pub(super) opened_tx: u64,
+    pub(super) first_after_open: u64,
 }
 
 /// The SYN is sent again because another answer than the SYN-ACK opened the transfer: only the
@@ -152,7 +152,7 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_syn_ack(&mut self, now: Instant, ack: u64, wnd: u64, params: Option<Params>) {
+    pub(super) fn on_syn_ack(&mut self, now: Instant, ack: u64, window: u64, params: Option<Params>) {
         let first = match self.state {
             State::Opening { sent_at, .. } => sent_at.is_some(),
             State::Open => self.peer.params.is_none(),
@@ -182,11 +182,11 @@ impl Sender {
                 if let Some(sent_at) = answered {
                     self.give_up_before(sent_at);
                 }
-                self.peer.window.open(wnd);
+                self.peer.window.open(window);
                 self.meet(params);
                 self.pace(now);
                 self.enter_open(now, rtt);
-                self.observers.on(now, &Trace::SynAckReceived { ack, wnd, rto: self.path.rtt.rto() });
+                self.observers.on(now, &Trace::SynAckReceived { ack, window, rto: self.path.rtt.rto() });
                 self.close_if_done();
             }
             // Another answer was faster.
@@ -257,7 +257,7 @@ impl Sender {
 
     fn enter_open(&mut self, now: Instant, rtt: Duration) {
         self.state = State::Open;
-        self.handshake.opened_tx = self.flight.next_tx();
+        self.handshake.first_after_open = self.flight.next_number();
         self.control_at = None;
         self.patience.restart(now);
         self.keep_alive.restart(now, self.is_idle(), || self.peer.idle_timeout());

@@ -44,7 +44,7 @@ pub(super) struct Snapshot {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CoalescedAck {
     pub(super) ack: u64,
-    pub(super) wnd: u64,
+    pub(super) window: u64,
     /// Stream bytes that it newly acknowledges.
     pub(super) bytes: u64,
     /// Bytes of the datagram.
@@ -58,7 +58,7 @@ pub(super) struct DataRun {
     /// Sequence number of the first one.
     pub(super) seq: u64,
     /// Number of its transmission.
-    pub(super) tx: u64,
+    pub(super) packet_number: u64,
     /// Bytes of the stream that they carry.
     pub(super) bytes: Range<u64>,
     pub(super) count: u64,
@@ -125,16 +125,27 @@ impl Observers {
     pub(super) fn on_acked(&mut self, now: Instant, run: &SegmentRun<'_>) {
         if let Some(observed) = self.full.as_mut().filter(|_| self.numbered) {
             for segment in run.segments() {
-                let trace =
-                    Trace::PacketAcked { tx: Some(segment.tx), offset: segment.offset, len: segment.len };
+                let trace = Trace::PacketAcked {
+                    packet_number: Some(segment.packet_number),
+                    offset: segment.offset,
+                    len: segment.len,
+                };
                 observed.observer.on(now, &trace);
             }
         }
     }
 
     pub(super) fn on_lost(&mut self, now: Instant, lost: &Lost) {
-        let Lost { offset, tx, bytes: len, trigger, .. } = *lost;
-        self.on(now, &Trace::PacketLost { tx: self.numbered.then_some(tx), offset, len, trigger });
+        let Lost { offset, packet_number, bytes: len, trigger, .. } = *lost;
+        self.on(
+            now,
+            &Trace::PacketLost {
+                packet_number: self.numbered.then_some(packet_number),
+                offset,
+                len,
+                trigger,
+            },
+        );
     }
 
     pub(super) fn on_rate(&mut self, rate: Option<RateSample>) {
@@ -150,11 +161,11 @@ impl Observers {
         &mut self,
         now: Instant,
         kind: PacketKind,
-        (tx, seq): (u64, u64),
+        (packet_number, seq): (u64, u64),
         offset: u64,
         length: usize,
     ) {
-        let number = if kind == PacketKind::Syn || self.numbered { tx } else { seq };
+        let number = if kind == PacketKind::Syn || self.numbered { packet_number } else { seq };
         self.on(now, &Trace::PacketSent { kind, number, offset, len: 0, length, resend: None });
     }
 
@@ -166,7 +177,7 @@ impl Observers {
         let len = u32::try_from((run.bytes.end - run.bytes.start) / run.count).unwrap_or(u32::MAX);
         for n in 0..run.count {
             let seq = run.seq + n * if self.numbered { u64::from(len) } else { 1 };
-            let number = if self.numbered { run.tx + n } else { seq };
+            let number = if self.numbered { run.packet_number + n } else { seq };
             let (offset, length) = (run.bytes.start + n * u64::from(len), run.header + len as usize);
             let kind = PacketKind::Data;
             observed.observer.on(now, &Trace::PacketSent { kind, number, offset, len, length, resend });
@@ -192,10 +203,10 @@ impl Observers {
         observed.latest_rtt = outcome.latest_rtt.or(observed.latest_rtt);
         let trace = Trace::AckProcessed {
             ack: ack.ack,
-            wnd: ack.wnd,
+            window: ack.window,
             bytes: outcome.bytes,
             blocks: u32::try_from(ack.sack.iter().count()).unwrap_or(u32::MAX),
-            largest_tx: outcome.largest_tx,
+            largest_acked: outcome.largest_acked,
             delay: ack.echo.map(|echo| echo.delay),
             sample: outcome.latest_rtt,
         };
@@ -205,15 +216,16 @@ impl Observers {
     /// One of several ACKs that are processed together.
     #[cold]
     pub(super) fn on_coalesced_ack(&mut self, now: Instant, coalesced: &CoalescedAck, rto: Duration) {
-        let CoalescedAck { ack, wnd, bytes, length, sample } = *coalesced;
+        let CoalescedAck { ack, window, bytes, length, sample } = *coalesced;
         if let Some(observed) = &mut self.full {
             observed.latest_rtt = sample.or(observed.latest_rtt);
             let observer = &mut observed.observer;
             observer.on(now, &Trace::PacketReceived { kind: PacketKind::Ack, length });
-            let (blocks, largest_tx, delay) = (0, None, None);
-            observer.on(now, &Trace::AckProcessed { ack, wnd, bytes, blocks, largest_tx, delay, sample });
+            let (blocks, largest_acked, delay) = (0, None, None);
+            observer
+                .on(now, &Trace::AckProcessed { ack, window, bytes, blocks, largest_acked, delay, sample });
         }
-        self.on_moved(now, || Trace::AckReceived { ack, wnd, rto, deadline: Some(now + rto), sample });
+        self.on_moved(now, || Trace::AckReceived { ack, window, rto, deadline: Some(now + rto), sample });
     }
 
     /// Tells which of `timers` are due.

@@ -55,10 +55,10 @@ impl Path {
         self.mtu.as_ref().and_then(PathMtu::probe)
     }
 
-    /// Transmission `tx` is lost, or sent again all the same.
-    pub(super) fn on_lost(&mut self, tx: u64) {
+    /// Packet `packet_number` is lost, or sent again all the same.
+    pub(super) fn on_lost(&mut self, packet_number: u64) {
         if let Some(mtu) = &mut self.mtu {
-            mtu.on_lost(tx);
+            mtu.on_lost(packet_number);
         }
     }
 

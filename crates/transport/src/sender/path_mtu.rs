@@ -109,20 +109,20 @@ impl PathMtu {
         }
     }
 
-    pub(crate) fn on_probe_sent(&mut self, size: usize, tx: u64) {
-        self.probe = Some((size, tx));
+    pub(crate) fn on_probe_sent(&mut self, size: usize, packet_number: u64) {
+        self.probe = Some((size, packet_number));
     }
 
     /// The transmission that tries a size.
     pub(crate) fn probe(&self) -> Option<u64> {
-        self.probe.map(|(_, tx)| tx)
+        self.probe.map(|(_, packet_number)| packet_number)
     }
 
-    /// Transmissions `txs` arrived; true if larger datagrams may be sent from now on.
-    pub(crate) fn on_delivered(&mut self, txs: &RangeInclusive<u64>) -> bool {
+    /// Packets `packet_numbers` arrived; true if larger datagrams may be sent from now on.
+    pub(crate) fn on_delivered(&mut self, packet_numbers: &RangeInclusive<u64>) -> bool {
         self.timeouts = 0;
         match self.probe {
-            Some((size, probe)) if txs.contains(&probe) => {
+            Some((size, probe)) if packet_numbers.contains(&probe) => {
                 self.probe = None;
                 self.failures = 0;
                 // Meanwhile the peer may have said that it takes no more.
@@ -133,10 +133,10 @@ impl PathMtu {
         }
     }
 
-    /// Transmission `tx` is lost.
-    pub(crate) fn on_lost(&mut self, tx: u64) {
+    /// Packet `packet_number` is lost.
+    pub(crate) fn on_lost(&mut self, packet_number: u64) {
         if let Some((size, probe)) = self.probe
-            && probe == tx
+            && probe == packet_number
         {
             self.probe = None;
             self.failures += 1;
@@ -170,20 +170,20 @@ mod tests {
     /// Runs the search over a path that carries datagrams up to `path`; gives the sizes tried.
     fn search(mtu: &mut PathMtu, path: usize) -> Vec<usize> {
         let mut tried = Vec::new();
-        for tx in 0.. {
+        for packet_number in 0.. {
             let Some(size) = mtu.candidate() else { break };
             assert!(size > mtu.size() && size <= mtu.ceiling);
-            mtu.on_probe_sent(size, tx);
-            assert_eq!((mtu.candidate(), mtu.probe()), (None, Some(tx)), "one at a time");
+            mtu.on_probe_sent(size, packet_number);
+            assert_eq!((mtu.candidate(), mtu.probe()), (None, Some(packet_number)), "one at a time");
             if tried.last() != Some(&size) {
                 tried.push(size);
             }
             if size <= path {
-                assert!(mtu.on_delivered(&(tx..=tx)));
+                assert!(mtu.on_delivered(&(packet_number..=packet_number)));
             } else {
-                mtu.on_lost(tx);
+                mtu.on_lost(packet_number);
             }
-            assert!(tx < 100, "the search does not end: {tried:?}");
+            assert!(packet_number < 100, "the search does not end: {tried:?}");
         }
         tried
     }
@@ -265,9 +265,9 @@ mod tests {
     #[test]
     fn a_random_loss_does_not_refuse_a_size() {
         let mut mtu = PathMtu::new(1472);
-        for tx in 0..2 {
-            mtu.on_probe_sent(1472, tx);
-            mtu.on_lost(tx);
+        for packet_number in 0..2 {
+            mtu.on_probe_sent(1472, packet_number);
+            mtu.on_lost(packet_number);
             mtu.on_lost(77);
         }
         assert_eq!(mtu.candidate(), Some(1472));

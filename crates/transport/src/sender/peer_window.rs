@@ -42,7 +42,7 @@ pub(super) struct PeerWindow {
 struct Persist {
     answered: u32,
     /// Number of the last one.
-    tx: Option<u64>,
+    packet_number: Option<u64>,
 }
 
 impl PeerWindow {
@@ -62,14 +62,16 @@ impl PeerWindow {
     }
 
     /// Takes the window of an ACK that is not below `snd_una`, unless it is late; `moved` if it is
-    /// above. Transmissions below `next_tx` were sent.
-    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, moved: bool, next_tx: u64) {
+    /// above. Transmissions below `next_number` were sent.
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, moved: bool, next_number: u64) {
         let late = |echo: Echo| {
-            echo.tx >= next_tx
-                || self.told_with.is_some_and(|told| (echo.tx, echo.delay) < (told.tx, told.delay))
+            echo.packet_number >= next_number
+                || self
+                    .told_with
+                    .is_some_and(|told| (echo.packet_number, echo.delay) < (told.packet_number, told.delay))
         };
         if moved || !ack.echo.is_some_and(late) {
-            self.size = ack.wnd;
+            self.size = ack.window;
             self.told_with = ack.echo;
         }
     }
@@ -117,9 +119,9 @@ impl Peer {
     /// If this ACK refuses the base once more, the next probe waits for twice as long, but not for
     /// so long that the receiver would forget the sender.
     fn back_off(&mut self, ack: &Ack<'_>, board: &Scoreboard, rto: Duration) -> Option<Duration> {
-        let heard = |base: &&Segment| ack.echo.is_some_and(|echo| echo.tx >= base.tx);
-        let tx = board.base().filter(heard).map(|base| base.tx)?;
-        if self.persist.tx.replace(tx) == Some(tx) {
+        let heard = |base: &&Segment| ack.echo.is_some_and(|echo| echo.packet_number >= base.packet_number);
+        let packet_number = board.base().filter(heard).map(|base| base.packet_number)?;
+        if self.persist.packet_number.replace(packet_number) == Some(packet_number) {
             return None;
         }
         let factor = 1_u32.checked_shl(self.persist.answered).unwrap_or(u32::MAX);
@@ -131,7 +133,8 @@ impl Peer {
     /// True if the timer of data is that of the next zero-window probe, and the one before was
     /// answered.
     pub(super) fn answered_probe(&self, board: &Scoreboard) -> bool {
-        self.persist.tx.is_some() && self.persist.tx == board.base().map(|base| base.tx)
+        self.persist.packet_number.is_some()
+            && self.persist.packet_number == board.base().map(|base| base.packet_number)
     }
 }
 
@@ -144,7 +147,10 @@ fn idle_timeout(params: &Params) -> Duration {
 /// lost; either way it may leave again.
 fn was_refused(ack: &Ack<'_>, board: &Scoreboard) -> bool {
     let last = |base: &Segment| base.end() == board.next_offset();
-    let heard =
-        |base: &Segment| ack.echo.is_some_and(|echo| echo.tx == base.tx || echo.tx > base.tx && last(base));
+    let heard = |base: &Segment| {
+        ack.echo.is_some_and(|echo| {
+            echo.packet_number == base.packet_number || echo.packet_number > base.packet_number && last(base)
+        })
+    };
     board.base().is_some_and(heard)
 }

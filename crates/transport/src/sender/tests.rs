@@ -78,11 +78,11 @@ impl Script {
         }
     }
 
-    /// A connected sender: SYN at 0, SYN-ACK with `wnd` after `rtt` ms, which is the time now.
-    fn connected(config: SenderConfig, rtt: u64, wnd: u32) -> Self {
+    /// A connected sender: SYN at 0, SYN-ACK with `window` after `rtt` ms, which is the time now.
+    fn connected(config: SenderConfig, rtt: u64, window: u32) -> Self {
         let mut script = Self::new(config);
         assert_eq!(script.sent(), [Sent::Syn]);
-        script.at(rtt).recv(&syn_ack(wnd));
+        script.at(rtt).recv(&syn_ack(window));
         assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(rtt) }]);
         script
     }
@@ -214,12 +214,12 @@ fn pattern(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|i| (i ^ (i / 251) ^ (i / 65_521)).to_le_bytes()[0]).collect()
 }
 
-fn syn_ack(wnd: u32) -> FromReceiver {
-    FromReceiver::SynAck { ack: 0, wnd }
+fn syn_ack(window: u32) -> FromReceiver {
+    FromReceiver::SynAck { ack: 0, window }
 }
 
-fn ack(ack: u64, wnd: u32) -> FromReceiver {
-    FromReceiver::Ack { ack, wnd }
+fn ack(ack: u64, window: u32) -> FromReceiver {
+    FromReceiver::Ack { ack, window }
 }
 
 fn fin_ack(ack: u64, crc: u32) -> FromReceiver {

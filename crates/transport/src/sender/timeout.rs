@@ -76,7 +76,7 @@ impl Sender {
             return LostTo::NoRoom;
         }
         let (board, tried) = (&self.flight.board, self.path.mtu_probe());
-        let Some(base) = board.base().filter(|base| tried == Some(base.tx)) else {
+        let Some(base) = board.base().filter(|base| tried == Some(base.packet_number)) else {
             return LostTo::Network;
         };
         // What left after it was heard of.
@@ -118,7 +118,7 @@ impl Sender {
 
     /// Answers a retransmission timeout that the network is to blame for.
     fn back_down(&mut self, now: Instant, prior: Prior) {
-        self.path.ecn.on_timeout(self.flight.next_tx());
+        self.path.ecn.on_timeout(self.flight.next_number());
         if self.path.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
             self.resize();
         }

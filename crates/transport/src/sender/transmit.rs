@@ -262,7 +262,7 @@ impl Sender {
     fn transmit_fresh(&mut self, now: Instant, fresh: Fresh, out: &mut TransmitBuf) -> Option<u64> {
         let cut = Cut { mss: fresh.len, ..self.cut() };
         let (first_of_batch, starts) = (out.is_empty(), self.flight.board.is_empty());
-        let (seq, tx) = (self.flight.board.snd_nxt(), self.flight.next_tx());
+        let (seq, packet_number) = (self.flight.board.snd_nxt(), self.flight.next_number());
         let heads = self.heads(fresh.len, fresh.probe);
         let Self { codec, stream, stats, .. } = self;
         let mut segments = Segments { codec, buffer: &mut stream.buffer, heads, cut, count: fresh.count };
@@ -285,15 +285,15 @@ impl Sender {
         let first_deadline = self.start_timers(now, starts, count);
         self.account(now, count * fresh.len as u64);
         if fresh.len > self.path.mss {
-            self.note_mtu_probe(cut.header + fresh.len, tx);
+            self.note_mtu_probe(cut.header + fresh.len, packet_number);
         }
         if fresh.probe {
-            self.note_probe(tx, false);
+            self.note_probe(packet_number, false);
         }
         self.stats.first_data_at.get_or_insert(now);
         if self.observers.takes_packets() {
             let bytes = cut.offset..self.flight.board.next_offset();
-            let run = self.data_run(seq, tx, bytes, count);
+            let run = self.data_run(seq, packet_number, bytes, count);
             let deadlines = [first_deadline.or(run.deadlines[0]), run.deadlines[1]];
             self.observers.on_data_sent(now, &DataRun { deadlines, ..run });
         }
@@ -322,10 +322,10 @@ impl Sender {
         Heads {
             seq: board.snd_nxt(),
             span: board.span(len),
-            tx: self.flight.next_tx(),
-            tx_step: self.flight.tx_step(),
+            packet_number: self.flight.next_number(),
+            number_step: self.flight.number_step(),
             len: len as u64,
-            asks: if probe { 0 } else { self.last_of(board.next_offset(), len as u64) },
+            ack_now: if probe { 0 } else { self.last_of(board.next_offset(), len as u64) },
             frequency: self.ack_frequency(),
             in_flight: board.in_flight(),
         }
@@ -339,21 +339,21 @@ impl Sender {
         board.recut(repeat.offset, u32::try_from(self.path.mss).unwrap_or(u32::MAX));
         let segment = *board.find(repeat.offset)?;
         if segment.len < whole {
-            self.recovery.on_recut(segment.tx);
+            self.recovery.on_recut(segment.packet_number);
         }
         let slot = out.slot(header + segment.len as usize)?;
         // Base-only recovery retransmits without declaring a loss.
-        self.path.on_lost(segment.tx);
-        let (seq, tx) = (self.flight.board.number(segment.offset), self.flight.next_tx());
+        self.path.on_lost(segment.packet_number);
+        let (seq, packet_number) = (self.flight.board.number(segment.offset), self.flight.next_number());
         // The FIN, which would make the receiver acknowledge it, may have left before.
         let last = self.stream.finishing && segment.end() == self.stream.end();
-        let asks = repeat.reason == Resend::Probe || last;
+        let ack_now = repeat.reason == Resend::Probe || last;
         let ack_every = self.ack_frequency().every(self.flight.board.in_flight());
         self.peer.ack_every = ack_every;
-        let head = DataHead { seq, tx, asks, ack_every };
+        let head = DataHead { seq, packet_number, ack_now, ack_every };
         put_segment(&self.codec, &mut self.stream.buffer, head, segment.offset, slot);
         self.flight.on_transmitted(now, Some(segment.offset), u64::from(segment.len), 1);
-        self.flight.board.resend(now, segment.offset, tx);
+        self.flight.board.resend(now, segment.offset, packet_number);
         self.account(now, u64::from(segment.len));
         self.stats.retransmitted += 1;
         self.stats.retransmitted_bytes += u64::from(segment.len);
@@ -364,10 +364,10 @@ impl Sender {
             // An ACK between the timeout and this would have taken it back.
             Resend::Timeout => self.stats.timeouts += u64::from(!self.recovery.marks_losses()),
             Resend::DupAcks | Resend::Lost => self.stats.fast_retransmits += 1,
-            Resend::Probe => self.note_probe(tx, true),
+            Resend::Probe => self.note_probe(packet_number, true),
         }
         if self.observers.takes_packets() {
-            let run = self.data_run(seq, tx, segment.offset..segment.end(), 1);
+            let run = self.data_run(seq, packet_number, segment.offset..segment.end(), 1);
             let attempt = u32::from(segment.sent_count) + 1;
             self.observers.on_data_sent(now, &DataRun { attempt, resend: Some(repeat.reason), ..run });
         }
@@ -395,15 +395,15 @@ impl Sender {
         self.congestion.on_sent(now, bytes, self.flight.board.in_flight(), app_limited);
     }
 
-    fn note_mtu_probe(&mut self, size: usize, tx: u64) {
+    fn note_mtu_probe(&mut self, size: usize, packet_number: u64) {
         let Some(mtu) = &mut self.path.mtu else { return };
-        mtu.on_probe_sent(size, tx);
-        self.recovery.excuse(Some(tx));
+        mtu.on_probe_sent(size, packet_number);
+        self.recovery.excuse(Some(packet_number));
     }
 
-    fn note_probe(&mut self, tx: u64, repeated: bool) {
+    fn note_probe(&mut self, packet_number: u64, repeated: bool) {
         let (end, duplicates) = (self.flight.board.next_offset(), self.peer.duplicates);
-        self.recovery.on_probe_sent(Probe { tx, end, repeated, duplicates });
+        self.recovery.on_probe_sent(Probe { packet_number, end, repeated, duplicates });
         self.stats.probes += 1;
     }
 
@@ -420,8 +420,8 @@ impl Sender {
     }
 
     fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
-        let (seq, tx) = (self.flight.board.snd_una(), self.flight.next_tx());
-        let head = DataHead { seq, tx, asks: true, ack_every: 0 };
+        let (seq, packet_number) = (self.flight.board.snd_una(), self.flight.next_number());
+        let head = DataHead { seq, packet_number, ack_now: true, ack_every: 0 };
         let length = self.codec.keep_alive_len(head);
         self.codec.encode_keep_alive(head, out.slot(length)?);
         // Its ACK finds nothing outstanding and is not sampled: without data the records of
@@ -431,7 +431,7 @@ impl Sender {
         self.keep_alive.on_sent(now, self.peer.idle_timeout());
         self.stats.keep_alives += 1;
         let offset = self.flight.board.next_offset();
-        self.observers.on_sent(now, PacketKind::KeepAlive, (tx, seq), offset, length);
+        self.observers.on_sent(now, PacketKind::KeepAlive, (packet_number, seq), offset, length);
         Some(())
     }
 
@@ -443,12 +443,12 @@ impl Sender {
 
     /// Description of new packets for observers.
     #[cold]
-    fn data_run(&self, seq: u64, tx: u64, bytes: Range<u64>, count: u64) -> DataRun {
+    fn data_run(&self, seq: u64, packet_number: u64, bytes: Range<u64>, count: u64) -> DataRun {
         let (of, rto) = (self.config.attempts.data, self.path.rtt.rto());
         let deadlines = [self.recovery.deadline(); 2];
         DataRun {
             seq,
-            tx,
+            packet_number,
             bytes,
             count,
             header: self.path.header,

@@ -13,7 +13,7 @@ pub const SYN_LEN: usize = 28;
 pub const FIN_LEN: usize = 8;
 /// Bytes of a FIN whose sender understands ACKs of a FIN: the first four bytes of such an ACK
 /// follow.
-pub(super) const HEEDING_FIN_LEN: usize = 12;
+pub(super) const ACK_AWARE_FIN_LEN: usize = 12;
 /// Bytes of every packet that a receiver sends, exactly.
 pub const REPLY_LEN: usize = 12;
 
@@ -34,7 +34,7 @@ pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, 
         SYN => decode_syn(raw, datagram).map(FromSender::Syn),
         FIN => Ok(FromSender::Fin {
             seq: unwrap(raw, near)?,
-            heeds_ack: *payload == flags_word(ACK).to_le_bytes(),
+            understands_ack: *payload == flags_word(ACK).to_le_bytes(),
         }),
         _ => Err(WireError::Flags),
     }
@@ -48,14 +48,14 @@ pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver, 
     }
     let packet: &[u8; REPLY_LEN] = datagram.try_into().map_err(|_| WireError::Length)?;
     let flags = flags(u32_at(packet, 0))?;
-    let wnd = u32_at(packet, 4);
+    let window = u32_at(packet, 4);
     let ack = unwrap(u32_at(packet, 8), near)?;
     if flags == SYN | ACK {
-        Ok(FromReceiver::SynAck { ack, wnd })
+        Ok(FromReceiver::SynAck { ack, window })
     } else if flags == ACK {
-        Ok(FromReceiver::Ack { ack, wnd })
+        Ok(FromReceiver::Ack { ack, window })
     } else if flags == FIN | ACK {
-        Ok(FromReceiver::FinAck { ack, crc: wnd })
+        Ok(FromReceiver::FinAck { ack, crc: window })
     } else {
         Err(WireError::Flags)
     }
@@ -83,20 +83,20 @@ pub fn encode_data_header(seq: u64, out: &mut [u8]) {
 pub fn encode_fin(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(FIN));
     put(out, 4, seq::wrap(seq));
-    if out.len() == HEEDING_FIN_LEN {
+    if out.len() == ACK_AWARE_FIN_LEN {
         put(out, 8, flags_word(ACK));
     }
 }
 
 /// Writes a packet of a receiver; `out` is [`REPLY_LEN`] bytes.
 pub fn encode_reply(reply: &FromReceiver, out: &mut [u8]) {
-    let (flags, wnd, ack) = match *reply {
-        FromReceiver::SynAck { ack, wnd } => (SYN | ACK, wnd, ack),
-        FromReceiver::Ack { ack, wnd } => (ACK, wnd, ack),
+    let (flags, window, ack) = match *reply {
+        FromReceiver::SynAck { ack, window } => (SYN | ACK, window, ack),
+        FromReceiver::Ack { ack, window } => (ACK, window, ack),
         FromReceiver::FinAck { ack, crc } => (FIN | ACK, crc, ack),
     };
     put(out, 0, flags_word(flags));
-    put(out, 4, wnd);
+    put(out, 4, window);
     put(out, 8, seq::wrap(ack));
 }
 
@@ -180,16 +180,16 @@ mod tests {
         let mut out = [0; FIN_LEN];
         encode_fin(45, &mut out);
         assert_eq!(out.as_slice(), bytes("80aa1183 2d000000"));
-        assert_eq!(decode_from_sender(&out, 45), Ok(FromSender::Fin { seq: 45, heeds_ack: false }));
-        let mut heeding = [0; HEEDING_FIN_LEN];
+        assert_eq!(decode_from_sender(&out, 45), Ok(FromSender::Fin { seq: 45, understands_ack: false }));
+        let mut heeding = [0; ACK_AWARE_FIN_LEN];
         encode_fin(45, &mut heeding);
         assert_eq!(heeding[..], bytes("80aa1183 2d000000 40aa1183")[..]);
-        assert_eq!(decode_from_sender(&heeding, 45), Ok(FromSender::Fin { seq: 45, heeds_ack: true }));
+        assert_eq!(decode_from_sender(&heeding, 45), Ok(FromSender::Fin { seq: 45, understands_ack: true }));
         let mut long = out.to_vec();
         long.resize(28, 0x55);
         assert_eq!(
             decode_from_sender(&long, 45),
-            Ok(FromSender::Fin { seq: 45, heeds_ack: false }),
+            Ok(FromSender::Fin { seq: 45, understands_ack: false }),
             "a FIN of 28 bytes"
         );
     }
@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn replies_carry_the_window_before_the_number() {
         for (reply, hex) in [
-            (FromReceiver::SynAck { ack: 0, wnd: 1 }, "60aa1183 01000000 00000000"),
-            (FromReceiver::Ack { ack: 45, wnd: 10 }, "40aa1183 0a000000 2d000000"),
+            (FromReceiver::SynAck { ack: 0, window: 1 }, "60aa1183 01000000 00000000"),
+            (FromReceiver::Ack { ack: 45, window: 10 }, "40aa1183 0a000000 2d000000"),
             (FromReceiver::FinAck { ack: 45, crc: 0xFC19_A074 }, "c0aa1183 74a019fc 2d000000"),
         ] {
             let mut out = [0; REPLY_LEN];

@@ -82,7 +82,7 @@ pub(crate) struct Ack<'a> {
     /// Everything below it arrived.
     pub(crate) ack: u64,
     /// Numbers from `ack` on that may be sent.
-    pub(crate) wnd: u64,
+    pub(crate) window: u64,
     /// SACK blocks beyond `ack`.
     pub(crate) sack: SackBlocks<'a>,
     /// The newest transmission that arrived.
@@ -97,10 +97,10 @@ pub(crate) struct Ack<'a> {
 
 impl Ack<'_> {
     /// One of a format that says no more than this.
-    pub(crate) fn plain(ack: u64, wnd: u64) -> Self {
+    pub(crate) fn plain(ack: u64, window: u64) -> Self {
         Self {
             ack,
-            wnd,
+            window,
             sack: SackBlocks::default(),
             echo: None,
             duplicates: None,
@@ -125,7 +125,7 @@ pub(crate) struct Marks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Echo {
     /// Its number.
-    pub(crate) tx: u64,
+    pub(crate) packet_number: u64,
     /// How long the receiver kept it before it answered.
     pub(crate) delay: Duration,
 }
@@ -135,7 +135,7 @@ pub(crate) struct Echo {
 pub(crate) enum Reply<'a> {
     SynAck {
         ack: u64,
-        wnd: u64,
+        window: u64,
         params: Option<Params>,
     },
     Retry {
@@ -161,9 +161,9 @@ pub(crate) struct DataHead {
     /// Its place in the stream.
     pub(crate) seq: u64,
     /// The number of this transmission.
-    pub(crate) tx: u64,
+    pub(crate) packet_number: u64,
     /// It is to be acknowledged at once, where the format can say so.
-    pub(crate) asks: bool,
+    pub(crate) ack_now: bool,
     /// Number of packets after which an ACK is due at the latest, in formats that carry it. 0: as
     /// agreed in the handshake.
     pub(crate) ack_every: u16,
@@ -237,7 +237,7 @@ impl Codec {
     /// not know the longer form.
     pub(crate) fn fin_len(&self, again: bool) -> usize {
         match self {
-            Self::Classic { .. } if again => classic::HEEDING_FIN_LEN,
+            Self::Classic { .. } if again => classic::ACK_AWARE_FIN_LEN,
             Self::Classic { .. } => classic::FIN_LEN,
             Self::Native { .. } => native::FIN_LEN,
         }
@@ -301,7 +301,7 @@ impl Codec {
         match self {
             Self::Classic { .. } => classic::encode_fin(head.seq, out),
             Self::Native { connection_id, .. } => {
-                let fin = native::Fin { tx: head.tx, length: head.seq, crc };
+                let fin = native::Fin { packet_number: head.packet_number, length: head.seq, crc };
                 native::encode_fin(*connection_id, &fin, out);
             }
         }
@@ -344,17 +344,17 @@ impl Codec {
     /// [`Codec::decode`] would; `None` if it is anything else.
     pub(crate) fn decode_plain_ack(&self, datagram: &[u8], snd_una: u64) -> Option<(u64, u64)> {
         match (self, classic::decode_from_receiver(datagram, snd_una)) {
-            (Self::Classic { .. }, Ok(FromReceiver::Ack { ack, wnd })) => Some((ack, u64::from(wnd))),
+            (Self::Classic { .. }, Ok(FromReceiver::Ack { ack, window })) => Some((ack, u64::from(window))),
             _ => None,
         }
     }
 
-    /// Reads a reply. Wrapped numbers are unwrapped around `snd_una` and `next_tx`.
+    /// Reads a reply. Wrapped numbers are unwrapped around `snd_una` and `next_number`.
     pub(crate) fn decode<'d>(
         &self,
         datagram: &'d [u8],
         snd_una: u64,
-        next_tx: u64,
+        next_number: u64,
     ) -> Result<Reply<'d>, WireError> {
         match self {
             Self::Classic { .. } => classic::decode_from_receiver(datagram, snd_una).map(Reply::from),
@@ -362,21 +362,28 @@ impl Codec {
                 if native::connection_id(datagram) != Some(*connection_id) {
                     return Err(WireError::Connection);
                 }
-                native::decode_from_receiver(datagram, next_tx).map(Reply::from)
+                native::decode_from_receiver(datagram, next_number).map(Reply::from)
             }
         }
     }
 }
 
 fn data_header(head: DataHead) -> native::DataHeader {
-    native::DataHeader { tx: head.tx, offset: head.seq, ack_now: head.asks, ack_every: head.ack_every }
+    native::DataHeader {
+        packet_number: head.packet_number,
+        offset: head.seq,
+        ack_now: head.ack_now,
+        ack_every: head.ack_every,
+    }
 }
 
 impl From<FromReceiver> for Reply<'_> {
     fn from(reply: FromReceiver) -> Self {
         match reply {
-            FromReceiver::SynAck { ack, wnd } => Self::SynAck { ack, wnd: u64::from(wnd), params: None },
-            FromReceiver::Ack { ack, wnd } => Self::Ack(Ack::plain(ack, u64::from(wnd))),
+            FromReceiver::SynAck { ack, window } => {
+                Self::SynAck { ack, window: u64::from(window), params: None }
+            }
+            FromReceiver::Ack { ack, window } => Self::Ack(Ack::plain(ack, u64::from(window))),
             FromReceiver::FinAck { ack, crc } => Self::FinAck { ack, crc },
         }
     }
@@ -386,15 +393,15 @@ impl<'d> From<native::FromReceiver<'d>> for Reply<'d> {
     fn from(reply: native::FromReceiver<'d>) -> Self {
         match reply {
             native::FromReceiver::SynAck(native::SynAck { window, params }) => {
-                Self::SynAck { ack: 0, wnd: window, params: Some(params) }
+                Self::SynAck { ack: 0, window, params: Some(params) }
             }
             native::FromReceiver::Retry(cookie) => Self::Retry { cookie },
             native::FromReceiver::Ack { ack, sack } => Self::Ack(Ack {
                 ack: ack.ack,
-                wnd: ack.window,
+                window: ack.window,
                 sack,
                 echo: Some(Echo {
-                    tx: ack.echo_tx,
+                    packet_number: ack.largest_received,
                     delay: Duration::from_micros(u64::from(ack.echo_delay_us)),
                 }),
                 duplicates: Some(ack.duplicates),

@@ -41,7 +41,7 @@ pub enum FromSender<'a> {
         /// One past the number of the last data packet.
         seq: u64,
         /// Its sender knows that an ACK says that the receiver is still storing.
-        heeds_ack: bool,
+        understands_ack: bool,
     },
 }
 
@@ -62,14 +62,14 @@ pub enum FromReceiver {
         /// The first packet expected.
         ack: u64,
         /// Window, in packets.
-        wnd: u32,
+        window: u32,
     },
     /// Acknowledges everything below `ack`.
     Ack {
         /// The next packet expected.
         ack: u64,
         /// Window, in packets.
-        wnd: u32,
+        window: u32,
     },
     /// Answers a FIN.
     FinAck {

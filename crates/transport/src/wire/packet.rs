@@ -25,7 +25,7 @@ pub enum Packet<'a> {
         /// stream.
         seal: Option<Seal>,
         /// Its sender knows that an ACK says that the receiver is still storing.
-        heeds_ack: bool,
+        understands_ack: bool,
     },
     /// The sender gave up.
     Close,
@@ -37,7 +37,7 @@ pub struct Seal {
     /// CRC-32 of the stream.
     pub crc: u32,
     /// Number of the transmission.
-    pub tx: u64,
+    pub packet_number: u64,
 }
 
 /// Opens a transfer.
@@ -88,11 +88,11 @@ pub struct Piece<'a> {
     /// Its bytes; may be empty.
     pub payload: &'a [u8],
     /// Number of the transmission, where they are numbered.
-    pub tx: Option<u64>,
+    pub packet_number: Option<u64>,
     /// CRC-32 of the payload, where checking the packet gave it.
     pub crc: Option<u32>,
     /// The sender requests an immediate ACK.
-    pub asks: bool,
+    pub ack_now: bool,
     /// Number of packets after which an ACK is due at the latest. 0: as agreed with the SYN.
     pub ack_every: u16,
 }
@@ -103,7 +103,7 @@ pub struct Near {
     /// The next number expected.
     pub seq: u64,
     /// The newest transmission received.
-    pub tx: u64,
+    pub packet_number: u64,
 }
 
 impl<'a> Packet<'a> {
@@ -116,7 +116,7 @@ impl<'a> Packet<'a> {
             let packet = classic::decode_from_sender(datagram, near.seq)?;
             return Ok((None, Self::from(&packet)));
         }
-        let packet = native::decode_from_sender(datagram, near.tx)?;
+        let packet = native::decode_from_sender(datagram, near.packet_number)?;
         let connection_id = native::connection_id(datagram).ok_or(WireError::Truncated)?;
         let packet = match packet {
             native::FromSender::Syn(syn) => Self::Syn(Open {
@@ -135,14 +135,14 @@ impl<'a> Packet<'a> {
             native::FromSender::Data(data) => Self::Data(Piece {
                 seq: data.header.offset,
                 payload: data.payload,
-                tx: Some(data.header.tx),
+                packet_number: Some(data.header.packet_number),
                 crc: Some(data.payload_crc),
-                asks: data.header.ack_now,
+                ack_now: data.header.ack_now,
                 ack_every: data.header.ack_every,
             }),
             native::FromSender::Fin(fin) => {
-                let seal = Some(Seal { crc: fin.crc, tx: fin.tx });
-                Self::Fin { seq: fin.length, seal, heeds_ack: true }
+                let seal = Some(Seal { crc: fin.crc, packet_number: fin.packet_number });
+                Self::Fin { seq: fin.length, seal, understands_ack: true }
             }
             native::FromSender::Close(_) => Self::Close,
         };
@@ -155,8 +155,8 @@ impl Packet<'_> {
     /// transfer for open, or about to be.
     pub(crate) fn transmission(&self) -> Option<u64> {
         match self {
-            Self::Data(piece) => piece.tx,
-            Self::Fin { seal, .. } => seal.map(|seal| seal.tx),
+            Self::Data(piece) => piece.packet_number,
+            Self::Fin { seal, .. } => seal.map(|seal| seal.packet_number),
             Self::Syn(_) | Self::Close => None,
         }
     }
@@ -173,10 +173,15 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
                 wishes: None,
                 attempt: 1,
             }),
-            FromSender::Data { seq, payload } => {
-                Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false, ack_every: 0 })
-            }
-            FromSender::Fin { seq, heeds_ack } => Self::Fin { seq, seal: None, heeds_ack },
+            FromSender::Data { seq, payload } => Self::Data(Piece {
+                seq,
+                payload,
+                packet_number: None,
+                crc: None,
+                ack_now: false,
+                ack_every: 0,
+            }),
+            FromSender::Fin { seq, understands_ack } => Self::Fin { seq, seal: None, understands_ack },
         }
     }
 }
@@ -187,12 +192,12 @@ pub(crate) enum Answer {
     /// To the SYN that is the sender's `attempt`-th.
     SynAck {
         ack: u64,
-        wnd: u64,
+        window: u64,
         attempt: u8,
     },
     Ack {
         ack: u64,
-        wnd: u64,
+        window: u64,
     },
     FinAck {
         ack: u64,
@@ -201,14 +206,14 @@ pub(crate) enum Answer {
 }
 
 /// A window beyond 32 bits of packets is as good as the largest of them.
-fn packets(wnd: u64) -> u32 {
-    u32::try_from(wnd).unwrap_or(u32::MAX)
+fn packets(window: u64) -> u32 {
+    u32::try_from(window).unwrap_or(u32::MAX)
 }
 
 /// Writes an ACK as [`encode_answer`] would, for a format that has plain ones; `out` has their
 /// length.
-pub(crate) fn encode_plain_ack(ack: u64, wnd: u64, out: &mut [u8]) {
-    classic::encode_reply(&super::FromReceiver::Ack { ack, wnd: packets(wnd) }, out);
+pub(crate) fn encode_plain_ack(ack: u64, window: u64, out: &mut [u8]) {
+    classic::encode_reply(&super::FromReceiver::Ack { ack, window: packets(window) }, out);
 }
 
 /// Writes a reply in the format of its transfer and gives its length; `None` if the format has no
@@ -222,17 +227,19 @@ pub(crate) fn encode_answer(
     let len = match wire {
         Wire::Classic => {
             let reply = match answer {
-                Answer::SynAck { ack, wnd, .. } => super::FromReceiver::SynAck { ack, wnd: packets(wnd) },
-                Answer::Ack { ack, wnd } => super::FromReceiver::Ack { ack, wnd: packets(wnd) },
+                Answer::SynAck { ack, window, .. } => {
+                    super::FromReceiver::SynAck { ack, window: packets(window) }
+                }
+                Answer::Ack { ack, window } => super::FromReceiver::Ack { ack, window: packets(window) },
                 Answer::FinAck { ack, crc } => super::FromReceiver::FinAck { ack, crc },
             };
             classic::encode_reply(&reply, &mut out[..classic::REPLY_LEN]);
             classic::REPLY_LEN
         }
         Wire::Native { connection_id } => match answer {
-            Answer::SynAck { wnd, attempt, .. } => {
+            Answer::SynAck { window, attempt, .. } => {
                 let params = Params { attempt, ..params() };
-                let syn_ack = native::SynAck { window: wnd, params };
+                let syn_ack = native::SynAck { window, params };
                 let len = native::syn_ack_len(&syn_ack);
                 native::encode_syn_ack(connection_id, &syn_ack, &mut out[..len]);
                 len
@@ -276,10 +283,14 @@ pub(crate) fn encode_close(connection_id: u64, reason: CloseReason, out: &mut [u
     put_close(connection_id, &native::Close::new(reason, ""), out)
 }
 
-/// Writes the CLOSE that answers transmission `tx` of a connection that is not known, and gives its
-/// length.
-pub(crate) fn encode_no_connection(connection_id: u64, tx: u64, out: &mut [u8; MAX_REPLY]) -> usize {
-    put_close(connection_id, &native::Close::to_unknown(tx), out)
+/// Writes the CLOSE that answers packet `packet_number` of a connection that is not known, and
+/// gives its length.
+pub(crate) fn encode_no_connection(
+    connection_id: u64,
+    packet_number: u64,
+    out: &mut [u8; MAX_REPLY],
+) -> usize {
+    put_close(connection_id, &native::Close::to_unknown(packet_number), out)
 }
 
 fn put_close(connection_id: u64, close: &native::Close<'_>, out: &mut [u8; MAX_REPLY]) -> usize {

@@ -29,11 +29,11 @@ fn bounded(window: WindowPolicy) -> ListenerConfig {
 
 /// The window in the ACK of packet `seq`.
 fn window(script: &mut Script, peer: char, seq: u32) -> u32 {
-    let [(to, FromReceiver::Ack { wnd, .. })] = script.data(peer, seq, &FULL).replies()[..] else {
+    let [(to, FromReceiver::Ack { window, .. })] = script.data(peer, seq, &FULL).replies()[..] else {
         panic!("one ACK")
     };
     assert_eq!(to, peer);
-    wnd
+    window
 }
 
 #[test]
@@ -222,13 +222,13 @@ fn run(seed: u64) {
         let before = offered(&peers, time).0;
         match peers.get_mut(&name) {
             None => {
-                let [(_, FromReceiver::SynAck { wnd, .. })] = script.syn(name, 0).replies()[..] else {
+                let [(_, FromReceiver::SynAck { window, .. })] = script.syn(name, 0).replies()[..] else {
                     panic!("one answer")
                 };
-                let mut peer = Peer { next: 0, edge: wnd, sent: None, is_forged: random(3) == 0 };
+                let mut peer = Peer { next: 0, edge: window, sent: None, is_forged: random(3) == 0 };
                 if !peer.is_forged {
                     // Immediately, so that the RTT is short and no path allowance is added.
-                    peer = Peer { next: 1, edge: wnd.max(1 + send(&mut script, name, 0..1)), ..peer };
+                    peer = Peer { next: 1, edge: window.max(1 + send(&mut script, name, 0..1)), ..peer };
                     peer.sent = Some(time);
                 }
                 peers.insert(name, peer);
@@ -249,8 +249,8 @@ fn run(seed: u64) {
                     *peer = Peer { next: end, sent: Some(time), ..*peer };
                 }
                 for (to, reply) in script.replies() {
-                    let FromReceiver::Ack { ack, wnd } = reply else { panic!("{reply:?} to {to}") };
-                    peer.edge = peer.edge.max(u32::try_from(ack).unwrap() + wnd);
+                    let FromReceiver::Ack { ack, window } = reply else { panic!("{reply:?} to {to}") };
+                    peer.edge = peer.edge.max(u32::try_from(ack).unwrap() + window);
                 }
             }
         }

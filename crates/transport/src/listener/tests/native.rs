@@ -47,7 +47,7 @@ pub(super) fn data(codec: &Codec, n: u64) -> Vec<u8> {
     let mut datagram = vec![0; DATA_HEADER + PAYLOAD];
     let crc = crc32fast::hash(&datagram[DATA_HEADER..]);
     codec.encode_data(
-        DataHead { seq: n * PAYLOAD as u64, tx: n, asks: false, ack_every: 0 },
+        DataHead { seq: n * PAYLOAD as u64, packet_number: n, ack_now: false, ack_every: 0 },
         crc,
         &mut datagram,
     );
@@ -98,7 +98,7 @@ fn first_window_is_accepted_beyond_offer() {
     }
     let last = script.datagrams().pop().unwrap();
     let Ok(Reply::Ack(ack)) = codec.decode(&last, 0, packets) else { panic!() };
-    assert_eq!((ack.ack, ack.wnd), (LEAST_FIRST_WINDOW, 0), "and no byte beyond it");
+    assert_eq!((ack.ack, ack.window), (LEAST_FIRST_WINDOW, 0), "and no byte beyond it");
 }
 
 #[test]
@@ -113,15 +113,15 @@ fn repeated_syn_offers_same_window() {
     let mut syn = vec![0; codec.syn_len()];
     codec.encode_syn(&mut syn);
     let answer = script.recv('a', &syn).datagrams().pop().unwrap();
-    let Ok(Reply::SynAck { wnd, .. }) = codec.decode(&answer, 0, 0) else { panic!() };
-    assert_eq!(wnd, 250, "counted from the first byte, although 400 were taken");
+    let Ok(Reply::SynAck { window, .. }) = codec.decode(&answer, 0, 0) else { panic!() };
+    assert_eq!(window, 250, "counted from the first byte, although 400 were taken");
 }
 
-fn fin(packets: u64, tx: u64) -> Vec<u8> {
+fn fin(packets: u64, packet_number: u64) -> Vec<u8> {
     let length = packets * PAYLOAD as u64;
     let crc = crc32fast::hash(&vec![0; usize::try_from(length).unwrap()]);
     let mut datagram = vec![0; FIN_LEN];
-    native::encode_fin(7, &native::Fin { tx, length, crc }, &mut datagram);
+    native::encode_fin(7, &native::Fin { packet_number, length, crc }, &mut datagram);
     datagram
 }
 
@@ -157,7 +157,7 @@ fn early_fin_is_acknowledged_and_bounds_data() {
     script.recv('a', &fin(3, 3));
     let replies = script.datagrams();
     let Ok(Reply::Ack(ack)) = codec.decode(&replies[0], 0, 4) else { panic!("{replies:?}") };
-    assert_eq!((ack.ack, ack.echo.unwrap().tx), (0, 3));
+    assert_eq!((ack.ack, ack.echo.unwrap().packet_number), (0, 3));
     script.recv('a', &data(&codec, 3)).recv('a', &fin(2, 4));
     assert_eq!(script.stats().receivers.unexpected, 2, "no data after the end, and no other end");
     for n in 0..3 {
@@ -381,7 +381,7 @@ fn finished_peer_makes_room_after_25_s() {
         let (mut script, codec, _) = connected_with(config, Params::default());
         if finished {
             let mut fin = vec![0; FIN_LEN];
-            codec.encode_fin(DataHead { seq: 0, tx: 0, asks: true, ack_every: 0 }, 0, &mut fin);
+            codec.encode_fin(DataHead { seq: 0, packet_number: 0, ack_now: true, ack_every: 0 }, 0, &mut fin);
             script.recv('a', &fin);
             script.listener.confirm('a');
             script.datagrams();

@@ -297,7 +297,7 @@ fn shutdown_sends_one_close_to_unfinished_native_peers() {
         open_native(&mut script, peer, connection_id);
     }
     // Peer b has finished, d is classic, and the SYN of e is still on an emulated link.
-    let fin = native::Fin { tx: 0, length: 0, crc: 0 };
+    let fin = native::Fin { packet_number: 0, length: 0, crc: 0 };
     let mut datagram = vec![0; native::FIN_LEN];
     native::encode_fin(2, &fin, &mut datagram);
     script.recv('b', &datagram);
@@ -356,12 +356,12 @@ fn wrong_stream_checksum_closes_connection() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
     open_native(&mut script, 'a', 5);
     let mut data = vec![7; native::DATA_HEADER + 9];
-    let header = native::DataHeader { tx: 0, offset: 0, ack_now: false, ack_every: 0 };
+    let header = native::DataHeader { packet_number: 0, offset: 0, ack_now: false, ack_every: 0 };
     let crc = crc32fast::hash(&data[native::DATA_HEADER..]);
     native::encode_data_header(5, &header, crc, &mut data);
     let fin = |crc| {
         let mut datagram = vec![0; native::FIN_LEN];
-        native::encode_fin(5, &native::Fin { tx: 1, length: 9, crc }, &mut datagram);
+        native::encode_fin(5, &native::Fin { packet_number: 1, length: 9, crc }, &mut datagram);
         datagram
     };
     script.recv('a', &data).recv('a', &fin(crc ^ 1));

@@ -15,16 +15,16 @@ fn codec(connection_id: u64) -> Codec {
     Codec::new(Wire::Native { connection_id }, LINK, Params::default())
 }
 
-fn data(connection_id: u64, tx: u64) -> Vec<u8> {
+fn data(connection_id: u64, packet_number: u64) -> Vec<u8> {
     let mut datagram = vec![0; DATA_HEADER];
-    let header = DataHeader { tx, offset: 5, ack_now: false, ack_every: 0 };
+    let header = DataHeader { packet_number, offset: 5, ack_now: false, ack_every: 0 };
     native::encode_data_header(connection_id, &header, 0, &mut datagram);
     datagram
 }
 
-fn fin(connection_id: u64, tx: u64) -> Vec<u8> {
+fn fin(connection_id: u64, packet_number: u64) -> Vec<u8> {
     let mut datagram = vec![0; FIN_LEN];
-    native::encode_fin(connection_id, &Fin { tx, length: 9, crc: 0 }, &mut datagram);
+    native::encode_fin(connection_id, &Fin { packet_number, length: 9, crc: 0 }, &mut datagram);
     datagram
 }
 
@@ -55,8 +55,8 @@ fn resets(script: &mut Script, connection_id: u64) -> Vec<(char, u64)> {
     let mut resets = Vec::new();
     while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
         match codec(connection_id).decode(reply, 0, TX) {
-            Ok(Reply::Close { reason: CloseReason::NoConnection, answers: Some(tx) }) => {
-                resets.push((peer, tx));
+            Ok(Reply::Close { reason: CloseReason::NoConnection, answers: Some(packet_number) }) => {
+                resets.push((peer, packet_number));
             }
             other => panic!("{other:?}"),
         }
@@ -94,7 +94,7 @@ fn other_packets_get_no_reset() {
     let mut fin_ack = vec![0; native::FIN_ACK_LEN];
     native::encode_fin_ack(7, &native::FinAck { length: 9, crc: 0 }, &mut fin_ack);
     let ack = native::Ack {
-        echo_tx: 0,
+        largest_received: 0,
         echo_delay_us: 0,
         ack: 0,
         window: 9,
@@ -212,10 +212,10 @@ fn random_unknown_packets_are_not_amplified() {
     let mut script = listener();
     for round in 0..20_000_u64 {
         script.at(round * 2);
-        let (id, tx) = (random(3), random(1 << 32));
+        let (id, packet_number) = (random(3), random(1 << 32));
         let mut packet = match random(3) {
-            0 => data(id, tx),
-            1 => fin(id, tx),
+            0 => data(id, packet_number),
+            1 => fin(id, packet_number),
             _ => close(id),
         };
         if random(2) == 0 {

@@ -7,10 +7,11 @@ use crate::wire::{Open, Piece, Wire, Wishes};
 /// Blocks of the longest ACK that fits.
 const FIT: usize = 4;
 
-/// Hands in packet `tx` with the segment at `seq`. Returns the blocks of the ACK.
-fn blocks_after(script: &mut Script, tx: u64, seq: u64) -> Vec<SackBlock> {
+/// Hands in packet `packet_number` with the segment at `seq`. Returns the blocks of the ACK.
+fn blocks_after(script: &mut Script, packet_number: u64, seq: u64) -> Vec<SackBlock> {
     let crc = Some(crc32fast::hash(b"x"));
-    let piece = Piece { seq, payload: b"x", tx: Some(tx), crc, asks: true, ack_every: 0 };
+    let piece =
+        Piece { seq, payload: b"x", packet_number: Some(packet_number), crc, ack_now: true, ack_every: 0 };
     script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
     let mut out = [0; MAX_REPLY];
     let len = script.receiver.poll_reply(script.now, &mut out).unwrap();
@@ -34,8 +35,8 @@ fn short_acks_report_many_blocks_in_turn() {
     script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
     assert!(script.receiver.poll_reply(script.now, &mut [0; MAX_REPLY]).is_some());
     let mut missing: Vec<u64> = (0..40).map(|number| 2 * number + 1).collect();
-    for (tx, seq) in (0..).zip(missing.clone()) {
-        blocks_after(&mut script, tx, seq);
+    for (packet_number, seq) in (0..).zip(missing.clone()) {
+        blocks_after(&mut script, packet_number, seq);
     }
     // New data extends one block. Three places have the most recent blocks, the fourth rotates.
     for report in 0..41 {

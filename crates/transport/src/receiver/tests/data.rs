@@ -8,9 +8,9 @@ fn window_counts_packets_in_order_at_least_one() {
     let mut windows = Vec::new();
     for seq in 0..8 {
         script.data(seq, b"x");
-        let [FromReceiver::Ack { ack, wnd }] = script.replies()[..] else { panic!("one ACK each") };
+        let [FromReceiver::Ack { ack, window }] = script.replies()[..] else { panic!("one ACK each") };
         assert_eq!(ack, seq + 1);
-        windows.push(wnd);
+        windows.push(window);
     }
     assert_eq!(windows, [1, 2, 3, 4, 5, 6, 7, 8]);
 }
@@ -118,9 +118,14 @@ fn numbers_continue_beyond_32_bits() {
     for seq in [WRAP - 2, WRAP, WRAP - 1, WRAP + 1, WRAP + 2 + 80_000, WRAP - 1] {
         script.data(seq, &seq.to_le_bytes()[..1]);
     }
-    let wnd = 80_000;
-    let expected =
-        [ack(WRAP - 1, wnd), ack(WRAP - 1, wnd), ack(WRAP + 1, wnd), ack(WRAP + 2, wnd), ack(WRAP + 2, wnd)];
+    let window = 80_000;
+    let expected = [
+        ack(WRAP - 1, window),
+        ack(WRAP - 1, window),
+        ack(WRAP + 1, window),
+        ack(WRAP + 2, window),
+        ack(WRAP + 2, window),
+    ];
     assert_eq!(script.replies(), expected);
     script.fin(WRAP + 2).confirm();
     assert_eq!(script.replies(), [fin_ack(WRAP + 2, crc32fast::hash(&[254, 255, 0, 1]))]);

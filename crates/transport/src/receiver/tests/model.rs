@@ -71,7 +71,7 @@ fn random_packets_get_replies_of_plain_model() {
             let payload = vec![random(256).to_le_bytes()[0]; usize::try_from(random(4)).unwrap()];
             let packet = match random(40) {
                 0 => FromSender::Syn(Syn { seq: u32::try_from(random(200_000)).unwrap(), link: LINK }),
-                1 | 2 => FromSender::Fin { seq, heeds_ack: false },
+                1 | 2 => FromSender::Fin { seq, understands_ack: false },
                 _ => FromSender::Data { seq, payload: &payload },
             };
             let expected = model.reply(&packet);

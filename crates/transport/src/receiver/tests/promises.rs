@@ -61,7 +61,7 @@ fn reported_data_is_never_discarded() {
         let mut reported = RangeSet::new(64);
         let mut read = Vec::new();
         exchange(&mut script, &Packet::Syn(open), &mut reported, seed);
-        for tx in 0..300 {
+        for packet_number in 0..300 {
             // A random unit, or the first missing one.
             let missing = (script.receiver.rcv_nxt() / UNIT).min(UNITS - 1);
             let start = if random(20) == 0 { missing } else { random(UNITS) };
@@ -73,15 +73,15 @@ fn reported_data_is_never_discarded() {
             let packet = match random(40) {
                 0 => Packet::Syn(open),
                 1 => {
-                    let seal = Some(Seal { crc: crc32fast::hash(&stream), tx });
-                    Packet::Fin { seq: LENGTH, seal, heeds_ack: true }
+                    let seal = Some(Seal { crc: crc32fast::hash(&stream), packet_number });
+                    Packet::Fin { seq: LENGTH, seal, understands_ack: true }
                 }
                 _ => Packet::Data(Piece {
                     seq: start * UNIT,
                     payload,
-                    tx: Some(tx),
+                    packet_number: Some(packet_number),
                     crc,
-                    asks: true,
+                    ack_now: true,
                     ack_every: 0,
                 }),
             };

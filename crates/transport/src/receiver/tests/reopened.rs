@@ -24,8 +24,14 @@ fn told(script: &mut Script) -> Vec<u64> {
 fn data(script: &mut Script, number: u64) {
     let payload = [7; 1000];
     let crc = Some(crc32fast::hash(&payload));
-    let piece =
-        Piece { seq: number * MSS, payload: &payload, tx: Some(number), crc, asks: true, ack_every: 0 };
+    let piece = Piece {
+        seq: number * MSS,
+        payload: &payload,
+        packet_number: Some(number),
+        crc,
+        ack_now: true,
+        ack_every: 0,
+    };
     script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
 }
 

@@ -32,17 +32,24 @@ fn repeated_syn_repeats_newest_answer() {
     syn(&mut script);
     syn(&mut script);
     assert_eq!(told(&mut script), [("SYN-ACK", 0), ("SYN-ACK", 0)], "no data arrived");
-    for (tx, payload) in [(0, b"ab"), (1, b"cd")] {
+    for (packet_number, payload) in [(0, b"ab"), (1, b"cd")] {
         let crc = Some(crc32fast::hash(payload));
-        let piece = Piece { seq: 2 * tx, payload, tx: Some(tx), crc, asks: false, ack_every: 0 };
+        let piece = Piece {
+            seq: 2 * packet_number,
+            payload,
+            packet_number: Some(packet_number),
+            crc,
+            ack_now: false,
+            ack_every: 0,
+        };
         script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
     }
     assert_eq!(told(&mut script), [("ACK", 4)]);
     script.at(1000);
     syn(&mut script);
     assert_eq!(told(&mut script), [("SYN-ACK", 0), ("ACK", 4)]);
-    let seal = Some(Seal { crc: crc32fast::hash(b"abcd"), tx: 2 });
-    let fin = Packet::Fin { seq: 4, seal, heeds_ack: true };
+    let seal = Some(Seal { crc: crc32fast::hash(b"abcd"), packet_number: 2 });
+    let fin = Packet::Fin { seq: 4, seal, understands_ack: true };
     script.receiver.handle(script.now, &fin, Ecn::NotEct, script.memory);
     script.confirm();
     assert_eq!(told(&mut script).last(), Some(&("FIN-ACK", 4)));

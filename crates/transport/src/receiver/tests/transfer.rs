@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn syn_ack_has_syn_number_and_its_window() {
-    for (seq, wnd) in [
+    for (seq, window) in [
         (0, 1),
         (1, 1),
         (2, 2),
@@ -17,7 +17,7 @@ fn syn_ack_has_syn_number_and_its_window() {
     ] {
         let mut script = Script::new(ReceiverConfig::reference());
         script.syn(seq);
-        assert_eq!(script.replies(), [syn_ack(u64::from(seq), wnd)]);
+        assert_eq!(script.replies(), [syn_ack(u64::from(seq), window)]);
         assert_eq!(script.events(), [ReceiverEvent::Started]);
     }
 }
@@ -48,8 +48,8 @@ fn syn_in_mid_transfer_restarts_it() {
         script.data(0, b"old").data(1, b"old").data(5, b"held").data(8, b"held");
         script.replies();
         script.syn(seq);
-        let wnd = seq.clamp(1, 80_000);
-        assert_eq!(script.replies(), [syn_ack(first, wnd)]);
+        let window = seq.clamp(1, 80_000);
+        assert_eq!(script.replies(), [syn_ack(first, window)]);
         assert_eq!(script.receiver.memory(), 0, "what was held is forgotten");
         for (n, byte) in b"abcdefghij".iter().enumerate() {
             script.data(first + n as u64, &[*byte]);
@@ -119,7 +119,7 @@ fn repeated_fin_is_answered_while_storing_if_understood() {
     // Other implementations take any answer for the FIN-ACK.
     script.at(50).fin(1).at(70).fin(1);
     assert_eq!(script.replies(), []);
-    let heeding = |seq| FromSender::Fin { seq, heeds_ack: true };
+    let heeding = |seq| FromSender::Fin { seq, understands_ack: true };
     script.at(80).packet(&heeding(1)).at(90).packet(&heeding(0)).packet(&heeding(1));
     assert_eq!(script.replies(), [ack(1, 0); 2]);
     assert_eq!(script.events(), []);

@@ -14,10 +14,10 @@ fn fill(script: &mut Script) -> (u64, u64) {
     while next < edge {
         script.data(next, &PAYLOAD);
         next += 1;
-        let [FromReceiver::Ack { ack, wnd }] = script.replies()[..] else { panic!("one ACK") };
+        let [FromReceiver::Ack { ack, window }] = script.replies()[..] else { panic!("one ACK") };
         assert_eq!(ack, next);
-        assert!(ack + u64::from(wnd) >= edge, "the right edge moves back at {next}");
-        edge = ack + u64::from(wnd);
+        assert!(ack + u64::from(window) >= edge, "the right edge moves back at {next}");
+        edge = ack + u64::from(window);
         most = most.max(script.receiver.memory());
     }
     (next, most)
@@ -51,19 +51,19 @@ fn data_beyond_closed_window_is_answered_and_dropped() {
 fn hole_filler_is_accepted_or_window_is_zero() {
     for lost_at in 2100..4150 {
         let mut script = behind();
-        let mut wnd = 1;
+        let mut window = 1;
         for seq in 0..lost_at {
             script.data(seq, &PAYLOAD);
-            let [FromReceiver::Ack { wnd: told, .. }] = script.replies()[..] else { panic!("one ACK") };
-            wnd = told;
+            let [FromReceiver::Ack { window: told, .. }] = script.replies()[..] else { panic!("one ACK") };
+            window = told;
         }
-        for seq in lost_at + 1..lost_at + u64::from(wnd) {
+        for seq in lost_at + 1..lost_at + u64::from(window) {
             script.data(seq, &PAYLOAD);
         }
         script.replies();
         script.data(lost_at, &PAYLOAD);
-        let [FromReceiver::Ack { ack, wnd }] = script.replies()[..] else { panic!("one ACK") };
-        assert!(ack > lost_at || wnd == 0, "{lost_at} is refused, and there is a window of {wnd}");
+        let [FromReceiver::Ack { ack, window }] = script.replies()[..] else { panic!("one ACK") };
+        assert!(ack > lost_at || window == 0, "{lost_at} is refused, and there is a window of {window}");
     }
 }
 
@@ -111,9 +111,9 @@ fn data_in_flight_fits_when_reader_stops() {
         while next < edge {
             script.data(next, &PAYLOAD);
             next += 1;
-            let [FromReceiver::Ack { ack, wnd }] = script.replies()[..] else { panic!("one ACK") };
+            let [FromReceiver::Ack { ack, window }] = script.replies()[..] else { panic!("one ACK") };
             assert_eq!(ack, next, "stops at {stops_at}");
-            edge = edge.max(ack + u64::from(wnd));
+            edge = edge.max(ack + u64::from(window));
             if next < stops_at {
                 script.read();
             }
@@ -134,9 +134,16 @@ fn without_payload_window_ignores_memory() {
 }
 
 /// Hands in a native segment. Returns its ACK.
-fn native_data(script: &mut Script, offset: u64, tx: u64) -> native::Ack {
+fn native_data(script: &mut Script, offset: u64, packet_number: u64) -> native::Ack {
     let payload = &[7; 1 << 14];
-    let piece = Piece { seq: offset, payload, tx: Some(tx), crc: None, asks: true, ack_every: 0 };
+    let piece = Piece {
+        seq: offset,
+        payload,
+        packet_number: Some(packet_number),
+        crc: None,
+        ack_now: true,
+        ack_every: 0,
+    };
     script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
     native_ack(script).expect("an ACK was asked for")
 }

@@ -127,7 +127,7 @@ impl Scoreboard {
         // Without transmission numbers nothing depends on how often the segments between were sent.
         let numbered = self.numbering == Numbering::Bytes;
         let once = !numbered || self.segments.range(..count).all(|segment| segment.sent_count == 1);
-        let in_turn = !numbered || last.tx.checked_sub(first.tx) == Some(others);
+        let in_turn = !numbered || last.packet_number.checked_sub(first.packet_number) == Some(others);
         let alike = first.offset + others * u64::from(first.len) == last.offset;
         (once && in_turn && alike).then_some(SegmentRun { first, last, count: count as u64 })
     }

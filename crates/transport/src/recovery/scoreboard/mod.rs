@@ -50,17 +50,24 @@ impl Scoreboard {
 
     /// Records the first transmission of the next segment.
     #[cfg(test)]
-    pub(crate) fn push(&mut self, now: Instant, len: u32, tx: u64) {
-        self.push_run(now, len, 1, |_| tx);
+    pub(crate) fn push(&mut self, now: Instant, len: u32, packet_number: u64) {
+        self.push_run(now, len, 1, |_| packet_number);
     }
 
-    /// Records the first transmission of the next `count` segments of `len` bytes each; `tx` maps
-    /// the index of a segment to its transmission number.
-    pub fn push_run(&mut self, now: Instant, len: u32, count: u64, tx: impl Fn(u64) -> u64) {
+    /// Records the first transmission of the next `count` segments of `len` bytes each;
+    /// `packet_number` maps the index of a segment to its transmission number.
+    pub fn push_run(&mut self, now: Instant, len: u32, count: u64, packet_number: impl Fn(u64) -> u64) {
         let (first, bytes) = (self.next_offset, u64::from(len));
         let segment = |n| {
             let offset = first + n * bytes;
-            Segment { offset, sent_at: now, tx: tx(n), len, sent_count: 1, fate: Fate::InFlight }
+            Segment {
+                offset,
+                sent_at: now,
+                packet_number: packet_number(n),
+                len,
+                sent_count: 1,
+                fate: Fate::InFlight,
+            }
         };
         self.segments.extend((0..count).map(segment));
         self.next_offset += count * bytes;
@@ -121,10 +128,10 @@ impl Scoreboard {
     }
 
     /// Records a retransmission of the segment at `offset`.
-    pub fn resend(&mut self, now: Instant, offset: u64, tx: u64) {
+    pub fn resend(&mut self, now: Instant, offset: u64, packet_number: u64) {
         let Some(segment) = self.find_mut(offset) else { return };
         segment.sent_at = now;
-        segment.tx = tx;
+        segment.packet_number = packet_number;
         segment.sent_count = segment.sent_count.saturating_add(1);
         if segment.fate == Fate::Lost {
             segment.fate = Fate::InFlight;

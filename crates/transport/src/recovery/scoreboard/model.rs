@@ -75,32 +75,32 @@ struct Both {
     board: Scoreboard,
     model: Model,
     now: Instant,
-    tx: u64,
+    packet_number: u64,
 }
 
 impl Both {
     fn push(&mut self, len: u32) {
-        self.board.push(self.now, len, self.tx);
+        self.board.push(self.now, len, self.packet_number);
         self.model.segments.push(Segment {
             offset: self.model.next_offset,
             sent_at: self.now,
-            tx: self.tx,
+            packet_number: self.packet_number,
             len,
             sent_count: 1,
             fate: Fate::InFlight,
         });
         self.model.next_offset += u64::from(len);
-        self.tx += 1;
+        self.packet_number += 1;
     }
 
     fn resend(&mut self, offset: u64) {
-        self.board.resend(self.now, offset, self.tx);
+        self.board.resend(self.now, offset, self.packet_number);
         if let Some(segment) = self.model.find(offset) {
-            segment.tx = self.tx;
+            segment.packet_number = self.packet_number;
             segment.sent_count += 1;
             segment.fate = if segment.fate == Fate::Lost { Fate::InFlight } else { segment.fate };
         }
-        self.tx += 1;
+        self.packet_number += 1;
     }
 
     fn mark_lost(&mut self, offset: u64) {
@@ -163,7 +163,7 @@ impl Both {
     fn compare(&self, probe: u64) {
         let (board, model) = (&self.board, &self.model);
         let all = |segments: &mut dyn Iterator<Item = &Segment>| -> Vec<_> {
-            segments.map(|s| (s.offset, s.len, s.tx, s.sent_count, s.fate)).collect()
+            segments.map(|s| (s.offset, s.len, s.packet_number, s.sent_count, s.fate)).collect()
         };
         assert_eq!(all(&mut board.segments()), all(&mut model.segments.iter()));
         assert_eq!((board.una_offset(), board.next_offset()), (model.una(), model.next_offset));
@@ -191,7 +191,7 @@ fn random_operations_match_plain_list() {
             board: Scoreboard::new(Numbering::Bytes),
             model: Model { segments: Vec::new(), next_offset: 0 },
             now: tests::epoch(),
-            tx: 0,
+            packet_number: 0,
         };
         for _ in 0..300 {
             both.step(&mut random);

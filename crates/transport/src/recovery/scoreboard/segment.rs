@@ -22,7 +22,7 @@ pub(crate) struct Segment {
     /// Time of its last transmission.
     pub(crate) sent_at: Instant,
     /// Number of its last transmission.
-    pub(crate) tx: u64,
+    pub(crate) packet_number: u64,
     /// Length, bytes.
     pub(crate) len: u32,
     /// Number of its transmissions; saturates.
@@ -72,19 +72,19 @@ impl<'a> SegmentRun<'a> {
     }
 
     /// Returns the transmission numbers (native).
-    pub(crate) fn txs(&self) -> RangeInclusive<u64> {
-        self.first.tx..=self.last.tx
+    pub(crate) fn packet_numbers(&self) -> RangeInclusive<u64> {
+        self.first.packet_number..=self.last.packet_number
     }
 
-    /// Returns the number and the send time of the newest transmission below `tx`; `None` for a
-    /// retransmitted segment. If the run was sent in several batches, the time is that of the first
-    /// or of the last batch.
-    pub(crate) fn newest_below(&self, tx: u64) -> Option<(u64, Instant)> {
-        let newest = self.last.tx.min(tx.checked_sub(1)?);
-        if self.first.sent_count > 1 || newest < self.first.tx {
+    /// Returns the number and the send time of the newest transmission below `packet_number`;
+    /// `None` for a retransmitted segment. If the run was sent in several batches, the time is that
+    /// of the first or of the last batch.
+    pub(crate) fn newest_below(&self, packet_number: u64) -> Option<(u64, Instant)> {
+        let newest = self.last.packet_number.min(packet_number.checked_sub(1)?);
+        if self.first.sent_count > 1 || newest < self.first.packet_number {
             return None;
         }
-        let segment = if newest == self.last.tx { self.last } else { self.first };
+        let segment = if newest == self.last.packet_number { self.last } else { self.first };
         Some((newest, segment.sent_at))
     }
 
@@ -95,7 +95,11 @@ impl<'a> SegmentRun<'a> {
             if n + 1 == count {
                 return last;
             }
-            Segment { offset: first.offset + n * u64::from(first.len), tx: first.tx + n, ..first }
+            Segment {
+                offset: first.offset + n * u64::from(first.len),
+                packet_number: first.packet_number + n,
+                ..first
+            }
         })
     }
 }

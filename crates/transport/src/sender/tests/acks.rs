@@ -120,17 +120,17 @@ fn answers(random: &mut impl FnMut(u64) -> u64, stats: &SenderStats) -> Vec<u8> 
     let mut edge = stats.snd_una;
     let mut bytes = Vec::new();
     for _ in 0..=random(40) {
-        let wnd = if random(20) == 0 { u32::try_from(random(3)).unwrap() } else { 60 };
+        let window = if random(20) == 0 { u32::try_from(random(3)).unwrap() } else { 60 };
         let reply = match random(40) {
-            0 => ack(random(1 << 32), wnd),
-            1 => ack(edge.saturating_sub(random(3)), wnd),
-            2 => fin_ack(edge, wnd),
-            3 => syn_ack(wnd),
-            4 => ack(stats.snd_nxt + random(2), wnd),
+            0 => ack(random(1 << 32), window),
+            1 => ack(edge.saturating_sub(random(3)), window),
+            2 => fin_ack(edge, window),
+            3 => syn_ack(window),
+            4 => ack(stats.snd_nxt + random(2), window),
             _ => {
                 // Not every ACK arrives.
                 edge += 1 + u64::from(random(6) == 0) * random(4);
-                ack(edge, wnd)
+                ack(edge, window)
             }
         };
         let mut datagram = [0; REPLY_LEN];

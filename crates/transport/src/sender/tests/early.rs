@@ -40,10 +40,10 @@ fn syn_ack_to(attempt: u8, window: u64) -> Vec<u8> {
     reply
 }
 
-/// Segments below `below` are here, and transmission `tx` is the newest.
-fn ack(tx: u64, below: u64) -> Vec<u8> {
+/// Segments below `below` are here, and packet `packet_number` is the newest.
+fn ack(packet_number: u64, below: u64) -> Vec<u8> {
     let ack = native::Ack {
-        echo_tx: tx,
+        largest_received: packet_number,
         echo_delay_us: 0,
         ack: below * PAYLOAD as u64,
         window: 1 << 20,
@@ -65,7 +65,7 @@ fn leaving(script: &mut Script) -> Vec<String> {
     let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
         Packet::Syn(open) if open.cookie.is_some() => "SYN+".to_owned(),
         Packet::Syn(_) => "SYN".to_owned(),
-        Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.tx.unwrap()),
+        Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.packet_number.unwrap()),
         Packet::Close => "CLOSE".to_owned(),
         other @ Packet::Fin { .. } => panic!("{other:?}"),
     };
@@ -216,7 +216,7 @@ fn probe_repairs_lost_early_data() {
     let mut reply = vec![0; native::ack_len(1)];
     let block = native::SackBlock { start: 300, end: 400 };
     let ack = native::Ack {
-        echo_tx: 3,
+        largest_received: 3,
         echo_delay_us: 0,
         ack: 0,
         window: 1 << 20,

@@ -16,7 +16,7 @@ fn connected(counts: bool) -> Script {
     let mut script = Script::new(config);
     assert_eq!(leaving(&mut script), (1, Ecn::NotEct), "the SYN");
     let mut reply = [0; MAX_REPLY];
-    let answer = Answer::SynAck { ack: 0, wnd: 1 << 20, attempt: 1 };
+    let answer = Answer::SynAck { ack: 0, window: 1 << 20, attempt: 1 };
     let wire = Wire::Native { connection_id: ID };
     let len =
         encode_answer(wire, answer, || Params { ecn: counts, ..Params::default() }, &mut reply).unwrap();
@@ -42,7 +42,7 @@ fn leaving(script: &mut Script) -> (usize, Ecn) {
 /// The first `arrived` packets are here, `ce` of them marked, and no other.
 fn ack(script: &mut Script, arrived: u32, ce: u32, ect: u32) {
     let ack = native::Ack {
-        echo_tx: u64::from(arrived) - 1,
+        largest_received: u64::from(arrived) - 1,
         echo_delay_us: 0,
         ack: u64::from(arrived) * PAYLOAD as u64,
         window: 1 << 20,

@@ -29,22 +29,22 @@ fn closing() -> Script {
 
 fn leaving(script: &mut Script) -> Vec<String> {
     let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
-        Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.tx.unwrap()),
-        Packet::Fin { seq, seal, .. } => format!("FIN {seq}/{}", seal.unwrap().tx),
+        Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.packet_number.unwrap()),
+        Packet::Fin { seq, seal, .. } => format!("FIN {seq}/{}", seal.unwrap().packet_number),
         other => panic!("{other:?}"),
     };
     script.datagrams().iter().map(read).collect()
 }
 
-/// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here
-/// too.
-fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
+/// Segments below `below` are here, packet `packet_number` is the newest, and segments `blocks` are
+/// here too.
+fn ack(script: &mut Script, packet_number: u64, below: u64, blocks: &[(u64, u64)]) {
     let mss = PAYLOAD as u64;
     let blocks: Vec<SackBlock> =
         blocks.iter().map(|(start, end)| SackBlock { start: start * mss, end: end * mss }).collect();
     let (ack, window) = (below * mss, 1 << 20);
     let ack = native::Ack {
-        echo_tx: tx,
+        largest_received: packet_number,
         echo_delay_us: 0,
         ack,
         window,
@@ -163,8 +163,8 @@ fn fin_gives_up_by_time() {
         fins += leaving(&mut script).len();
         if fins == 30 {
             // The receiver has it and is still storing: patience starts again.
-            let tx = script.sender.flight.next_tx() - 1;
-            ack(&mut script, tx, 3, &[]);
+            let packet_number = script.sender.flight.next_number() - 1;
+            ack(&mut script, packet_number, 3, &[]);
         }
         if fins < 30 {
             assert_eq!(script.events(), []);

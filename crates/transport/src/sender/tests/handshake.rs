@@ -110,7 +110,7 @@ fn a_second_syn_ack_changes_nothing() {
 fn a_syn_ack_with_another_number_is_ignored() {
     let mut script = Script::new(config(1));
     script.sent();
-    script.at(100).recv(&FromReceiver::SynAck { ack: 7, wnd: 7 });
+    script.at(100).recv(&FromReceiver::SynAck { ack: 7, window: 7 });
     assert_eq!((script.events(), script.stats().stale), (vec![], 1));
     script.at(1000);
     assert_eq!(script.sent(), [Sent::Syn]);
@@ -236,13 +236,13 @@ fn observer_hears_events_in_order() {
     };
     let expected = [
         Trace::SynSent { seq: 0, attempt: 1, of: 30, rto: ms(1000) },
-        Trace::SynAckReceived { ack: 0, wnd: 1, rto },
+        Trace::SynAckReceived { ack: 0, window: 1, rto },
         data(0, 1, 400, None),
         data(0, 2, 700, Some(Resend::Timeout)),
-        Trace::DupAckReceived { ack: 0, wnd: 1, dup_acks: 1 },
-        Trace::AckReceived { ack: 1, wnd: 1, rto, deadline: None, sample: None },
+        Trace::DupAckReceived { ack: 0, window: 1, dup_acks: 1 },
+        Trace::AckReceived { ack: 1, window: 1, rto, deadline: None, sample: None },
         data(1, 1, 810, None),
-        Trace::AckReceived { ack: 2, wnd: 2, rto: later, deadline: None, sample: Some(ms(100)) },
+        Trace::AckReceived { ack: 2, window: 2, rto: later, deadline: None, sample: Some(ms(100)) },
         Trace::FinSent { seq: 2, attempt: 1, of: 50, rto: later },
         Trace::FinAckReceived { ack: 2, crc: 0xABCD },
     ];

@@ -28,7 +28,7 @@ pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
     let mut script = Script::new(config);
     assert_eq!(script.datagrams().len(), 1);
     let mut reply = [0; MAX_REPLY];
-    let answer = Answer::SynAck { ack: 0, wnd: 1 << 20, attempt: 1 };
+    let answer = Answer::SynAck { ack: 0, window: 1 << 20, attempt: 1 };
     let len = encode_answer(WIRE, answer, || params, &mut reply).unwrap();
     script.at(100).recv_bytes(&reply[..len]);
     assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(100) }]);
@@ -43,27 +43,33 @@ pub(super) fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
 
 fn read(datagram: &[u8]) -> (u64, u64, bool) {
     match Packet::decode(datagram, Near::default()).unwrap().1 {
-        Packet::Data(piece) => (piece.seq / MSS, piece.tx.unwrap(), piece.asks),
+        Packet::Data(piece) => (piece.seq / MSS, piece.packet_number.unwrap(), piece.ack_now),
         other => panic!("{other:?}"),
     }
 }
 
-/// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here
-/// too.
-fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
-    ack_with_window(script, tx, below, blocks, 1 << 20);
+/// Segments below `below` are here, packet `packet_number` is the newest, and segments `blocks` are
+/// here too.
+fn ack(script: &mut Script, packet_number: u64, below: u64, blocks: &[(u64, u64)]) {
+    ack_with_window(script, packet_number, below, blocks, 1 << 20);
 }
 
 /// As [`ack`], from a receiver that takes `window` bytes more.
-pub(super) fn ack_with_window(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)], window: u64) {
+pub(super) fn ack_with_window(
+    script: &mut Script,
+    packet_number: u64,
+    below: u64,
+    blocks: &[(u64, u64)],
+    window: u64,
+) {
     let blocks: Vec<SackBlock> =
         blocks.iter().map(|(start, end)| SackBlock { start: start * MSS, end: end * MSS }).collect();
-    recv_ack(script, &native::Ack { ack: below * MSS, window, ..answer_to(tx) }, &blocks);
+    recv_ack(script, &native::Ack { ack: below * MSS, window, ..answer_to(packet_number) }, &blocks);
 }
 
 /// As [`ack`], with a segment that arrived in part: `below` is in bytes.
-pub(super) fn ack_bytes(script: &mut Script, tx: u64, below: u64, window: u64) {
-    recv_ack(script, &native::Ack { ack: below, window, ..answer_to(tx) }, &[]);
+pub(super) fn ack_bytes(script: &mut Script, packet_number: u64, below: u64, window: u64) {
+    recv_ack(script, &native::Ack { ack: below, window, ..answer_to(packet_number) }, &[]);
 }
 
 pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
@@ -73,10 +79,10 @@ pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlo
     script.recv_bytes(&reply[..len]);
 }
 
-/// Transmission `tx` is the newest, and nothing else is said.
-pub(super) fn answer_to(tx: u64) -> native::Ack {
+/// Packet `packet_number` is the newest, and nothing else is said.
+pub(super) fn answer_to(packet_number: u64) -> native::Ack {
     native::Ack {
-        echo_tx: tx,
+        largest_received: packet_number,
         echo_delay_us: 0,
         ack: 0,
         window: 0,
@@ -97,7 +103,7 @@ fn fin_requests_ack_for_last_segment() {
     let mut last = script.datagrams();
     let fin = last.pop().unwrap();
     let fin = Packet::decode(&fin, Near::default()).unwrap().1;
-    assert!(matches!(fin, Packet::Fin { seq: 500, seal: Some(seal), .. } if seal.tx == 5));
+    assert!(matches!(fin, Packet::Fin { seq: 500, seal: Some(seal), .. } if seal.packet_number == 5));
     assert_eq!(
         last.iter().map(|datagram| read(datagram)).collect::<Vec<_>>(),
         [(3, 3, false), (4, 4, false)]
@@ -187,13 +193,14 @@ fn window_grows_per_ack_after_timeout() {
             script.expire();
             assert_eq!(leaving(&mut script), [(0, 10, false)], "{rule}");
             let window = |script: &Script| script.stats().cwnd / MSS;
-            let mut tx = 10;
+            let mut packet_number = 10;
             for (time, below, expected) in [(500, 2, 2), (501, 4, 3)] {
                 assert_eq!(script.stats().timeouts, 1, "{rule}");
                 script.at(time);
-                ack(&mut script, tx, below, &[]);
+                ack(&mut script, packet_number, below, &[]);
                 assert_eq!(window(&script), expected, "{congestion}, {rule}: {below} acknowledged");
-                tx = leaving(&mut script).last().map_or(tx, |(_, tx, _)| *tx);
+                packet_number =
+                    leaving(&mut script).last().map_or(packet_number, |(_, packet_number, _)| *packet_number);
             }
         }
     }
@@ -215,7 +222,7 @@ fn reneging_receiver_is_given_up() {
         let mut events = Vec::new();
         while events.is_empty() {
             assert!(script.expire() <= ms(210) + script.sender.config().give_up, "{rule}");
-            assert!(leaving(&mut script).iter().all(|(_, _, asks)| *asks), "{rule}");
+            assert!(leaving(&mut script).iter().all(|(_, _, ack_now)| *ack_now), "{rule}");
             events = script.events();
         }
         let failed = matches!(
@@ -299,15 +306,15 @@ fn flight_timeout_continues_in_slow_start() {
     script.write(10 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
     script.expire();
-    let (mut tx, mut below) = (10, 0);
+    let (mut packet_number, mut below) = (10, 0);
     let mut rounds = Vec::new();
     while below < 10 {
         let again = leaving(&mut script).len() as u64;
         rounds.push(again);
         below += again;
         script.at_exactly(script.now - script.epoch + ms(100));
-        ack(&mut script, tx + again - 1, below, &[]);
-        tx += again;
+        ack(&mut script, packet_number + again - 1, below, &[]);
+        packet_number += again;
     }
     assert_eq!((rounds, script.stats().retransmitted), (vec![1, 2, 4, 3], 10));
 }
@@ -349,7 +356,10 @@ fn a_push_asks_for_its_answer_at_once() {
     // The last of what was pushed, and no other.
     script.write(3 * PAYLOAD);
     script.sender.push();
-    assert_eq!(leaving(&mut script).iter().map(|(.., asks)| *asks).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(
+        leaving(&mut script).iter().map(|(.., ack_now)| *ack_now).collect::<Vec<_>>(),
+        [false, false, true]
+    );
 }
 
 #[test]
@@ -379,7 +389,7 @@ fn spurious_timeout_raises_rto_without_burst() {
         assert!(leaving(&mut script).len() <= 10, "{congestion}");
         // Step 9: the sample of 1 s is the round trip, and half of it its deviation.
         assert!(script.rto() >= ms(1000 + 4 * 500), "{congestion}: {:?}", script.rto());
-        let newest = script.sender.flight.next_tx() - 1;
+        let newest = script.sender.flight.next_number() - 1;
         let all = script.sender.flight.board.next_offset() / MSS;
         script.at(1200);
         ack(&mut script, newest, all, &[]);
@@ -410,7 +420,7 @@ fn timeouts_back_off_to_one_second() {
                 script.datagrams();
             }
             let mut reply = [0; MAX_REPLY];
-            let answer = Answer::SynAck { ack: 0, wnd: 1 << 20, attempt: 1 };
+            let answer = Answer::SynAck { ack: 0, window: 1 << 20, attempt: 1 };
             let len = encode_answer(WIRE, answer, Params::default, &mut reply).unwrap();
             script.at(rtt).recv_bytes(&reply[..len]);
             script.events();
@@ -474,8 +484,8 @@ fn idle_sender_keeps_no_records_of_keep_alives() {
         script.expire_keep_alive();
         assert_eq!(leaving(&mut script).len(), 1);
         let flight = &script.sender.flight;
-        assert_eq!(flight.next_tx(), count + 1);
-        assert!(flight.sent.first().is_none_or(|(tx, _)| tx == count), "{count}");
+        assert_eq!(flight.next_number(), count + 1);
+        assert!(flight.sent.first().is_none_or(|(packet_number, _)| packet_number == count), "{count}");
     }
 }
 
@@ -495,7 +505,12 @@ fn late_ack_does_not_reset_duplicate_count() {
     script.write(10 * PAYLOAD);
     leaving(&mut script);
     script.at(200);
-    let answer = |tx, duplicates| native::Ack { ack: MSS, window: 1 << 20, duplicates, ..answer_to(tx) };
+    let answer = |packet_number, duplicates| native::Ack {
+        ack: MSS,
+        window: 1 << 20,
+        duplicates,
+        ..answer_to(packet_number)
+    };
     recv_ack(&mut script, &answer(1, 1), &[]);
     // Sent before the one above and overtaken by it.
     recv_ack(&mut script, &answer(0, 0), &[]);

@@ -8,9 +8,9 @@ use crate::{LossDetection, SenderConfig};
 
 const ID: u64 = 7;
 
-/// Transmission `tx` is said to have found no connection.
-fn no_connection(tx: u64) -> Vec<u8> {
-    let close = Close::to_unknown(tx);
+/// Packet `packet_number` is said to have found no connection.
+fn no_connection(packet_number: u64) -> Vec<u8> {
+    let close = Close::to_unknown(packet_number);
     let mut reply = vec![0; native::close_len(&close)];
     native::encode_close(ID, &close, &mut reply);
     reply
@@ -67,7 +67,7 @@ fn failed_transfer_waits_for_no_pace() {
     script.write(30_000);
     assert!(!script.datagrams().is_empty());
     assert!(script.sender.blocked.paced_until().is_some(), "the rest of the window waits");
-    let newest = script.sender.flight.next_tx() - 1;
+    let newest = script.sender.flight.next_number() - 1;
     script.at(58_000).recv_bytes(&no_connection(newest));
     assert_eq!(script.events(), failed(Phase::Send));
     assert_eq!(script.timer(), None);
@@ -78,14 +78,14 @@ fn failed_transfer_waits_for_no_pace() {
 fn early_data_proves_no_forgotten_connection() {
     let mut script = opening();
     script.at(200);
-    for tx in 0..4 {
-        script.recv_bytes(&no_connection(tx));
+    for packet_number in 0..4 {
+        script.recv_bytes(&no_connection(packet_number));
     }
     assert_eq!((script.events(), script.stats().stale), (vec![], 4), "it overtook the SYN");
     script.recv_bytes(&syn_ack());
     assert_eq!(script.events().len(), 1);
-    for tx in 0..4 {
-        script.recv_bytes(&no_connection(tx));
+    for packet_number in 0..4 {
+        script.recv_bytes(&no_connection(packet_number));
     }
     assert_eq!((script.events(), script.stats().stale), (vec![], 8), "the SYN-ACK overtook these");
     script.expire();
@@ -102,8 +102,8 @@ fn later_delivery_disproves_forgotten_connection() {
     let mut script = flowing();
     script.at(200);
     recv_ack(&mut script, &native::Ack { window: 1 << 20, ..answer_to(5) }, &[]);
-    for tx in 0..=5 {
-        script.recv_bytes(&no_connection(tx));
+    for packet_number in 0..=5 {
+        script.recv_bytes(&no_connection(packet_number));
     }
     assert_eq!((script.events(), script.stats().stale), (vec![], 6), "a copy went astray");
     script.recv_bytes(&no_connection(6));

@@ -14,9 +14,9 @@ fn syn_ack() -> Vec<u8> {
     datagram
 }
 
-fn ack(echo_tx: u64, ack: u64, blocks: &[SackBlock]) -> Vec<u8> {
+fn ack(largest_received: u64, ack: u64, blocks: &[SackBlock]) -> Vec<u8> {
     let ack = Ack {
-        echo_tx,
+        largest_received,
         echo_delay_us: 0,
         ack,
         window: 1 << 20,
@@ -37,14 +37,14 @@ fn flying(config: &SenderConfig, rtt: u64) -> Script {
     flying_from(0, config, rtt)
 }
 
-/// As [`flying`]; the first of the ten is transmission `first_tx`.
-fn flying_from(first_tx: u64, config: &SenderConfig, rtt: u64) -> Script {
+/// As [`flying`]; the first of the ten is transmission `first_number`.
+fn flying_from(first_number: u64, config: &SenderConfig, rtt: u64) -> Script {
     let mut script = Script::new(SenderConfig {
         packet_size: native::DATA_HEADER + PAYLOAD,
         pacing: false,
         ..config.clone()
     });
-    script.sender.flight = Flight::new(Numbering::Bytes, first_tx);
+    script.sender.flight = Flight::new(Numbering::Bytes, first_number);
     assert_eq!(script.datagrams().len(), 1);
     script.at(rtt).recv_bytes(&syn_ack());
     script.write(10 * PAYLOAD);
@@ -65,7 +65,7 @@ fn sack_block_beyond_snd_nxt_is_dropped() {
 fn echo_beyond_32_bits_names_its_transmission() {
     let first = (1 << 32) - 5;
     let mut script = flying_from(first, &SenderConfig::native(ID), 100);
-    let newest = |script: &Script| (script.sender.flight.largest_tx(), script.stats().min_rtt);
+    let newest = |script: &Script| (script.sender.flight.largest_acked(), script.stats().min_rtt);
     script.at(160).recv_bytes(&ack(first + 2, 300, &[]));
     assert_eq!(newest(&script), (Some(first + 2), Some(ms(60))));
     script.write(PAYLOAD);

@@ -56,12 +56,12 @@ impl Drop for Random {
 
 fn reply(random: &mut Random, script: &mut Script) {
     let number = random.ack(&script.stats());
-    let wnd = random.window();
+    let window = random.window();
     let reply = match random.below(16) {
-        0 => FromReceiver::SynAck { ack: 0, wnd },
-        1 => FromReceiver::SynAck { ack: number, wnd },
-        2 => fin_ack(number, wnd),
-        _ => ack(number, wnd),
+        0 => FromReceiver::SynAck { ack: 0, window },
+        1 => FromReceiver::SynAck { ack: number, window },
+        2 => fin_ack(number, window),
+        _ => ack(number, window),
     };
     let mut datagram = vec![0; REPLY_LEN];
     encode_reply(&reply, &mut datagram);

@@ -29,10 +29,16 @@ fn leaving_soon(script: &mut Script) -> Vec<u64> {
     }
 }
 
-/// Segments below `below` are here, and so are `beyond`; transmission `tx` is the newest.
-fn hear_of(script: &mut Script, below: u64, beyond: std::ops::Range<u64>, tx: u64, overflow: Option<u32>) {
+/// Segments below `below` are here, and so are `beyond`; packet `packet_number` is the newest.
+fn hear_of(
+    script: &mut Script,
+    below: u64,
+    beyond: std::ops::Range<u64>,
+    packet_number: u64,
+    overflow: Option<u32>,
+) {
     let block = SackBlock { start: beyond.start * MSS, end: beyond.end * MSS };
-    let ack = Ack { ack: below * MSS, window: 1 << 20, overflow, ..answer_to(tx) };
+    let ack = Ack { ack: below * MSS, window: 1 << 20, overflow, ..answer_to(packet_number) };
     recv_ack(script, &ack, &[block]);
 }
 

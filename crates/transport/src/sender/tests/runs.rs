@@ -124,9 +124,9 @@ fn config(random: &mut impl FnMut(u64) -> u64) -> SenderConfig {
 /// An ACK that no honest receiver would send: any edge, in the middle of segments, and any echo.
 fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
     let (una, sent) = (sender.flight.board.una_offset(), sender.flight.board.next_offset());
-    let (ack, echo_tx) = (una + random(sent - una + 1), random(sender.flight.next_tx() + 1));
+    let (ack, largest_received) = (una + random(sent - una + 1), random(sender.flight.next_number() + 1));
     let ack = Ack {
-        echo_tx,
+        largest_received,
         echo_delay_us: 0,
         ack,
         window: 1 << 20,

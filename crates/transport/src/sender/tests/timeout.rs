@@ -33,9 +33,9 @@ fn zero_window_probe_is_no_loss() {
         ack_with_window(&mut script, 9, 10, &[], 0);
         let window = script.stats().cwnd;
         for refusal in 0..9 {
-            for (segment, tx, _) in leaving(&mut script) {
+            for (segment, packet_number, _) in leaving(&mut script) {
                 assert_eq!(segment, 10, "{rule}");
-                ack_with_window(&mut script, tx, 10, &[], 0);
+                ack_with_window(&mut script, packet_number, 10, &[], 0);
             }
             script.expire();
             let stats = script.stats();
@@ -43,13 +43,13 @@ fn zero_window_probe_is_no_loss() {
             assert_eq!((stats.cwnd, stats.ssthresh), (window, None), "{rule}, {refusal}");
         }
         // It opens: the refused segment leaves at once, and its timer starts again.
-        let (_, tx, _) = leaving(&mut script)[0];
+        let (_, packet_number, _) = leaving(&mut script)[0];
         let timeouts = script.stats().timeouts;
         assert!(timeouts > 4, "{rule}");
-        ack_with_window(&mut script, tx, 10, &[], 0);
+        ack_with_window(&mut script, packet_number, 10, &[], 0);
         let opens = script.timer().unwrap().saturating_sub(ms(1));
         script.at_exactly(opens);
-        ack_with_window(&mut script, tx, 10, &[], 1 << 20);
+        ack_with_window(&mut script, packet_number, 10, &[], 1 << 20);
         let again: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
         assert_eq!(again[..2], [10, 11], "{rule}");
         // RACK probes after two round trips, the other rules have the retransmission timer alone.
@@ -66,11 +66,11 @@ fn zero_window_probes_back_off_to_forty_seconds() {
         let mut script = without_room(rule);
         let mut waited = Vec::new();
         for _ in 0..11 {
-            let [(10, tx, _)] = leaving(&mut script)[..] else { panic!("{rule}: one probe") };
+            let [(10, packet_number, _)] = leaving(&mut script)[..] else { panic!("{rule}: one probe") };
             let answered = script.now;
             // The second answer to the same probe is no news.
-            ack_with_window(&mut script, tx, 10, &[], 0);
-            ack_with_window(&mut script, tx, 10, &[], 0);
+            ack_with_window(&mut script, packet_number, 10, &[], 0);
+            ack_with_window(&mut script, packet_number, 10, &[], 0);
             script.expire();
             waited.push((script.now - answered).as_millis());
         }
@@ -89,8 +89,8 @@ fn unanswered_zero_window_probe_is_repeated_like_data() {
     for rule in RULES {
         let mut script = without_room(rule);
         for _ in 0..9 {
-            let (_, tx, _) = leaving(&mut script)[0];
-            ack_with_window(&mut script, tx, 10, &[], 0);
+            let (_, packet_number, _) = leaving(&mut script)[0];
+            ack_with_window(&mut script, packet_number, 10, &[], 0);
             script.expire();
         }
         let last_answer = script.now;
@@ -112,16 +112,16 @@ fn unanswered_zero_window_probe_is_repeated_like_data() {
 fn opening_window_ends_probe_back_off() {
     let mut script = without_room(LossDetection::Rack);
     for _ in 0..6 {
-        let (_, tx, _) = leaving(&mut script)[0];
-        ack_with_window(&mut script, tx, 10, &[], 0);
+        let (_, packet_number, _) = leaving(&mut script)[0];
+        ack_with_window(&mut script, packet_number, 10, &[], 0);
         script.expire();
     }
-    let (_, tx, _) = leaving(&mut script)[0];
-    ack_with_window(&mut script, tx, 11, &[], MSS);
-    let (_, tx, _) = leaving(&mut script)[0];
-    ack_with_window(&mut script, tx, 12, &[], 0);
-    let (_, tx, _) = leaving(&mut script)[0];
-    ack_with_window(&mut script, tx, 12, &[], 0);
+    let (_, packet_number, _) = leaving(&mut script)[0];
+    ack_with_window(&mut script, packet_number, 11, &[], MSS);
+    let (_, packet_number, _) = leaving(&mut script)[0];
+    ack_with_window(&mut script, packet_number, 12, &[], 0);
+    let (_, packet_number, _) = leaving(&mut script)[0];
+    ack_with_window(&mut script, packet_number, 12, &[], 0);
     let shut = script.now;
     script.expire();
     assert!(script.now - shut < Duration::from_millis(500));
@@ -135,9 +135,9 @@ fn without_room(rule: LossDetection) -> Script {
     let config = SenderConfig { recovery: rule, pacing: false, window: 10, packet_size, ..base };
     let mut script = connected_to(SenderConfig { congestion: Algorithm::Reno, ..config }, params);
     script.write(20 * PAYLOAD);
-    let (_, tx, _) = *leaving(&mut script).last().unwrap();
+    let (_, packet_number, _) = *leaving(&mut script).last().unwrap();
     script.at(200);
-    ack_with_window(&mut script, tx, 10, &[], 0);
+    ack_with_window(&mut script, packet_number, 10, &[], 0);
     script
 }
 
@@ -155,8 +155,8 @@ fn window_updates_are_no_duplicate_acks() {
         }
         assert_eq!((script.stats().dup_acks, leaving(&mut script)), (1, vec![]), "{rule}");
         assert!(limited_transmit <= 1, "{rule}");
-        for tx in 1..=2 {
-            ack_with_window(&mut script, tx, 0, &[], (1 << 20) + 9 * MSS);
+        for packet_number in 1..=2 {
+            ack_with_window(&mut script, packet_number, 0, &[], (1 << 20) + 9 * MSS);
         }
         assert_eq!((script.stats().dup_acks, script.stats().recoveries), (3, 1), "{rule}");
     }
@@ -200,7 +200,7 @@ fn second_timeout_in_a_row_sends_one_segment() {
             assert_eq!(sent[0].0, 0, "{rule}");
         }
         // An answer lets as many out as slow start does.
-        let newest = script.sender.flight.next_tx() - 1;
+        let newest = script.sender.flight.next_number() - 1;
         ack_with_window(&mut script, newest, 1, &[], 1 << 20);
         assert_eq!(leaving(&mut script).len(), 2, "{rule}");
     }
@@ -226,12 +226,12 @@ fn base_only_sends_pieces_without_further_timeouts() {
     }
     // Two pieces of 520 bytes and one of 132 were one segment; then comes one that was not cut.
     for acked in [520, 1040] {
-        let newest = script.sender.flight.next_tx() - 1;
+        let newest = script.sender.flight.next_number() - 1;
         ack_bytes(&mut script, newest, acked, 1 << 20);
         let sent: Vec<usize> = script.datagrams().iter().map(Vec::len).collect();
         assert_eq!(sent, [if acked == 520 { 548 } else { 28 + 132 }], "{acked}");
     }
-    let newest = script.sender.flight.next_tx() - 1;
+    let newest = script.sender.flight.next_number() - 1;
     ack_bytes(&mut script, newest, 1172, 1 << 20);
     assert_eq!(script.datagrams().len(), 0, "the next one is not known to be lost");
 }

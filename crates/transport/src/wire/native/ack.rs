@@ -29,7 +29,7 @@ const STORED: u8 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     /// Largest number among the transmissions received.
-    pub echo_tx: u64,
+    pub largest_received: u64,
     /// From the arrival of that one to this ACK, in microseconds; what takes longer stays at the
     /// maximum.
     pub echo_delay_us: u32,
@@ -112,14 +112,14 @@ pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut
     info |= if has_marks { HAS_MARKS } else { 0 };
     info |= ack.overflow.map_or(0, |_| HAS_OVERFLOW);
     header::begin(kind::ACK, info, connection_id, out);
-    let echo_tx = seq::wrap(ack.echo_tx);
-    put(out, HEADER, echo_tx.to_le_bytes());
+    let largest_received = seq::wrap(ack.largest_received);
+    put(out, HEADER, largest_received.to_le_bytes());
     let mut at = ACK_HEADER;
     let mut write = |value: u64| at += put_varint(value, &mut out[at..]);
     write(u64::from(ack.echo_delay_us));
     write(ack.ack);
     write(ack.window);
-    write(u64::from(missing(echo_tx, ack.packets)));
+    write(u64::from(missing(largest_received, ack.packets)));
     write(u64::from(ack.duplicates));
     if has_marks {
         write(u64::from(ack.ce));
@@ -140,8 +140,8 @@ pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut
 
 /// Transmissions up to the largest that did not arrive, less copies that the network made. Gives
 /// the count of packets if it is passed this number.
-fn missing(echo_tx: u32, packets: u32) -> u32 {
-    echo_tx.wrapping_add(1).wrapping_sub(packets)
+fn missing(largest_received: u32, packets: u32) -> u32 {
+    largest_received.wrapping_add(1).wrapping_sub(packets)
 }
 
 /// Writes a FIN-ACK; `out` has [`FIN_ACK_LEN`] bytes.
@@ -153,20 +153,20 @@ pub(crate) fn encode_fin_ack(connection_id: u64, fin_ack: &FinAck, out: &mut [u8
     header::seal(&mut out[..FIN_ACK_LEN], 0);
 }
 
-pub(super) fn decode_ack(datagram: &[u8], near_tx: u64) -> Result<(Ack, SackBlocks<'_>), WireError> {
+pub(super) fn decode_ack(datagram: &[u8], near: u64) -> Result<(Ack, SackBlocks<'_>), WireError> {
     let (head, mut rest) = datagram.split_first_chunk::<ACK_HEADER>().ok_or(WireError::Truncated)?;
     check::verify(datagram, 0)?;
     let info = info(head);
     if info & !(BLOCKS | HAS_MARKS | HAS_OVERFLOW) != 0 {
         return Err(WireError::Reserved);
     }
-    let low_tx = u32_at(head, HEADER);
-    let echo_tx = stream::transmission(low_tx, near_tx)?;
+    let low = u32_at(head, HEADER);
+    let largest_received = stream::transmission(low, near)?;
     let echo_delay_us = varint::take_u32(&mut rest)?;
     let ack = varint::take(&mut rest)?;
     let window = varint::take(&mut rest)?;
     ack.checked_add(window).ok_or(WireError::Window)?;
-    let packets = missing(low_tx, varint::take_u32(&mut rest)?);
+    let packets = missing(low, varint::take_u32(&mut rest)?);
     let duplicates = varint::take_u32(&mut rest)?;
     let (mut ce, mut ect) = (0, 0);
     if info & HAS_MARKS != 0 {
@@ -178,7 +178,7 @@ pub(super) fn decode_ack(datagram: &[u8], near_tx: u64) -> Result<(Ack, SackBloc
     if !rest.is_empty() {
         return Err(WireError::Length);
     }
-    let ack = Ack { echo_tx, echo_delay_us, ack, window, packets, duplicates, ce, ect, overflow };
+    let ack = Ack { largest_received, echo_delay_us, ack, window, packets, duplicates, ce, ect, overflow };
     Ok((ack, sack))
 }
 

@@ -97,10 +97,10 @@ impl<'a> Close<'a> {
         Self { reason, answers: None, text: clip(text, CLOSE_TEXT) }
     }
 
-    /// To transmission `tx` of a connection that is not known; no longer than any packet that has
-    /// such a number.
-    pub(crate) fn to_unknown(tx: u64) -> Self {
-        Self { reason: CloseReason::NoConnection, answers: Some(tx), text: "" }
+    /// To packet `packet_number` of a connection that is not known; no longer than any packet that
+    /// has such a number.
+    pub(crate) fn to_unknown(packet_number: u64) -> Self {
+        Self { reason: CloseReason::NoConnection, answers: Some(packet_number), text: "" }
     }
 
     /// With as much of `text` as an answer to a SYN may carry.
@@ -121,8 +121,8 @@ pub fn encode_close(connection_id: u64, close: &Close<'_>, out: &mut [u8]) {
     let text_at = text_at(close.answers.is_some());
     let packet = &mut out[..text_at + text.len()];
     header::begin(kind::CLOSE, close.reason.code(), connection_id, packet);
-    if let Some(tx) = close.answers {
-        put(packet, HEADER, seq::wrap(tx).to_le_bytes());
+    if let Some(packet_number) = close.answers {
+        put(packet, HEADER, seq::wrap(packet_number).to_le_bytes());
     }
     packet[text_at..].copy_from_slice(text);
     header::seal(packet, 0);
@@ -133,7 +133,7 @@ fn text_at(answers: bool) -> usize {
     HEADER + if answers { ANSWERS } else { 0 }
 }
 
-pub(super) fn decode_close(datagram: &[u8], near_tx: u64) -> Result<Close<'_>, WireError> {
+pub(super) fn decode_close(datagram: &[u8], near: u64) -> Result<Close<'_>, WireError> {
     let (head, rest) = datagram.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
     let reason = CloseReason::from_code(info(head));
     let (answers, text) = match (reason, rest.split_first_chunk::<ANSWERS>()) {
@@ -146,7 +146,7 @@ pub(super) fn decode_close(datagram: &[u8], near_tx: u64) -> Result<Close<'_>, W
     }
     check::verify(datagram, 0)?;
     let text = std::str::from_utf8(text).map_err(|_| WireError::Text)?;
-    let answers = answers.map(|low| stream::transmission(low, near_tx)).transpose()?;
+    let answers = answers.map(|low| stream::transmission(low, near)).transpose()?;
     Ok(Close { reason, answers, text })
 }
 

@@ -82,27 +82,27 @@ pub enum FromReceiver<'a> {
     Versions(Versions),
 }
 
-/// Reads a packet on its way to a receiver. Transmissions get the number nearest to `near_tx`, the
+/// Reads a packet on its way to a receiver. Transmissions get the number nearest to `near`, the
 /// largest received in this transfer, or 0 where there is none yet.
-pub fn decode_from_sender(datagram: &[u8], near_tx: u64) -> Result<FromSender<'_>, WireError> {
+pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
     match header::kind_of(datagram)? {
-        kind::DATA => stream::decode_data(datagram, near_tx).map(FromSender::Data),
+        kind::DATA => stream::decode_data(datagram, near).map(FromSender::Data),
         kind::SYN => handshake::decode_syn(datagram).map(FromSender::Syn),
-        kind::FIN => stream::decode_fin(datagram, near_tx).map(FromSender::Fin),
-        kind::CLOSE => close::decode_close(datagram, near_tx).map(FromSender::Close),
+        kind::FIN => stream::decode_fin(datagram, near).map(FromSender::Fin),
+        kind::CLOSE => close::decode_close(datagram, near).map(FromSender::Close),
         _ => Err(WireError::Type),
     }
 }
 
-/// Reads a packet on its way to a sender. Transmissions get the number nearest to `near_tx`, the
+/// Reads a packet on its way to a sender. Transmissions get the number nearest to `near`, the
 /// largest sent in this transfer.
-pub fn decode_from_receiver(datagram: &[u8], near_tx: u64) -> Result<FromReceiver<'_>, WireError> {
+pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver<'_>, WireError> {
     match header::kind_of(datagram)? {
-        kind::ACK => ack::decode_ack(datagram, near_tx).map(|(ack, sack)| FromReceiver::Ack { ack, sack }),
+        kind::ACK => ack::decode_ack(datagram, near).map(|(ack, sack)| FromReceiver::Ack { ack, sack }),
         kind::RETRY => handshake::decode_retry(datagram).map(FromReceiver::Retry),
         kind::SYN_ACK => handshake::decode_syn_ack(datagram).map(FromReceiver::SynAck),
         kind::FIN_ACK => ack::decode_fin_ack(datagram).map(FromReceiver::FinAck),
-        kind::CLOSE => close::decode_close(datagram, near_tx).map(FromReceiver::Close),
+        kind::CLOSE => close::decode_close(datagram, near).map(FromReceiver::Close),
         kind::VERSIONS => handshake::decode_versions(datagram).map(FromReceiver::Versions),
         _ => Err(WireError::Type),
     }

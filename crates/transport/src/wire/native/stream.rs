@@ -35,7 +35,7 @@ pub struct Data<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataHeader {
     /// Number of this transmission.
-    pub tx: u64,
+    pub packet_number: u64,
     /// Where in the stream the payload begins, in bytes.
     pub offset: u64,
     /// The sender wants an ACK at once.
@@ -49,7 +49,7 @@ pub struct DataHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fin {
     /// Number of this transmission.
-    pub tx: u64,
+    pub packet_number: u64,
     /// Bytes of the stream.
     pub length: u64,
     /// CRC-32 of the stream.
@@ -64,7 +64,7 @@ pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u3
     // check reads it.
     let mut head = [0; DATA_HEADER];
     header::begin(kind::DATA, flags, connection_id, &mut head);
-    put(&mut head, TX, seq::wrap(data.tx).to_le_bytes());
+    put(&mut head, TX, seq::wrap(data.packet_number).to_le_bytes());
     put(&mut head, OFFSET, data.offset.to_le_bytes());
     header::seal(&mut head, payload_crc);
     out[..DATA_HEADER].copy_from_slice(&head);
@@ -73,28 +73,32 @@ pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u3
 /// Writes a FIN; `out` has [`FIN_LEN`] bytes.
 pub(crate) fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
     header::begin(kind::FIN, 0, connection_id, out);
-    put(out, TX, seq::wrap(fin.tx).to_le_bytes());
+    put(out, TX, seq::wrap(fin.packet_number).to_le_bytes());
     put(out, HEADER + 4, fin.length.to_le_bytes());
     put(out, HEADER + 12, fin.crc.to_le_bytes());
     header::seal(&mut out[..FIN_LEN], 0);
 }
 
-pub(super) fn decode_data(datagram: &[u8], near_tx: u64) -> Result<Data<'_>, WireError> {
+pub(super) fn decode_data(datagram: &[u8], near: u64) -> Result<Data<'_>, WireError> {
     let (head, payload, payload_crc) = split(datagram)?;
     let flags = info(head);
     let offset = u64_at(head, OFFSET);
     offset.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
-    let tx = transmission(u32_at(head, TX), near_tx)?;
-    let header =
-        DataHeader { tx, offset, ack_now: flags & ACK_NOW != 0, ack_every: flags >> ACK_EVERY_SHIFT };
+    let packet_number = transmission(u32_at(head, TX), near)?;
+    let header = DataHeader {
+        packet_number,
+        offset,
+        ack_now: flags & ACK_NOW != 0,
+        ack_every: flags >> ACK_EVERY_SHIFT,
+    };
     Ok(Data { header, payload, payload_crc })
 }
 
-pub(super) fn decode_fin(datagram: &[u8], near_tx: u64) -> Result<Fin, WireError> {
+pub(super) fn decode_fin(datagram: &[u8], near: u64) -> Result<Fin, WireError> {
     let packet = exact::<FIN_LEN>(datagram)?;
     no_info(packet)?;
     Ok(Fin {
-        tx: transmission(u32_at(packet, TX), near_tx)?,
+        packet_number: transmission(u32_at(packet, TX), near)?,
         length: u64_at(packet, HEADER + 4),
         crc: u32_at(packet, HEADER + 12),
     })

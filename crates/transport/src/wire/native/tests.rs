@@ -35,9 +35,9 @@ enum Packet<'a> {
 }
 
 /// Both directions have CLOSE; it counts as a sender's here.
-fn decode(datagram: &[u8], near_tx: u64) -> Result<Packet<'_>, WireError> {
-    let up = decode_from_sender(datagram, near_tx).map(Packet::Up);
-    let down = decode_from_receiver(datagram, near_tx).map(Packet::Down);
+fn decode(datagram: &[u8], near: u64) -> Result<Packet<'_>, WireError> {
+    let up = decode_from_sender(datagram, near).map(Packet::Up);
+    let down = decode_from_receiver(datagram, near).map(Packet::Down);
     match (up, down) {
         (Ok(Packet::Up(FromSender::Close(a))), Ok(Packet::Down(FromReceiver::Close(b)))) => {
             assert_eq!(a, b);
@@ -135,9 +135,9 @@ fn full_params() -> Params {
 }
 
 fn ack() -> Ack {
-    let (echo_tx, ack) = (0x0102_0304, 14_440);
+    let (largest_received, ack) = (0x0102_0304, 14_440);
     Ack {
-        echo_tx,
+        largest_received,
         echo_delay_us: 250,
         ack,
         window: 1 << 20,
@@ -149,8 +149,8 @@ fn ack() -> Ack {
     }
 }
 
-fn data(tx: u64, offset: u64, ack_now: bool, payload: &[u8]) -> Packet<'_> {
-    let header = DataHeader { tx, offset, ack_now, ack_every: 0 };
+fn data(packet_number: u64, offset: u64, ack_now: bool, payload: &[u8]) -> Packet<'_> {
+    let header = DataHeader { packet_number, offset, ack_now, ack_every: 0 };
     Packet::Up(FromSender::Data(Data { header, payload, payload_crc: crc32fast::hash(payload) }))
 }
 
@@ -181,17 +181,17 @@ fn documented_vectors_hold_both_ways() {
         Packet::Down(FromReceiver::SynAck(SynAck { window: 1 << 20, params })),
         data(0x0102_0304, 14_440, true, &[7, 9]),
         Packet::Up(FromSender::Data(Data {
-            header: DataHeader { tx: 0x0102_0304, offset: 14_440, ack_now: false, ack_every: 64 },
+            header: DataHeader { packet_number: 0x0102_0304, offset: 14_440, ack_now: false, ack_every: 64 },
             payload: &[7, 9],
             payload_crc: crc32fast::hash(&[7, 9]),
         })),
         data(5, 1 << 33, true, &[]),
         Packet::Down(FromReceiver::Ack { ack: Ack { overflow: Some(3), ..ack() }, sack: no_blocks(14_440) }),
         Packet::Down(FromReceiver::Ack {
-            ack: Ack { echo_tx: 9, packets: 10, duplicates: 0, ce: 0, ect: 0, ..ack() },
+            ack: Ack { largest_received: 9, packets: 10, duplicates: 0, ce: 0, ect: 0, ..ack() },
             sack: no_blocks(14_440),
         }),
-        Packet::Up(FromSender::Fin(Fin { tx: 7, length: 65_536, crc: fin_crc })),
+        Packet::Up(FromSender::Fin(Fin { packet_number: 7, length: 65_536, crc: fin_crc })),
         Packet::Down(FromReceiver::FinAck(FinAck { length: 65_536, crc: fin_crc })),
         Packet::Up(FromSender::Close(Close::new(CloseReason::Refused, "too busy"))),
         Packet::Up(FromSender::Close(Close::to_unknown(0x0102_0304))),
@@ -314,23 +314,25 @@ fn vector_cached(name: &str) -> Vec<u8> {
 #[test]
 fn transmission_numbers_unwrap_to_nonnegative() {
     let near = (7 << 32) - 2;
-    for tx in near - 1000..near + 1000 {
-        let FromSender::Fin(fin) = decode_from_sender(&encode(&fin(tx)), near).unwrap() else { panic!() };
-        assert_eq!(fin.tx, tx);
-        let bytes = encode(&data(tx, 0, false, b"x"));
+    for packet_number in near - 1000..near + 1000 {
+        let FromSender::Fin(fin) = decode_from_sender(&encode(&fin(packet_number)), near).unwrap() else {
+            panic!()
+        };
+        assert_eq!(fin.packet_number, packet_number);
+        let bytes = encode(&data(packet_number, 0, false, b"x"));
         let FromSender::Data(data) = decode_from_sender(&bytes, near).unwrap() else { panic!() };
-        assert_eq!(data.header.tx, tx);
+        assert_eq!(data.header.packet_number, packet_number);
     }
     for packet in [fin(u64::MAX), data(u64::MAX, 0, false, &[])] {
         assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
     }
-    let before = Ack { echo_tx: u64::MAX, ..ack() };
+    let before = Ack { largest_received: u64::MAX, ..ack() };
     let packet = Packet::Down(FromReceiver::Ack { ack: before, sack: no_blocks(14_440) });
     assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
 }
 
-fn fin(tx: u64) -> Packet<'static> {
-    Packet::Up(FromSender::Fin(Fin { tx, length: 0, crc: 0 }))
+fn fin(packet_number: u64) -> Packet<'static> {
+    Packet::Up(FromSender::Fin(Fin { packet_number, length: 0, crc: 0 }))
 }
 
 #[test]
@@ -485,9 +487,9 @@ fn close_carries_200_bytes_and_every_code() {
 #[test]
 fn reset_names_packet_and_is_shorter() {
     let near = (7 << 32) - 2;
-    for tx in near - 1000..near + 1000 {
-        let bytes = encode(&Packet::Down(FromReceiver::Close(Close::to_unknown(tx))));
-        assert_eq!(decode(&bytes, near), Ok(Packet::Up(FromSender::Close(Close::to_unknown(tx)))));
+    for packet_number in near - 1000..near + 1000 {
+        let bytes = encode(&Packet::Down(FromReceiver::Close(Close::to_unknown(packet_number))));
+        assert_eq!(decode(&bytes, near), Ok(Packet::Up(FromSender::Close(Close::to_unknown(packet_number)))));
         assert!(bytes.len() < DATA_HEADER.min(FIN_LEN));
     }
     assert_eq!(refused("CLOSE+", |p| p.truncate(19)), WireError::Truncated, "no number");
