@@ -13,7 +13,7 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | contract | `endpoint.rs`, `drive.rs` | what a machine offers; the order in which it is driven |
+//! | contract | `endpoint.rs`, `drive.rs` | what a machine offers, in which order it is called |
 //! | wire | `wire/` | bytes to values and back; sequence numbers leave it unwrapped to `u64` |
 //! | sender | `sender/` | send buffer, scoreboard, RTT, timer, window of the peer |
 //! | receiver | `receiver/` | reassembly, window to offer, replies |

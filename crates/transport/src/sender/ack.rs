@@ -8,28 +8,15 @@
 use std::time::{Duration, Instant};
 
 use super::coalesced_acks::coalesce;
+use super::congestion::Prior;
 use super::{Path, Sender, State};
-use crate::congestion::{AckEvent, Cause, CongestionEvent, Prr};
+use crate::congestion::{AckEvent, Cause};
 use crate::endpoint::one_by_one;
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
 use crate::wire::{Ack, Reply};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace};
-
-/// Window and flight just before an ACK or a timer: reductions count from them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Prior {
-    /// Bytes in flight (`pipe` of RFC 6675).
-    in_flight: u64,
-    /// `RecoverFS`, bytes: outstanding, less what SACK or duplicate ACKs already reported as
-    /// delivered (RFC 9937, section 6).
-    recover_fs: u64,
-    /// The receiver's window, in the wire's numbers.
-    window: u64,
-    /// Bytes that duplicate ACKs told to be delivered, without saying which.
-    assumed: u64,
-}
 
 /// Round-trip times that acknowledged segments tell of.
 #[derive(Debug, Default)]
@@ -379,54 +366,6 @@ impl Sender {
         }
     }
 
-    /// State that the next ACK or timer finds.
-    pub(super) fn prior(&self) -> Prior {
-        let board = &self.flight.board;
-        Prior {
-            in_flight: board.in_flight(),
-            recover_fs: board.undelivered(),
-            window: self.peer.window.size(),
-            assumed: board.assumed(),
-        }
-    }
-
-    /// True if the congestion window was used until nothing more left.
-    fn used_cwnd(&self) -> bool {
-        let own_pace = self.congestion.controller.pacing_rate().is_none();
-        self.blocked.used_cwnd(self.congestion.cwnd, own_pace)
-    }
-
-    /// `FlightSize` of a reduction, bytes: the congestion window where it limits the sender, else
-    /// the smaller of it and `pipe`. Excludes what was selectively acknowledged and what limited
-    /// transmit sent (RFC 5681, section 3.2, step 2; RFC 6675, section 5, step 4.2).
-    fn flight_size(&self, prior: &Prior) -> u64 {
-        let cwnd = self.congestion.cwnd;
-        if self.used_cwnd() { cwnd } else { cwnd.min(prior.in_flight) }
-    }
-
-    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
-        // Model-based controllers (BBR) treat loss and CE differently, so they hear of both.
-        let reduces = self.congestion.controller.uses_prr();
-        let largest_acked = self.flight.largest_acked();
-        let covered = cause == Cause::Loss
-            && reduces
-            && largest_acked.is_some_and(|number| self.path.ecn.covers_loss(number));
-        if !covered {
-            let flight_size = self.flight_size(&prior);
-            self.congestion.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
-            if reduces || cause == Cause::Ecn {
-                self.path.ecn.on_answered(cause, self.flight.next_number());
-            }
-        }
-        // A mark ends no recovery: its new threshold is what the recovery then goes down to.
-        if cause != Cause::Ecn {
-            let repairs = self.recovery.marks_losses() && cause == Cause::Loss;
-            let prr = repairs && reduces && self.congestion.controller.ssthresh().is_some();
-            self.congestion.prr = prr.then(|| Prr::new(self.path.mss as u64, prior.recover_fs));
-        }
-        self.pace(now);
-    }
-
     /// Reports an ACK to the controller and lets the window of a recovery follow it.
     fn control_congestion(&mut self, outcome: &AckOutcome, verdict: &Verdict, prior: Prior) {
         let now = outcome.now;
@@ -516,13 +455,5 @@ impl Sender {
             delivered: delivery.delivered(),
             rate,
         });
-    }
-
-    /// Window and pace follow the controller.
-    pub(super) fn pace(&mut self, now: Instant) {
-        let srtt = self.path.rtt.srtt();
-        if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
-            self.observers.on(now, &Trace::Paced { rate });
-        }
     }
 }

@@ -1,13 +1,28 @@
-//! Congestion control of one transfer: the controller, and the window and pace that follow from it.
+//! Congestion control of one transfer: the controller, its reductions, and the window and pace that
+//! follow from it.
 
 use std::time::{Duration, Instant};
 
-use super::SenderConfig;
-use crate::MAX_DATAGRAM;
-use crate::congestion::{Controller, LostPacket, Pacer, Prr, PrrAck};
+use super::{Sender, SenderConfig};
+use crate::congestion::{Cause, CongestionEvent, Controller, LostPacket, Pacer, Prr, PrrAck};
+use crate::{MAX_DATAGRAM, Trace};
 
 /// Segments that one call to the kernel takes at most.
 const MAX_BATCH_SEGMENTS: usize = 64;
+
+/// Window and flight just before an ACK or a timer: reductions count from them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Prior {
+    /// Bytes in flight (`pipe` of RFC 6675).
+    pub(super) in_flight: u64,
+    /// `RecoverFS`, bytes: outstanding, less what SACK or duplicate ACKs already reported as
+    /// delivered (RFC 9937, section 6).
+    pub(super) recover_fs: u64,
+    /// The receiver's window, in the wire's numbers.
+    pub(super) window: u64,
+    /// Bytes that duplicate ACKs told to be delivered, without saying which.
+    pub(super) assumed: u64,
+}
 
 pub(super) struct CongestionControl {
     pub(super) controller: Box<dyn Controller>,
@@ -129,5 +144,64 @@ impl CongestionControl {
         pacer.set_train(self.controller.train());
         pacer.set_rate(now, Some(rate));
         Some(rate)
+    }
+}
+
+impl Sender {
+    /// State that the next ACK or timer finds.
+    pub(super) fn prior(&self) -> Prior {
+        let board = &self.flight.board;
+        Prior {
+            in_flight: board.in_flight(),
+            recover_fs: board.undelivered(),
+            window: self.peer.window.size(),
+            assumed: board.assumed(),
+        }
+    }
+
+    /// True if the congestion window was used until nothing more left.
+    pub(super) fn used_cwnd(&self) -> bool {
+        let own_pace = self.congestion.controller.pacing_rate().is_none();
+        self.blocked.used_cwnd(self.congestion.cwnd, own_pace)
+    }
+
+    /// `FlightSize` of a reduction, bytes: the congestion window where it limits the sender, else
+    /// the smaller of it and `pipe`. Excludes what was selectively acknowledged and what limited
+    /// transmit sent (RFC 5681, section 3.2, step 2; RFC 6675, section 5, step 4.2).
+    fn flight_size(&self, prior: &Prior) -> u64 {
+        let cwnd = self.congestion.cwnd;
+        if self.used_cwnd() { cwnd } else { cwnd.min(prior.in_flight) }
+    }
+
+    /// Reduces the window in response to congestion.
+    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
+        // Model-based controllers (BBR) treat loss and CE differently, so they hear of both.
+        let reduces = self.congestion.controller.uses_prr();
+        let largest_acked = self.flight.largest_acked();
+        let covered = cause == Cause::Loss
+            && reduces
+            && largest_acked.is_some_and(|number| self.path.ecn.covers_loss(number));
+        if !covered {
+            let flight_size = self.flight_size(&prior);
+            self.congestion.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
+            if reduces || cause == Cause::Ecn {
+                self.path.ecn.on_answered(cause, self.flight.next_number());
+            }
+        }
+        // A mark ends no recovery: its new threshold is what the recovery then goes down to.
+        if cause != Cause::Ecn {
+            let repairs = self.recovery.marks_losses() && cause == Cause::Loss;
+            let prr = repairs && reduces && self.congestion.controller.ssthresh().is_some();
+            self.congestion.prr = prr.then(|| Prr::new(self.path.mss as u64, prior.recover_fs));
+        }
+        self.pace(now);
+    }
+
+    /// Window and pace follow the controller.
+    pub(super) fn pace(&mut self, now: Instant) {
+        let srtt = self.path.rtt.srtt();
+        if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
+            self.observers.on(now, &Trace::Paced { rate });
+        }
     }
 }
