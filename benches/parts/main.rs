@@ -9,7 +9,7 @@ mod scoreboard;
 
 use std::hint::black_box;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use criterion::{Criterion, Throughput, criterion_group};
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
@@ -19,14 +19,10 @@ use rdt::transport::{
     Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, Sender, SenderConfig,
     TransmitBuf,
 };
+use rdt_testing::epoch;
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.0, speed_bps: 1e10, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1_000_000 };
-
-#[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-fn epoch() -> Instant {
-    Instant::now()
-}
 
 fn checksum(c: &mut Criterion) {
     let mut group = c.benchmark_group("crc32");

@@ -121,7 +121,7 @@ fn duration_from_nanos(nanos: u128) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ns;
+    use rdt_testing::ns;
 
     fn time(rate: Bitrate, bytes: usize) -> Duration {
         rate.transmit_time(bytes, &mut 0)

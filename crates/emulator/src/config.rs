@@ -237,7 +237,7 @@ impl LinkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ms;
+    use rdt_testing::ms;
 
     const RATE: Bitrate = Bitrate::from_bps(8_000_000);
 

@@ -76,7 +76,7 @@ impl fmt::Debug for DelayHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ms;
+    use rdt_testing::ms;
 
     fn near(actual: Duration, expected: Duration) -> bool {
         actual.abs_diff(expected) <= expected / 100

@@ -120,8 +120,6 @@ mod rate;
 mod schedule;
 #[cfg(feature = "spec")]
 pub mod spec;
-#[cfg(test)]
-mod testing;
 mod time;
 mod units;
 mod wifi;

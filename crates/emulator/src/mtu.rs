@@ -144,7 +144,7 @@ fn fragments(size: usize, limit: u32) -> Option<Frames> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{just_before, ms};
+    use rdt_testing::{just_before, ms};
 
     #[test]
     fn the_limit_itself_passes() {

@@ -51,7 +51,7 @@ impl Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{just_before, ms, ns};
+    use rdt_testing::{just_before, ms, ns};
 
     fn down(outage: &Outage, times: &[Duration]) -> Vec<bool> {
         times.iter().map(|&at| outage.is_down(at)).collect()

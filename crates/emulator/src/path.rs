@@ -211,7 +211,7 @@ pub(crate) fn halves(rtt: Duration) -> (Duration, Duration) {
 mod tests {
     use super::*;
     use crate::outage::Outage;
-    use crate::testing::{epoch, ms, ns};
+    use rdt_testing::{epoch, ms, ns};
 
     fn classic() -> ClassicLink {
         ClassicLink {

@@ -181,7 +181,7 @@ impl Varying {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, ms, ns};
+    use rdt_testing::{epoch, ms, ns};
 
     fn serialiser(bps: u64) -> Serialiser {
         Serialiser::new(Some(Bitrate::from_bps(bps)))

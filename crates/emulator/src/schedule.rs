@@ -64,7 +64,7 @@ impl<T: Copy> Schedule<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{just_before, ms};
+    use rdt_testing::{just_before, ms};
 
     #[test]
     fn change_applies_at_its_own_time() {

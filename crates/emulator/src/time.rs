@@ -32,7 +32,7 @@ fn last_instant(from: Instant) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, ms, ns};
+    use rdt_testing::{epoch, ms, ns};
 
     #[test]
     fn adds_exactly_when_the_sum_exists() {

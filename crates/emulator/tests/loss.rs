@@ -1,16 +1,9 @@
 //! Tests of the loss rate over a number of packets that a user could send to check it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdt_emulator::{Direction, LinkConfig, Loss, Path, Probability};
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only constructor of Instant; nothing depends on its value"
-)]
-fn epoch() -> Instant {
-    Instant::now()
-}
+use rdt_testing::epoch;
 
 /// 0.1 % is 3.2 standard deviations of the losses among 100,000 packets. The chance that one of
 /// twenty such counts deviates more is 3 %; the seeds are fixed.

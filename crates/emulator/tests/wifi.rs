@@ -23,20 +23,13 @@
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{Bitrate, Delivery, Direction, Dropped, Link, LinkConfig, Path, QueueLimit, WifiConfig};
+use rdt_testing::epoch;
 
 /// Bytes of the IPv4 and UDP headers.
 const HEADERS: u32 = 20 + 8;
 /// Default payload of iperf 2 datagrams, in bytes.
 const PAYLOAD: u16 = 1_470;
 const DURATION: Duration = Duration::from_secs(20);
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only constructor of Instant; nothing depends on its value"
-)]
-fn epoch() -> Instant {
-    Instant::now()
-}
 
 /// Returns the link of a medium named in the table.
 fn link(medium: &str) -> LinkConfig {

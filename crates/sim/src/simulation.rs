@@ -385,8 +385,7 @@ mod tests {
 
     #[test]
     fn ties_keep_order_of_insertion() {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let t0 = Instant::now();
+        let t0 = rdt_testing::epoch();
         let mut events = EventQueue::new();
         for (ms, item) in [(5, 'a'), (3, 'z'), (5, 'b'), (3, 'y')] {
             events.insert(t0 + Duration::from_millis(ms), item);

@@ -175,8 +175,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::testing::epoch;
     use crate::{Ecn, TransmitBuf};
+    use rdt_testing::epoch;
 
     /// Records its input and has `to_send` datagrams to send.
     #[derive(Default)]

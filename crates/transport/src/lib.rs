@@ -38,8 +38,6 @@ mod receiver;
 mod recovery;
 mod send_buffer;
 mod sender;
-#[cfg(test)]
-mod testing;
 pub mod wire;
 
 /// Internal parts, public for the benches only: not covered by semantic versioning.

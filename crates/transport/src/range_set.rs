@@ -206,7 +206,7 @@ impl RangeSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::random;
+    use rdt_testing::random;
 
     fn set(ranges: &[Range<u64>]) -> RangeSet {
         let mut set = RangeSet::new(64);

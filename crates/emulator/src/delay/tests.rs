@@ -1,6 +1,6 @@
 use super::*;
 use crate::draw::Direction;
-use crate::testing::{epoch, ms, ns};
+use rdt_testing::{epoch, ms, ns};
 
 #[test]
 fn every_bit_travels_for_the_delay() {

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::testing::ms;
+use rdt_testing::ms;
 
 const BASIC: [DropCause; 3] = [DropCause::Loss, DropCause::QueueFull, DropCause::Memory];
 

@@ -7,7 +7,7 @@ use crate::bitrate::Bitrate;
 use crate::config::DEFAULT_MEMORY_LIMIT_BYTES;
 use crate::probability::Probability;
 use crate::queue::{Occupancy, QueueLimit};
-use crate::testing::{Numbers, epoch, ms, ns};
+use rdt_testing::{Numbers, epoch, ms, ns};
 
 mod departures;
 mod disciplines;

@@ -92,7 +92,7 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Numbers, epoch, ms, ns};
+    use rdt_testing::{Numbers, epoch, ms, ns};
 
     #[expect(clippy::unnecessary_wraps, reason = "no limit is a rate like others")]
     const fn rate(bps: u64) -> Option<Bitrate> {

@@ -170,7 +170,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Numbers, epoch, just_before, ms, ns};
+    use rdt_testing::{Numbers, epoch, just_before, ms, ns};
 
     fn reader(text: &str, start: Instant) -> Reader {
         let mut reader = Reader::new(Trace::parse(text).unwrap());

@@ -13,8 +13,8 @@ use crate::probability::Probability;
 use crate::queue::{Incapable, Marking, Occupancy, QueueLimit};
 use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
-use crate::testing::{epoch, ms, ns};
 use crate::wifi::WifiConfig;
+use rdt_testing::{epoch, ms, ns};
 
 mod round_trip;
 

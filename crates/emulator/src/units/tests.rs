@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{ms, ns};
+use rdt_testing::{ms, ns};
 
 fn message<T>(result: Result<T, UnitError>) -> String {
     result.err().expect("an error").to_string()

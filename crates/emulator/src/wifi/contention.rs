@@ -75,8 +75,8 @@ fn whole(mean: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Numbers;
     use crate::wifi::phy::{CW_MAX, SlotTime, WifiStandard};
+    use rdt_testing::Numbers;
 
     #[test]
     fn single_station_waits_half_window_without_collision() {

@@ -4,7 +4,7 @@ use std::num::NonZeroU8;
 
 use super::*;
 use crate::config::LinkConfig;
-use crate::testing::epoch;
+use rdt_testing::epoch;
 
 mod sharing;
 

@@ -25,8 +25,7 @@ struct Script {
 
 impl Script {
     fn new(change: impl FnOnce(&mut ServerConfig)) -> Self {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = rdt_testing::epoch();
         let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
         let mut config = ServerConfig::new(receiver, LinkMode::Emulated { seed: 1 });
         change(&mut config);

@@ -199,7 +199,7 @@ fn bytes_per_second(bytes: u64, nanos: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::epoch;
+    use rdt_testing::epoch;
 
     const MSS: u64 = 1000;
 

@@ -153,7 +153,7 @@ fn nano_bytes(bytes: u64) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, random};
+    use rdt_testing::{epoch, random};
 
     const MSS: u64 = 1472;
     const BATCH: u64 = 44 * MSS;

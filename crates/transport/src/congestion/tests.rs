@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{AckEvent, Cause, CongestionEvent};
-pub(super) use crate::testing::epoch as start;
+pub(super) use rdt_testing::epoch as start;
 
 mod models;
 mod random;

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn resets_start_with_a_burst_then_keep_rate() {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         let granted = |limiter: &mut ResetLimiter, at: u64| {
             let now = epoch + Duration::from_millis(at);
             (0..10_000).filter(|_| limiter.take(now)).count()

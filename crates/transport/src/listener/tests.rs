@@ -34,7 +34,7 @@ struct Script {
 
 impl Script {
     fn new(config: ListenerConfig) -> Self {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         Self { listener: Listener::new(config), epoch, now: epoch, batch: TransmitBuf::new(64) }
     }
 

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn random_pieces_give_crc_of_whole() {
         for seed in 0..200 {
-            let mut random = crate::testing::random(seed);
+            let mut random = rdt_testing::random(seed);
             let bytes: Vec<u8> = (0..5000).map(|_| random(256).to_le_bytes()[0]).collect();
             let (mut crc, mut runs) = (OrderedCrc::new(), RunCrcs::default());
             let mut pieces = Vec::new();

@@ -218,7 +218,7 @@ impl Acks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ms;
+    use rdt_testing::ms;
 
     const NONE: Option<AckFields> = None;
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn start() -> (Acks, Instant) {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         (Acks::new(AckConfig::default()), epoch)
     }
 
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn acks_keep_delay_and_frequency_limits() {
         for seed in 0..300 {
-            let mut random = crate::testing::random(seed);
+            let mut random = rdt_testing::random(seed);
             let (_, epoch) = start();
             let every = 1 + u32::try_from(random(5)).unwrap();
             let mut acks = Acks::new(AckConfig { every, max_delay: ms(random(30)) });

@@ -208,7 +208,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::testing::epoch;
+    use rdt_testing::epoch;
 
     /// Buffer share for 100 packets of 1460 bytes.
     const SHARE: u64 = 230_400;

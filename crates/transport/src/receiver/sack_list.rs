@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn random_reports_have_held_blocks_once() {
         for seed in 0..300 {
-            let mut random = crate::testing::random(seed);
+            let mut random = rdt_testing::random(seed);
             let (mut held, mut list) = (RangeSet::new(100), SackList::new());
             for step in 0..300 {
                 let start = random(1000);

@@ -31,7 +31,7 @@ struct Script {
 impl Script {
     /// A receiver before its SYN.
     fn new(config: ReceiverConfig) -> Self {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         Self { receiver: Receiver::new(config), epoch, now: epoch, memory: 128 << 20 }
     }
 

@@ -228,7 +228,7 @@ impl ReceiveWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, ms};
+    use rdt_testing::{epoch, ms};
 
     const MIB: u64 = 1 << 20;
     const MSS: u64 = 1000;
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn edge_keeps_its_rules_over_random_steps() {
         for seed in 0..300 {
-            let mut random = crate::testing::random(seed);
+            let mut random = rdt_testing::random(seed);
             let (mut now, mut arrived, mut read) = (epoch(), 0, 0);
             let max = 1 + random(200_000);
             let mut window =

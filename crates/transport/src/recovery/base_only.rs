@@ -280,7 +280,7 @@ mod tests {
 
     impl Case {
         fn new(reference: bool, sent_count: u64) -> Self {
-            let now = crate::testing::epoch();
+            let now = rdt_testing::epoch();
             let mut flight = Flight::new(Numbering::Bytes, 0);
             flight.measure_from(now);
             flight.push_run(now, 1000, 1);

@@ -100,8 +100,8 @@ impl DupAcks {
 mod tests {
 
     use super::*;
-    use crate::testing::random;
     use crate::wire::Numbering;
+    use rdt_testing::random;
 
     /// RFC 6675, section 4, `IsLost` as it is written.
     fn is_lost(board: &Scoreboard, offset: u64, mss: u64) -> bool {
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn detection_follows_rfc6675_is_lost() {
-        let now = crate::testing::epoch();
+        let now = rdt_testing::epoch();
         for seed in 0..500 {
             let mut random = random(seed);
             let mut board = Scoreboard::new(Numbering::Bytes);
@@ -135,7 +135,7 @@ mod tests {
     }
     #[test]
     fn repetition_is_judged_by_later_segments() {
-        let now = crate::testing::epoch();
+        let now = rdt_testing::epoch();
         let mut board = Scoreboard::new(Numbering::Bytes);
         for packet_number in 0..5 {
             board.push(now, 100, packet_number);

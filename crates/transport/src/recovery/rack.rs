@@ -304,8 +304,8 @@ impl Rack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{epoch, ms};
     use crate::wire::Numbering;
+    use rdt_testing::{epoch, ms};
 
     const MSS: u64 = 1000;
 

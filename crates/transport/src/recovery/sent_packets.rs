@@ -177,10 +177,10 @@ mod tests {
 
     use super::*;
     use crate::congestion::DeliveryRate;
-    use crate::testing::random;
+    use rdt_testing::random;
 
     fn states() -> impl FnMut(u64, u64) -> SentState {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         let mut rate = DeliveryRate::new(epoch);
         move |now, in_flight| rate.on_sent(epoch + std::time::Duration::from_millis(now), 100, in_flight)
     }

@@ -137,7 +137,7 @@ impl BlockedTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::epoch;
+    use rdt_testing::epoch;
 
     #[test]
     fn paced_window_is_used_from_half_in_flight() {

@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn syn_numbers_count_up_to_255() {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         let at = |n| epoch + Duration::from_secs(n);
         let mut syns = Syns::default();
         for n in 1..=300 {

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn interval_is_third_of_short_idle_timeout() {
-        let now = crate::testing::epoch();
+        let now = rdt_testing::epoch();
         let secs = Duration::from_secs;
         let mut timer = KeepAlive::default();
         for (idle_timeout, interval) in [(None, 10), (Some(3), 1), (Some(60), 10)] {

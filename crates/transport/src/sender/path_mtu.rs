@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn larger_path_is_found_after_ten_minutes() {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         let at = |seconds| epoch + Duration::from_secs(seconds);
         let mut mtu = PathMtu::new(8972);
         mtu.on_ack(at(0));
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn shrunken_path_is_searched_from_known_size() {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         let mut mtu = PathMtu::new(1472);
         search(&mut mtu, 1472);
         assert!(fall(&mut mtu));

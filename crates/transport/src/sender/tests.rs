@@ -26,12 +26,12 @@ mod window;
 use super::*;
 use crate::congestion::Algorithm;
 use crate::recovery::Segment;
-use crate::testing::ms;
 use crate::wire::native::Params;
 use crate::wire::{
     self, FromReceiver, FromSender, LinkProperties, REPLY_LEN, decode_from_sender, encode_reply,
 };
 use crate::{Resend, Trace};
+use rdt_testing::ms;
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
@@ -67,7 +67,7 @@ impl Script {
 
     /// A sender that was not opened.
     fn idle(config: SenderConfig) -> Self {
-        let epoch = crate::testing::epoch();
+        let epoch = rdt_testing::epoch();
         Self {
             sender: Sender::new(config).unwrap(),
             epoch,

@@ -5,7 +5,7 @@ use super::*;
 use crate::Ecn;
 use crate::mtu::Frames;
 use crate::packet::Packet;
-use crate::testing::{epoch, just_before, ms, ns};
+use rdt_testing::{epoch, just_before, ms, ns};
 
 /// A CoDel queue, and what it did to its packets.
 struct Bench {

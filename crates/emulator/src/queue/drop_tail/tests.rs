@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::bitrate::Bitrate;
 use crate::queue::QueueSize;
-use crate::testing::{epoch, ms};
+use rdt_testing::{epoch, ms};
 
 /// A queue whose packets need 1 ms each at the serialiser and then 10 ms on the wire.
 struct Bench {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::probability::Probability;
 use crate::queue::{CoDelConfig, PieConfig, RedConfig};
-use crate::testing::{Numbers, ms, ns};
+use rdt_testing::{Numbers, ms, ns};
 
 fn read(text: &str) -> Discipline {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))

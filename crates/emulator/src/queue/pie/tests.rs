@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::draw::{Direction, Stage, draw};
-use crate::testing::{epoch, ms};
+use rdt_testing::{epoch, ms};
 
 fn nth_draw(n: u64) -> u64 {
     draw(9, Direction::Forward, Stage::EarlyDrop, n)

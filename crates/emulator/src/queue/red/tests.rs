@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::draw::{Direction, Stage, draw};
-use crate::testing::{epoch, ms};
+use rdt_testing::{epoch, ms};
 
 fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap()

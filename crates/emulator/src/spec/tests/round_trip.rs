@@ -3,7 +3,7 @@
 use super::*;
 use crate::queue::{Discipline, QueueSize};
 use crate::spec::values::{Bytes, MarkSpec, MtuSpec, QueueSpec, RateSpec, Steps};
-use crate::testing::Numbers;
+use rdt_testing::Numbers;
 
 /// Source of random values for every key.
 struct Values(Numbers);

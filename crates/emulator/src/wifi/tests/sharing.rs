@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use super::*;
 use crate::path::{Path, PathConfig};
 use crate::queue::QueueLimit;
-use crate::testing::{Numbers, ms};
 use crate::time::{nanos, nanos_since};
+use rdt_testing::{Numbers, ms};
 
 fn path(cell: &str, queue: u32) -> Path {
     let cell = cell.parse().unwrap();

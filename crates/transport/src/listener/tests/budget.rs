@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::WindowPolicy;
-use crate::testing::random;
+use rdt_testing::random;
 
 /// Packets of full size that fit the buffer.
 const ROOM: u32 = 120;

@@ -2,9 +2,9 @@
 
 use super::native::{self, PAYLOAD};
 use super::*;
-use crate::testing::random;
 use crate::wire::native::{DATA_HEADER, Params};
 use crate::wire::{Codec, Wire};
+use rdt_testing::random;
 
 /// All observable state of a listener and its output, as text.
 fn observe(script: &mut Script) -> String {

@@ -144,7 +144,7 @@ impl Model {
 #[test]
 fn random_segments_agree_with_byte_model() {
     for seed in 0..150 {
-        let mut random = crate::testing::random(seed);
+        let mut random = rdt_testing::random(seed);
         let size = 3 * CHUNK + 1000;
         let mut model =
             Model { bytes: vec![None; usize::try_from(size).unwrap()], rcv_nxt: 0, read: Vec::new() };

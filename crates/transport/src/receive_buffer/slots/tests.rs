@@ -125,7 +125,7 @@ impl Model {
 fn random_order_agrees_with_plain_model() {
     let (mut in_place, mut aside) = (0, 0);
     for seed in 0..300_u64 {
-        let mut random = crate::testing::random(seed);
+        let mut random = rdt_testing::random(seed);
         let count = 20 + index(random(180));
         let range = 2 + random(100);
         let longest = [5, 1472, 9000, 40_000][index(random(4))];

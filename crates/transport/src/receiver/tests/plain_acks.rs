@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::TransmitBuf;
-use crate::testing::random;
+use rdt_testing::random;
 
 /// Returns the next reply, if there is one.
 fn one(script: &mut Script) -> Option<Vec<u8>> {

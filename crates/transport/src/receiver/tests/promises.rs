@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use super::*;
 use crate::range_set::RangeSet;
-use crate::testing::random;
 use crate::wire::native;
 use crate::wire::{Open, Piece, Seal, Wire};
+use rdt_testing::random;
 
 const ID: u64 = 7;
 /// Packets begin and end at multiples of this many bytes, so that the stream needs several chunks

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::*;
-use crate::testing::random;
+use rdt_testing::random;
 
 /// A list in which everything is looked for from the beginning.
 struct Model {

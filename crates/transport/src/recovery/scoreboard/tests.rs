@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-pub(super) use crate::testing::epoch;
+pub(super) use rdt_testing::epoch;
 
 /// `n` segments of 100 bytes, 10 ms apart, transmissions numbered from 0.
 fn board(numbering: Numbering, t0: Instant, n: u64) -> Scoreboard {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::testing::random;
 use crate::{Interest, Metrics, Observer, RtoPolicy};
+use rdt_testing::random;
 
 /// Events that an observer heard, and the last metrics.
 #[derive(Clone, Default)]

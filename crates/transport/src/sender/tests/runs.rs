@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::receiver::{Receiver, ReceiverConfig};
-use crate::testing::random;
 use crate::wire::native::{self, Ack};
 use crate::wire::{MAX_REPLY, Packet};
 use crate::{LossDetection, Observer, Reordering};
+use rdt_testing::random;
 
 const ID: u64 = 7;
 

@@ -6,4 +6,4 @@ mod path;
 mod rival;
 mod whole;
 
-pub(super) use crate::testing::epoch as origin;
+pub(super) use rdt_testing::epoch as origin;
