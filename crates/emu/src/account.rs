@@ -6,27 +6,27 @@ use crate::paths::Paths;
 
 /// Counters of one direction of a relay.
 #[derive(Debug, Clone)]
-pub struct Account {
+pub(crate) struct Account {
     /// Fates of the packets.
-    pub ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// Delay of each packet after its due time.
-    pub lateness: DelayHistogram,
+    pub(crate) lateness: DelayHistogram,
     /// Packets that the system refused after delivery by the link.
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// Queueing delay of the packets that left the queue.
-    pub queue_delays: DelayHistogram,
+    pub(crate) queue_delays: DelayHistogram,
 }
 
 impl Account {
     /// Returns true if every packet is counted exactly once.
-    pub fn balances(&self) -> bool {
+    pub(crate) fn balances(&self) -> bool {
         let Self { ledger, lateness, refused, .. } = self;
         ledger.balances() && lateness.count() == ledger.delivered && *refused <= ledger.delivered
     }
 }
 
 /// Accounts of a running relay.
-pub struct Accounts<'a> {
+pub(crate) struct Accounts<'a> {
     pub(crate) paths: &'a Paths,
     pub(crate) forward: &'a Lane,
     pub(crate) reverse: &'a Lane,
@@ -34,12 +34,12 @@ pub struct Accounts<'a> {
 
 impl Accounts<'_> {
     /// Returns the fates of the packets of one direction so far.
-    pub fn ledger(&self, direction: Direction) -> Ledger {
+    pub(crate) fn ledger(&self, direction: Direction) -> Ledger {
         self.paths.ledger(direction)
     }
 
     /// Copies the account of one direction so far, for another thread. Takes some microseconds.
-    pub fn account(&self, direction: Direction) -> Account {
+    pub(crate) fn account(&self, direction: Direction) -> Account {
         self.lane(direction).account(self.paths)
     }
 

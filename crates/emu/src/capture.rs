@@ -8,7 +8,7 @@
 //! missed. So are late drops of one turn beyond `MAX_LATE_DROPS`.
 
 mod block;
-pub mod frame;
+pub(crate) mod frame;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -32,7 +32,7 @@ const MAX_WRITE_DELAY: Duration = Duration::from_millis(200);
 const MAX_LATE_DROPS: usize = 4096;
 
 /// Capture in progress.
-pub struct Capture<F> {
+pub(crate) struct Capture<F> {
     path: PathBuf,
     frame: F,
     clocks: Clocks,
@@ -48,25 +48,25 @@ pub struct Capture<F> {
 
 /// Result of a capture.
 #[derive(Debug)]
-pub struct Captured {
+pub(crate) struct Captured {
     /// The file.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Packets in the file; a delivered packet counts twice.
-    pub packets: u64,
+    pub(crate) packets: u64,
     /// Packets that are missing from the file.
-    pub missed: u64,
+    pub(crate) missed: u64,
     /// Write error that ended the capture.
-    pub error: Option<io::Error>,
+    pub(crate) error: Option<io::Error>,
 }
 
 impl Captured {
     /// Returns true if packets are missing.
-    pub const fn is_incomplete(&self) -> bool {
+    pub(crate) const fn is_incomplete(&self) -> bool {
         self.missed > 0 || self.error.is_some()
     }
 
     /// Describes the missing packets, and the reason.
-    pub fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         let Self { path, packets, missed, error } = self;
         let path = path.display();
         match error {
@@ -83,7 +83,7 @@ impl Captured {
 
 impl<F: Frame> Capture<F> {
     /// Creates the file, and replaces an existing one. `comment` describes the capture.
-    pub fn create(path: &Path, frame: F, comment: &str) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, frame: F, comment: &str) -> io::Result<Self> {
         let writer = Writer::start(path)?;
         let mut chunk = Chunk::default();
         block::section(&mut chunk.bytes, concat!("rdt-emu ", env!("CARGO_PKG_VERSION")), comment);
@@ -103,7 +103,7 @@ impl<F: Frame> Capture<F> {
     }
 
     /// Waits until everything is written.
-    pub fn finish(mut self) -> Captured {
+    pub(crate) fn finish(mut self) -> Captured {
         self.hand_over();
         let written = self.writer.finish();
         let missed = self.total.saturating_sub(written.packets);

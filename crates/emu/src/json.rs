@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::account::Account;
 
 /// Returns the account of one direction.
-pub fn account(account: &Account) -> Value {
+pub(crate) fn account(account: &Account) -> Value {
     let mut object = ledger(&account.ledger);
     let own = json!({
         "refused": account.refused,
@@ -23,7 +23,7 @@ pub fn account(account: &Account) -> Value {
 }
 
 /// Returns the ledger of a link.
-pub fn ledger(ledger: &Ledger) -> Value {
+pub(crate) fn ledger(ledger: &Ledger) -> Value {
     let dropped: Map<_, _> = DropCause::ALL
         .iter()
         .map(|&cause| (cause_name(cause).to_owned(), ledger.dropped(cause).into()))
@@ -48,14 +48,14 @@ pub fn ledger(ledger: &Ledger) -> Value {
 }
 
 /// Copies the members of one object into another, and replaces those with the same name.
-pub fn extend(object: &mut Value, more: Value) {
+pub(crate) fn extend(object: &mut Value, more: Value) {
     if let (Value::Object(object), Value::Object(more)) = (object, more) {
         object.extend(more);
     }
 }
 
 /// Returns the name of a cause, which `sim` prints too.
-pub const fn cause_name(cause: DropCause) -> &'static str {
+pub(crate) const fn cause_name(cause: DropCause) -> &'static str {
     match cause {
         DropCause::Loss => "loss",
         DropCause::Outage => "outage",
@@ -70,17 +70,17 @@ pub const fn cause_name(cause: DropCause) -> &'static str {
 
 /// Converts to microseconds, exact to the nanosecond up to 100 days.
 #[expect(clippy::cast_precision_loss, reason = "nothing here lasts for 100 days")]
-pub fn micros(time: Duration) -> f64 {
+pub(crate) fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }
 
 /// Returns percentiles of queueing delay.
-pub fn queue_delays(delays: &DelayHistogram) -> Value {
+pub(crate) fn queue_delays(delays: &DelayHistogram) -> Value {
     percentiles(delays.count(), |q| delays.quantile(q), delays.max())
 }
 
 /// Returns percentiles of lateness.
-pub fn lateness(lateness: &DelayHistogram) -> Value {
+pub(crate) fn lateness(lateness: &DelayHistogram) -> Value {
     percentiles(lateness.count(), |q| lateness.quantile(q), lateness.max())
 }
 

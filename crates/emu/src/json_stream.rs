@@ -21,10 +21,10 @@ use crate::observer::Observer;
 const MAX_QUEUED_ACCOUNTS: usize = 4;
 
 /// Output of the accounts.
-pub type Out = Box<dyn Write + Send>;
+pub(crate) type Out = Box<dyn Write + Send>;
 
 /// Observer that writes an account at each interval, if one is set.
-pub struct JsonStream {
+pub(crate) struct JsonStream {
     begin: Instant,
     beat: Option<Beat>,
     to_writer: SyncSender<Moment>,
@@ -46,7 +46,7 @@ struct Moment {
 impl JsonStream {
     /// Starts the writer, with an account each `interval` from now on. Without an interval there is
     /// none before the end.
-    pub fn start(interval: Option<Duration>, out: Out) -> Self {
+    pub(crate) fn start(interval: Option<Duration>, out: Out) -> Self {
         let (to_writer, moments) = sync_channel(MAX_QUEUED_ACCOUNTS);
         let begin = clock::now();
         let writer = thread::spawn(move || write(out, &moments));
@@ -55,7 +55,7 @@ impl JsonStream {
     }
 
     /// Waits until everything is written, and returns the output.
-    pub fn finish(self) -> io::Result<Out> {
+    pub(crate) fn finish(self) -> io::Result<Out> {
         drop(self.to_writer);
         self.writer.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
     }
@@ -79,7 +79,7 @@ impl Observer for JsonStream {
 }
 
 /// Writes an object as a line.
-pub fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
+pub(crate) fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
     out.write_all(format!("{object}\n").as_bytes())?;
     out.flush()
 }

@@ -22,28 +22,28 @@
 //! | `calibrate` | `calibrate/` | measures what this host can emulate (Linux) |
 //! | `run` | `run/` | command in a network namespace behind a TUN pair (Linux) |
 
-pub mod account;
+mod account;
 mod args;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod calibration;
-pub mod capture;
+mod capture;
 mod failure;
 mod host;
-pub mod json;
-pub mod json_stream;
-pub mod observer;
+mod json;
+mod json_stream;
+mod observer;
 mod output;
 mod path;
-pub mod paths;
-pub mod port;
+mod paths;
+mod port;
 mod proxy;
-pub mod relay;
-pub mod report;
+mod relay;
+mod report;
 #[cfg(target_os = "linux")]
 mod run;
 mod sim;
-pub mod waiter;
+mod waiter;
 
 use std::ffi::OsString;
 use std::io::Write;

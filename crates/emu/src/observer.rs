@@ -7,7 +7,7 @@ use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use crate::account::Accounts;
 
 /// Events of a relay. All methods are optional.
-pub trait Observer {
+pub(crate) trait Observer {
     /// The packet arrived, and enters the link next. Packets of a direction are numbered from 0 in
     /// this order.
     fn on_arrival(&mut self, _direction: Direction, _at: Instant, _packet: &Packet) {}

@@ -13,7 +13,7 @@ use rdt_emulator::{
 
 /// One path, or many.
 #[derive(Debug)]
-pub enum Paths {
+pub(crate) enum Paths {
     /// One path for all packets, like a shared router.
     One(Box<Path>),
     /// One path for the packets of each tag.
@@ -34,7 +34,7 @@ impl From<PerTag> for Paths {
 
 impl Paths {
     /// Starts the schedules at `at`. The path of a tag starts with its first packet.
-    pub fn start(&mut self, at: Instant) {
+    pub(crate) fn start(&mut self, at: Instant) {
         match self {
             Self::One(path) => path.start(at),
             Self::PerTag(_) => {}
@@ -43,7 +43,7 @@ impl Paths {
 
     /// Measures queueing delay from now on, and keeps this many late drops for
     /// [`pop_dropped`](Self::pop_dropped).
-    pub fn watch(&mut self, late_drops: usize) {
+    pub(crate) fn watch(&mut self, late_drops: usize) {
         match self {
             Self::One(path) => {
                 for direction in BOTH {
@@ -59,7 +59,7 @@ impl Paths {
     }
 
     /// Returns the next packet of a direction that was dropped after its path had accepted it.
-    pub fn pop_dropped(&mut self, direction: Direction) -> Option<LateDrop> {
+    pub(crate) fn pop_dropped(&mut self, direction: Direction) -> Option<LateDrop> {
         match self {
             Self::One(path) => path.link_mut(direction).pop_dropped(),
             Self::PerTag(paths) => paths.dropped[direction as usize].pop_front(),
@@ -67,7 +67,7 @@ impl Paths {
     }
 
     /// Returns the late drops of a direction that were not kept, on all paths.
-    pub fn overlooked_drops(&self, direction: Direction) -> u64 {
+    pub(crate) fn overlooked_drops(&self, direction: Direction) -> u64 {
         match self {
             Self::One(path) => link(path, direction).overlooked_drops(),
             Self::PerTag(paths) => paths.overlooked_drops(direction),
@@ -75,7 +75,7 @@ impl Paths {
     }
 
     /// Returns the queueing delays of one direction so far, on all paths.
-    pub fn queue_delays(&self, direction: Direction) -> DelayHistogram {
+    pub(crate) fn queue_delays(&self, direction: Direction) -> DelayHistogram {
         match self {
             Self::One(path) => link(path, direction).queue_delays().cloned().unwrap_or_default(),
             Self::PerTag(paths) => paths.delays[direction as usize].clone().unwrap_or_default(),
@@ -83,7 +83,7 @@ impl Paths {
     }
 
     /// Passes a packet to its path, which it enters at `at`.
-    pub fn push(&mut self, direction: Direction, at: Instant, packet: Packet) -> Result<(), Dropped> {
+    pub(crate) fn push(&mut self, direction: Direction, at: Instant, packet: Packet) -> Result<(), Dropped> {
         match self {
             Self::One(path) => path.push(direction, at, packet),
             Self::PerTag(paths) => paths.push(direction, at, packet),
@@ -91,7 +91,7 @@ impl Paths {
     }
 
     /// Returns the next packet of a direction that is due by `now`.
-    pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
+    pub(crate) fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         match self {
             Self::One(path) => path.pop(direction, now),
             Self::PerTag(paths) => paths.pop(direction, now),
@@ -99,7 +99,7 @@ impl Paths {
     }
 
     /// Returns the time at which the next packet of either direction is due.
-    pub fn next_wakeup(&self) -> Option<Instant> {
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
         match self {
             Self::One(path) => path.forward.next_wakeup().into_iter().chain(path.reverse.next_wakeup()).min(),
             Self::PerTag(paths) => paths.next_wakeup(),
@@ -107,7 +107,7 @@ impl Paths {
     }
 
     /// Returns the fates of the packets of one direction so far, on all paths.
-    pub fn ledger(&self, direction: Direction) -> Ledger {
+    pub(crate) fn ledger(&self, direction: Direction) -> Ledger {
         match self {
             Self::One(path) => *of(path, direction),
             Self::PerTag(paths) => paths.total[direction as usize],
@@ -115,7 +115,7 @@ impl Paths {
     }
 
     /// Removes the path of this tag, and discards its packets. A shared path stays.
-    pub fn remove(&mut self, tag: u32) {
+    pub(crate) fn remove(&mut self, tag: u32) {
         if let Self::PerTag(paths) = self {
             paths.remove(tag);
         }
@@ -160,7 +160,7 @@ const fn of(path: &Path, direction: Direction) -> &Ledger {
 /// the fates of one tag's packets do not depend on other tags. The exception is the memory limit,
 /// which all paths share.
 #[derive(Debug)]
-pub struct PerTag {
+pub(crate) struct PerTag {
     config: PathConfig,
     seed: u64,
     paths: BTreeMap<u32, Path>,
@@ -184,7 +184,7 @@ pub struct PerTag {
 
 impl PerTag {
     /// Creates an empty set of paths. The path of tag n has the seed [`child_seed`] n.
-    pub fn new(config: PathConfig, seed: u64) -> Self {
+    pub(crate) fn new(config: PathConfig, seed: u64) -> Self {
         Self {
             config,
             seed,

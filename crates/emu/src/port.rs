@@ -6,19 +6,14 @@ use std::time::Instant;
 use rdt_emulator::{Delivery, MIN_PACKET_CHARGE_BYTES, Packet};
 
 /// One end of the path. Calls never block.
-pub trait Port {
+pub(crate) trait Port {
     /// Reads about `budget` packets, and passes each to `take` with its arrival time. Returns the
     /// number read. Fewer than `budget` means that the port is empty. Coalesced packets (GRO) may
     /// add up to 63.
     ///
     /// Buffers come from `buffers`. An error ends this port; a packet that the system refuses is
     /// none.
-    fn receive(
-        &mut self,
-        budget: usize,
-        buffers: &mut Buffers,
-        take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
-    ) -> io::Result<usize>;
+    fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize>;
 
     /// Passes a packet to the system, or queues it until the next [`flush`](Self::flush). May
     /// exchange the packet's buffer for another.
@@ -43,9 +38,12 @@ pub trait Port {
     }
 }
 
+/// Callback that takes the packets of a port, with buffers, arrival time and packet.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut Buffers, Instant, Packet);
+
 /// Result of sending a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
+pub(crate) enum Sent {
     /// Sent, or queued until [`Port::flush`].
     Taken,
     /// Refused: the port is full, or the packet is malformed (say, after a bit flip).
@@ -57,7 +55,7 @@ pub enum Sent {
 /// A link charges a packet by its length, so no packet gets a buffer of more than twice that.
 /// Otherwise 40-byte packets in 60 kB buffers could exceed the link's memory limit.
 #[derive(Debug, Default)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     /// Free buffers by size class: [`MIN_BUFFER_BYTES`], twice that and so on.
     free: [Vec<Vec<u8>>; SIZE_CLASSES],
     /// Total capacity of the free buffers, bytes.
@@ -74,7 +72,7 @@ const MAX_FREE_BYTES: usize = 16 << 20;
 
 impl Buffers {
     /// Returns an empty buffer with room for `bytes`.
-    pub fn take(&mut self, bytes: usize) -> Vec<u8> {
+    pub(crate) fn take(&mut self, bytes: usize) -> Vec<u8> {
         let size = bytes.next_power_of_two().max(MIN_BUFFER_BYTES);
         let Some(mut buffer) = place(size).and_then(|place| self.free[place].pop()) else {
             return Vec::with_capacity(size);
@@ -85,7 +83,7 @@ impl Buffers {
     }
 
     /// Returns a buffer to the pool.
-    pub fn give(&mut self, buffer: Vec<u8>) {
+    pub(crate) fn give(&mut self, buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         if let Some(place) = place(bytes)
             && self.free_bytes + bytes <= MAX_FREE_BYTES

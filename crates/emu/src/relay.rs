@@ -29,7 +29,7 @@ const MAX_DELIVERIES: usize = 2 * (READ_BUDGET_PACKETS + MAX_COALESCED_PACKETS) 
 const MAX_LAST_TURNS: usize = 1000;
 
 /// Path between two ports. Packets received at the near port travel forward.
-pub struct Relay<N, F, T = ()> {
+pub(crate) struct Relay<N, F, T = ()> {
     near: N,
     far: F,
     paths: Paths,
@@ -41,7 +41,7 @@ pub struct Relay<N, F, T = ()> {
 
 impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     /// Creates a relay. The schedules of its path start now.
-    pub fn new(paths: impl Into<Paths>, near: N, far: F, observer: T) -> Self {
+    pub(crate) fn new(paths: impl Into<Paths>, near: N, far: F, observer: T) -> Self {
         let mut paths = paths.into();
         paths.watch(observer.late_drops());
         paths.start(clock::now());
@@ -57,7 +57,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     }
 
     /// Carries packets until `wait` reports the end.
-    pub fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
+    pub(crate) fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
         loop {
             let read = self.turn()?;
             // After a full budget there is more to read: only check for the end.
@@ -79,7 +79,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     }
 
     /// Returns the accounts, forward first, and the observer. Packets on the path are discarded.
-    pub fn finish(mut self) -> ([Account; 2], T) {
+    pub(crate) fn finish(mut self) -> ([Account; 2], T) {
         for direction in [Direction::Forward, Direction::Reverse] {
             self.observer.on_overlooked(direction, self.paths.overlooked_drops(direction));
         }

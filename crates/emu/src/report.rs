@@ -9,7 +9,7 @@ use crate::account::Account;
 
 /// Formats both accounts, forward first. Each has a line with the fates of its packets, one with
 /// queueing delays if there are any, and one with lateness.
-pub fn text(accounts: &[Account; 2]) -> String {
+pub(crate) fn text(accounts: &[Account; 2]) -> String {
     let mut text = String::new();
     for (name, account) in ["forward", "reverse"].into_iter().zip(accounts) {
         let _ = writeln!(text, "{name}: {}", fates(account));

@@ -13,11 +13,11 @@ use rdt_udp::{BusyPoll, Policy, clock};
 use rdt_udp::{PollSet, Waker};
 
 /// Time before a deadline at which sleeping stops, because the kernel wakes threads late.
-pub const SPIN: Duration = Duration::from_micros(60);
+pub(crate) const SPIN: Duration = Duration::from_micros(60);
 
 /// How a relay spends the time between packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Waiting {
+pub(crate) enum Waiting {
     /// Busy-poll on one processor while packets pass, so that no packet is late by a wake-up
     #[default]
     Spin,
@@ -35,7 +35,7 @@ impl From<Waiting> for Policy {
 }
 
 /// Waits between the turns of a relay.
-pub trait Wait {
+pub(crate) trait Wait {
     /// Waits until a port has something, `deadline` is near, or the end is requested, and returns
     /// false for the end. May return early.
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool>;

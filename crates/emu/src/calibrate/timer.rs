@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Delivery, LinkConfig, Packet, Path};
+use rdt_emulator::{Delivery, LinkConfig, Path};
 use rdt_udp::clock;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::MEASUREMENT_MS;
 use crate::json;
-use crate::port::{Buffers, Port, Sent};
+use crate::port::{Buffers, Port, Sent, Take};
 use crate::relay::Relay;
 use crate::waiter::{PollPorts, Readiness, Waiter, Waiting};
 
@@ -67,12 +67,7 @@ impl PollPorts for Arrivals {
 }
 
 impl Port for Arrivals {
-    fn receive(
-        &mut self,
-        budget: usize,
-        buffers: &mut Buffers,
-        take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
-    ) -> io::Result<usize> {
+    fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize> {
         for read in 0..budget {
             if self.seen() != Readiness::Packet {
                 return Ok(read);
@@ -93,12 +88,7 @@ impl Port for Arrivals {
 struct Silent;
 
 impl Port for Silent {
-    fn receive(
-        &mut self,
-        _budget: usize,
-        _buffers: &mut Buffers,
-        _take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
-    ) -> io::Result<usize> {
+    fn receive(&mut self, _budget: usize, _buffers: &mut Buffers, _take: Take<'_>) -> io::Result<usize> {
         Ok(0)
     }
 

@@ -6,26 +6,26 @@ use rdt_emulator::{Direction, Ecn};
 
 /// Packet that enters or leaves a link.
 #[derive(Debug, Clone, Copy)]
-pub struct Carried<'a> {
+pub(crate) struct Carried<'a> {
     /// Direction of the link.
-    pub direction: Direction,
+    pub(crate) direction: Direction,
     /// Bytes as the link carries them.
-    pub bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// Current ECN codepoint.
-    pub ecn: Ecn,
+    pub(crate) ecn: Ecn,
     /// Tag of the packet; see [`rdt_emulator::Packet::tag`].
-    pub tag: u32,
+    pub(crate) tag: u32,
 }
 
 /// Converts what a link carries to IP packets.
-pub trait Frame {
+pub(crate) trait Frame {
     /// Appends the packet to `out`. Returns true if the link is known to have set [`Ecn::Ce`].
     fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool;
 }
 
 /// UDP payloads, to which the IP and UDP headers are added that a network would have carried. The
 /// function returns source and destination address for a direction and tag.
-pub struct Datagrams<A>(pub A);
+pub(crate) struct Datagrams<A>(pub A);
 
 impl<A: Fn(Direction, u32) -> [SocketAddr; 2]> Frame for Datagrams<A> {
     fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool {

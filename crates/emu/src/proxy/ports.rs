@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use rdt_emulator::Delivery;
 
-use super::sockets::{ProxySockets, Take};
-use crate::port::{Buffers, Port, Sent};
+use super::sockets::ProxySockets;
+use crate::port::{Buffers, Port, Sent, Take};
 use crate::waiter::{PollPorts, Readiness};
 
 /// Sockets, shared by the ports.

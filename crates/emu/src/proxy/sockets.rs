@@ -16,16 +16,13 @@ use rdt_udp::{DatagramIo, PollSet, Received, SocketError, UdpIo, UdpOptions, Udp
 use super::batch::{Batch, send_run};
 use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
 use crate::host::LossAlarm;
-use crate::port::Buffers;
+use crate::port::{Buffers, Take};
 use crate::waiter::Readiness;
 
 /// Poller key of the listener. Keys of clients' sockets are tags, which are smaller than 2^31.
 const LISTENER: usize = 1 << 31;
 /// Interval at which a full socket is tried again.
 const FULL_SOCKET_RETRY: Duration = Duration::from_millis(1);
-
-/// Callback that takes the packets of a port, with buffers, arrival time and packet.
-pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut Buffers, Instant, Packet);
 
 /// Problems, each reported once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

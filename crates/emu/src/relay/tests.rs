@@ -10,6 +10,7 @@ use rdt_emulator::{
 
 use super::*;
 use crate::paths::PerTag;
+use crate::port::Take;
 
 /// Port with scripted arrivals, which records the packets sent.
 #[derive(Default)]
@@ -33,12 +34,7 @@ impl Script {
 }
 
 impl Port for Script {
-    fn receive(
-        &mut self,
-        budget: usize,
-        buffers: &mut Buffers,
-        take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
-    ) -> io::Result<usize> {
+    fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize> {
         let count = budget.min(self.coming.len());
         for (at, bytes) in self.coming.drain(..count) {
             let mut buffer = buffers.take(bytes.len());

@@ -4,7 +4,6 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
 
 use rdt_emulator::{Delivery, Packet};
 use rdt_udp::clock;
@@ -13,7 +12,7 @@ use rustix::io::Errno;
 
 use super::ecn;
 use crate::capture::frame::{Carried, Frame};
-use crate::port::{Buffers, Port, Sent};
+use crate::port::{Buffers, Port, Sent, Take};
 
 /// Device file that creates TUN devices.
 pub(crate) const CLONE_DEVICE: &str = "/dev/net/tun";
@@ -69,12 +68,7 @@ impl TunPort {
 }
 
 impl Port for TunPort {
-    fn receive(
-        &mut self,
-        budget: usize,
-        buffers: &mut Buffers,
-        take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
-    ) -> io::Result<usize> {
+    fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize> {
         for read in 0..budget {
             let len = match rustix::io::read(self.tun.as_fd(), &mut *self.scratch) {
                 Ok(len) => len,
