@@ -5,8 +5,6 @@ use std::time::Duration;
 use rdt_driver::UdpOptions;
 use rdt_transport::SenderConfig;
 
-use crate::args::Switch;
-
 /// Smallest default buffer, in bytes: holds a burst.
 const MIN_BUFFER: usize = 256 << 10;
 /// Largest default buffer for data, in bytes.
@@ -19,10 +17,6 @@ const MAX_BUFFER_ALL_THREADS: usize = 256 << 20;
 const ACK_TRUESIZE: usize = 832;
 /// Time limit for sending the last packets at exit while the socket is full.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-
-pub(crate) fn offload(gso: Switch, gro: Switch) -> UdpOptions {
-    UdpOptions { gso: gso == Switch::On, gro: gro == Switch::On, ..UdpOptions::default() }
-}
 
 /// Options of a sender: the send buffer holds a window, the receive buffer one ACK for each of its
 /// packets.

@@ -13,6 +13,7 @@ mod values;
 use std::error::Error as _;
 
 use clap::ValueEnum;
+use rdt_driver::UdpOptions;
 
 pub(crate) use link::LinkArgs;
 pub(crate) use native::NativeArgs;
@@ -29,6 +30,22 @@ pub(crate) enum Switch {
     On,
     /// Not used.
     Off,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OffloadArgs {
+    /// Segmentation offload (GSO): many datagrams in one call
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    gso: Switch,
+    /// Receive offload (GRO): the kernel coalesces datagrams
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    gro: Switch,
+}
+
+impl OffloadArgs {
+    pub(crate) fn options(&self) -> UdpOptions {
+        UdpOptions { gso: self.gso == Switch::On, gro: self.gro == Switch::On, ..UdpOptions::default() }
+    }
 }
 
 /// ACK policy for packets in order.

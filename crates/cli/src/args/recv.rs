@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use super::{AckEvery, Switch, target, values};
+use super::{AckEvery, OffloadArgs, target, values};
 use crate::exit::RECV_CODES;
 
 const RECV_EXAMPLES: &str = "\
@@ -74,12 +74,8 @@ pub(crate) struct RecvArgs {
     /// windows [default: 32mib; with more than 8 threads, 256mib in total]
     #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]
     pub(crate) socket_buffer: Option<usize>,
-    /// Segmentation offload (GSO): many datagrams in one call
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) gso: Switch,
-    /// Receive offload (GRO): the kernel coalesces datagrams
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) gro: Switch,
+    #[command(flatten)]
+    pub(crate) offload: OffloadArgs,
     /// Print only errors; with --json, only the summary
     #[arg(long, short)]
     pub(crate) quiet: bool,

@@ -16,7 +16,7 @@ use rdt_transport::Attempts;
 
 use super::positional::{self, WindowArg};
 use super::target::Target;
-use super::{Given, LinkArgs, NativeArgs, Switch, WireArg, given, link, native, values};
+use super::{Given, LinkArgs, NativeArgs, OffloadArgs, Switch, WireArg, given, link, native, values};
 use crate::exit::SEND_CODES;
 
 const SEND_EXAMPLES: &str = "\
@@ -102,12 +102,8 @@ pub(crate) struct SendArgs {
     /// the window needs, up to 32mib]
     #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]
     pub(crate) socket_buffer: Option<usize>,
-    /// Segmentation offload (GSO): many datagrams in one call
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) gso: Switch,
-    /// Receive offload (GRO): the kernel coalesces datagrams
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) gro: Switch,
+    #[command(flatten)]
+    pub(crate) offload: OffloadArgs,
     /// Zero-copy: large batches are sent from memory shared with the kernel (Linux 6.5)
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub(crate) by_reference: Switch,

@@ -41,17 +41,22 @@ pub(crate) struct ReceiverApp {
     ended: BTreeSet<Remote>,
     /// This thread has no transfer left and takes no new one.
     left: bool,
-    /// Finished transfers, and their bytes.
-    pub(crate) finished: u64,
-    pub(crate) bytes: u64,
-    /// Transfers that could not be stored.
-    pub(crate) not_stored: u64,
-    /// Stored transfers whose directory could not be synced (`--sync`).
-    pub(crate) not_synced: u64,
+    pub(crate) totals: Totals,
     /// The transfer to the standard output broke off.
     pub(crate) cut_short: bool,
     /// Failed output that ends the program, and its error.
     pub(crate) broken: Option<(String, io::Error)>,
+}
+
+/// Counters of transfers.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Totals {
+    pub(crate) finished: u64,
+    /// Bytes of the finished transfers.
+    pub(crate) bytes: u64,
+    pub(crate) not_stored: u64,
+    /// Stored transfers whose directory could not be synced (`--sync`).
+    pub(crate) not_synced: u64,
 }
 
 impl ReceiverApp {
@@ -68,10 +73,7 @@ impl ReceiverApp {
             finishing: BTreeMap::new(),
             ended: BTreeSet::new(),
             left: false,
-            finished: 0,
-            bytes: 0,
-            not_stored: 0,
-            not_synced: 0,
+            totals: Totals::default(),
             cut_short: false,
             broken: None,
         }
@@ -210,8 +212,8 @@ impl ReceiverApp {
         Finishing { end, is_gone }: &Finishing,
         Stored { path, unsynced }: &Stored,
     ) {
-        self.finished += 1;
-        self.bytes += end.bytes;
+        self.totals.finished += 1;
+        self.totals.bytes += end.bytes;
         if self.exit_after_first {
             // Before the line "finished" is printed, so that its reader finds new senders refused.
             self.ended.insert(peer);
@@ -219,7 +221,7 @@ impl ReceiverApp {
         }
         self.peer_log.finished(server, peer, end, path.as_deref());
         if let Some(error) = unsynced {
-            self.not_synced += 1;
+            self.totals.not_synced += 1;
             self.peer_log.not_synced(peer, path.as_deref(), error);
         }
         match unsynced {
@@ -243,7 +245,7 @@ impl ReceiverApp {
     fn log_lost(&mut self, peer: Remote, error: io::Error) {
         // Refused because another transfer has the standard output: not an error of the program.
         let elsewhere = self.store.is_stdout() && error.kind() == io::ErrorKind::ResourceBusy;
-        self.not_stored += u64::from(!elsewhere);
+        self.totals.not_stored += u64::from(!elsewhere);
         self.peer_log.lost(peer, &error);
         if self.exit_after_first && !elsewhere {
             self.broken = Some((format!("the transfer of {}", name(peer)), error));

@@ -22,7 +22,7 @@ use crate::output::log::{EventLog, LogStyle};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
 use crate::socket::{self, FLUSH_TIMEOUT};
 use crate::{Failure, resources};
-use app::ReceiverApp;
+use app::{ReceiverApp, Totals};
 use rdt_program::{Console, Stop, threads};
 use store::{Output, Store};
 
@@ -39,29 +39,25 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     stop.on_interrupt();
     let workers = sockets.into_iter().enumerate().map(|(i, io)| Worker::new(&plan, i, io, &stop));
     let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.log.console.flush())?;
-    let ends = threads::run(workers, Worker::run, || plan.announce(args, address))
+    let ends = threads::run(workers, Worker::run, || plan.announce(address))
         .inspect_err(|_| plan.log.console.flush())
         .map_err(Failure::Threads)?;
     plan.conclude(ends)
 }
 
 /// Settings that all workers share.
-struct Plan {
+struct Plan<'a> {
+    args: &'a RecvArgs,
     config: ServerConfig,
     /// Of the emulated links; `None` where there are none.
     seed: Option<u64>,
-    threads: usize,
     output: Output,
-    /// fsync before a transfer is confirmed.
-    sync: bool,
     log: EventLog,
     once: bool,
-    /// Full windows from the start, not limited by the socket's buffer.
-    dummy: bool,
 }
 
-impl Plan {
-    fn new(args: &RecvArgs) -> Result<Self, Failure> {
+impl<'a> Plan<'a> {
+    fn new(args: &'a RecvArgs) -> Result<Self, Failure> {
         let (config, seed) = configure(args)?;
         let output = Output::parse(args.output.as_deref())
             .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
@@ -89,11 +85,11 @@ impl Plan {
         let console = Console::in_background()
             .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
         let log = EventLog { style, console };
-        let (threads, sync, dummy) = (args.threads, args.sync, args.dummy);
-        Ok(Self { config, seed, threads, output, sync, log, once, dummy })
+        Ok(Self { args, config, seed, output, log, once })
     }
 
-    fn announce(&self, args: &RecvArgs, address: SocketAddr) {
+    fn announce(&self, address: SocketAddr) {
+        let args = self.args;
         let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
         self.log.line(&format!("{dummy}Receiver v{VERSION} has initialized on {address}"));
         if self.seed.is_some() && args.ack_every == AckEvery::Batch {
@@ -105,7 +101,7 @@ impl Plan {
             self.log.line(&format!("links draw from seed {seed}"));
         }
         self.log.json(&json!({
-            "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": self.threads,
+            "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": args.threads,
         }));
     }
 
@@ -122,8 +118,8 @@ impl Plan {
         self.log.console.finish().map_err(Failure::stdout)?;
         match total.failure {
             Some(failure) => Err(failure),
-            None if total.not_stored > 0 => Err(Failure::NotStored(total.not_stored)),
-            None if total.not_synced > 0 => Err(Failure::NotSynced(total.not_synced)),
+            None if total.totals.not_stored > 0 => Err(Failure::NotStored(total.totals.not_stored)),
+            None if total.totals.not_synced > 0 => Err(Failure::NotSynced(total.totals.not_synced)),
             None => Ok(()),
         }
     }
@@ -133,8 +129,8 @@ impl Plan {
         self.log.line(&format!(
             "{} senders, {} transfers finished, {:.2} MB; at most {} at once; {:.2} MB held at most",
             stats.listener.admitted,
-            total.finished,
-            megabytes(total.bytes),
+            total.totals.finished,
+            megabytes(total.totals.bytes),
             stats.listener.max_active,
             megabytes(stats.listener.max_memory + stats.max_link_memory),
         ));
@@ -154,10 +150,10 @@ impl Plan {
         let mut value = stats_json(stats);
         value["event"] = json!("summary");
         value["seed"] = json!(self.seed);
-        value["finished"] = json!(total.finished);
-        value["bytes"] = json!(total.bytes);
-        value["not_stored"] = json!(total.not_stored);
-        value["not_synced"] = json!(total.not_synced);
+        value["finished"] = json!(total.totals.finished);
+        value["bytes"] = json!(total.totals.bytes);
+        value["not_stored"] = json!(total.totals.not_stored);
+        value["not_synced"] = json!(total.totals.not_synced);
         value["memory_peak_bytes"] = json!(resources::memory().peak);
         value["processor_us"] = json!(resources::processor_time().map(micros));
         value["lines_left_out"] = json!(self.log.console.dropped());
@@ -183,28 +179,25 @@ struct WorkerEnd {
     stats: ServerStats,
     socket: UdpStats,
     offload: Offload,
-    finished: u64,
-    bytes: u64,
-    not_stored: u64,
-    not_synced: u64,
+    totals: Totals,
     failure: Option<Failure>,
 }
 
 impl Worker {
-    fn new(plan: &Plan, index: usize, io: UdpIo, stop: &Stop) -> Result<Self, Failure> {
+    fn new(plan: &Plan<'_>, index: usize, io: UdpIo, stop: &Stop) -> Result<Self, Failure> {
         let mut config = plan.config;
         if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
             // The first thread uses the seed itself, as a single thread does.
             config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
         }
-        if config.link == LinkMode::None && !plan.dummy {
+        if config.link == LinkMode::None && !plan.args.dummy {
             config.listener.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
         }
         let spin = if plan.seed.is_some() { SPIN_BEFORE_DEADLINE } else { Duration::ZERO };
         let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
         stop.add(waiter.waker());
         let waker = waiter.waker();
-        let store = Store::new(plan.output.clone(), plan.sync, move || waker.wake())
+        let store = Store::new(plan.output.clone(), plan.args.sync, move || waker.wake())
             .map_err(|error| Failure::Output { name: "what arrives".into(), error })?;
         let mut service = ReceiverApp::new(plan.log.clone(), store, stop.clone());
         service.exit_after_first = plan.once;
@@ -233,10 +226,7 @@ impl Worker {
             stats: self.server.stats(),
             socket: self.io.stats(),
             offload: self.io.offload(),
-            finished: self.service.finished,
-            bytes: self.service.bytes,
-            not_stored: self.service.not_stored,
-            not_synced: self.service.not_synced,
+            totals: self.service.totals,
             failure,
         }
     }
@@ -247,10 +237,11 @@ impl WorkerEnd {
         self.stats.merge(&other.stats);
         self.socket.merge(&other.socket);
         self.offload.merge(&other.offload);
-        self.finished += other.finished;
-        self.bytes += other.bytes;
-        self.not_stored += other.not_stored;
-        self.not_synced += other.not_synced;
+        let Totals { finished, bytes, not_stored, not_synced } = other.totals;
+        self.totals.finished += finished;
+        self.totals.bytes += bytes;
+        self.totals.not_stored += not_stored;
+        self.totals.not_synced += not_synced;
         // Any other failure takes precedence over an interruption.
         if matches!(self.failure, None | Some(Failure::Interrupted)) && other.failure.is_some() {
             self.failure = other.failure;
@@ -299,7 +290,7 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     let address = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT).into());
     let options = UdpOptions {
         share_port: args.threads > 1,
-        ..socket::of_receiver(args.threads, args.socket_buffer, socket::offload(args.gso, args.gro))
+        ..socket::of_receiver(args.threads, args.socket_buffer, args.offload.options())
     };
     let first = match bind_first(address, options) {
         Err(SocketError::Bind { error, .. })

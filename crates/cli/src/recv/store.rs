@@ -130,11 +130,11 @@ impl Store {
             return Ok(0);
         }
         let Some(transfer) = self.begin(peer)? else { return Ok(bytes.len()) };
-        Ok(self.writer.as_mut().map_or(bytes.len(), |writer| writer.write(transfer, bytes)))
+        Ok(self.writer.as_mut().map_or(bytes.len(), |writer| writer.queue.write(transfer, bytes)))
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.writer.as_ref().is_none_or(Writer::has_room)
+        self.writer.as_ref().is_none_or(|writer| writer.queue.has_room())
     }
 
     /// Completes the transfer of `peer`, whose bytes were all taken. Call it only while
@@ -174,7 +174,7 @@ impl Store {
     }
 
     pub(crate) fn has_died(&self) -> bool {
-        self.writer.as_ref().is_some_and(Writer::has_died)
+        self.writer.as_ref().is_some_and(|writer| writer.queue.is_abandoned())
     }
 
     /// True if this is the open transfer of its peer.
@@ -294,11 +294,11 @@ mod tests {
             store.start(peer(60)).unwrap();
             store.write(peer(60), &bytes).unwrap();
         }
-        let full = store.writer.as_ref().unwrap().load();
+        let full = store.writer.as_ref().unwrap().queue.load();
         for turn in 0..100_000_u32 {
             act(&mut store, u16::try_from(turn % 50).unwrap());
         }
-        let now = store.writer.as_ref().unwrap().load();
+        let now = store.writer.as_ref().unwrap().queue.load();
         // One abort may follow for each peer with data in the queue.
         assert!(now.0 <= full.0 + 50, "{full:?}, {now:?}");
         drop(go);

@@ -51,7 +51,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let (address, local) = match target {
         Target::Local => {
             let seed = args.seed.unwrap_or_else(draw_seed);
-            let options = socket::of_receiver(1, buffer, socket::offload(args.gso, args.gro));
+            let options = socket::of_receiver(1, buffer, args.offload.options());
             let local = LocalReceiver::start(seed, &config, args.native.rwnd, options)?;
             (local.address, Some(local))
         }
@@ -60,7 +60,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let pace = Pace { status, interval: args.interval, start };
     let options = UdpOptions {
         by_reference: args.by_reference == Switch::On,
-        ..socket::of_sender(&config, buffer, socket::offload(args.gso, args.gro))
+        ..socket::of_sender(&config, buffer, args.offload.options())
     };
     let mut transfer =
         Transfer::open(args, Remote { host: &form.host.text, address, options }, config, data, pace)?;

@@ -98,7 +98,7 @@ fn empty_transfers_wait_for_room() {
     script.service.pump(script.now, &mut script.server);
     let begun = script.service.finishing.len();
     assert!((1..=BYTES_PER_POLL / COST_PER_PEER).contains(&begun), "{begun} in one turn");
-    while script.service.finished < 1999 {
+    while script.service.totals.finished < 1999 {
         script.service.pump(script.now, &mut script.server);
         std::thread::yield_now();
     }

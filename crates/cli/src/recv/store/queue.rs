@@ -134,6 +134,7 @@ impl Queue {
         self.lock().ends = Ends::Abandoned;
     }
 
+    /// Returns true if the writer thread ended by itself, by a panic.
     pub(super) fn is_abandoned(&self) -> bool {
         self.lock().ends == Ends::Abandoned
     }

@@ -28,7 +28,8 @@ pub(crate) struct WriteResult {
 /// Handle of the writer thread. No call blocks on a disk or a reader.
 #[derive(Debug)]
 pub(super) struct Writer {
-    queue: Arc<Queue>,
+    /// Its owner is woken when a full queue has room again.
+    pub(super) queue: Arc<Queue>,
     results: Receiver<WriteResult>,
     /// Joined on drop; `None` if the sink may block for ever.
     thread: Option<JoinHandle<()>>,
@@ -52,16 +53,6 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Takes as many of the next bytes of a transfer as fit, and returns their number.
-    pub(super) fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> usize {
-        self.queue.write(transfer, bytes)
-    }
-
-    /// False if the queue is full; its owner is woken when that changes.
-    pub(super) fn has_room(&self) -> bool {
-        self.queue.has_room()
-    }
-
     /// Completes a transfer; its result follows. Call it only while there is room: empty transfers
     /// are free to send, so their number must be bounded.
     pub(super) fn finish(&mut self, transfer: Transfer) {
@@ -75,17 +66,6 @@ impl Writer {
 
     pub(super) fn poll(&mut self) -> Option<WriteResult> {
         self.results.try_recv().ok()
-    }
-
-    /// True if the thread ended by itself, by a panic.
-    pub(super) fn has_died(&self) -> bool {
-        self.queue.is_abandoned()
-    }
-
-    /// Number of queued jobs, and the memory of all.
-    #[cfg(test)]
-    pub(super) fn load(&self) -> (usize, usize) {
-        self.queue.load()
     }
 }
 

@@ -77,23 +77,23 @@ fn blocked_sink_fills_queue_then_gets_everything() {
     let mut script = script(&[]);
     let bytes: Vec<u8> = (0..3 * MAX_QUEUED_BYTES).map(|i| (i % 251).to_le_bytes()[0]).collect();
     let mut taken = 0;
-    while script.writer.has_room() {
-        let n = script.writer.write(transfer(1), &bytes[taken..][..100_000]);
+    while script.writer.queue.has_room() {
+        let n = script.writer.queue.write(transfer(1), &bytes[taken..][..100_000]);
         assert!(n > 0);
         taken += n;
     }
     // The last piece may have been begun.
-    taken += script.writer.write(transfer(1), &bytes[taken..]);
+    taken += script.writer.queue.write(transfer(1), &bytes[taken..]);
     assert!((MAX_QUEUED_BYTES - 300_000..=MAX_QUEUED_BYTES + 300_000).contains(&taken), "{taken} bytes wait");
-    assert_eq!(script.writer.write(transfer(1), &bytes[taken..]), 0);
+    assert_eq!(script.writer.queue.write(transfer(1), &bytes[taken..]), 0);
     assert_eq!(script.woken.try_recv().ok(), None, "nothing was written yet");
     // One write more leaves less than half free; all of them wake.
     script.go.send(()).unwrap();
     assert_eq!(script.woken.recv_timeout(Duration::from_millis(10)), Err(RecvTimeoutError::Timeout));
     drop(std::mem::replace(&mut script.go, channel().0));
     while taken < bytes.len() {
-        match script.writer.write(transfer(1), &bytes[taken..]) {
-            0 if !script.writer.has_room() => script.woken.recv_timeout(PATIENCE).unwrap(),
+        match script.writer.queue.write(transfer(1), &bytes[taken..]) {
+            0 if !script.writer.queue.has_room() => script.woken.recv_timeout(PATIENCE).unwrap(),
             n => taken += n,
         }
     }
@@ -105,7 +105,7 @@ fn blocked_sink_fills_queue_then_gets_everything() {
 #[test]
 fn transfer_finishes_after_its_bytes() {
     let mut script = script(&[]);
-    assert_eq!(script.writer.write(transfer(1), b"abc"), 3);
+    assert_eq!(script.writer.queue.write(transfer(1), b"abc"), 3);
     script.writer.finish(transfer(1));
     script.go.send(()).unwrap();
     assert!(script.writer.poll().is_none(), "the gate is closed");
@@ -119,7 +119,7 @@ fn write_error_is_reported_once_others_continue() {
     let mut script = script(&[1]);
     drop(std::mem::replace(&mut script.go, channel().0));
     for number in [1, 2, 1] {
-        assert_eq!(script.writer.write(transfer(number), b"abc"), 3);
+        assert_eq!(script.writer.queue.write(transfer(number), b"abc"), 3);
     }
     script.writer.finish(transfer(1));
     script.writer.finish(transfer(2));
@@ -149,9 +149,9 @@ fn drop_waits_only_for_current_write() {
         fn abort(&mut self, _: Transfer) {}
     }
     let (count, (go, permission)) = (Arc::default(), channel());
-    let mut writer = Writer::new(Counts(Arc::clone(&count), permission), || {}).unwrap();
+    let writer = Writer::new(Counts(Arc::clone(&count), permission), || {}).unwrap();
     for _ in 0..100 {
-        writer.write(transfer(1), b"abc");
+        writer.queue.write(transfer(1), b"abc");
     }
     let queue = Arc::clone(&writer.queue);
     let dropping = thread::spawn(move || drop(writer));
@@ -182,9 +182,9 @@ fn panic_of_sink_wakes_owner() {
         let _ = wake.send(());
     })
     .unwrap();
-    assert!(!writer.has_died());
-    writer.write(transfer(1), b"abc");
+    assert!(!writer.queue.is_abandoned());
+    writer.queue.write(transfer(1), b"abc");
     writer.finish(transfer(1));
     woken.recv_timeout(PATIENCE).unwrap();
-    assert!(writer.has_died() && writer.poll().is_none());
+    assert!(writer.queue.is_abandoned() && writer.poll().is_none());
 }
