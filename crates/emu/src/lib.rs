@@ -46,7 +46,6 @@ mod sim;
 mod waiter;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -122,6 +121,8 @@ fn stderr_log() -> Result<Printer, Failure> {
 
 #[cfg(target_os = "linux")]
 fn tell(line: &str) -> Result<(), Failure> {
+    use std::io::Write as _;
+
     let mut out = std::io::stdout().lock();
     Failure::writing(STDOUT, writeln!(out, "{line}").and_then(|()| out.flush()))
 }

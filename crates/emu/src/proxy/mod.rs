@@ -192,6 +192,7 @@ pub(crate) struct End {
 }
 
 /// Carries packets until a stop is requested.
+#[cfg(any(test, target_os = "linux"))]
 pub(crate) fn serve<T: Observer>(
     sockets: ProxySockets,
     paths: Paths,
