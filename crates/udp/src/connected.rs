@@ -22,7 +22,7 @@ impl Connected {
     /// Restricts `io` to `peer`, and enables ICMP errors.
     pub fn new(mut io: UdpIo, peer: SocketAddr) -> Self {
         io.report_unreachable();
-        io.set_one_peer();
+        io.kernel.one_peer = true;
         Self { io, peer, foreign_messages: 0, occupancy: None, refused: 0 }
     }
 
@@ -74,7 +74,7 @@ impl DatagramIo for Connected {
     }
 
     fn take_refused(&mut self) -> u64 {
-        let refused = self.io.refused();
+        let refused = self.io.stats.refused;
         refused - std::mem::replace(&mut self.refused, refused)
     }
 

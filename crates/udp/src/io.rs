@@ -15,7 +15,7 @@ use crate::error::{ReadFailure, SocketError, classify_read};
 use crate::send_batch::{Kernel as _, SendBatch};
 use crate::socket::KernelSocket;
 use crate::socket_options::request_buffers;
-use crate::{BufferOccupancy, Offload, UdpOptions, UdpStats, sendmmsg, socket_options};
+use crate::{BufferOccupancy, Offload, UdpOptions, UdpStats, socket_options};
 
 /// Largest number of messages in one call.
 const RECV_MESSAGES: usize = 32;
@@ -47,7 +47,7 @@ impl From<SocketAddr> for Remote {
 
 /// UDP socket with any number of peers.
 pub struct UdpIo {
-    kernel: KernelSocket,
+    pub(crate) kernel: KernelSocket,
     slab: Box<[u8]>,
     metas: [RecvMeta; RECV_MESSAGES],
     #[cfg(linux_api)]
@@ -67,7 +67,7 @@ pub struct UdpIo {
     send_batch: SendBatch,
     by_reference: bool,
     gro: bool,
-    stats: UdpStats,
+    pub(crate) stats: UdpStats,
     fatal: Option<SocketError>,
     /// Time at which the slab was filled.
     read_at: Reading,
@@ -119,7 +119,7 @@ impl UdpIo {
             drained: false,
             ask: RECV_MESSAGES,
             unanswered: 0,
-            send_batch: SendBatch::new(options.gso, sendmmsg::AVAILABLE),
+            send_batch: SendBatch::new(options.gso, cfg!(linux_api)),
             gro,
             stats,
             fatal: None,
@@ -173,11 +173,6 @@ impl UdpIo {
         self.fatal.take()
     }
 
-    /// Marks all sends as going to one peer, which lets the kernel keep the route.
-    pub(crate) fn set_one_peer(&mut self) {
-        self.kernel.set_one_peer();
-    }
-
     /// Opens a pool of frames for zero-copy sending, if the options and the kernel allow it.
     pub(crate) fn zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {
         if self.by_reference { self.send_batch.open_zerocopy_pool() } else { None }
@@ -192,10 +187,6 @@ impl UdpIo {
     /// Drops the message that [`DatagramIo::recv`] would return next.
     pub(crate) fn skip_message(&mut self) {
         self.next += 1;
-    }
-
-    pub(crate) fn refused(&self) -> u64 {
-        self.stats.refused
     }
 
     /// Returns the batch that [`DatagramIo::flush`] sends next.

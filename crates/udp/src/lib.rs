@@ -31,6 +31,7 @@ mod poller;
 #[cfg(linux_api)]
 mod recvmmsg;
 mod send_batch;
+#[cfg(linux_api)]
 mod sendmmsg;
 mod socket;
 mod socket_options;

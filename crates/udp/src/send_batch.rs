@@ -93,7 +93,6 @@ pub(crate) struct SendBatch {
     given_up: GivenUp,
 }
 
-/// Progress of sending one batch.
 struct Pass {
     /// Bytes handled.
     at: usize,
@@ -105,7 +104,6 @@ struct Pass {
     result: io::Result<()>,
 }
 
-/// Result of one send call.
 enum Step {
     /// Datagrams sent, or counted as lost.
     Done(usize),
@@ -113,7 +111,6 @@ enum Step {
     Full,
 }
 
-/// Result of a zero-copy send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ZerocopySend {
     Sent,
@@ -154,7 +151,6 @@ impl SendBatch {
         }
     }
 
-    /// Returns true if batches are sent by reference at present.
     pub(crate) fn is_zerocopy(&self) -> bool {
         self.gso && self.file.as_ref().is_some_and(|file| !file.is_closed())
     }

@@ -1,234 +1,209 @@
 //! Sends many datagrams to one peer in one call (`sendmmsg`, Linux).
 
 use std::io;
-use std::net::UdpSocket;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use rdt_datagram::Ecn;
+use socket2::SockAddr;
 
 use crate::Remote;
-use crate::send_batch::Datagrams;
+use crate::send_batch::{Datagrams, MAX_SEGMENTS};
 
-/// The system has this call.
-pub(crate) const AVAILABLE: bool = cfg!(linux_api);
-
-#[cfg(not(linux_api))]
-pub(crate) fn sendmmsg(_: &UdpSocket, _: Remote, _: bool, _: Datagrams<'_>) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
+/// Sends the first [`MAX_SEGMENTS`] datagrams to `peer`; if the socket is `connected`, without
+/// its address. Returns how many were sent. An error is that of the first datagram.
+#[expect(unsafe_code, reason = "rustix has no control messages for the source address and the codepoint")]
+pub(crate) fn sendmmsg(
+    socket: &UdpSocket,
+    peer: Remote,
+    connected: bool,
+    datagrams: Datagrams<'_>,
+) -> io::Result<usize> {
+    let Datagrams { bytes, size, ecn } = datagrams;
+    let to = SockAddr::from(peer.addr);
+    let mut control = Control::new();
+    control.put_source(peer.local);
+    control.put_ecn(peer.addr.ip(), ecn);
+    let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; MAX_SEGMENTS];
+    let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MAX_SEGMENTS];
+    let mut count = 0;
+    for (datagram, (part, message)) in
+        bytes.chunks(size.max(1)).zip(parts.iter_mut().zip(messages.iter_mut()))
+    {
+        let part = part
+            .write(libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() });
+        // SAFETY: plain C data, for which all zeros is a value.
+        let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
+        if !connected {
+            header.msg_name = to.as_ptr().cast_mut().cast();
+            header.msg_namelen = to.len();
+        }
+        header.msg_iov = part;
+        header.msg_iovlen = 1;
+        if control.length > 0 {
+            header.msg_control = control.messages.0.as_mut_ptr().cast();
+            header.msg_controllen = control.length as _;
+        }
+        count += 1;
+    }
+    // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count`
+    // messages are written and point to `to`, `parts`, `bytes` and `control`, which outlive the
+    // call and of which the kernel only reads; it writes `msg_len` of the messages.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr().cast(), count, 0) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-#[cfg(linux_api)]
-pub(crate) use linux::sendmmsg;
+/// Control messages of each datagram.
+struct Control {
+    messages: Aligned,
+    /// Used bytes.
+    length: usize,
+}
 
-#[cfg(linux_api)]
-mod linux {
-    use std::mem::MaybeUninit;
-    use std::net::IpAddr;
-    use std::os::fd::AsRawFd;
+/// Buffer for a source address and an ECN codepoint, aligned for `cmsghdr`.
+#[repr(align(8))]
+struct Aligned([u8; CONTROL_BYTES]);
 
-    use socket2::SockAddr;
+/// Control message bytes: source address (40 for IPv6), ECN codepoint (24).
+const CONTROL_BYTES: usize = 64;
 
-    use rdt_datagram::Ecn;
-
-    use super::{Datagrams, Remote, UdpSocket, io};
-    use crate::send_batch::MAX_SEGMENTS;
-
-    /// Sends the first [`MAX_SEGMENTS`] datagrams to `peer`; if the socket is `connected`, without
-    /// its address. Returns how many were sent. An error is that of the first datagram.
-    #[expect(unsafe_code, reason = "rustix has no control messages for the source address and the codepoint")]
-    pub(crate) fn sendmmsg(
-        socket: &UdpSocket,
-        peer: Remote,
-        connected: bool,
-        datagrams: Datagrams<'_>,
-    ) -> io::Result<usize> {
-        let Datagrams { bytes, size, ecn } = datagrams;
-        let to = SockAddr::from(peer.addr);
-        let mut control = Control::new();
-        control.put_source(peer.local);
-        control.put_ecn(peer.addr.ip(), ecn);
-        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; MAX_SEGMENTS];
-        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MAX_SEGMENTS];
-        let mut count = 0;
-        for (datagram, (part, message)) in
-            bytes.chunks(size.max(1)).zip(parts.iter_mut().zip(messages.iter_mut()))
-        {
-            let part = part.write(libc::iovec {
-                iov_base: datagram.as_ptr().cast_mut().cast(),
-                iov_len: datagram.len(),
-            });
-            // SAFETY: plain C data, for which all zeros is a value.
-            let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
-            if !connected {
-                header.msg_name = to.as_ptr().cast_mut().cast();
-                header.msg_namelen = to.len();
-            }
-            header.msg_iov = part;
-            header.msg_iovlen = 1;
-            if control.length > 0 {
-                header.msg_control = control.messages.0.as_mut_ptr().cast();
-                header.msg_controllen = control.length as _;
-            }
-            count += 1;
-        }
-        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count`
-        // messages are written and point to `to`, `parts`, `bytes` and `control`, which outlive the
-        // call and of which the kernel only reads; it writes `msg_len` of the messages.
-        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr().cast(), count, 0) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+impl Control {
+    fn new() -> Self {
+        Self { messages: Aligned([0; CONTROL_BYTES]), length: 0 }
     }
 
-    /// Control messages of each datagram.
-    struct Control {
-        messages: Aligned,
-        /// Used bytes.
-        length: usize,
-    }
-
-    /// Buffer for a source address and an ECN codepoint, aligned for `cmsghdr`.
-    #[repr(align(8))]
-    struct Aligned([u8; CONTROL_BYTES]);
-
-    /// Control message bytes: source address (40 for IPv6), ECN codepoint (24).
-    const CONTROL_BYTES: usize = 64;
-
-    impl Control {
-        fn new() -> Self {
-            Self { messages: Aligned([0; CONTROL_BYTES]), length: 0 }
-        }
-
-        /// Adds the source address, if there is one.
-        fn put_source(&mut self, local: Option<IpAddr>) {
-            match local {
-                None => {}
-                Some(IpAddr::V4(ip)) => {
-                    let address = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
-                    let any = libc::in_addr { s_addr: 0 };
-                    let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: any };
-                    self.put(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
-                }
-                Some(IpAddr::V6(ip)) => {
-                    let address = libc::in6_addr { s6_addr: ip.octets() };
-                    let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
-                    self.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
-                }
+    /// Adds the source address, if there is one.
+    fn put_source(&mut self, local: Option<IpAddr>) {
+        match local {
+            None => {}
+            Some(IpAddr::V4(ip)) => {
+                let address = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
+                let any = libc::in_addr { s_addr: 0 };
+                let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: any };
+                self.put(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
             }
-        }
-
-        /// Adds the ECN codepoint, unless it is 0. An IPv6 socket that sends over IPv4 needs the
-        /// message of IPv4.
-        fn put_ecn(&mut self, to: IpAddr, ecn: Ecn) {
-            if ecn == Ecn::NotEct {
-                return;
+            Some(IpAddr::V6(ip)) => {
+                let address = libc::in6_addr { s6_addr: ip.octets() };
+                let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
+                self.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
             }
-            let bits = libc::c_int::from(ecn.bits());
-            match to.to_canonical() {
-                IpAddr::V4(_) => self.put(libc::IPPROTO_IP, libc::IP_TOS, bits),
-                IpAddr::V6(_) => self.put(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, bits),
-            }
-        }
-
-        #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
-        #[expect(clippy::cast_ptr_alignment, reason = "the buffer is aligned for the header")]
-        fn put<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, info: T) {
-            #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
-            let bytes = size_of::<T>() as libc::c_uint;
-            // SAFETY: a computation on a number.
-            let space = unsafe { libc::CMSG_SPACE(bytes) } as usize;
-            assert!(self.length + space <= CONTROL_BYTES, "room for all messages that there are");
-            let header = self.messages.0[self.length..].as_mut_ptr().cast::<libc::cmsghdr>();
-            // SAFETY: the buffer and every message's space are aligned for a header, and there is
-            // room for this one's header, `info` and padding, as asserted; what CMSG_DATA points to
-            // is inside it.
-            unsafe {
-                (*header).cmsg_level = level;
-                (*header).cmsg_type = kind;
-                (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
-                libc::CMSG_DATA(header).cast::<T>().write_unaligned(info);
-            }
-            self.length += space;
         }
     }
 
-    #[cfg(test)]
-    mod tests {
-        use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-        use std::time::Duration;
-
-        use super::*;
-
-        fn bound(address: &str) -> UdpSocket {
-            let socket = UdpSocket::bind(address).unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            socket
+    /// Adds the ECN codepoint, unless it is 0. An IPv6 socket that sends over IPv4 needs the
+    /// message of IPv4.
+    fn put_ecn(&mut self, to: IpAddr, ecn: Ecn) {
+        if ecn == Ecn::NotEct {
+            return;
         }
-
-        fn marked(bytes: &[u8], size: usize) -> Datagrams<'_> {
-            Datagrams { bytes, size, ecn: Ecn::Ect0 }
+        let bits = libc::c_int::from(ecn.bits());
+        match to.to_canonical() {
+            IpAddr::V4(_) => self.put(libc::IPPROTO_IP, libc::IP_TOS, bits),
+            IpAddr::V6(_) => self.put(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, bits),
         }
+    }
 
-        /// Sends seven bytes in datagrams of three; returns those that arrive, and their source.
-        fn pass(from: &UdpSocket, to: &UdpSocket, local: Option<IpAddr>) -> (Vec<Vec<u8>>, SocketAddr) {
-            let peer = Remote { addr: to.local_addr().unwrap(), local };
-            assert_eq!(sendmmsg(from, peer, false, marked(b"aaabbbc", 3)).unwrap(), 3);
-            let mut source = None;
-            let mut read = || {
-                let mut buffer = [0; 10];
-                let (length, from) = to.recv_from(&mut buffer).unwrap();
-                source = Some(from);
-                buffer[..length].to_vec()
-            };
-            (vec![read(), read(), read()], source.unwrap())
+    #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
+    #[expect(clippy::cast_ptr_alignment, reason = "the buffer is aligned for the header")]
+    fn put<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, info: T) {
+        #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
+        let bytes = size_of::<T>() as libc::c_uint;
+        // SAFETY: a computation on a number.
+        let space = unsafe { libc::CMSG_SPACE(bytes) } as usize;
+        assert!(self.length + space <= CONTROL_BYTES, "room for all messages that there are");
+        let header = self.messages.0[self.length..].as_mut_ptr().cast::<libc::cmsghdr>();
+        // SAFETY: the buffer and every message's space are aligned for a header, and there is
+        // room for this one's header, `info` and padding, as asserted; what CMSG_DATA points to
+        // is inside it.
+        unsafe {
+            (*header).cmsg_level = level;
+            (*header).cmsg_type = kind;
+            (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
+            libc::CMSG_DATA(header).cast::<T>().write_unaligned(info);
         }
+        self.length += space;
+    }
+}
 
-        #[test]
-        fn datagrams_arrive_separately_last_shorter() {
-            let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
-            let (datagrams, source) = pass(&from, &to, None);
-            assert_eq!(datagrams, [&b"aaa"[..], b"bbb", b"c"]);
-            assert_eq!(source, from.local_addr().unwrap());
-        }
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+    use std::time::Duration;
 
-        #[test]
-        fn connected_socket_sends_without_address() {
-            let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
-            let peer = Remote::from(to.local_addr().unwrap());
-            assert!(sendmmsg(&from, peer, true, marked(b"aab", 2)).is_err(), "not connected yet");
-            from.connect(peer.addr).unwrap();
-            assert_eq!(sendmmsg(&from, peer, true, marked(b"aab", 2)).unwrap(), 2);
-            assert_eq!(to.recv_from(&mut [0; 9]).unwrap(), (2, from.local_addr().unwrap()));
-        }
+    use super::*;
 
-        #[test]
-        fn source_address_is_the_requested_one() {
-            let (from, to) = (bound("0.0.0.0:0"), bound("127.0.0.1:0"));
-            for last in [1, 7] {
-                let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
-                assert_eq!(pass(&from, &to, Some(local)).1.ip(), local);
-            }
-        }
+    fn bound(address: &str) -> UdpSocket {
+        let socket = UdpSocket::bind(address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket
+    }
 
-        #[test]
-        fn ipv6_and_dual_stack_sockets_send() {
-            let (Ok(from), Ok(to)) = (UdpSocket::bind("[::]:0"), UdpSocket::bind("[::1]:0")) else {
-                return eprintln!("skipped: this host has no IPv6");
-            };
-            assert_eq!(pass(&from, &to, Some(Ipv6Addr::LOCALHOST.into())).1.ip(), Ipv6Addr::LOCALHOST);
-            let to = bound("127.0.0.1:0");
-            let mapped = |ip: Ipv4Addr| IpAddr::V6(ip.to_ipv6_mapped());
-            let peer = Remote {
-                addr: (mapped(Ipv4Addr::LOCALHOST), to.local_addr().unwrap().port()).into(),
-                local: Some(mapped(Ipv4Addr::new(127, 0, 0, 7))),
-            };
-            assert_eq!(sendmmsg(&from, peer, false, marked(b"aabb", 2)).unwrap(), 2);
-            assert_eq!(to.recv_from(&mut [0; 9]).unwrap().1.ip(), IpAddr::from([127, 0, 0, 7]));
-        }
+    fn marked(bytes: &[u8], size: usize) -> Datagrams<'_> {
+        Datagrams { bytes, size, ecn: Ecn::Ect0 }
+    }
 
-        #[test]
-        fn one_call_sends_64_datagrams_at_most() {
-            let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
-            let peer = Remote::from(to.local_addr().unwrap());
-            assert_eq!(
-                sendmmsg(&from, peer, false, marked(&[0; MAX_SEGMENTS + 9], 1)).unwrap(),
-                MAX_SEGMENTS
-            );
+    /// Sends seven bytes in datagrams of three; returns those that arrive, and their source.
+    fn pass(from: &UdpSocket, to: &UdpSocket, local: Option<IpAddr>) -> (Vec<Vec<u8>>, SocketAddr) {
+        let peer = Remote { addr: to.local_addr().unwrap(), local };
+        assert_eq!(sendmmsg(from, peer, false, marked(b"aaabbbc", 3)).unwrap(), 3);
+        let mut source = None;
+        let mut read = || {
+            let mut buffer = [0; 10];
+            let (length, from) = to.recv_from(&mut buffer).unwrap();
+            source = Some(from);
+            buffer[..length].to_vec()
+        };
+        (vec![read(), read(), read()], source.unwrap())
+    }
+
+    #[test]
+    fn datagrams_arrive_separately_last_shorter() {
+        let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+        let (datagrams, source) = pass(&from, &to, None);
+        assert_eq!(datagrams, [&b"aaa"[..], b"bbb", b"c"]);
+        assert_eq!(source, from.local_addr().unwrap());
+    }
+
+    #[test]
+    fn connected_socket_sends_without_address() {
+        let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+        let peer = Remote::from(to.local_addr().unwrap());
+        assert!(sendmmsg(&from, peer, true, marked(b"aab", 2)).is_err(), "not connected yet");
+        from.connect(peer.addr).unwrap();
+        assert_eq!(sendmmsg(&from, peer, true, marked(b"aab", 2)).unwrap(), 2);
+        assert_eq!(to.recv_from(&mut [0; 9]).unwrap(), (2, from.local_addr().unwrap()));
+    }
+
+    #[test]
+    fn source_address_is_the_requested_one() {
+        let (from, to) = (bound("0.0.0.0:0"), bound("127.0.0.1:0"));
+        for last in [1, 7] {
+            let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+            assert_eq!(pass(&from, &to, Some(local)).1.ip(), local);
         }
+    }
+
+    #[test]
+    fn ipv6_and_dual_stack_sockets_send() {
+        let (Ok(from), Ok(to)) = (UdpSocket::bind("[::]:0"), UdpSocket::bind("[::1]:0")) else {
+            return eprintln!("skipped: this host has no IPv6");
+        };
+        assert_eq!(pass(&from, &to, Some(Ipv6Addr::LOCALHOST.into())).1.ip(), Ipv6Addr::LOCALHOST);
+        let to = bound("127.0.0.1:0");
+        let mapped = |ip: Ipv4Addr| IpAddr::V6(ip.to_ipv6_mapped());
+        let peer = Remote {
+            addr: (mapped(Ipv4Addr::LOCALHOST), to.local_addr().unwrap().port()).into(),
+            local: Some(mapped(Ipv4Addr::new(127, 0, 0, 7))),
+        };
+        assert_eq!(sendmmsg(&from, peer, false, marked(b"aabb", 2)).unwrap(), 2);
+        assert_eq!(to.recv_from(&mut [0; 9]).unwrap().1.ip(), IpAddr::from([127, 0, 0, 7]));
+    }
+
+    #[test]
+    fn one_call_sends_64_datagrams_at_most() {
+        let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+        let peer = Remote::from(to.local_addr().unwrap());
+        assert_eq!(sendmmsg(&from, peer, false, marked(&[0; MAX_SEGMENTS + 9], 1)).unwrap(), MAX_SEGMENTS);
     }
 }

@@ -14,7 +14,7 @@ use rdt_datagram::Ecn;
 use crate::icmp::IcmpErrors;
 use crate::send_batch::{Datagrams, Kernel, SendCall};
 use crate::zerocopy::{self, File};
-use crate::{Remote, sendmmsg, socket_options};
+use crate::{Remote, socket_options};
 
 /// A socket with one peer is connected once it sends this many bytes in one call without offload.
 /// Until then it receives, and counts, messages from other addresses.
@@ -24,14 +24,13 @@ const CONNECT_MIN_BYTES: usize = 16 * 1024;
 pub(crate) struct KernelSocket {
     pub(crate) socket: Arc<UdpSocket>,
     pub(crate) state: UdpSocketState,
-    /// ICMP errors are reported.
     reports: bool,
     /// Segment size of the socket (`UDP_SEGMENT`), bytes, for zero-copy sends; 0 is none.
     segment: Cell<usize>,
     /// ECN codepoint of the socket, for the same sends.
     codepoint: Cell<Ecn>,
-    /// The socket sends to one peer only.
-    one_peer: bool,
+    /// Sends go to one peer only, so the kernel may keep the route.
+    pub(crate) one_peer: bool,
     /// The socket is connected: the kernel keeps the route, and generates no IP identification for
     /// each datagram.
     connected: Cell<bool>,
@@ -48,11 +47,6 @@ impl KernelSocket {
             one_peer: false,
             connected: Cell::new(false),
         }
-    }
-
-    /// Restricts sending to one peer.
-    pub(crate) fn set_one_peer(&mut self) {
-        self.one_peer = true;
     }
 
     #[cfg(unix)]
@@ -72,7 +66,6 @@ impl KernelSocket {
         Ok(())
     }
 
-    /// Connects the socket, once.
     fn connect(&self, peer: Remote) -> io::Result<()> {
         if !self.connected.get() {
             self.socket.connect(peer.addr)?;
@@ -108,7 +101,10 @@ impl Kernel for KernelSocket {
             if self.one_peer && datagrams.bytes.len() >= CONNECT_MIN_BYTES {
                 self.connect(peer)?;
             }
-            return sendmmsg::sendmmsg(&self.socket, peer, self.connected.get(), datagrams);
+            #[cfg(linux_api)]
+            return crate::sendmmsg::sendmmsg(&self.socket, peer, self.connected.get(), datagrams);
+            #[cfg(not(linux_api))]
+            return Err(io::ErrorKind::Unsupported.into());
         }
         let Datagrams { bytes, size, ecn } = datagrams;
         let segment_size = (call == SendCall::Gso).then_some(size);

@@ -36,19 +36,25 @@ const FRAMES_BEFORE_JOIN: u32 = 1024;
 
 pub(crate) trait Pages: Send + Sync {
     /// Replaces all pages by fresh small ones; returns false if that fails.
-    fn renew(&self) -> bool;
+    fn renew(&self) -> bool {
+        false
+    }
 
     /// Joins fresh pages into a large page. If that fails, they stay as they are.
-    fn join(&self) -> io::Result<()>;
+    fn join(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Returns true if zero-copy sending from this memory has ended.
-    fn is_closed(&self) -> bool;
+    fn is_closed(&self) -> bool {
+        true
+    }
 
     /// Ends zero-copy sending from this memory.
-    fn close(&self);
+    fn close(&self) {}
 
     /// Keeps the memory for the next pool. No sender holds a frame, though a batch may.
-    fn retire(self: Arc<Self>, frames: Vec<Arc<Frame>>);
+    fn retire(self: Arc<Self>, _frames: Vec<Arc<Frame>>) {}
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,8 +210,6 @@ mod elsewhere {
     use std::net::UdpSocket;
     use std::sync::Arc;
 
-    use rdt_datagram::Frame;
-
     use super::{Pages, ZerocopyPool};
 
     /// Zero-copy memory, which this system lacks.
@@ -217,27 +221,7 @@ mod elsewhere {
         }
     }
 
-    impl Pages for File {
-        fn renew(&self) -> bool {
-            match *self {}
-        }
-
-        fn join(&self) -> io::Result<()> {
-            match *self {}
-        }
-
-        fn is_closed(&self) -> bool {
-            match *self {}
-        }
-
-        fn close(&self) {
-            match *self {}
-        }
-
-        fn retire(self: Arc<Self>, _: Vec<Arc<Frame>>) {
-            match *self {}
-        }
-    }
+    impl Pages for File {}
 
     pub(crate) fn open() -> io::Result<(Arc<File>, ZerocopyPool<File>)> {
         Err(io::ErrorKind::Unsupported.into())
