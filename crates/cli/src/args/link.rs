@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use clap::Args;
 use rdt_emulator::{
-    Bitrate, Probability, QueueLimit, QueueSize, parse_bitrate, parse_duration, parse_probability,
-    parse_queue_size,
+    Bitrate, QueueLimit, QueueSize, parse_bitrate, parse_duration, parse_probability, parse_queue_size,
 };
 use rdt_transport::wire::native::LinkRequest;
 
+use super::values::named;
 use super::{Given, given, usage};
 use crate::Failure;
 
@@ -85,20 +85,18 @@ fn bdp_bytes(size: QueueSize, link: &LinkRequest, packet_size: usize) -> u64 {
 }
 
 fn rtt(text: &str) -> Result<Duration, Failure> {
-    parse_duration(text).map_err(|error| usage(format!("--rtt: {error}")))
+    named("--rtt", parse_duration, text)
 }
 
 fn rate(text: &str) -> Result<Bitrate, Failure> {
-    parse_bitrate(text).map_err(|error| usage(format!("--rate: {error}")))
+    named("--rate", parse_bitrate, text)
 }
 
 /// Forward and reverse loss.
 fn loss(text: &str) -> Result<(f64, f64), Failure> {
     let (forward, reverse) = text.split_once('/').unwrap_or((text, "0"));
     let read = |text| {
-        let loss = parse_probability(text)
-            .map(Probability::as_f64)
-            .map_err(|error| usage(format!("--loss: {error}")))?;
+        let loss = named("--loss", parse_probability, text)?.as_f64();
         match ppb(loss) {
             0..CERTAIN_PPB => Ok(loss),
             CERTAIN_PPB.. => Err(usage("--loss must be below 100 %")),
@@ -108,7 +106,7 @@ fn loss(text: &str) -> Result<(f64, f64), Failure> {
 }
 
 fn queue(text: &str) -> Result<QueueSize, Failure> {
-    match parse_queue_size(text).map_err(|error| usage(format!("--queue: {error}")))? {
+    match named("--queue", parse_queue_size, text)? {
         QueueSize::Packets(0) | QueueSize::Bytes(0) | QueueSize::BdpMillionths(0) => {
             Err(usage(format!("--queue must be more than 0, not {text}")))
         }

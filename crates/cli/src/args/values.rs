@@ -1,6 +1,7 @@
 //! Parsers of single values.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::time::Duration;
 
 use rdt_emulator::{parse_bytes, parse_duration};
@@ -29,12 +30,21 @@ pub(super) fn power(power: u8) -> Result<u8, Failure> {
     }
 }
 
+/// Parses the value of `option` with `parse`, whose error gets the option's name.
+pub(super) fn named<T, E: Display>(
+    option: &str,
+    parse: fn(&str) -> Result<T, E>,
+    text: &str,
+) -> Result<T, Failure> {
+    parse(text).map_err(|error| usage(format!("{option}: {error}")))
+}
+
 pub(super) fn bytes(text: &str) -> Result<u64, Failure> {
-    parse_bytes(text).map_err(|error| usage(format!("--bytes: {error}")))
+    named("--bytes", parse_bytes, text)
 }
 
 pub(super) fn memory(text: &str) -> Result<u64, Failure> {
-    parse_bytes(text).map_err(|error| usage(format!("--memory: {error}")))
+    named("--memory", parse_bytes, text)
 }
 
 pub(super) fn recv_memory(text: &str) -> Result<u64, Failure> {
@@ -45,10 +55,11 @@ pub(super) fn recv_memory(text: &str) -> Result<u64, Failure> {
 }
 
 pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
-    match parse_duration(text) {
-        Ok(interval) if interval >= Duration::from_millis(1) => Ok(interval),
-        Ok(_) => Err(usage("--interval must be at least 1ms")),
-        Err(error) => Err(usage(format!("--interval: {error}"))),
+    let interval = named("--interval", parse_duration, text)?;
+    if interval < Duration::from_millis(1) {
+        Err(usage("--interval must be at least 1ms"))
+    } else {
+        Ok(interval)
     }
 }
 
@@ -67,7 +78,7 @@ pub(super) fn attempts(text: &str) -> Result<Attempts, Failure> {
 }
 
 pub(super) fn congestion(text: &str) -> Result<Algorithm, Failure> {
-    text.parse().map_err(|error| usage(format!("--cc: {error}")))
+    named("--cc", str::parse, text)
 }
 
 pub(super) fn recovery(text: &str) -> Result<LossDetection, Failure> {
@@ -81,24 +92,22 @@ pub(super) fn initial_window(text: &str) -> Result<u32, Failure> {
 }
 
 pub(super) fn rwnd(text: &str) -> Result<u64, Failure> {
-    match parse_bytes(text) {
-        Ok(bytes @ MIN_RWND..) => Ok(bytes),
-        Ok(_) => Err(usage("--rwnd must be at least 64kib, so that every datagram fits")),
-        Err(error) => Err(usage(format!("--rwnd: {error}"))),
+    match named("--rwnd", parse_bytes, text)? {
+        bytes @ MIN_RWND.. => Ok(bytes),
+        _ => Err(usage("--rwnd must be at least 64kib, so that every datagram fits")),
     }
 }
 
 /// A parser of `--give-up` or `--connect-give-up`.
 pub(super) fn give_up(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
-    move |text| match parse_duration(text) {
-        Ok(time) if time >= MIN_GIVE_UP => Ok(time),
-        Ok(_) => Err(usage(format!("{option} must be at least 1s"))),
-        Err(error) => Err(usage(format!("{option}: {error}"))),
+    move |text| match named(option, parse_duration, text)? {
+        time if time >= MIN_GIVE_UP => Ok(time),
+        _ => Err(usage(format!("{option} must be at least 1s"))),
     }
 }
 
 pub(super) fn socket_buffer(text: &str) -> Result<usize, Failure> {
-    let bytes = parse_bytes(text).map_err(|error| usage(format!("--socket-buffer: {error}")))?;
+    let bytes = named("--socket-buffer", parse_bytes, text)?;
     match usize::try_from(bytes) {
         Ok(size) if SOCKET_BUFFER.contains(&bytes) => Ok(size),
         _ => Err(usage("--socket-buffer must be from 4kib to 1gib")),

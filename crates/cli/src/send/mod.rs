@@ -26,7 +26,7 @@ use config::configure;
 use data::Data;
 use local::LocalReceiver;
 use rdt_program::Console;
-use transfer::{Pace, Remote, Transfer};
+use transfer::{Remote, Transfer};
 
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let form = Form::new(args)?;
@@ -57,13 +57,12 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
         }
         Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
     };
-    let pace = Pace { status, interval: args.interval, start };
     let options = UdpOptions {
         by_reference: args.by_reference == Switch::On,
         ..socket::of_sender(&config, buffer, args.offload.options())
     };
-    let mut transfer =
-        Transfer::open(args, Remote { host: &form.host.text, address, options }, config, data, pace)?;
+    let remote = Remote { host: &form.host.text, address, options };
+    let mut transfer = Transfer::open(args, remote, config, data, status, start)?;
     if let Some(local) = &local {
         transfer.socket.limit(Arc::clone(&local.occupancy));
     }

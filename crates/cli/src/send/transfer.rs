@@ -24,13 +24,6 @@ use crate::output::summary::{ChecksumCheck, Summary};
 use crate::socket::FLUSH_TIMEOUT;
 use crate::{Failure, SendArgs, resources};
 
-/// Status lines of a transfer, and their times.
-pub(crate) struct Pace {
-    pub(crate) status: Status,
-    pub(crate) interval: Duration,
-    pub(crate) start: Instant,
-}
-
 /// Destination of a transfer, and the socket options.
 #[derive(Clone, Copy)]
 pub(crate) struct Remote<'a> {
@@ -58,10 +51,10 @@ impl Transfer {
         remote: Remote<'_>,
         config: SenderConfig,
         data: Data,
-        pace: Pace,
+        status: Status,
+        start: Instant,
     ) -> Result<Self, Failure> {
         let Remote { host, address, options } = remote;
-        let Pace { status, interval, start } = pace;
         let any: SocketAddr = if address.is_ipv4() {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         } else {
@@ -90,7 +83,7 @@ impl Transfer {
             start,
             opened_at: start,
             syns: 0,
-            interval,
+            interval: args.interval,
             next_line: None,
             end: None,
         };
