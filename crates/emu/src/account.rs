@@ -7,7 +7,6 @@ use crate::paths::Paths;
 /// Counters of one direction of a relay.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
-    /// Fates of the packets.
     pub(crate) ledger: Ledger,
     /// Delay of each packet after its due time.
     pub(crate) lateness: DelayHistogram,
@@ -25,7 +24,6 @@ impl Account {
     }
 }
 
-/// Accounts of a running relay.
 pub(crate) struct Accounts<'a> {
     pub(crate) paths: &'a Paths,
     pub(crate) forward: &'a Lane,
@@ -33,7 +31,6 @@ pub(crate) struct Accounts<'a> {
 }
 
 impl Accounts<'_> {
-    /// Returns the fates of the packets of one direction so far.
     pub(crate) fn ledger(&self, direction: Direction) -> Ledger {
         self.paths.ledger(direction)
     }

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 use crate::account::Account;
 
-/// Returns the account of one direction.
 pub(crate) fn account(account: &Account) -> Value {
     let mut object = ledger(&account.ledger);
     let own = json!({
@@ -22,7 +21,6 @@ pub(crate) fn account(account: &Account) -> Value {
     object
 }
 
-/// Returns the ledger of a link.
 pub(crate) fn ledger(ledger: &Ledger) -> Value {
     let dropped: Map<_, _> = DropCause::ALL
         .iter()
@@ -74,12 +72,10 @@ pub(crate) fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }
 
-/// Returns percentiles of queueing delay.
 pub(crate) fn queue_delays(delays: &DelayHistogram) -> Value {
     percentiles(delays.count(), |q| delays.quantile(q), delays.max())
 }
 
-/// Returns percentiles of lateness.
 pub(crate) fn lateness(lateness: &DelayHistogram) -> Value {
     percentiles(lateness.count(), |q| lateness.quantile(q), lateness.max())
 }

@@ -20,7 +20,6 @@ use crate::observer::Observer;
 /// Accounts that may wait for the writer.
 const MAX_QUEUED_ACCOUNTS: usize = 4;
 
-/// Output of the accounts.
 pub(crate) type Out = Box<dyn Write + Send>;
 
 /// Observer that writes an account at each interval, if one is set.
@@ -78,7 +77,6 @@ impl Observer for JsonStream {
     }
 }
 
-/// Writes an object as a line.
 pub(crate) fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
     out.write_all(format!("{object}\n").as_bytes())?;
     out.flush()

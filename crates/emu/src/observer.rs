@@ -41,5 +41,4 @@ pub(crate) trait Observer {
     }
 }
 
-/// No observer.
 impl Observer for () {}

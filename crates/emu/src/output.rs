@@ -48,7 +48,6 @@ fn interval(text: &str) -> Result<Duration, String> {
     if interval < MIN_INTERVAL { Err("it is at least 1ms".to_owned()) } else { Ok(interval) }
 }
 
-/// Observers of a relay.
 pub(crate) struct Watchers<F> {
     alarm: Alarm,
     stream: Option<JsonStream>,

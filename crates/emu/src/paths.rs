@@ -11,7 +11,6 @@ use rdt_emulator::{
     child_seed,
 };
 
-/// One path, or many.
 #[derive(Debug)]
 pub(crate) enum Paths {
     /// One path for all packets, like a shared router.
@@ -74,7 +73,6 @@ impl Paths {
         }
     }
 
-    /// Returns the queueing delays of one direction so far, on all paths.
     pub(crate) fn queue_delays(&self, direction: Direction) -> DelayHistogram {
         match self {
             Self::One(path) => link(path, direction).queue_delays().cloned().unwrap_or_default(),
@@ -82,7 +80,6 @@ impl Paths {
         }
     }
 
-    /// Passes a packet to its path, which it enters at `at`.
     pub(crate) fn push(&mut self, direction: Direction, at: Instant, packet: Packet) -> Result<(), Dropped> {
         match self {
             Self::One(path) => path.push(direction, at, packet),
@@ -106,7 +103,6 @@ impl Paths {
         }
     }
 
-    /// Returns the fates of the packets of one direction so far, on all paths.
     pub(crate) fn ledger(&self, direction: Direction) -> Ledger {
         match self {
             Self::One(path) => *of(path, direction),

@@ -41,7 +41,6 @@ pub(crate) trait Port {
 /// Callback that takes the packets of a port, with buffers, arrival time and packet.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut Buffers, Instant, Packet);
 
-/// Result of sending a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// Sent, or queued until [`Port::flush`].
@@ -82,7 +81,6 @@ impl Buffers {
         buffer
     }
 
-    /// Returns a buffer to the pool.
     pub(crate) fn give(&mut self, buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         if let Some(place) = place(bytes)

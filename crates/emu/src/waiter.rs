@@ -34,23 +34,19 @@ impl From<Waiting> for Policy {
     }
 }
 
-/// Waits between the turns of a relay.
 pub(crate) trait Wait {
     /// Waits until a port has something, `deadline` is near, or the end is requested, and returns
     /// false for the end. May return early.
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool>;
 }
 
-/// Result of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Nothing,
     Packet,
-    /// The end is requested.
     Stop,
 }
 
-/// Ports that can be polled.
 pub(crate) trait PollPorts {
     /// Polls until a port has something, the end is requested, or `timeout` passed; may return
     /// early.

@@ -32,7 +32,6 @@ pub(crate) struct Flood {
     pub(super) ms: u64,
 }
 
-/// Runs one end of the load inside a run.
 pub(crate) fn command(flood: Flood) -> Result<(), Failure> {
     let address = |name| {
         let address = std::env::var(name).ok().and_then(|text| text.parse().ok());

@@ -27,7 +27,6 @@ pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBu
     Some(state?.join(FILE_NAME))
 }
 
-/// Reads the file, if it exists.
 pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     let kind = match fs::metadata(file) {
         Ok(metadata) => metadata.file_type(),
@@ -53,7 +52,6 @@ pub(crate) fn prepare(file: &Path) -> io::Result<()> {
     temporary(file).map(drop)
 }
 
-/// Writes the file, and creates its folder if needed.
 #[cfg(target_os = "linux")]
 pub(crate) fn save(file: &Path, text: &str) -> io::Result<()> {
     use std::io::Write;

@@ -15,7 +15,6 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Returns the identity of this machine.
     pub(crate) fn here() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let (name, system) = names();

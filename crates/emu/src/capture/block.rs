@@ -36,7 +36,6 @@ pub(super) enum Way {
     Out = 2,
 }
 
-/// Metadata of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About {
     /// Interface number, from 0 in the order of the interface blocks.

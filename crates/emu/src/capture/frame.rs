@@ -7,11 +7,9 @@ use rdt_emulator::{Direction, Ecn};
 /// Packet that enters or leaves a link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Carried<'a> {
-    /// Direction of the link.
     pub(crate) direction: Direction,
     /// Bytes as the link carries them.
     pub(crate) bytes: &'a [u8],
-    /// Current ECN codepoint.
     pub(crate) ecn: Ecn,
     /// Tag of the packet; see [`rdt_emulator::Packet::tag`].
     pub(crate) tag: u32,

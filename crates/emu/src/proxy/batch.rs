@@ -19,7 +19,6 @@ pub(crate) struct Staged {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     packets: Vec<Staged>,
-    /// Number of packets to send.
     len: usize,
 }
 

@@ -17,7 +17,6 @@ const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 /// Address of each client by its tag, for captures, which see only packets.
 pub(crate) type Addresses = Arc<Mutex<BTreeMap<u32, SocketAddr>>>;
 
-/// Limits on clients: number and idle timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) most: usize,
@@ -28,7 +27,6 @@ pub(crate) struct Limits {
 pub(crate) struct Client {
     /// Address of the client, and the local address that it uses.
     pub(crate) remote: Remote,
-    /// Socket towards the target.
     pub(crate) io: Connected,
     /// Time of the last packet from the client or for it.
     last: Instant,

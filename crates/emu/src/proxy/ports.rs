@@ -12,17 +12,14 @@ use super::sockets::ProxySockets;
 use crate::port::{Buffers, Port, Sent, Take};
 use crate::waiter::{PollPorts, Readiness};
 
-/// Sockets, shared by the ports.
 pub(crate) type Shared = Rc<RefCell<ProxySockets>>;
 
-/// Port towards the clients.
 pub(crate) struct Near {
     sockets: Shared,
     /// Packets that a full batch could not send.
     refused: u64,
 }
 
-/// Port towards the target.
 pub(crate) struct Far {
     sockets: Shared,
     /// Packets that a full batch could not send.

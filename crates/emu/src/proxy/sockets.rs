@@ -116,7 +116,6 @@ impl ProxySockets {
         self.clients.addresses()
     }
 
-    /// Returns a handle that ends the relay.
     pub(crate) fn stop(&self) -> Waker {
         self.set.waker()
     }
@@ -263,7 +262,6 @@ impl ProxySockets {
         })
     }
 
-    /// Returns the time by which [`poll_gone`](Self::poll_gone) must be called.
     pub(crate) fn next_check(&self) -> Option<Instant> {
         self.clients.next_check()
     }

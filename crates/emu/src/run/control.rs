@@ -19,7 +19,6 @@ const MAX_FDS: usize = 2;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Overflow(pub(crate) [u64; 2]);
 
-/// Message between the outer and the inner process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
     /// From inside: the devices are ready, and their descriptors attached.
@@ -40,7 +39,6 @@ pub(crate) enum Message {
     Ended(u8, Overflow),
 }
 
-/// One end of the control socket.
 #[derive(Debug)]
 pub(crate) struct Control(OwnedFd);
 
@@ -73,7 +71,6 @@ impl Control {
         Ok(rustix::io::fcntl_setfd(&self.0, FdFlags::CLOEXEC)?)
     }
 
-    /// Sends a message, with up to two descriptors.
     pub(crate) fn send(&self, message: &Message, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = message.encode();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];

@@ -11,7 +11,6 @@ use nix::ifaddrs::getifaddrs;
 use super::address::{self, Block};
 use super::network::DEVICE;
 
-/// Network of the enclosing run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnclosingRun {
     pub(crate) block: Block,
@@ -19,19 +18,15 @@ pub(crate) struct EnclosingRun {
     pub(crate) ipv6: bool,
 }
 
-/// Environment of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Enclosing {
-    /// No run.
     Host,
-    /// The near end of a run.
     Run(EnclosingRun),
     /// The device of a run, at its far end or with other addresses than the run gave it.
     Device,
 }
 
 impl Enclosing {
-    /// Detects the environment of this process.
     pub(crate) fn look() -> io::Result<Self> {
         let of_device = getifaddrs()?.filter(|entry| entry.interface_name == DEVICE);
         // A device without an address counts too.

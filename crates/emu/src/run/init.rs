@@ -68,7 +68,6 @@ struct Init<'a> {
     args: &'a InsideArgs,
     control: &'a Control,
     signals: Signals,
-    /// Terminal for the command, if it gets one.
     terminal: Option<Terminal>,
     /// Drop counters of the near device, and of the far one unless this run is inside another.
     drops: Vec<Drops>,
@@ -156,7 +155,6 @@ impl Init<'_> {
         }
     }
 
-    /// Returns the packets lost before the relay so far.
     fn lost(&self) -> Overflow {
         let count = |place| self.drops.get(place).map(Drops::count).unwrap_or_default();
         Overflow([count(0), count(1)])
@@ -296,7 +294,6 @@ fn exit_code(status: WaitStatus) -> Option<u8> {
     Some(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Returns the time until `latest`, if there is any.
 fn left(latest: Instant) -> Option<Duration> {
     Some(latest.saturating_duration_since(clock::now())).filter(|rest| !rest.is_zero())
 }

@@ -29,7 +29,6 @@ impl Netlink {
         Ok(Self { socket })
     }
 
-    /// Returns the index of a device.
     pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
         // The request works on any socket.
         Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
@@ -48,7 +47,6 @@ impl Netlink {
         self.ask(message)
     }
 
-    /// Adds an address to a device.
     pub(crate) fn add_address(&self, device: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
         // The link has no other host, so duplicate address detection is not needed.
         let flags = if address.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
@@ -91,7 +89,6 @@ impl Netlink {
     }
 }
 
-/// Request under construction.
 struct Message {
     bytes: Vec<u8>,
 }

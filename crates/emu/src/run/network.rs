@@ -18,10 +18,8 @@ pub(crate) const DEVICE: &str = "rdt0";
 /// Queue of a device for a busy relay, packets: 10 ms at a million packets per second. Packets that
 /// overflow it are lost before the link.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
-/// Destination of the default route.
 const DEFAULT_ROUTE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-/// Common properties of the devices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     /// MTU, bytes.

@@ -156,7 +156,6 @@ impl Inside {
         }
     }
 
-    /// Starts the command, and waits for its end.
     fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Ended {
         self.control.send(&Message::Go, &[]).map_err(Failure::system("the process inside is gone"))?;
         let mut losses = LossAlarm::default();
@@ -234,7 +233,6 @@ struct Finished {
     watchers: Watchers<IpPackets>,
 }
 
-/// Relay on its own thread.
 struct Worker {
     stop: Waker,
     /// Closed at its other end when the thread ends.

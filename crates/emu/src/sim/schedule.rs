@@ -24,7 +24,6 @@ pub(super) struct Planned {
     pub(super) ecn: Ecn,
 }
 
-/// Packets in order of their times.
 pub(super) struct Schedule {
     bursts: Vec<Burst>,
     /// Time of the next packet of each unfinished burst.
@@ -124,7 +123,6 @@ impl Burst {
         Ok(burst)
     }
 
-    /// Applies an optional word of a line.
     fn add(&mut self, word: &str) -> Result<(), String> {
         match word {
             "forward" => self.first.direction = Direction::Forward,

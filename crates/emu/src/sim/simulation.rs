@@ -35,7 +35,6 @@ struct Sent {
 #[derive(Debug)]
 struct Waiting {
     at: Duration,
-    /// Pending outcomes.
     left: u8,
 }
 
@@ -107,7 +106,6 @@ impl Simulation {
         Ok((self.elapsed, accounts))
     }
 
-    /// Returns the next wake-up of a link, and its direction.
     fn next_event(&self) -> Option<(Instant, Direction)> {
         let forward = self.path.forward.next_wakeup().map(|due| (due, Direction::Forward));
         let reverse = self.path.reverse.next_wakeup().map(|due| (due, Direction::Reverse));
