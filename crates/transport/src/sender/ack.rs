@@ -1,9 +1,8 @@
-//! Answers of the receiver. `on_ack` reads top to bottom as the protocol does: the scoreboard takes
-//! the ACK, the round-trip estimator its sample, loss recovery judges what is still out, and the
-//! congestion controller hears of it.
+//! Processing of packets from the receiver. An ACK goes through the scoreboard, the RTT estimator,
+//! loss detection and the congestion controller, in this order (`on_ack`).
 //!
-//! ACKs that arrive joined and only move the cumulative edge are processed as one: each gives its
-//! round-trip sample, and the last one the edge and the window.
+//! Coalesced classic ACKs that only advance `snd_una` are processed as one: each gives an RTT
+//! sample, and the last one the cumulative ACK and the window.
 
 use std::time::{Duration, Instant};
 
@@ -18,22 +17,22 @@ use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, V
 use crate::wire::{Ack, Reply};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 
-/// Round-trip times that acknowledged segments tell of.
+/// Send times of acknowledged segments, for RTT samples.
 #[derive(Debug, Default)]
 struct Times {
-    /// When the echoed transmission left, if only its segment knows.
+    /// Send time of the echoed transmission, taken from its segment; needed if its record is gone.
     echoed: Option<Instant>,
-    /// The newest segment sent once that a later one overtook: an ACK for it left at once, and
+    /// Newest segment sent once that arrived after a later one: its ACK was sent at once, but
     /// echoes the later one.
     overtaken: Option<(u64, Instant)>,
 }
 
-/// Transmissions that the receiver names.
+/// Transmission numbers echoed by the receiver.
 struct Echoes {
     /// The one that the ACK names, if it is newer than all named before, and when it left.
     fresh: Option<u64>,
     sent_at: Option<Instant>,
-    /// The one that the ACK names, and the newest named before.
+    /// Echo of this ACK, and the newest earlier one.
     largest_acked: Option<u64>,
     prior_largest: Option<u64>,
 }
@@ -44,7 +43,7 @@ struct Taken {
     acked: Acked,
     /// Bytes newly delivered, in order or not.
     bytes: u64,
-    /// A larger datagram arrived.
+    /// True if a path MTU probe arrived.
     grown: bool,
     times: Times,
 }
@@ -52,7 +51,8 @@ struct Taken {
 impl Sender {
     /// See [`Endpoint::handle_datagrams`].
     pub(super) fn on_datagrams(&mut self, now: Instant, bytes: &[u8], stride: usize) -> usize {
-        // RFC 6298's estimator weighs a sample by what is in flight, which a run does not know.
+        // The estimator of RFC 6298 weights samples by the data in flight, which is unknown within
+        // a run.
         let unweighted = self.config.rto == RtoPolicy::Reference;
         let plain = self.config.wire.plain_ack_len() == Some(stride) && self.recovery.coalesces_acks();
         if bytes.is_empty() || !plain || !unweighted {
@@ -100,8 +100,8 @@ impl Sender {
         }
     }
 
-    /// Processes an ACK. If it is `coalesced`, its round trip was sampled, and the observers were
-    /// told.
+    /// Processes an ACK. If it is `coalesced`, its RTT samples were taken and reported to observers
+    /// before.
     fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, coalesced: bool) {
         let una = self.flight.board.snd_una();
         if !self.data_flows() || ack.ack < una {
@@ -141,7 +141,7 @@ impl Sender {
         }
     }
 
-    /// The cumulative edge moved.
+    /// Handles an advance of `snd_una`.
     fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>, coalesced: bool) {
         if !coalesced {
             let Self { observers, recovery, path, .. } = self;
@@ -160,8 +160,8 @@ impl Sender {
         self.expect_fin_ack(now);
     }
 
-    /// The scoreboard takes the ACK, the estimators what it says of time. Before it the window was
-    /// `prior_window`.
+    /// Applies an ACK to the scoreboard and the RTT estimator. `prior_window` is the receive window
+    /// before it.
     fn apply(&mut self, now: Instant, ack: &Ack<'_>, prior_window: u64, coalesced: bool) -> AckOutcome {
         let prior_duplicates = self.peer.duplicates;
         self.peer.on_duplicates(ack.duplicates);
@@ -177,10 +177,10 @@ impl Sender {
         let latest_rtt =
             if coalesced { None } else { self.sample(now, ack, echoes.sent_at, acked.karn, &times) };
         let window = self.on_window(ack, prior_window);
-        // RFC 5681, section 2, tells duplicates from window updates by an unchanged window. Where
-        // ACKs name the packet that they answer, a new name does: a receiver's window may change
-        // with every packet. The answer to a packet that the receiver had already, or had no room
-        // for, is no duplicate.
+        // RFC 5681, section 2, tells duplicate ACKs from window updates by an unchanged window. A
+        // native window may change with every packet, but native ACKs echo a transmission: a new
+        // echo shows that a packet arrived. It is no duplicate ACK if the packet itself was a
+        // duplicate, or was dropped for lack of room.
         let answers_packet = match ack.echo {
             Some(_) => echoes.fresh.is_some() && self.peer.duplicates == prior_duplicates,
             None => ack.window == prior_window,
@@ -217,7 +217,8 @@ impl Sender {
         Echoes { fresh, sent_at, largest_acked, prior_largest }
     }
 
-    /// The scoreboard takes what the ACK delivers, and tells of it.
+    /// Marks on the scoreboard what the ACK acknowledges, and collects send times and sizes in
+    /// `taken`.
     fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes) -> Taken {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
         let Path { rtt, mtu, .. } = path;
@@ -231,7 +232,7 @@ impl Sender {
         }
         let Taken { acked, bytes, grown, times } = &mut taken;
         let uses_sack = config.recovery.uses_sack();
-        // Without SACK there is no telling when an overtaken segment came.
+        // Without SACK the arrival time of a reordered segment is unknown.
         let overtaking = echoes.prior_largest.filter(|_| uses_sack);
         let mut on_delivered = |run: &SegmentRun<'_>| {
             observers.on_acked(now, run);
@@ -247,7 +248,7 @@ impl Sender {
         *acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
         *bytes = acked.bytes;
         for block in blocks.filter(|_| uses_sack) {
-            // A block beyond what was sent is wrong in all that it says.
+            // A block of data that was never sent is invalid as a whole.
             if block.end <= flight.board.next_offset() {
                 *bytes += flight.sack(now, &(block.start..block.end), &mut on_delivered);
             } else {
@@ -257,8 +258,8 @@ impl Sender {
         taken
     }
 
-    /// Takes the round-trip samples of an ACK: of its echo, or by Karn's rule where there is none,
-    /// and of a segment that was overtaken.
+    /// Processes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic),
+    /// and of a reordered segment.
     fn sample(
         &mut self,
         now: Instant,
@@ -269,8 +270,7 @@ impl Sender {
     ) -> Option<Duration> {
         let since = |sent_at: Instant| now.saturating_duration_since(sent_at);
         let sample = match ack.echo {
-            // After a timeout the records are gone, but a segment that was not sent again knows
-            // when it left.
+            // After a timeout the records are gone, but a segment sent once has its send time.
             Some(echo) => {
                 echoed.or(times.echoed).map(|sent_at| self.path.without_delay(since(sent_at), echo.delay))
             }
@@ -292,7 +292,7 @@ impl Sender {
         self.peer.on_window(ack, before, board.span(self.path.mss), board, &self.path.rtt)
     }
 
-    /// Outcome of no ACK: the state that a timer finds.
+    /// Returns the outcome of an ACK without effect, for timers.
     pub(super) fn quiet_outcome(&self, now: Instant) -> AckOutcome {
         AckOutcome {
             now,
@@ -308,8 +308,8 @@ impl Sender {
         }
     }
 
-    /// Accounts for segments declared lost. If they were `refused`, the receiver had no room for
-    /// them, and nothing is lost.
+    /// Accounts for segments declared lost. If `refused`, the receiver dropped them for lack of
+    /// room, and they do not count as lost.
     pub(super) fn on_losses(&mut self, now: Instant, lost: Vec<Lost>, refused: bool) {
         for lost in lost {
             let excused = self.path.mtu_probe() == Some(lost.packet_number);
@@ -320,8 +320,7 @@ impl Sender {
             self.stats.lost += 1;
             self.stats.lost_to_socket += u64::from(lost.to_socket);
             self.observers.on_lost(now, &lost);
-            // A size that the path does not carry, and a socket without room, are no signs of
-            // congestion.
+            // Path MTU probes and drops in the receiver's socket are no signs of congestion.
             if !excused && !lost.to_socket {
                 let bytes = u64::from(lost.bytes);
                 let packet = self.flight.rate_mut().and_then(|rate| {
@@ -333,14 +332,14 @@ impl Sender {
         }
     }
 
-    /// Losses that ACKs told of begin an episode of recovery.
+    /// Begins a recovery episode for losses detected by ACKs.
     pub(super) fn on_episode(&mut self, now: Instant, prior: Prior) {
         self.stats.recoveries += 1;
         self.observers.on(now, &Trace::RecoveryBegan { cause: Cause::Loss });
         self.slow_down(now, Cause::Loss, prior);
     }
 
-    /// Answers the CE marks that an ACK reports.
+    /// Responds to the CE marks that an ACK reports.
     fn on_marks(&mut self, now: Instant, ack: &Ack<'_>, outcome: &AckOutcome, prior: Prior) {
         let Some(marks) = ack.marks else { return };
         let (marked, answer) = self.path.ecn.on_ack(marks, outcome.largest_acked);
@@ -351,22 +350,22 @@ impl Sender {
         }
     }
 
-    /// The path turned out to carry another size.
+    /// Adopts the datagram size confirmed by path MTU discovery.
     pub(super) fn resize(&mut self) {
         let Some(size) = self.path.resize() else { return };
         self.stats.packet_size = size;
         self.congestion.resize(&self.config, size, self.path.mss);
     }
 
-    /// An ACK counts as a sign of life if it tells of something new, or that there is no room for
-    /// more: one that only repeats itself comes from a path that lets nothing of use through.
+    /// Restarts the give-up time if the ACK delivered data or closed the window. Other ACKs may
+    /// come from a path that delivers no data.
     fn note_progress(&mut self, outcome: &AckOutcome) {
         if outcome.moved || outcome.bytes > 0 || !outcome.window.has_room {
             self.patience.restart(outcome.now);
         }
     }
 
-    /// Reports an ACK to the controller and lets the window of a recovery follow it.
+    /// Reports an ACK to the controller and updates PRR.
     fn control_congestion(&mut self, outcome: &AckOutcome, verdict: &Verdict, prior: Prior) {
         let now = outcome.now;
         let found = self.congestion.has_lost();
@@ -387,7 +386,7 @@ impl Sender {
             None => {}
         }
         let board = &self.flight.board;
-        // `DeliveredData` of RFC 9937: without what duplicate ACKs told of before.
+        // `DeliveredData` of RFC 9937: without data that duplicate ACKs already reported.
         let delivered = (outcome.bytes + board.assumed()).saturating_sub(prior.assumed);
         self.congestion.on_ack_in_recovery(delivered, board.in_flight(), outcome.moved && !found);
         if outcome.restarts_timers() {
@@ -401,8 +400,8 @@ impl Sender {
         }
     }
 
-    /// Undoes the response to a loss that was none (RFC 4015, section 3.2). Step 8 prevents a
-    /// burst, which a pacer does as well; step 9 makes the next such delay no timeout.
+    /// Undoes the response to a spurious loss (RFC 4015, section 3.2). Step 8 prevents a burst, as
+    /// a pacer does; step 9 raises the RTO above the delay.
     #[cold]
     fn respond_to_spurious(&mut self, outcome: &AckOutcome, timeout: bool, late_rtt: Option<Duration>) {
         self.stats.spurious += 1;
@@ -419,7 +418,7 @@ impl Sender {
         }
     }
 
-    /// The controller hears of an ACK, where a delivery rate is measured.
+    /// Reports an ACK to the controller (native).
     fn report_ack(&mut self, outcome: &AckOutcome, prior_in_flight: u64, episode: Option<Cause>) {
         if self.flight.rate().is_none() {
             return;

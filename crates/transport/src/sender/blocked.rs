@@ -1,16 +1,16 @@
-//! Why the sender waited, and for how long: the honest source of "application-limited". Owns the
-//! clock of it.
+//! Time that the sender waits, by reason: congestion window, receive window, pacing, application.
+//! Decides when the sender is app-limited.
 
 use std::time::{Duration, Instant};
 
-/// Reason why new data does not leave.
+/// Reason why the sender cannot send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked {
     /// The congestion window is full.
     Cwnd,
-    /// The receiver's window is full.
+    /// The receive window is full.
     PeerWindow,
-    /// The pace allows the next packet at this time.
+    /// The pacer allows the next packet at this time.
     Pacing(Instant),
     /// The application has written nothing.
     NoData,
@@ -27,12 +27,12 @@ impl Blocked {
     }
 }
 
-/// For how long each reason held the sender up.
+/// Time that the sender waited, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waited {
     /// The congestion window.
     pub cwnd: Duration,
-    /// The receiver's window.
+    /// The receive window.
     pub peer_window: Duration,
     /// Pacing.
     pub pacing: Duration,
@@ -44,36 +44,36 @@ pub struct Waited {
 pub(crate) struct BlockedTime {
     since: Option<(Blocked, Instant)>,
     total: [Duration; 4],
-    /// Bytes in flight when the last of it left.
+    /// Bytes in flight when sending stopped.
     in_flight: u64,
-    /// The application filled all the room that there was when it was asked last.
+    /// True if the application filled all the room at its last call.
     has_more: bool,
-    /// When what it wrote then ran out.
+    /// Time at which that data was sent.
     ran_out: Option<Instant>,
-    /// Nothing waits for the pace: the transfer is over, or what was paced is void.
+    /// True if the pacing deadline is void: the transfer is over, or the paced packet is not needed.
     unpaced: bool,
 }
 
 impl BlockedTime {
-    /// The application was asked for data, and it did or did not fill the room that there was.
+    /// Records whether the application filled all the room at its call.
     pub(crate) fn on_asked(&mut self, filled: bool) {
         self.has_more = filled;
         self.ran_out = None;
     }
 
-    /// The application would have written more, had there been room.
+    /// True if the application would have written more with more room.
     pub(crate) fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// All that was written has left; true if the application is to blame. It is not if it filled
-    /// the room that there was and was not asked since: time passes while what it wrote is sent,
-    /// and then it is asked again. One that is not asked has nothing.
+    /// Returns true if the sender is app-limited, now that all written data is sent. It is not if
+    /// the application filled all the room and has had no chance to write since, that is, within
+    /// the same instant.
     pub(crate) fn is_starved(&mut self, now: Instant) -> bool {
         !self.has_more || *self.ran_out.get_or_insert(now) < now
     }
 
-    /// Sending stops now for this reason, with `in_flight` bytes in flight.
+    /// Records that sending stops now for this reason, with `in_flight` bytes in flight.
     pub(crate) fn stop(&mut self, now: Instant, why: Blocked, in_flight: u64) {
         self.in_flight = in_flight;
         self.go(now);
@@ -81,21 +81,21 @@ impl BlockedTime {
         self.unpaced = false;
     }
 
-    /// True if sending has stopped for this reason, and its timer is set if it has one.
+    /// True if sending has stopped for this reason and, with pacing, the deadline is valid.
     pub(crate) fn is_stopped_for(&self, why: Blocked) -> bool {
         self.reason() == Some(why) && !self.unpaced
     }
 
-    /// The pace sets no timer until sending stops for it again.
+    /// Cancels the pacing deadline until sending stops again.
     pub(crate) fn cancel_pace(&mut self) {
         self.unpaced = true;
     }
 
-    /// Something left.
+    /// Records that sending resumes.
     pub(crate) fn go(&mut self, now: Instant) {
         if let Some((before, since)) = self.since.take() {
             let end = match before {
-                // From then on the packet might have left.
+                // After this time the pacer was not the reason.
                 Blocked::Pacing(until) => now.min(until),
                 _ => now,
             };
@@ -103,14 +103,14 @@ impl BlockedTime {
         }
     }
 
-    /// Why nothing leaves.
+    /// Returns the reason to wait, if sending has stopped.
     pub(crate) fn reason(&self) -> Option<Blocked> {
         self.since.map(|(why, _)| why)
     }
 
-    /// The congestion window of `cwnd` bytes was used until nothing more left, so it may grow (RFC
-    /// 9438, section 5.8). Behind a pace that is made of the window itself (`own_pace`) everybody
-    /// waits, so there half of it must have been in flight (RFC 7661, section 4.2: the validated
+    /// True if the sender is cwnd-limited, so that the window of `cwnd` bytes may grow (RFC 9438,
+    /// section 5.8). If the pacing rate follows from the window (`own_pace`), every sender waits
+    /// for the pacer; then half of the window must be in flight (RFC 7661, section 4.2: validated
     /// phase).
     pub(crate) fn used_cwnd(&self, cwnd: u64, own_pace: bool) -> bool {
         match self.reason() {
@@ -120,7 +120,7 @@ impl BlockedTime {
         }
     }
 
-    /// When the pace allows the next packet, if that is what is waited for.
+    /// Returns the pacing deadline, if the sender waits for the pacer.
     pub(crate) fn paced_until(&self) -> Option<Instant> {
         match self.since {
             Some((Blocked::Pacing(until), _)) if !self.unpaced => Some(until),

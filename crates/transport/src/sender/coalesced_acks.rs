@@ -1,5 +1,5 @@
-//! ACKs that arrive joined (GRO) and only move the cumulative edge: each gives its round-trip
-//! sample, and the last of them stands for all.
+//! Classic ACKs that arrive coalesced (GRO) and only advance `snd_una`: each gives an RTT sample,
+//! and only the last one is processed.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,19 @@ use super::observer::{CoalescedAck, Observers};
 use crate::recovery::{Flight, Rtt};
 use crate::wire::Codec;
 
-/// ACKs processed together at most: as many as kernels join.
+/// Limit of ACKs processed together: the most that GRO coalesces.
 const MAX_COALESCED_ACKS: usize = 128;
 
-/// ACKs whose round-trip samples were taken, and that count as the last of them.
+/// ACKs whose RTT samples were taken, and that the last one represents.
 pub(super) struct AckRun {
     pub(super) count: usize,
-    /// The edge and the window of the last one.
+    /// Cumulative ACK and window of the last one.
     pub(super) edge: u64,
     pub(super) window: u64,
 }
 
-/// Takes the ACKs of `stride` bytes that `bytes` begins with, as long as they move the edge and
-/// leave something outstanding: samples each by the segments that it covers. `None` if there are
-/// none.
+/// Takes RTT samples of the ACKs of `stride` bytes at the start of `bytes`, as long as each
+/// advances `snd_una` and leaves data outstanding. `None` if the first one does not.
 pub(super) fn coalesce(
     now: Instant,
     bytes: &[u8],
@@ -34,7 +33,7 @@ pub(super) fn coalesce(
     let (snd_una, snd_nxt) = (board.snd_una(), board.snd_nxt());
     let mut observers = observers.attached();
     let mut run = AckRun { count: 0, edge: snd_una, window: 0 };
-    // Segments that left together have one round trip.
+    // Segments of one batch have one RTT.
     let mut trip: Option<(Instant, Duration)> = None;
     for datagram in bytes.chunks_exact(stride).take(MAX_COALESCED_ACKS) {
         let Some((ack, window)) = codec.decode_plain_ack(datagram, run.edge) else { break };

@@ -10,10 +10,10 @@ use crate::wire::native::{LinkRequest, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
 use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy};
 
-/// Memory of a packet in flight beside its payload, bytes.
+/// Memory of a packet in flight in addition to its payload, bytes.
 const RECORD: usize = size_of::<Segment>();
 
-/// How often one packet is sent at most, the first time included.
+/// Limits of transmissions of one packet, the first one included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempts {
     /// SYN.
@@ -41,48 +41,49 @@ pub struct SenderConfig {
     pub window: u32,
     /// Congestion control.
     pub congestion: Algorithm,
-    /// A controller of the caller's own, used in place of `congestion`.
+    /// Factory of the caller's own controller, used instead of `congestion`.
     pub controller_factory: Option<Arc<dyn ControllerFactory>>,
-    /// The congestion controller's first window, packets (RFC 6928: 10).
+    /// Initial congestion window, packets (RFC 6928: 10).
     pub initial_window: u32,
-    /// How losses are found and repaired.
+    /// Rule of loss recovery.
     pub recovery: LossDetection,
-    /// With [`LossDetection::Rack`]: whether segments get time to overtake each other from the
-    /// beginning.
+    /// With [`LossDetection::Rack`]: reordering window before any reordering was seen.
     pub reordering: Reordering,
-    /// Packets leave at the pace of the congestion controller instead of as soon as the window has
+    /// True to send packets at the controller's pacing rate instead of as soon as the window has
     /// room.
     pub pacing: bool,
-    /// The retransmission timeout.
+    /// Rule of the retransmission timeout.
     pub rto: RtoPolicy,
-    /// A receiver that owed an answer to data or the FIN for this long is given up (RFC 1122,
-    /// section 4.2.3.5: R2). The course's rules have no such limit and count attempts instead.
+    /// Give-up time: the transfer is aborted after this time without an answer to data or the FIN
+    /// (RFC 1122, section 4.2.3.5: R2). The reference sender has no such limit and counts attempts
+    /// instead.
     pub give_up: Duration,
-    /// As `give_up`, for the handshake: from the first SYN on.
+    /// Give-up time of the handshake, from the first SYN.
     pub handshake_give_up: Duration,
-    /// The link to ask the receiver for.
+    /// Emulated link to request from the receiver (classic).
     pub link: LinkProperties,
-    /// As `link`, in the native format, where a link need not be asked for.
+    /// Emulated link to request from the receiver (native); `None` for no emulation.
     pub link_request: Option<LinkRequest>,
-    /// Bytes of a full datagram, header included: 9 to 65,507. Where the format lets the sender
-    /// look for the path's largest datagram, it begins with at most 1200 and goes no higher than
-    /// this.
+    /// Size of a full datagram with header, 9 to 65,507 bytes. Native: the upper limit of path MTU
+    /// discovery, which begins with at most 1200 bytes.
     pub packet_size: usize,
-    /// Packets of data may leave with ECT(0), so that routers can mark them instead of dropping
-    /// them. Only where the format reports marks and the congestion control answers them.
+    /// True to send data with ECT(0), so that routers can mark packets instead of dropping them.
+    /// Only in the native format, with congestion control.
     pub ecn: bool,
     /// Attempt limits.
     pub attempts: Attempts,
-    /// The timeout after the handshake, 3 R, is raised to this. The default, 40 ms, is what the
-    /// formula for later timeouts gives at least. Zero is the reference's behaviour, in which a
-    /// receiver that hesitates for 50 tiny timeouts at the start ends the transfer.
+    /// Lower limit of the first timeout of data, which is three handshake RTTs. The default of 40
+    /// ms is the minimum of later timeouts. The reference sender has 0, and so fails if the
+    /// receiver pauses for 50 tiny timeouts at the start.
     pub min_rto: Duration,
-    /// Bytes that packets in flight may take. A window that needs more is refused.
+    /// Memory limit of packets in flight, bytes. [`SenderConfig::validate`] rejects a window that
+    /// needs more.
     pub memory_limit: u64,
 }
 
 impl SenderConfig {
-    /// A transfer over `link` with window `window`, all else at its default: 1472-byte datagrams.
+    /// Returns the configuration of a classic transfer over `link` with window `window`: datagrams
+    /// of 1472 bytes, all else at its default.
     pub fn new(window: u32, link: LinkProperties) -> Self {
         Self {
             wire: Wire::Classic,
@@ -106,8 +107,8 @@ impl SenderConfig {
         }
     }
 
-    /// A transfer in the native format that needs no tuning: BBR, RACK-TLP, pacing. `connection_id`
-    /// is drawn at random by the caller.
+    /// Returns the configuration of a native transfer without tuning: BBR, RACK-TLP, pacing.
+    /// `connection_id` must be random.
     pub fn native(connection_id: u64) -> Self {
         let link =
             LinkProperties { rtt_s: 0.0, speed_bps: 1e10, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
@@ -128,20 +129,19 @@ impl SenderConfig {
         config
     }
 
-    /// A window within W, and so small that its segments of `mss` bytes with their records are
-    /// within the memory limit.
+    /// Limits a congestion window to W and to the memory limit, for segments of `mss` bytes.
     pub(crate) fn within_memory(&self, cwnd: u64, mss: usize) -> u64 {
         let packets = self.memory_limit / (mss + RECORD) as u64;
         cwnd.min(u64::from(self.window) * self.payload_size() as u64).min(packets * mss as u64)
     }
 
-    /// Packets in flight that the memory limit allows.
+    /// Returns the largest window that the memory limit allows, packets.
     pub fn largest_window(&self) -> u32 {
         let packets = self.memory_limit / (self.payload_size() + RECORD) as u64;
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
-    /// Bytes of payload in a full packet.
+    /// Returns the payload of a full packet, bytes.
     pub fn payload_size(&self) -> usize {
         self.packet_size.saturating_sub(self.wire.data_header())
     }
@@ -155,28 +155,28 @@ impl SenderConfig {
                 max_datagram,
                 ack_every: self.ack_every(),
                 link: self.link_request,
-                // Who emulates a link bounds no windows by its socket's buffer, and does not tell.
+                // Behind an emulated link the receiver's socket buffer limits no window, and drops
+                // are not reported.
                 overflow: self.link_request.is_none(),
                 ..Params::default()
             },
         )
     }
 
-    /// Packets after which the receiver is to acknowledge at the latest: 1 for a window of one
-    /// packet, which no second one follows.
+    /// Returns the number of packets per ACK to request: 1 for a window of one packet, else the
+    /// default.
     fn ack_every(&self) -> u16 {
         let fixed = self.fixed_window().unwrap_or(u32::MAX);
         if self.window.min(fixed) > 1 { Params::default().ack_every } else { 1 }
     }
 
-    /// True if packets of data leave with ECT(0) until the path fails validation. The controller
-    /// must then answer CE marks (RFC 3168, section 6.1.2).
+    /// True if data is sent with ECT(0) until validation fails. The controller must respond to CE
+    /// marks (RFC 3168, section 6.1.2).
     pub(crate) fn uses_ecn(&self) -> bool {
         self.ecn && self.fixed_window().is_none() && self.wire.numbering() == Numbering::Bytes
     }
 
-    /// The search for the path's MTU, where segments can be cut again: `packet_size` is then its
-    /// ceiling.
+    /// Returns path MTU discovery up to `packet_size` (native).
     pub(crate) fn path_mtu(&self) -> Option<PathMtu> {
         match self.wire.numbering() {
             Numbering::Packets => None,
@@ -184,19 +184,19 @@ impl SenderConfig {
         }
     }
 
-    /// Bytes of payload in a full packet before anything is known of the path.
+    /// Returns the initial payload of a full packet, bytes.
     pub(crate) fn first_payload_size(&self) -> usize {
         self.path_mtu().map_or(self.packet_size, |mtu| mtu.size()).saturating_sub(self.wire.data_header())
     }
 
-    /// A controller in its initial state; `rtt` is the handshake's.
+    /// Returns a controller in its initial state; `rtt` is the handshake RTT.
     pub(crate) fn controller(&self, rtt: Option<Duration>, mss: usize) -> Box<dyn Controller> {
         let start = Start {
             mss: mss as u64,
             initial_window: self.initial_window,
             paced: self.pacing,
             rtt,
-            // The connection's number is random already.
+            // The connection ID is random.
             seed: self.wire.connection_id().unwrap_or(0),
         };
         match &self.controller_factory {
@@ -205,7 +205,7 @@ impl SenderConfig {
         }
     }
 
-    /// Packets of a constant congestion window, if there is no congestion control.
+    /// Returns the constant congestion window in packets, if there is no congestion control.
     fn fixed_window(&self) -> Option<u32> {
         match self.congestion {
             Algorithm::Fixed(packets) if self.controller_factory.is_none() => Some(packets),
@@ -213,16 +213,15 @@ impl SenderConfig {
         }
     }
 
-    /// Loss recovery in its initial state. In the classic format the course's variant declares
-    /// nothing lost.
+    /// Returns loss recovery in its initial state. Classic uses the variant of the reference
+    /// sender.
     pub(crate) fn loss_recovery(&self) -> Box<dyn LossRecovery> {
         let reference = self.wire.numbering() == Numbering::Packets;
         recovery::build(self.recovery, self.reordering, reference, self.attempts.data)
     }
 
-    /// How long to wait for the SYN-ACK: max(1 s, 2 RTT), with the RTT that the link is asked for.
-    ///
-    /// In the native format 1 s, doubled up to 2 s.
+    /// Returns the timeout of a SYN: max(1 s, 2 RTT) with the requested RTT (classic), or 1 s,
+    /// doubled up to 2 s (native).
     pub(crate) fn syn_timeout(&self, attempt: u32) -> Duration {
         if let RtoPolicy::Rfc6298 { .. } = self.rto {
             return doubled(Duration::from_secs(1), attempt, MAX_SYN_TIMEOUT);
@@ -231,7 +230,7 @@ impl SenderConfig {
         two_rtt.max(Duration::from_secs(1))
     }
 
-    /// How long to wait for the FIN-ACK.
+    /// Returns the timeout of a FIN.
     pub(crate) fn fin_timeout(&self, rto: Duration, attempt: u32) -> Duration {
         match self.rto {
             RtoPolicy::Reference => rto,
@@ -242,7 +241,7 @@ impl SenderConfig {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first value that no transfer can be run with.
+    /// The first invalid value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.window == 0 {
             return Err(ConfigError::ZeroWindow);
@@ -269,10 +268,10 @@ impl SenderConfig {
     }
 }
 
-/// Longest time between two attempts of a SYN that backs off.
+/// Upper limit of the back-off of a SYN.
 const MAX_SYN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// `first`, doubled with each attempt after the first, up to `longest`, unless `first` is longer.
+/// Returns `first`, doubled with each further attempt, up to `longest` (but at least `first`).
 fn doubled(first: Duration, attempt: u32, longest: Duration) -> Duration {
     let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
     first.saturating_mul(factor).min(longest.max(first))

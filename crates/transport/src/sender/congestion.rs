@@ -1,5 +1,5 @@
-//! Congestion control of one transfer: the controller, its reductions, and the window and pace that
-//! follow from it.
+//! Congestion control of one transfer: the controller, its reductions, and the window and pacing
+//! rate that follow from it.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use super::{Sender, SenderConfig};
 use crate::congestion::{Cause, CongestionEvent, Controller, LostPacket, Pacer, Prr, PrrAck};
 use crate::{MAX_DATAGRAM, Trace};
 
-/// Segments that one call to the kernel takes at most.
+/// Largest number of segments in one send call.
 const MAX_BATCH_SEGMENTS: usize = 64;
 
-/// Window and flight just before an ACK or a timer: reductions count from them.
+/// State just before an ACK or a timeout: reductions count from it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prior {
     /// Bytes in flight (`pipe` of RFC 6675).
@@ -18,25 +18,25 @@ pub(super) struct Prior {
     /// `RecoverFS`, bytes: outstanding, less what SACK or duplicate ACKs already reported as
     /// delivered (RFC 9937, section 6).
     pub(super) recover_fs: u64,
-    /// The receiver's window, in the wire's numbers.
+    /// Receive window, packets (classic) or bytes (native).
     pub(super) window: u64,
-    /// Bytes that duplicate ACKs told to be delivered, without saying which.
+    /// Bytes that duplicate ACKs show to be delivered, without naming the segments.
     pub(super) assumed: u64,
 }
 
 pub(super) struct CongestionControl {
     pub(super) controller: Box<dyn Controller>,
-    /// The controller's window within what the sender's own memory allows, bytes.
+    /// The controller's window, limited by the sender's window W and memory, bytes.
     pub(super) cwnd: u64,
-    /// Proportional rate reduction, while a recovery is on.
+    /// Proportional rate reduction, during recovery.
     pub(super) prr: Option<Prr>,
     pub(super) pacer: Option<Pacer>,
-    /// Bytes declared lost since the controller last heard of an ACK.
+    /// Bytes declared lost since the last `on_ack` of the controller.
     lost_since_ack: u64,
 }
 
 impl CongestionControl {
-    /// Before the path is known.
+    /// Returns the initial state, before the handshake.
     pub(super) fn new(config: &SenderConfig) -> Self {
         let mss = config.first_payload_size();
         let controller = config.controller(None, mss);
@@ -49,7 +49,7 @@ impl CongestionControl {
         }
     }
 
-    /// Bytes that the window lets out with `in_flight` bytes in flight.
+    /// Returns the bytes that the window allows with `in_flight` bytes in flight.
     pub(super) fn room(&self, in_flight: u64) -> u64 {
         match &self.prr {
             Some(prr) => prr.sndcnt(),
@@ -57,23 +57,23 @@ impl CongestionControl {
         }
     }
 
-    /// True if `len` bytes may leave with `in_flight` bytes in flight.
+    /// True if the window allows `len` bytes with `in_flight` bytes in flight.
     pub(super) fn allows(&self, in_flight: u64, len: usize) -> bool {
         in_flight == 0 || len as u64 <= self.room(in_flight)
     }
 
-    /// When the pace lets `bytes` out, if not now.
+    /// Returns the time at which the pacer allows `bytes`; `None` if it does now.
     pub(super) fn paced_until(&self, now: Instant, bytes: u64) -> Option<Instant> {
         self.pacer.as_ref()?.next_send_at(now, bytes).filter(|at| *at > now)
     }
 
-    /// Of `count` segments of `len` bytes each, how many the pace lets out now.
+    /// Returns how many of `count` segments of `len` bytes the pacer allows now.
     pub(super) fn paced(&self, now: Instant, len: usize, count: u64) -> u64 {
         self.pacer.as_ref().map_or(count, |pacer| pacer.allows(now, len as u64, count))
     }
 
-    /// `bytes` left, of which `in_flight` are in flight with those before. `app_limited` is absent
-    /// where no delivery rate is measured; there the controller hears of nothing.
+    /// Records the transmission of `bytes`, after which `in_flight` bytes are in flight.
+    /// `app_limited` is `None` in the classic format, which reports nothing to the controller.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64, app_limited: Option<bool>) {
         if let Some(pacer) = &mut self.pacer {
             pacer.on_sent(now, bytes);
@@ -86,7 +86,7 @@ impl CongestionControl {
         }
     }
 
-    /// `bytes` were lost by the network; `packet` describes the transmission if it is on record.
+    /// Records a loss of `bytes` in the network; `packet` describes the transmission, if recorded.
     pub(super) fn on_lost(&mut self, bytes: u64, packet: Option<&LostPacket>) {
         self.lost_since_ack += bytes;
         if let Some(packet) = packet {
@@ -94,7 +94,7 @@ impl CongestionControl {
         }
     }
 
-    /// Takes the bytes declared lost since the last call.
+    /// Returns and clears the bytes declared lost since the last call.
     pub(super) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost_since_ack)
     }
@@ -103,7 +103,7 @@ impl CongestionControl {
         self.lost_since_ack > 0
     }
 
-    /// Lets the window of a recovery follow an ACK, after which `pipe` bytes are in flight.
+    /// Updates PRR with an ACK, after which `pipe` bytes are in flight.
     pub(super) fn on_ack_in_recovery(&mut self, delivered: u64, pipe: u64, safe: bool) {
         if let Some(prr) = &mut self.prr {
             let ssthresh = self.controller.ssthresh().unwrap_or(u64::MAX);
@@ -111,7 +111,7 @@ impl CongestionControl {
         }
     }
 
-    /// Datagrams of `size` bytes carry `mss` bytes from now on.
+    /// Adapts to datagrams of `size` bytes with `mss` bytes of payload.
     pub(super) fn resize(&mut self, config: &SenderConfig, size: usize, mss: usize) {
         self.controller.on_mss(mss as u64);
         self.cwnd = config.within_memory(self.controller.cwnd(), mss);
@@ -121,9 +121,9 @@ impl CongestionControl {
         }
     }
 
-    /// Window and pace follow the controller; gives the new pace, bytes per second. If the
-    /// controller has no rate, a window is spread over the round trip, with room to grow: twice in
-    /// slow start, 1.2 times after it (as Linux does).
+    /// Adopts window and pacing rate of the controller. Returns the pacing rate, bytes per second.
+    /// For a controller without a rate it is cwnd / `srtt`, times 2 in slow start and 1.2
+    /// afterwards (as in Linux).
     pub(super) fn follow_controller(
         &mut self,
         now: Instant,
@@ -148,7 +148,7 @@ impl CongestionControl {
 }
 
 impl Sender {
-    /// State that the next ACK or timer finds.
+    /// Returns the state before the next ACK or timeout.
     pub(super) fn prior(&self) -> Prior {
         let board = &self.flight.board;
         Prior {
@@ -159,15 +159,16 @@ impl Sender {
         }
     }
 
-    /// True if the congestion window was used until nothing more left.
+    /// True if the sender is cwnd-limited.
     pub(super) fn used_cwnd(&self) -> bool {
         let own_pace = self.congestion.controller.pacing_rate().is_none();
         self.blocked.used_cwnd(self.congestion.cwnd, own_pace)
     }
 
-    /// `FlightSize` of a reduction, bytes: the congestion window where it limits the sender, else
-    /// the smaller of it and `pipe`. Excludes what was selectively acknowledged and what limited
-    /// transmit sent (RFC 5681, section 3.2, step 2; RFC 6675, section 5, step 4.2).
+    /// Returns `FlightSize` for a reduction, bytes: the congestion window if the sender is
+    /// cwnd-limited, else the smaller of it and `pipe`. Excludes data that is selectively
+    /// acknowledged or was sent by limited transmit (RFC 5681, section 3.2, step 2; RFC 6675,
+    /// section 5, step 4.2).
     fn flight_size(&self, prior: &Prior) -> u64 {
         let cwnd = self.congestion.cwnd;
         if self.used_cwnd() { cwnd } else { cwnd.min(prior.in_flight) }
@@ -175,7 +176,7 @@ impl Sender {
 
     /// Reduces the window in response to congestion.
     pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
-        // Model-based controllers (BBR) treat loss and CE differently, so they hear of both.
+        // Model-based controllers (BBR) treat loss and CE differently, so report both.
         let reduces = self.congestion.controller.uses_prr();
         let largest_acked = self.flight.largest_acked();
         let covered = cause == Cause::Loss
@@ -188,7 +189,7 @@ impl Sender {
                 self.path.ecn.on_answered(cause, self.flight.next_number());
             }
         }
-        // A mark ends no recovery: its new threshold is what the recovery then goes down to.
+        // A CE mark during recovery does not end it; PRR then reduces to the new ssthresh.
         if cause != Cause::Ecn {
             let repairs = self.recovery.marks_losses() && cause == Cause::Loss;
             let prr = repairs && reduces && self.congestion.controller.ssthresh().is_some();
@@ -197,7 +198,7 @@ impl Sender {
         self.pace(now);
     }
 
-    /// Window and pace follow the controller.
+    /// Adopts window and pacing rate of the controller.
     pub(super) fn pace(&mut self, now: Instant) {
         let srtt = self.path.rtt.srtt();
         if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {

@@ -1,12 +1,12 @@
-//! Explicit congestion notification of a transfer: whether the path carries the codepoints and the
-//! receiver reports them (RFC 9000, section 13.4.2 and appendix A.4), and which marks are to be
-//! answered (RFC 3168, section 6.1.2: once a round trip).
+//! ECN of a transfer: validation that the path carries the codepoints and the receiver reports them
+//! (RFC 9000, section 13.4.2 and appendix A.4), and one reduction per RTT for CE marks (RFC 3168,
+//! section 6.1.2).
 //!
-//! Every packet of data leaves with ECT(0) until ECN is given up, those sent again and probes
-//! included, and the receiver counts packets beside codepoints. So of what it received all must
-//! have a codepoint, and no record per packet is needed. A path that changes ECT(0) to ECT(1) is
-//! not noticed: the receiver reports one count for both, and to a sender that answers each mark as
-//! a loss they mean the same.
+//! Every data packet, retransmissions and probes included, is sent with ECT(0) until validation
+//! fails, and the receiver reports counts of packets and of codepoints. So every received packet
+//! must have a codepoint, and the sender needs no record per packet. A path that changes ECT(0) to
+//! ECT(1) is not detected: the receiver reports one count for both, and a sender that treats CE as
+//! loss need not tell them apart.
 
 use std::fmt;
 
@@ -14,27 +14,27 @@ use crate::Ecn;
 use crate::congestion::Cause;
 use crate::wire::Marks;
 
-/// Marked packets after which the first of them must have been heard of (RFC 9000, section 13.4.2).
+/// Packets sent with ECT(0) of which at least one must be acknowledged (RFC 9000, section 13.4.2).
 const TESTED: u64 = 10;
-/// Timeouts in a row after which marked packets are taken not to arrive, however few there were.
+/// Consecutive timeouts after which the path presumably drops packets with ECT(0).
 const TIMEOUTS: u32 = 3;
 
-/// How ECN stands for a transfer.
+/// State of ECN validation of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EcnState {
-    /// Not used: not wanted, or not offered by the receiver.
+    /// Not used: disabled, or not supported by the receiver.
     #[default]
     Off,
-    /// Packets leave with ECT(0), and none has been heard of.
+    /// Packets are sent with ECT(0), and none is acknowledged yet.
     Testing,
-    /// The codepoints arrive and are reported.
+    /// Validated: the codepoints arrive and are reported.
     On,
-    /// Given up for the rest of the transfer.
+    /// Validation failed; not used for the rest of the transfer.
     Failed(EcnFailure),
 }
 
 impl EcnState {
-    /// In a word, as JSON has it.
+    /// Returns the state as one word, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -44,7 +44,7 @@ impl EcnState {
         }
     }
 
-    /// Why it was given up, if it was.
+    /// Returns the reason if validation failed.
     pub fn failure(self) -> Option<EcnFailure> {
         match self {
             Self::Failed(failure) => Some(failure),
@@ -53,14 +53,14 @@ impl EcnState {
     }
 }
 
-/// Why ECN was given up.
+/// Reason why ECN validation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EcnFailure {
-    /// Packets arrived without the codepoint that they were sent with.
+    /// Packets arrived without their codepoint.
     Bleached,
-    /// The counts grow by more than there can be, or become smaller.
+    /// The reported counts are impossible: they exceed the packets sent, or decrease.
     Counts,
-    /// Packets with a codepoint seem not to arrive.
+    /// Packets with a codepoint presumably do not arrive.
     BlackHole,
 }
 
@@ -74,28 +74,28 @@ impl fmt::Display for EcnFailure {
     }
 }
 
-/// The path as far as ECN goes.
+/// ECN state of a path.
 #[derive(Debug, Default)]
 pub(super) struct PathEcn {
     state: EcnState,
-    /// The newest counts.
+    /// Newest counts reported by the receiver.
     counts: Marks,
-    /// Timeouts since packets were last heard of.
+    /// Timeouts since counts were last reported.
     timeouts: u32,
     answered: Answered,
 }
 
-/// The transmissions whose marks are answered already.
+/// Transmissions for which congestion is answered already.
 #[derive(Debug, Default, Clone, Copy)]
 struct Answered {
-    /// Transmissions below this number.
+    /// All transmissions below this number.
     below: u64,
-    /// The answer was to a mark.
+    /// True if the answer was to a CE mark.
     to_mark: bool,
 }
 
 impl PathEcn {
-    /// Before anything is known of the path; a receiver that does not count marks disables ECN.
+    /// Returns the initial state; `wanted` if ECN is enabled.
     pub(super) fn new(wanted: bool) -> Self {
         Self { state: if wanted { EcnState::Testing } else { EcnState::Off }, ..Self::default() }
     }
@@ -104,29 +104,28 @@ impl PathEcn {
         self.state
     }
 
-    /// Codepoint of packets of data.
+    /// Returns the codepoint of data packets.
     pub(super) fn codepoint(&self) -> Ecn {
         if self.is_used() { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
-    /// The receiver reports no marks.
+    /// Disables ECN, for a receiver that reports no marks.
     pub(super) fn refuse(&mut self) {
         self.state = EcnState::Off;
     }
 
-    /// Takes the counts of an ACK whose newest transmission is `packet_number`. Gives the number of
-    /// packets that were marked since the last report, and whether that calls for an answer.
+    /// Processes the counts of an ACK whose newest transmission is `packet_number`. Returns the number of
+    /// packets marked CE since the last report, and true if they require a reduction.
     pub(super) fn on_ack(&mut self, counts: Marks, packet_number: Option<u64>) -> (u32, bool) {
         let arrived = counts.packets.wrapping_sub(self.counts.packets);
         let marked = self.on_report(counts);
         (marked, packet_number.is_some_and(|number| self.is_news(number, arrived, marked)))
     }
 
-    /// The receiver reports these counts; gives the number of packets that were marked since the
-    /// last report.
+    /// Validates new counts. Returns the number of packets marked CE since the last report.
     fn on_report(&mut self, counts: Marks) -> u32 {
         let arrived = counts.packets.wrapping_sub(self.counts.packets);
-        // One that was overtaken by a newer one says nothing.
+        // A reordered ACK has old counts.
         if !self.is_used() || arrived == 0 || arrived > u32::MAX / 2 {
             return 0;
         }
@@ -144,7 +143,7 @@ impl PathEcn {
         if self.is_used() { marked } else { 0 }
     }
 
-    /// The retransmission timer fired, after `sent` packets.
+    /// Handles a retransmission timeout after `sent` packets.
     pub(super) fn on_timeout(&mut self, sent: u64) {
         self.timeouts += 1;
         let none_arrived = self.state == EcnState::Testing && sent >= TESTED;
@@ -153,19 +152,20 @@ impl PathEcn {
         }
     }
 
-    /// True if an ACK of `arrived` packets up to packet `packet_number`, of which `marked` have CE,
-    /// calls for an answer: at least one mark is of a packet that left after the last answer.
+    /// True if an ACK of `arrived` packets up to transmission `packet_number`, of which `marked` have CE,
+    /// requires a reduction: at least one mark must belong to a packet sent after the last answer.
     fn is_news(&self, packet_number: u64, arrived: u32, marked: u32) -> bool {
         let new = (packet_number + 1).saturating_sub(self.answered.below);
         u64::from(marked) > u64::from(arrived).saturating_sub(new)
     }
 
-    /// True if the loss of packet `packet_number`, or earlier ones, was answered with a mark.
+    /// True if the congestion that lost transmission `packet_number` or earlier ones was already answered
+    /// because of a CE mark.
     pub(super) fn covers_loss(&self, packet_number: u64) -> bool {
         self.answered.to_mark && packet_number < self.answered.below
     }
 
-    /// The congestion that everything below `next_number` met is answered.
+    /// Records an answer to the congestion of all transmissions below `next_number`.
     pub(super) fn on_answered(&mut self, cause: Cause, next_number: u64) {
         self.answered = Answered { below: next_number, to_mark: cause == Cause::Ecn };
     }

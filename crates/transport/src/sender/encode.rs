@@ -1,4 +1,4 @@
-//! Encoding of packets of data into a batch: in place, from where the application wrote them, or as
+//! Encoding of data packets into a batch: in place, where the application wrote the payload, or as
 //! copies.
 
 use super::ack_frequency::AckFrequency;
@@ -6,26 +6,26 @@ use crate::send_buffer::{Cut, Ready, SendBuffer};
 use crate::wire::{Codec, DataHead};
 use crate::{Frame, MAX_DATAGRAM, TransmitBuf, crc};
 
-/// Headers of packets of data that leave one after the other.
+/// Headers of consecutive data packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heads {
-    /// Sequence number of the first one, and the numbers that each takes.
+    /// Sequence number of the first packet, and the step to the next.
     pub(super) seq: u64,
     pub(super) span: u64,
-    /// Transmission number of the first one, and the step to the next.
+    /// Transmission number of the first packet, and the step to the next.
     pub(super) packet_number: u64,
     pub(super) number_step: u64,
-    /// Bytes of each.
+    /// Payload of each packet, bytes.
     pub(super) len: u64,
-    /// Index of the one that is to be acknowledged at once; [`Self::NONE`] if none is.
+    /// Index of the packet that requests an immediate ACK; [`Self::NONE`] if none does.
     pub(super) ack_now: u64,
     pub(super) frequency: AckFrequency,
-    /// Bytes in flight before the first one.
+    /// Bytes in flight before the first packet.
     pub(super) in_flight: u64,
 }
 
 impl Heads {
-    /// No index of a packet.
+    /// Stands for no packet.
     pub(super) const NONE: u64 = u64::MAX;
 
     #[inline]
@@ -39,7 +39,7 @@ impl Heads {
     }
 }
 
-/// New segments of one length that may leave together.
+/// Run of new segments of one length to encode.
 pub(super) struct Segments<'a> {
     pub(super) codec: &'a Codec,
     pub(super) buffer: &'a mut SendBuffer,
@@ -49,18 +49,17 @@ pub(super) struct Segments<'a> {
     pub(super) count: u64,
 }
 
-/// Segments that were encoded.
+/// Result of encoding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Encoded {
     pub(super) count: u64,
-    /// The batch takes no more.
+    /// True if the batch is full.
     pub(super) full: bool,
 }
 
 impl Segments<'_> {
-    /// Encodes them in place. `resent` is the number of retransmissions so far. `None` if they were
-    /// not written so that they can leave from there, or if so few were that a copy makes the
-    /// better batch.
+    /// Encodes the segments in place. `resent` is the number of retransmissions so far. `None` if
+    /// they are not laid out for that, or if they are so few that a copy makes a better batch.
     pub(super) fn encode_in_place(&mut self, resent: u64, out: &mut TransmitBuf) -> Option<Encoded> {
         let Self { codec, buffer, heads, cut, count } = self;
         let size = cut.header + cut.mss;
@@ -69,7 +68,7 @@ impl Segments<'_> {
         }
         let most = (*count).min(out.max_segments() as u64);
         let ready = buffer.ready(*cut) as u64;
-        // Of a few that more follow, a copy makes the better batch.
+        // A copy can share a batch with the segments that follow.
         let followed = ready < most || buffer.end() > cut.offset + ready * cut.mss as u64;
         let few = ready.saturating_mul(size as u64) < Frame::MIN_ZERO_COPY_BYTES as u64;
         if ready == 0 || (few && followed) {
@@ -89,7 +88,7 @@ impl Segments<'_> {
         Some(Encoded { count, full })
     }
 
-    /// Copies as many of them into the batch as there is room for.
+    /// Copies as many segments into the batch as fit.
     pub(super) fn encode_copies(&mut self, out: &mut TransmitBuf) -> Encoded {
         let (codec, heads, cut, wanted) = (self.codec, self.heads, self.cut, self.count);
         let buffer = &mut *self.buffer;
@@ -105,16 +104,15 @@ impl Segments<'_> {
             count += 1;
         }
         if unready == Some(count) {
-            // The segments behind these leave from where they lie, in a batch of their own.
+            // The next segments can be sent in place, in a batch of their own.
             out.close();
         }
         Encoded { count, full: false }
     }
 }
 
-/// Writes a whole segment from `offset` of the stream; gives its payload's CRC-32, where packets
-/// have a check. That is read where the payload comes from: where it goes, it may not be in the
-/// cache yet.
+/// Writes a segment with the payload at stream offset `offset`. Returns the payload's CRC-32, if
+/// the format has one. The CRC reads the source, because the destination may not be in the cache.
 pub(super) fn put_segment(
     codec: &Codec,
     buffer: &mut SendBuffer,

@@ -1,10 +1,9 @@
-//! The handshake: the SYN, its answers, the data that follows it before it is answered, and the SYN
-//! that leaves again if a data ACK opened the transfer first.
+//! Handshake: SYN, RETRY with a cookie, SYN-ACK, early data, and version negotiation.
 //!
-//! Once the receiver has asked for its cookie the path's round trip is about known. Where the
-//! format grants a first window, that much of the stream follows the SYN with the cookie. Until the
-//! SYN is answered its timer stands for everything that was sent: nothing else is sent again. Any
-//! answer of the transfer opens it.
+//! The native receiver answers the first SYN by a RETRY with a cookie, which gives a first RTT.
+//! Early data follows the SYN with the cookie, up to a first window. Until an answer arrives, only
+//! the SYN is retransmitted, and its timer covers the early data. A SYN-ACK, or any ACK of early
+//! data, completes the handshake.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +13,11 @@ use crate::recovery::{Fate, RttQuality, Timing};
 use crate::wire::native::{CloseReason, Params, Versions};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
-/// The SYN-ACK may come later than the answer to the data behind the SYN by one round trip over
-/// this: as much as reordering is given (RFC 8985, section 6.2).
+/// Divisor of `srtt`: time that the SYN-ACK may arrive after the ACK of early data, as long as the
+/// initial reordering window (RFC 8985, section 6.2).
 const SYN_ACK_DELAY: u32 = 4;
-/// SYNs that ask for the parameters of an open transfer; then it goes on with the defaults. Where
-/// half of all packets are lost each way, one transfer in thirty does.
+/// Limit of SYNs that request the parameters of an open transfer; afterwards the defaults apply.
+/// With half of all packets lost each way, one transfer in thirty reaches it.
 const PARAMS_RETRY_LIMIT: u32 = 5;
 
 /// State of the handshake.
@@ -26,76 +25,76 @@ const PARAMS_RETRY_LIMIT: u32 = 5;
 pub(super) struct Handshake {
     syns: Syns,
     request: Option<ParamsRequest>,
-    /// The first transmission that left, or will, after the receiver was heard of.
+    /// Number of the first transmission sent after the first packet from the receiver; that of the
+    /// next one if none was sent yet.
     pub(super) first_after_open: u64,
 }
 
-/// The SYN is sent again because another answer than the SYN-ACK opened the transfer: only the
-/// SYN-ACK carries the receiver's parameters. Data is not delayed.
+/// Retransmission of the SYN after an ACK of early data completed the handshake: only the SYN-ACK
+/// carries the receiver's parameters. Data is not delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ParamsRequest {
-    /// SYNs sent since the transfer is open.
+    /// SYNs sent since the handshake completed.
     attempts: u32,
-    /// One is to leave.
+    /// True if a SYN is due.
     send: bool,
 }
 
-/// When each SYN left that may be answered, by its number: the SYNs with the cookie that is known,
-/// oldest first. Where the format has such numbers the answer names its SYN, and nothing has to be
-/// guessed (Karn).
+/// Send times of the SYNs with the current cookie, by attempt number. A native SYN-ACK names its
+/// SYN, so the RTT sample is unambiguous (Karn).
 #[derive(Debug, Default)]
 struct Syns {
     sent_at: Vec<Instant>,
-    /// The first of all, with a cookie or without.
+    /// Send time of the first SYN of all.
     first: Option<Instant>,
 }
 
 impl Syns {
-    /// The next SYN is another one: it shows a cookie.
+    /// Starts to count again: the next SYN has another cookie.
     fn restart(&mut self) {
         self.sent_at.clear();
     }
 
-    /// The number that the next one bears, from 1.
+    /// Returns the attempt number of the next SYN, from 1.
     fn next(&self) -> u8 {
         u8::try_from(self.sent_at.len()).map_or(u8::MAX, |sent| sent.saturating_add(1))
     }
 
-    /// It left; those that share the last number count as the newest of them.
+    /// Records the transmission of the next SYN. All beyond the largest number share it.
     fn on_sent(&mut self, now: Instant) {
         self.first.get_or_insert(now);
         self.sent_at.truncate(usize::from(u8::MAX) - 1);
         self.sent_at.push(now);
     }
 
-    /// For how long the handshake has been going on.
+    /// Returns the time since the first SYN.
     fn elapsed(&self, now: Instant) -> Duration {
         self.first.map_or(Duration::ZERO, |first| now.saturating_duration_since(first))
     }
 
-    /// When the one with this number left; `None` if there was none.
+    /// Returns the send time of the SYN with this attempt number.
     fn sent_at(&self, attempt: u8) -> Option<Instant> {
         self.sent_at.get(usize::from(attempt).checked_sub(1)?).copied()
     }
 }
 
 impl Handshake {
-    /// Time since the first SYN.
+    /// Returns the time since the first SYN.
     pub(super) fn elapsed(&self, now: Instant) -> Duration {
         self.syns.elapsed(now)
     }
 
-    /// The transfer is open, and the receiver's parameters are not known.
+    /// True if the handshake completed without the receiver's parameters.
     pub(super) fn awaits_params(&self) -> bool {
         self.request.is_some()
     }
 
-    /// A SYN is to leave that asks for them.
+    /// True if a SYN that requests them is due.
     pub(super) fn requests_params(&self) -> bool {
         self.request.is_some_and(|request| request.send)
     }
 
-    /// The answer to the SYN did not come in time.
+    /// Handles the timeout of such a SYN.
     pub(super) fn on_params_timeout(&mut self) {
         self.request = self
             .request
@@ -105,7 +104,7 @@ impl Handshake {
 }
 
 impl Sender {
-    /// True if data may be sent, as far as the state is concerned.
+    /// True if the state allows data: the handshake completed, or early data is allowed.
     pub(super) fn data_flows(&self) -> bool {
         match self.state {
             State::Open => true,
@@ -131,7 +130,7 @@ impl Sender {
         Some(())
     }
 
-    /// The receiver wants its cookie with the SYN: it goes at once, and data after it.
+    /// Handles a RETRY: the SYN is sent at once with the cookie, and early data after it.
     pub(super) fn on_retry(&mut self, now: Instant, cookie: Cookie) {
         let State::Opening { attempts, sent_at: Some(sent_at), .. } = self.state else {
             return self.stats.stale += 1;
@@ -140,10 +139,10 @@ impl Sender {
             return;
         }
         self.handshake.syns.restart();
-        // The receiver answered this attempt, so it does not count.
+        // This attempt was answered, so it does not count.
         self.state =
             State::Opening { attempts: attempts.saturating_sub(1), sent_at: Some(sent_at), send: true };
-        // Rules that never mark a segment lost could not repair a flight that finds no transfer.
+        // Base-only recovery could not repair early data that arrives before the SYN.
         if self.recovery.marks_losses() {
             let quality = if attempts <= 1 { RttQuality::Provisional } else { RttQuality::Guessed };
             self.learn_path(now, now.saturating_duration_since(sent_at), quality);
@@ -189,14 +188,14 @@ impl Sender {
                 self.observers.on(now, &Trace::SynAckReceived { ack, window, rto: self.path.rtt.rto() });
                 self.close_if_done();
             }
-            // Another answer was faster.
+            // An ACK of early data arrived first.
             State::Open if self.peer.params.is_none() && params.is_some() => self.meet(params),
             _ => self.stats.stale += 1,
         }
     }
 
-    /// The receiver speaks other versions, of which this sender has none. Anybody who sees the SYN
-    /// could say so, but not that the receiver speaks the version that it was asked in.
+    /// Handles a VERSIONS packet: fails if the receiver supports none of the sender's versions. A
+    /// host that sees the SYN could forge this, but cannot make the sender choose an older version.
     pub(super) fn on_versions(&mut self, versions: Versions) {
         let asked = matches!(self.state, State::Opening { sent_at: Some(_), .. });
         if !asked || versions.highest_common(Versions::OURS).is_some() {
@@ -205,8 +204,8 @@ impl Sender {
         self.fail(Phase::Connect, TransferError::Version(versions));
     }
 
-    /// Something answers what followed the SYN, so the SYN arrived, whatever became of its own
-    /// answer.
+    /// Completes the handshake because of an answer to early data: the SYN arrived, even if the
+    /// SYN-ACK is lost.
     pub(super) fn open_by_answer(&mut self, now: Instant) {
         if let State::Opening { .. } = self.state {
             let srtt = self.path.rtt.srtt();
@@ -218,7 +217,7 @@ impl Sender {
         }
     }
 
-    /// The first round trip is over.
+    /// Handles the first RTT: starts the estimator, the delivery rate and the controller.
     fn learn_path(&mut self, now: Instant, rtt: Duration, quality: RttQuality) {
         self.path.rtt.on_handshake(rtt, self.config.min_rto, quality);
         if self.flight.measure_from(now) {
@@ -226,7 +225,7 @@ impl Sender {
         }
     }
 
-    /// The receiver says of itself what its format can say.
+    /// Adopts the receiver's transport parameters; `None` from a classic receiver.
     fn meet(&mut self, params: Option<Params>) {
         self.stop_params_request();
         self.peer.params = params;
@@ -242,8 +241,8 @@ impl Sender {
         }
     }
 
-    /// The SYN of `sent_at` was answered and not an earlier one, which was lost then, or its answer
-    /// was; and what followed that one found no transfer. It says nothing of congestion.
+    /// Marks lost the early data sent before the SYN of `sent_at`, which is the one that the
+    /// SYN-ACK names: it arrived before that SYN and was dropped. Not counted as congestion.
     fn give_up_before(&mut self, sent_at: Instant) {
         let segments = self.flight.board.segments();
         let unanswered = segments.filter(|s| s.fate == Fate::InFlight && s.sent_at < sent_at);
@@ -268,18 +267,18 @@ impl Sender {
         self.expect_fin_ack(now);
     }
 
-    /// The receiver's parameters are known, or matter no more.
+    /// Stops the requests for parameters: they are known, or no longer needed.
     pub(super) fn stop_params_request(&mut self) {
         if self.handshake.request.take().is_some() {
             self.control_at = None;
         }
     }
 
-    /// Sends the same bytes as before, so that the receiver takes them for a copy of the SYN.
+    /// Sends the same bytes as before, so that the receiver recognises a retransmission of the SYN.
     pub(super) fn transmit_params_request(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let attempt = self.handshake.request?.attempts + 1;
         self.codec.encode_syn(out.slot(self.codec.syn_len())?);
-        // It backs off (RFC 6298, section 5.5).
+        // Back-off (RFC 6298, rule 5.5).
         let rto = self.path.rtt.rto().saturating_mul(1 << (attempt - 1).min(PARAMS_RETRY_LIMIT));
         self.handshake.request = Some(ParamsRequest { attempts: attempt, send: false });
         self.control_at = Some(now + rto);
@@ -288,7 +287,7 @@ impl Sender {
         Some(())
     }
 
-    /// The SYN is to leave although the transfer is open.
+    /// True if a SYN is due although the handshake completed.
     pub(super) fn requests_params(&self) -> bool {
         self.state == State::Open && self.handshake.requests_params()
     }

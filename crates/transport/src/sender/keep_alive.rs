@@ -1,10 +1,9 @@
-//! Keep-alive: a packet that the receiver answers and does not deliver, sent while the application
-//! has nothing to send, so that the receiver does not forget the transfer.
+//! Keep-alive: a packet without data that the receiver acknowledges, sent while the application
+//! pauses, so that the receiver's idle timeout does not end the transfer.
 
 use std::time::{Duration, Instant};
 
-/// Longest idle time before a keep-alive. The course's receiver forgets its peers after 25 s of
-/// silence.
+/// Longest pause before a keep-alive. The reference receiver has an idle timeout of 25 s.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Timer of the next keep-alive.
@@ -15,18 +14,18 @@ pub(super) struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// When the timer fires.
+    /// Returns the deadline of the timer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.at
     }
 
-    /// A keep-alive is to leave.
+    /// True if a keep-alive is due.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Restarts the timer if the transfer is `idle`, else stops it. The receiver waits for
-    /// `idle_timeout`, if it said so: three keep-alives fit in.
+    /// Restarts the timer if the transfer is `idle`, else stops it. `idle_timeout` is the
+    /// receiver's, if known: three keep-alives fit into it.
     pub(super) fn restart(
         &mut self,
         now: Instant,
@@ -42,12 +41,12 @@ impl KeepAlive {
         self.at = None;
     }
 
-    /// Data leaves: neither timer nor keep-alive is needed.
+    /// Cancels timer and keep-alive: data is sent.
     pub(super) fn cancel(&mut self) {
         *self = Self::default();
     }
 
-    /// The timer may be due; only an `open` transfer sends a keep-alive then.
+    /// Handles the timer if it is due. Only an `open` transfer sends a keep-alive.
     pub(super) fn expire(&mut self, now: Instant, open: bool) {
         if self.at.is_some_and(|at| at <= now) {
             self.at = None;
@@ -55,7 +54,7 @@ impl KeepAlive {
         }
     }
 
-    /// A keep-alive left.
+    /// Records the transmission of a keep-alive.
     pub(super) fn on_sent(&mut self, now: Instant, idle_timeout: Option<Duration>) {
         self.due = false;
         self.restart(now, true, || idle_timeout);

@@ -1,5 +1,5 @@
-//! Observers of a sender: expands runs of packets and of ACKs into one event each, and tells what
-//! changed since the call before. Owns what was told last.
+//! Observers of a sender: expands runs of packets and ACKs into single events, and reports changes
+//! of the state since the previous call. Owns the state reported last.
 
 use std::mem::{Discriminant, discriminant};
 use std::ops::Range;
@@ -10,16 +10,16 @@ use crate::recovery::{AckOutcome, Lost, SegmentRun};
 use crate::wire::{Ack, Reply};
 use crate::{Blocked, Interest, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 
-/// At most one observer, of everything or of round trips alone.
+/// At most one observer, of all events or of RTT samples only.
 #[derive(Default)]
 pub(super) struct Observers {
     full: Option<Observed>,
     round_trips: Option<Box<dyn Observer>>,
-    /// The wire numbers transmissions.
+    /// True if the format numbers transmissions (native).
     numbered: bool,
 }
 
-/// An observer of everything, and what it was told last.
+/// Observer of all events, and the state reported last.
 struct Observed {
     observer: Box<dyn Observer>,
     latest_rtt: Option<Duration>,
@@ -36,51 +36,51 @@ pub(super) struct Snapshot {
     pub(super) timers: [Option<Instant>; 4],
     pub(super) blocked: Option<Blocked>,
     pub(super) phase: &'static str,
-    /// Without the newest samples, which [`Observers`] knows.
+    /// Without the newest samples, which [`Observers`] adds.
     pub(super) metrics: Metrics,
 }
 
-/// One of several ACKs that arrived joined.
+/// One of several coalesced ACKs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CoalescedAck {
     pub(super) ack: u64,
     pub(super) window: u64,
-    /// Stream bytes that it newly acknowledges.
+    /// Stream bytes newly acknowledged.
     pub(super) bytes: u64,
-    /// Bytes of the datagram.
+    /// Length of the datagram, bytes.
     pub(super) length: usize,
     pub(super) sample: Option<Duration>,
 }
 
-/// Packets of data of one length that left together, with the stream's bytes in turn.
+/// Run of data packets of one length with consecutive stream bytes.
 #[derive(Debug, Clone)]
 pub(super) struct DataRun {
-    /// Sequence number of the first one.
+    /// Sequence number of the first packet.
     pub(super) seq: u64,
-    /// Number of its transmission.
+    /// Transmission number of the first packet.
     pub(super) packet_number: u64,
-    /// Bytes of the stream that they carry.
+    /// Stream offsets of the payload.
     pub(super) bytes: Range<u64>,
     pub(super) count: u64,
-    /// Bytes before each payload.
+    /// Length of each header, bytes.
     pub(super) header: usize,
-    /// The how-many-th transmission of the segment, of how many.
+    /// Number of this transmission of the segment, from 1, and the limit.
     pub(super) attempt: u32,
     pub(super) of: u32,
     pub(super) resend: Option<Resend>,
     pub(super) rto: Duration,
-    /// When the timer fires after the first of them and after the others; absent if it is not
-    /// running.
+    /// Deadline of the retransmission timer after the first packet and after the others; `None` if
+    /// it does not run.
     pub(super) deadlines: [Option<Instant>; 2],
 }
 
 impl Observers {
-    /// None yet, of a transfer whose wire numbers transmissions or not.
+    /// Returns no observers; `numbered` if the format numbers transmissions.
     pub(super) fn new(numbered: bool) -> Self {
         Self { numbered, ..Self::default() }
     }
 
-    /// Attaches `observer` in place of the one before.
+    /// Attaches `observer` in place of an earlier one.
     pub(super) fn set(&mut self, observer: Box<dyn Observer>) {
         let interest = observer.interest();
         (self.full, self.round_trips) = match interest {
@@ -89,30 +89,29 @@ impl Observers {
         };
     }
 
-    /// True if an observer hears of everything, for which a [`Snapshot`] is to be taken after each
-    /// call.
+    /// True if an observer of all events needs a [`Snapshot`] after each call.
     pub(super) fn takes_snapshots(&self) -> bool {
         self.full.is_some()
     }
 
-    /// True if an observer hears of packets of data, for which a [`DataRun`] is to be made.
+    /// True if an observer of all events needs a [`DataRun`] for data packets.
     pub(super) fn takes_packets(&self) -> bool {
         self.full.is_some()
     }
 
-    /// These observers, if there are any.
+    /// Returns these observers if there are any.
     pub(super) fn attached(&mut self) -> Option<&mut Self> {
         (self.full.is_some() || self.round_trips.is_some()).then_some(self)
     }
 
-    /// Tells `trace` an observer of everything.
+    /// Reports `trace` to an observer of all events.
     pub(super) fn on(&mut self, now: Instant, trace: &Trace) {
         if let Some(observed) = &mut self.full {
             observed.observer.on(now, trace);
         }
     }
 
-    /// The cumulative edge moved. `trace` is made only for an observer.
+    /// Reports an advance of `snd_una`. `trace` is called only if there is an observer.
     pub(super) fn on_moved(&mut self, now: Instant, trace: impl FnOnce() -> Trace) {
         if let Some(observer) = &mut self.round_trips {
             observer.on(now, &trace());
@@ -121,7 +120,7 @@ impl Observers {
         }
     }
 
-    /// Segments are newly acknowledged, on a wire that numbers their transmissions.
+    /// Reports newly acknowledged segments (native).
     pub(super) fn on_acked(&mut self, now: Instant, run: &SegmentRun<'_>) {
         if let Some(observed) = self.full.as_mut().filter(|_| self.numbered) {
             for segment in run.segments() {
@@ -155,8 +154,8 @@ impl Observers {
         }
     }
 
-    /// A packet without stream bytes left; `seq` is its sequence number and `offset` where the
-    /// stream stands.
+    /// Reports a packet without stream bytes; `seq` is its sequence number, `offset` the stream
+    /// offset of the next new byte.
     pub(super) fn on_sent(
         &mut self,
         now: Instant,
@@ -169,7 +168,7 @@ impl Observers {
         self.on(now, &Trace::PacketSent { kind, number, offset, len: 0, length, resend: None });
     }
 
-    /// Packets of data left together.
+    /// Reports each data packet of a run.
     pub(super) fn on_data_sent(&mut self, now: Instant, run: &DataRun) {
         let Some(observed) = &mut self.full else { return };
         let DataRun { attempt, of, resend, rto, .. } = *run;
@@ -213,7 +212,7 @@ impl Observers {
         observed.observer.on(now, &trace);
     }
 
-    /// One of several ACKs that are processed together.
+    /// Reports one of several coalesced ACKs.
     #[cold]
     pub(super) fn on_coalesced_ack(&mut self, now: Instant, coalesced: &CoalescedAck, rto: Duration) {
         let CoalescedAck { ack, window, bytes, length, sample } = *coalesced;
@@ -228,7 +227,7 @@ impl Observers {
         self.on_moved(now, || Trace::AckReceived { ack, window, rto, deadline: Some(now + rto), sample });
     }
 
-    /// Tells which of `timers` are due.
+    /// Reports the `timers` that are due.
     pub(super) fn on_timers_due(&mut self, now: Instant, timers: [Option<Instant>; 4]) {
         for timer in Timer::ALL {
             if timers[timer.index()].is_some_and(|at| at <= now) {
@@ -237,7 +236,7 @@ impl Observers {
         }
     }
 
-    /// Tells what is different from the snapshot before.
+    /// Reports the differences to the previous snapshot.
     #[cold]
     pub(super) fn on_snapshot(&mut self, now: Instant, snapshot: Snapshot) {
         if let Some(observed) = &mut self.full {

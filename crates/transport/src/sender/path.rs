@@ -1,4 +1,4 @@
-//! The path to the receiver: round-trip time, largest datagram and ECN.
+//! Path to the receiver: RTT, path MTU and ECN.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::recovery::Rtt;
 
 pub(super) struct Path {
     pub(super) rtt: Rtt,
-    /// Moving average of the last samples.
+    /// Moving average of the RTT samples with a gain of 1/16.
     pub(super) mean_rtt: Option<Duration>,
-    /// The search for the largest datagram, where the format allows segments to be cut again.
+    /// Path MTU discovery (native).
     pub(super) mtu: Option<PathMtu>,
     pub(super) ecn: PathEcn,
     /// Payload of a full packet, bytes.
     pub(super) mss: usize,
-    /// Bytes before the payload of a packet.
+    /// Length of a data packet's header, bytes.
     pub(super) header: usize,
 }
 
 impl Path {
-    /// Before anything is known of the path.
+    /// Returns the initial state.
     pub(super) fn new(config: &SenderConfig) -> Self {
         Self {
             rtt: Rtt::new(config.rto),
@@ -33,8 +33,7 @@ impl Path {
         }
     }
 
-    /// Takes one valid round-trip sample. One ACK covers two packets, or `ack_every` if more were
-    /// asked for.
+    /// Processes a valid RTT sample. An ACK covers two packets, or `ack_every` if that is more.
     pub(super) fn on_sample(&mut self, sample: Duration, in_flight: u64, ack_every: u16) {
         let samples = in_flight / (u64::from(ack_every.max(2)) * self.mss as u64);
         self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
@@ -42,27 +41,27 @@ impl Path {
         self.mean_rtt = Some((mean * 15 + sample) / 16);
     }
 
-    /// The round-trip sample of an echo: without the receiver's delay, unless that takes it below
-    /// the smallest sample (RFC 9002, section 5.3).
+    /// Subtracts the receiver's ACK delay from an RTT sample, unless the result is below the
+    /// minimum RTT (RFC 9002, section 5.3).
     pub(super) fn without_delay(&self, rtt: Duration, delay: Duration) -> Duration {
         let without = rtt.saturating_sub(delay);
         let plausible = without >= self.rtt.min_rtt().unwrap_or_default() && !without.is_zero();
         if plausible { without } else { rtt }
     }
 
-    /// Transmission that tries a larger datagram, if one is out.
+    /// Returns the transmission number of the path MTU probe in flight.
     pub(super) fn mtu_probe(&self) -> Option<u64> {
         self.mtu.as_ref().and_then(PathMtu::probe)
     }
 
-    /// Packet `packet_number` is lost, or sent again all the same.
+    /// Handles the loss or the retransmission of transmission `packet_number`.
     pub(super) fn on_lost(&mut self, packet_number: u64) {
         if let Some(mtu) = &mut self.mtu {
             mtu.on_lost(packet_number);
         }
     }
 
-    /// Takes the size that the search confirmed; gives the datagram's size.
+    /// Adopts the confirmed datagram size and returns it.
     pub(super) fn resize(&mut self) -> Option<usize> {
         let size = self.mtu.as_ref()?.size();
         self.mss = size - self.header;

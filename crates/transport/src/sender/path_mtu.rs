@@ -1,55 +1,54 @@
-//! How large a datagram the path carries (RFC 8899), found out with the stream's own bytes (RFC
-//! 4821, section 7): a segment that is larger than the others is sent once in a while, and counts
-//! if it arrives. Owns the search. Sizes are of UDP payloads, in bytes.
+//! Path MTU discovery (RFC 8899) with stream data as probes (RFC 4821, section 7): now and then a
+//! larger segment is sent, and its size is confirmed if it arrives. Owns the search. Sizes are UDP
+//! payloads in bytes.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use crate::wire::native::SMALLEST_PATH;
 
-/// Size that nearly every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
+/// Size that nearly every path carries (`BASE_PLPMTU`; RFC 8899, section 5.1.2).
 pub(crate) const BASE: usize = 1200;
-/// Size that every path carries (`MIN_PLPMTU` of the same section).
+/// Size that every path carries (`MIN_PLPMTU`, same section).
 const SMALLEST: usize = SMALLEST_PATH;
-/// Ethernet's MTU less the headers of IPv4 and UDP: tried first, for it is nearly always right.
+/// Ethernet's MTU less the headers of IPv4 and UDP: probed first, because it nearly always fits.
 const ETHERNET: usize = 1472;
-/// Sizes of other links: IPv6's minimum, tunnels (1400 and 1420 bytes of IP, or of UDP within one),
-/// Ethernet with IPv6, jumbo frames with IPv6 and IPv4.
+/// Sizes for other links: IPv6's minimum MTU, tunnels (1400 and 1420 bytes of IP, or of UDP
+/// payload), Ethernet with IPv6, jumbo frames with IPv6 and IPv4.
 const COMMON: [usize; 8] = [1232, 1372, 1392, 1400, 1420, 1452, 8952, 8972];
-/// Lost probes in a row after which a size is given up (`MAX_PROBES`).
+/// Consecutive lost probes after which a size counts as too large (`MAX_PROBES`).
 const MAX_PROBES: u32 = 3;
-/// The search ends when less than this is to be gained, bytes. A size that is refused costs three
-/// segments sent again.
+/// Smallest gain worth a probe, bytes. A size that does not fit costs three retransmissions.
 const STEP: usize = 4;
-/// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section
-/// 4.3): as many as a probe has tries. Where the window is a packet or two, two in a row are
-/// nothing but a quarter of all packets lost.
+/// Consecutive timeouts after which the path presumably drops large packets (RFC 8899, section
+/// 4.3): as many as the attempts of a probe. With a window of one or two packets, a loss rate of a
+/// quarter often causes two in a row.
 const BLACK_HOLE_TIMEOUTS: u32 = MAX_PROBES;
-/// Timeouts in a row after which even the base size is taken not to arrive, which few paths refuse.
-/// Where half of all packets are lost, six in a row are no rarity.
+/// Consecutive timeouts after which even the base size presumably does not fit, which is rare. Six
+/// in a row do occur at a loss rate of a half.
 const SMALL_PATH_TIMEOUTS: u32 = 2 * MAX_PROBES;
-/// A search that is over is begun again after this long, for the path may have changed
-/// (`PMTU_RAISE_TIMER` of RFC 8899, section 5.1.1).
+/// Time from the end of a search to the next one, because the path may change (`PMTU_RAISE_TIMER`;
+/// RFC 8899, section 5.1.1).
 const RAISE: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(crate) struct PathMtu {
-    /// Known to arrive.
+    /// Largest size known to arrive.
     confirmed: usize,
-    /// No larger size is tried.
+    /// Upper limit of the search.
     ceiling: usize,
-    /// Known not to arrive.
+    /// Smallest size known not to arrive.
     refused: Option<usize>,
-    /// Size and number of the transmission that tries a size.
+    /// Size and transmission number of the probe in flight.
     probe: Option<(usize, u64)>,
     failures: u32,
     timeouts: u32,
-    /// When to search again; none while a search is on, and where there is nothing left to find.
+    /// Time of the next search; `None` during a search, and at the ceiling.
     raise_at: Option<Instant>,
 }
 
 impl PathMtu {
-    /// Begins with the base, or with `ceiling` if that is less.
+    /// Returns a search that begins at the base size, or at `ceiling` if that is less.
     pub(crate) fn new(ceiling: usize) -> Self {
         Self {
             confirmed: BASE.min(ceiling),
@@ -62,18 +61,18 @@ impl PathMtu {
         }
     }
 
-    /// The peer takes nothing larger.
+    /// Lowers the ceiling to the largest size that the peer accepts.
     pub(crate) fn limit(&mut self, size: usize) {
         self.ceiling = self.ceiling.min(size);
         self.confirmed = self.confirmed.min(self.ceiling);
     }
 
-    /// Datagrams of this size arrive.
+    /// Returns the largest size known to arrive.
     pub(crate) fn size(&self) -> usize {
         self.confirmed
     }
 
-    /// The size to try next, if there is one and none is being tried.
+    /// Returns the size of the next probe. `None` if the search is over or a probe is in flight.
     pub(crate) fn candidate(&self) -> Option<usize> {
         // Exclusive.
         let end = self.refused.map_or(self.ceiling + 1, |refused| refused.min(self.ceiling + 1));
@@ -81,7 +80,7 @@ impl PathMtu {
         if self.probe.is_some() {
             return None;
         }
-        // The path is small, or was dead for a while: this size tells the two apart.
+        // After timeouts: this size tells a small path MTU from an outage.
         if fits(&BASE) {
             return Some(BASE);
         }
@@ -97,8 +96,8 @@ impl PathMtu {
         (end > self.confirmed + STEP).then_some(usize::midpoint(self.confirmed, end))
     }
 
-    /// An ACK came: the search that has been over for long enough begins again. It needs no timer:
-    /// where nothing is acknowledged there is nothing to search with.
+    /// Handles an ACK: starts the next search if it is time. That needs no timer, because without
+    /// ACKs there is no data to probe with.
     pub(crate) fn on_ack(&mut self, now: Instant) {
         let over = self.confirmed < self.ceiling && self.probe.is_none() && self.candidate().is_none();
         if !over {
@@ -113,19 +112,19 @@ impl PathMtu {
         self.probe = Some((size, packet_number));
     }
 
-    /// The transmission that tries a size.
+    /// Returns the transmission number of the probe in flight.
     pub(crate) fn probe(&self) -> Option<u64> {
         self.probe.map(|(_, packet_number)| packet_number)
     }
 
-    /// Packets `packet_numbers` arrived; true if larger datagrams may be sent from now on.
+    /// Handles the arrival of transmissions `packet_numbers`. Returns true if the size has grown.
     pub(crate) fn on_delivered(&mut self, packet_numbers: &RangeInclusive<u64>) -> bool {
         self.timeouts = 0;
         match self.probe {
             Some((size, probe)) if packet_numbers.contains(&probe) => {
                 self.probe = None;
                 self.failures = 0;
-                // Meanwhile the peer may have said that it takes no more.
+                // The peer may have lowered the ceiling meanwhile.
                 self.confirmed = size.min(self.ceiling);
                 true
             }
@@ -133,7 +132,7 @@ impl PathMtu {
         }
     }
 
-    /// Packet `packet_number` is lost.
+    /// Handles the loss of transmission `packet_number`.
     pub(crate) fn on_lost(&mut self, packet_number: u64) {
         if let Some((size, probe)) = self.probe
             && probe == packet_number
@@ -147,9 +146,9 @@ impl PathMtu {
         }
     }
 
-    /// The retransmission timer fired; true if only smaller datagrams may be sent from now on. It
-    /// refuses no size: a path that was dead for a while looks the same, and a probe tells the two
-    /// apart. Sizes that probes refused stay refused.
+    /// Handles a retransmission timeout. Returns true if the size has become smaller. The larger
+    /// size is not excluded, because an outage looks the same; a probe will tell. Sizes excluded by
+    /// lost probes stay excluded.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += 1;
         let (confirmed, most) =

@@ -1,5 +1,5 @@
-//! State that the receiver reports of itself: its window (`SND.WND`), which probes asked for room
-//! in it, and its transport parameters.
+//! State reported by the receiver: its window (`SND.WND`) and its transport parameters; and the
+//! persist timer of zero-window probes.
 
 use std::time::Duration;
 
@@ -7,37 +7,36 @@ use crate::recovery::{Rtt, Scoreboard, Segment, WindowUpdate};
 use crate::wire::native::Params;
 use crate::wire::{Ack, Echo};
 
-/// Longest time between an answer without room and the next zero-window probe (RFC 6298, rule 2.5).
+/// Upper limit of the interval of zero-window probes (RFC 6298, rule 2.5).
 const MAX_PERSIST: Duration = Duration::from_secs(60);
 
-/// The receiver, as far as it told of itself.
+/// State reported by the receiver.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     /// Transport parameters of the SYN-ACK.
     pub(super) params: Option<Params>,
     pub(super) window: PeerWindow,
     persist: Persist,
-    /// Duplicates that it reported so far.
+    /// The receiver's count of duplicate packets.
     pub(super) duplicates: u32,
-    /// Packets that an ACK may wait for, as the newest packet of data said; 0: as the handshake
-    /// said.
+    /// Packets per ACK requested by the newest data packet; 0: the frequency of the handshake.
     pub(super) ack_every: u16,
 }
 
-/// The receiver's window. An ACK that was overtaken by another one does not change it (`SND.WL1`
-/// and `SND.WL2` of RFC 9293, section 3.10.7.4).
+/// Receive window. A reordered ACK does not change it (`SND.WL1` and `SND.WL2`; RFC 9293, section
+/// 3.10.7.4).
 #[derive(Debug, Default)]
 pub(super) struct PeerWindow {
-    /// In the wire's numbers, from `snd_una` on.
+    /// Packets (classic) or bytes (native) from `snd_una` on.
     size: u64,
-    /// Echo of the ACK that set it. ACKs have no numbers of their own, but their echo and the delay
-    /// of that say in which order they were made.
+    /// Echo of the ACK that set the window. Echo and ACK delay show the order in which ACKs were
+    /// sent, since ACKs have no numbers.
     told_with: Option<Echo>,
 }
 
-/// Zero-window probes that were answered without room since the window closed: the time to the next
-/// one doubles with each (RFC 9293, section 3.8.6.1). An unanswered one is repeated as any other
-/// segment is.
+/// Persist timer: the interval of zero-window probes doubles with each probe that is answered with
+/// a closed window (RFC 9293, section 3.8.6.1). An unanswered probe is retransmitted like any
+/// segment.
 #[derive(Debug, Default)]
 struct Persist {
     answered: u32,
@@ -46,7 +45,7 @@ struct Persist {
 }
 
 impl PeerWindow {
-    /// In the wire's numbers, from `snd_una` on.
+    /// Returns the window from `snd_una` on, packets (classic) or bytes (native).
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -56,7 +55,7 @@ impl PeerWindow {
         self.size = size;
     }
 
-    /// True if a full packet fits, which takes `span` of the wire's numbers.
+    /// True if a full packet fits, which occupies `span` sequence numbers.
     pub(super) fn has_room(&self, span: u64) -> bool {
         self.size >= span
     }
@@ -78,25 +77,27 @@ impl PeerWindow {
 }
 
 impl Peer {
-    /// Time after which the receiver forgets a silent sender, if it said so.
+    /// Returns the receiver's idle timeout, if announced.
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
         self.params.map(|params| idle_timeout(&params))
     }
 
-    /// Largest datagram that the receiver takes, bytes; without parameters the default.
+    /// Returns the largest datagram that the receiver accepts, bytes: the default before its
+    /// parameters are known.
     pub(super) fn max_datagram(&self) -> usize {
         usize::from(self.params.unwrap_or_default().max_datagram)
     }
 
-    /// Takes the count of duplicates of an ACK, modulo 2^32. An ACK that was overtaken has an older
-    /// one.
+    /// Processes the count of duplicates in an ACK, modulo 2^32. A reordered ACK has an older
+    /// count.
     pub(super) fn on_duplicates(&mut self, count: Option<u32>) {
         if let Some(count) = count.filter(|count| count.wrapping_sub(self.duplicates) <= u32::MAX / 2) {
             self.duplicates = count;
         }
     }
 
-    /// Effect of an ACK on the window, which was `before`. A full packet takes `span` numbers.
+    /// Returns the effect of an ACK on the window, which was `before`. A full packet occupies
+    /// `span` sequence numbers.
     pub(super) fn on_window(
         &mut self,
         ack: &Ack<'_>,
@@ -116,8 +117,8 @@ impl Peer {
         WindowUpdate { has_room, was_closed, reopened, persist }
     }
 
-    /// If this ACK refuses the base once more, the next probe waits for twice as long, but not for
-    /// so long that the receiver would forget the sender.
+    /// Doubles the interval of zero-window probes if this ACK answers one with a closed window, up
+    /// to the receiver's idle timeout.
     fn back_off(&mut self, ack: &Ack<'_>, board: &Scoreboard, rto: Duration) -> Option<Duration> {
         let heard = |base: &&Segment| ack.echo.is_some_and(|echo| echo.packet_number >= base.packet_number);
         let packet_number = board.base().filter(heard).map(|base| base.packet_number)?;

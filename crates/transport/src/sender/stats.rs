@@ -8,87 +8,88 @@ use super::ecn::EcnState;
 /// A sender's counters and gauges.
 #[derive(Debug, Clone, Default)]
 pub struct SenderStats {
-    /// Base: number of the oldest packet not acknowledged.
+    /// Base: number of the oldest unacknowledged packet.
     pub snd_una: u64,
     /// Number of the next new packet.
     pub snd_nxt: u64,
     /// Window in force, min(W, receiver's window), in full packets.
     pub window: u32,
-    /// Largest datagram that the path is known to carry, bytes; 0 if that is not looked for.
+    /// Largest datagram confirmed by path MTU discovery, bytes; 0 without discovery.
     pub packet_size: usize,
     /// Congestion window, bytes.
     pub cwnd: u64,
-    /// Slow-start threshold, bytes, where there is one.
+    /// Slow-start threshold, bytes; `None` before the first congestion event, and for controllers
+    /// without one.
     pub ssthresh: Option<u64>,
-    /// Bytes believed to be in the network (`pipe` of RFC 6675).
+    /// Estimate of the bytes in the network (`pipe` of RFC 6675).
     pub in_flight: u64,
-    /// Smoothed round-trip time, once it was measured on the path as it is.
+    /// Smoothed RTT; `None` before the first valid sample.
     pub srtt: Option<Duration>,
-    /// Smallest round-trip time, once there was a valid sample.
+    /// Smallest RTT of the transfer; `None` before the first valid sample.
     pub min_rtt: Option<Duration>,
-    /// Retransmission timeout in force.
+    /// Retransmission timeout, back-off included.
     pub rto: Duration,
     /// Bytes acknowledged.
     pub bytes_acked: u64,
     /// Bytes written by the application so far.
     pub bytes_written: u64,
-    /// CRC-32 of the bytes written so far; where packets have a check of their own, of those that
-    /// left at least once, acknowledged or not. It is that of the stream once all of it left, and
-    /// says nothing of what arrived: that is [`SenderEvent::Finished`](crate::SenderEvent)'s.
+    /// CRC-32 of the bytes written so far (classic) or sent so far (native). The receiver's CRC-32
+    /// is in [`SenderEvent::Finished`](crate::SenderEvent).
     pub crc: u32,
-    /// Times that the retransmission timer fired and something was sent again.
+    /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Packets sent again because ACKs told of their loss, or that a receiver which had no room for
-    /// them has some now.
+    /// Packets retransmitted because ACKs showed their loss, or because a receiver that had dropped
+    /// them for lack of room reopened its window.
     pub fast_retransmits: u64,
-    /// Packets sent again, for any reason.
+    /// Packets retransmitted, for any reason.
     pub retransmitted: u64,
-    /// Their payload, bytes.
+    /// Payload of the retransmitted packets, bytes.
     pub retransmitted_bytes: u64,
-    /// Packets declared lost, one as often as it was.
+    /// Packets declared lost, counted for each transmission.
     pub lost: u64,
-    /// Lost packets put down to drops in the receiver's socket, which are no reason to slow down. 0
-    /// where the format does not tell.
+    /// Lost packets attributed to drops in the receiver's socket, which are no sign of congestion;
+    /// 0 in the classic format.
     pub lost_to_socket: u64,
-    /// Episodes of recovery that ACKs began.
+    /// Recovery episodes that ACKs began.
     pub recoveries: u64,
-    /// Packets that arrived with the mark CE.
+    /// Packets that arrived with a CE mark.
     pub ce_marks: u64,
-    /// Times that the congestion control slowed down for marks: at most once a round trip.
+    /// Reductions of the congestion window because of CE marks: at most one per RTT.
     pub ecn_reductions: u64,
-    /// How ECN stands.
+    /// State of ECN validation.
     pub ecn: EcnState,
-    /// Of all episodes, those in which nothing had been lost.
+    /// Spurious recovery episodes and timeouts: nothing was lost.
     pub spurious: u64,
-    /// Probes sent when ACKs stopped coming.
+    /// Tail loss probes sent.
     pub probes: u64,
-    /// For how long what held the sender up.
+    /// Time that the sender waited, by reason.
     pub waited: Waited,
-    /// Reminders sent while there was nothing to send.
+    /// Keep-alives sent.
     pub keep_alives: u64,
-    /// Datagrams handed out, every kind and every attempt.
+    /// Datagrams sent, of any kind.
     pub datagrams_sent: u64,
-    /// Datagrams taken in, good or bad.
+    /// Datagrams received, valid or not.
     pub datagrams_received: u64,
-    /// ACKs that repeated the base while packets were outstanding; in the native format, the window
-    /// with it, which has room for a packet.
+    /// Duplicate ACKs while packets were outstanding. Classic counts every ACK that repeats the
+    /// base; native as RFC 5681 defines them.
     pub dup_acks: u64,
-    /// ACKs below the base, and replies that this state has no use for.
+    /// ACKs below the base, and replies that do not fit the state.
     pub stale: u64,
-    /// ACKs, and SACK blocks, of what was never sent; dropped.
+    /// ACKs and SACK blocks for data that was never sent; dropped.
     pub acks_beyond: u64,
-    /// Datagrams that are no packet of a receiver; dropped.
+    /// Invalid datagrams; dropped.
     pub malformed: u64,
-    /// Round-trip time of the handshake, from the last SYN sent.
+    /// Handshake RTT; see [`SenderEvent::Connected`](crate::SenderEvent).
     pub handshake_rtt: Option<Duration>,
-    /// When the first data packet was first sent.
+    /// Time of the first data packet.
     pub first_data_at: Option<Instant>,
-    /// When the base last moved.
+    /// Time of the last ACK that advanced the base.
     pub last_ack_at: Option<Instant>,
 }
 
 impl SenderStats {
-    /// From the first data packet to the last ACK that moved the base; no SYN, no FIN.
+    /// Returns the time from the first data packet to the last ACK that advanced the base, without
+    /// SYN and FIN.
     pub fn elapsed(&self) -> Duration {
         match (self.first_data_at, self.last_ack_at) {
             (Some(first), Some(last)) => last.saturating_duration_since(first),

@@ -1,41 +1,39 @@
-//! The stream as the application writes it: the bytes not yet sent, and where they end.
+//! Stream of the application: its send buffer, and the rules for packets that are not full.
 
 use crate::Frame;
 use crate::send_buffer::{FramePool, SendBuffer};
 
-/// Written bytes beyond those sent that the buffer takes, or the congestion window if that is less:
-/// several full batches for one connection, and not more than the caches hold for many.
+/// Limit of unsent bytes in the buffer, or the congestion window if that is less: several full
+/// batches for one connection, and little enough to stay in the CPU's caches for many.
 const LOOKAHEAD: u64 = 256 * 1024;
-/// Assumed size of a batch before the first full one, bytes: as much as any driver sends in one
-/// call.
+/// Assumed payload of a batch before the first full one, bytes: the largest send call.
 const FIRST_BATCH: u64 = 64 * 1024;
 
 pub(super) struct SendStream {
     pub(super) buffer: SendBuffer,
-    /// No more bytes will be written.
+    /// True if the application has ended the stream.
     pub(super) finishing: bool,
-    /// Up to this offset a packet that is not full may leave if nothing is in flight.
+    /// Stream offset up to which a packet that is not full may be sent if nothing is in flight.
     pub(super) pushed: u64,
-    /// The FIN may leave with the last of the data.
+    /// True if the FIN may be sent before the data is acknowledged (native).
     pub(super) fin_with_data: bool,
-    /// Payload of the last full batch of new segments, bytes; 0 before there was one.
+    /// Payload of the last full batch of new segments, bytes; 0 before the first.
     pub(super) batch: u64,
 }
 
 impl SendStream {
-    /// An empty stream. With `checks` packets have a check of their own, of which the stream's
-    /// CRC-32 is combined.
+    /// Returns an empty stream. With `checks` its CRC-32 is combined from those of the packets.
     pub(super) fn new(checks: bool, fin_with_data: bool, pool: FramePool) -> Self {
         Self { buffer: SendBuffer::new(checks, pool), finishing: false, pushed: 0, fin_with_data, batch: 0 }
     }
 
-    /// One past the last byte written.
+    /// Returns the stream offset after the last byte written.
     pub(super) fn end(&self) -> u64 {
         self.buffer.end()
     }
 
-    /// Bytes of the next new packet, from offset `next` on: at most `mss`, and 0 if it must wait
-    /// for more. `idle` if nothing is in flight.
+    /// Returns the payload of the next new packet at offset `next`: at most `mss`, and 0 if it must
+    /// wait for more data. `idle` is true if nothing is in flight.
     pub(super) fn fresh_len(&self, next: u64, mss: usize, idle: bool) -> usize {
         match usize::try_from(self.end() - next) {
             Ok(rest) if rest < mss => {
@@ -46,20 +44,20 @@ impl SendStream {
         }
     }
 
-    /// True if nothing follows `end` for now. A source that pauses has pushed what it has.
+    /// True if no data follows offset `end`: the stream has ended, or the application has pushed
+    /// its data and pauses.
     pub(super) fn is_last(&self, end: u64) -> bool {
         end == self.end() && (self.finishing || self.pushed >= end)
     }
 
-    /// Written bytes that wait to be sent, at most, with a congestion window of `cwnd` bytes and
-    /// segments of `mss`. Frames are filled, whose packets leave together: a frame that is begun
-    /// may exceed this.
+    /// Returns the limit of unsent bytes with a congestion window of `cwnd` bytes and segments of
+    /// `mss`. The last frame may exceed it, because full frames make full batches.
     pub(super) fn lookahead(cwnd: u64, mss: usize) -> u64 {
         let most = cwnd.min(LOOKAHEAD).max(2 * mss as u64);
         if cwnd >= LOOKAHEAD { most - Frame::SIZE as u64 + 1 } else { most }
     }
 
-    /// Payload of `count` batches, in whole packets of `mss` bytes, at least one.
+    /// Returns the payload of `count` batches in whole packets of `mss` bytes, at least one packet.
     pub(super) fn batches(&self, count: usize, mss: usize) -> u64 {
         let (batch, mss) = (if self.batch > 0 { self.batch } else { FIRST_BATCH }, mss as u64);
         let most = batch.saturating_mul(count as u64);

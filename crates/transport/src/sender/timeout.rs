@@ -1,5 +1,5 @@
-//! Timeouts: classifies the cause of a retransmission timeout (congestion, path MTU, full
-//! receiver), backs off, and gives the receiver up.
+//! Timeouts: classifies the cause of a retransmission timeout (congestion, path MTU, closed
+//! window), backs off, and aborts the transfer after the give-up time.
 
 use std::time::{Duration, Instant};
 
@@ -9,24 +9,24 @@ use crate::congestion::Cause;
 use crate::recovery::{Expired, LostTo, Timeout};
 use crate::{Trace, TransferError};
 
-/// An open transfer ends once ICMP reported for this long that the port is closed, with nothing
-/// from the receiver meanwhile. The error is hard (RFC 1122, section 4.2.3.9), but anybody who
-/// guesses the ports can forge it, and a path may reject for a moment what it lets through again.
+/// Time of nothing but ICMP "port unreachable" after which a transfer fails. The error is hard (RFC
+/// 1122, section 4.2.3.9), but it can be forged by a host that guesses the ports, and the cause may
+/// be temporary.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Reports that this takes at least.
+/// Smallest number of ICMP errors in that time.
 const MIN_REFUSALS: u64 = 5;
 
-/// How long a silent receiver is waited for.
+/// Give-up timer: time without an answer from the receiver.
 #[derive(Debug)]
 pub(super) struct Patience {
     limit: Duration,
-    /// When the receiver was last heard of, or began to owe an answer.
+    /// Time of the last progress, or of the first packet that needs an answer.
     heard_at: Option<Instant>,
-    /// Refusals reported since then.
+    /// ICMP errors since the last packet from the receiver.
     refusals: Option<Refusals>,
 }
 
-/// ICMP reports that the port is closed.
+/// ICMP "port unreachable" errors.
 #[derive(Debug, Clone, Copy)]
 struct Refusals {
     since: Instant,
@@ -34,17 +34,17 @@ struct Refusals {
 }
 
 impl Patience {
-    /// A receiver that owes an answer for `limit` is given up.
+    /// Returns a stopped timer; the transfer is aborted after `limit` without an answer.
     pub(super) fn new(limit: Duration) -> Self {
         Self { limit, heard_at: None, refusals: None }
     }
 
-    /// The receiver was heard of, or begins to owe an answer.
+    /// Restarts the give-up time.
     pub(super) fn restart(&mut self, now: Instant) {
         self.heard_at = Some(now);
     }
 
-    /// A packet came from the receiver, or none is awaited.
+    /// Forgets the ICMP errors: a packet arrived from the receiver, or no answer is due.
     pub(super) fn forget_refusals(&mut self) {
         self.refusals = None;
     }
@@ -54,13 +54,13 @@ impl Patience {
         self.refusals.is_some()
     }
 
-    /// Time left until the receiver is given up: no timer of data is later.
+    /// Returns the time left until the transfer is aborted. No timer of data runs longer.
     pub(super) fn left(&self, now: Instant) -> Duration {
         let silence = self.heard_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         self.limit.saturating_sub(silence)
     }
 
-    /// Takes `reports` that the port is closed; true if they end the transfer.
+    /// Counts `reports` of ICMP errors. Returns true if the transfer must fail.
     fn on_refused(&mut self, now: Instant, reports: u64) -> bool {
         let refusals = self.refusals.get_or_insert(Refusals { since: now, reports: 0 });
         refusals.reports += reports;
@@ -70,7 +70,7 @@ impl Patience {
 }
 
 impl Sender {
-    /// The cause of a retransmission timeout that fires now.
+    /// Returns the presumed cause of a retransmission timeout that fires now.
     fn timeout_cause(&self) -> LostTo {
         if !self.has_room() {
             return LostTo::NoRoom;
@@ -79,19 +79,20 @@ impl Sender {
         let Some(base) = board.base().filter(|base| tried == Some(base.packet_number)) else {
             return LostTo::Network;
         };
-        // What left after it was heard of.
+        // Data sent after the probe arrived, or there is none.
         let alone = self.recovery.repeats_base() || board.in_flight() <= u64::from(base.len);
         if alone { LostTo::Size } else { LostTo::Network }
     }
 
-    /// A timer of data is due.
+    /// Handles the timers of data that are due.
     pub(super) fn on_data_timeout(&mut self, now: Instant) {
         if self.peer.answered_probe(&self.flight.board) {
-            // The next zero-window probe leaves: nothing was owed until now.
+            // The last zero-window probe was answered, so the give-up time starts with the next
+            // one.
             self.patience.restart(now);
         }
         let (lost_to, prior) = (self.timeout_cause(), self.prior());
-        // The timer backs off, but not beyond the time at which the receiver is given up.
+        // The back-off ends at the give-up time.
         let next_rto = self.path.rtt.backed_off().min(self.patience.left(now));
         let timeout = Timeout { rtt: &self.path.rtt, quiet: self.quiet_outcome(now), next_rto, lost_to };
         let (expired, lost) = self.recovery.on_timeout(&timeout, &mut self.flight);
@@ -116,7 +117,7 @@ impl Sender {
         }
     }
 
-    /// Answers a retransmission timeout that the network is to blame for.
+    /// Responds to a retransmission timeout caused by loss in the network.
     fn back_down(&mut self, now: Instant, prior: Prior) {
         self.path.ecn.on_timeout(self.flight.next_number());
         if self.path.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
@@ -132,16 +133,15 @@ impl Sender {
         }
     }
 
-    /// The base was sent as often, or for as long, as it may be.
+    /// Fails the transfer: the base has reached its limit of attempts or of time.
     fn exhaust(&mut self, now: Instant, attempts: u32) {
         let seq = self.flight.board.snd_una();
         self.observers.on(now, &Trace::AttemptsExhausted { seq });
         self.fail(self.phase(), TransferError::Timeout { packet: seq, attempts });
     }
 
-    /// The network reported so often that the receiver's port is closed. Before the receiver was
-    /// heard of at all it may be about to start; in a pause nothing is awaited, so silence says
-    /// nothing.
+    /// Handles `reports` of ICMP "port unreachable". Ignored before the handshake, when the
+    /// receiver may be about to start, and in a pause, when no answer is due.
     pub(super) fn on_refused(&mut self, now: Instant, reports: u64) {
         if self.state != State::Open {
             return;
@@ -153,7 +153,7 @@ impl Sender {
         }
     }
 
-    /// The timer of a SYN or FIN is due.
+    /// Handles the timeout of a SYN or FIN.
     pub(super) fn on_control_timeout(&mut self, now: Instant) {
         let limit = self.config.attempts.syn;
         let silent = self.handshake.elapsed(now) >= self.config.handshake_give_up;

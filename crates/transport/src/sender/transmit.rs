@@ -345,7 +345,7 @@ impl Sender {
         // Base-only recovery retransmits without declaring a loss.
         self.path.on_lost(segment.packet_number);
         let (seq, packet_number) = (self.flight.board.number(segment.offset), self.flight.next_number());
-        // The FIN, which would make the receiver acknowledge it, may have left before.
+        // The FIN, which is acknowledged at once, may have been sent before.
         let last = self.stream.finishing && segment.end() == self.stream.end();
         let ack_now = repeat.reason == Resend::Probe || last;
         let ack_every = self.ack_frequency().every(self.flight.board.in_flight());
@@ -361,7 +361,7 @@ impl Sender {
         let (has_room, patience) = (self.has_room(), self.patience.left(now));
         self.recovery.on_resent(&Resent { now, timing, has_room, patience, before: segment });
         match repeat.reason {
-            // An ACK between the timeout and this would have taken it back.
+            // Counted here because an ACK after the timeout may cancel the retransmission.
             Resend::Timeout => self.stats.timeouts += u64::from(!self.recovery.marks_losses()),
             Resend::DupAcks | Resend::Lost => self.stats.fast_retransmits += 1,
             Resend::Probe => self.note_probe(packet_number, true),
@@ -374,22 +374,22 @@ impl Sender {
         Some(())
     }
 
-    /// True if nothing comes after `end` for now, not even a FIN: nothing that would make the
-    /// receiver acknowledge the packets that it delays.
+    /// True if neither data nor a FIN follows offset `end` for now, so that the receiver would
+    /// delay the ACK of the last packets.
     fn is_last(&self, end: u64) -> bool {
         let followed = self.stream.finishing && self.stream.fin_with_data;
         !followed && self.stream.is_last(end)
     }
 
-    /// Index of the segment that nothing follows for now, of segments of `len` bytes from `offset`
-    /// on; [`Heads::NONE`] if there is none.
+    /// Returns the index of the last segment for now, counted from `offset` in segments of `len`
+    /// bytes; [`Heads::NONE`] if more follows.
     fn last_of(&self, offset: u64, len: u64) -> u64 {
         let end = self.stream.end();
         let waiting = end - offset;
         if self.is_last(end) && waiting.is_multiple_of(len) { waiting / len - 1 } else { Heads::NONE }
     }
 
-    /// Stream bytes left and are on the scoreboard.
+    /// Accounts for stream bytes that were sent and recorded on the scoreboard.
     fn account(&mut self, now: Instant, bytes: u64) {
         let app_limited = self.flight.rate().map(crate::congestion::DeliveryRate::app_limited);
         self.congestion.on_sent(now, bytes, self.flight.board.in_flight(), app_limited);
@@ -413,7 +413,7 @@ impl Sender {
         self.flight.board.outstanding() <= delayed
     }
 
-    /// ACK frequency for the packets that leave now.
+    /// Returns the ACK frequency for the packets sent now.
     fn ack_frequency(&self) -> AckFrequency {
         let uses_sack = self.config.recovery.uses_sack();
         AckFrequency::choose(&self.path, &self.congestion, &self.flight, uses_sack, self.stats.lost)
@@ -441,7 +441,7 @@ impl Sender {
         Some(())
     }
 
-    /// Description of new packets for observers.
+    /// Returns the description of new packets for observers.
     #[cold]
     fn data_run(&self, seq: u64, packet_number: u64, bytes: Range<u64>, count: u64) -> DataRun {
         let (of, rto) = (self.config.attempts.data, self.path.rtt.rto());
