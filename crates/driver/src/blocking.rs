@@ -17,9 +17,10 @@ use crate::{
     fill, run, send_memory, send_rest, truesize,
 };
 
-/// Time that a receiver stays after the transfer, to answer repeated FINs whose answer was lost.
+/// Time after the transfer in which a receiver still answers retransmitted FINs, because the
+/// FIN-ACK may have been lost.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bound on the time that a closing sender waits for room in its socket.
+/// Limit on the time to wait for room in the socket for the last packets, before it is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Failure of [`send_file`] or [`receive_one`].
@@ -35,7 +36,7 @@ pub enum BlockingError {
     /// Reading the file or writing the received bytes failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The protocol gave up, or the receiver closed the transfer.
+    /// The sender gave up, or the receiver closed the transfer.
     #[error(transparent)]
     Transfer(#[from] TransferError),
     /// The sender closed, restarted or abandoned the transfer.
@@ -45,8 +46,9 @@ pub enum BlockingError {
 
 /// Sends `file` to `receiver` and returns when the receiver has stored it.
 ///
-/// The FIN-ACK carries the receiver's CRC-32. A native receiver compares it itself; for the classic
-/// format compare the returned value with [`SenderStats::crc`].
+/// Also returns the CRC-32 of the received bytes, which the FIN-ACK carries. A native receiver has
+/// already compared it with the sender's; with the classic format, compare it with
+/// [`SenderStats::crc`].
 pub fn send_file(
     receiver: SocketAddr,
     file: File,
@@ -69,10 +71,10 @@ pub fn send_file(
     Ok((sender.stats(), crc))
 }
 
-/// Receives one transfer on `io`, writes it to `sink` and returns the number of bytes.
+/// Receives one transfer on `io`, writes it to `sink` and returns its number of bytes.
 ///
-/// The sender is told that the transfer is stored once `sink` has taken and flushed every byte.
-/// Other senders are refused. Waits for a sender without limit.
+/// The transfer is confirmed to the sender once `sink` has written and flushed every byte.
+/// Transfers of other senders are refused. Waits for the first sender without limit.
 pub fn receive_one(mut io: UdpIo, sink: &mut dyn Write) -> Result<u64, BlockingError> {
     let receiver =
         ReceiverConfig { keep_payload: true, ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
@@ -87,7 +89,7 @@ pub fn receive_one(mut io: UdpIo, sink: &mut dyn Write) -> Result<u64, BlockingE
     receiving.error.map_or(Ok(receiving.bytes), Err)
 }
 
-/// A secret for cookies, from the keys that the standard library draws from the operating system.
+/// Returns a secret for cookies, made of random keys of the operating system ([`RandomState`]).
 fn random_secret() -> [u8; 32] {
     let mut secret = [0; 32];
     for (part, index) in secret.chunks_exact_mut(8).zip(0_u64..) {
@@ -97,9 +99,9 @@ fn random_secret() -> [u8; 32] {
 }
 
 struct Sending {
-    /// `None` after its end.
+    /// Input; `None` once its end was read.
     source: Option<Box<dyn Source>>,
-    /// The receiver's CRC-32, or the failure.
+    /// CRC-32 reported by the receiver, or the failure; `None` while the transfer runs.
     end: Option<Result<u32, BlockingError>>,
 }
 
@@ -124,10 +126,10 @@ impl Application<Sender> for Sending {
 
 struct Receiving<'a> {
     sink: &'a mut dyn Write,
-    /// The first peer; others are refused.
+    /// First peer with a transfer. All others are refused.
     peer: Option<Remote>,
     bytes: u64,
-    /// Set once the transfer is stored.
+    /// Time at which to stop answering the sender; set once the transfer is stored.
     leave_at: Option<Instant>,
     error: Option<BlockingError>,
 }

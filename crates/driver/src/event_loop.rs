@@ -1,8 +1,9 @@
-//! Event loop of one thread with many machines, each with a socket and an application. First all
-//! received datagrams are processed. Then machines send one batch each, in the order in which they
-//! had something to send, and after a few batches input is read again. So only what is in flight is
-//! in memory (if the machines share a [`FramePool`](rdt_transport::FramePool)), and a machine waits
-//! for at most one batch of each other.
+//! Event loop of one thread with many protocol endpoints, each with a socket and an application.
+//! First all received datagrams are processed. Then endpoints send one batch each, in the order in
+//! which they had something to send. After [`BETWEEN_LOOKS`] batches, input is read again. So only
+//! data in flight occupies memory (if the endpoints share a
+//! [`FramePool`](rdt_transport::FramePool)), and an endpoint waits for at most one batch of each
+//! other endpoint.
 
 mod turns;
 
@@ -16,18 +17,18 @@ use crate::{Application, Connected, Waker, clock};
 use turns::Turns;
 pub use turns::{Ended, Member};
 
-/// Batches sent between two reads of input. ACKs free memory only then. Reading after one or two
-/// batches was not faster.
+/// Batches sent between two reads of input, because only received ACKs free memory. Reading after
+/// one or two batches was not faster.
 const BETWEEN_LOOKS: usize = 4;
-/// Sockets whose input is read before the first batch is sent.
+/// Limit on the sockets that one poll reports as readable.
 const MAX_EVENTS: usize = 64;
 
-/// Machines that run on one thread.
+/// Event loop of many [`Member`]s on one thread.
 pub struct Many<E, A> {
     turns: Turns<E, Connected, A>,
     watch: PollSet,
     busy_poll: BusyPoll,
-    /// Members that have not ended.
+    /// Number of members that have not ended.
     left: usize,
 }
 
@@ -42,12 +43,16 @@ impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
         })
     }
 
-    /// Returns a handle that makes the loop ask all applications.
+    /// Returns a handle that makes the loop call [`Application::pump`] of all members.
     pub fn waker(&self) -> Waker {
         self.watch.waker()
     }
 
     /// Adds a member.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operating system cannot watch the member's socket.
     pub fn add(&mut self, member: Member<E, Connected, A>) -> io::Result<()> {
         let socket = member.socket.io().socket();
         self.watch.add(self.turns.next_key(), socket)?;
@@ -56,8 +61,11 @@ impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
         Ok(())
     }
 
-    /// Runs all members until each has ended, on the calling thread. Fails only if waiting does;
-    /// the failure of a member is in its [`Ended`].
+    /// Runs all members on the calling thread until each has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails only if waiting for the sockets fails; the failure of one member is in its [`Ended`].
     pub fn run(mut self) -> io::Result<Vec<Ended<E, Connected, A>>> {
         let (mut ended, mut ready) = (Vec::new(), Vec::new());
         while self.left > 0 {

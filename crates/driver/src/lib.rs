@@ -1,9 +1,10 @@
-//! Runs rdt's state machines over real UDP sockets: one machine a thread, or many on one thread.
+//! Runs rdt's protocol state machines (endpoints) over real UDP sockets: one endpoint per thread,
+//! or many on one thread.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | loop | `run.rs` | clock, application, turn, wait: one machine a thread |
-//! | event loop | `event_loop.rs` | the same for many machines on one thread |
+//! | loop | `run.rs` | clock, application, turn, wait: one endpoint per thread |
+//! | event loop | `event_loop.rs` | the same for many endpoints on one thread |
 //! | blocking | `blocking.rs` | whole transfers in one call |
 //! | truesize | `truesize.rs` | kernel accounting of a receive buffer, for window limits |
 //! | source | `source.rs` | input of a sender: file, pipe or generated data |

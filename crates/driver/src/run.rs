@@ -1,5 +1,5 @@
-//! Loop of one thread that owns one machine, its socket and its application. Needs no lock, and
-//! passes no datagram between threads.
+//! Event loop of one thread that owns one endpoint, its socket and its application. Needs no lock,
+//! because no datagram changes threads.
 
 use std::time::{Duration, Instant};
 
@@ -8,37 +8,37 @@ use rdt_transport::{Endpoint, FramePool};
 
 use crate::{Connected, SocketError, UdpIo, Waiter, clock};
 
-/// Answer of the application to [`Application::pump`].
+/// Result of [`Application::pump`]: when to call it next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Call again after an event, or at this time.
+    /// After the next event of the endpoint, or at this time.
     Wait(Option<Instant>),
-    /// Call again after the next turn, without waiting.
+    /// After the next turn (input, timers and output), without waiting.
     Again,
-    /// Stop after one more turn.
+    /// Never: the loop ends after one more turn.
     Done,
 }
 
-/// Batches written and sent between two reads of input: several, so that both ends process runs of
-/// packets, but no more than fit the caches.
+/// Batches sent between two reads of input: several, so that both hosts process many packets in a
+/// row, but no more than fit the caches.
 pub(crate) const BATCHES: usize = 4;
 
-/// Answer of the application to [`Application::refill`].
+/// Result of [`Application::refill`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refill {
-    /// The machine has everything.
+    /// Nothing: the endpoint has all data that the application can supply now.
     Done,
     /// Call [`Application::pump`] before the next wait.
     Ask,
 }
 
-/// Application of a machine: gives it work and takes its events.
+/// Application of an endpoint: supplies its data and processes its events.
 pub trait Application<E: Endpoint> {
-    /// Gives the machine work, and takes its events.
+    /// Processes the endpoint's events, and supplies new data or commands.
     fn pump(&mut self, now: Instant, endpoint: &mut E) -> Flow;
 
-    /// Gives the machine data for about this many `batches`. Called in each turn between input and
-    /// output, so that the data is sent while it is in the cache.
+    /// Supplies data for about this many `batches`. Called in each turn between input and output,
+    /// so that the data is sent while it is in the cache.
     fn refill(&mut self, _endpoint: &mut E, _batches: usize) -> Refill {
         Refill::Done
     }
@@ -46,7 +46,7 @@ pub trait Application<E: Endpoint> {
 
 /// Socket that can become unusable.
 pub trait Socket: DatagramIo {
-    /// Takes the error that made the socket unusable.
+    /// Returns the error that made the socket unusable, once.
     fn take_error(&mut self) -> Option<SocketError>;
 }
 
@@ -57,7 +57,7 @@ impl Socket for Connected {
 }
 
 impl Socket for UdpIo {
-    /// An unreachable peer does not end the others.
+    /// Returns receive errors only: a send error concerns one peer, and the other peers continue.
     fn take_error(&mut self) -> Option<SocketError> {
         match self.take_error() {
             Some(error @ SocketError::Receive(_)) => Some(error),
@@ -66,12 +66,17 @@ impl Socket for UdpIo {
     }
 }
 
-/// Creates the memory of a sender on `socket`: zero-copy if the socket allows it, else on the heap.
+/// Returns the memory for a sender on `socket`: zero-copy frames if the socket supports them, else
+/// heap frames.
 pub fn send_memory(socket: &mut Connected) -> FramePool {
     socket.zerocopy_pool().map_or_else(FramePool::new, FramePool::of)
 }
 
-/// Runs `endpoint` over `socket` until `application` is done.
+/// Runs `endpoint` over `socket` until `application` returns [`Flow::Done`].
+///
+/// # Errors
+///
+/// Fails if the socket becomes unusable.
 pub fn run<E, S, A>(
     endpoint: &mut E,
     socket: &mut S,
@@ -108,8 +113,8 @@ where
     }
 }
 
-/// Sends the remaining output of `endpoint`, and ignores input. Waits for a full socket for at most
-/// `patience`.
+/// Sends the remaining output of `endpoint`, and ignores input. Waits for room in a full socket for
+/// at most `patience`.
 pub fn send_rest<E, S>(endpoint: &mut E, socket: &mut S, waiter: &mut Waiter, patience: Duration)
 where
     E: Endpoint,
@@ -135,7 +140,8 @@ mod tests {
     use super::*;
     use crate::tests::{FakeSocket, Machine};
 
-    /// Application that gives the next answer of its script, which may give the machine work.
+    /// Application that calls the functions of a script in order; each returns the [`Flow`], and
+    /// may make the endpoint send.
     struct Script<F>(Vec<F>, usize);
 
     impl<F: FnMut(&mut Machine) -> Flow> Application<Machine> for Script<F> {
@@ -147,8 +153,7 @@ mod tests {
 
     type Answer = fn(&mut Machine) -> Flow;
 
-    /// Runs the script, and returns the number of calls. Waits are on a socket that receives
-    /// nothing.
+    /// Runs the script over a socket that receives nothing, and returns the number of calls.
     fn follow(
         machine: &mut Machine,
         socket: &mut FakeSocket,
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn again_asks_without_waiting() {
-        // Nothing happens on the socket and no deadline is set: a wait would not end.
+        // Nothing arrives and no deadline is set, so a wait would never end.
         let script: Vec<Answer> = vec![|_| Flow::Again, |_| Flow::Again, |_| Flow::Done];
         assert_eq!(follow(&mut Machine::default(), &mut FakeSocket::new(0), script).unwrap(), 3);
     }
@@ -208,7 +213,7 @@ mod tests {
         assert_eq!(machine.fired, 0);
     }
 
-    /// Application that gives the same answer each time.
+    /// Application that calls the same function each time.
     struct Repeat<'a, F>(&'a mut F);
 
     impl<F: FnMut(&mut Machine) -> Flow> Application<Machine> for Repeat<'_, F> {
@@ -222,7 +227,7 @@ mod tests {
         let silent = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         let mut waiter = Waiter::new(silent, Duration::ZERO).unwrap();
         let mut socket = FakeSocket::new(1);
-        // More than one turn may send.
+        // 5000 datagrams are more than one turn may send.
         let mut machine = Machine { to_send: 5000, ..Machine::default() };
         send_rest(&mut machine, &mut socket, &mut waiter, Duration::from_secs(3600));
         assert_eq!((machine.to_send, socket.sent, machine.got), (0, 5000, 0));

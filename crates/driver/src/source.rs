@@ -1,4 +1,4 @@
-//! Sources of a sender's bytes.
+//! Sources of the bytes that a sender sends.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
@@ -10,25 +10,25 @@ use rdt_transport::{Sender, Spare};
 
 use crate::Waker;
 
-/// Size of a chunk read from a pipe, bytes, and number of chunks read ahead.
+/// Size of a chunk read from a pipe, bytes, and limit on the chunks read ahead.
 const PIPE_CHUNK: usize = 256 * 1024;
 const PIPE_AHEAD: usize = 4;
 
-/// Largest number of pieces filled by one vectored read: a frame of packets of 1500 bytes.
+/// Limit on the buffers filled by one vectored read: the packets of 1500 bytes in one frame.
 const PIECES: usize = 64;
 
-/// Result of a read.
+/// Result of [`Source::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
-    /// This many bytes, at least 1.
+    /// Number of bytes read, at least 1.
     Bytes(usize),
-    /// No bytes at present; the waker is used when there are.
+    /// No bytes are available now; the source uses its waker when some are.
     Pending,
     /// End of the stream.
     End,
 }
 
-/// Stream of bytes that does not block.
+/// Stream of bytes whose reads do not block.
 pub trait Source: Send {
     /// Reads the next bytes into `out`, which is not empty.
     fn read(&mut self, out: &mut [u8]) -> io::Result<Fill>;
@@ -37,7 +37,7 @@ pub trait Source: Send {
     fn read_into(&mut self, out: Spare<'_>) -> io::Result<Fill> {
         let mut total = 0;
         for piece in out {
-            // After some bytes, the end or a pause is reported by the next call.
+            // If bytes were read, the end or a pause is returned by the next call.
             match self.read(piece)? {
                 Fill::Bytes(n) => {
                     total += n;
@@ -53,8 +53,8 @@ pub trait Source: Send {
     }
 }
 
-/// Moves bytes from `source` into an open sender, as many as there are or fit. Ends the stream with
-/// the source, which is then `None`.
+/// Reads from `source` into an open sender, as many bytes as are available and fit. At the end of
+/// the source, finishes the sender's stream and sets `source` to `None`.
 pub fn fill(source: &mut Option<Box<dyn Source>>, sender: &mut Sender) -> io::Result<()> {
     while let Some(input) = source
         && let Ok(spare) = sender.spare()
@@ -76,7 +76,8 @@ pub fn fill(source: &mut Option<Box<dyn Source>>, sender: &mut Sender) -> io::Re
     Ok(())
 }
 
-/// The first bytes of the course's payload.
+/// Source of generated data: the first bytes of the payload of the reference programs, consecutive
+/// 32-bit numbers.
 #[derive(Debug)]
 pub struct DwordArray {
     offset: u64,
@@ -84,7 +85,7 @@ pub struct DwordArray {
 }
 
 impl DwordArray {
-    /// Its first `bytes` bytes.
+    /// Creates a source of the first `bytes` bytes.
     pub fn new(bytes: u64) -> Self {
         Self { offset: 0, bytes }
     }
@@ -115,7 +116,7 @@ impl Source for File {
         }
     }
 
-    /// Fills many pieces with one vectored read.
+    /// Fills many packets with one vectored read.
     fn read_into(&mut self, mut out: Spare<'_>) -> io::Result<Fill> {
         let mut pieces: [_; PIECES] =
             std::array::from_fn(|_| IoSliceMut::new(out.next().unwrap_or_default()));
@@ -130,13 +131,13 @@ impl Source for File {
     }
 }
 
-/// Opens a file as a source. Regular files are read directly; pipes and devices by a thread of
-/// their own, because reading them may block.
+/// Opens a file as a source. Regular files are read directly. Pipes and devices are read by a
+/// thread of their own, because reading them may block.
 pub fn file_source(file: File, waker: Waker) -> io::Result<Box<dyn Source>> {
     if file.metadata()?.is_file() { Ok(Box::new(file)) } else { Ok(Box::new(Piped::new(file, waker))) }
 }
 
-/// Blocking input, read ahead by a thread of its own; at most 1.25 MiB.
+/// Blocking input that a thread of its own reads ahead, at most 1.25 MiB.
 pub struct Piped {
     chunks: Receiver<io::Result<Vec<u8>>>,
     chunk: Vec<u8>,
@@ -145,8 +146,8 @@ pub struct Piped {
 }
 
 impl Piped {
-    /// Starts the thread. It ends with the input, or with the first chunk after the source is
-    /// dropped.
+    /// Starts the thread. It ends at the end of the input, or when it has read another chunk after
+    /// this source was dropped.
     pub fn new(mut input: impl Read + Send + 'static, waker: Waker) -> Self {
         let (send, chunks) = sync_channel(PIPE_AHEAD);
         thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Test doubles of a machine and a socket.
+//! Test doubles of an endpoint and a socket.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use rdt_transport::{Ecn, Endpoint, TransmitBuf};
 
 use crate::{Socket, SocketError, clock};
 
-/// Machine that sends `to_send` datagrams, and one timer.
+/// Endpoint that sends `to_send` datagrams, and has one timer.
 #[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) to_send: usize,
@@ -43,13 +43,14 @@ impl Endpoint for Machine {
     }
 }
 
-/// Socket with `input` datagrams to read. Counts sends; fails after `fails_after` reads of nothing.
+/// Socket with `input` datagrams to read, which counts sends. Fails after `fails_after` reads
+/// without a datagram.
 pub(crate) struct FakeSocket {
     pub(crate) input: usize,
     pub(crate) sent: usize,
     pub(crate) empty_reads: usize,
     pub(crate) fails_after: usize,
-    /// The socket is full.
+    /// True if no datagram can be sent.
     pub(crate) full: bool,
     batch: TransmitBuf,
 }

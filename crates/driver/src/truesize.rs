@@ -1,29 +1,30 @@
-//! Kernel accounting of a UDP socket's receive buffer. Linux charges a datagram more than its bytes
-//! (`truesize`), so a listener needs these values to offer windows that the buffer can hold.
+//! Kernel accounting of a UDP socket's receive buffer. Linux charges more memory for a datagram
+//! than its payload (`truesize`), so a listener needs these values to advertise windows that fit
+//! the buffer.
 
 use std::time::Duration;
 
 use rdt_transport::SocketBuffer;
 
-/// Bytes in flight of all peers together above which throughput does not grow. A thread that shares
-/// its processor sends a window in one go and keeps it in memory until it is acknowledged; more
-/// than this fits no cache, and no processor is busier for it. Measured:
+/// Bytes in flight of all peers together beyond which throughput no longer grows. A thread that
+/// shares its processor sends a whole window at once, and the window stays in memory until it is
+/// acknowledged; more than this exceeds the processor caches. Measured:
 /// docs/measurements/2026-11-22-connections.md.
 const USEFUL_BYTES: u64 = 20 << 20;
-/// Bytes in flight that are worth waking one peer up for: 1.5 times what one system call takes.
+/// Bytes in flight that are worth a wake-up of one peer: 1.5 times the bytes of one system call.
 const USEFUL_PEER_BYTES: u64 = 144 << 10;
-/// Bytes a second that a busy host processes at least if that much arrives.
+/// Lower bound of the rate at which a busy host reads arriving data, bytes/s.
 const MIN_DRAIN_RATE: u64 = 2_000_000_000;
-/// Part of an RTT that is not the network's: hosts wake up and batch. Data in flight in that time
-/// may as well be in the socket's buffer.
+/// Part of an RTT spent in the hosts at least, for scheduling and batching. Data in flight during
+/// that time may be waiting in the socket's receive buffer.
 const MIN_HOST_DELAY: Duration = Duration::from_millis(1);
 
-/// Describes a receive buffer of this many bytes (what `SO_RCVBUF` returns) for
+/// Describes a receive buffer of `receive_buffer` bytes (the value of `SO_RCVBUF`) for
 /// [`ListenerConfig::socket_buffer`](rdt_transport::ListenerConfig::socket_buffer).
 pub fn socket_buffer(receive_buffer: usize) -> SocketBuffer {
     SocketBuffer {
-        // Linux returns space only after a quarter of the buffer was read while more waits
-        // (`udp_rmem_release`).
+        // Linux frees space for new datagrams only once a quarter of the buffer was read, as long
+        // as more data waits (`udp_rmem_release`).
         capacity: receive_buffer as u64 / 4 * 3,
         charge,
         useful_bytes: USEFUL_BYTES,
@@ -33,11 +34,11 @@ pub fn socket_buffer(receive_buffer: usize) -> SocketBuffer {
     }
 }
 
-/// Returns an upper bound of the bytes that Linux charges for a datagram with this many bytes of
-/// payload that arrives alone. Measured with `SO_MEMINFO` over loopback: up to 16 KiB, memory comes
-/// in powers of two, which include all headers and 320 bytes of bookkeeping; a record of 256 bytes
-/// is charged besides. So 1472 bytes are charged as 2304, and 12 as
-/// 832. Coalesced datagrams (GRO) are charged little more than their bytes.
+/// Returns an upper bound of the bytes that Linux charges for a datagram of `payload` bytes that
+/// arrives alone. Measured with `SO_MEMINFO` over loopback: up to 15 KiB, the data, all headers and
+/// 320 bytes of bookkeeping occupy a power of two; the packet's descriptor adds 256 bytes. So 1472
+/// bytes are charged as 2304. A tiny datagram is charged as 832; the bound is 1280 there. Coalesced
+/// datagrams (GRO) are charged little more than their bytes.
 fn charge(payload: u64) -> u64 {
     const OVERHEAD: u64 = 480;
     const RECORD: u64 = 256;

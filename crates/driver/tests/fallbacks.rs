@@ -1,5 +1,5 @@
 //! Transfers between real sockets during which the kernel stops supporting a send call. The
-//! transfer completes with the next one, and the socket reports it.
+//! transfer completes with the next send call of the list, and the socket reports the failed call.
 
 #![cfg(all(target_os = "linux", not(feature = "portable")))]
 
@@ -22,7 +22,7 @@ use rdt_transport::{
 /// Size of a transfer, bytes, and its CRC-32 (docs/PROTOCOL.md, section 1).
 const BYTES: u64 = 4 << 20;
 const CRC: u32 = 0x05B0_360D;
-/// Bytes acknowledged when the call stops working.
+/// Bytes acknowledged when the send call stops working.
 const BEFORE: u64 = BYTES / 4;
 
 /// Send call that stops working.
@@ -30,7 +30,7 @@ const BEFORE: u64 = BYTES / 4;
 enum Loss {
     /// Segmentation offload: the kernel does not segment for a socket without checksums.
     Offload,
-    /// A system call of the sending thread, which fails with this error from then on.
+    /// A system call of the sending thread, which fails with this error number from then on.
     Call(libc::c_long, i32),
 }
 
@@ -46,7 +46,7 @@ impl Loss {
     }
 }
 
-/// Sends the DWORD array, and disables send calls in the middle.
+/// Application that sends the DWORD array, and disables send calls in the middle.
 struct Sending {
     source: Option<DwordArray>,
     socket: Arc<UdpSocket>,
@@ -73,7 +73,7 @@ impl Application<Sender> for Sending {
             self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
         }
         while let Some(source) = &mut self.source
-            // Half of the data is sent after the change.
+            // Half of the data is withheld until the change.
             && (self.losses.is_empty() || self.written < BYTES / 2)
         {
             let spare = sender.spare().expect("it is open");
@@ -95,7 +95,7 @@ impl Application<Sender> for Sending {
     }
 }
 
-/// Confirms the transfer, and reports its checksum.
+/// Application that confirms the transfer, and reports its checksum.
 struct Receiving(Told<u32>);
 
 impl Application<Listener<Remote>> for Receiving {
@@ -105,7 +105,7 @@ impl Application<Listener<Remote>> for Receiving {
                 ReceiverEvent::Finished { crc, .. } => {
                     listener.confirm(peer);
                     self.0.send(crc).expect("the test waits for it");
-                    // The last turn sends the answer.
+                    // The last turn sends the FIN-ACK.
                     return Flow::Done;
                 }
                 ReceiverEvent::Closed { unfinished } => assert!(!unfinished, "the sender failed"),
@@ -131,7 +131,7 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
         run(&mut Listener::new(listening), &mut far, &mut Receiving(told), &mut waiter).expect("it reads");
     });
     let losses = losses.to_vec();
-    // A system call filter belongs to a thread and stays.
+    // A system call filter belongs to the thread and cannot be removed.
     let sending = thread::spawn(move || {
         let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
         let until = rdt_driver::clock::now() + Duration::from_secs(60);
@@ -153,7 +153,7 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
     ways
 }
 
-/// Both formats.
+/// Sender configurations of both wire formats.
 fn configs() -> [SenderConfig; 2] {
     let link =
         LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 100 };
@@ -218,8 +218,8 @@ fn compute_no_checksums(socket: &UdpSocket) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Has system call `number` fail with `error` in this thread from now on: a filter, as a sandbox
-/// has them.
+/// Makes system call `number` fail with `error` in this thread from now on, by a seccomp filter as
+/// sandboxes use them.
 #[expect(unsafe_code, reason = "filters of system calls have no safe wrapper")]
 fn refuse(number: libc::c_long, error: i32) {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -228,7 +228,7 @@ fn refuse(number: libc::c_long, error: i32) {
     let step =
         |code: u32, jf, k| libc::sock_filter { code: u16::try_from(code).expect("a code"), jt: 0, jf, k };
     let mut steps = [
-        // The number of the call is what the kernel tells first.
+        // The number of the system call is the first field of the filter's input.
         step(LOAD, 0, 0),
         step(JUMP_IF_EQUAL, 1, u32::try_from(number).expect("a call")),
         step(RETURN, 0, libc::SECCOMP_RET_ERRNO | error.cast_unsigned()),

@@ -8,8 +8,8 @@ use super::*;
 use crate::tests::{FakeSocket, Machine};
 use crate::{Flow, Refill, UdpIo, UdpOptions};
 
-/// Application with a fixed answer. Gives the machine one datagram to send at each refill,
-/// `refills` times.
+/// Application that returns `flow` from each call. Lets the endpoint send one more datagram at each
+/// of the first `refills` refills.
 struct Says {
     flow: Flow,
     refills: usize,
@@ -47,7 +47,7 @@ fn member(to_send: usize, flow: Flow) -> Member<Machine, FakeSocket, Says> {
     Member { endpoint, socket: FakeSocket::new(0), application: Says::new(flow) }
 }
 
-/// Members with the given numbers of datagrams to send.
+/// Creates members that have these numbers of datagrams to send.
 fn turns(now: Instant, to_send: &[usize]) -> Fakes {
     let mut turns = Fakes::new();
     for to_send in to_send {
@@ -79,7 +79,7 @@ fn members_send_batches_in_turn() {
     assert_eq!(sent(&turns), [0, 0, 0], "to look is not to send");
     turns.send(now);
     assert_eq!(sent(&turns), [1, 0, 0]);
-    // A member that receives input keeps its place.
+    // A member that receives input keeps its place in the send queue.
     turns.look(now, 0);
     let order = drain(&mut turns, now);
     assert_eq!(order, [[1, 1, 0], [1, 1, 1], [2, 1, 1], [2, 1, 2], [3, 1, 2]]);
@@ -190,7 +190,7 @@ fn full_and_writable_are_reported_once() {
     assert_eq!(sent(&turns), [2]);
 }
 
-/// Application that ends when its machine received a datagram.
+/// Application that ends when its endpoint received a datagram.
 struct UntilOne {
     pumped: usize,
 }
@@ -214,7 +214,7 @@ fn loop_sleeps_until_input_arrives() {
         many.add(Member { endpoint, socket: Connected::new(io, address), application }).unwrap();
     }
     let answers = thread::spawn(move || {
-        // All of them before the first answer.
+        // Receives the datagrams of all members before the first reply.
         let senders: Vec<_> = (0..20).map(|_| server.recv_from(&mut [0; 1]).unwrap().1).collect();
         for sender in senders {
             assert_eq!(server.send_to(b"x", sender).unwrap(), 1);
@@ -226,8 +226,8 @@ fn loop_sleeps_until_input_arrives() {
     for Ended { member, result } in ended {
         assert!(result.is_ok());
         assert_eq!(member.endpoint.got, 1);
-        // At the beginning, after what it got, and after what it sent unless the answer was there
-        // by then.
+        // Called at the start, after the input, and after the output unless the reply arrived
+        // before.
         assert!((2..=3).contains(&member.application.pumped), "{}", member.application.pumped);
     }
 }

@@ -1,5 +1,5 @@
-//! Order in which the machines of a thread send. Owns the members; makes no system call and does
-//! not wait.
+//! Order in which the endpoints of a thread send. Owns the members; makes no system call of its own
+//! and does not wait.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,42 +11,42 @@ use rdt_udp::MAX_SEGMENTS;
 use crate::run::BATCHES;
 use crate::{Application, Flow, Refill, Socket, SocketError};
 
-/// A machine, its socket and its application.
+/// An endpoint with its socket and application.
 #[derive(Debug)]
 pub struct Member<E, S, A> {
-    /// The machine.
+    /// The protocol state machine.
     pub endpoint: E,
-    /// Socket of the machine.
+    /// Socket of the endpoint.
     pub socket: S,
-    /// Application that feeds and drains the machine.
+    /// Application that supplies the endpoint's data and processes its events.
     pub application: A,
 }
 
 /// Member whose application is done, or whose socket failed.
 #[derive(Debug)]
 pub struct Ended<E, S, A> {
-    /// State at the end.
+    /// The member in its last state.
     pub member: Member<E, S, A>,
-    /// Error that made the socket unusable.
+    /// `Err` if the socket became unusable.
     pub result: Result<(), SocketError>,
 }
 
 struct Slot<E, S, A> {
     member: Member<E, S, A>,
-    /// The member is in the send queue.
+    /// True if the member is in the send queue.
     queued: bool,
-    /// Last answer of the application.
+    /// Last result of [`Application::pump`].
     flow: Flow,
     blocked: bool,
 }
 
-/// Members, by keys 0, 1, 2 in the order of [`Turns::add`].
+/// Members and their send queue. Keys are 0, 1, 2 in the order of [`Turns::add`].
 pub(super) struct Turns<E, S, A> {
     slots: Vec<Option<Slot<E, S, A>>>,
-    /// Time at which each member runs without input. Kept in an array of its own: all of them are
-    /// read before each wait.
+    /// Time at which each member is due even without input; `None` without such a time. An array of
+    /// its own, because all of them are read before each wait.
     deadlines: Vec<Option<Instant>>,
-    /// Members that may have something to send, the longest waiting first.
+    /// Keys of the members that may have something to send, the one that has waited longest first.
     queue: VecDeque<usize>,
     ended: Vec<(usize, Ended<E, S, A>)>,
 }
@@ -78,7 +78,7 @@ where
         self.queue.is_empty()
     }
 
-    /// Returns the earliest time at which a member runs without input.
+    /// Returns the earliest time at which a member is due without input.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadlines.iter().flatten().min().copied()
     }
@@ -90,7 +90,7 @@ where
         }
     }
 
-    /// Runs all members that are due.
+    /// Processes the input and timers of all due members.
     pub(super) fn look_at_due(&mut self, now: Instant) {
         for key in 0..self.deadlines.len() {
             if self.deadlines[key].is_some_and(|deadline| deadline <= now) {
@@ -99,13 +99,13 @@ where
         }
     }
 
-    /// Processes the input of a member, and queues it for sending.
+    /// Processes the input and timers of a member, and queues it for sending.
     pub(super) fn look(&mut self, now: Instant, key: usize) {
         let Some(slot) = &mut self.slots[key] else { return };
         let mut turn = Turn::default();
         let Member { endpoint, socket, .. } = &mut slot.member;
         take_in(endpoint, socket, now, Budget::default(), &mut turn);
-        // The other deadlines are known after its turn to send.
+        // The member's next deadline is known only after its turn in [`Turns::send`].
         self.deadlines[key] = turn.more.then_some(now);
         if !slot.queued {
             slot.queued = true;
@@ -113,9 +113,9 @@ where
         }
     }
 
-    /// Takes the first member off the queue, asks its application, and sends at most one batch. A
-    /// member that sent goes to the end of the queue. Returns the key of a socket that became full,
-    /// or writable again.
+    /// Removes the first member from the queue, calls its application, and sends at most one batch
+    /// of it. A member that sent goes to the end of the queue. Returns the key of a member whose
+    /// socket became full (true) or writable again (false).
     pub(super) fn send(&mut self, now: Instant) -> Option<(usize, bool)> {
         let key = self.queue.pop_front()?;
         let slot = self.slots[key].as_mut()?;
@@ -124,8 +124,8 @@ where
             slot.flow = application.pump(now, endpoint);
         }
         let (mut turn, mut asks) = (Turn::default(), false);
-        // A member alone sends the batches of the others too. A budget of one datagram is one whole
-        // batch.
+        // A member alone in the queue may use the budget of several batches. A limit of one
+        // datagram means one whole batch, because a batch is never split.
         let batches = if self.queue.is_empty() { BATCHES } else { 1 };
         send_out(endpoint, socket, now, (batches - 1) * MAX_SEGMENTS + 1, &mut turn, |endpoint| {
             asks |= application.refill(endpoint, batches) == Refill::Ask;
@@ -148,7 +148,7 @@ where
         changed.then_some((key, turn.blocked))
     }
 
-    /// Takes the members that ended since the last call, with their keys.
+    /// Returns the members that ended since the last call, with their keys.
     pub(super) fn take_ended(&mut self) -> Vec<(usize, Ended<E, S, A>)> {
         std::mem::take(&mut self.ended)
     }
