@@ -1,5 +1,5 @@
-//! Standard output for results, standard error for remarks. A reader that goes away is no error; a
-//! full disk is, and is reported at the end.
+//! Standard output for results, standard error for remarks. A closed pipe (the reader ended) is no
+//! error. A full disk is one, and is reported at the end.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use crate::Printer;
 use crate::printer::keep_first;
 
-/// Lines that may wait for a slow reader, each of 2 KB at most.
+/// Limit on the lines that wait for a slow reader; a line has at most 2 KB.
 const QUEUE_LINES: usize = 4096;
 
-/// Standard output, shared by all that print result lines.
+/// Standard output, shared by all threads that print result lines.
 #[derive(Debug, Clone, Default)]
 pub struct Console {
     error: Arc<Mutex<Option<io::Error>>>,
@@ -18,8 +18,8 @@ pub struct Console {
 }
 
 impl Console {
-    /// Creates a console that prints on a thread of its own and never waits for its reader, except
-    /// at the end.
+    /// Creates a console that prints on a thread of its own. Only [`Console::flush`] and
+    /// [`Console::finish`] wait for a slow reader.
     pub fn in_background() -> io::Result<Self> {
         let printer = Printer::spawn(QUEUE_LINES, |text| print(&mut io::stdout(), text))?;
         Ok(Self { background: Some(printer), ..Self::default() })
@@ -51,6 +51,10 @@ impl Console {
     }
 
     /// Waits until everything is printed, and reports dropped lines.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first write error other than a closed pipe.
     pub fn finish(&self) -> io::Result<()> {
         self.flush();
         if let dropped @ 1.. = self.dropped() {
@@ -65,7 +69,8 @@ fn print(out: &mut impl Write, text: &str) -> io::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
-/// Prints a line to the standard error. Errors are ignored: there is no other place to report them.
+/// Prints a line to the standard error. Write errors are ignored, because there is no other place
+/// to report them.
 pub fn talk(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -24,13 +24,13 @@ pub mod exit {
     pub const NO_INPUT: u8 = 66;
     /// A socket, thread, memory or permission is not available.
     pub const UNAVAILABLE: u8 = 69;
-    /// A system call failed in the middle.
+    /// A system call failed after the start.
     pub const OS: u8 = 71;
     /// An output file cannot be created.
     pub const CANNOT_CREATE: u8 = 73;
     /// The output is incomplete.
     pub const IO: u8 = 74;
-    /// The path asks for more than this host was measured to carry.
+    /// The emulated path needs a higher rate than was measured on this host (calibration).
     pub const CONFIG: u8 = 78;
     /// A command exists and cannot be run.
     pub const NOT_RUN: u8 = 126;
@@ -48,7 +48,7 @@ pub fn start_logging() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
-/// Returns what is wrong with the arguments in one line, without the usage text.
+/// Returns the message of an argument error in one line, without the usage text.
 pub fn argument_error(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();

@@ -1,4 +1,4 @@
-//! Printing on a thread of its own: a reader that pauses delays nothing but the text.
+//! Printing on a thread of its own, so that a slow reader delays only the output.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,21 +16,22 @@ pub struct Printer {
 #[derive(Debug, Default)]
 struct Shared {
     dropped: AtomicU64,
-    /// First error of a write, other than a closed pipe.
+    /// First write error other than a closed pipe.
     error: Mutex<Option<io::Error>>,
 }
 
 #[derive(Debug)]
 enum Job {
     Print(String),
-    /// Reports that everything before it is printed.
+    /// Reports on the channel when everything queued before is printed.
     Flush(SyncSender<()>),
-    /// Reports the same, and ends the thread.
+    /// Does the same, and ends the thread.
     Close(SyncSender<()>),
 }
 
 impl Printer {
-    /// Starts a thread that passes each text to `write`. At most `capacity` texts wait for it.
+    /// Starts a thread that calls `write` for each text. At most `capacity` texts wait in its
+    /// queue.
     pub fn spawn(
         capacity: usize,
         write: impl FnMut(&str) -> io::Result<()> + Send + 'static,
@@ -69,7 +70,7 @@ impl Printer {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Takes the first write error. A closed pipe is none: its reader has seen enough.
+    /// Returns the first write error, once. A closed pipe does not count as an error.
     pub fn take_error(&self) -> Option<io::Error> {
         self.shared.error.lock().ok()?.take()
     }
@@ -77,7 +78,7 @@ impl Printer {
     fn wait_for(&self, job: impl FnOnce(SyncSender<()>) -> Job) {
         let (done, is_done) = sync_channel(1);
         if self.jobs.send(job(done)).is_ok() {
-            // Fails if the thread ended: then nothing more is printed.
+            // Fails if the thread has ended: then nothing more is printed.
             let _ = is_done.recv();
         }
     }
@@ -85,12 +86,12 @@ impl Printer {
 
 fn serve(queue: Receiver<Job>, mut write: impl FnMut(&str) -> io::Result<()>, shared: &Shared) {
     while let Ok(job) = queue.recv() {
-        // A failed report means that the caller no longer waits.
+        // A send on `done` fails if the caller no longer waits.
         match job {
             Job::Print(text) => keep_first(&shared.error, write(&text)),
             Job::Flush(done) => drop(done.send(())),
             Job::Close(done) => {
-                // First, so that no later text is queued.
+                // Dropped before the report, so that no later text is queued.
                 drop(queue);
                 let _ = done.send(());
                 return;
@@ -99,7 +100,7 @@ fn serve(queue: Receiver<Job>, mut write: impl FnMut(&str) -> io::Result<()>, sh
     }
 }
 
-/// Keeps the first error of a write in `first`. A closed pipe is not an error.
+/// Stores the first write error in `first`. A closed pipe is not an error.
 pub(crate) fn keep_first(first: &Mutex<Option<io::Error>>, result: io::Result<()>) {
     if let Err(error) = result
         && error.kind() != io::ErrorKind::BrokenPipe
@@ -117,7 +118,7 @@ mod tests {
 
     const CAPACITY: usize = 64;
 
-    /// Printer that prints nothing before the first end of the channel is used or dropped.
+    /// Creates a printer that prints nothing until the first end of the channel is used or dropped.
     fn paused() -> (Printer, Sender<()>, Receiver<String>) {
         let (go, wait) = channel::<()>();
         let (prints, printed) = channel();
@@ -139,7 +140,7 @@ mod tests {
         drop(go);
         printer.flush();
         let printed: Vec<_> = printed.try_iter().collect();
-        // One text may be with the thread.
+        // The thread may hold one more text than the queue.
         assert!((CAPACITY..=CAPACITY + 1).contains(&printed.len()), "{}", printed.len());
         assert!(printed.iter().enumerate().all(|(number, text)| *text == number.to_string()), "in order");
         assert_eq!(printer.dropped(), (2 * CAPACITY - printed.len()) as u64);

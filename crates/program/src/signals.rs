@@ -1,5 +1,5 @@
-//! Signals that ask a program to end, the flag that ends its threads, and the limit on file sizes.
-//! The first Ctrl-C ends the program in order, the second one ends it immediately.
+//! Signals that ask a program to end, the flag that ends its threads, and the file size limit. The
+//! first Ctrl-C ends the program with a summary, the second one ends it immediately.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,13 +9,12 @@ use rdt_udp::Waker;
 
 use crate::exit;
 
-/// Calls `handler` on a thread of its own each time that Ctrl-C, a closed terminal or another
-/// process asks this process to end.
+/// Calls `handler` on a thread of its own at each Ctrl-C, termination signal or closed terminal.
 pub fn on_interrupt(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(handler)
 }
 
-/// Does the same, and on Linux for Ctrl-\\ (SIGQUIT) too.
+/// Calls `handler` as [`on_interrupt`] does, and on Linux for Ctrl-\\ (SIGQUIT) too.
 pub fn on_interrupt_or_quit(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
     on_interrupt(handler)?;
     #[cfg(target_os = "linux")]
@@ -23,12 +22,12 @@ pub fn on_interrupt_or_quit(handler: impl FnMut() + Send + 'static) -> Result<()
     Ok(())
 }
 
-/// Gives SIGQUIT the handler of SIGINT.
+/// Installs the handler of SIGINT for SIGQUIT too.
 #[cfg(target_os = "linux")]
 fn copy_interrupt_to_quit() -> std::io::Result<()> {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: the first call fills the structure or fails, and the second one reads it. The handler
-    // does not depend on the number of its signal.
+    // SAFETY: the first call fills the structure or fails, and the second one only reads it. The
+    // handler may serve another signal, because it ignores the signal number.
     #[expect(unsafe_code, reason = "no library copies a signal's action")]
     let copied = unsafe {
         libc::sigaction(libc::SIGINT, std::ptr::null(), action.as_mut_ptr()) == 0
@@ -37,13 +36,13 @@ fn copy_interrupt_to_quit() -> std::io::Result<()> {
     if copied { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Makes a write beyond the file size limit (`ulimit -f`) fail like one to a full disk, instead of
-/// ending the program. Must be called before any thread is started: threads inherit the signal
-/// mask.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error, like one to a full
+/// disk, instead of killing the program (SIGXFSZ). Must be called before any thread is started,
+/// because threads inherit the signal mask.
 pub fn survive_file_size_limit() {
     #[cfg(unix)]
-    // SAFETY: the first two calls fill the set that the third one reads; no pointer outlives its
-    // call. If a call fails, the limit ends the program as usual.
+    // SAFETY: the first two calls fill the set that the third one reads; no pointer is used after
+    // its call. If a call fails, the limit kills the program as usual.
     #[expect(unsafe_code, reason = "the standard library has no signal mask")]
     unsafe {
         let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
@@ -53,8 +52,8 @@ pub fn survive_file_size_limit() {
     }
 }
 
-/// Flag that ends the threads of a program and wakes them: at once, or when the work in progress is
-/// done. Clones are the same flag.
+/// Flag that ends the threads of a program and wakes them: at once ([`Stop::set`]), or when the
+/// work in progress is completed ([`Stop::close`]). Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<Shared>);
 
@@ -62,15 +61,15 @@ pub struct Stop(Arc<Shared>);
 struct Shared {
     set: AtomicBool,
     interrupted: AtomicBool,
-    /// No new work starts.
+    /// True if no new work may start.
     closing: AtomicBool,
-    /// Threads with work in progress since before `closing`.
+    /// Threads that called [`Stop::enter`] and not yet [`Stop::leave`].
     busy: AtomicUsize,
     wakers: Mutex<Vec<Waker>>,
 }
 
 impl Stop {
-    /// Returns true if the threads end now.
+    /// Returns true if the threads must end now.
     pub fn is_set(&self) -> bool {
         self.0.set.load(Ordering::Relaxed)
     }
@@ -86,19 +85,19 @@ impl Stop {
         self.wake();
     }
 
-    /// Starts no new work. The flag is set once all threads have called [`Stop::leave`].
+    /// Forbids new work. The flag is set once all threads have called [`Stop::leave`].
     pub fn close(&self) {
         if !self.0.closing.swap(true, Ordering::Relaxed) {
             self.wake();
         }
     }
 
-    /// Returns true if no new work starts.
+    /// Returns true if no new work may start.
     pub fn is_closing(&self) -> bool {
         self.0.closing.load(Ordering::Relaxed)
     }
 
-    /// Registers a thread whose work in progress is completed before the end.
+    /// Registers a thread whose work in progress is completed before the program ends.
     pub fn enter(&self) {
         self.0.busy.fetch_add(1, Ordering::Relaxed);
     }
@@ -116,12 +115,12 @@ impl Stop {
         }
     }
 
-    /// Adds a thread to wake.
+    /// Registers a thread that is woken when the flag changes.
     pub fn add(&self, waker: Waker) {
         self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
     }
 
-    /// Sets the flag on Ctrl-C or termination; the second time, exits the process.
+    /// Sets the flag at the first Ctrl-C or termination signal; exits the process at the second.
     pub fn on_interrupt(&self) {
         let stop = self.clone();
         let handler = move || {

@@ -7,12 +7,15 @@ use std::thread::Builder;
 
 use rdt_udp::prefill_batch_pool;
 
-/// Memory that a worker allocates while it runs, without payload, bytes.
+/// Estimate of the heap memory, without payload, that a worker allocates while it runs, bytes.
 const WORKER_MEMORY_BYTES: usize = 2 << 20;
 
 /// Runs `work` for each worker on a thread of its own, and returns the results in order. Calls
-/// `announce` when all threads are ready and before any works. Fails before any worker has run if a
-/// thread or its memory is not available.
+/// `announce` once all threads are ready, before any of them calls `work`.
+///
+/// # Errors
+///
+/// Fails before any call of `work` if a thread or its memory is not available.
 pub fn run<W: Send, T: Send>(
     workers: Vec<W>,
     work: impl Fn(W) -> T + Sync,
@@ -20,9 +23,10 @@ pub fn run<W: Send, T: Send>(
 ) -> io::Result<Vec<T>> {
     let work = &work;
     std::thread::scope(|scope| {
-        // An early return drops the signals, which ends the waiting threads.
+        // An early return drops `signals`, which ends the threads that wait for them.
         let (mut signals, mut threads) = (Vec::new(), Vec::new());
-        // One at a time, so that each reservation sees the memory of the threads before it.
+        // Threads start one after another, so that each reservation sees the memory that earlier
+        // ones use.
         for worker in workers {
             reserve(WORKER_MEMORY_BYTES)?;
             let (signal, begin) = channel();
@@ -44,16 +48,16 @@ pub fn run<W: Send, T: Send>(
     })
 }
 
-/// Allocates the batch memory of the thread, reports it, and waits for the signal. Returns false if
-/// there is none.
+/// Allocates the thread's batch memory, reports the result, and waits for the start signal. Returns
+/// false if the caller dropped the signal.
 fn wait(tell: &Sender<io::Result<()>>, begin: &Receiver<()>) -> bool {
     let ready = prefill_batch_pool();
-    // Cannot fail: the caller waits for it.
+    // Cannot fail: the caller waits for the result.
     let _ = tell.send(ready);
     begin.recv().is_ok()
 }
 
-/// Checks that `bytes` can be allocated at present.
+/// Checks that `bytes` of memory can be allocated now.
 fn reserve(bytes: usize) -> io::Result<()> {
     let mut probe = Vec::<u8>::new();
     let reserved = probe.try_reserve_exact(bytes);
