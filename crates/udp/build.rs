@@ -1,5 +1,5 @@
 //! Sets `linux_api`, the condition of all code that calls Linux directly. The feature `portable`
-//! takes it away.
+//! unsets it.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(linux_api)");

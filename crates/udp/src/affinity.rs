@@ -1,8 +1,8 @@
-//! Processor on which a thread starts. Two threads that wake each other tend to stay on one
-//! processor, where each waits for the other's time slice.
+//! Choice of the processor on which a thread starts. Two threads that wake each other tend to stay
+//! on one processor, where each waits for the end of the other's time slice.
 
-/// Moves the calling thread to another processor than `creator`'s, if there is one, and leaves it
-/// to the scheduler from then on.
+/// Moves the calling thread to another processor than `creator`, if it may use one. From then on
+/// the scheduler may move it again.
 #[cfg(target_os = "linux")]
 pub fn start_on_other_cpu(creator: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -12,7 +12,7 @@ pub fn start_on_other_cpu(creator: usize) {
     };
     let mut one = CpuSet::new();
     one.set(other);
-    // If either call fails, the thread stays where it is.
+    // If the first call fails, the thread stays on its processor.
     if sched_setaffinity(None, &one).is_ok() {
         let _ = sched_setaffinity(None, &allowed);
     }
@@ -22,13 +22,13 @@ pub fn start_on_other_cpu(creator: usize) {
 #[cfg(not(target_os = "linux"))]
 pub fn start_on_other_cpu(_creator: usize) {}
 
-/// The processor that the calling thread is on, where that is known.
+/// Returns the processor on which the calling thread runs.
 #[cfg(target_os = "linux")]
 pub fn current_cpu() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// The processor that the calling thread is on, where that is known.
+/// Returns 0: the processor is not known.
 #[cfg(not(target_os = "linux"))]
 pub fn current_cpu() -> usize {
     0

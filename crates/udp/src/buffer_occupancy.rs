@@ -1,11 +1,11 @@
-//! Back-pressure between two sockets of one process. UDP has none: a sender that gets the processor
-//! for a few milliseconds overflows the small default receive buffer, and the loss is not the
-//! network's.
+//! Back-pressure between two sockets of one process. UDP has none: a sender that runs for a few
+//! milliseconds without the receiver overflows a default receive buffer, a loss that no network
+//! causes.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Kernel accounting (truesize) of a datagram beyond its payload, bytes, at most: 1472 bytes count
-/// as 2304, a few bytes as 768.
+/// Upper bound of the kernel memory charged for a datagram (truesize) beyond its payload, bytes:
+/// 1472 bytes are charged as 2304, a few bytes as 768.
 const OVERHEAD: usize = 900;
 
 /// Estimated truesize of the datagrams in a receive buffer, bytes.
@@ -16,8 +16,8 @@ pub struct BufferOccupancy {
 }
 
 impl BufferOccupancy {
-    /// Creates the estimate for a buffer of `buffer` bytes. Half of it is used, so that a batch
-    /// fits into the rest.
+    /// Creates the estimate for a receive buffer of `buffer` bytes. Only half of the buffer is
+    /// used, so that one more batch always fits.
     pub(crate) fn new(buffer: usize) -> Self {
         Self { waiting: AtomicI64::new(0), limit: i64::try_from(buffer / 2).unwrap_or(i64::MAX) }
     }
@@ -35,8 +35,9 @@ impl BufferOccupancy {
         self.waiting.fetch_sub(charge(datagrams, bytes), Ordering::Relaxed);
     }
 
-    /// Resets the estimate when the reader finds the buffer empty: datagrams that never arrived no
-    /// longer count. Datagrams sent at this moment may be missed; the free half has room for them.
+    /// Resets the estimate when the reader finds the buffer empty, because datagrams that were lost
+    /// are never subtracted. Datagrams sent at this moment may be missed; the unused half of the
+    /// buffer has room for them.
     pub(crate) fn on_empty(&self) {
         self.waiting.store(0, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
-//! Memory of send batches, shared by the sockets of a thread: with hundreds of sockets, a batch of
-//! each would never be in the cache. Also allocation that reports a shortage, so that a program
-//! fails when it binds a socket and not later.
+//! Memory of send batches, shared by the sockets of a thread: with hundreds of sockets, one batch
+//! per socket would not fit the cache. Also fallible allocation, so that a memory shortage is
+//! reported when a program binds a socket and not later.
 
 use std::alloc::{self, Layout};
 use std::cell::RefCell;
@@ -9,14 +9,18 @@ use std::ops::{Deref, DerefMut};
 
 use rdt_datagram::TransmitBuf;
 
-/// Batches that a thread keeps while no socket uses them.
+/// Limit on the free batches that a thread keeps.
 const MAX_POOLED_BATCHES: usize = 2;
 
 thread_local! {
     static POOL: RefCell<Vec<TransmitBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Allocates a batch for the sockets that this thread will drive; fails only for lack of memory.
+/// Allocates one batch for the sockets of the calling thread.
+///
+/// # Errors
+///
+/// Fails only for lack of memory.
 pub fn prefill_batch_pool() -> io::Result<()> {
     if POOL.with_borrow(Vec::is_empty) {
         let batch = TransmitBuf::owning(zeroed(TransmitBuf::SIZE)?);
@@ -25,7 +29,7 @@ pub fn prefill_batch_pool() -> io::Result<()> {
     Ok(())
 }
 
-/// Batch that has memory only between [`PooledBatch::attach`] and [`PooledBatch::release`].
+/// Send batch that has memory only between [`PooledBatch::attach`] and [`PooledBatch::release`].
 pub(crate) struct PooledBatch {
     batch: TransmitBuf,
     attached: bool,
@@ -36,7 +40,7 @@ impl PooledBatch {
         Self { batch: TransmitBuf::owning(Box::default()), attached: false }
     }
 
-    /// Attaches a pooled buffer, if there is none yet. An attached one keeps its contents; a fresh
+    /// Attaches a pooled buffer if none is attached. An attached buffer keeps its contents; a new
     /// one holds stale bytes.
     pub(crate) fn attach(&mut self) -> &mut TransmitBuf {
         if !self.attached {
@@ -47,7 +51,7 @@ impl PooledBatch {
         &mut self.batch
     }
 
-    /// Returns the buffer to the pool, and drops its contents.
+    /// Clears the batch and returns its memory to the pool.
     pub(crate) fn release(&mut self) {
         if !std::mem::take(&mut self.attached) {
             return;
@@ -76,7 +80,8 @@ impl DerefMut for PooledBatch {
     }
 }
 
-/// Allocates `len` zeroed bytes (`len` is not 0). Pages that are never written take no memory.
+/// Allocates `len` zeroed bytes (`len` must not be 0). Pages that are never written occupy no
+/// memory.
 #[expect(unsafe_code, reason = "the standard library has no fallible zeroed allocation")]
 pub(crate) fn zeroed(len: usize) -> io::Result<Box<[u8]>> {
     assert!(len > 0, "memory has a size");

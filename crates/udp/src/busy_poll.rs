@@ -1,5 +1,5 @@
-//! Busy polling before sleep. Going to sleep and waking up costs about 20 us, as long as a batch of
-//! datagrams takes, so a thread polls for a moment first. Measured:
+//! Busy polling before sleep. Going to sleep and waking up costs about 20 us, as much as processing
+//! a batch of datagrams, so a thread first polls for that time. Measured:
 //! docs/measurements/2026-11-21-busy-poll.md.
 
 use std::io;
@@ -8,44 +8,47 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 
-/// How long a thread polls before it sleeps.
+/// Time that a thread polls before it sleeps under [`Policy::Brief`].
 const BRIEF_POLL: Duration = Duration::from_micros(20);
-/// Waits that sleep at once after a poll found nothing: the peer is slow, or needs this processor.
+/// Number of waits that sleep at once after a poll found nothing: the peer is slow, or needs this
+/// processor.
 const SLEEPS_AFTER_POLL: u32 = 16;
-/// How long a thread polls after the last packet under [`Policy::WhilePacketsPass`]: longer than
-/// the second between two pings.
+/// Time that a thread polls after the last packet under [`Policy::WhilePacketsPass`]: longer than
+/// the interval of `ping`, 1 s.
 const AWAKE_AFTER_PACKET: Duration = Duration::from_secs(2);
-/// A gap this long between two polls means that another thread had the processor.
+/// A gap this long between two polls means that the thread was preempted.
 const PREEMPTION_GAP: Duration = Duration::from_micros(200);
-/// First sleep after a preemption. A shorter one would cost the other thread's time slice again.
+/// First sleep after a preemption. A shorter sleep would soon cost another time slice of the
+/// competing thread.
 const MIN_REST: Duration = Duration::from_millis(50);
 /// Longest sleep after repeated preemptions; it doubles with each.
 const MAX_REST: Duration = Duration::from_secs(2);
-/// Linux ends a wait late by up to 1/1000 of its time (`select_estimate_accuracy`). This share is
-/// left for another wait.
+/// Inverse of the share by which a sleep is shortened. Linux ends a wait late by up to 1/1000 of
+/// its length (`select_estimate_accuracy`); a second wait covers the rest.
 const SLACK_SHARE: u32 = 512;
 
 /// When a thread polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// For 20 us before a sleep; after a poll without success, the next 16 waits sleep at once.
+    /// Polls for 20 us before each sleep. After a poll without success, the next 16 waits sleep at
+    /// once.
     Brief,
-    /// As long as packets pass and 2 s longer, on a processor of its own. A thread that is
-    /// preempted rests for 50 ms to 2 s.
+    /// Polls until no packet arrived for 2 s. Needs a processor of its own: a thread that is
+    /// preempted sleeps for 50 ms to 2 s.
     WhilePacketsPass,
 }
 
-/// Busy polling of one thread. It never polls on a host with one processor, where the awaited
-/// thread could not run.
+/// Busy polling of one thread. Disabled on a host with one processor, where polling would keep the
+/// awaited thread from running.
 #[derive(Debug)]
 pub struct BusyPoll {
     policy: Policy,
     enabled: bool,
-    /// The timer slack of this thread is set.
+    /// True once the timer slack of the thread is set.
     precise: bool,
-    /// Waits that sleep at once.
+    /// Number of the next waits that sleep at once.
     sleeps: u32,
-    /// Something was ready since the last wait.
+    /// True if something was ready since the last wait.
     found: bool,
     awake_until: Option<Instant>,
     rest_until: Option<Instant>,
@@ -53,7 +56,7 @@ pub struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// Creates the state of a thread.
+    /// Creates the state of one thread.
     pub fn new(policy: Policy) -> Self {
         let enabled = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
         Self {
@@ -68,8 +71,9 @@ impl BusyPoll {
         }
     }
 
-    /// Waits until `poll` returns true, or `deadline`. Polls with a timeout of zero, then once with
-    /// the time to sleep; may return early. `now` is the present.
+    /// Waits until `poll` returns true, or until `deadline`; may return early. Calls `poll` with a
+    /// timeout of zero while busy-polling, then once with the time to sleep. `now` is the current
+    /// time.
     pub fn wait(
         &mut self,
         now: Instant,
@@ -80,7 +84,7 @@ impl BusyPoll {
         self.wait_by(clock::now, now, deadline, poll)
     }
 
-    /// Notes that something was ready outside of [`BusyPoll::wait`].
+    /// Records that something was ready outside of [`BusyPoll::wait`].
     pub fn note_ready(&mut self) {
         self.found = true;
     }
@@ -99,7 +103,7 @@ impl BusyPoll {
                     self.found = true;
                     return Ok(());
                 }
-                // The awaited thread may share this processor.
+                // The awaited thread may be queued on this processor.
                 std::thread::yield_now();
                 let before = mem::replace(&mut now, clock());
                 if self.was_preempted(before, now) {
@@ -114,7 +118,7 @@ impl BusyPoll {
         Ok(())
     }
 
-    /// Begins a wait: returns how long to poll, or `None` to sleep at once.
+    /// Begins a wait: returns the time until which to poll, or `None` to sleep at once.
     fn poll_until(&mut self, now: Instant) -> Option<Instant> {
         if mem::take(&mut self.found) && self.policy == Policy::WhilePacketsPass {
             self.awake_until = Some(now + AWAKE_AFTER_PACKET);
@@ -133,13 +137,13 @@ impl BusyPoll {
         Some(now + BRIEF_POLL)
     }
 
-    /// Returns the end of a rest after which polling resumes.
+    /// Returns the time at which polling resumes after a rest; `None` without such a rest.
     fn rest_end(&self, now: Instant) -> Option<Instant> {
         let awake_until = self.awake_until?;
         self.rest_until.filter(|rest_until| now < *rest_until && *rest_until < awake_until)
     }
 
-    /// Compares the times of two polls. After a preemption, sets the rest and returns true.
+    /// Compares the times of two polls. After a preemption, begins a rest and returns true.
     fn was_preempted(&mut self, before: Instant, now: Instant) -> bool {
         if now.saturating_duration_since(before) < PREEMPTION_GAP {
             return false;
@@ -150,8 +154,8 @@ impl BusyPoll {
         true
     }
 
-    /// Sets the timer slack of the thread to 1 ns, once. By default the kernel may delay a wake-up
-    /// by 50 us to join it with others. Where the system refuses, links are late by that.
+    /// Sets the timer slack of the thread to 1 ns, once. By default Linux may delay a wake-up by 50
+    /// us to merge it with others. If the system refuses, deadlines are missed by that much.
     fn set_timer_slack(&mut self) {
         #[cfg(linux_api)]
         if !self.precise {

@@ -1,4 +1,4 @@
-//! Clock: the only place of the libraries that reads the time.
+//! The only place of the libraries that reads the time.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,11 +8,11 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Monotonic and system clock, read together once for all messages of a call.
+/// Monotonic and system clock, read together once for all messages of a receive call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
     now: Instant,
-    /// System time since 1970, the clock of the kernel's timestamps.
+    /// System time since 1970: the kernel stamps messages with this clock.
     system: Duration,
 }
 
@@ -23,10 +23,10 @@ impl Reading {
         Self { now: now(), system }
     }
 
-    /// Returns the arrival time of a datagram with this timestamp. Falls back to the time of the
-    /// reading without a timestamp, or if the system clock was set in between.
+    /// Returns the arrival time of a message with the kernel's timestamp `stamp`. Returns the time
+    /// of the reading if there is none, or if the system clock was set since the message arrived.
     pub(crate) fn arrival(&self, stamp: Option<Duration>) -> Instant {
-        /// Longest plausible time in the receive buffer.
+        /// Longest plausible time of a message in the receive buffer.
         const MAX_AGE: Duration = Duration::from_secs(10);
         match stamp.and_then(|stamp| self.system.checked_sub(stamp)) {
             Some(age) if age <= MAX_AGE => self.now.checked_sub(age).unwrap_or(self.now),

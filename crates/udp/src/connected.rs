@@ -1,5 +1,3 @@
-//! Socket with one peer.
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,32 +6,32 @@ use rdt_datagram::{DatagramIo, FrameSource, Received, TransmitBuf};
 
 use crate::{BufferOccupancy, SocketError, UdpIo};
 
-/// Socket with one peer. Messages from other addresses are dropped and counted.
+/// UDP socket with one peer. Messages from other addresses are dropped and counted.
 pub struct Connected {
     io: UdpIo,
     peer: SocketAddr,
     foreign_messages: u64,
     occupancy: Option<Arc<BufferOccupancy>>,
-    /// Port-unreachable errors returned by [`DatagramIo::take_refused`] so far.
+    /// Number of port-unreachable errors that [`DatagramIo::take_refused`] has returned so far.
     refused: u64,
 }
 
 impl Connected {
-    /// Restricts `io` to `peer`, and enables ICMP errors.
+    /// Restricts `io` to `peer`, and enables the report of ICMP errors.
     pub fn new(mut io: UdpIo, peer: SocketAddr) -> Self {
         io.report_unreachable();
         io.kernel.one_peer = true;
         Self { io, peer, foreign_messages: 0, occupancy: None, refused: 0 }
     }
 
-    /// Stops sending while `occupancy` is full. It describes the receive buffer of the peer's
-    /// socket, in the same process.
+    /// Stops sending while `occupancy` is full. `occupancy` describes the receive buffer of the
+    /// peer's socket, which must be in the same process.
     pub fn limit(&mut self, occupancy: Arc<BufferOccupancy>) {
         self.occupancy = Some(occupancy);
     }
 
-    /// Opens a pool of frames that this socket sends by reference. `None` if
-    /// [`UdpOptions::by_reference`] is off or the kernel cannot.
+    /// Opens a pool of frames for zero-copy sending on this socket. Returns `None` if
+    /// [`UdpOptions::by_reference`] is off or the kernel does not support it.
     ///
     /// [`UdpOptions::by_reference`]: crate::UdpOptions::by_reference
     pub fn zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {
@@ -45,7 +43,7 @@ impl Connected {
         &self.io
     }
 
-    /// Takes the error that made the socket unusable.
+    /// Returns the error that made the socket unusable, once.
     pub fn take_error(&mut self) -> Option<SocketError> {
         self.io.take_error()
     }
@@ -103,7 +101,8 @@ impl DatagramIo for Connected {
     }
 }
 
-/// Compares address and port. IPv6 scope and flow label are ignored: a reply need not repeat them.
+/// Compares address and port. IPv6 scope and flow label are ignored, because a reply may have other
+/// ones.
 fn same_address(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
 }

@@ -1,4 +1,4 @@
-//! Socket errors, and what each failed send or read means.
+//! Socket errors, and the meaning of each failed send or read.
 
 use std::io;
 
@@ -11,39 +11,40 @@ pub enum SocketError {
     /// Binding failed.
     #[error("cannot bind to {address}: {error}")]
     Bind {
-        /// Requested address.
+        /// Address that was requested.
         address: std::net::SocketAddr,
         /// Error of the operating system.
         error: io::Error,
     },
-    /// The operating system refuses to send to the peer, and a retry will not help.
+    /// The operating system refuses to send to the peer, and a retry would fail too.
     #[error("cannot send: {0}")]
     Send(io::Error),
-    /// Reading or waiting failed.
+    /// Reading from the socket or waiting for it failed.
     #[error("cannot receive: {0}")]
     Receive(io::Error),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendFailure {
-    /// The send buffer is full: keep the batch.
+    /// The send buffer is full: the batch must be sent later.
     WouldBlock,
-    /// ICMP port unreachable for an earlier datagram: this one may be sent.
+    /// ICMP port unreachable, caused by an earlier datagram: this datagram may be sent again.
     Unreachable,
-    /// ICMP error of an earlier datagram, or a refusal of this one. The socket's error queue tells
+    /// ICMP error of an earlier datagram, or a refusal of this one; the socket's error queue shows
     /// which.
     Soft,
-    /// The kernel had no memory for it: the datagram is lost.
+    /// The kernel had no memory: the datagram is lost.
     NoBuffers,
-    /// Longer than the interface MTU: the datagram is lost, as are all others of its size.
+    /// Longer than the interface MTU: the datagram is lost, and others of its size would be too.
     TooBig,
-    /// The kernel or the card refuses segmentation offload: send datagrams one by one.
+    /// The kernel or the network card refuses segmentation offload: send datagrams one by one.
     Offload,
-    /// Refused by the network or a local rule: the datagram is lost, the next one may not be.
+    /// Refused by the network or a local rule: the datagram is lost, but the next one may be
+    /// accepted.
     Refused,
 }
 
-/// Classifies a failed send. `batched`: it had more than one segment.
+/// Classifies a failed send. `batched` is true if it had more than one segment.
 pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
     use io::ErrorKind;
     if quinn_udp::is_msg_size_err(error) {
@@ -64,8 +65,8 @@ pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
 pub(crate) enum ReadFailure {
     /// No datagram to read.
     WouldBlock,
-    /// ICMP error of a sent datagram: soft, so the transfer goes on until it times out (RFC 1122,
-    /// section 4.2.3.9).
+    /// ICMP error of a sent datagram. A soft error: the transfer continues until it times out (RFC
+    /// 1122, section 4.2.3.9).
     Unreachable,
     /// The socket is unusable.
     Fatal,
@@ -82,8 +83,8 @@ pub(crate) fn classify_read(error: &io::Error) -> ReadFailure {
     }
 }
 
-/// Returns true for ENOBUFS, which has no [`io::ErrorKind`]: its number on Linux, Windows, and
-/// macOS and the BSDs.
+/// Returns true for ENOBUFS, which has no [`io::ErrorKind`]. Numbers: 105 on Linux, 10055 on
+/// Windows, 55 on macOS and the BSDs.
 fn is_no_buffers(error: &io::Error) -> bool {
     let code = if cfg!(target_os = "linux") {
         105
@@ -95,8 +96,8 @@ fn is_no_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(code)
 }
 
-/// Returns true for EIO (the card cannot segment) and EINVAL (the kernel or the route cannot). Only
-/// Linux has an offload that fails late.
+/// Returns true for EIO (the network card cannot segment) and EINVAL (the kernel or the route
+/// cannot). Other systems than Linux never refuse offload after they announced it.
 fn is_offload_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(5 | 22))
 }

@@ -1,20 +1,20 @@
-//! ICMP errors of a socket: datagrams that the network or a host could not deliver.
+//! ICMP errors reported to a socket: datagrams that the network or a host could not deliver.
 
 use std::io;
 
-/// ICMP errors read together.
+/// Number of ICMP errors read together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct IcmpErrors {
-    /// Port unreachable: no socket at the destination.
+    /// Port unreachable errors: no socket at the destination.
     pub(crate) refused: u64,
     /// Other errors: no route to the destination.
     pub(crate) no_route: u64,
-    /// The newest error is of the second kind.
+    /// True if the newest error is not port unreachable.
     pub(crate) newest_is_no_route: bool,
 }
 
 impl IcmpErrors {
-    /// Adds an error that is newer than all others.
+    /// Adds `error`, which is newer than all others.
     pub(crate) fn note(&mut self, error: &io::Error) {
         use io::ErrorKind;
         self.newest_is_no_route =
@@ -22,7 +22,7 @@ impl IcmpErrors {
         *if self.newest_is_no_route { &mut self.no_route } else { &mut self.refused } += 1;
     }
 
-    /// Adds `error` if there is no other.
+    /// Adds `error` if no error was counted.
     pub(crate) fn or(mut self, error: &io::Error) -> Self {
         if self.count() == 0 {
             self.note(error);
@@ -35,8 +35,8 @@ impl IcmpErrors {
     }
 }
 
-/// Returns true if an ICMP message can cause this error. Such errors pass, and other datagrams may
-/// arrive.
+/// Returns true if an ICMP message can cause this error. Such errors are transient: later datagrams
+/// may arrive.
 pub(crate) fn is_soft(error: &io::Error) -> bool {
     use io::ErrorKind;
     let kind = matches!(
@@ -46,8 +46,8 @@ pub(crate) fn is_soft(error: &io::Error) -> bool {
     kind || error.raw_os_error().is_some_and(is_soft_number)
 }
 
-/// Errors of the kernel's tables `icmp_err_convert` and `icmpv6_err_convert` that have no
-/// [`io::ErrorKind`].
+/// Returns true for the errors of the kernel's tables `icmp_err_convert` and `icmpv6_err_convert`
+/// that have no [`io::ErrorKind`].
 #[cfg(target_os = "linux")]
 fn is_soft_number(number: i32) -> bool {
     matches!(

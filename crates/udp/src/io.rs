@@ -1,4 +1,4 @@
-//! UDP socket with batched reads and writes. Owns the receive slab and the counters.
+//! UDP socket with batched reads and writes. Owns the receive memory (slab) and the counters.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -17,25 +17,27 @@ use crate::socket::KernelSocket;
 use crate::socket_options::request_buffers;
 use crate::{BufferOccupancy, Offload, UdpOptions, UdpStats, socket_options};
 
-/// Largest number of messages in one call.
+/// Limit on the messages of one receive call.
 const RECV_MESSAGES: usize = 32;
-/// Largest message, bytes: limit of receive offload (GRO).
+/// Largest message, bytes: the limit of receive offload (GRO).
 const MESSAGE_BYTES: usize = 64 * 1024;
-/// Messages in the next call after large ones: they are still in the cache when they are processed.
+/// Messages in the next receive call after large ones: so few that they are still in the cache when
+/// they are processed.
 const RECV_MESSAGES_LARGE: usize = 4;
-/// Average size of large messages, bytes.
+/// Average size above which messages count as large, bytes.
 const LARGE_MESSAGE_BYTES: usize = 16 * 1024;
-/// Uncoalesced datagrams of a stream that are read before replies are sent; about as many as one
-/// GRO message holds.
+/// Uncoalesced datagrams read in a row before replies are sent; about as many as one GRO message
+/// holds.
 const STREAM_DATAGRAMS: usize = 32;
 const _: () = assert!(RECV_MESSAGES * MESSAGE_BYTES <= 2 << 20, "the receive slab stays within 2 MiB");
 
-/// Remote endpoint of a datagram, and the local address that it used. A reply must come from there.
+/// Address of a peer, and the local address to which it sent. A reply must come from that local
+/// address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Remote {
     /// Address of the peer.
     pub addr: SocketAddr,
-    /// Local address; `None` leaves the choice to the system.
+    /// Local address; `None` lets the operating system choose.
     pub local: Option<IpAddr>,
 }
 
@@ -52,32 +54,35 @@ pub struct UdpIo {
     metas: [RecvMeta; RECV_MESSAGES],
     #[cfg(linux_api)]
     headers: Box<crate::recvmmsg::MessageHeaders>,
-    /// Drop counter as returned by [`DatagramIo::take_overflow`], modulo 2^32.
+    /// Drop counter of the socket at the last [`DatagramIo::take_overflow`], modulo 2^32.
     #[cfg(linux_api)]
     overflow: u32,
-    /// Number of messages in the slab, and the next one to return.
+    /// Number of messages in the slab.
     filled: usize,
     next: usize,
-    /// The last read emptied the receive buffer: return `None` once, so that replies are sent.
+    /// True if the last read emptied the receive buffer. Then the next read returns nothing once,
+    /// so that replies are sent.
     drained: bool,
-    /// Number of messages in the next call.
+    /// Limit on the messages of the next receive call.
     ask: usize,
-    /// Datagrams read since the receive buffer was empty, or replies were due.
+    /// Datagrams read since the receive buffer was last empty or replies were last sent.
     unanswered: usize,
     send_batch: SendBatch,
     by_reference: bool,
     gro: bool,
     pub(crate) stats: UdpStats,
     fatal: Option<SocketError>,
-    /// Time at which the slab was filled.
+    /// Time at which the slab was last filled.
     read_at: Reading,
-    /// Arrival time of the newest message returned.
+    /// Arrival time of the newest message returned by [`DatagramIo::recv`].
     last_arrival: Option<Instant>,
     occupancy: Option<Arc<BufferOccupancy>>,
 }
 
 impl UdpIo {
     /// Binds a socket. An IPv6 wildcard address accepts IPv4 too.
+    ///
+    /// # Errors
     ///
     /// [`SocketError::Bind`] if the address is in use or not local.
     pub fn bind(address: SocketAddr, options: UdpOptions) -> Result<Self, SocketError> {
@@ -87,7 +92,7 @@ impl UdpIo {
     fn try_bind(address: SocketAddr, options: UdpOptions) -> io::Result<Self> {
         let raw = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() && address.ip().is_unspecified() {
-            // Without dual-stack sockets, only IPv6 is served.
+            // On a system without dual-stack sockets, only IPv6 is served.
             let _ = raw.set_only_v6(false);
         }
         #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
@@ -129,13 +134,14 @@ impl UdpIo {
         })
     }
 
-    /// Enables ICMP errors, counted as [`UdpStats::unreachable`]. A server does not: its peers
-    /// could fill its error queue.
+    /// Enables the report of ICMP errors, counted as [`UdpStats::unreachable`]. Not for a server,
+    /// because its peers could fill the error queue.
     pub fn report_unreachable(&mut self) {
         self.kernel.report_unreachable();
     }
 
-    /// Creates an estimate of this socket's receive buffer, for a sender in the same process.
+    /// Creates an estimate of the bytes in this socket's receive buffer, for a sender in the same
+    /// process.
     pub fn occupancy(&mut self) -> Arc<BufferOccupancy> {
         let occupancy = Arc::new(BufferOccupancy::new(self.stats.receive_buffer));
         self.occupancy = Some(Arc::clone(&occupancy));
@@ -147,7 +153,7 @@ impl UdpIo {
         self.kernel.socket.local_addr()
     }
 
-    /// Returns the descriptor, to wait on.
+    /// Returns the socket, to wait on.
     pub fn socket(&self) -> Arc<UdpSocket> {
         Arc::clone(&self.kernel.socket)
     }
@@ -157,7 +163,7 @@ impl UdpIo {
         UdpStats { receive_overflow: socket_options::receive_overflow(&self.kernel.socket), ..self.stats }
     }
 
-    /// Returns the offloads in use. They may change while the socket is used.
+    /// Returns the offloads in use. A later send may give one up.
     pub fn offload(&self) -> Offload {
         Offload {
             send_call: self.send_batch.call(&self.kernel),
@@ -168,18 +174,19 @@ impl UdpIo {
         }
     }
 
-    /// Takes the error that made the socket unusable.
+    /// Returns the error that made the socket unusable, once.
     pub fn take_error(&mut self) -> Option<SocketError> {
         self.fatal.take()
     }
 
-    /// Opens a pool of frames for zero-copy sending, if the options and the kernel allow it.
+    /// Opens a pool of frames for zero-copy sending. `None` if the options forbid it or the kernel
+    /// does not support it.
     pub(crate) fn zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {
         if self.by_reference { self.send_batch.open_zerocopy_pool() } else { None }
     }
 
     /// Returns the source of the message that [`DatagramIo::recv`] returns next; reads messages if
-    /// none are left.
+    /// the slab has none left.
     pub(crate) fn next_source(&mut self) -> Option<SocketAddr> {
         (self.next < self.filled || self.fill()).then(|| self.metas[self.next].addr)
     }
@@ -194,7 +201,7 @@ impl UdpIo {
         self.send_batch.batch()
     }
 
-    /// Fills the slab; returns false if nothing is readable.
+    /// Reads messages into the slab; returns false if there are none, or if replies are due first.
     fn fill(&mut self) -> bool {
         self.next = 0;
         self.filled = 0;
@@ -202,15 +209,15 @@ impl UdpIo {
             self.unanswered = 0;
             return false;
         }
-        // A read that fails takes one ICMP error off the socket, so a few retries get past them.
+        // Each failed read removes one ICMP error from the socket, so a few retries get past them.
         for _ in 0..4 {
             match self.read_messages() {
                 Ok(count) => {
                     self.filled = count;
                     self.unanswered += self.metas[..count].iter().map(datagrams).sum::<usize>();
-                    // A short read emptied the buffer: replies are sent before the next read. A
-                    // stream is read on, because replying to every few datagrams costs both ends
-                    // more.
+                    // A short read emptied the buffer: replies are sent before the next read. If
+                    // datagrams arrive in a row, reading continues, because replying to every few
+                    // datagrams costs both hosts more.
                     let streams = (2..STREAM_DATAGRAMS).contains(&self.unanswered);
                     self.drained = count < self.ask && !streams;
                     let bytes: usize = self.metas[..count].iter().map(|meta| meta.len).sum();

@@ -1,5 +1,5 @@
-//! Batched UDP sockets. Knows no protocol: it moves datagrams, and reports what the kernel granted,
-//! refused and dropped.
+//! Batched UDP sockets. Independent of any protocol on top: moves datagrams, and reports which
+//! requests the kernel granted, refused and dropped.
 //!
 //! | noun | file | owns |
 //! |---|---|---|

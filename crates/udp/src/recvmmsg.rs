@@ -1,6 +1,6 @@
 //! Receives many messages in one call (`recvmmsg`, Linux). quinn-udp reserves 88 bytes for control
-//! messages. That is too little for a coalesced message with a timestamp and a destination address:
-//! the kernel then drops the ECN codepoint.
+//! messages, too few for a coalesced message with a timestamp and a destination address: the kernel
+//! then omits the ECN codepoint.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,9 +12,9 @@ use quinn_udp::{EcnCodepoint, RecvMeta};
 
 /// Largest number of messages in one call.
 const MAX_MESSAGES: usize = 32;
-/// Control message bytes of a message: timestamp (32), segment size (24), drop counter (24), and
-/// for each IP version address (32, 40) and ECN codepoint (24). A dual-stack socket may get some of
-/// them twice.
+/// Buffer size for the control messages of one message, bytes: timestamp (32), segment size (24),
+/// drop counter (24), destination address (IPv4 32, IPv6 40), ECN codepoint (24 for each IP
+/// version). A dual-stack socket may receive the last two for both versions.
 const CONTROL_BYTES: usize = 224;
 #[expect(clippy::cast_possible_truncation, reason = "128")]
 const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
@@ -24,24 +24,24 @@ const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as li
 #[repr(align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Buffers for the addresses and control messages of a call.
+/// Buffers for the source addresses and control messages of a receive call.
 pub(crate) struct MessageHeaders {
     names: [libc::sockaddr_storage; MAX_MESSAGES],
     controls: [Control; MAX_MESSAGES],
-    /// Drop counter of the newest message read, modulo 2^32.
+    /// Drop counter of the socket as reported with the newest message, modulo 2^32.
     pub(crate) overflow: u32,
 }
 
 impl MessageHeaders {
     #[expect(unsafe_code, reason = "libc's structures have no other default")]
     pub(crate) fn new() -> Box<Self> {
-        // SAFETY: plain C data, for which all zeros is a value.
+        // SAFETY: plain C data, for which all zeros is a valid value.
         let names = unsafe { std::mem::zeroed() };
         Box::new(Self { names, controls: [Control([0; CONTROL_BYTES]); MAX_MESSAGES], overflow: 0 })
     }
 
-    /// Receives one message into each buffer of `rooms`, and its metadata into `metas`; at most 32.
-    /// Returns the number of messages.
+    /// Receives one message into each buffer of `rooms`, and its metadata into `metas`; at most
+    /// [`MAX_MESSAGES`]. Returns the number of messages.
     #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
     pub(crate) fn receive<'a>(
         &mut self,
@@ -56,7 +56,7 @@ impl MessageHeaders {
         let unwritten = parts.iter_mut().zip(messages.iter_mut());
         for (((part, message), ((name, control), _)), room) in unwritten.zip(headers).zip(rooms) {
             let part = part.write(libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
-            // SAFETY: plain C data, for which all zeros is a value.
+            // SAFETY: plain C data, for which all zeros is a valid value.
             let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
             header.msg_name = (&raw mut *name).cast();
             header.msg_namelen = ADDRESS_BYTES;
@@ -69,7 +69,7 @@ impl MessageHeaders {
         let got = loop {
             // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count`
             // messages are written. They point to names, parts, rooms and controls that outlive the
-            // call, are not borrowed elsewhere, and have the given lengths.
+            // call, are not borrowed elsewhere, and have the lengths given here.
             let got = unsafe {
                 libc::recvmmsg(
                     socket.as_raw_fd(),
@@ -88,30 +88,32 @@ impl MessageHeaders {
             }
         };
         for ((message, name), meta) in messages.iter().zip(&self.names).zip(metas).take(got) {
-            // SAFETY: of the first `count`, all of which are written.
+            // SAFETY: `got` is at most `count`, and the first `count` messages are written.
             let message = unsafe { message.assume_init_ref() };
             *meta = RecvMeta::default();
             meta.addr = address(name)?;
             meta.len = message.msg_len as usize;
             meta.stride = meta.len;
-            // SAFETY: the kernel has filled the control messages that the header points to.
+            // SAFETY: the kernel has filled the control messages to which the header points.
             unsafe { read_control(&message.msg_hdr, meta, &mut self.overflow) };
         }
         Ok(got)
     }
 }
 
-/// Reads the control messages of a header.
+/// Reads the control messages of a header into `meta` and `overflow`.
+///
+/// # Safety
 ///
 /// The control messages must be as the kernel wrote them.
 #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
 unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mut u32) {
-    // SAFETY: required of the caller.
+    // SAFETY: the caller guarantees valid control messages.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !next.is_null() {
         let message = Message(next);
-        // SAFETY: the macros give headers that lie within the control messages, which are aligned
-        // for them.
+        // SAFETY: the macros return pointers to headers within the control messages, which are
+        // aligned for them.
         let kind = unsafe { ((*next).cmsg_level, (*next).cmsg_type) };
         match kind {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
@@ -120,7 +122,7 @@ unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mu
                     Some(Duration::new(time.tv_sec.try_into().ok()?, time.tv_nsec.try_into().ok()?))
                 });
             }
-            // Absent while it is 0.
+            // The kernel omits the drop counter while it is 0.
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => *overflow = message.value().unwrap_or(*overflow),
             (libc::SOL_UDP, libc::UDP_GRO) => {
                 let size = message.value::<libc::c_int>().and_then(|size| usize::try_from(size).ok());
@@ -145,7 +147,7 @@ unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mu
             }
             _ => {}
         }
-        // SAFETY: as above.
+        // SAFETY: as for the first header.
         next = unsafe { libc::CMSG_NXTHDR(header, next) };
     }
 }
@@ -153,13 +155,13 @@ unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mu
 struct Message(*const libc::cmsghdr);
 
 impl Message {
-    /// Returns the value, if the message is long enough.
+    /// Returns the value of the control message; `None` if the message is shorter than `T`.
     #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
     fn value<T: Copy>(&self) -> Option<T> {
         #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
         let size = size_of::<T>() as libc::c_uint;
-        // SAFETY: the message's bytes follow its header, as many as `cmsg_len` says, and every
-        // pattern of them is a value of the integers and C structures that are asked for.
+        // SAFETY: the value follows the header, with the length in `cmsg_len`. Every bit pattern is
+        // a valid value of the integers and C structures that callers read.
         unsafe {
             let complete = (*self.0).cmsg_len >= libc::CMSG_LEN(size) as _;
             complete.then(|| libc::CMSG_DATA(self.0).cast::<T>().read_unaligned())
@@ -172,13 +174,13 @@ fn address(name: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
     match libc::c_int::from(name.ss_family) {
         libc::AF_INET => {
             // SAFETY: the family selects the structure; the storage is large enough and aligned for
-            // all of them.
+            // every address structure.
             let v4 = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
             Ok(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: as above.
+            // SAFETY: as for `sockaddr_in`.
             let v6 = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             let port = u16::from_be(v6.sin6_port);

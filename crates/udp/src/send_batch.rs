@@ -1,5 +1,5 @@
-//! The batch to send next: which send call is used, what remains of it when the socket is full, and
-//! how each error is handled. The calls themselves are made by a [`Kernel`].
+//! The batch to send next: choice of the send call, the unsent rest while the socket is full, and
+//! the handling of each error. A [`Kernel`] makes the system calls.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::icmp::IcmpErrors;
 use crate::zerocopy::{self, File, Pages as _};
 use crate::{Remote, UdpStats};
 
-/// Largest number of segments in one send: limit of Linux for segmentation offload, used for
+/// Largest number of datagrams in one send call: Linux's limit for segmentation offload, used for
 /// `sendmmsg` too.
 pub const MAX_SEGMENTS: usize = 64;
 
@@ -28,7 +28,7 @@ pub enum SendCall {
 }
 
 impl SendCall {
-    /// Returns the name used in JSON.
+    /// Returns the name used in the JSON output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gso => "gso",
@@ -38,34 +38,35 @@ impl SendCall {
     }
 }
 
-/// Send calls that failed although the kernel announced them: error number of each.
+/// Error numbers of the send calls that failed although the kernel announced them; `None` for a
+/// call that has not failed so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GivenUp {
-    /// Segmentation offload.
+    /// Error of segmentation offload (GSO).
     pub gso: Option<i32>,
-    /// `sendmmsg`.
+    /// Error of `sendmmsg`.
     pub sendmmsg: Option<i32>,
 }
 
-/// Datagrams of `size` bytes, end to end; the last may be shorter.
+/// Datagrams of `size` bytes, one after another in `bytes`; the last may be shorter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagrams<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) size: usize,
-    /// ECN codepoint of all of them.
+    /// ECN codepoint of all these datagrams.
     pub(crate) ecn: Ecn,
 }
 
 /// System calls of a socket.
 pub(crate) trait Kernel {
-    /// Returns the largest number of segments with offload at present; 1 without offload.
+    /// Returns the largest number of segments that offload accepts at present; 1 without offload.
     fn max_gso_segments(&self) -> usize;
 
-    /// Sends datagrams and returns how many were sent.
+    /// Sends datagrams with `call`, and returns the number sent.
     fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
-    /// Sends `datagrams`, which lie at `offset` of `file`, by reference. Returns the number of
-    /// bytes sent.
+    /// Sends `datagrams` by reference (zero-copy); they lie at `offset` of `file`. Returns the
+    /// number of bytes sent.
     fn send_zerocopy(
         &self,
         peer: Remote,
@@ -74,38 +75,42 @@ pub(crate) trait Kernel {
         datagrams: Datagrams<'_>,
     ) -> io::Result<usize>;
 
-    /// Takes pending ICMP errors off the socket. `error` is the error of the call that failed, if
-    /// it reported one of them.
+    /// Reads and removes the pending ICMP errors of the socket. `error` is the error of the call
+    /// that failed, which may repeat one of them.
     fn drain_icmp_errors(&self, error: Option<&io::Error>) -> IcmpErrors;
 }
 
 /// The batch to send next, and the send calls that still work.
 pub(crate) struct SendBatch {
     batch: PooledBatch,
-    /// File of the zero-copy frames. Batches in it are sent by reference.
+    /// File of the zero-copy frames. Batches that lie in it are sent by reference. `None` without
+    /// zero-copy.
     file: Option<Arc<File>>,
-    /// Unsent batch of a full socket: its peer, and the number of bytes sent.
+    /// Peer of an unsent batch, and the number of its bytes that were sent before the socket was
+    /// full.
     stuck: Option<(Remote, usize)>,
     gso: bool,
     sendmmsg: bool,
-    /// `sendmmsg` has succeeded before.
+    /// True once `sendmmsg` has succeeded.
     sendmmsg_works: bool,
     given_up: GivenUp,
 }
 
 struct Pass {
-    /// Bytes handled.
+    /// Bytes of the batch that were sent or counted as lost.
     at: usize,
-    /// Cleared when segments exceed the path MTU: they are sent one by one and fragmented. The next
-    /// batch may be shorter.
+    /// False once segments of this batch exceed the path MTU: its remaining datagrams are sent
+    /// without offload and fragmented. Each batch starts with true, because its segments may be
+    /// smaller.
     offload: bool,
-    /// Offset of the datagram that was retried because the error belonged to an earlier one.
+    /// Offset of the last datagram that was retried because the error was caused by an earlier
+    /// datagram.
     retried: Option<usize>,
     result: io::Result<()>,
 }
 
 enum Step {
-    /// Datagrams sent, or counted as lost.
+    /// Number of datagrams sent, or counted as lost.
     Done(usize),
     Retry,
     Full,
@@ -115,12 +120,12 @@ enum Step {
 enum ZerocopySend {
     Sent,
     Full,
-    /// The batch must be copied.
+    /// The batch must be sent by copying.
     Copy,
 }
 
 impl SendBatch {
-    /// Creates an empty batch. `gso` and `sendmmsg` permit those calls.
+    /// Creates an empty batch. `gso` and `sendmmsg` allow the use of those calls.
     pub(crate) fn new(gso: bool, sendmmsg: bool) -> Self {
         Self {
             batch: PooledBatch::new(),
@@ -133,8 +138,8 @@ impl SendBatch {
         }
     }
 
-    /// Opens a pool of frames for a socket with one peer. Batches in these frames are sent by
-    /// reference from now on. `None` without segmentation offload, or if the kernel cannot.
+    /// Opens a pool of frames for a socket with one peer, whose batches are sent by reference from
+    /// now on. `None` without segmentation offload, or if the kernel does not support zero-copy.
     pub(crate) fn open_zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {
         if !self.gso {
             return None;
@@ -159,7 +164,7 @@ impl SendBatch {
         self.given_up
     }
 
-    /// Returns the call that sends more than one datagram at present.
+    /// Returns the call used at present for several datagrams.
     pub(crate) fn call(&self, kernel: &impl Kernel) -> SendCall {
         if self.gso && kernel.max_gso_segments() > 1 {
             SendCall::Gso
@@ -170,7 +175,7 @@ impl SendBatch {
         }
     }
 
-    /// Returns the largest number of datagrams in one call at present.
+    /// Returns the largest number of datagrams in one send call at present.
     pub(crate) fn max_segments(&self, kernel: &impl Kernel) -> usize {
         match self.call(kernel) {
             SendCall::Gso => kernel.max_gso_segments().min(MAX_SEGMENTS),
@@ -179,12 +184,13 @@ impl SendBatch {
         }
     }
 
-    /// Returns true if the socket has not taken all of the batch.
+    /// Returns true if a part of the batch is unsent because the socket was full.
     pub(crate) fn is_stuck(&self) -> bool {
         self.stuck.is_some()
     }
 
-    /// Returns the batch, emptied. An unsent rest would be lost.
+    /// Returns the batch, emptied. Must not be called while a part of it is unsent: that part would
+    /// be lost.
     pub(crate) fn open(&mut self, kernel: &impl Kernel) -> &mut TransmitBuf {
         let max_segments = self.max_segments(kernel);
         let batch = self.batch.attach();
@@ -193,7 +199,7 @@ impl SendBatch {
         batch
     }
 
-    /// Releases the memory of the batch to other sockets, unless the batch is unsent.
+    /// Releases the memory of the batch to other sockets, unless a part of it is unsent.
     pub(crate) fn leave(&mut self) {
         if self.stuck.is_none() {
             self.batch.release();
@@ -204,8 +210,8 @@ impl SendBatch {
         &self.batch
     }
 
-    /// Sends the batch. If the socket is full, the rest is kept. Fails if the first datagram of the
-    /// socket is refused; later refusals only count as lost.
+    /// Sends the batch. If the socket is full, [`SendBatch::resume`] sends the rest. Fails if the
+    /// first datagram of the socket is refused; later refused datagrams only count as lost.
     pub(crate) fn send(
         &mut self,
         kernel: &impl Kernel,
@@ -215,7 +221,7 @@ impl SendBatch {
         self.send_from(kernel, stats, peer, 0)
     }
 
-    /// Sends the rest of an unsent batch.
+    /// Sends the unsent rest of a batch.
     pub(crate) fn resume(&mut self, kernel: &impl Kernel, stats: &mut UdpStats) -> io::Result<()> {
         match self.stuck {
             Some((peer, from)) => self.send_from(kernel, stats, peer, from),
@@ -223,7 +229,7 @@ impl SendBatch {
         }
     }
 
-    /// Sends the batch from byte `from` on.
+    /// Sends the batch from byte offset `from` on.
     fn send_from(
         &mut self,
         kernel: &impl Kernel,
@@ -260,7 +266,7 @@ impl SendBatch {
         }
     }
 
-    /// Sends as many of the remaining datagrams as one call takes.
+    /// Sends as many of the remaining datagrams as one call accepts.
     fn send_chunk(
         &mut self,
         kernel: &impl Kernel,
@@ -270,7 +276,7 @@ impl SendBatch {
     ) -> Step {
         let (size, total) = (self.batch().segment_size().max(1), self.batch().bytes().len());
         let chunk = (self.max_segments(kernel) * size).min(total - pass.at);
-        // Only a batch of a single empty datagram has no bytes.
+        // Only a batch of one empty datagram has no bytes.
         let segments = chunk.div_ceil(size).max(1);
         let call = match self.call(kernel) {
             _ if segments == 1 => SendCall::Single,
@@ -285,8 +291,8 @@ impl SendBatch {
                 stats.sent += sent as u64;
                 self.sendmmsg_works |= call == SendCall::Sendmmsg;
                 if sent < segments {
-                    // `sendmmsg` hides the error. An unread ICMP error would keep the socket
-                    // readable.
+                    // A short count of `sendmmsg` hides an error. If it was an ICMP error, it must
+                    // be read, or the socket would remain readable.
                     stats.note_icmp_errors(kernel.drain_icmp_errors(None));
                 }
                 return Step::Done(sent);
@@ -300,7 +306,7 @@ impl SendBatch {
             pass.offload = false;
             return Step::Retry;
         }
-        // `sendmmsg` fails with the error of its first datagram.
+        // `sendmmsg` fails only with the error of its first datagram.
         let refused = if call == SendCall::Sendmmsg { 1 } else { segments };
         on_refusal(kernel, stats, peer, pass, error, refused)
     }
@@ -329,15 +335,15 @@ impl SendBatch {
                 stats.note_icmp_errors(kernel.drain_icmp_errors(Some(&error)).or(&error));
                 ZerocopySend::Copy
             }
-            // Either sending the copy fails in the same way, or this was an ICMP error of an
-            // earlier datagram.
+            // Either sending a copy fails in the same way, or the error was an ICMP error caused by
+            // an earlier datagram.
             Err(error)
                 if classify(&error, false) == SendFailure::Soft && !is_zerocopy_unsupported(&error) =>
             {
                 stats.note_icmp_errors(kernel.drain_icmp_errors(Some(&error)));
                 ZerocopySend::Copy
             }
-            // Sending the copy fails in the same way, and is counted there.
+            // Sending a copy fails in the same way, and that failure is counted.
             Err(error) if !is_zerocopy_unsupported(&error) => ZerocopySend::Copy,
             refused => {
                 tracing::debug!(?refused, "the kernel takes no memory by reference; batches are copied");
@@ -347,8 +353,8 @@ impl SendBatch {
         }
     }
 
-    /// Gives up a send call that the kernel does not support. Returns true if that was the reason
-    /// of `error`.
+    /// Stops using a send call that the kernel does not support. Returns true if `error` showed
+    /// that.
     fn gives_up(&mut self, call: SendCall, error: &io::Error) -> bool {
         match call {
             SendCall::Gso if classify(error, true) == SendFailure::Offload => {
@@ -368,8 +374,8 @@ impl SendBatch {
     }
 }
 
-/// Handles an error of a send call: waits, retries after an ICMP error of an earlier datagram, or
-/// counts `datagrams` as lost.
+/// Handles an error of a send call: reports a full socket, retries after an ICMP error caused by an
+/// earlier datagram, or counts `datagrams` as lost.
 fn on_refusal(
     kernel: &impl Kernel,
     stats: &mut UdpStats,
@@ -406,14 +412,16 @@ fn on_refusal(
     Step::Done(datagrams)
 }
 
-/// Lasting errors of a zero-copy send: EINVAL, ENOSYS and EOPNOTSUPP (the kernel takes no pages for
-/// a datagram), EIO (the card cannot segment them), EPERM (a system call filter).
+/// Returns true for lasting errors of a zero-copy send: EINVAL, ENOSYS and EOPNOTSUPP (the kernel
+/// accepts no pages for a datagram), EIO (the network card cannot segment them), EPERM (a system
+/// call filter).
 fn is_zerocopy_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(1 | 5 | 22 | 38 | 95))
 }
 
-/// Lasting errors of `sendmmsg`: ENOSYS (no such call), EPERM (a system call filter), EINVAL (no
-/// ECN codepoint with it). Once the call `works`, the last two are rules against one peer.
+/// Returns true for lasting errors of `sendmmsg`: ENOSYS (no such call), EPERM (a system call
+/// filter), EINVAL (no ECN codepoint accepted). If the call `works`, EPERM and EINVAL concern one
+/// peer only.
 fn is_sendmmsg_unsupported(error: &io::Error, works: bool) -> bool {
     match error.raw_os_error() {
         Some(38) => true,

@@ -11,8 +11,8 @@ use socket2::SockAddr;
 use crate::Remote;
 use crate::send_batch::{Datagrams, MAX_SEGMENTS};
 
-/// Sends the first [`MAX_SEGMENTS`] datagrams to `peer`; if the socket is `connected`, without
-/// its address. Returns how many were sent. An error is that of the first datagram.
+/// Sends the first [`MAX_SEGMENTS`] datagrams to `peer`, without its address if the socket is
+/// `connected`. Returns the number sent. Fails with the error of the first datagram.
 #[expect(unsafe_code, reason = "rustix has no control messages for the source address and the codepoint")]
 pub(crate) fn sendmmsg(
     socket: &UdpSocket,
@@ -33,7 +33,7 @@ pub(crate) fn sendmmsg(
     {
         let part = part
             .write(libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() });
-        // SAFETY: plain C data, for which all zeros is a value.
+        // SAFETY: plain C data, for which all zeros is a valid value.
         let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
         if !connected {
             header.msg_name = to.as_ptr().cast_mut().cast();
@@ -47,17 +47,17 @@ pub(crate) fn sendmmsg(
         }
         count += 1;
     }
-    // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count`
-    // messages are written and point to `to`, `parts`, `bytes` and `control`, which outlive the
-    // call and of which the kernel only reads; it writes `msg_len` of the messages.
+    // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages
+    // are written and point to `to`, `parts`, `bytes` and `control`, which outlive the call. The
+    // kernel only reads these four, and writes `msg_len` of the messages.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr().cast(), count, 0) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Control messages of each datagram.
+/// Control messages, the same for each datagram of a call.
 struct Control {
     messages: Aligned,
-    /// Used bytes.
+    /// Bytes of `messages` in use.
     length: usize,
 }
 
@@ -65,7 +65,7 @@ struct Control {
 #[repr(align(8))]
 struct Aligned([u8; CONTROL_BYTES]);
 
-/// Control message bytes: source address (40 for IPv6), ECN codepoint (24).
+/// Size of the control messages, bytes: source address (40 for IPv6), ECN codepoint (24).
 const CONTROL_BYTES: usize = 64;
 
 impl Control {
@@ -73,7 +73,7 @@ impl Control {
         Self { messages: Aligned([0; CONTROL_BYTES]), length: 0 }
     }
 
-    /// Adds the source address, if there is one.
+    /// Adds the source address; with `None`, the operating system chooses it.
     fn put_source(&mut self, local: Option<IpAddr>) {
         match local {
             None => {}
@@ -91,8 +91,8 @@ impl Control {
         }
     }
 
-    /// Adds the ECN codepoint, unless it is 0. An IPv6 socket that sends over IPv4 needs the
-    /// message of IPv4.
+    /// Adds the ECN codepoint, unless it is 0. An IPv6 socket that sends to an IPv4 address needs
+    /// the control message of IPv4.
     fn put_ecn(&mut self, to: IpAddr, ecn: Ecn) {
         if ecn == Ecn::NotEct {
             return;
@@ -109,13 +109,12 @@ impl Control {
     fn put<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, info: T) {
         #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
         let bytes = size_of::<T>() as libc::c_uint;
-        // SAFETY: a computation on a number.
+        // SAFETY: a computation on a number, without memory access.
         let space = unsafe { libc::CMSG_SPACE(bytes) } as usize;
         assert!(self.length + space <= CONTROL_BYTES, "room for all messages that there are");
         let header = self.messages.0[self.length..].as_mut_ptr().cast::<libc::cmsghdr>();
-        // SAFETY: the buffer and every message's space are aligned for a header, and there is
-        // room for this one's header, `info` and padding, as asserted; what CMSG_DATA points to
-        // is inside it.
+        // SAFETY: the buffer and the space of every message are aligned for a header. As asserted,
+        // there is room for this header, `info` and padding, so CMSG_DATA points inside the buffer.
         unsafe {
             (*header).cmsg_level = level;
             (*header).cmsg_type = kind;
@@ -143,7 +142,8 @@ mod tests {
         Datagrams { bytes, size, ecn: Ecn::Ect0 }
     }
 
-    /// Sends seven bytes in datagrams of three; returns those that arrive, and their source.
+    /// Sends seven bytes in datagrams of three; returns the datagrams that arrive, and their
+    /// source.
     fn pass(from: &UdpSocket, to: &UdpSocket, local: Option<IpAddr>) -> (Vec<Vec<u8>>, SocketAddr) {
         let peer = Remote { addr: to.local_addr().unwrap(), local };
         assert_eq!(sendmmsg(from, peer, false, marked(b"aaabbbc", 3)).unwrap(), 3);

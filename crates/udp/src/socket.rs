@@ -1,5 +1,5 @@
-//! Socket as the kernel sees it: its descriptor, the options set on it, and the calls that a send
-//! batch makes.
+//! Socket of the operating system: its descriptor, the options set on it, and the system calls of a
+//! send batch.
 
 use std::cell::Cell;
 use std::io;
@@ -16,8 +16,8 @@ use crate::send_batch::{Datagrams, Kernel, SendCall};
 use crate::zerocopy::{self, File};
 use crate::{Remote, socket_options};
 
-/// A socket with one peer is connected once it sends this many bytes in one call without offload.
-/// Until then it receives, and counts, messages from other addresses.
+/// Bytes in one `sendmmsg` from which a socket with one peer is connected. Until then it also
+/// receives, and counts, messages from other addresses.
 const CONNECT_MIN_BYTES: usize = 16 * 1024;
 
 /// Descriptor of a socket, and the state of its options.
@@ -25,14 +25,15 @@ pub(crate) struct KernelSocket {
     pub(crate) socket: Arc<UdpSocket>,
     pub(crate) state: UdpSocketState,
     reports: bool,
-    /// Segment size of the socket (`UDP_SEGMENT`), bytes, for zero-copy sends; 0 is none.
+    /// Segment size of the socket (`UDP_SEGMENT`), bytes, used by zero-copy sends; 0 if none is
+    /// set.
     segment: Cell<usize>,
-    /// ECN codepoint of the socket, for the same sends.
+    /// ECN codepoint of the socket, used by zero-copy sends.
     codepoint: Cell<Ecn>,
     /// Sends go to one peer only, so the kernel may keep the route.
     pub(crate) one_peer: bool,
-    /// The socket is connected: the kernel keeps the route, and generates no IP identification for
-    /// each datagram.
+    /// True if the socket is connected. Then the kernel caches the route, and generates no IP
+    /// identification for each datagram.
     connected: Cell<bool>,
 }
 
@@ -54,7 +55,7 @@ impl KernelSocket {
         self.reports = self.state.enable_transport_errors(UdpSockRef::from(&*self.socket)).is_ok();
     }
 
-    /// Windows reports ICMP errors by itself, as the error of the next read.
+    /// Windows reports ICMP errors without a request, as the error of the next read.
     #[cfg(not(unix))]
     pub(crate) fn report_unreachable(&mut self) {
         self.reports = true;
@@ -89,8 +90,8 @@ impl Kernel for KernelSocket {
     }
 
     fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
-        // A send without a segment size or codepoint of its own would use those of the socket: the
-        // datagrams would be segmented, or refused beyond the path MTU.
+        // A send without its own segment size or codepoint would use that of the socket: the kernel
+        // would segment the datagrams, or refuse them beyond the path MTU.
         if call != SendCall::Gso && self.segment.get() != 0 {
             self.set_segment(0)?;
         }
@@ -108,7 +109,7 @@ impl Kernel for KernelSocket {
         }
         let Datagrams { bytes, size, ecn } = datagrams;
         let segment_size = (call == SendCall::Gso).then_some(size);
-        // quinn-udp has no value for codepoint 0: `None`.
+        // quinn-udp represents codepoint 0 as `None`.
         let ecn = EcnCodepoint::from_bits(ecn.bits());
         let transmit =
             Transmit { destination: peer.addr, ecn, contents: bytes, segment_size, src_ip: peer.local };
@@ -131,7 +132,7 @@ impl Kernel for KernelSocket {
         zerocopy::send(&self.socket, file, offset, datagrams.bytes.len())
     }
 
-    /// Returns the error of the failed call only.
+    /// Returns the error of the failed call only: there is no error queue.
     #[cfg(not(unix))]
     fn drain_icmp_errors(&self, error: Option<&io::Error>) -> IcmpErrors {
         let mut reports = IcmpErrors::default();
@@ -141,8 +142,8 @@ impl Kernel for KernelSocket {
         reports
     }
 
-    /// Reads the error queue to its end: an unread error would keep the socket readable. The error
-    /// of a failed call repeats one of them.
+    /// Reads the whole error queue, because an unread error would keep the socket readable. Ignores
+    /// the error of the failed call, which is in the queue too.
     #[cfg(unix)]
     fn drain_icmp_errors(&self, _: Option<&io::Error>) -> IcmpErrors {
         let mut reports = IcmpErrors::default();
@@ -150,7 +151,7 @@ impl Kernel for KernelSocket {
             && let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket))
         {
             tracing::debug!(?report, "the network reports an undelivered datagram");
-            // EMSGSIZE is reported here too, and counted where the send failed.
+            // EMSGSIZE appears in this queue too, but was counted when the send failed.
             if matches!(report.payload, TransportErrorPayload::Unreachable) {
                 reports.note(&io::Error::from_raw_os_error(report.raw_errno));
             }

@@ -1,6 +1,6 @@
-//! Options of a socket: those that a user chooses, and those that the kernel is asked for. Drop
-//! counters, receive offload, fragmentation, segment size and ECN codepoint have no safe wrapper.
-//! They are set on Linux only; other systems keep their defaults.
+//! Socket options: those that a user chooses, and those that this crate requests from the kernel.
+//! Drop counter, receive offload, fragmentation, segment size and ECN codepoint have no safe
+//! wrapper; they are set on Linux only, and other systems use their defaults.
 
 use std::net::UdpSocket;
 
@@ -14,22 +14,21 @@ pub struct UdpOptions {
     pub receive_buffer: usize,
     /// Requested send buffer, bytes.
     pub send_buffer: usize,
-    /// Send with segmentation offload (GSO), if the system has it.
+    /// Send with segmentation offload (GSO), if the system supports it.
     pub gso: bool,
-    /// Receive with offload (GRO), if the system has it.
+    /// Receive with offload (GRO), if the system supports it.
     pub gro: bool,
-    /// Send large batches by reference (zero-copy), if the system can and the socket has one peer.
-    /// Faster for a connection with a processor and its cache for itself; with 64 connections in
-    /// one thread, copying is faster.
+    /// Send large batches by reference (zero-copy), if the system supports it and the socket has
+    /// one peer. Faster for a connection that has a processor and its cache to itself. With 64
+    /// connections in one thread, copying is faster.
     pub by_reference: bool,
-    /// Let other sockets of this user bind to the same port; the system spreads the peers over
+    /// Let other sockets of this user bind to the same port; the system distributes the peers among
     /// them.
     pub share_port: bool,
 }
 
 impl Default for UdpOptions {
-    /// 32 MiB in each direction (the kernel grants less by its limits), offloads on, batches
-    /// copied.
+    /// 32 MiB in each direction (the kernel may grant less), offloads on, zero-copy off.
     fn default() -> Self {
         Self {
             receive_buffer: 32 << 20,
@@ -42,9 +41,9 @@ impl Default for UdpOptions {
     }
 }
 
-/// Requests buffer sizes; [`UdpStats`](crate::UdpStats) has those granted. A receive buffer smaller
-/// than the senders' windows overflows whenever the receiver is not scheduled for a moment, so a
-/// privileged process exceeds the system's limit.
+/// Requests buffer sizes; [`UdpStats`](crate::UdpStats) reports those granted. A receive buffer
+/// smaller than the senders' windows overflows whenever the receiver is not scheduled for a moment,
+/// so a privileged process requests more than the system's limit.
 pub(crate) fn request_buffers(socket: &RawSocket, options: &UdpOptions) {
     let _ = socket.set_send_buffer_size(options.send_buffer);
     #[cfg(linux_api)]
@@ -54,9 +53,9 @@ pub(crate) fn request_buffers(socket: &RawSocket, options: &UdpOptions) {
     let _ = socket.set_recv_buffer_size(options.receive_buffer);
 }
 
-/// Returns the number of messages dropped at a full receive buffer since the socket was made,
-/// modulo 2^32, including those with a wrong checksum. A message that GRO coalesced counts once.
-/// `None` if the system does not report it.
+/// Returns the number of messages dropped since the socket was created because its receive buffer
+/// was full, modulo 2^32. Includes messages with a wrong checksum, and counts a coalesced (GRO)
+/// message once. `None` if the system does not report it.
 #[cfg(linux_api)]
 #[expect(unsafe_code, reason = "SO_MEMINFO has no safe wrapper")]
 pub(crate) fn receive_overflow(socket: &UdpSocket) -> Option<u64> {
@@ -65,8 +64,8 @@ pub(crate) fn receive_overflow(socket: &UdpSocket) -> Option<u64> {
     const DROPS: usize = 8;
     let mut values = [0_u32; DROPS + 1];
     let mut length = libc::socklen_t::try_from(size_of_val(&values)).ok()?;
-    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel writes at most
-    // `length` bytes to `values` and what it wrote to `length`, both of which outlive the call.
+    // SAFETY: the descriptor is open as long as `socket` is borrowed. The kernel writes at most
+    // `length` bytes to `values`, and the number written to `length`; both outlive the call.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -85,7 +84,7 @@ pub(crate) fn receive_overflow(_socket: &UdpSocket) -> Option<u64> {
     None
 }
 
-/// Enables `SO_RXQ_OVFL`: each message carries the drop counter.
+/// Enables `SO_RXQ_OVFL`: the kernel reports its drop counter with each message.
 #[cfg(linux_api)]
 pub(crate) fn report_overflow(socket: &UdpSocket) {
     set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
@@ -94,7 +93,7 @@ pub(crate) fn report_overflow(socket: &UdpSocket) {
 #[cfg(not(linux_api))]
 pub(crate) fn report_overflow(_socket: &UdpSocket) {}
 
-/// Disables receive offload (GRO); returns true if it is off now.
+/// Disables receive offload (GRO); returns true if that succeeded.
 #[cfg(linux_api)]
 pub(crate) fn disable_receive_offload(socket: &UdpSocket) -> bool {
     set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
@@ -105,8 +104,8 @@ pub(crate) fn disable_receive_offload(_socket: &UdpSocket) -> bool {
     true
 }
 
-/// Permits fragmentation by this host and by routers. The classic programs do, so 9000-byte packets
-/// pass over Ethernet.
+/// Allows fragmentation by this host and by routers, as the classic programs do, so that 9000-byte
+/// packets can be sent over Ethernet.
 #[cfg(linux_api)]
 pub(crate) fn allow_fragments(socket: &UdpSocket) {
     let v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
@@ -120,7 +119,7 @@ pub(crate) fn allow_fragments(socket: &UdpSocket) {
 #[cfg(not(linux_api))]
 pub(crate) fn allow_fragments(_socket: &UdpSocket) {}
 
-/// Sets the segment size of sends without one of their own, bytes; 0 is off.
+/// Sets the default segment size of sends, bytes; 0 disables segmentation.
 #[cfg(linux_api)]
 pub(crate) fn set_segment(socket: &UdpSocket, size: usize) -> std::io::Result<()> {
     let size = libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX);
@@ -135,7 +134,7 @@ pub(crate) fn set_segment(_socket: &UdpSocket, _size: usize) -> std::io::Result<
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Sets the ECN codepoint of sends without one of their own. A failed call changes nothing.
+/// Sets the default ECN codepoint of sends. If it fails, the old codepoint remains set.
 #[cfg(linux_api)]
 pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_datagram::Ecn) -> std::io::Result<()> {
     let bits = libc::c_int::from(ecn.bits());
@@ -146,7 +145,7 @@ pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_datagram::Ecn) -> std::
         return Err(std::io::Error::last_os_error());
     }
     if v6 {
-        // An IPv6 socket may send over IPv4 too.
+        // An IPv6 socket may send to IPv4 addresses too.
         set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, bits);
     }
     Ok(())
@@ -157,7 +156,7 @@ pub(crate) fn set_codepoint(_socket: &UdpSocket, _ecn: rdt_datagram::Ecn) -> std
     Ok(())
 }
 
-/// Returns true if the kernel accepted the option.
+/// Sets an option; returns true if the kernel accepted it.
 #[cfg(linux_api)]
 #[expect(unsafe_code, reason = "these options have no safe wrapper")]
 fn set_option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> bool {

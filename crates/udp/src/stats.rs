@@ -7,20 +7,20 @@ use crate::send_batch::{GivenUp, SendCall};
 /// Offloads in use by a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
-    /// Call that sends more than one datagram at present.
+    /// Send call used at present for several datagrams.
     pub send_call: SendCall,
-    /// Largest number of datagrams in one send at present.
+    /// Largest number of datagrams in one send call at present.
     pub send_segments: usize,
-    /// Large batches are sent by reference at present.
+    /// True if large batches are sent by reference (zero-copy) at present.
     pub by_reference: bool,
     /// Largest number of datagrams in a received message; 1 without offload.
     pub receive_segments: usize,
-    /// Send calls given up.
+    /// Send calls given up because the kernel refused them.
     pub given_up: GivenUp,
 }
 
 impl Offload {
-    /// Merges another socket: the weakest offload in use, and all calls given up.
+    /// Merges the offloads of another socket: the weakest in use, and all that were given up.
     pub fn merge(&mut self, other: &Self) {
         self.send_call = self.send_call.max(other.send_call);
         self.send_segments = self.send_segments.min(other.send_segments);
@@ -40,31 +40,32 @@ pub struct UdpStats {
     pub sent_by_reference: u64,
     /// Successful send calls.
     pub send_calls: u64,
-    /// Datagrams read.
+    /// Datagrams returned by [`UdpIo::recv`](rdt_datagram::DatagramIo::recv).
     pub received: u64,
     /// Messages received. GRO coalesces many datagrams into one message.
     pub received_messages: u64,
     /// Successful receive calls.
     pub receive_calls: u64,
-    /// Sends that found the socket full; the batch was kept.
+    /// Sends that found the socket full, whose batch was sent later.
     pub blocked: u64,
-    /// Datagrams lost for lack of kernel memory.
+    /// Datagrams lost at sending for lack of kernel memory.
     pub lost_no_buffers: u64,
-    /// Datagrams lost because they exceed the interface MTU.
+    /// Datagrams lost at sending because they exceed the interface MTU.
     pub lost_too_big: u64,
     /// Datagrams lost at sending for other reasons.
     pub lost_other: u64,
-    /// ICMP errors: port unreachable, or no route.
+    /// ICMP errors of both kinds: port unreachable, and no route.
     pub unreachable: u64,
-    /// ICMP errors that say port unreachable.
+    /// ICMP port-unreachable errors.
     pub refused: u64,
-    /// The newest ICMP error is not port unreachable. Of several sockets: of each that got any.
+    /// True if the newest ICMP error is not port unreachable. After a merge: true if that holds for
+    /// every socket that received an ICMP error.
     pub no_route: bool,
-    /// Messages dropped at a full receive buffer of this host; `None` if the system does not report
-    /// it. A coalesced message has up to 64 datagrams, and their number is not known.
+    /// Messages dropped because the receive buffer of this host was full; `None` if the system does
+    /// not report it. A coalesced message counts once, although it has up to 64 datagrams.
     pub receive_overflow: Option<u64>,
-    /// Receive buffer granted, bytes. Linux grants twice the request, and charges truesize, not
-    /// payload.
+    /// Receive buffer granted, bytes. Linux grants twice the request, because it charges truesize
+    /// instead of payload.
     pub receive_buffer: usize,
     /// Receive buffer requested, bytes.
     pub receive_buffer_asked: usize,
@@ -73,7 +74,7 @@ pub struct UdpStats {
 }
 
 impl UdpStats {
-    /// Adds the counters of another socket. Buffer sizes are per socket and stay.
+    /// Adds the counters of another socket. Buffer sizes are not added: they are per socket.
     pub fn merge(&mut self, other: &Self) {
         self.sent += other.sent;
         self.sent_by_reference += other.sent_by_reference;
@@ -85,7 +86,7 @@ impl UdpStats {
         self.lost_no_buffers += other.lost_no_buffers;
         self.lost_too_big += other.lost_too_big;
         self.lost_other += other.lost_other;
-        // Sockets without ICMP errors do not count. A port unreachable proves that there is a
+        // Sockets without ICMP errors do not count. A port-unreachable error proves that there is a
         // route.
         let silent = |stats: &Self| stats.unreachable == 0;
         self.no_route =
@@ -95,7 +96,7 @@ impl UdpStats {
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
     }
 
-    /// Adds ICMP errors that are newer than all others.
+    /// Adds ICMP errors that are newer than all counted before.
     pub(crate) fn note_icmp_errors(&mut self, reports: IcmpErrors) {
         self.unreachable += reports.count();
         self.refused += reports.refused;

@@ -1,4 +1,4 @@
-//! Waiting of one thread for its socket, a deadline or another thread.
+//! Waits of one thread for its socket, a deadline or a wake-up by another thread.
 
 use std::io;
 use std::net::UdpSocket;
@@ -9,28 +9,28 @@ use crate::busy_poll::{BusyPoll, Policy};
 use crate::clock;
 use crate::poller::{Poller, Waker};
 
-/// Waits on one socket: polls for a moment, then sleeps. Belongs to one thread.
+/// Waits on one socket by polling for a moment, then sleeping. Belongs to one thread.
 pub struct Waiter {
     poller: Poller,
-    /// How long before a deadline sleeping stops.
+    /// Time before a deadline at which sleeping ends.
     spin: Duration,
     busy_poll: BusyPoll,
 }
 
 impl Waiter {
-    /// Waits on `socket`. Within `spin` of a deadline, [`Waiter::wait`] returns at once and the
-    /// caller spins: the kernel wakes a thread late. Zero is right where some 10 us of delay do no
-    /// harm.
+    /// Creates a waiter on `socket`. Within `spin` of a deadline, [`Waiter::wait`] returns at once
+    /// and the caller spins, because the kernel wakes a thread late. Use zero if a delay of some 10
+    /// us does no harm.
     pub fn new(socket: Arc<UdpSocket>, spin: Duration) -> io::Result<Self> {
         Ok(Self { poller: Poller::new(socket)?, spin, busy_poll: BusyPoll::new(Policy::Brief) })
     }
 
-    /// Returns a handle that ends waits.
+    /// Returns a handle that ends a wait.
     pub fn waker(&self) -> Waker {
         self.poller.waker()
     }
 
-    /// Waits until the socket is readable (or, if asked for, writable), `deadline` is near, or the
+    /// Waits until the socket is readable (or writable, if requested), `deadline` is near, or the
     /// waker is used. May return early.
     pub fn wait(&mut self, deadline: Option<Instant>, writable: bool) -> io::Result<()> {
         let begin = clock::now();
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn wait_sleeps_until_its_deadline() {
         let (mut waiter, _socket) = waiter(Duration::ZERO);
-        // The first wait polls before it sleeps, the second one does not.
+        // The first wait polls before it sleeps, the second one does not poll.
         for _ in 0..2 {
             let deadline = clock::now() + Duration::from_millis(20);
             let mut waits = 0;

@@ -1,4 +1,4 @@
-//! Batches between real sockets, by each send call of this system.
+//! Batches between real sockets, with each send call of this system.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ fn bind(gso: bool) -> (UdpIo, Remote) {
     (io, Remote::from(address))
 }
 
-/// Sends numbered datagrams, the last one shorter, and reads after each batch; says whence they
-/// came.
+/// Sends numbered datagrams, the last one shorter, and reads after each batch; returns their
+/// source.
 fn transfer(from: &mut UdpIo, to: &mut UdpIo, peer: Remote) -> Remote {
     let mut waiter = Waiter::new(to.socket(), Duration::ZERO).expect("a poller");
     let deadline: Option<Instant> = Some(clock::now() + Duration::from_secs(20));
@@ -68,7 +68,7 @@ fn batches_arrive_with_and_without_offload() {
         if cfg!(linux_api) && !gso && offload.send_call == SendCall::Sendmmsg {
             assert!(stats.send_calls <= 4, "{} calls of 64 for {DATAGRAMS} datagrams", stats.send_calls);
         }
-        // Back from where it was asked, which names the source.
+        // The reply comes from the address to which the request was sent.
         let back = transfer(&mut b, &mut a, source);
         assert_eq!(back.addr, to.addr);
     }
@@ -76,7 +76,7 @@ fn batches_arrive_with_and_without_offload() {
 
 #[test]
 fn codepoint_arrives_by_each_send_call() {
-    // One alone, segmentation offload, and many in one call.
+    // A single datagram, segmentation offload, and `sendmmsg`.
     for (gso, datagrams) in [(true, 1), (true, 10), (false, 10)] {
         let ((mut a, _), (mut b, to)) = (bind(gso), bind(gso));
         let mut waiter = Waiter::new(b.socket(), Duration::ZERO).expect("a poller");
@@ -184,7 +184,7 @@ fn overflow_is_returned_once() {
 #[test]
 fn port_unreachable_is_returned_once() {
     let (io, _) = bind(false);
-    // Where others bind, one of them may get the port meanwhile.
+    // On other systems, another process may bind to the port meanwhile.
     let quiet = if cfg!(target_os = "linux") { "127.0.0.77:0" } else { "127.0.0.1:0" };
     let closed_port = UdpSocket::bind(quiet).and_then(|socket| socket.local_addr()).expect("a port");
     let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");

@@ -10,8 +10,8 @@ const POLL: Duration = Duration::from_micros(50);
 /// Duration of a poll during which another thread gets the processor.
 const PREEMPTED_POLL: Duration = Duration::from_millis(3);
 
-/// System with packets and preemptions at given times. A sleep without end after the last packet
-/// stops the test.
+/// Host with packets and preemptions at given times. Ends the test when the thread sleeps without a
+/// timeout after the last packet.
 struct Script {
     begin: Instant,
     now: Instant,
@@ -19,7 +19,7 @@ struct Script {
     preemptions: VecDeque<Instant>,
     stopped: bool,
     polls: u32,
-    /// Start of each sleep since the beginning, and its timeout.
+    /// Start of each sleep since the beginning of the test, and its timeout.
     sleeps: Vec<(Duration, Option<Duration>)>,
 }
 
@@ -63,7 +63,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Removes the first time, if it is due.
+/// Removes the first of `times` if it has passed; returns true if so.
 fn take_due(times: &mut VecDeque<Instant>, now: Instant) -> bool {
     let due = times.front().is_some_and(|at| *at <= now);
     if due {

@@ -1,5 +1,5 @@
-//! Poller of many sockets on Linux: one `epoll` with an eventfd. A poll costs by the number of
-//! ready sockets, not of all.
+//! Poller of many sockets on Linux: one `epoll` with an eventfd. The cost of a poll grows with the
+//! number of ready sockets, not of all sockets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::ppoll::{self, Waker};
 
 const WAKE_UP_KEY: u64 = u64::MAX;
-/// Limit on the sockets that one poll can report.
+/// Limit on the sockets that one poll reports.
 const MAX_EVENTS: usize = 1024;
 
 /// Polls many sockets or other descriptors, each with a key.
@@ -28,15 +28,15 @@ pub struct PollSet<S = UdpSocket> {
 }
 
 impl<S: AsFd> PollSet<S> {
-    /// Creates an empty set. One poll reports at most `max_events` sockets; the next one reports
-    /// others.
+    /// Creates an empty set. One poll reports at most `max_events` sockets; if more are ready, the
+    /// next poll reports the others.
     pub fn new(max_events: usize) -> io::Result<Self> {
         let (epoll, wake_ups) = (epoll::create(CreateFlags::CLOEXEC)?, ppoll::wake_ups()?);
         epoll::add(&epoll, &wake_ups, EventData::new_u64(WAKE_UP_KEY), EventFlags::IN)?;
         Ok(Self { epoll, wake_ups, sockets: BTreeMap::new(), max_events: max_events.min(MAX_EVENTS) })
     }
 
-    /// Returns a handle that ends waits.
+    /// Returns a handle that ends a wait.
     pub fn waker(&self) -> Waker {
         Waker::new(Arc::clone(&self.wake_ups))
     }
@@ -48,7 +48,7 @@ impl<S: AsFd> PollSet<S> {
         Ok(())
     }
 
-    /// Sets whether writability of a socket is reported too.
+    /// Sets whether `poll` reports the socket as ready when it is writable too.
     pub fn set_write_interest(&mut self, key: usize, wanted: bool) -> io::Result<()> {
         let Some(socket) = self.sockets.get(&key) else { return Ok(()) };
         let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
@@ -61,8 +61,8 @@ impl<S: AsFd> PollSet<S> {
         Ok(epoll::delete(&self.epoll, &*socket)?)
     }
 
-    /// Waits for at most `timeout` until a socket is readable (or, if asked for, writable), and
-    /// adds the keys of such sockets to `ready`. Returns true if the waker was used.
+    /// Waits for at most `timeout` until a socket is readable (or writable, if requested), and
+    /// appends the keys of the ready sockets to `ready`. Returns true if the waker was used.
     pub fn poll(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<bool> {
         if timeout != Some(Duration::ZERO) {
             self.sleep(timeout)?;

@@ -1,5 +1,5 @@
-//! Readiness of one socket ([`Poller`]) or many ([`PollSet`]), and wake-ups from other threads. One
-//! system call on Linux; the `polling` crate elsewhere.
+//! Readiness of one socket ([`Poller`]) or many ([`PollSet`]), and wake-ups from other threads. On
+//! Linux by `ppoll` or `epoll`, elsewhere by the `polling` crate.
 
 #[cfg(linux_api)]
 mod epoll;
@@ -26,7 +26,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// Tests of a poller. A missed event makes them hang.
+    /// Tests of a poller. A missed event makes them wait for ever.
     macro_rules! tests {
         ($way:ident) => {
             mod $way {
@@ -87,7 +87,7 @@ mod tests {
                 use super::super::$way::PollSet;
                 use super::*;
 
-                /// Three sockets, whose keys are 0 to 2.
+                /// Creates three sockets, whose keys are 0 to 2.
                 fn watch() -> (PollSet, Vec<Arc<UdpSocket>>) {
                     let mut watch = PollSet::new(64).unwrap();
                     let sockets: Vec<_> =

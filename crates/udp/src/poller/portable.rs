@@ -1,4 +1,4 @@
-//! Poller of other systems, through the `polling` crate.
+//! Poller of systems other than Linux, through the `polling` crate.
 
 #![cfg_attr(linux_api, allow(unreachable_pub, reason = "compiled for its tests only"))]
 
@@ -12,22 +12,22 @@ use std::time::Duration;
 
 use polling::{AsRawSource, AsSource, Event, Events, PollMode};
 
-/// Key of the only socket; wake-ups have none.
+/// Key of the only socket; wake-ups have no key.
 const SOCKET: usize = 0;
 
-/// Wakes a waiting thread: ends its present wait, or its next one.
+/// Wakes a waiting thread: ends its current wait, or its next one.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     poller: polling::Poller,
-    /// The poller does not report wake-ups.
+    /// True after a wake-up, which the `polling` crate does not report.
     woken: AtomicBool,
 }
 
 impl Waker {
-    /// Ends the present wait, or the next one.
+    /// Ends the current wait, or the next one.
     pub fn wake(&self) {
         self.0.woken.store(true, Ordering::SeqCst);
         // Fails only if the poller is closed: then no thread waits.
@@ -51,8 +51,8 @@ impl Poller {
         self.set.waker()
     }
 
-    /// Waits until the socket is readable (or, if asked for, writable) or the waker is used, and
-    /// returns true; or for `timeout`, perhaps less, and returns false.
+    /// Waits for at most `timeout`, and returns true if the socket is readable (or writable, if
+    /// requested) or the waker was used. May return false early.
     pub(crate) fn poll(&mut self, timeout: Option<Duration>, writable: bool) -> io::Result<bool> {
         self.set.set_write_interest(SOCKET, writable)?;
         self.ready.clear();
@@ -63,7 +63,7 @@ impl Poller {
 /// Polls many sockets or other descriptors, each with a key.
 pub struct PollSet<S: AsSource = UdpSocket> {
     shared: Arc<Shared>,
-    /// Sockets, and whether writability is reported.
+    /// Sockets by key, and whether writability is reported.
     sockets: BTreeMap<usize, (Arc<S>, bool)>,
     events: Events,
 }
@@ -72,15 +72,15 @@ impl<S: AsSource> PollSet<S>
 where
     for<'a> &'a S: AsRawSource,
 {
-    /// Creates an empty set. One poll reports at most `max_events` sockets; the next one reports
-    /// others.
+    /// Creates an empty set. One poll reports at most `max_events` sockets; if more are ready, the
+    /// next poll reports the others.
     pub fn new(max_events: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared { poller: polling::Poller::new()?, woken: AtomicBool::new(false) });
         let events = Events::with_capacity(NonZeroUsize::new(max_events).unwrap_or(NonZeroUsize::MIN));
         Ok(Self { shared, sockets: BTreeMap::new(), events })
     }
 
-    /// Returns a handle that ends waits.
+    /// Returns a handle that ends a wait.
     pub fn waker(&self) -> Waker {
         Waker(Arc::clone(&self.shared))
     }
@@ -97,7 +97,7 @@ where
         Ok(())
     }
 
-    /// Sets whether writability of a socket is reported too.
+    /// Sets whether `poll` reports the socket as ready when it is writable too.
     pub fn set_write_interest(&mut self, key: usize, wanted: bool) -> io::Result<()> {
         match self.sockets.get_mut(&key) {
             Some((socket, writable)) if *writable != wanted => {
@@ -115,8 +115,8 @@ where
         self.shared.poller.delete(&*socket)
     }
 
-    /// Waits for at most `timeout` until a socket is readable (or, if asked for, writable), and
-    /// adds the keys of such sockets to `ready`. Returns true if the waker was used.
+    /// Waits for at most `timeout` until a socket is readable (or writable, if requested), and
+    /// appends the keys of the ready sockets to `ready`. Returns true if the waker was used.
     pub fn poll(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<bool> {
         self.events.clear();
         match self.shared.poller.wait(&mut self.events, timeout) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-/// Wakes a waiting thread: ends its present wait, or its next one.
+/// Wakes a waiting thread: ends its current wait, or its next one.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<OwnedFd>);
 
@@ -18,9 +18,9 @@ impl Waker {
         Self(wake_ups)
     }
 
-    /// Ends the present wait, or the next one.
+    /// Ends the current wait, or the next one.
     pub fn wake(&self) {
-        // Fails only if 2^64 wake-ups are pending: then one is enough.
+        // Fails only if 2^64 wake-ups are pending: then one of them ends the wait.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -39,8 +39,8 @@ impl Poller {
         Waker(Arc::clone(&self.wake_ups))
     }
 
-    /// Waits until the socket is readable (or, if asked for, writable) or the waker is used, and
-    /// returns true; or for `timeout`, perhaps less, and returns false.
+    /// Waits for at most `timeout`, and returns true if the socket is readable (or writable, if
+    /// requested) or the waker was used. May return false early.
     pub(crate) fn poll(&mut self, timeout: Option<Duration>, writable: bool) -> io::Result<bool> {
         let wanted = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut fds = [PollFd::new(&*self.socket, wanted), PollFd::new(&*self.wake_ups, PollFlags::IN)];
@@ -63,11 +63,11 @@ pub(super) fn wake_ups() -> io::Result<Arc<OwnedFd>> {
 
 /// Resets pending wake-ups.
 pub(super) fn take_wake_ups(wake_ups: &OwnedFd) {
-    // Cannot block: only this thread reads it.
+    // Cannot block: the eventfd is readable, and only this thread reads it.
     let _ = rustix::io::read(wake_ups, &mut [0; size_of::<u64>()]);
 }
 
-/// Converts a timeout. One that is longer than a timespec holds is no timeout.
+/// Converts a timeout. `None` (no timeout) if it exceeds the range of a timespec.
 pub(super) fn timespec(time: Duration) -> Option<Timespec> {
     Timespec::try_from(time).ok()
 }

@@ -1,5 +1,3 @@
-//! Send batches over a scripted kernel.
-
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -18,18 +16,18 @@ const ENOBUFS: i32 = 105;
 const EMSGSIZE: i32 = 90;
 const EINVAL: i32 = 22;
 
-/// Kernel that answers each call with the next answer of its script, then accepts everything.
+/// Kernel that answers each call with the next result of its script, then accepts all datagrams.
 struct Script {
     gso: usize,
     answers: RefCell<VecDeque<Result<usize, i32>>>,
-    /// Each call, and the first bytes of its datagrams.
+    /// Send call and first bytes of its datagrams, for each call.
     calls: RefCell<Vec<(SendCall, Vec<u8>)>>,
     /// ECN codepoint of each call.
     codepoints: RefCell<Vec<Ecn>>,
     drained: Cell<u64>,
-    /// ICMP errors of each drain; `None` is one error, that of the failed call or ECONNREFUSED.
+    /// ICMP errors that each drain returns. `None`: the error of the failed call, or ECONNREFUSED.
     icmp_errors: RefCell<Option<Vec<i32>>>,
-    /// Answers to zero-copy sends; then all are accepted.
+    /// Results of the next zero-copy sends; later ones succeed.
     zerocopy_answers: RefCell<VecDeque<Result<usize, i32>>>,
     zerocopy_calls: Cell<u64>,
 }
@@ -91,7 +89,7 @@ fn peer() -> Remote {
     Remote::from(std::net::SocketAddr::from(([127, 0, 0, 1], 9)))
 }
 
-/// Batch of datagrams 0 to `count`, ten bytes each, the last four.
+/// Creates a batch of `count` datagrams of ten bytes, the last of four, filled with their numbers.
 fn filled(kernel: &Script, count: u8) -> (SendBatch, UdpStats) {
     let (mut send_batch, stats) = (SendBatch::new(true, true), UdpStats::default());
     fill(&mut send_batch, kernel, count);
@@ -214,7 +212,7 @@ struct Zerocopy {
 }
 
 impl Zerocopy {
-    /// `None` if the kernel cannot send by reference.
+    /// Returns `None` if the kernel does not support zero-copy.
     fn new() -> Option<Self> {
         let (file, pool) = zerocopy::open().ok()?;
         let mut send_batch = SendBatch::new(true, true);
@@ -222,7 +220,7 @@ impl Zerocopy {
         Some(Self { send_batch, pool, stats: UdpStats::default() })
     }
 
-    /// Fills a batch of datagrams of 1000 bytes.
+    /// Fills a batch with datagrams of 1000 bytes.
     fn fill(&mut self, kernel: &Script, datagrams: u8) {
         let mut frame = self.pool.take().expect("one is free");
         let bytes = Arc::get_mut(&mut frame).expect("it is not shared").bytes_mut();
@@ -340,14 +338,15 @@ fn icmp_error_of_earlier_datagram_loses_nothing() {
         assert_eq!((stats.sent, stats.lost_other, stats.unreachable), (2, 0, 1), "error {errno}");
         assert!(stats.no_route, "error {errno}");
 
-        // The second of three has no route, and there is no ICMP error of the first.
+        // The second of three datagrams fails without a route, and there is no ICMP error of the
+        // first.
         let kernel = Script::new(1, &[Ok(1), Err(errno)]);
         kernel.icmp_errors.replace(Some(Vec::new()));
         let (mut send_batch, mut stats) = filled(&kernel, 3);
         send_batch.send(&kernel, &mut stats, peer()).unwrap();
         assert_eq!((stats.sent, stats.lost_other, stats.unreachable), (2, 1, 0), "error {errno}");
     }
-    // Endless ICMP errors are not read for ever.
+    // Not more than a few ICMP errors are read in a row.
     let kernel = Script::new(64, &[Err(113); 9]);
     let (mut send_batch, mut stats) = filled(&kernel, 2);
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
@@ -365,7 +364,7 @@ fn first_refused_datagram_is_an_error() {
 
 #[test]
 fn icmp_errors_are_counted_by_reason() {
-    // The call fails with the oldest of five errors.
+    // The call fails with the oldest of five ICMP errors.
     let kernel = Script::new(1, &[Err(ECONNREFUSED)]);
     let read = vec![ECONNREFUSED, EHOSTUNREACH, ECONNREFUSED, ECONNREFUSED, EHOSTUNREACH];
     kernel.icmp_errors.replace(Some(read));
@@ -373,7 +372,7 @@ fn icmp_errors_are_counted_by_reason() {
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
     assert_eq!((stats.unreachable, stats.refused, stats.no_route), (5, 3, true));
 
-    // A short count reports no error, but they are read.
+    // A short count returns no error, but the ICMP errors are read.
     let kernel = Script::new(1, &[Ok(1)]);
     kernel.icmp_errors.replace(Some(vec![EHOSTUNREACH, ECONNREFUSED, ECONNREFUSED]));
     let (mut send_batch, mut stats) = filled(&kernel, 3);

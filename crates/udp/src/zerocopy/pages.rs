@@ -1,4 +1,4 @@
-//! Memory of zero-copy frames: an anonymous file, mapped permanently, from which the kernel sends.
+//! Memory of zero-copy frames: a permanently mapped anonymous file, from which the kernel sends.
 
 use std::io;
 use std::net::UdpSocket;
@@ -13,20 +13,20 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::{FRAMES, Pages, ZerocopyPool};
 
-/// Size of the file, bytes: one large page on systems with 4 KiB pages. The frames take its first
+/// Size of the file, bytes: one large page on systems with 4 KiB pages. The frames occupy its first
 /// part.
 const FILE_BYTES: usize = 2 * 1024 * 1024;
-/// `MADV_COLLAPSE` of `linux/mman.h`, missing in the libc crate. Linux 6.1 and later, unless large
-/// pages are disabled for shared memory.
+/// `MADV_COLLAPSE` of `linux/mman.h`, missing in the libc crate. Needs Linux 6.1, and large pages
+/// enabled for shared memory.
 const MADV_COLLAPSE: libc::c_int = 25;
 
 const _: () = assert!(FRAMES * Frame::SIZE <= FILE_BYTES, "the frames lie in one large page");
 
-/// Anonymous file (memfd), and its mapping.
+/// Anonymous file (memfd) and its mapping.
 pub(crate) struct File {
     memory: OwnedFd,
     address: usize,
-    /// The kernel refused to send from it, or to replace its pages.
+    /// True once the kernel refused to send from the file, or to replace its pages.
     closed: AtomicBool,
 }
 
@@ -48,8 +48,7 @@ impl Pages for File {
         // Pages must be allocated before they can be joined.
         fallocate(&self.memory, FallocateFlags::empty(), 0, FILE_BYTES as u64)?;
         let memory = ptr::without_provenance_mut(self.address);
-        // SAFETY: the mapping is owned by this file and permanent; the advice changes no byte of
-        // it.
+        // SAFETY: this file owns the mapping, which is permanent; the advice changes no byte of it.
         match unsafe { libc::madvise(memory, FILE_BYTES, MADV_COLLAPSE) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -65,7 +64,7 @@ impl Pages for File {
     }
 
     fn retire(self: Arc<Self>, mut frames: Vec<Arc<Frame>>) {
-        // If a batch still holds a frame, the memory is not used again.
+        // If an unsent batch still holds a frame, the memory is not used again.
         if frames.len() == FRAMES
             && frames.iter_mut().all(|frame| Arc::get_mut(frame).is_some())
             && self.renew()
@@ -77,14 +76,14 @@ impl Pages for File {
     }
 }
 
-/// File without a pool, and its frames.
+/// File without a pool, and all of its frames.
 type Retired = (Arc<File>, Vec<Arc<Frame>>);
 
-/// Files whose pools are dropped. A mapping is permanent, because its slices are `'static`, so it
-/// is used again.
+/// Files whose pools were dropped. They are reused, because a mapping is permanent (its slices are
+/// `'static`).
 static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 
-/// Opens a pool and its file, if the kernel can send from one.
+/// Opens a pool and its file. Fails if the kernel does not support zero-copy from a file.
 pub(crate) fn open() -> io::Result<(Arc<File>, ZerocopyPool<File>)> {
     if let Ok(mut retired) = RETIRED.lock()
         && let Some((file, frames)) = retired.pop()
@@ -109,9 +108,9 @@ pub(crate) fn open() -> io::Result<(Arc<File>, ZerocopyPool<File>)> {
 #[expect(unsafe_code, reason = "memory shared with the kernel has no safe wrapper")]
 fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
     // SAFETY: the kernel chooses a free range that is large enough to contain an aligned part, and
-    // the file is mapped over that part alone. Both mappings are permanent and the file is mapped
-    // only here, so the slice is the only one of this memory and valid for `'static`. All bytes are
-    // zero at first.
+    // only that part is replaced by the mapping of the file. Both mappings are permanent and the
+    // file is mapped only here, so the slice is the only one of this memory and valid for
+    // `'static`. All bytes are zero at first.
     unsafe {
         let place = mmap_anonymous(ptr::null_mut(), 2 * FILE_BYTES, ProtFlags::empty(), MapFlags::PRIVATE)?;
         let aligned = place.map_addr(|address| address.next_multiple_of(FILE_BYTES));
@@ -121,13 +120,14 @@ fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
     }
 }
 
-/// Sends `len` bytes at `offset`: as one datagram, or as segments of the socket's segment size.
+/// Sends `len` bytes at `offset` of the file: as one datagram, or as segments of the socket's
+/// segment size.
 pub(crate) fn send(socket: &UdpSocket, file: &File, offset: u64, len: usize) -> io::Result<usize> {
     let mut at = offset;
     Ok(sendfile(socket.as_fd(), file.memory.as_fd(), Some(&mut at), len)?)
 }
 
-/// Returns true from Linux 6.5 on: a socket sends all pages of a call as one message.
+/// Returns true from Linux 6.5 on, where a socket sends all pages of one call as one message.
 fn splices_datagrams() -> bool {
     let name = rustix::system::uname();
     let mut numbers = name.release().to_str().unwrap_or("").split(['.', '-']).map(str::parse::<u32>);

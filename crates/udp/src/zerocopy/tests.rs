@@ -5,13 +5,13 @@ use rdt_datagram::FileOffset;
 
 use super::*;
 
-/// Counts what it is asked for.
+/// Pages that count calls.
 #[derive(Default)]
 struct Counted {
     renewed: Mutex<u32>,
     joined: Mutex<u32>,
     no_new_ones: bool,
-    /// Error number of a wish for a large page.
+    /// Error number with which joining fails; `None` to succeed.
     no_large_ones: Option<i32>,
     closed: AtomicBool,
     retired: Mutex<usize>,
@@ -51,7 +51,7 @@ fn number(frame: &Frame) -> u64 {
     frame.file_offset().expect("it lies in the pool").offset
 }
 
-/// Takes all that there are; gives them by their numbers.
+/// Takes all available frames from the pool.
 fn take_all(pool: &mut ZerocopyPool<Counted>) -> Vec<Arc<Frame>> {
     std::iter::from_fn(|| pool.take()).collect()
 }
@@ -66,7 +66,7 @@ fn give_all(pool: &mut ZerocopyPool<Counted>, frames: Vec<Arc<Frame>>, reuse: Re
     }
 }
 
-/// Takes and returns frames one at a time.
+/// Takes and returns `frames` frames, one at a time.
 fn lend_in_turn(pool: &mut ZerocopyPool<Counted>, frames: u32) {
     for _ in 0..frames {
         let frame = pool.take().expect("frames come back");
@@ -74,7 +74,7 @@ fn lend_in_turn(pool: &mut ZerocopyPool<Counted>, frames: u32) {
     }
 }
 
-/// How often pages were to be renewed, and to be joined.
+/// Returns the numbers of calls of `renew` and `join`.
 fn asked(pool: &ZerocopyPool<Counted>) -> (u32, u32) {
     (
         *pool.pages.renewed.lock().expect("no panic while locked"),
@@ -160,7 +160,7 @@ fn pages_join_without_loss_and_split_after() {
     pool.give_back(held, Reuse::Acknowledged);
     lend_in_turn(&mut pool, 1);
     assert_eq!((asked(&pool), pool.page_size), ((1, 1), PageSize::Large));
-    // A part of the large page cannot be given up.
+    // A part of a large page cannot be replaced.
     let taken = take_all(&mut pool);
     give_all(&mut pool, taken, Reuse::MaybeReferenced);
     let held = pool.take().unwrap();
@@ -172,7 +172,7 @@ fn pages_join_without_loss_and_split_after() {
 
 #[test]
 fn failed_join_is_retried_unless_lasting() {
-    // ENOMEM, EINVAL.
+    // ENOMEM is transient, EINVAL lasting.
     for (number, asked_for) in [(12, 3), (22, 1)] {
         let mut pool = pool(4, Counted { no_large_ones: Some(number), ..Counted::default() });
         lend_in_turn(&mut pool, 3 * FRAMES_BEFORE_JOIN + 1);
@@ -212,8 +212,8 @@ fn queued_datagrams_survive_page_replacement() {
         eprintln!("this kernel cannot send from a file: nothing to test");
         return;
     };
-    // Unread when their pages go: four of small pages, three of a large one where the kernel has
-    // it, one whose pool another socket uses next.
+    // Datagrams that are unread when their pages are replaced: four of small pages, three of a
+    // large page (if the kernel has it), one whose file the next pool uses.
     (0..4).for_each(|_| send_from(&file, &mut pool, Reuse::MaybeReferenced));
     pool.enlarge();
     if pool.page_size != PageSize::Large {
