@@ -29,7 +29,7 @@ struct Times {
 
 /// Transmission numbers echoed by the receiver.
 struct Echoes {
-    /// The one that the ACK names, if it is newer than all named before, and when it left.
+    /// Echo of this ACK, if it is newer than all earlier ones, and the send time of that packet.
     fresh: Option<u64>,
     sent_at: Option<Instant>,
     /// Echo of this ACK, and the newest earlier one.
