@@ -1,20 +1,19 @@
-//! The classic format: fixed headers, packed, little-endian, 32-bit packet numbers, cumulative
-//! ACKs. `docs/PROTOCOL.md` has it byte by byte. Lengths are checked once, before any field is
-//! read, so nothing here can panic on bytes from the network.
+//! Classic format: fixed headers, little-endian, 32-bit packet numbers, cumulative ACKs.
+//! `docs/PROTOCOL.md` has the byte tables. Lengths are checked once, before any field is read, so
+//! no datagram can cause a panic.
 
 use super::{FromReceiver, FromSender, LinkProperties, Syn, WireError, seq};
 
-/// Bytes before the payload of a data packet.
+/// Length of a data packet's header, bytes.
 pub const DATA_HEADER: usize = 8;
-/// Bytes of a SYN, exactly.
+/// Length of a SYN, bytes.
 pub const SYN_LEN: usize = 28;
-/// Bytes of a FIN as sent first; more are tolerated when received, because senders exist that
-/// append.
+/// Length of a FIN, bytes. Longer ones are accepted, because some senders append bytes.
 pub const FIN_LEN: usize = 8;
-/// Bytes of a FIN whose sender understands ACKs of a FIN: the first four bytes of such an ACK
-/// follow.
+/// Length of a FIN whose sender accepts ACKs as answers, bytes: the first four bytes of such an ACK
+/// are appended.
 pub(super) const ACK_AWARE_FIN_LEN: usize = 12;
-/// Bytes of every packet that a receiver sends, exactly.
+/// Length of every packet that a receiver sends, bytes.
 pub const REPLY_LEN: usize = 12;
 
 const MAGIC: u32 = 0x0083_11AA;
@@ -23,8 +22,8 @@ const ACK: u8 = 0x40;
 const FIN: u8 = 0x80;
 const RESERVED: u8 = 0x1F;
 
-/// Reads a packet on its way to a receiver. `near` is the number that sequence numbers are
-/// unwrapped around: `rcv_nxt`, or 0 where there is no transfer yet.
+/// Decodes a packet of a sender. Sequence numbers are unwrapped around `near`: `rcv_nxt`, or 0
+/// before a transfer.
 pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
     let (header, payload) = datagram.split_first_chunk::<DATA_HEADER>().ok_or(WireError::Truncated)?;
     let flags = flags(u32_at(header, 0))?;
@@ -40,8 +39,7 @@ pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, 
     }
 }
 
-/// Reads a packet on its way to a sender. `near` is the number that sequence numbers are unwrapped
-/// around.
+/// Decodes a packet of a receiver. Sequence numbers are unwrapped around `near`.
 pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver, WireError> {
     if datagram.len() < REPLY_LEN {
         return Err(WireError::Truncated);
@@ -61,7 +59,7 @@ pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver, 
     }
 }
 
-/// Writes a SYN; `out` is [`SYN_LEN`] bytes.
+/// Writes a SYN; `out` has [`SYN_LEN`] bytes.
 pub fn encode_syn(syn: &Syn, out: &mut [u8]) {
     put(out, 0, flags_word(SYN));
     put(out, 4, syn.seq);
@@ -78,8 +76,7 @@ pub fn encode_data_header(seq: u64, out: &mut [u8]) {
     put(out, 4, seq::wrap(seq));
 }
 
-/// Writes a FIN; `out` is [`FIN_LEN`] bytes, or 12 to tell the receiver that this sender
-/// understands ACKs.
+/// Writes a FIN; `out` has [`FIN_LEN`] bytes, or 12 if the sender accepts ACKs as answers.
 pub fn encode_fin(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(FIN));
     put(out, 4, seq::wrap(seq));
@@ -88,7 +85,7 @@ pub fn encode_fin(seq: u64, out: &mut [u8]) {
     }
 }
 
-/// Writes a packet of a receiver; `out` is [`REPLY_LEN`] bytes.
+/// Writes a packet of a receiver; `out` has [`REPLY_LEN`] bytes.
 pub fn encode_reply(reply: &FromReceiver, out: &mut [u8]) {
     let (flags, window, ack) = match *reply {
         FromReceiver::SynAck { ack, window } => (SYN | ACK, window, ack),
@@ -113,7 +110,7 @@ fn decode_syn(raw_seq: u32, datagram: &[u8]) -> Result<Syn, WireError> {
     Ok(Syn { seq: raw_seq, link })
 }
 
-/// The flag byte of a flags dword with the right magic and no reserved bit.
+/// Returns the flag byte of a flags word after a check of its magic and reserved bits.
 fn flags(word: u32) -> Result<u8, WireError> {
     let [flags, ..] = word.to_le_bytes();
     if word >> 8 != MAGIC {

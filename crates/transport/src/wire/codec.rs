@@ -1,6 +1,5 @@
-//! The formats behind one face, for a sender: what the machine says is written in the format of its
-//! transfer, and what a receiver answers is read into one vocabulary. What a format cannot say is
-//! absent.
+//! Codec of a sender for either format: writes the sender's packets and decodes replies into one
+//! set of types. Fields that a format lacks are `None`.
 
 use std::time::Duration;
 
@@ -11,20 +10,19 @@ use crate::cookie::Cookie;
 /// The format of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wire {
-    /// The course's: packet numbers and cumulative ACKs. What a receiver takes for granted until a
-    /// SYN says more.
+    /// Format of the reference programs: packet numbers and cumulative ACKs. A receiver assumes it
+    /// before a SYN.
     #[default]
     Classic,
-    /// Our own: byte offsets, selective ACKs, a number for every transmission.
+    /// Format of rdt: byte offsets, selective ACKs, numbered transmissions.
     Native {
-        /// Connection id, drawn at random. It identifies the connection, and a third party must
-        /// guess it to inject packets.
+        /// Random connection ID. A third party must guess it to inject packets.
         connection_id: u64,
     },
 }
 
 impl Wire {
-    /// Number of the connection, where there is one.
+    /// Returns the connection ID (native).
     pub(crate) fn connection_id(self) -> Option<u64> {
         match self {
             Self::Classic => None,
@@ -32,7 +30,7 @@ impl Wire {
         }
     }
 
-    /// Unit of its sequence numbers.
+    /// Returns the unit of sequence numbers.
     pub(crate) fn numbering(self) -> Numbering {
         match self {
             Self::Classic => Numbering::Packets,
@@ -40,7 +38,7 @@ impl Wire {
         }
     }
 
-    /// Bytes of an ACK that says nothing but the edge and the window, if the format has one.
+    /// Returns the length of an ACK with nothing but cumulative ACK and window (classic), bytes.
     pub(crate) fn plain_ack_len(self) -> Option<usize> {
         match self {
             Self::Classic => Some(classic::REPLY_LEN),
@@ -48,8 +46,8 @@ impl Wire {
         }
     }
 
-    /// The least packet size of a sender, bytes: that of a data packet with one byte, or what a
-    /// receiver must take to be able to answer.
+    /// Returns the smallest allowed datagram size, bytes: a data packet with one byte (classic), or
+    /// the smallest size that receivers must accept (native).
     pub(crate) fn smallest_packet(self) -> usize {
         match self {
             Self::Classic => classic::DATA_HEADER + 1,
@@ -57,7 +55,7 @@ impl Wire {
         }
     }
 
-    /// Bytes before the payload of a data packet.
+    /// Returns the length of a data packet's header, bytes.
     pub(crate) fn data_header(self) -> usize {
         match self {
             Self::Classic => classic::DATA_HEADER,
@@ -75,28 +73,28 @@ pub enum Numbering {
     Bytes,
 }
 
-/// An acknowledgment, in the format's numbers.
+/// ACK. Numbers count packets (classic) or bytes (native).
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_field_names, reason = "`ack` is RFC 9293's word")]
 pub(crate) struct Ack<'a> {
-    /// Everything below it arrived.
+    /// Cumulative ACK: everything below this number arrived.
     pub(crate) ack: u64,
-    /// Numbers from `ack` on that may be sent.
+    /// Receive window, counted from `ack`.
     pub(crate) window: u64,
-    /// SACK blocks beyond `ack`.
+    /// SACK blocks above `ack`.
     pub(crate) sack: SackBlocks<'a>,
-    /// The newest transmission that arrived.
+    /// Echo of the newest transmission that arrived (native).
     pub(crate) echo: Option<Echo>,
-    /// Packets so far that brought nothing new.
+    /// Count of duplicate data packets (native), modulo 2^32.
     pub(crate) duplicates: Option<u32>,
-    /// Codepoints so far.
+    /// Counts of ECN codepoints (native).
     pub(crate) marks: Option<Marks>,
-    /// Messages so far that found the buffer of the receiver's socket full.
+    /// Count of messages dropped by the receiver's socket (native), modulo 2^32.
     pub(crate) overflow: Option<u32>,
 }
 
 impl Ack<'_> {
-    /// One of a format that says no more than this.
+    /// Returns a classic ACK.
     pub(crate) fn plain(ack: u64, window: u64) -> Self {
         Self {
             ack,
@@ -110,23 +108,23 @@ impl Ack<'_> {
     }
 }
 
-/// With which codepoints packets of data arrived so far. Counts wrap.
+/// Counts of received data packets by ECN codepoint, modulo 2^32.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// All of them.
+    /// All packets.
     pub(crate) packets: u32,
-    /// With CE.
+    /// Packets with CE.
     pub(crate) ce: u32,
-    /// With ECT(0) or ECT(1).
+    /// Packets with ECT(0) or ECT(1).
     pub(crate) ect: u32,
 }
 
-/// The newest transmission that a receiver has.
+/// Echo of a transmission in an ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Echo {
-    /// Its number.
+    /// Number of the newest transmission that arrived.
     pub(crate) packet_number: u64,
-    /// How long the receiver kept it before it answered.
+    /// ACK delay: time from its arrival to the ACK.
     pub(crate) delay: Duration,
 }
 
@@ -148,24 +146,23 @@ pub(crate) enum Reply<'a> {
     },
     Close {
         reason: CloseReason,
-        /// The transmission that found no connection, where that is the reason.
+        /// For a stateless reset: number of the transmission that it answers.
         answers: Option<u64>,
     },
-    /// It does not speak the SYN's version, but these.
+    /// The receiver does not support the SYN's version, but these.
     Versions(Versions),
 }
 
-/// The numbers of a packet of the stream.
+/// Header fields of a data packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DataHead {
-    /// Its place in the stream.
+    /// Sequence number.
     pub(crate) seq: u64,
-    /// The number of this transmission.
+    /// Number of this transmission.
     pub(crate) packet_number: u64,
-    /// It is to be acknowledged at once, where the format can say so.
+    /// True to request an immediate ACK (native).
     pub(crate) ack_now: bool,
-    /// Number of packets after which an ACK is due at the latest, in formats that carry it. 0: as
-    /// agreed in the handshake.
+    /// Largest number of packets per ACK to request (native). 0: as agreed in the handshake.
     pub(crate) ack_every: u16,
 }
 
@@ -177,8 +174,8 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// `link` is what the receiver is asked to emulate; `params` is what a sender says of itself
-    /// where the format can say it.
+    /// Returns the codec of a transfer. `link` is the requested emulated link (classic), `params`
+    /// the sender's transport parameters (native).
     pub(crate) fn new(wire: Wire, link: LinkProperties, params: Params) -> Self {
         match wire {
             Wire::Classic => Self::Classic { link },
@@ -195,12 +192,12 @@ impl Codec {
         }
     }
 
-    /// True if every transmission has a number of its own, which the receiver echoes.
+    /// True if transmissions are numbered and echoed (native).
     pub(crate) fn numbers_transmissions(&self) -> bool {
         self.numbering() == Numbering::Bytes
     }
 
-    /// Bytes before the payload of a data packet.
+    /// Returns the length of a data packet's header, bytes.
     pub(crate) fn data_header(&self) -> usize {
         match self {
             Self::Classic { .. } => classic::DATA_HEADER,
@@ -208,8 +205,7 @@ impl Codec {
         }
     }
 
-    /// Numbers that may follow the SYN before it is answered: none where the receiver says first
-    /// how many, and none while the SYN has nothing to show.
+    /// Returns the window of early data, bytes: 0 in the classic format, and without a cookie.
     pub(crate) fn first_window(&self) -> u64 {
         match self {
             Self::Native { syn: native::Syn { cookie: Some(_), .. }, .. } => native::FIRST_WINDOW,
@@ -217,8 +213,8 @@ impl Codec {
         }
     }
 
-    /// True if the FIN may leave with the last of the data: the receiver keeps it until it has all
-    /// of it.
+    /// True if the FIN may be sent before the data is acknowledged (native): the receiver keeps it
+    /// until all data has arrived.
     pub(crate) fn fin_follows_data(&self) -> bool {
         match self {
             Self::Classic { .. } => false,
@@ -233,8 +229,8 @@ impl Codec {
         }
     }
 
-    /// Bytes of the FIN, which is `again` sent or for the first time. Of foreign receivers some may
-    /// not know the longer form.
+    /// Returns the length of a FIN, bytes. `again` is true for a retransmission: only that has the
+    /// longer classic form, which other receivers may not accept.
     pub(crate) fn fin_len(&self, again: bool) -> usize {
         match self {
             Self::Classic { .. } if again => classic::ACK_AWARE_FIN_LEN,
@@ -258,21 +254,21 @@ impl Codec {
         }
     }
 
-    /// The next SYN is the sender's `attempt`-th, where the format can say so.
+    /// Sets the attempt number of the next SYN (native).
     pub(crate) fn number_syn(&mut self, attempt: u8) {
         if let Self::Native { syn, .. } = self {
             syn.params.attempt = attempt;
         }
     }
 
-    /// True if every packet has a check, for which [`Codec::encode_data`] needs the CRC-32 of its
-    /// payload.
+    /// True if packets have a check (native), for which [`Codec::encode_data`] needs the CRC-32 of
+    /// the payload.
     pub(crate) fn checks_packets(&self) -> bool {
         matches!(self, Self::Native { .. })
     }
 
-    /// Writes the header before the payload in `out`, whose CRC-32 is `payload_crc` where packets
-    /// have a check.
+    /// Writes the header of a data packet to the start of `out`. The payload has the CRC-32
+    /// `payload_crc` (native).
     pub(crate) fn encode_data(&self, head: DataHead, payload_crc: u32, out: &mut [u8]) {
         match self {
             Self::Classic { .. } => classic::encode_data_header(head.seq, out),
@@ -282,8 +278,8 @@ impl Codec {
         }
     }
 
-    /// Something that every receiver answers and none delivers; `seq` is `snd_una`. In the classic
-    /// format an empty copy of the last packet acknowledged or, before the first one, the SYN.
+    /// Writes a keep-alive, which a receiver answers and does not deliver; `seq` is `snd_una`.
+    /// Classic: an empty copy of the last packet acknowledged or, before the first one, the SYN.
     pub(crate) fn encode_keep_alive(&self, head: DataHead, out: &mut [u8]) {
         match self {
             Self::Classic { .. } => match head.seq.checked_sub(1) {
@@ -307,7 +303,7 @@ impl Codec {
         }
     }
 
-    /// Bytes of the packet that says that the sender gave up; 0 if the format has none.
+    /// Returns the length of a CLOSE, bytes; 0 in the classic format, which has none.
     pub(crate) fn close_len(&self) -> usize {
         match self {
             Self::Classic { .. } => 0,
@@ -315,15 +311,14 @@ impl Codec {
         }
     }
 
-    /// Writes it.
+    /// Writes a CLOSE (native).
     pub(crate) fn encode_close(&self, reason: CloseReason, out: &mut [u8]) {
         if let Self::Native { connection_id, .. } = self {
             native::encode_close(*connection_id, &native::Close::new(reason, ""), out);
         }
     }
 
-    /// True if the receiver, which speaks `theirs`, was kept from a version that is better than
-    /// that of this format.
+    /// True if a downgrade attack prevented a better version, given the receiver's versions.
     pub(crate) fn is_downgrade(&self, theirs: Versions) -> bool {
         match self {
             Self::Classic { .. } => false,
@@ -331,8 +326,8 @@ impl Codec {
         }
     }
 
-    /// Takes the cookie that a receiver wants with the SYN; false if the format has none, or if it
-    /// is not the first: a receiver that never has enough must not keep its sender asking.
+    /// Puts a cookie into the SYN. Returns false in the classic format, and for a second cookie: a
+    /// receiver must not make the sender retry forever.
     pub(crate) fn take_cookie(&mut self, cookie: Cookie) -> bool {
         match self {
             Self::Classic { .. } => false,
@@ -340,8 +335,8 @@ impl Codec {
         }
     }
 
-    /// Reads the edge and the window of an ACK that says nothing else ([`Wire::plain_ack_len`]), as
-    /// [`Codec::decode`] would; `None` if it is anything else.
+    /// Decodes cumulative ACK and window of a classic ACK, as [`Codec::decode`] would. `None` for
+    /// any other packet.
     pub(crate) fn decode_plain_ack(&self, datagram: &[u8], snd_una: u64) -> Option<(u64, u64)> {
         match (self, classic::decode_from_receiver(datagram, snd_una)) {
             (Self::Classic { .. }, Ok(FromReceiver::Ack { ack, window })) => Some((ack, u64::from(window))),
@@ -349,7 +344,7 @@ impl Codec {
         }
     }
 
-    /// Reads a reply. Wrapped numbers are unwrapped around `snd_una` and `next_number`.
+    /// Decodes a reply. Wrapped numbers are unwrapped around `snd_una` and `next_number`.
     pub(crate) fn decode<'d>(
         &self,
         datagram: &'d [u8],

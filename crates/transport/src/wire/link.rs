@@ -1,11 +1,10 @@
-//! The link that a SYN asks for: its values and the ranges that a receiver accepts. How a link
-//! behaves is the emulator's business.
+//! Emulated link requested by a classic SYN: its properties and the ranges that receivers accept.
 
 use crate::ConfigError;
 
 /// Largest accepted rate, bits per second.
 const MAX_SPEED_BPS: f32 = 1e10;
-/// Round-trip times from this many seconds on are refused.
+/// Exclusive upper limit of the RTT, seconds.
 const RTT_END_S: f32 = 30.0;
 /// Largest accepted buffer, packets.
 const MAX_BUFFER: u32 = 1_000_000;
@@ -21,13 +20,13 @@ pub struct LinkProperties {
     pub loss_forward: f32,
     /// Loss probability of packets towards the sender.
     pub loss_reverse: f32,
-    /// Router buffer of each direction in packets, 1 to 1,000,000.
+    /// Queue limit of each direction in packets, 1 to 1,000,000.
     pub buffer: u32,
 }
 
 impl LinkProperties {
-    /// Checks every value against the range that a receiver accepts; a receiver drops a SYN with
-    /// any other value without a word.
+    /// Checks every value against the range that receivers accept. They ignore a SYN with any other
+    /// value.
     ///
     /// # Errors
     /// [`ConfigError::Link`] with a sentence that names the value and its range.

@@ -1,8 +1,8 @@
-//! Bytes to values and back. Sequence numbers leave this module unwrapped to `u64` and enter it so;
-//! the machines compare them with plain `<`.
+//! Wire formats: encoding and decoding of packets. Outside this module sequence numbers are
+//! unwrapped `u64`, compared with `<`.
 //!
-//! Values are told apart by direction, so that a receiver's `match` has no arm for packets that
-//! only a receiver sends.
+//! Each direction has its own types, so that a receiver's `match` has no arm for packets that only
+//! a receiver sends.
 
 mod classic;
 mod codec;
@@ -27,30 +27,31 @@ pub use packet::{LinkWanted, MAX_REPLY, Near, Open, Packet, Piece, Seal, Wishes}
 /// A packet that a sender sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FromSender<'a> {
-    /// Opens, or starts again, a transfer.
+    /// Starts or restarts a transfer.
     Syn(Syn),
     /// One packet of the stream.
     Data {
-        /// Its number, in packets.
+        /// Packet number.
         seq: u64,
-        /// Its bytes; may be empty.
+        /// Payload; may be empty.
         payload: &'a [u8],
     },
     /// Ends the transfer.
     Fin {
         /// One past the number of the last data packet.
         seq: u64,
-        /// Its sender knows that an ACK says that the receiver is still storing.
+        /// True if the sender accepts an ACK, not only a FIN-ACK, as an answer while the receiver
+        /// stores.
         understands_ack: bool,
     },
 }
 
-/// Opens a transfer and says what link to emulate.
+/// Opens a transfer and requests an emulated link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Syn {
-    /// Number that the first data packet will have.
+    /// Number of the first data packet.
     pub seq: u32,
-    /// The link that the receiver is asked to put between them.
+    /// Link that the receiver is to emulate.
     pub link: LinkProperties,
 }
 
@@ -59,14 +60,14 @@ pub struct Syn {
 pub enum FromReceiver {
     /// Answers a SYN.
     SynAck {
-        /// The first packet expected.
+        /// Number of the first packet expected.
         ack: u64,
         /// Window, in packets.
         window: u32,
     },
     /// Acknowledges everything below `ack`.
     Ack {
-        /// The next packet expected.
+        /// Number of the next packet expected.
         ack: u64,
         /// Window, in packets.
         window: u32,
@@ -75,12 +76,12 @@ pub enum FromReceiver {
     FinAck {
         /// The FIN's number.
         ack: u64,
-        /// CRC-32 of everything delivered; 0 from a receiver that does not check.
+        /// CRC-32 of the stream; 0 if the receiver computes none.
         crc: u32,
     },
 }
 
-/// Why a datagram was dropped unread. The names are those of the counters.
+/// Reason why a datagram is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
@@ -105,13 +106,13 @@ pub enum WireError {
     /// A sequence number that is below zero once unwrapped, or an offset beyond 2^64.
     #[error("sequence number out of range")]
     Sequence,
-    /// Of the native format, but not of the version spoken here.
+    /// Native format, but another version.
     #[error("another version")]
     Version,
     /// A type that this direction does not have.
     #[error("wrong type")]
     Type,
-    /// Of another connection.
+    /// Another connection ID.
     #[error("another connection")]
     Connection,
     /// The check does not match the bytes.
@@ -123,7 +124,7 @@ pub enum WireError {
     /// A number of variable length that is too large, or longer than it needs to be.
     #[error("bad number of variable length")]
     Varint,
-    /// A window that ends beyond what offsets can count.
+    /// A window that ends beyond offset 2^64 - 1.
     #[error("window out of range")]
     Window,
     /// More SACK blocks than are allowed, an empty one, or one that does not lie beyond a hole.

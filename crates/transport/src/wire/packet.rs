@@ -7,45 +7,45 @@ use super::native::{self, CloseReason, LinkRequest, Params, Versions};
 use super::{FromSender, LinkProperties, Wire, WireError, classic};
 use crate::cookie::Cookie;
 
-/// Bytes of the longest reply.
+/// Length of the longest reply, bytes.
 pub const MAX_REPLY: usize = native::ack_len(native::MAX_SACK_BLOCKS);
 
-/// A packet of a sender.
+/// Packet sent by a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Packet<'a> {
     /// Opens a transfer.
     Syn(Open),
     /// A piece of the stream.
     Data(Piece<'a>),
-    /// Ends the stream: every number below `seq` was sent.
+    /// Ends the stream before number `seq`.
     Fin {
-        /// One past the last number.
+        /// Number after the last packet or byte.
         seq: u64,
-        /// What the format says beside, where it does: then the FIN may come before all of the
-        /// stream.
+        /// Further fields (native), with which the FIN may arrive before the end of the data.
         seal: Option<Seal>,
-        /// Its sender knows that an ACK says that the receiver is still storing.
+        /// True if the sender accepts an ACK, not only a FIN-ACK, as an answer while the receiver
+        /// stores.
         understands_ack: bool,
     },
-    /// The sender gave up.
+    /// The sender aborted the transfer.
     Close,
 }
 
-/// Fields with which a receiver can keep a FIN that arrives before the end of the data.
+/// Fields of a FIN that may arrive before the end of the data (native).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     /// CRC-32 of the stream.
     pub crc: u32,
-    /// Number of the transmission.
+    /// Number of this transmission.
     pub packet_number: u64,
 }
 
 /// Opens a transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Open {
-    /// The format of everything that follows, and the connection's number in it.
+    /// Format of the transfer, with the connection ID.
     pub wire: Wire,
-    /// The first number.
+    /// First sequence number.
     pub seq: u64,
     /// Proof of the sender's address.
     pub cookie: Option<Cookie>,
@@ -53,8 +53,7 @@ pub struct Open {
     pub link: Option<LinkWanted>,
     /// ACK preferences of the sender; native format only.
     pub wishes: Option<Wishes>,
-    /// Which of its SYNs this is, where the format can say it; else the first for all that is
-    /// known.
+    /// Attempt number of this SYN (native); 1 in the classic format.
     pub attempt: u8,
 }
 
@@ -65,13 +64,13 @@ pub struct Wishes {
     pub max_datagram: usize,
     /// Longest delay of an ACK.
     pub ack_delay: Duration,
-    /// Data packets after which an ACK is sent at the latest.
+    /// Largest number of data packets per ACK.
     pub ack_every: u32,
-    /// ACKs report overflows of the receiver's socket buffer.
+    /// True if ACKs are to report drops in the receiver's socket.
     pub overflow: bool,
 }
 
-/// The link that a sender asks for.
+/// Emulated link that a sender requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LinkWanted {
     /// With a buffer in packets.
@@ -83,17 +82,17 @@ pub enum LinkWanted {
 /// A piece of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Its number, or that of its first byte.
+    /// Packet number (classic), or stream offset of the first byte (native).
     pub seq: u64,
-    /// Its bytes; may be empty.
+    /// Payload; may be empty.
     pub payload: &'a [u8],
-    /// Number of the transmission, where they are numbered.
+    /// Number of this transmission (native).
     pub packet_number: Option<u64>,
-    /// CRC-32 of the payload, where checking the packet gave it.
+    /// CRC-32 of the payload, if the check of the packet computed it (native).
     pub crc: Option<u32>,
     /// The sender requests an immediate ACK.
     pub ack_now: bool,
-    /// Number of packets after which an ACK is due at the latest. 0: as agreed with the SYN.
+    /// Largest number of packets per ACK that it requests. 0: as agreed in the handshake.
     pub ack_every: u16,
 }
 
@@ -102,15 +101,15 @@ pub struct Piece<'a> {
 pub struct Near {
     /// The next number expected.
     pub seq: u64,
-    /// The newest transmission received.
+    /// Number of the newest transmission that arrived.
     pub packet_number: u64,
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a datagram of either format; gives the connection's number where there is one.
+    /// Decodes a datagram of either format. Returns the connection ID too, if it has one.
     ///
     /// # Errors
-    /// Why it is to be dropped.
+    /// The datagram is invalid.
     pub fn decode(datagram: &'a [u8], near: Near) -> Result<(Option<u64>, Self), WireError> {
         if !native::recognize(datagram) {
             let packet = classic::decode_from_sender(datagram, near.seq)?;
@@ -151,8 +150,8 @@ impl<'a> Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// Number of the transmission, where it has one: what only a sender sends that takes its
-    /// transfer for open, or about to be.
+    /// Returns the transmission number of DATA and FIN packets (native), which a sender sends only
+    /// after its SYN.
     pub(crate) fn transmission(&self) -> Option<u64> {
         match self {
             Self::Data(piece) => piece.packet_number,
@@ -186,10 +185,10 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
     }
 }
 
-/// A reply of few words.
+/// Reply without SACK blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// To the SYN that is the sender's `attempt`-th.
+    /// Answers the SYN with this attempt number.
     SynAck {
         ack: u64,
         window: u64,
@@ -205,18 +204,17 @@ pub(crate) enum Answer {
     },
 }
 
-/// A window beyond 32 bits of packets is as good as the largest of them.
+/// Converts a window in packets to 32 bits, saturating.
 fn packets(window: u64) -> u32 {
     u32::try_from(window).unwrap_or(u32::MAX)
 }
 
-/// Writes an ACK as [`encode_answer`] would, for a format that has plain ones; `out` has their
-/// length.
+/// Writes a classic ACK as [`encode_answer`] would; `out` has its length.
 pub(crate) fn encode_plain_ack(ack: u64, window: u64, out: &mut [u8]) {
     classic::encode_reply(&super::FromReceiver::Ack { ack, window: packets(window) }, out);
 }
 
-/// Writes a reply in the format of its transfer and gives its length; `None` if the format has no
+/// Writes a reply in the format of its transfer and returns its length; `None` if the format has no
 /// such reply. `params` is what a receiver says of itself in a SYN-ACK that can say it.
 pub(crate) fn encode_answer(
     wire: Wire,
@@ -244,7 +242,7 @@ pub(crate) fn encode_answer(
                 native::encode_syn_ack(connection_id, &syn_ack, &mut out[..len]);
                 len
             }
-            // Its ACKs say more: `encode_ack`.
+            // Native ACKs are written by `encode_ack`.
             Answer::Ack { .. } => return None,
             Answer::FinAck { ack, crc } => {
                 let fin_ack = native::FinAck { length: ack, crc };
@@ -256,7 +254,7 @@ pub(crate) fn encode_answer(
     Some(len)
 }
 
-/// Writes a selective ACK, whose blocks ascend, and gives its length.
+/// Writes a native ACK with ascending SACK blocks and returns its length.
 pub(crate) fn encode_ack(
     connection_id: u64,
     ack: &native::Ack,
@@ -266,19 +264,19 @@ pub(crate) fn encode_ack(
     native::encode_ack(connection_id, ack, blocks, out)
 }
 
-/// Writes a RETRY and gives its length.
+/// Writes a RETRY and returns its length.
 pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8; MAX_REPLY]) -> usize {
     native::encode_retry(connection_id, cookie, &mut out[..native::RETRY_LEN]);
     native::RETRY_LEN
 }
 
-/// Writes a VERSIONS and gives its length.
+/// Writes a VERSIONS and returns its length.
 pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut [u8; MAX_REPLY]) -> usize {
     native::encode_versions(connection_id, versions, &mut out[..native::VERSIONS_LEN]);
     native::VERSIONS_LEN
 }
 
-/// Writes a CLOSE and gives its length.
+/// Writes a CLOSE and returns its length.
 pub(crate) fn encode_close(connection_id: u64, reason: CloseReason, out: &mut [u8; MAX_REPLY]) -> usize {
     put_close(connection_id, &native::Close::new(reason, ""), out)
 }

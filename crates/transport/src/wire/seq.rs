@@ -1,7 +1,7 @@
-//! Wrapping 32-bit numbers of the wire to `u64` and back. Knows no packet.
+//! Conversion between 32-bit numbers on the wire and `u64`.
 
-/// The `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if that would be
-/// negative.
+/// Returns the `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if it would
+/// be negative.
 pub(crate) fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
     // The distance modulo 2^32, read as a signed number, is in -2^31 ..= 2^31 - 1.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "arithmetic modulo 2^32")]
@@ -9,7 +9,7 @@ pub(crate) fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
     near.checked_add_signed(i64::from(distance))
 }
 
-/// The low 32 bits, which is what the wire carries.
+/// Returns the low 32 bits.
 #[allow(clippy::cast_possible_truncation, reason = "the wire carries the number modulo 2^32")]
 pub(super) fn wrap(seq: u64) -> u32 {
     seq as u32

@@ -5,24 +5,24 @@ use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_a
 use super::varint::{self, put_varint};
 use super::{check, stream};
 
-/// Bytes of an ACK before its varints.
+/// Length of an ACK before its varints, bytes.
 pub(crate) const ACK_HEADER: usize = HEADER + 4;
-/// SACK blocks of an ACK at most.
+/// Largest number of SACK blocks in an ACK.
 pub(crate) const MAX_SACK_BLOCKS: usize = 32;
-/// Bytes of a FIN-ACK, exactly.
+/// Length of a FIN-ACK, bytes.
 pub(crate) const FIN_ACK_LEN: usize = HEADER + 13;
 
-/// Bytes of the longest ACK without SACK blocks: two varints of 64 bits and six of 32.
+/// Length of the longest ACK without SACK blocks, bytes: two varints of 64 bits and six of 32.
 const LONGEST: usize = ACK_HEADER + 2 * varint::MAX_U64 + 6 * varint::MAX_U32;
-/// Bytes of the longest SACK block.
+/// Length of the longest SACK block, bytes.
 const BLOCK: usize = 2 * varint::MAX_U64;
-/// In the type-specific half-word: the number of blocks.
+/// Bits 0 to 5 of the type-specific field: number of SACK blocks.
 const BLOCKS: u16 = (1 << 6) - 1;
-/// The counts of codepoints are there.
+/// Bit of the type-specific field: the ACK has ECN counts.
 const HAS_MARKS: u16 = 1 << 14;
-/// The count of messages that found the socket full is there.
+/// Bit of the type-specific field: the ACK has the count of socket drops.
 const HAS_OVERFLOW: u16 = 1 << 15;
-/// The status of a transfer that is stored; others are reserved.
+/// Status of a stored transfer; other values are reserved.
 const STORED: u8 = 0;
 
 /// Fields of an ACK except its SACK blocks. Counts wrap at 2^32.
@@ -30,27 +30,26 @@ const STORED: u8 = 0;
 pub struct Ack {
     /// Largest number among the transmissions received.
     pub largest_received: u64,
-    /// From the arrival of that one to this ACK, in microseconds; what takes longer stays at the
-    /// maximum.
+    /// ACK delay since the arrival of that transmission, microseconds; saturates.
     pub echo_delay_us: u32,
-    /// Everything below this offset is here (`rcv_nxt`), in bytes.
+    /// Cumulative ACK (`rcv_nxt`), stream offset.
     pub ack: u64,
-    /// Bytes from `ack` on that the receiver takes; the two do not add up to more than 2^64 - 1.
+    /// Receive window from `ack` on, bytes; `ack` + `window` is at most 2^64 - 1.
     pub window: u64,
-    /// DATA packets received whose check was right, duplicates included.
+    /// Valid DATA packets received, duplicates included.
     pub packets: u32,
-    /// Duplicates among `packets`: all payload bytes had arrived before.
+    /// Of `packets`, the duplicates: all payload bytes had arrived before.
     pub duplicates: u32,
-    /// Packets among `packets` that arrived with CE (RFC 3168).
+    /// Of `packets`, those that arrived with CE (RFC 3168).
     pub ce: u32,
-    /// Packets among `packets` that arrived with ECT(0) or ECT(1).
+    /// Of `packets`, those that arrived with ECT(0) or ECT(1).
     pub ect: u32,
-    /// Messages, of whomever, that found the buffer of the receiver's socket full since it took the
-    /// SYN; for a sender that asked for it.
+    /// Messages of any sender dropped by the receiver's full socket since the SYN, if the sender
+    /// requested the count.
     pub overflow: Option<u32>,
 }
 
-/// Bytes of the stream that are here, beyond a hole.
+/// SACK block: range of stream bytes received beyond a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SackBlock {
     /// Offset of the first byte.
@@ -59,20 +58,20 @@ pub struct SackBlock {
     pub end: u64,
 }
 
-/// The SACK blocks of an ACK, read as they are asked for: `ack < start < end`, and each begins
-/// beyond the end of the one before it.
+/// SACK blocks of an ACK, decoded by the iterator: `ack < start < end`, and each begins above the
+/// end of the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks<'a> {
-    /// Cumulative ACK, from which the first block's gap counts.
+    /// Cumulative ACK: the first block's gap counts from here.
     ack: u64,
     count: usize,
-    /// For each block two varints that were found valid: its distance from the end of the one
-    /// before, its length.
+    /// Two validated varints for each block: its distance from the end of the previous one, and its
+    /// length.
     varints: &'a [u8],
 }
 
 impl<'a> SackBlocks<'a> {
-    /// The blocks in ascending order, at most `MAX_SACK_BLOCKS`.
+    /// Iterates over the blocks in ascending order, at most `MAX_SACK_BLOCKS`.
     pub fn iter(self) -> impl ExactSizeIterator<Item = SackBlock> + 'a {
         let Self { ack: mut edge, count, mut varints } = self;
         (0..count).map(move |_| {
@@ -83,27 +82,27 @@ impl<'a> SackBlocks<'a> {
     }
 }
 
-/// Ends a transfer: everything is stored where the application wants it.
+/// FIN-ACK: all data has arrived, and the application has stored it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FinAck {
-    /// Bytes of the stream.
+    /// Length of the stream, bytes.
     pub length: u64,
     /// CRC-32 of the stream as the receiver computed it.
     pub crc: u32,
 }
 
-/// Bytes of the longest ACK with this number of SACK blocks, of which 32 at most are sent.
+/// Returns the length of the longest ACK with this number of SACK blocks (at most 32 count), bytes.
 pub const fn ack_len(blocks: usize) -> usize {
     LONGEST + BLOCK * if blocks < MAX_SACK_BLOCKS { blocks } else { MAX_SACK_BLOCKS }
 }
 
-/// SACK blocks of an ACK that fits a datagram of `bytes` whatever its numbers are.
+/// Returns the number of SACK blocks that always fit an ACK of `bytes` bytes.
 pub(crate) fn most_blocks(bytes: usize) -> usize {
     (bytes.saturating_sub(LONGEST) / BLOCK).min(MAX_SACK_BLOCKS)
 }
 
-/// Writes an ACK and gives its length; `out` has [`ack_len`] bytes. The blocks ascend and do not
-/// touch; those after the 32nd are left off.
+/// Writes an ACK and returns its length; `out` has [`ack_len`] bytes. The blocks must ascend
+/// without touching; those after the 32nd are omitted.
 pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
     let blocks = &blocks[..blocks.len().min(MAX_SACK_BLOCKS)];
     #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
@@ -138,8 +137,9 @@ pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut
     at
 }
 
-/// Transmissions up to the largest that did not arrive, less copies that the network made. Gives
-/// the count of packets if it is passed this number.
+/// Returns the number of transmissions up to the largest that did not arrive, minus copies made by
+/// the network. The function is its own inverse: with the missing number it returns the count of
+/// packets.
 fn missing(largest_received: u32, packets: u32) -> u32 {
     largest_received.wrapping_add(1).wrapping_sub(packets)
 }
@@ -182,7 +182,7 @@ pub(super) fn decode_ack(datagram: &[u8], near: u64) -> Result<(Ack, SackBlocks<
     Ok((ack, sack))
 }
 
-/// Checks `count` blocks at the beginning of `rest` and takes them off it.
+/// Validates `count` blocks at the start of `rest` and removes them from it.
 fn take_blocks<'a>(ack: u64, count: usize, rest: &mut &'a [u8]) -> Result<SackBlocks<'a>, WireError> {
     if count > MAX_SACK_BLOCKS {
         return Err(WireError::Sack);

@@ -1,9 +1,8 @@
-//! CRC-32 (IEEE 802.3): the check of a packet.
+//! Check of a packet: CRC-32 (IEEE 802.3) of the payload followed by the header.
 //!
-//! The check covers the payload first and the header after it, as if they were sent in that order:
-//! so the CRC-32 of the payload alone is met half-way, and the whole keeps the code's distance (any
-//! three wrong bits are found in packets up to 11 KiB, which an exclusive or of two CRCs would not
-//! give).
+//! In this order the CRC-32 of the payload alone is an intermediate result, which is needed for the
+//! stream's CRC. And the check keeps the Hamming distance of the code: it detects any three wrong
+//! bits in packets up to 11 KiB. An exclusive or of two CRCs would not.
 
 use crc32fast::Hasher;
 
@@ -11,9 +10,8 @@ use super::super::WireError;
 use super::stream::DATA_HEADER;
 use crate::crc::POLYNOMIAL;
 
-/// `TABLES[k][v]`: the CRC register after the byte `v` and `k` zeros, from a register of zero.
-/// Headers of DATA are so short that a look-up for each byte, none of which waits for another,
-/// takes a third of what the library needs.
+/// `TABLES[k][v]`: CRC register, initially zero, after the byte `v` and `k` zero bytes. For a DATA
+/// header, one independent look-up per byte takes a third of the library's time.
 static TABLES: [[u32; 256]; DATA_HEADER] = tables();
 
 #[expect(clippy::large_stack_arrays, reason = "it is made when this is compiled")]
@@ -42,8 +40,8 @@ const fn tables() -> [[u32; 256]; DATA_HEADER] {
     tables
 }
 
-/// The check of a packet: CRC-32 of a payload whose own CRC-32 is `payload_crc` (0 for none),
-/// followed by `head`, bytes 4 to 7 of which are taken as zero.
+/// Returns the check of a packet: CRC-32 of a payload with CRC-32 `payload_crc` (0 if empty)
+/// followed by `head`, whose bytes 4 to 7 (the check) count as zero.
 pub(super) fn of(head: &[u8], payload_crc: u32) -> u32 {
     if let Ok(head) = head.try_into() {
         return of_data(head, payload_crc);
@@ -56,8 +54,7 @@ pub(super) fn of(head: &[u8], payload_crc: u32) -> u32 {
     crc.finalize()
 }
 
-/// The same for a header of DATA. What depends on the payload's CRC, which is known last, comes
-/// last.
+/// Returns the check of a DATA packet. Combines the payload's CRC last, because it is known last.
 fn of_data(head: &[u8; DATA_HEADER], payload_crc: u32) -> u32 {
     let mut register = 0;
     for at in 8..DATA_HEADER {
@@ -69,7 +66,7 @@ fn of_data(head: &[u8; DATA_HEADER], payload_crc: u32) -> u32 {
     !register
 }
 
-/// Compares the check in `head`, at least a common header, with what it must be.
+/// Verifies the check in `head`, which is at least a common header.
 pub(super) fn verify(head: &[u8], payload_crc: u32) -> Result<(), WireError> {
     if head[4..8] == of(head, payload_crc).to_le_bytes() { Ok(()) } else { Err(WireError::Check) }
 }

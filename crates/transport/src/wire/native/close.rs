@@ -1,4 +1,4 @@
-//! CLOSE: either side ends the transfer before its time, or will not begin it.
+//! CLOSE: either side aborts or refuses a transfer.
 
 use super::super::WireError;
 use super::check;
@@ -7,50 +7,50 @@ use super::header::{self, HEADER, info, kind, put, u32_at};
 use super::stream;
 use crate::wire::seq;
 
-/// Bytes of the reason in words, at most.
+/// Longest text, bytes.
 pub(crate) const CLOSE_TEXT: usize = 200;
-/// Longest text in an answer to a SYN, bytes: the answer must not be longer than the SYN.
+/// Longest text in an answer to a SYN, bytes: the answer must not exceed the SYN (amplification).
 pub(crate) const CLOSE_TEXT_TO_SYN: usize = SYN_MIN - HEADER;
 
-/// Bytes of the number before the text of a CLOSE that has one.
+/// Length of the field before the text in a stateless reset, bytes.
 const ANSWERS: usize = 4;
 
-// The shortest packet that is answered with it is an empty one of data.
+// A stateless reset must not exceed the shortest packet that it answers, a DATA packet without
+// payload.
 const _: () = assert!(HEADER + ANSWERS <= stream::DATA_HEADER && stream::DATA_HEADER <= stream::FIN_LEN);
 
-/// Ends a transfer; is not answered.
+/// CLOSE packet. It is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Close<'a> {
-    /// Why, for programs.
+    /// Reason as a code.
     pub reason: CloseReason,
-    /// Number of the transmission that found no connection: there with
-    /// [`CloseReason::NoConnection`], and with no other reason.
+    /// Number of the transmission that a stateless reset answers: present only with
+    /// [`CloseReason::NoConnection`].
     pub answers: Option<u64>,
     /// Reason in words, for users; may be empty. It is untrusted input: escape control characters
     /// before printing it.
     pub text: &'a str,
 }
 
-/// Why a transfer was closed.
+/// Reason of a CLOSE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// 1: the receiver takes no (further) transfer.
+    /// 1: the receiver accepts no (further) transfer.
     Refused,
-    /// 2: the two have no version in common, or a VERSIONS packet was forged.
+    /// 2: no common version, or a VERSIONS packet was forged.
     Version,
     /// 3: the other side broke the protocol.
     Protocol,
-    /// 4: the application gave up.
+    /// 4: the application aborted the transfer.
     Aborted,
-    /// 5: the receiver could not store what came.
+    /// 5: the receiver could not store the data.
     Storage,
-    /// 6: the checksums of the two differ.
+    /// 6: the checksums of sender and receiver differ.
     Checksum,
-    /// 7: nothing was heard for too long.
+    /// 7: idle timeout.
     Idle,
-    /// 8: the receiver has no such connection; in answer to a packet of one, whose number the CLOSE
-    /// has.
+    /// 8: stateless reset: the receiver does not know the connection.
     NoConnection,
     /// Any other code.
     Other(u16),
@@ -69,7 +69,7 @@ impl CloseReason {
         Self::NoConnection,
     ];
 
-    /// The number on the wire.
+    /// Returns the code.
     pub fn code(self) -> u16 {
         match self {
             Self::Refused => 1,
@@ -84,7 +84,7 @@ impl CloseReason {
         }
     }
 
-    /// The reason with this number.
+    /// Returns the reason with this code.
     pub fn from_code(code: u16) -> Self {
         let named = usize::from(code).checked_sub(1).and_then(|index| Self::NAMED.get(index));
         named.copied().unwrap_or(Self::Other(code))
@@ -92,29 +92,30 @@ impl CloseReason {
 }
 
 impl<'a> Close<'a> {
-    /// For any reason but [`CloseReason::NoConnection`], with as much of `text` as fits.
+    /// Returns a CLOSE with as much of `text` as fits, for any reason but
+    /// [`CloseReason::NoConnection`].
     pub(crate) fn new(reason: CloseReason, text: &'a str) -> Self {
         Self { reason, answers: None, text: clip(text, CLOSE_TEXT) }
     }
 
-    /// To packet `packet_number` of a connection that is not known; no longer than any packet that
-    /// has such a number.
+    /// Returns a stateless reset that answers transmission `packet_number`. It is no longer than
+    /// any numbered packet.
     pub(crate) fn to_unknown(packet_number: u64) -> Self {
         Self { reason: CloseReason::NoConnection, answers: Some(packet_number), text: "" }
     }
 
-    /// With as much of `text` as an answer to a SYN may carry.
+    /// Returns a CLOSE that answers a SYN, with as much of `text` as fits.
     pub fn to_syn(reason: CloseReason, text: &'a str) -> Self {
         Self { reason, answers: None, text: clip(text, CLOSE_TEXT_TO_SYN) }
     }
 }
 
-/// Bytes of `close`.
+/// Returns the length of `close`, bytes.
 pub fn close_len(close: &Close<'_>) -> usize {
     text_at(close.answers.is_some()) + clip(close.text, CLOSE_TEXT).len()
 }
 
-/// Writes a CLOSE; `out` has [`close_len`] bytes. Text that is too long is cut.
+/// Writes a CLOSE; `out` has [`close_len`] bytes. Truncates a text that is too long.
 pub fn encode_close(connection_id: u64, close: &Close<'_>, out: &mut [u8]) {
     debug_assert_eq!(close.answers.is_some(), close.reason == CloseReason::NoConnection);
     let text = clip(close.text, CLOSE_TEXT).as_bytes();
@@ -128,7 +129,7 @@ pub fn encode_close(connection_id: u64, close: &Close<'_>, out: &mut [u8]) {
     header::seal(packet, 0);
 }
 
-/// Where the text begins.
+/// Returns the index of the text.
 fn text_at(answers: bool) -> usize {
     HEADER + if answers { ANSWERS } else { 0 }
 }
@@ -150,7 +151,7 @@ pub(super) fn decode_close(datagram: &[u8], near: u64) -> Result<Close<'_>, Wire
     Ok(Close { reason, answers, text })
 }
 
-/// The longest beginning of `text` that has at most `max` bytes and ends between characters.
+/// Truncates `text` to at most `max` bytes, between characters.
 fn clip(text: &str, max: usize) -> &str {
     let end = (0..=max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]

@@ -6,56 +6,55 @@ use super::header::{self, HEADER, exact, info, kind, no_info, put, u64_at};
 use super::params::{self, Params, Versions};
 use crate::cookie::Cookie;
 
-/// Bytes of the shortest SYN. No answer to a SYN is longer, so that a forged source address cannot
-/// turn a receiver into an amplifier.
+/// Length of the shortest SYN, bytes. No answer to a SYN is longer, so that a forged source address
+/// cannot make the receiver an amplifier.
 pub(crate) const SYN_MIN: usize = 128;
-/// Bytes of the stream that a receiver takes before it offers a window: they may follow a SYN that
-/// shows a cookie before the SYN is answered. The smallest window that programs let a receiver
-/// have.
+/// Early data, bytes: may follow a SYN with a cookie before the SYN-ACK. It is the smallest window
+/// that can be configured for a receiver.
 pub(crate) const FIRST_WINDOW: u64 = 65_536;
-/// The same of a receiver whose window is smaller: ten packets of 1200 bytes.
+/// Early data that a receiver with a smaller window accepts, bytes: ten packets of 1200 bytes.
 pub(crate) const LEAST_FIRST_WINDOW: u64 = 11_720;
-/// Bytes of a RETRY, exactly.
+/// Length of a RETRY, bytes.
 pub(crate) const RETRY_LEN: usize = HEADER + COOKIE;
-/// Bytes of a VERSIONS packet, exactly.
+/// Length of a VERSIONS packet, bytes.
 pub(crate) const VERSIONS_LEN: usize = HEADER;
 
-/// Bytes of a cookie, as the SYN says it.
+/// Length of a cookie, bytes.
 const COOKIE_LEN: u8 = 32;
 const COOKIE: usize = COOKIE_LEN as usize;
-/// Where a SYN's cookie begins, after the byte that has its length.
+/// Index of the cookie in a SYN, after its length byte.
 const SYN_COOKIE: usize = HEADER + 1;
-/// Where the parameters of a SYN-ACK begin, after the window.
+/// Index of the parameters in a SYN-ACK, after the window.
 const SYN_ACK_PARAMS: usize = HEADER + 8;
 
 const _: () = assert!(COOKIE == size_of::<Cookie>());
 const _: () = assert!(RETRY_LEN <= SYN_MIN && SYN_ACK_PARAMS + params::LEN_MAX as usize <= SYN_MIN);
 
-/// Opens a transfer.
+/// SYN: opens a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Syn {
-    /// Cookie from the receiver's RETRY; none in the first SYN.
+    /// Cookie from the receiver's RETRY; `None` in the first SYN.
     pub cookie: Option<Cookie>,
     /// Transport parameters of the sender.
     pub params: Params,
 }
 
-/// Answers a SYN: the transfer is open.
+/// SYN-ACK: accepts a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SynAck {
-    /// Bytes that may be sent before the first ACK.
+    /// Initial receive window, bytes.
     pub window: u64,
     /// Transport parameters of the receiver.
     pub params: Params,
 }
 
-/// Bytes of `syn` as [`encode_syn`] writes it, its padding included.
+/// Returns the length of `syn` with its padding, bytes.
 pub(crate) fn syn_len(syn: &Syn) -> usize {
     let cookie = syn.cookie.map_or(0, |_| COOKIE);
     SYN_MIN.max(SYN_COOKIE + cookie + usize::from(syn.params.len()))
 }
 
-/// Bytes of `syn_ack`, at most `SYN_MIN`.
+/// Returns the length of `syn_ack`, at most `SYN_MIN` bytes.
 pub fn syn_ack_len(syn_ack: &SynAck) -> usize {
     SYN_ACK_PARAMS + usize::from(syn_ack.params.len())
 }
@@ -95,9 +94,9 @@ pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut 
     header::seal(&mut out[..VERSIONS_LEN], 0);
 }
 
-/// The connection id to answer with `encode_versions`: that of a SYN of another version that is
-/// not shorter than `SYN_MIN`. Every version checks its SYN as this one does, so that no garbage
-/// is answered.
+/// Returns the connection ID of a valid SYN of another version, to be answered by
+/// `encode_versions`. SYNs of all versions have the same length limit and check, so invalid
+/// datagrams get no answer.
 pub fn other_version(datagram: &[u8]) -> Option<u64> {
     header::other_version_of(datagram).filter(|_| datagram.len() >= SYN_MIN)?;
     check::verify(datagram, 0).ok()?;

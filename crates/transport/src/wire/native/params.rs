@@ -1,6 +1,5 @@
-//! What two sides tell each other about themselves in SYN and SYN-ACK: a list of identifiers,
-//! lengths and values. Unknown identifiers are skipped, so that later ones can be added within this
-//! version.
+//! Transport parameters in SYN and SYN-ACK: a list of identifiers, lengths and values. Unknown
+//! identifiers are skipped, so that this version can be extended.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::header::{VERSION, put, u32_at, u64_at};
 const MAX_DATAGRAM: u16 = 1;
 const ACK_DELAY_MAX: u16 = 2;
 const ACK_EVERY: u16 = 3;
-// 4 was the largest window, which no peer used.
+// 4 is reserved: the largest window of an early draft.
 const IDLE_TIMEOUT: u16 = 5;
 const VERSIONS: u16 = 6;
 const ECN: u16 = 7;
@@ -19,49 +18,47 @@ const LINK: u16 = 8;
 const ATTEMPT: u16 = 9;
 const OVERFLOW: u16 = 10;
 
-/// Bytes of an identifier and a length.
+/// Length of an identifier and a length field, bytes.
 const ENTRY: usize = 4;
-/// Bytes of the list that is always written: values of 2, 4, 2, 4, 2 and 1.
+/// Length of the parameters that are always written, bytes: values of 2, 4, 2, 4, 2 and 1 bytes.
 const LEN: u16 = 6 * 4 + 15;
-/// Bytes of a link's value.
+/// Length of the value of `link`, bytes.
 const LINK_VALUE: usize = 28;
-/// Bytes of the entry of a link.
+/// Length of the entry of `link`, bytes.
 const LINK_LEN: u16 = 4 + 28;
-/// Bytes of the entry of a repeated SYN's number.
+/// Length of the entry of `attempt`, bytes.
 const ATTEMPT_LEN: u16 = 4 + 1;
-/// Bytes of the entry that asks for counts of overflow; who asks for a link does not ask for that.
+/// Length of the entry of `overflow`, bytes. It is never written together with `link`.
 const OVERFLOW_LEN: u16 = 4 + 1;
-/// Bytes of the longest list that we write.
+/// Length of the longest list that [`Params::encode`] writes, bytes.
 pub(super) const LEN_MAX: u16 = LEN + LINK_LEN + ATTEMPT_LEN;
 
-/// One side's parameters. A side that does not name one has its default.
+/// Transport parameters of one side. A missing parameter has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params {
-    /// Largest datagram that this side takes, UDP payload in bytes: 128 to 65527. Default 1472. The
-    /// other side sends none that is longer.
+    /// Largest datagram that this side accepts, UDP payload in bytes: 128 to 65527. Default 1472.
     pub max_datagram: u16,
-    /// A receiver's longest wait before it acknowledges, in microseconds; in a SYN, the longest
-    /// that the sender wants, which the receiver keeps. At most 1,000,000. Default 25,000.
+    /// Maximum ACK delay, microseconds: the receiver's, or in a SYN the sender's request, which the
+    /// receiver obeys. At most 1,000,000. Default 25,000.
     pub ack_delay_max_us: u32,
-    /// A receiver acknowledges at the latest after this many DATA packets; in a SYN, the most that
-    /// the sender wants, which the receiver keeps. At least 1. Default 2.
+    /// Largest number of DATA packets per ACK: the receiver's, or in a SYN the sender's request,
+    /// which the receiver obeys. At least 1. Default 2.
     pub ack_every: u16,
     /// Idle timeout of this side, milliseconds: 1000 to 86,400,000. Default
     /// 30,000.
     pub idle_timeout_ms: u32,
-    /// What this side speaks; the version of the packet is always among them. Default: only that
-    /// one.
+    /// Versions that this side supports; always includes the version of the packet. Default: only
+    /// that one.
     pub versions: Versions,
-    /// This side reports marks of congestion (RFC 3168) in its ACKs. Default: it does not.
+    /// True if this side reports CE marks (RFC 3168) in its ACKs. Default: false.
     pub ecn: bool,
-    /// A sender asks a receiver that emulates to put this link between them. Default: none.
+    /// Emulated link that the sender requests from the receiver. Default: none.
     pub link: Option<LinkRequest>,
-    /// Which SYN this is, of those with the same cookie or with none; in a SYN-ACK, which one it
-    /// answers. So the sender knows when the answered one left, and that an earlier one did not
-    /// open the transfer. At least 1, and 255 for all after that. Default 1.
+    /// Attempt number among the SYNs with the same cookie or with none; in a SYN-ACK, that of the
+    /// SYN that it answers. So the sender gets a valid RTT sample, and learns that earlier SYNs are
+    /// lost. 1 to 255, saturating. Default 1.
     pub attempt: u8,
-    /// A sender wants to be told in ACKs what the receiver's socket had no room for. Default: it
-    /// does not.
+    /// True if the sender requests the count of socket drops in ACKs. Default: false.
     pub overflow: bool,
 }
 
@@ -81,35 +78,35 @@ impl Default for Params {
     }
 }
 
-/// An emulated link, the same in both directions but for the loss.
+/// Emulated link, equal in both directions except for the loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkRequest {
     /// Round-trip propagation time in microseconds, below 30,000,000.
     pub rtt_us: u32,
-    /// Rate of each direction in bits per second, 1 to 10^12.
+    /// Requested rate of each direction in bits per second, 1 to 10^12.
     pub rate_bps: u64,
     /// Probability that a packet towards the receiver is lost, in billionths, below 10^9.
     pub loss_forward_ppb: u32,
     /// Loss probability towards the sender.
     pub loss_reverse_ppb: u32,
-    /// Router buffer of each direction in bytes, 1 to 10^12.
+    /// Requested queue limit of each direction in bytes, 1 to 10^12.
     pub queue_bytes: u64,
 }
 
-/// A set of versions of this format, bit v for version v, from 1 to 15.
+/// Set of versions of this format, 1 to 15; bit v stands for version v.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions(u16);
 
 impl Versions {
-    /// The version of this module alone.
+    /// Only the version of this module.
     pub(crate) const OURS: Self = Self(1 << VERSION);
 
-    /// The set with these bits; `None` if it is empty or has bit 0, which is no version.
+    /// Returns the set with these bits; `None` if it is empty or has bit 0, which is no version.
     pub(crate) fn from_bits(bits: u16) -> Option<Self> {
         (bits != 0 && bits & 1 == 0).then_some(Self(bits))
     }
 
-    /// Bit v for version v.
+    /// Returns the bits.
     pub(crate) fn bits(self) -> u16 {
         self.0
     }
@@ -119,7 +116,7 @@ impl Versions {
         version < 16 && self.0 >> version & 1 == 1
     }
 
-    /// The highest version that both sets have.
+    /// Returns the highest version in both sets.
     pub(crate) fn highest_common(self, other: Self) -> Option<u8> {
         (self.0 & other.0).checked_ilog2().and_then(|version| u8::try_from(version).ok())
     }
@@ -132,25 +129,25 @@ impl Versions {
 }
 
 impl Params {
-    /// Range of [`max_datagram`](Self::max_datagram): the shortest SYN fits; the upper
-    /// end is IPv6's (RFC 8200, a payload of 65535 less UDP's header).
+    /// Range of [`max_datagram`](Self::max_datagram): from the shortest SYN to the largest UDP
+    /// payload of IPv6 (RFC 8200: 65535 less UDP's header).
     const DATAGRAM_MIN: u16 = 128;
     const DATAGRAM_MAX: u16 = 65_527;
     /// Range of [`idle_timeout_ms`](Self::idle_timeout_ms).
     const IDLE: RangeInclusive<u32> = 1000..=86_400_000;
 
-    /// The nearest size of a datagram that can be said.
+    /// Returns the nearest valid datagram size.
     pub(crate) fn clamp_datagram(bytes: usize) -> u16 {
         u16::try_from(bytes).unwrap_or(u16::MAX).clamp(Self::DATAGRAM_MIN, Self::DATAGRAM_MAX)
     }
 
-    /// The nearest idle time that can be said.
+    /// Returns the nearest valid idle timeout.
     pub(crate) fn clamp_idle(idle: Duration) -> u32 {
         let millis = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
         millis.clamp(*Self::IDLE.start(), *Self::IDLE.end())
     }
 
-    /// Checks every value against its range; encoding expects that this was done.
+    /// Checks every value against its range. Encoding expects valid values.
     ///
     /// # Errors
     /// A sentence that names the value and its range.
@@ -172,7 +169,7 @@ impl Params {
         }
     }
 
-    /// Bytes that [`encode`](Self::encode) writes.
+    /// Returns the length that [`encode`](Self::encode) writes, bytes.
     pub(super) fn len(&self) -> u16 {
         let link = self.link.map_or(0, |_| LINK_LEN);
         let attempt = if self.is_repeated() { ATTEMPT_LEN } else { 0 };
@@ -180,12 +177,12 @@ impl Params {
         LEN + link + attempt + overflow
     }
 
-    /// Most lists belong to the first SYN, and need not say so.
+    /// True if `attempt` must be written: not for the first SYN.
     fn is_repeated(&self) -> bool {
         self.attempt > 1
     }
 
-    /// Writes the list, identifiers ascending, to the front of `out`.
+    /// Writes the list with ascending identifiers to the start of `out`.
     pub(super) fn encode(&self, out: &mut [u8]) {
         let mut list = List { out, len: 0 };
         list.entry(MAX_DATAGRAM, self.max_datagram.to_le_bytes());
@@ -205,7 +202,7 @@ impl Params {
         }
     }
 
-    /// Reads a list that fills `bytes`. Identifiers must ascend, which rules out repeated ones at
+    /// Decodes a list that fills `bytes`. Identifiers must ascend, which excludes repeated ones at
     /// no cost.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut params = Self::default();
@@ -228,8 +225,8 @@ impl Params {
         Ok(params)
     }
 
-    /// Takes one value over; `None` if it is not of its type. Ranges are checked when all are
-    /// known.
+    /// Sets one value; `None` if its length is wrong. Ranges are checked later, by
+    /// [`validate`](Self::validate).
     fn set(&mut self, id: u16, value: &[u8]) -> Option<()> {
         match id {
             MAX_DATAGRAM => self.max_datagram = u16::from_le_bytes(value.try_into().ok()?),
@@ -247,7 +244,7 @@ impl Params {
     }
 }
 
-/// A byte that is 0 or 1.
+/// Decodes a flag: a byte that is 0 or 1.
 fn switch(value: &[u8]) -> Option<bool> {
     match value {
         [0] => Some(false),
@@ -256,7 +253,7 @@ fn switch(value: &[u8]) -> Option<bool> {
     }
 }
 
-/// A list being written.
+/// Writer of a list.
 struct List<'a> {
     out: &'a mut [u8],
     len: usize,

@@ -1,14 +1,13 @@
-//! DATA and FIN: they carry and end the stream. Each has a transmission number, unique in a
-//! transfer.
+//! DATA and FIN packets. Each has a transmission number, unique in a transfer.
 
 use super::super::{WireError, seq};
 use super::check;
 use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_at};
 use crate::crc;
 
-/// Bytes before the payload of a DATA packet.
+/// Length of a DATA packet's header, bytes.
 pub const DATA_HEADER: usize = HEADER + 12;
-/// Bytes of a FIN, exactly.
+/// Length of a FIN, bytes.
 pub(crate) const FIN_LEN: usize = HEADER + 16;
 
 const TX: usize = HEADER;
@@ -19,13 +18,12 @@ const ACK_EVERY_SHIFT: u32 = 1;
 /// Largest value of [`DataHeader::ack_every`].
 pub(crate) const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
 
-/// A piece of the stream, as received.
+/// DATA packet, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// Number, place and flag.
+    /// Header fields.
     pub header: DataHeader,
-    /// Its bytes; none in a keep-alive. `offset` and their count do not add up to more than 2^64 -
-    /// 1.
+    /// Payload; empty in a keep-alive. `offset` plus its length is at most 2^64 - 1.
     pub payload: &'a [u8],
     /// CRC-32 of `payload`.
     pub payload_crc: u32,
@@ -36,21 +34,21 @@ pub struct Data<'a> {
 pub struct DataHeader {
     /// Number of this transmission.
     pub packet_number: u64,
-    /// Where in the stream the payload begins, in bytes.
+    /// Stream offset of the payload, bytes.
     pub offset: u64,
-    /// The sender wants an ACK at once.
+    /// True if the sender requests an immediate ACK.
     pub ack_now: bool,
-    /// Number of packets after which an ACK is due at the latest, at most `MAX_ACK_EVERY`. 0: as
-    /// the transport parameters say.
+    /// Largest number of packets per ACK that the sender requests, at most `MAX_ACK_EVERY`. 0: as
+    /// in the transport parameters.
     pub ack_every: u16,
 }
 
-/// Ends the stream.
+/// FIN: ends the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fin {
     /// Number of this transmission.
     pub packet_number: u64,
-    /// Bytes of the stream.
+    /// Length of the stream, bytes.
     pub length: u64,
     /// CRC-32 of the stream.
     pub crc: u32,
@@ -60,8 +58,7 @@ pub struct Fin {
 /// that follows has the CRC-32 `payload_crc`.
 pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u32, out: &mut [u8]) {
     let flags = data.ack_every << ACK_EVERY_SHIFT | if data.ack_now { ACK_NOW } else { 0 };
-    // Put together aside: memory that the network reads by reference is slow to have back, and the
-    // check reads it.
+    // Built in a local array because the check reads it: zero-copy memory is slow to read back.
     let mut head = [0; DATA_HEADER];
     header::begin(kind::DATA, flags, connection_id, &mut head);
     put(&mut head, TX, seq::wrap(data.packet_number).to_le_bytes());
@@ -104,13 +101,12 @@ pub(super) fn decode_fin(datagram: &[u8], near: u64) -> Result<Fin, WireError> {
     })
 }
 
-/// The number nearest to `near` with these low bits.
+/// Unwraps a transmission number around `near`.
 pub(super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
     seq::unwrap_near(low, near).ok_or(WireError::Sequence)
 }
 
-/// The header of a packet with payload, the payload and its CRC-32, once the check is known to be
-/// right.
+/// Verifies the check and returns the header, the payload and its CRC-32.
 fn split(datagram: &[u8]) -> Result<(&[u8; DATA_HEADER], &[u8], u32), WireError> {
     let (head, payload) = datagram.split_first_chunk().ok_or(WireError::Truncated)?;
     let payload_crc = crc::hash(payload);

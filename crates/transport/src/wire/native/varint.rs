@@ -4,15 +4,15 @@
 
 use super::super::WireError;
 
-/// Bytes of the longest number of 64 bits.
+/// Length of the longest number of 64 bits, bytes.
 pub(super) const MAX_U64: usize = 10;
-/// Bytes of the longest number of 32 bits.
+/// Length of the longest number of 32 bits, bytes.
 pub(super) const MAX_U32: usize = 5;
 
 /// Set if another byte follows.
 const MORE: u8 = 0x80;
 
-/// Writes a number to the beginning of `out` and gives its length.
+/// Writes a number to the start of `out` and returns its length.
 pub(super) fn put_varint(mut value: u64, out: &mut [u8]) -> usize {
     let mut len = 0;
     loop {
@@ -27,7 +27,7 @@ pub(super) fn put_varint(mut value: u64, out: &mut [u8]) -> usize {
     }
 }
 
-/// Takes a number off the beginning of `rest`.
+/// Reads a number and removes it from the start of `rest`.
 pub(super) fn take(rest: &mut &[u8]) -> Result<u64, WireError> {
     let mut value = 0;
     for shift in (0..).step_by(7).take(MAX_U64) {
