@@ -57,7 +57,7 @@ impl Sender {
             if idle {
                 self.recovery.stop();
             }
-            self.keep_alive.stop();
+            self.keep_alive.cancel();
         }
     }
 
@@ -116,7 +116,7 @@ impl Sender {
             return;
         }
         self.recovery.stop();
-        self.keep_alive.stop();
+        self.keep_alive.cancel();
         let wait = if arrived {
             self.config.fin_timeout(self.path.rtt.rto(), 1)
         } else {

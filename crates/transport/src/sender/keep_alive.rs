@@ -36,12 +36,7 @@ impl KeepAlive {
         self.at = idle.then(|| now + interval());
     }
 
-    /// Stops the timer.
-    pub(super) fn stop(&mut self) {
-        self.at = None;
-    }
-
-    /// Cancels timer and keep-alive: data is sent.
+    /// Cancels timer and keep-alive: data or a FIN leaves, or the transfer ended.
     pub(super) fn cancel(&mut self) {
         *self = Self::default();
     }

@@ -353,7 +353,7 @@ impl Sender {
     fn stop_timers(&mut self) {
         self.recovery.stop();
         self.control_at = None;
-        self.keep_alive.stop();
+        self.keep_alive.cancel();
         self.blocked.cancel_pace();
     }
 

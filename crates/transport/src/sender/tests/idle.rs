@@ -38,6 +38,15 @@ fn before_the_first_packet_it_is_the_syn() {
 }
 
 #[test]
+fn fin_replaces_keep_alive_due_at_once() {
+    let mut script = pausing(1);
+    script.expire_keep_alive();
+    script.finish();
+    assert_eq!(script.sent(), [Sent::Fin(1)]);
+    assert_eq!((script.stats().keep_alives, &script.sender.keep_alive), (0, &KeepAlive::default()));
+}
+
+#[test]
 fn data_in_flight_and_closing_need_no_reminder() {
     let mut script = pausing(1);
     script.at(9000).write(PAYLOAD).sent();
