@@ -165,8 +165,8 @@ impl Budget {
     /// take turns, so no RTT is shorter than this.
     fn queueing_delay(&self, buffer: &SocketBuffer, passed: Duration) -> Duration {
         let all = buffer.capacity.min(buffer.useful(self.present.transfers + self.previous.transfers));
-        let time =
-            |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / buffer.min_drain_rate);
+        let rate = buffer.min_drain_rate.max(1);
+        let time = |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate);
         time(all).mul_f64((time(self.arrived).as_secs_f64() / passed.as_secs_f64()).min(1.0))
     }
 

@@ -37,14 +37,15 @@ pub struct ListenerConfig {
 pub struct SocketBuffer {
     /// Usable size, in bytes as [`charge`](Self::charge) counts them.
     pub capacity: u64,
-    /// Returns the bytes charged to the buffer for a datagram with this many bytes of payload.
+    /// Returns the bytes charged to the buffer for a datagram with this many bytes of payload; 0
+    /// counts as 1.
     pub charge: fn(u64) -> u64,
     /// Bytes in flight of all peers together beyond which throughput no longer rises.
     pub useful_bytes: u64,
     /// Bytes in flight of one peer beyond which its throughput no longer rises, whatever the number
     /// of peers.
     pub useful_peer_bytes: u64,
-    /// Lower limit of the rate at which busy hosts process data, bytes per second.
+    /// Lower limit of the rate at which busy hosts process data, bytes per second; 0 counts as 1.
     pub min_drain_rate: u64,
     /// Part of an RTT spent in idle hosts, by wake-ups and batching.
     pub min_host_delay: Duration,

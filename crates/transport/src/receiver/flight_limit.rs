@@ -168,7 +168,8 @@ impl FlightLimit {
 
     fn set_room(&mut self) {
         if let Some(share) = self.share {
-            self.room = (share.bytes / (share.charge)(self.largest)).max(MIN_PACKETS) * self.packet();
+            let packets = share.bytes / (share.charge)(self.largest).max(1);
+            self.room = packets.max(MIN_PACKETS).saturating_mul(self.packet());
         }
     }
 
@@ -253,6 +254,13 @@ mod tests {
         bytes.on_arrival(epoch(), 9000, 8944, 0);
         assert_eq!(bytes.edge(0), SHARE / charge(8944) * 8944, "larger packets are charged more");
         assert_eq!(packets(1).edge(0), MIN_PACKETS, "two packets at least");
+    }
+
+    #[test]
+    fn free_datagrams_do_not_divide_by_zero() {
+        let mut limit = FlightLimit::new(Numbering::Packets, 1460);
+        limit.set_share(BufferShare { charge: |_| 0, ..scarce(SHARE) });
+        assert_eq!(limit.edge(0), SHARE);
     }
 
     #[test]
