@@ -84,8 +84,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Removes one peer that has finished and was silent for the classic idle timeout, if there is
     /// one among those that expire first. Its sender most likely has the FIN-ACK and is gone.
     fn remove_finished(&mut self, now: Instant) {
-        let silent =
-            |entry: &Entry| !entry.receiver.is_unfinished() && entry.last_active + self.config.idle <= now;
+        let silent = |entry: &Entry| {
+            let idle = now.saturating_duration_since(entry.last_active);
+            !entry.receiver.is_unfinished() && idle >= self.config.idle
+        };
         let mut oldest = self.idle.iter().map(|(_, peer)| *peer).take(MAX_SEARCHED);
         let found = oldest.find(|peer| self.peers.get(peer).is_some_and(silent));
         if let Some(peer) = found {

@@ -32,6 +32,9 @@ use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};
 /// from 0 that none is negative.
 const NO_TRANSFER: Near = Near { seq: 0, packet_number: 1 << 31 };
 
+/// Longest idle timeout, 100 years: a deadline after `Duration::MAX` cannot be represented.
+const MAX_IDLE: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// State of one peer.
 #[derive(Debug)]
 struct Entry {
@@ -301,10 +304,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Idle timeout of peers with this format.
     fn idle_limit(&self, wire: Wire) -> Duration {
-        match wire.connection_id() {
+        let limit = match wire.connection_id() {
             Some(_) => self.config.native_idle,
             None => self.config.idle,
-        }
+        };
+        limit.min(MAX_IDLE)
     }
 }
 

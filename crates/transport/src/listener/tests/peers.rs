@@ -375,3 +375,12 @@ fn wrong_stream_checksum_closes_connection() {
     script.recv('a', &data).recv('a', &fin(crc));
     assert!(script.events().iter().any(finished));
 }
+
+#[test]
+fn endless_idle_timeout_keeps_peers() {
+    let config =
+        ListenerConfig { max_peers: 1, idle: Duration::MAX, native_idle: Duration::MAX, ..reference() };
+    let mut script = Script::connected(config, "a");
+    script.at(1_000_000 * SECOND).syn('b', 0);
+    assert_eq!((script.listener.active(), script.stats().refused), (1, 1));
+}
