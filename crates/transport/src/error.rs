@@ -45,7 +45,7 @@ pub enum TransferError {
     /// One packet was never acknowledged.
     #[error("no answer to packet {packet} after {attempts} attempts")]
     Timeout {
-        /// Sequence number of the packet, in packets.
+        /// Sequence number of the packet: in packets (classic) or bytes of the stream (native).
         packet: u64,
         /// Number of transmissions.
         attempts: u32,
