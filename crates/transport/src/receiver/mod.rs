@@ -113,6 +113,7 @@ pub struct Receiver {
     readable_sent: bool,
     first_data_at: Option<Instant>,
     last_data_at: Option<Instant>,
+    /// Counters, without what the stream counts itself ([`Receiver::stats`]).
     stats: ReceiverStats,
 }
 
@@ -320,7 +321,12 @@ impl Receiver {
 
     /// Returns the counters.
     pub(crate) fn stats(&self) -> ReceiverStats {
-        self.stats
+        let Stream { buffer, flow, .. } = &self.stream;
+        ReceiverStats {
+            bytes: self.stats.bytes + buffer.bytes(),
+            socket_limited: self.stats.socket_limited + flow.limit.limited(),
+            ..self.stats
+        }
     }
 
     fn params(&self) -> Params {
@@ -348,6 +354,7 @@ impl Receiver {
             _ => {
                 self.wire = open.wire;
                 self.adopt(open.wishes);
+                self.stats = self.stats();
                 let config = ReceiverConfig { acks: self.acks, ..self.config };
                 self.stream = Stream::new(&config, open.wire.numbering(), open.seq, self.max_blocks);
                 if let Some(share) = self.share {
@@ -411,12 +418,9 @@ impl Receiver {
         if piece.seq.saturating_add(piece.payload.len() as u64) > end {
             return self.stats.unexpected += 1;
         }
-        let bytes = self.stream.buffer.bytes();
         let arrival = self.stream.insert(now, piece, ecn, memory);
-        self.stats.socket_limited += self.stream.flow.limit.take_limited();
         match arrival {
             Arrival { new: 1.., advanced, .. } => {
-                self.stats.bytes += self.stream.buffer.bytes() - bytes;
                 self.stats.accepted += 1;
                 self.stats.out_of_order += u64::from(advanced == 0);
                 self.first_data_at.get_or_insert(now);
