@@ -28,6 +28,7 @@ struct Times {
 }
 
 /// Transmission numbers echoed by the receiver.
+#[derive(Default)]
 struct Echoes {
     /// Echo of this ACK, if it is newer than all earlier ones, and the send time of that packet.
     fresh: Option<u64>,
@@ -40,9 +41,8 @@ struct Echoes {
 /// Effect of an ACK on the scoreboard.
 #[derive(Default)]
 struct Taken {
+    /// Effect of the cumulative ACK. The bytes include those of SACK blocks.
     acked: Acked,
-    /// Bytes newly delivered, in order or not.
-    bytes: u64,
     /// True if a path MTU probe arrived.
     grown: bool,
     times: Times,
@@ -166,16 +166,17 @@ impl Sender {
         let prior_duplicates = self.peer.duplicates;
         self.peer.on_duplicates(ack.duplicates);
         let echoes = self.on_echo(ack);
-        let taken = self.deliver(now, ack, &echoes);
-        let Taken { acked, bytes, grown, times } = taken;
+        let mut taken = Taken::default();
+        self.deliver(now, ack, &echoes, &mut taken);
+        let Taken { acked, grown, times } = &taken;
         if let Some(mtu) = &mut self.path.mtu {
             mtu.on_ack(now);
         }
-        if grown {
+        if *grown {
             self.resize();
         }
         let latest_rtt =
-            if coalesced { None } else { self.sample(now, ack, echoes.sent_at, acked.karn, &times) };
+            if coalesced { None } else { self.sample(now, ack, echoes.sent_at, acked.karn, times) };
         let window = self.on_window(ack, prior_window);
         // RFC 5681, section 2, tells duplicate ACKs from window updates by an unchanged window. A
         // native window may change with every packet, but native ACKs echo a transmission: a new
@@ -190,7 +191,7 @@ impl Sender {
             now,
             moved: acked.moved,
             repeats,
-            bytes,
+            bytes: acked.bytes,
             largest_acked: echoes.largest_acked,
             duplicates: self.peer.duplicates,
             overflow: ack.overflow,
@@ -202,35 +203,36 @@ impl Sender {
 
     /// Records the transmission that an ACK echoes.
     fn on_echo(&mut self, ack: &Ack<'_>) -> Echoes {
-        let prior_largest = self.flight.largest_acked();
-        let largest_acked =
-            ack.echo.map(|echo| echo.packet_number).filter(|number| *number < self.flight.next_number());
-        let fresh = largest_acked.filter(|number| prior_largest.is_none_or(|before| before < *number));
-        let mut sent_at = None;
-        if let Some(packet_number) = fresh {
+        let mut echoes = Echoes { prior_largest: self.flight.largest_acked(), ..Echoes::default() };
+        let Some(echo) = ack.echo.filter(|echo| echo.packet_number < self.flight.next_number()) else {
+            return echoes;
+        };
+        let packet_number = echo.packet_number;
+        echoes.largest_acked = Some(packet_number);
+        if echoes.prior_largest.is_none_or(|before| before < packet_number) {
             self.flight.on_reported(packet_number);
-            sent_at = self.flight.sent_at(packet_number);
-            if let Some(sent_at) = sent_at {
+            echoes.fresh = Some(packet_number);
+            echoes.sent_at = self.flight.sent_at(packet_number);
+            if let Some(sent_at) = echoes.sent_at {
                 self.note_fin_echo(packet_number, sent_at);
             }
         }
-        Echoes { fresh, sent_at, largest_acked, prior_largest }
+        echoes
     }
 
     /// Marks on the scoreboard what the ACK acknowledges, and collects send times and sizes in
     /// `taken`.
-    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes) -> Taken {
+    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, taken: &mut Taken) {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
         let Path { rtt, mtu, .. } = path;
         let blocks = ack.sack.iter();
         let (largest_acked, next_number) = (echoes.largest_acked, flight.next_number());
         let arrival = AckArrival { now, rtt, largest_acked, next_number, full: blocks.len() >= MAX_BLOCKS };
         recovery.on_ack_begins(&arrival);
-        let mut taken = Taken::default();
         if ack.ack <= flight.board.snd_una() && blocks.len() == 0 {
-            return taken;
+            return;
         }
-        let Taken { acked, bytes, grown, times } = &mut taken;
+        let Taken { acked, grown, times } = taken;
         let uses_sack = config.recovery.uses_sack();
         // Without SACK the arrival time of a reordered segment is unknown.
         let overtaking = echoes.prior_largest.filter(|_| uses_sack);
@@ -246,16 +248,14 @@ impl Sender {
             *grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.packet_numbers()));
         };
         *acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
-        *bytes = acked.bytes;
         for block in blocks.filter(|_| uses_sack) {
             // A block of data that was never sent is invalid as a whole.
             if block.end <= flight.board.next_offset() {
-                *bytes += flight.sack(now, &(block.start..block.end), &mut on_delivered);
+                acked.bytes += flight.sack(now, &(block.start..block.end), &mut on_delivered);
             } else {
                 stats.acks_beyond += 1;
             }
         }
-        taken
     }
 
     /// Processes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic),

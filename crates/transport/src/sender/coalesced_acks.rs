@@ -40,7 +40,10 @@ pub(super) fn coalesce(
         if ack <= run.edge || ack >= snd_nxt {
             break;
         }
-        let (Some(first), Some(last)) = (board.numbered(run.edge), board.numbered(ack - 1)) else { break };
+        let Some(last) = board.numbered(ack - 1) else { break };
+        // Most often each packet has an ACK.
+        let alone = ack == run.edge + 1;
+        let Some(first) = (if alone { Some(last) } else { board.numbered(run.edge) }) else { break };
         let time = match trip {
             Some((sent_at, time)) if sent_at == last.sent_at => time,
             _ => now.saturating_duration_since(last.sent_at),

@@ -141,8 +141,12 @@ impl Scoreboard {
                 acked.bytes += bytes;
             }
         }
-        self.sacked.remove_below(self.una_offset());
-        self.move_una(count);
+        self.una_offset = self.segments.front().map_or(self.next_offset, |base| base.offset);
+        self.sacked.remove_below(self.una_offset);
+        self.snd_una = match self.numbering {
+            Numbering::Packets => self.snd_una + count as u64,
+            Numbering::Bytes => self.una_offset,
+        };
     }
 
     /// Removes the part of the oldest segment below `ack`; a receiver may have room for part of a
@@ -177,13 +181,6 @@ impl Scoreboard {
             }
         };
         count.min(self.segments.len())
-    }
-
-    fn move_una(&mut self, count: usize) {
-        self.snd_una = match self.numbering {
-            Numbering::Packets => self.snd_una + count as u64,
-            Numbering::Bytes => self.una_offset(),
-        };
     }
 
     /// Applies a SACK block (stream offsets) and calls `on_delivered` for each newly acknowledged

@@ -21,6 +21,8 @@ pub struct Scoreboard {
     numbering: Numbering,
     segments: VecDeque<Segment>,
     snd_una: u64,
+    /// Stream offset of the oldest segment, or of the next new byte if there is none.
+    una_offset: u64,
     /// Stream offset of the next new byte.
     next_offset: u64,
     /// Offsets of the segments that are [`Fate::Lost`].
@@ -40,6 +42,7 @@ impl Scoreboard {
             numbering,
             segments: VecDeque::new(),
             snd_una: 0,
+            una_offset: 0,
             next_offset: 0,
             lost: BTreeSet::new(),
             sacked: Sacked::new(),
@@ -203,7 +206,7 @@ impl Scoreboard {
     /// Returns the stream offset of the oldest unacknowledged byte; that of the next new byte if
     /// there is none.
     pub(crate) fn una_offset(&self) -> u64 {
-        self.segments.front().map_or(self.next_offset, |base| base.offset)
+        self.una_offset
     }
 
     /// Returns the number of the next new segment.
@@ -287,6 +290,7 @@ impl Scoreboard {
             let count =
                 |fate| self.segments.iter().filter(|s| s.fate == fate).map(|s| u64::from(s.len)).sum();
             debug_assert_eq!(self.in_flight, count(Fate::InFlight));
+            debug_assert_eq!(self.una_offset, self.base().map_or(self.next_offset, |base| base.offset));
             debug_assert_eq!(self.sacked(), count(Fate::Sacked));
             debug_assert_eq!(self.lost.len(), self.segments.iter().filter(|s| s.fate == Fate::Lost).count());
             let contiguous = |(a, b): (&Segment, &Segment)| a.end() == b.offset;
