@@ -1,4 +1,4 @@
-//! One turn of a protocol machine: datagrams in, due timer, datagrams out. Event loops on sockets
+//! One turn of an endpoint: datagrams in, due timer, datagrams out. Event loops on sockets
 //! and the simulator share this order and differ only in how they wait.
 
 use std::time::Instant;

@@ -1,10 +1,10 @@
-//! Contract between a protocol machine and its driver, for any protocol.
+//! Contract between a protocol state machine and its driver, for any protocol.
 
 use std::time::Instant;
 
 use crate::{Ecn, TransmitBuf};
 
-/// A protocol machine: datagrams and time in, datagrams and events out.
+/// Protocol state machine: datagrams and time in, datagrams and events out.
 ///
 /// Methods are of four kinds: `handle_*` take input, `poll_transmit` returns datagrams,
 /// `poll_event` returns events for the application, and `poll_timeout` returns the time of the next
@@ -16,7 +16,7 @@ use crate::{Ecn, TransmitBuf};
 /// - After any call that takes `&mut self`, the driver calls `poll_transmit` until it returns
 ///   `None`, and then waits for input or for [`Endpoint::poll_timeout`].
 pub trait Endpoint {
-    /// Address of a peer; `()` for a machine with one peer.
+    /// Address of a peer; `()` if there is only one.
     type Peer: Copy;
     /// Event for the application.
     type Event;
@@ -42,7 +42,7 @@ pub trait Endpoint {
     }
 
     /// Takes the number of ICMP "port unreachable" errors since the last call. They can be forged
-    /// by a host that guesses the ports, and the cause may be temporary. A machine with many peers
+    /// by a host that guesses the ports, and the cause may be temporary. An endpoint with many peers
     /// may ignore them.
     fn handle_refused(&mut self, _now: Instant, _reports: u64) {}
 

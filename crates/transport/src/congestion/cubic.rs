@@ -49,7 +49,8 @@ pub(crate) struct Cubic {
     hystart: Option<HyStart>,
     paced: bool,
     window: Window,
-    /// Cause of the current recovery: a loss holds the window, a timeout does not.
+    /// Cause of the current recovery. The window does not grow during recovery from a loss; after a
+    /// timeout it grows in slow start.
     episode: Option<Cause>,
     /// True from a retransmission timeout until the next delivery.
     backed_off: bool,

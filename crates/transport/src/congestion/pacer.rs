@@ -34,7 +34,7 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// Returns an unpaced bucket. A batch is the number of `mss`-byte segments in one send call.
+    /// Returns a token bucket without a rate, which allows everything, for segments of `mss` bytes.
     pub(crate) fn new(mss: u64) -> Self {
         let mss = mss.max(1);
         let mut pacer = Self {

@@ -52,9 +52,9 @@ impl Reno {
         self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(u64::MAX));
     }
 
-    /// Grows by one segment per acknowledged window (RFC 3465, section 2.1), rounded down to whole
-    /// segments. A halved window may have a fraction of a segment, which is never in flight and
-    /// would slow the growth of a small window by 10 %.
+    /// Grows by one segment for each window of acknowledged bytes (RFC 3465, section 2.1). The
+    /// window counts without its fraction of a segment, which is never in flight and would slow the
+    /// growth of a small window by 10 %.
     fn congestion_avoidance(&mut self, acked: u64) {
         self.bytes_acked += acked;
         loop {

@@ -11,9 +11,10 @@
 const MIN_ACKS: u32 = 4;
 /// Consecutive trains compared for a steady result.
 const STEADY_TRAINS: usize = 3;
-/// Rates of steady trains differ by at most 1/4 of the lowest.
+/// Consecutive trains are steady if their rates differ by at most 1/4 of the lowest.
 const RATE_SPREAD_DIVISOR: u64 = 4;
-/// RTTs of steady trains differ by at most 1/64 of the lowest; a larger difference shows a queue.
+/// Consecutive trains are steady if their RTTs differ by at most 1/64 of the lowest; a larger
+/// difference shows a queue.
 const QUEUE_RTT_DIVISOR: u64 = 64;
 
 /// Bottleneck rate as measured by trains of segments.
