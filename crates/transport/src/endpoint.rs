@@ -42,8 +42,8 @@ pub trait Endpoint {
     }
 
     /// Takes the number of ICMP "port unreachable" errors since the last call. They can be forged
-    /// by a host that guesses the ports, and the cause may be temporary. An endpoint with many peers
-    /// may ignore them.
+    /// by a host that guesses the ports, and the cause may be temporary. An endpoint with many
+    /// peers may ignore them.
     fn handle_refused(&mut self, _now: Instant, _reports: u64) {}
 
     /// Takes the number of messages dropped since the last call because the socket's receive buffer

@@ -50,7 +50,8 @@ pub(crate) struct BlockedTime {
     has_more: bool,
     /// Time at which that data was sent.
     ran_out: Option<Instant>,
-    /// True if the pacing deadline is void: the transfer is over, or the paced packet is not needed.
+    /// True if the pacing deadline is void: the transfer is over, or the paced packet is not
+    /// needed.
     unpaced: bool,
 }
 

@@ -114,8 +114,8 @@ impl PathEcn {
         self.state = EcnState::Off;
     }
 
-    /// Processes the counts of an ACK whose newest transmission is `packet_number`. Returns the number of
-    /// packets marked CE since the last report, and true if they require a reduction.
+    /// Processes the counts of an ACK whose newest transmission is `packet_number`. Returns the
+    /// number of packets marked CE since the last report, and true if they require a reduction.
     pub(super) fn on_ack(&mut self, counts: Marks, packet_number: Option<u64>) -> (u32, bool) {
         let arrived = counts.packets.wrapping_sub(self.counts.packets);
         let marked = self.on_report(counts);
@@ -152,15 +152,16 @@ impl PathEcn {
         }
     }
 
-    /// True if an ACK of `arrived` packets up to transmission `packet_number`, of which `marked` have CE,
-    /// requires a reduction: at least one mark must belong to a packet sent after the last answer.
+    /// True if an ACK of `arrived` packets up to transmission `packet_number`, of which `marked`
+    /// have CE, requires a reduction: at least one mark must belong to a packet sent after the last
+    /// answer.
     fn is_news(&self, packet_number: u64, arrived: u32, marked: u32) -> bool {
         let new = (packet_number + 1).saturating_sub(self.answered.below);
         u64::from(marked) > u64::from(arrived).saturating_sub(new)
     }
 
-    /// True if the congestion that lost transmission `packet_number` or earlier ones was already answered
-    /// because of a CE mark.
+    /// True if the congestion that lost transmission `packet_number` or earlier ones was already
+    /// answered because of a CE mark.
     pub(super) fn covers_loss(&self, packet_number: u64) -> bool {
         self.answered.to_mark && packet_number < self.answered.below
     }
