@@ -429,4 +429,18 @@ mod tests {
         empty.flight.acknowledge(empty.now, 1000, |_| {});
         assert_eq!(empty.time_out(), Expired::Nothing);
     }
+
+    #[test]
+    fn excused_loss_is_no_congestion() {
+        for (excused, begins) in [(Some(0), false), (Some(1), true), (None, true)] {
+            let mut case = Case::new(false, 1);
+            case.rules.excuse(excused);
+            assert!(!case.rules.repeats_base());
+            case.repeat_ack();
+            assert!(case.rules.repeats_base());
+            case.repeat_ack();
+            let verdict = case.repeat_ack();
+            assert_eq!((verdict.lost.len(), verdict.begins), (1, begins), "{excused:?}");
+        }
+    }
 }

@@ -498,3 +498,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,3 +87,75 @@ impl Episode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::Scoreboard;
+    use crate::wire::Numbering;
+
+    /// Episode of a timeout, the second in a row, at 100 ms: retransmissions are numbered from 20
+    /// on, those after the first timeout from 10 on.
+    fn episode(now: Instant) -> Episode {
+        Episode {
+            recover: 1000,
+            first_number: 20,
+            judged_below: 10,
+            resent: 1,
+            repaired: 0,
+            spurious: 0,
+            timeout: true,
+            series_start: 10,
+            answered: false,
+            original: Some((0, now)),
+            late_rtt: None,
+            forced: false,
+            credit: Some(1),
+        }
+    }
+
+    /// The first segment, of transmission `number`, is delivered at 300 ms.
+    fn deliver(episode: &mut Episode, now: Instant, number: u64, later: Option<u64>) {
+        let mut board = Scoreboard::new(Numbering::Bytes);
+        board.push(now, 100, number);
+        let run = SegmentRun::single(board.base().unwrap());
+        episode.on_delivered(now + Duration::from_millis(300), &run, later);
+    }
+
+    #[test]
+    fn older_transmission_alone_disproves_episode() {
+        let episode = episode(rdt_testing::epoch());
+        for (largest, disproved) in [(None, false), (Some(19), true), (Some(20), false)] {
+            assert_eq!(episode.is_disproved(largest), disproved, "{largest:?}");
+        }
+    }
+
+    #[test]
+    fn repaired_hole_allows_two_retransmissions() {
+        let now = rdt_testing::epoch();
+        for (number, later, repaired, credit, spurious) in [
+            (20, None, 1, 3, 0),
+            (19, None, 0, 1, 0),
+            (20, Some(9), 0, 1, 1),
+            (20, Some(10), 0, 1, 0),
+            (20, Some(19), 0, 1, 0),
+        ] {
+            let mut episode = episode(now);
+            deliver(&mut episode, now, number, later);
+            let counts = (episode.repaired, episode.credit, episode.spurious);
+            assert_eq!(counts, (repaired, Some(credit), spurious), "{number} {later:?}");
+            let late_rtt = (spurious > 0).then_some(Duration::from_millis(300));
+            assert_eq!((episode.late_rtt, episode.answered), (late_rtt, true));
+        }
+    }
+
+    #[test]
+    fn spurious_repair_counts_with_many_holes() {
+        let now = rdt_testing::epoch();
+        for (repaired, credit) in [(MANY_HOLES - 1, 1), (MANY_HOLES, 2)] {
+            let mut episode = Episode { repaired, ..episode(now) };
+            deliver(&mut episode, now, 20, Some(5));
+            assert_eq!((episode.repaired, episode.credit), (repaired, Some(credit)));
+        }
+    }
+}

@@ -162,3 +162,34 @@ fn measure(now: Instant, rate: Option<&mut DeliveryRate>, sent: &SentPackets, ru
         rate.on_delivered(now, &packet.state, u64::from(run.first().len));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four segments of 100 bytes, sent together.
+    fn flight(now: Instant) -> Flight {
+        let mut flight = Flight::new(Numbering::Bytes, 0);
+        flight.measure_from(now);
+        flight.push_run(now, 100, 4);
+        flight
+    }
+
+    #[test]
+    fn delivery_rate_counts_all_bytes_of_run() {
+        let now = rdt_testing::epoch();
+        for (ack, delivered) in [(100, 100), (400, 400)] {
+            let mut flight = flight(now);
+            flight.acknowledge(now, ack, |_| {});
+            assert_eq!(flight.rate().map(DeliveryRate::delivered), Some(delivered));
+        }
+    }
+
+    #[test]
+    fn lost_segments_lose_their_records() {
+        let mut flight = flight(rdt_testing::epoch());
+        flight.mark_lost(0);
+        flight.forget_resolved();
+        assert_eq!(flight.sent.first().map(|(number, _)| number), Some(1));
+    }
+}

@@ -454,4 +454,19 @@ mod tests {
         assert_eq!(rack.timeout_age(&at_timeout, 3 * MSS), Some(ms(600)));
         assert_eq!(rack.timeout_age(&at_timeout, MSS), Some(ms(625)), "a quarter of the smallest");
     }
+
+    #[test]
+    fn spurious_recovery_restores_patience() {
+        for (reordering, spurious, window) in [
+            (Reordering::UntilLoss, true, ms(25)),
+            (Reordering::UntilLoss, false, ms(0)),
+            (Reordering::OnceSeen, true, ms(0)),
+        ] {
+            let mut rack = Rack::new(reordering);
+            rack.on_loss();
+            rack.on_recovered(spurious);
+            let times = times(epoch(), true);
+            assert_eq!(rack.reordering_window(&times, 0), window, "{reordering:?} {spurious}");
+        }
+    }
 }

@@ -115,4 +115,11 @@ mod tests {
         losses.on_told(u32::MAX - 3, 10);
         assert!(losses.covers(1) && !losses.covers(3));
     }
+
+    #[test]
+    fn repaired_loss_uses_up_one_drop() {
+        let mut losses = ReceiverDrops::default();
+        losses.on_told(1, 100);
+        assert!(losses.covers_repaired() && !losses.covers_repaired());
+    }
 }

@@ -266,4 +266,28 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn records_of_resent_or_lost_segments_are_forgotten() {
+        let now = rdt_testing::epoch();
+        let mut state = states();
+        let mut board = Scoreboard::new(crate::wire::Numbering::Bytes);
+        let mut sent_packets = SentPackets::new(0);
+        for number in 0..4 {
+            sent_packets.push_run(SentPacket { offset: Some(100 * number), state: state(number, 0) }, 100, 1);
+            board.push(now, 100, number);
+        }
+        let mut oldest = |board: &Scoreboard| {
+            sent_packets.forget_resolved(board);
+            sent_packets.first().map(|(number, _)| number)
+        };
+        assert_eq!(oldest(&board), Some(0));
+        board.mark_lost(0);
+        assert_eq!(oldest(&board), Some(1), "the first is lost");
+        board.mark_lost(100);
+        board.resend(now, 100, 4);
+        assert_eq!(oldest(&board), Some(2), "the second has a newer transmission");
+        board.sack(&(200..300), |_| {});
+        assert_eq!(oldest(&board), Some(3), "the third arrived");
+    }
 }

@@ -90,4 +90,37 @@ mod tests {
             assert_eq!(TailLossProbe::timeout(srtt, alone, ms(25)), expected, "{srtt:?}, {alone}");
         }
     }
+
+    /// A probe that was transmission 9, after 500 bytes and 2 reported duplicates.
+    fn sent(repeated: bool) -> TailLossProbe {
+        let mut probe = TailLossProbe { pending: true, out: None };
+        assert!(!probe.is_ready(), "a probe is pending");
+        probe.on_sent(Probe { packet_number: 9, end: 500, repeated, duplicates: 2 });
+        assert!(!probe.is_ready(), "a probe is unacknowledged");
+        probe
+    }
+
+    #[test]
+    fn ack_of_probe_and_earlier_data_decides() {
+        for (repeated, una, largest, duplicates, ending) in [
+            (true, 499, 9, 2, None),
+            (true, 500, 8, 2, None),
+            (true, 500, 9, 2, Some(Ending::Repaired)),
+            (true, 500, 9, 3, Some(Ending::Harmless)),
+            (false, 500, 9, 2, Some(Ending::Harmless)),
+        ] {
+            let mut probe = sent(repeated);
+            assert_eq!(probe.on_ack(una, largest, duplicates), ending, "{repeated} {una} {largest}");
+            assert_eq!(probe.is_ready(), ending.is_some());
+        }
+    }
+
+    #[test]
+    fn recovery_allows_new_probe_after_arrival() {
+        let mut probe = sent(true);
+        probe.on_ack_in_recovery(8);
+        assert!(!probe.is_ready());
+        probe.on_ack_in_recovery(9);
+        assert!(probe.is_ready());
+    }
 }

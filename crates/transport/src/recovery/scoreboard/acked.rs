@@ -118,7 +118,7 @@ impl Scoreboard {
     /// Returns the first `count` segments if they form a run: sent once, by consecutive
     /// transmissions, of equal length except for a shorter last one, with no segment marked sacked
     /// or lost.
-    fn plain_run(&self, count: usize) -> Option<SegmentRun<'_>> {
+    pub(super) fn plain_run(&self, count: usize) -> Option<SegmentRun<'_>> {
         if self.sacked() > 0 || !self.lost.is_empty() {
             return None;
         }

@@ -89,3 +89,79 @@ fn recut_segment_keeps_history() {
     assert_eq!(board.in_flight(), 140);
     board.check();
 }
+
+/// Segments of these lengths in bytes, sent together.
+fn lengths(lengths: &[u32]) -> Scoreboard {
+    let mut board = Scoreboard::new(Numbering::Bytes);
+    for (number, len) in (0..).zip(lengths) {
+        board.push(epoch(), *len, number);
+    }
+    board
+}
+
+/// Packet numbers and bytes of the run of the first `count` segments.
+fn run(board: &Scoreboard, count: usize) -> Option<(u64, u64, u64)> {
+    let run = board.plain_run(count)?;
+    assert_eq!(run.count(), count as u64);
+    Some((*run.packet_numbers().start(), *run.packet_numbers().end(), run.bytes()))
+}
+
+#[test]
+fn segments_sent_together_form_a_run() {
+    let board = board(Numbering::Bytes, epoch(), 5);
+    for (count, expected) in
+        [(0, None), (1, Some((0, 0, 100))), (3, Some((0, 2, 300))), (5, Some((0, 4, 500))), (6, None)]
+    {
+        assert_eq!(run(&board, count), expected, "{count}");
+    }
+    assert_eq!(run(&lengths(&[100, 100, 40]), 3), Some((0, 2, 240)), "the last one may be shorter");
+    assert_eq!(run(&lengths(&[100, 40, 100]), 3), None);
+}
+
+#[test]
+fn resent_sacked_or_lost_segments_form_no_run() {
+    let changes: [fn(&mut Scoreboard); 4] = [
+        |board| board.resend(epoch(), 100, 1),
+        |board| board.resend(epoch(), 400, 5),
+        |board| {
+            board.mark_lost(100);
+        },
+        |board| {
+            board.sack(&(200..300), |_| {});
+        },
+    ];
+    for (index, change) in changes.iter().enumerate() {
+        let mut board = board(Numbering::Bytes, epoch(), 5);
+        change(&mut board);
+        assert_eq!(run(&board, 5), None, "change {index}");
+    }
+    let mut gap = board(Numbering::Bytes, epoch(), 2);
+    gap.push(epoch(), 100, 7);
+    assert_eq!(run(&gap, 3), None, "transmission 2 carried no segment of the run");
+}
+
+#[test]
+fn run_lists_its_segments() {
+    let board = lengths(&[100, 100, 100, 40]);
+    let run = board.plain_run(4).unwrap();
+    let segments: Vec<_> = run.segments().map(|s| (s.offset, s.packet_number, s.len)).collect();
+    assert_eq!(segments, [(0, 0, 100), (100, 1, 100), (200, 2, 100), (300, 3, 40)]);
+}
+
+#[test]
+fn newest_below_takes_batch_of_first_or_last() {
+    let (t0, t3) = (epoch(), epoch() + Duration::from_millis(30));
+    let mut board = Scoreboard::new(Numbering::Bytes);
+    for (number, at) in [(3, t0), (4, t0), (5, t0), (6, t3)] {
+        board.push(at, 100, number);
+    }
+    let run = board.plain_run(4).unwrap();
+    for (below, expected) in
+        [(0, None), (3, None), (4, Some((3, t0))), (6, Some((5, t0))), (7, Some((6, t3))), (9, Some((6, t3)))]
+    {
+        assert_eq!(run.newest_below(below), expected, "{below}");
+    }
+    board.resend(t3, 0, 7);
+    let resent = SegmentRun::single(board.base().unwrap());
+    assert_eq!(resent.newest_below(9), None, "a retransmitted segment gives no sample");
+}
