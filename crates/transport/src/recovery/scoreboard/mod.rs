@@ -51,6 +51,12 @@ impl Scoreboard {
         }
     }
 
+    /// Gives the next segment number `number`.
+    #[cfg(test)]
+    pub(crate) fn number_from(&mut self, number: u64) {
+        self.snd_una = number;
+    }
+
     /// Records the first transmission of the next segment.
     #[cfg(test)]
     pub(crate) fn push(&mut self, now: Instant, len: u32, packet_number: u64) {

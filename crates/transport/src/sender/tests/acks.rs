@@ -218,3 +218,43 @@ fn observer_hears_of_each_coalesced_ack() {
     });
     assert!(edges.eq((1..=60).map(|edge| (edge, Some(ms(100))))), "{facts:?}");
 }
+
+#[test]
+fn classic_sender_wraps_numbers_at_32_bits() {
+    let wrap = 1_u64 << 32;
+    let mut pair = Pair::new(&config(40), 2);
+    pair.both(|script| {
+        script.sender.flight.board.number_from(wrap - 5);
+        script.write(12 * PAYLOAD).finish();
+        let numbers =
+            script.datagrams().into_iter().map(|datagram| match decode_from_sender(&datagram, wrap) {
+                Ok(FromSender::Data { seq, .. }) => seq,
+                other => panic!("{other:?}"),
+            });
+        assert!(numbers.eq(wrap - 5..wrap + 7));
+        script.at(200);
+    });
+    let replies = |numbers: &[u64]| {
+        let mut bytes = vec![0; numbers.len() * REPLY_LEN];
+        for (number, reply) in numbers.iter().zip(bytes.chunks_exact_mut(REPLY_LEN)) {
+            encode_reply(&ack(*number, 40), reply);
+        }
+        bytes
+    };
+    pair.recv(&replies(&[wrap - 4, wrap - 1, wrap, wrap + 1]), REPLY_LEN);
+    pair.compare("across the wrap");
+    assert_eq!((pair.joined.stats().snd_una, pair.joined.stats().in_flight), (wrap + 1, 600));
+    pair.recv(&replies(&[wrap - 1, wrap, wrap + 8]), REPLY_LEN);
+    pair.compare("old ones and one of nothing sent");
+    assert_eq!((pair.joined.stats().stale, pair.joined.stats().acks_beyond), (2, 1));
+    pair.recv(&replies(&[wrap + 1; 3]), REPLY_LEN);
+    pair.both(|script| {
+        let repeated = script.datagrams();
+        assert_eq!(repeated.len(), 1);
+        assert_eq!(repeated[0][4..8], [1, 0, 0, 0], "the base");
+        script.recv(&ack(wrap + 7, 40));
+        assert_eq!(script.datagrams(), [[0x80, 0xaa, 0x11, 0x83, 7, 0, 0, 0]]);
+        script.recv(&fin_ack(wrap + 7, 5));
+    });
+    assert_eq!(pair.joined.events(), [SenderEvent::Finished { crc: 5 }]);
+}
