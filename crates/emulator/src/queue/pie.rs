@@ -120,8 +120,8 @@ const MARK_ECNTH: f64 = 0.1;
 /// If the backlog is not more than two packets of this size, no packet is dropped: `MEAN_PKTSIZE`
 /// in section 4.1. RFC 8033 gives no value; this one is from RFC 8034, appendix A.
 const MEAN_PKTSIZE_BYTES: u64 = 1_024;
-/// Limit on the updates made at once after a pause between packets. So many updates with an empty
-/// queue decay the probability to zero, so earlier ones have no effect.
+/// Limit on the updates made at once after a pause between packets. This number of updates with
+/// an empty queue decays the probability to zero, so earlier ones have no effect.
 const MAX_CATCH_UP_UPDATES: u64 = 4_096;
 
 impl Pie {

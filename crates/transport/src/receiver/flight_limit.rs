@@ -152,8 +152,8 @@ impl FlightLimit {
         }
     }
 
-    /// Returns the number of RTTs in which the sender waited for a window that a larger buffer would
-    /// have made larger.
+    /// Returns the number of RTTs in which the sender waited for a window that a larger buffer
+    /// would have made larger.
     pub(crate) fn limited(&self) -> u64 {
         self.limited
     }

@@ -55,7 +55,7 @@ impl SackThreshold {
         self.judged = self.judged.max(judged);
     }
 
-    /// Examines all outstanding segments anew, after an episode or a timeout.
+    /// Examines all outstanding segments again, after an episode or a timeout.
     pub(crate) fn reset(&mut self) {
         self.judged = 0;
     }
