@@ -1,18 +1,18 @@
-//! Accounts of a relay: counters of each direction, at the end or at run time.
+//! Accounts of a relay: packet counters and delays of each direction, while it runs and at the end.
 
 use rdt_emulator::{DelayHistogram, Direction, Ledger};
 
 use crate::paths::Paths;
 
-/// Counters of one direction of a relay.
+/// Packet counters and delays of one direction of a relay.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) ledger: Ledger,
-    /// Delay of each packet after its due time.
+    /// Time between due time and departure of each delivered packet.
     pub(crate) lateness: DelayHistogram,
-    /// Packets that the system refused after delivery by the link.
+    /// Packets that the link delivered and the system then refused to send.
     pub(crate) refused: u64,
-    /// Queueing delay of the packets that left the queue.
+    /// Queueing delay of the packets that departed from the queue.
     pub(crate) queue_delays: DelayHistogram,
 }
 
@@ -35,7 +35,8 @@ impl Accounts<'_> {
         self.paths.ledger(direction)
     }
 
-    /// Copies the account of one direction so far, for another thread. Takes some microseconds.
+    /// Copies the account of one direction so far, for use by another thread. Takes some
+    /// microseconds.
     pub(crate) fn account(&self, direction: Direction) -> Account {
         self.lane(direction).account(self.paths)
     }
@@ -48,11 +49,11 @@ impl Accounts<'_> {
     }
 }
 
-/// Counters of one direction after its link.
+/// Counters of one direction for packets that the link delivered.
 pub(crate) struct Lane {
     pub(crate) direction: Direction,
     pub(crate) lateness: DelayHistogram,
-    /// Packets that the system refused after delivery by the link.
+    /// Packets that the link delivered and the system then refused to send.
     pub(crate) refused: u64,
 }
 
@@ -70,7 +71,7 @@ impl Lane {
         }
     }
 
-    /// Returns the final account: packets on the path are abandoned.
+    /// Returns the final account, in which packets still on the path count as abandoned.
     pub(crate) fn finish(self, paths: &Paths) -> Account {
         let mut account = self.account(paths);
         account.ledger.abandon();

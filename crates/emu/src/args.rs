@@ -61,7 +61,8 @@ fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     (is_word && is_run).then(|| "CMD stands after --".to_owned())
 }
 
-/// Returns an interval written as a separate word after `--json-stream`, which needs `=`.
+/// Returns the interval if it was written as a separate word after `--json-stream`, which requires
+/// `=`.
 fn stray_interval(arguments: &[OsString]) -> Option<&str> {
     let options = arguments.split(|argument| argument == "--").next()?;
     options.windows(2).find_map(|pair| {
@@ -136,7 +137,7 @@ pub(crate) struct InsideArgs {
     pub(crate) mtu: u32,
     #[arg(long)]
     pub(crate) ipv6: bool,
-    /// Gives the command the terminal.
+    /// Makes the command the foreground process of the terminal.
     #[arg(long)]
     pub(crate) foreground: bool,
     /// Address of the near end, where the command runs.

@@ -8,8 +8,9 @@
 //! | max rate | `calibrate/max_rate.rs` | search for the highest rate that is delivered |
 //! | load generator | `calibrate/load_generator.rs` | sender and receiver of the load |
 //!
-//! Sender, relay and receiver share the machine, as in a real run, so the results include their
-//! load. The rates that were held and not held are saved for `run` and `proxy` (`calibration.rs`).
+//! Sender, relay and receiver share the host, as in a real run, so the results include their load.
+//! Both bounds (the highest rate that the host sustained, the lowest that it did not) are saved for
+//! `run` and `proxy` (`calibration.rs`).
 
 pub(crate) mod load_generator;
 mod max_rate;
@@ -47,15 +48,14 @@ pub(crate) struct CalibrateArgs {
 
 #[derive(Debug)]
 struct Throughput {
-    /// Datagram payload, bytes.
     size: u16,
     packets_per_s: f64,
-    /// Lateness percentiles as in an account; null if no packet left.
+    /// Lateness percentiles as in the JSON account; null if no packet departed.
     lateness: Value,
 }
 
 impl Throughput {
-    /// Computes the throughput of `packets` in [`MEASUREMENT_MS`].
+    /// Computes the throughput from the number of packets delivered in [`MEASUREMENT_MS`].
     fn new(size: u16, packets: u64, lateness: Value) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "less than 2^53 packets in two seconds")]
         let packets_per_s = packets as f64 * 1e3 / MEASUREMENT_MS as f64;
@@ -91,8 +91,8 @@ struct Capacity {
 }
 
 impl Capacity {
-    /// Measures the throughput of each datagram size, then searches for the highest rate that is
-    /// held.
+    /// Measures the throughput with each datagram size, then searches for the highest rate that the
+    /// host sustains.
     fn measure<E>(
         flood: impl Fn(u16) -> Result<Throughput, E>,
         hold: impl FnMut(max_rate::Asked) -> Result<Option<max_rate::Delivered>, E>,
@@ -177,10 +177,10 @@ fn effect(namespace: Bounds, proxy: Bounds) -> String {
 
 #[derive(Debug)]
 struct Figures {
-    /// Lateness of rare packets with [`Waiting::Spin`] and [`Waiting::Sleep`].
+    /// Lateness of sparse packets with [`Waiting::Spin`] and [`Waiting::Sleep`].
     idle: [Value; 2],
     proxy: Capacity,
-    /// Results in a namespace, or the reason why there are none.
+    /// Results in a namespace, or the reason why none could be measured.
     namespace: Result<Capacity, String>,
 }
 

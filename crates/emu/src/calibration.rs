@@ -5,8 +5,8 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | bounds | `calibration/bounds.rs` | highest rate that was held, lowest that failed |
-//! | host | `calibration/host.rs` | identity of the measured machine |
+//! | bounds | `calibration/bounds.rs` | highest rate that was sustained, lowest that failed |
+//! | host | `calibration/host.rs` | identity of the measured host |
 //! | file | `calibration/file.rs` | path, reading and atomic writing of the file |
 
 mod bounds;
@@ -35,8 +35,8 @@ pub(crate) struct CalibrationArgs {
 }
 
 impl CalibrationArgs {
-    /// Rejects a path with a rate that failed on this host. Warns about a rate between the bounds,
-    /// and about a calibration file that cannot be used.
+    /// Rejects a path with a rate that failed on this host. Warns about a rate between the highest
+    /// sustained and the lowest failed one, and about a calibration file that cannot be used.
     pub(crate) fn check(&self, path: &PathConfig, mode: Mode) -> Result<(), Failure> {
         let Some(asked) = highest_rate(path).filter(|_| !self.beyond_calibration) else { return Ok(()) };
         let Some(file) = file::path(|name| std::env::var_os(name)) else { return Ok(()) };
@@ -78,9 +78,9 @@ pub(crate) enum Mode {
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
-    /// The rate may be too high: warning.
+    /// The rate may be too high; the text is a warning.
     Doubtful(String),
-    /// The rate is too high: error message.
+    /// The rate is too high; the text is an error message.
     Refused(String),
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Calibration {
     pub(crate) measured: Timestamp,
     pub(crate) host: Host,
     pub(crate) proxy: Bounds,
-    /// Empty on systems without namespaces.
+    /// Empty if the host has no namespaces.
     pub(crate) namespace: Bounds,
 }
 
@@ -137,7 +137,8 @@ impl Calibration {
         value.as_ref().and_then(parse).ok_or(Unfit::Malformed)
     }
 
-    /// Reads the saved calibration, if there is one, and checks that it applies to this host now.
+    /// Reads the saved calibration, and checks that it applies to this host now; `None` if there is
+    /// none.
     fn read(file: &Path, here: &Host, now: Timestamp) -> Result<Option<Self>, Unfit> {
         let text = file::read(file).map_err(|error| Unfit::Unreadable(error.to_string()))?;
         text.map(|text| Self::parse(&text)?.fits(here, now)).transpose()
@@ -152,7 +153,7 @@ impl Calibration {
         Ok(self)
     }
 
-    /// Returns the verdict on a path of this rate, with this number of processors.
+    /// Returns the verdict on a path with the rate `asked` on a host with `processors` processors.
     fn verdict(&self, asked: Bitrate, mode: Mode, processors: u64) -> Verdict {
         let (bounds, place, paths) = match mode {
             Mode::Proxy { paths } => (self.proxy, "as a proxy", paths),

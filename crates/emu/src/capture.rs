@@ -1,11 +1,12 @@
 //! `--pcapng`: a capture file of every packet as it enters and leaves the link.
 //!
 //! The file has two interfaces, `near` and `far`. A delivered packet appears twice: on one
-//! interface when it arrived, on the other when it left. A dropped packet appears once, with the
+//! interface when it arrives, on the other when it departs. A dropped packet appears once, with the
 //! cause as its comment.
 //!
 //! Writing never blocks the relay. If the disk is too slow, packets are omitted and counted as
-//! missed. So are late drops of one turn beyond `MAX_LATE_DROPS`.
+//! missed. So are late drops (of packets that the link had accepted) beyond `MAX_LATE_DROPS` per
+//! turn of the relay.
 
 mod block;
 pub(crate) mod frame;
@@ -26,9 +27,10 @@ use block::{About, Way};
 use frame::{Carried, Frame};
 use writer::{CHUNK_BYTES, Chunk, Writer};
 
-/// Longest time that packets wait in a chunk before it is written.
+/// Longest time that packets are buffered before they are written.
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(200);
-/// Late drops kept per turn: more than a turn of the relay can cause, unless packets are tiny.
+/// Limit on the late drops recorded per turn: more than one turn of the relay can cause, unless
+/// packets are tiny.
 const MAX_LATE_DROPS: usize = 4096;
 
 /// Capture in progress.
@@ -38,11 +40,11 @@ pub(crate) struct Capture<F> {
     clocks: Clocks,
     writer: Writer,
     chunk: Chunk,
-    /// Offset of the last block in the chunk.
+    /// Offset of the last block in `chunk`.
     last: usize,
-    /// Time to write the chunk, if it is not empty.
+    /// Time at which `chunk` is written; `None` while it is empty.
     write_at: Option<Instant>,
-    /// Packets that were added or omitted.
+    /// Packets added to the capture or omitted.
     total: u64,
 }
 
@@ -53,9 +55,9 @@ pub(crate) struct Captured {
     pub(crate) path: PathBuf,
     /// Packets in the file; a delivered packet counts twice.
     pub(crate) packets: u64,
-    /// Packets that are missing from the file.
+    /// Packets that are missing from the file, for any reason.
     pub(crate) missed: u64,
-    /// Write error that ended the capture.
+    /// Write error that ended the capture, if any.
     pub(crate) error: Option<io::Error>,
 }
 
@@ -65,7 +67,7 @@ impl Captured {
         self.missed > 0 || self.error.is_some()
     }
 
-    /// Describes the missing packets, and the reason.
+    /// Returns a warning about missing packets with the reason; `None` if none are missing.
     pub(crate) fn warning(&self) -> Option<String> {
         let Self { path, packets, missed, error } = self;
         let path = path.display();
@@ -82,7 +84,7 @@ impl Captured {
 }
 
 impl<F: Frame> Capture<F> {
-    /// Creates the file, and replaces an existing one. `comment` describes the capture.
+    /// Creates the file, or replaces an existing one. `comment` describes the capture.
     pub(crate) fn create(path: &Path, frame: F, comment: &str) -> io::Result<Self> {
         let writer = Writer::start(path)?;
         let mut chunk = Chunk::default();
@@ -110,7 +112,7 @@ impl<F: Frame> Capture<F> {
         Captured { path: self.path, packets: written.packets, missed, error: written.error }
     }
 
-    /// Adds a packet. Returns true if the link marked it.
+    /// Adds a packet. Returns true if the link set CE on the packet.
     fn add(&mut self, way: Way, at: Instant, packet: Carried<'_>) -> bool {
         if self.chunk.bytes.len() >= CHUNK_BYTES {
             self.hand_over();
@@ -184,7 +186,7 @@ impl<F: Frame> Observer for Capture<F> {
     }
 }
 
-/// Returns the interface at which a packet enters or leaves: 0 is near, 1 far.
+/// Returns the number of the interface at which a packet enters or leaves: 0 is near, 1 far.
 const fn interface(direction: Direction, way: Way) -> u32 {
     match (direction, way) {
         (Direction::Forward, Way::In) | (Direction::Reverse, Way::Out) => 0,
@@ -192,7 +194,7 @@ const fn interface(direction: Direction, way: Way) -> u32 {
     }
 }
 
-/// Monotonic clock and wall clock, read at the same time.
+/// Monotonic clock and wall clock, both read at the start.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
     now: Instant,
@@ -210,8 +212,8 @@ impl Clocks {
         Self { now: clock::now(), system }
     }
 
-    /// Converts to wall-clock time, nanoseconds since 1970. Changes of the system clock since the
-    /// start do not show.
+    /// Converts a time to wall-clock time, nanoseconds since 1970. Ignores changes of the system
+    /// clock since the start.
     fn time_ns(&self, at: Instant) -> u64 {
         let time = match at.checked_duration_since(self.now) {
             Some(later) => self.system.saturating_add(later),

@@ -1,4 +1,4 @@
-//! Errors of the program and their exit codes. Without an error the exit code is that of CMD.
+//! Errors of the program and their exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use rdt_program::exit::{NOT_FOUND, NOT_RUN};
 pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
-    /// Permission denied: the step that failed, and the remedy.
+    /// Permission denied; the text has the step that failed, and the remedy.
     #[error("{0}")]
     Forbidden(String),
-    /// Rate that this host does not carry: request, measurement and remedy.
+    /// Rate above what this host sustains; the text has the rate, the measurement and the remedy.
     #[error("{0}")]
     Beyond(String),
     #[error("cannot create {}: {}", .0.display(), .1)]
@@ -26,19 +26,19 @@ pub(crate) enum Failure {
     #[cfg(target_os = "linux")]
     #[error("cannot run {name}: {error}")]
     NotRun { name: String, error: io::Error },
-    /// Failure of the inner process: exit code and message.
+    /// Failure of the process inside the namespace: exit code and message.
     #[cfg(target_os = "linux")]
     #[error("{1}")]
     Inside(u8, String),
 }
 
 impl Failure {
-    /// Returns a `map_err` function that adds the step that failed.
+    /// Returns a function for `map_err` that adds the step that failed.
     pub(crate) fn system(step: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self::System { step, error }
     }
 
-    /// Converts the result of a write. A closed pipe is no error: its reader has seen enough.
+    /// Converts the result of a write. A closed pipe (the reader ended) is no error.
     pub(crate) fn writing(to: &str, result: io::Result<()>) -> Result<(), Self> {
         match result {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Self::Write(to.to_owned(), error)),

@@ -1,4 +1,5 @@
-//! Warnings that this host did not keep up with the link. Measurements then describe the host.
+//! Warnings that this host was slower than the link, so that measurements describe the host and not
+//! the link.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -9,19 +10,19 @@ use rdt_program::Printer;
 use crate::account::{Account, Accounts};
 use crate::observer::Observer;
 
-/// Limit of the 99th percentile of lateness.
+/// Limit on the 99th percentile of lateness; above it, the host counts as too slow.
 const MAX_P99_LATENESS: Duration = Duration::from_millis(1);
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which a lasting problem is reported again.
+/// Interval at which a warning is repeated while its cause lasts.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
-/// Fewest packets that are judged; with fewer, the next interval is added.
+/// Fewest packets whose lateness is evaluated. An interval with fewer is extended by the next one.
 const MIN_JUDGED_PACKETS: u64 = 100;
-/// Phrase of every warning; `calibrate` searches for it.
+/// Phrase in every such warning, for which `calibrate` searches.
 pub(crate) const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 
-/// Describes where the host fell short in a run, forward first. `overflow` counts packets lost
-/// before the link.
+/// Returns warnings about the host after a run. `overflow` counts packets lost before the link. All
+/// arrays have forward first.
 pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<String> {
     let mut sentences = Vec::new();
     for ((name, account), overflow) in NAMES.iter().zip(accounts).zip(overflow) {
@@ -36,13 +37,14 @@ pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<S
     sentences
 }
 
-/// Formats a warning. `verb` is "is" while the relay runs, and "was" at the end.
+/// Formats the warning about packets lost before the link. `verb` is "is" while the relay runs, and
+/// "was" at the end.
 fn lost(name: &str, packets: u64, verb: &str) -> String {
     format!("{name}: {packets} packets were lost before the link: {BLAME}, {verb} the limit")
 }
 
-/// Formats a warning about the memory limit of the links, which protects the host. Queue limits
-/// belong to the link and cause no warning.
+/// Formats the warning about the memory limit of the links, which protects the host. Drops at queue
+/// limits cause no warning, because these belong to the link.
 fn no_memory(name: &str, packets: u64, verb: &str) -> String {
     let gib = DEFAULT_MEMORY_LIMIT_BYTES >> 30;
     format!(
@@ -63,11 +65,11 @@ fn late(name: &str, lateness: &DelayHistogram, verb: &str) -> Option<String> {
     })
 }
 
-/// Warns while the relay runs if packets are late, or dropped by the memory limit. Judges each
-/// interval by its own packets, so that an hour without delays does not mask later ones.
+/// Warns while the relay runs if packets are late, or dropped by the memory limit. Evaluates each
+/// interval by its own packets, so that an hour without lateness does not mask a later problem.
 pub(crate) struct Alarm {
     next: Option<Instant>,
-    /// Lateness of the packets of this interval.
+    /// Lateness of the packets of the current interval, forward first.
     lateness: [DelayHistogram; 2],
     cooldown: [Cooldown; 2],
     memory: LossAlarm,
@@ -85,8 +87,8 @@ impl Alarm {
         }
     }
 
-    /// Judges the interval, if it has ended. `memory` returns the packets dropped by the memory
-    /// limit so far.
+    /// Evaluates the interval if it has ended. `memory` returns the packets dropped by the memory
+    /// limit so far, forward first.
     fn look(&mut self, at: Instant, memory: impl FnOnce() -> [u64; 2]) {
         if at < *self.next.get_or_insert(at + CHECK_INTERVAL) {
             return;
@@ -115,10 +117,11 @@ impl Observer for Alarm {
     }
 }
 
-/// Warns while the relay runs if the host loses packets: by default those lost before the link.
+/// Warns while the relay runs if the host loses packets. `default` is for packets lost before the
+/// link.
 #[derive(Debug)]
 pub(crate) struct LossAlarm {
-    /// Formats a warning from direction, packet count and verb.
+    /// Formats the warning from direction, packet count and verb.
     sentence: fn(&str, u64, &str) -> String,
     said: [u64; 2],
     cooldown: [Cooldown; 2],
@@ -131,7 +134,8 @@ impl Default for LossAlarm {
 }
 
 impl LossAlarm {
-    /// Warns if packets were lost by `at`; `lost` is the total, forward first.
+    /// Returns the warnings due at `at`. `lost` is the number of packets lost so far, forward
+    /// first.
     pub(crate) fn look(&mut self, at: Instant, lost: [u64; 2]) -> Vec<String> {
         let mut sentences = Vec::new();
         for (index, name) in NAMES.into_iter().enumerate() {
@@ -144,12 +148,12 @@ impl LossAlarm {
     }
 }
 
-/// Limits the rate of one warning: time of the last.
+/// Rate limit of one warning, with the time of the last one.
 #[derive(Debug, Default)]
 struct Cooldown(Option<Instant>);
 
 impl Cooldown {
-    /// Returns true if a warning is due at `at`, and counts it as given.
+    /// Returns true if a warning is allowed at `at`, and records it as the last one.
     fn ends(&mut self, at: Instant) -> bool {
         let ends = self.0.is_none_or(|last| at.saturating_duration_since(last) >= WARNING_INTERVAL);
         if ends {
@@ -194,7 +198,7 @@ mod tests {
         );
     }
 
-    /// Account with the given lateness of each packet, microseconds.
+    /// Creates an account of packets with these latenesses, microseconds.
     fn few<const N: usize>(late: [u64; N]) -> Account {
         let mut lateness = DelayHistogram::default();
         for late in late {
@@ -203,7 +207,7 @@ mod tests {
         Account { ledger: Ledger::default(), lateness, refused: 0, queue_delays: DelayHistogram::default() }
     }
 
-    /// Returns a printer, and a function that takes what it has printed so far.
+    /// Returns a printer, and a function that removes and returns what it has printed.
     fn recording() -> (Printer, impl Fn() -> Vec<String>) {
         let (prints, printed) = std::sync::mpsc::channel();
         let print = move |text: &str| prints.send(text.to_owned()).map_err(io::Error::other);
@@ -260,7 +264,7 @@ mod tests {
             alarm.look(now, || [0; 2]);
             said()
         };
-        // Punctual packets do not dilute later intervals.
+        // A million punctual packets do not dilute the next interval.
         assert_eq!(second(0, 1_000_000), [""; 0]);
         assert_eq!(second(7, MIN_JUDGED_PACKETS - 1), [""; 0], "too few");
         let sentence =

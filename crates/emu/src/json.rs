@@ -1,4 +1,4 @@
-//! The account as JSON; `docs/EMULATOR.md` documents the keys.
+//! The account as JSON, with the keys documented in `docs/EMULATOR.md`.
 //!
 //! Keys include the unit. Unknown values are null, and no number is NaN or infinite.
 
@@ -45,14 +45,14 @@ pub(crate) fn ledger(ledger: &Ledger) -> Value {
     })
 }
 
-/// Copies the members of one object into another, and replaces those with the same name.
+/// Copies the members of `more` into `object`, and replaces those with the same name.
 pub(crate) fn extend(object: &mut Value, more: Value) {
     if let (Value::Object(object), Value::Object(more)) = (object, more) {
         object.extend(more);
     }
 }
 
-/// Returns the name of a cause, which `sim` prints too.
+/// Returns the name of a cause in JSON, and in the output of `sim`.
 pub(crate) const fn cause_name(cause: DropCause) -> &'static str {
     match cause {
         DropCause::Loss => "loss",
@@ -66,7 +66,7 @@ pub(crate) const fn cause_name(cause: DropCause) -> &'static str {
     }
 }
 
-/// Converts to microseconds, exact to the nanosecond up to 100 days.
+/// Converts to microseconds; exact to the nanosecond for times up to 100 days.
 #[expect(clippy::cast_precision_loss, reason = "nothing here lasts for 100 days")]
 pub(crate) fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3

@@ -1,8 +1,8 @@
 //! `--json` and `--json-stream`: accounts as lines of JSON, at intervals and at the end.
 //!
-//! The relay copies its account, and another thread writes it, so a slow reader delays no packet.
-//! If the writer is busy, an account is skipped; the next one includes its counts. A failed write
-//! ends the stream, because it may have left an incomplete line.
+//! The relay copies its account, and another thread writes it, so that a slow reader delays no
+//! packet. If the writer is busy, an account is skipped, and the next one includes its counts. A
+//! failed write ends the stream, because it may have left an incomplete line.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,12 +17,12 @@ use crate::account::{Account, Accounts};
 use crate::json;
 use crate::observer::Observer;
 
-/// Accounts that may wait for the writer.
+/// Limit on the accounts that wait for the writer.
 const MAX_QUEUED_ACCOUNTS: usize = 4;
 
 pub(crate) type Out = Box<dyn Write + Send>;
 
-/// Observer that writes an account at each interval, if one is set.
+/// Observer that writes an account at each interval, if an interval is set.
 pub(crate) struct JsonStream {
     begin: Instant,
     beat: Option<Beat>,
@@ -36,15 +36,15 @@ struct Beat {
     interval: Duration,
 }
 
-/// Accounts at a time since the start, forward first.
+/// Accounts of both directions, forward first, at a time since the start.
 struct Moment {
     elapsed: Duration,
     accounts: [Account; 2],
 }
 
 impl JsonStream {
-    /// Starts the writer, with an account each `interval` from now on. Without an interval there is
-    /// none before the end.
+    /// Starts the writer thread. With an `interval`, an account is written at each interval from
+    /// now on.
     pub(crate) fn start(interval: Option<Duration>, out: Out) -> Self {
         let (to_writer, moments) = sync_channel(MAX_QUEUED_ACCOUNTS);
         let begin = clock::now();
@@ -53,7 +53,7 @@ impl JsonStream {
         Self { begin, beat, to_writer, writer }
     }
 
-    /// Waits until everything is written, and returns the output.
+    /// Waits until everything is written, and returns the output for the final account.
     pub(crate) fn finish(self) -> io::Result<Out> {
         drop(self.to_writer);
         self.writer.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
@@ -63,7 +63,7 @@ impl JsonStream {
 impl Observer for JsonStream {
     fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
         let Some(beat) = self.beat.as_mut().filter(|beat| beat.next <= at) else { return };
-        // Missed intervals get one account.
+        // Several intervals missed in a row result in one account.
         while beat.next <= at {
             beat.next += beat.interval;
         }
@@ -106,7 +106,7 @@ mod tests {
     use crate::relay::Relay;
     use crate::waiter::Wait;
 
-    /// Port that receives nothing and accepts everything.
+    /// Port that receives nothing and accepts every packet.
     struct Silent;
 
     impl Port for Silent {
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Waits for a number of deadlines without sleeping.
+    /// Skips to the next deadline without sleeping, for this number of waits.
     struct Deadlines(usize);
 
     impl Wait for Deadlines {
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Output with room for a number of bytes.
+    /// Output with room for this number of bytes.
     struct Small(usize);
 
     impl Write for Small {

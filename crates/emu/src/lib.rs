@@ -58,7 +58,7 @@ use crate::failure::Failure;
 /// Name of the standard output in messages.
 const STDOUT: &str = "the standard output";
 
-/// Runs `rdt-emu` with these arguments, the program's name first.
+/// Runs `rdt-emu` with these arguments, of which the first is the program's name.
 pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     survive_file_size_limit();
     start_logging();
@@ -106,10 +106,11 @@ fn talk(line: &str) {
     rdt_program::talk(&format!("rdt-emu: {line}"));
 }
 
-/// Warnings that may wait for a slow reader. More are dropped: the final report has the counts.
+/// Limit on the warnings that wait for a slow reader. More are dropped; the final report has the
+/// counts.
 const WARNING_QUEUE: usize = 64;
 
-/// Starts a thread that prints warnings while packets pass, so that a reader that pauses delays no
+/// Starts a thread that prints warnings while the relay runs, so that a slow reader delays no
 /// packet.
 fn stderr_log() -> Result<Printer, Failure> {
     let print = |line: &str| {

@@ -8,34 +8,35 @@ use crate::account::Accounts;
 
 /// Events of a relay. All methods are optional.
 pub(crate) trait Observer {
-    /// The packet arrived, and enters the link next. Packets of a direction are numbered from 0 in
+    /// A packet arrived, and enters the link next. Packets of a direction are numbered from 0 in
     /// this order.
     fn on_arrival(&mut self, _direction: Direction, _at: Instant, _packet: &Packet) {}
 
-    /// The link did not take the packet that arrived last.
+    /// The link dropped the packet that arrived last.
     fn on_drop(&mut self, _direction: Direction, _at: Instant, _dropped: &Dropped) {}
 
     /// The link dropped a packet that it had accepted, or its duplicate. Reported at the end of the
-    /// turn, if [`late_drops`](Self::late_drops) asks for it.
+    /// relay's turn, for up to [`late_drops`](Self::late_drops) packets per turn.
     fn on_late_drop(&mut self, _direction: Direction, _dropped: &LateDrop) {}
 
-    /// Number of late drops of a direction that were not reported, because one turn had more than
-    /// are kept. Called at the end.
+    /// Number of late drops of a direction that were not reported, because a turn had more than
+    /// [`late_drops`](Self::late_drops). Called once, at the end.
     fn on_overlooked(&mut self, _direction: Direction, _packets: u64) {}
 
-    /// The packet left the link; `at` is when, which is later than its due time.
+    /// A packet departed from the link at `at`, which is not before its due time.
     fn on_delivery(&mut self, _direction: Direction, _at: Instant, _delivery: &Delivery) {}
 
-    /// A turn of the loop ends at time `at`. Periodic reports check it here.
+    /// A turn of the relay's loop ends at time `at`.
     fn on_turn(&mut self, _at: Instant, _accounts: &Accounts<'_>) {}
 
-    /// Returns the number of late drops of a turn that are kept for
+    /// Returns the number of late drops per turn that are recorded for
     /// [`on_late_drop`](Self::on_late_drop).
     fn late_drops(&self) -> usize {
         0
     }
 
-    /// Returns the time of the next turn that happens even without packets.
+    /// Returns the time by which a turn must take place even without packets; `None` for no such
+    /// time.
     fn next_turn(&self) -> Option<Instant> {
         None
     }

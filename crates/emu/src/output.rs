@@ -106,23 +106,24 @@ impl<F: Frame> Observer for Watchers<F> {
     }
 }
 
-/// Inputs of the final report besides the accounts.
+/// Data of the final report besides the accounts.
 #[derive(Debug)]
 pub(crate) struct Circumstances {
     /// Subcommand of this program.
     pub(crate) mode: &'static str,
     pub(crate) seed: u64,
     pub(crate) begin: Instant,
-    /// Packets that the system lost before the path, forward first; `None` if unknown.
+    /// Packets that the system lost before the path, forward first; `None` if the system does not
+    /// report them.
     pub(crate) lost_before: [Option<u64>; 2],
-    /// Exit code, unless writing a report fails.
+    /// Exit code of the program if all reports can be written.
     pub(crate) code: u8,
-    /// Further lines of the text report.
+    /// Additional lines of the text report.
     pub(crate) notes: String,
 }
 
 impl OutputArgs {
-    /// Creates the observers that the options ask for, and opens their files. Later problems go to
+    /// Creates the observers of the chosen options, and opens their files. Later warnings go to
     /// `warnings`.
     pub(crate) fn watchers<F: Frame>(
         &self,
@@ -150,7 +151,7 @@ impl OutputArgs {
         }
     }
 
-    /// Prints all reports, forward first, and returns the exit code.
+    /// Prints all reports and returns the exit code. `accounts` has forward first.
     pub(crate) fn finish<F: Frame>(
         &self,
         Watchers { stream, capture, .. }: Watchers<F>,
@@ -184,7 +185,7 @@ impl OutputArgs {
     }
 }
 
-/// Warnings, which `--quiet` does not suppress.
+/// Returns the warnings, which `--quiet` does not suppress.
 fn warnings(
     accounts: &[Account; 2],
     captured: Option<&Captured>,
@@ -197,7 +198,7 @@ fn warnings(
                 .push(format!("{name}: the account does not balance, which is an error of this program"));
         }
     }
-    // The host was the bottleneck, so the link was not the requested one.
+    // If the host was the bottleneck, the emulated link was not the requested one.
     sentences.extend(host::shortcomings(accounts, circumstances.lost_before.map(Option::unwrap_or_default)));
     sentences.extend(captured.and_then(Captured::warning));
     sentences

@@ -1,5 +1,4 @@
-//! Options that describe the path: `--path FILE`, and a flag for each key of a description.
-//!
+//! Options that describe the path: `--path FILE`, and a flag for each key of a path description.
 //! Owns the flags, and reads the files. The emulator parses the values (docs/PATHS.md).
 
 use std::ffi::OsString;
@@ -13,17 +12,18 @@ use rdt_emulator::spec::{Key, PathSpec, Scope, SpecError};
 
 use crate::failure::Failure;
 
-/// Flag that names a file with a description.
+/// Name of the flag whose value is a description file.
 const FILE: &str = "path";
 const HEADING: &str = "Path (-forward or -reverse limits a key to one direction: --rate-reverse 1mbit)";
 /// Size limit of a description file, bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
-/// Size limit of a trace, bytes: ten hours at 10 Mbit/s.
+/// Size limit of a rate-trace file, bytes. At one line of 8 bytes per packet of 1500 bytes, that is
+/// about ten hours of 10 Mbit/s.
 const MAX_TRACE: u64 = 256 << 20;
 const SCOPES: [(Scope, &str); 3] =
     [(Scope::Both, ""), (Scope::Forward, "-forward"), (Scope::Reverse, "-reverse")];
 
-/// Values of the flags: a file, and keys with their values.
+/// Values of the flags: description file, and keys with their values.
 #[derive(Debug, Default)]
 pub(crate) struct PathArgs {
     file: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub(crate) struct PathArgs {
 }
 
 impl PathArgs {
-    /// Merges the flags over the description in the file.
+    /// Reads the description file, and sets the keys given by flags, which override it.
     pub(crate) fn describe(&self) -> Result<Described, Failure> {
         let mut path = PathSpec::default();
         let mut beside = Vec::new();
@@ -49,18 +49,18 @@ impl PathArgs {
     }
 }
 
-/// Description of a path, and the location of its traces.
+/// Path description, and the location of its trace files.
 #[derive(Debug)]
 pub(crate) struct Described {
     pub(crate) path: PathSpec,
-    /// Folder of the description's file; empty for the current directory.
+    /// Folder of the description file; empty for the current directory.
     folder: PathBuf,
-    /// Traces named in the file; their names are relative to its folder.
+    /// Trace files named in the description file, whose names are relative to its folder.
     beside: Vec<String>,
 }
 
 impl Described {
-    /// Builds the configuration of the links. Reads traces.
+    /// Reads the trace files, and builds the configuration of the links.
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
         let read = |name: &str| {
             let is_beside = self.beside.iter().any(|file| file == name);
@@ -79,7 +79,7 @@ fn usage(error: &dyn std::fmt::Display) -> Failure {
     Failure::Usage(error.to_string())
 }
 
-/// Reads a file, unless it is longer than `most` bytes.
+/// Reads a file. Fails if it is longer than `most` bytes.
 pub(crate) fn read_text(file: &FilePath, most: u64) -> io::Result<String> {
     let mut text = String::new();
     let read = File::open(file)?.take(most + 1).read_to_string(&mut text)?;
@@ -121,7 +121,7 @@ impl clap::Args for PathArgs {
     }
 }
 
-/// Returns each key with each of its directions, and the name of that flag.
+/// Returns each key with each of its directions, and the name of the flag for them.
 fn flags() -> impl Iterator<Item = (Key, Scope, String)> {
     Key::all().flat_map(|key| {
         let scopes =
@@ -138,7 +138,7 @@ fn flag(key: Key, scope: Scope, name: String) -> Arg {
         .help(key.about())
         .long_help(format!("{}: {}", key.about(), key.allowed()))
         .help_heading(HEADING)
-        // The help would only repeat that of the key.
+        // The help of a flag for one direction would only repeat that of the key.
         .hide(scope != Scope::Both)
 }
 

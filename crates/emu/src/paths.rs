@@ -1,6 +1,5 @@
-//! Paths of a relay: one that all packets share, or one for each tag.
-//!
-//! Owns the assignment of packets to paths, and the order of due times across paths.
+//! Paths of a relay: one that all packets share, or one for each tag. Owns the assignment of
+//! packets to paths, and the order of due times across paths.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
@@ -32,7 +31,8 @@ impl From<PerTag> for Paths {
 }
 
 impl Paths {
-    /// Starts the schedules at `at`. The path of a tag starts with its first packet.
+    /// Starts the schedules at `at`. The schedule of a tag's path starts with its first packet
+    /// instead.
     pub(crate) fn start(&mut self, at: Instant) {
         match self {
             Self::One(path) => path.start(at),
@@ -40,7 +40,7 @@ impl Paths {
         }
     }
 
-    /// Measures queueing delay from now on, and keeps this many late drops for
+    /// Enables measurement of queueing delays, and records up to `late_drops` late drops for
     /// [`pop_dropped`](Self::pop_dropped).
     pub(crate) fn watch(&mut self, late_drops: usize) {
         match self {
@@ -57,7 +57,7 @@ impl Paths {
         }
     }
 
-    /// Returns the next packet of a direction that was dropped after its path had accepted it.
+    /// Returns the next packet of a direction that its path dropped after having accepted it.
     pub(crate) fn pop_dropped(&mut self, direction: Direction) -> Option<LateDrop> {
         match self {
             Self::One(path) => path.link_mut(direction).pop_dropped(),
@@ -65,7 +65,7 @@ impl Paths {
         }
     }
 
-    /// Returns the late drops of a direction that were not kept, on all paths.
+    /// Returns the number of late drops of a direction, on all paths, that were not recorded.
     pub(crate) fn overlooked_drops(&self, direction: Direction) -> u64 {
         match self {
             Self::One(path) => link(path, direction).overlooked_drops(),
@@ -110,7 +110,7 @@ impl Paths {
         }
     }
 
-    /// Removes the path of this tag, and discards its packets. A shared path stays.
+    /// Removes the path of this tag, and discards its packets. A path shared by all tags is kept.
     pub(crate) fn remove(&mut self, tag: u32) {
         if let Self::PerTag(paths) = self {
             paths.remove(tag);
@@ -120,17 +120,16 @@ impl Paths {
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// Returns the next due times, forward and reverse.
 fn wakeups(path: &Path) -> [Option<Instant>; 2] {
     BOTH.map(|direction| link(path, direction).next_wakeup())
 }
 
-/// Returns the fates of the packets, forward and reverse.
+/// Returns the packet counters, forward and reverse.
 const fn ledgers(path: &Path) -> [Ledger; 2] {
     [*of(path, Direction::Forward), *of(path, Direction::Reverse)]
 }
 
-/// Returns the bytes held, forward and reverse.
+/// Returns the bytes in the links, forward and reverse.
 const fn held(path: &Path) -> [u64; 2] {
     [path.forward.held_bytes(), path.reverse.held_bytes()]
 }
@@ -152,29 +151,29 @@ const fn of(path: &Path, direction: Direction) -> &Ledger {
     link(path, direction).ledger()
 }
 
-/// One path for each tag, all with the same configuration. Their seeds are children of one seed, so
-/// the fates of one tag's packets do not depend on other tags. The exception is the memory limit,
-/// which all paths share.
+/// One path for each tag, all with the same configuration. Seeds are derived from one seed, so that
+/// the packets of one tag do not affect those of another, except through the memory limit, which
+/// all paths share.
 #[derive(Debug)]
 pub(crate) struct PerTag {
     config: PathConfig,
     seed: u64,
     paths: BTreeMap<u32, Path>,
-    /// Due times of the paths, by direction.
+    /// Due time and tag of each path with packets, by direction.
     wakeups: [BTreeSet<(Instant, u32)>; 2],
-    /// Ledgers of all present and past paths, added up. They follow each packet, so the cost of a
-    /// report does not grow with the number of paths.
+    /// Sums of the ledgers of all current and removed paths, by direction. Updated with each
+    /// packet, so that the cost of a report does not grow with the number of paths.
     total: [Ledger; 2],
-    /// Bytes that all paths hold now, as their links count them. The memory limit of one link
-    /// applies to this sum.
+    /// Bytes now in the links of all paths, by direction. The memory limit of a single link applies
+    /// to this sum.
     held: [u64; 2],
-    /// Queueing delays, in histograms that all paths share; `None` if not measured.
+    /// Queueing delays of all paths, by direction; `None` if not measured.
     delays: [Option<DelayHistogram>; 2],
-    /// Late drops of removed paths that were not kept.
+    /// Number of late drops of removed paths that were not recorded, by direction.
     closed_overlooked: [u64; 2],
-    /// Late drops that a path keeps at a time, at most.
+    /// Limit on the late drops that each path records until they are collected.
     late_drops: usize,
-    /// Late drops that were not reported yet, by direction.
+    /// Late drops not yet returned by [`pop_dropped`](Paths::pop_dropped), by direction.
     dropped: [VecDeque<LateDrop>; 2],
 }
 
@@ -224,7 +223,8 @@ impl PerTag {
                 continue;
             };
             let before = Before::of(path, &mut self.delays);
-            // A discipline that drops on departure may deliver nothing and move the wake-up.
+            // A queue discipline that drops on departure may deliver no packet, and change the due
+            // time.
             let delivery = path.pop(direction, now);
             self.follow(tag, &before);
             if delivery.is_some() {
@@ -233,8 +233,8 @@ impl PerTag {
         }
     }
 
-    /// Updates sums and wake-ups after a push or pop, and collects late drops. Both directions may
-    /// have changed, because those of a Wi-Fi cell share air time.
+    /// Updates sums and due times after a push or pop, and collects late drops. Both directions may
+    /// have changed, because they share the air time of a Wi-Fi cell.
     fn follow(&mut self, tag: u32, before: &Before) {
         let Some(path) = self.paths.get_mut(&tag) else { return };
         swap_histograms(path, &mut self.delays);
@@ -246,7 +246,7 @@ impl PerTag {
         for direction in BOTH {
             let index = direction as usize;
             self.held[index] = self.held[index] - before.held[index] + held[index];
-            // Most packets change nothing in the other direction.
+            // Most packets change nothing in the opposite direction.
             if before.ledgers[index] != ledgers[index] {
                 self.total[index].replace(&before.ledgers[index], &ledgers[index]);
             }
@@ -287,7 +287,7 @@ impl PerTag {
     }
 }
 
-/// State of a path before a push or pop, forward and reverse.
+/// State of a path before a push or pop; arrays have forward first.
 struct Before {
     wakeups: [Option<Instant>; 2],
     ledgers: [Ledger; 2],
@@ -295,14 +295,15 @@ struct Before {
 }
 
 impl Before {
-    /// Records the state, and moves the delay histograms into the path while it is used.
+    /// Records the state, and moves the shared delay histograms into the path.
     fn of(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) -> Self {
         swap_histograms(path, delays);
         Self { wakeups: wakeups(path), ledgers: ledgers(path), held: held(path) }
     }
 }
 
-/// Swaps the shared delay histograms with those of a path: in before it is used, back after.
+/// Exchanges the shared delay histograms with those of a path: into the path before a call, out of
+/// it after the call.
 fn swap_histograms(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) {
     for (direction, delays) in BOTH.into_iter().zip(delays) {
         path.link_mut(direction).swap_queue_delays(delays);

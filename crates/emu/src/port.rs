@@ -1,44 +1,45 @@
-//! Ports: the ends of a path, where real packets enter and leave. Also the pool of their buffers.
+//! Ports: the two ends of a path, where real packets enter and leave. Also the pool of packet
+//! buffers.
 
 use std::io;
 use std::time::Instant;
 
 use rdt_emulator::{Delivery, MIN_PACKET_CHARGE_BYTES, Packet};
 
-/// One end of the path. Calls never block.
+/// One end of the path. No call blocks.
 pub(crate) trait Port {
-    /// Reads about `budget` packets, and passes each to `take` with its arrival time. Returns the
-    /// number read. Fewer than `budget` means that the port is empty. Coalesced packets (GRO) may
-    /// add up to 63.
+    /// Reads about `budget` packets, and calls `take` for each. Returns the number read; fewer than
+    /// `budget` means that no more packets wait. Coalesced packets (GRO) may exceed `budget` by up
+    /// to 63.
     ///
-    /// Buffers come from `buffers`. An error ends this port; a packet that the system refuses is
-    /// none.
+    /// Buffers come from `buffers`. An error ends the relay; a packet that the system refuses is no
+    /// error.
     fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize>;
 
-    /// Passes a packet to the system, or queues it until the next [`flush`](Self::flush). May
-    /// exchange the packet's buffer for another.
+    /// Sends a packet, or queues it until the next [`flush`](Self::flush). May exchange the buffer
+    /// of `packet` for another one.
     fn send(&mut self, packet: &mut Delivery) -> io::Result<Sent>;
 
-    /// Sends the queued packets, and returns the number that the system refused. Called when no
-    /// more packets are due.
+    /// Sends the queued packets, and returns the number that the system refused since the last
+    /// flush. Called when no more packets are due.
     fn flush(&mut self) -> io::Result<u64> {
         Ok(0)
     }
 
-    /// Returns a tag that this port no longer uses, because its client is gone. Packets on the way
-    /// to that client are refused, and the tag is not used again.
+    /// Returns the tag of a client that was removed, once for each. Packets on the path to that
+    /// client are refused, and the tag is not reused soon.
     fn poll_gone(&mut self, _now: Instant) -> Option<u32> {
         None
     }
 
-    /// Returns the time by which [`poll_gone`](Self::poll_gone) must be called, even without
+    /// Returns the time by which [`poll_gone`](Self::poll_gone) must be called even without
     /// packets.
     fn next_check(&self) -> Option<Instant> {
         None
     }
 }
 
-/// Callback that takes the packets of a port, with buffers, arrival time and packet.
+/// Callback for each packet that a port receives, with the buffer pool and the arrival time.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut Buffers, Instant, Packet);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,28 +50,28 @@ pub(crate) enum Sent {
     Refused,
 }
 
-/// Buffer pool: in steady state no packet allocates memory.
+/// Buffer pool, so that in steady state no packet allocates memory.
 ///
-/// A link charges a packet by its length, so no packet gets a buffer of more than twice that.
-/// Otherwise 40-byte packets in 60 kB buffers could exceed the link's memory limit.
+/// A link counts the length of a packet towards its memory limit, so no buffer is larger than twice
+/// its packet. Otherwise 40-byte packets in 60 kB buffers could exceed the limit.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
-    /// Free buffers by size class: [`MIN_BUFFER_BYTES`], twice that and so on.
+    /// Free buffers by size class: [`MIN_BUFFER_BYTES`], twice that, and so on.
     free: [Vec<Vec<u8>>; SIZE_CLASSES],
     /// Total capacity of the free buffers, bytes.
     free_bytes: usize,
 }
 
-/// Bytes of the smallest buffers: the least that a packet is charged.
+/// Smallest buffer, bytes: equal to the minimum that a link counts for a packet.
 const MIN_BUFFER_BYTES: usize = 64;
 const _: () = assert!(MIN_BUFFER_BYTES as u64 == MIN_PACKET_CHARGE_BYTES);
 /// Number of size classes. The largest is 65,536 bytes, more than any packet.
 const SIZE_CLASSES: usize = 11;
-/// Limit of free buffers, bytes; the excess is deallocated.
+/// Limit on the total capacity of free buffers, bytes; more are deallocated.
 const MAX_FREE_BYTES: usize = 16 << 20;
 
 impl Buffers {
-    /// Returns an empty buffer with room for `bytes`.
+    /// Returns an empty buffer with a capacity of at least `bytes`.
     pub(crate) fn take(&mut self, bytes: usize) -> Vec<u8> {
         let size = bytes.next_power_of_two().max(MIN_BUFFER_BYTES);
         let Some(mut buffer) = place(size).and_then(|place| self.free[place].pop()) else {
@@ -92,8 +93,8 @@ impl Buffers {
     }
 }
 
-/// Returns the size class of a buffer, if it has one: copies that a link makes have other
-/// capacities.
+/// Returns the size class of a buffer of this capacity; `None` without one, as for the copies that
+/// a link makes of a packet.
 fn place(bytes: usize) -> Option<usize> {
     let place = (bytes / MIN_BUFFER_BYTES).checked_ilog2()? as usize;
     (bytes.is_power_of_two() && place < SIZE_CLASSES).then_some(place)

@@ -1,7 +1,7 @@
 //! Relay loop in real time: packets enter the path on arrival, and leave it when they are due.
 //!
-//! The relay does not look into packets. A packet enters the path with its arrival time, so a busy
-//! relay adds delay only on departure, where it is measured as lateness.
+//! The relay does not inspect packets. A packet enters the path with its arrival time, so a busy
+//! relay delays packets only on departure. That delay is measured as lateness.
 
 use std::io;
 use std::time::Instant;
@@ -15,17 +15,17 @@ use crate::paths::Paths;
 use crate::port::{Buffers, Port, Sent};
 use crate::waiter::Wait;
 
-/// Packets read from one port before the relay checks the clock and the other port again. The time
-/// that this takes makes due packets late.
+/// Packets read from one port before the relay checks the clock and the other port again. Due
+/// packets wait during these reads.
 const READ_BUDGET_PACKETS: usize = 32;
 /// Packets that a port may read beyond the budget: GRO coalesces up to 64.
 const MAX_COALESCED_PACKETS: usize = 63;
-/// Packets delivered before the ports are read again. More than are read even if each was
-/// duplicated, so that a relay that is behind catches up.
+/// Packets delivered before the ports are read again: more than were read, even if the path
+/// duplicated each, so that the backlog of a late relay shrinks.
 const MAX_DELIVERIES: usize = 2 * (READ_BUDGET_PACKETS + MAX_COALESCED_PACKETS) + 1;
 
-/// Limit of turns after the end is requested: 32,000 packets. A peer that keeps sending cannot
-/// delay the end further.
+/// Limit on the turns after the end is requested: 32,000 packets. So a peer that keeps sending
+/// cannot delay the end for ever.
 const MAX_LAST_TURNS: usize = 1000;
 
 /// Path between two ports. Packets received at the near port travel forward.
@@ -56,11 +56,11 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         }
     }
 
-    /// Carries packets until `wait` reports the end.
+    /// Relays packets until `wait` reports the end.
     pub(crate) fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
         loop {
             let read = self.turn()?;
-            // After a full budget there is more to read: only check for the end.
+            // A full budget means that more packets may wait: do not sleep, only check for the end.
             let deadline = if read { Some(clock::now()) } else { self.next_wakeup() };
             if !wait.wait(deadline)? {
                 return self.last_turns();
@@ -68,7 +68,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         }
     }
 
-    /// Reads the packets that arrived before the end, so that they are counted.
+    /// Reads the packets that arrived before the end, so that the account includes them.
     fn last_turns(&mut self) -> io::Result<()> {
         for _ in 0..MAX_LAST_TURNS {
             if !self.turn()? {
@@ -78,7 +78,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         Ok(())
     }
 
-    /// Returns the accounts, forward first, and the observer. Packets on the path are discarded.
+    /// Discards the packets on the path. Returns the accounts, forward first, and the observer.
     pub(crate) fn finish(mut self) -> ([Account; 2], T) {
         for direction in [Direction::Forward, Direction::Reverse] {
             self.observer.on_overlooked(direction, self.paths.overlooked_drops(direction));
@@ -86,14 +86,14 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths)), self.observer)
     }
 
-    /// Delivers due packets and reads arrivals, in both directions. Returns true if a port may have
-    /// more to read.
+    /// Delivers due packets and reads arrivals, in both directions. Returns true if more arrivals
+    /// may wait.
     fn turn(&mut self) -> io::Result<bool> {
         let Self { near, far, paths, forward, reverse, buffers, observer } = self;
         let now = forward.deliver(paths, far, buffers, observer)?;
         reverse.deliver(paths, near, buffers, observer)?;
         let mut more = forward.collect(paths, near, buffers, observer)?;
-        // A packet without delay is due at once.
+        // A packet without delay is due as soon as it arrives.
         forward.deliver(paths, far, buffers, observer)?;
         more |= reverse.collect(paths, far, buffers, observer)?;
         reverse.deliver(paths, near, buffers, observer)?;
@@ -110,7 +110,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     }
 
     /// Returns the time of the next due packet, or of the next turn that the near port or the
-    /// observer asks for.
+    /// observer requires.
     fn next_wakeup(&self) -> Option<Instant> {
         let others = self.near.next_check().into_iter().chain(self.observer.next_turn());
         self.paths.next_wakeup().into_iter().chain(others).min()
@@ -118,7 +118,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
 }
 
 impl Lane {
-    /// Reads packets from `from` into the path. Returns true if there may be more.
+    /// Reads packets from `from` into the path. Returns true if more may wait.
     fn collect(
         &mut self,
         paths: &mut Paths,
@@ -137,7 +137,7 @@ impl Lane {
         Ok(read >= READ_BUDGET_PACKETS)
     }
 
-    /// Passes due packets to `to`, and returns the last reading of the clock.
+    /// Sends due packets to `to`, and returns the last reading of the clock.
     fn deliver(
         &mut self,
         paths: &mut Paths,

@@ -1,4 +1,4 @@
-//! Report at the end as text.
+//! Final report as text.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use rdt_emulator::DropCause;
 
 use crate::account::Account;
 
-/// Formats both accounts, forward first. Each has a line with the fates of its packets, one with
-/// queueing delays if there are any, and one with lateness.
+/// Formats both accounts, forward first: for each direction a line with packet counts, one with
+/// queueing delays (if any packet was queued), and one with lateness.
 pub(crate) fn text(accounts: &[Account; 2]) -> String {
     let mut text = String::new();
     for (name, account) in ["forward", "reverse"].into_iter().zip(accounts) {

@@ -1,12 +1,12 @@
-//! `rdt-emu sim`: fates of packets on a path, in virtual time.
+//! `rdt-emu sim`: outcome of each packet on a path, in virtual time.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
 //! | schedule | `sim/schedule.rs` | times and sizes of packets, and their notation |
-//! | simulation | `sim/simulation.rs` | path in virtual time, and the packet of each outcome |
+//! | simulation | `sim/simulation.rs` | path in virtual time; assigns outcomes to packets |
 //! | rows | `sim/rows.rs` | outcomes as CSV and JSON |
 //!
-//! The program does not wait, and the same arguments and seed give the same output.
+//! The program does not wait, and the same arguments and seed result in the same output.
 
 mod rows;
 mod schedule;
@@ -83,10 +83,10 @@ pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Prints the fate of every packet, and returns the text report.
+/// Prints the outcome of every packet, and returns the text report.
 fn run(path: Path, seed: u64, schedule: Schedule, mut rows: Rows<impl Write>) -> io::Result<String> {
     rows.head()?;
-    // Any start will do: the output has relative times only.
+    // The start may be any instant, because the output has only times relative to it.
     let mut simulation = Simulation::new(path, clock::now());
     for packet in schedule {
         simulation.advance(packet.at, &mut rows)?;

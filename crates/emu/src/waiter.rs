@@ -1,4 +1,4 @@
-//! Waiting of a relay for a packet, a due time or the end. Measured:
+//! Waits of a relay for a packet, a due time or the end. Measured:
 //! docs/measurements/2026-11-21-emulator.md.
 
 use std::io;
@@ -12,7 +12,7 @@ use rdt_udp::{BusyPoll, Policy, clock};
 #[cfg(target_os = "linux")]
 use rdt_udp::{PollSet, Waker};
 
-/// Time before a deadline at which sleeping stops, because the kernel wakes threads late.
+/// Time before a deadline at which sleeping ends, because the kernel wakes threads late.
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
 
 /// How a relay spends the time between packets.
@@ -35,8 +35,8 @@ impl From<Waiting> for Policy {
 }
 
 pub(crate) trait Wait {
-    /// Waits until a port has something, `deadline` is near, or the end is requested, and returns
-    /// false for the end. May return early.
+    /// Waits until a port is ready, `deadline` is near, or the end is requested; may return early.
+    /// Returns false if the end is requested.
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool>;
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Readiness {
 }
 
 pub(crate) trait PollPorts {
-    /// Polls until a port has something, the end is requested, or `timeout` passed; may return
+    /// Polls until a port is ready, the end is requested, or `timeout` has passed; may return
     /// early.
     fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness>;
 }
@@ -88,7 +88,7 @@ impl<L: PollPorts> Wait for Waiter<L> {
     }
 }
 
-/// Two ports that are descriptors. The waker of the set requests the end.
+/// Two ports that are file descriptors. Using the waker requests the end.
 #[cfg(target_os = "linux")]
 pub(crate) struct Descriptors {
     set: PollSet<OwnedFd>,

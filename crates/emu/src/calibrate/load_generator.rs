@@ -1,6 +1,6 @@
 //! Sender and receiver of test load: datagrams at a given rate, or as fast as possible.
 //!
-//! Both ends send and receive in batches, which leaves most of the CPU to the relay under test.
+//! Sender and receiver process batches, which leaves most of the CPU to the relay under test.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -14,14 +14,14 @@ use crate::failure::Failure;
 const PORT: u16 = 9;
 /// Sleep of a sender that is ahead of its rate.
 const SENDER_SLEEP: Duration = Duration::from_micros(500);
-/// Sleep of a receiver whose socket is empty. Datagrams that overflow the socket meanwhile still
-/// count as delivered: they have left the link.
+/// Sleep of a receiver whose socket is empty. Datagrams that overflow the socket during the sleep
+/// still count as delivered, because the link delivered them.
 const RECEIVER_SLEEP: Duration = Duration::from_millis(1);
 
 /// Load: datagram size, rate and duration.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Flood {
-    /// Bytes of each datagram; 0 makes this end the receiver.
+    /// Bytes of each datagram; 0 makes this process the receiver.
     #[arg(long, default_value_t = 0)]
     pub(super) size: u16,
     /// Datagrams per second; unlimited by default.
@@ -63,7 +63,7 @@ impl Flood {
                 continue;
             }
             let Some(batch) = io.transmit_buf() else {
-                // A full socket is expected under load.
+                // The socket is full, as expected under load.
                 thread::yield_now();
                 continue;
             };

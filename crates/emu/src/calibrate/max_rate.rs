@@ -9,27 +9,27 @@ use super::load_generator::Flood;
 use crate::calibration::Bounds;
 use crate::proxy::HEADERS_IPV4;
 
-/// RTT of the path: with a one-way delay of 50 ms, the relay holds traffic in flight.
+/// RTT of the path: with a one-way delay of 50 ms, packets are in flight inside the relay.
 pub(super) const RTT: Duration = Duration::from_millis(100);
 pub(super) const COUNT_INTERVAL: Duration = Duration::from_millis(50);
 /// Duration of a trial, ms.
 const TRIAL_MS: u64 = 1200;
-/// Trials of a rate before it counts as not held: other processes may have disturbed the first.
+/// Trials of a rate before it counts as failed: other processes may have disturbed the first trial.
 const MAX_TRIALS: u32 = 2;
-/// Number of candidate rates: binary search needs five trials.
+/// Number of candidate rates, so that a binary search needs five of them.
 const CANDIDATE_RATES: i32 = 31;
-/// Highest candidate, relative to the flooded rate. It is above 1 because a flood also spends CPU
-/// on packets that are dropped.
+/// Highest candidate, relative to the rate delivered under unlimited load. Above 1, because
+/// unlimited load also spends CPU on packets that are dropped.
 const HIGHEST_CANDIDATE: f64 = 1.4;
-/// Ratio of consecutive candidates; the lowest is about a hundredth of the highest.
+/// Ratio of each candidate to the next higher one; the lowest is about a hundredth of the highest.
 const CANDIDATE_RATIO: f64 = 0.85;
-/// Share of a rate that must be delivered for it to count as held.
+/// Share of a rate that must be delivered for the rate to count as sustained.
 const MIN_DELIVERED_SHARE: f64 = 0.99;
 /// Offered load relative to the rate: above 1, so that the link always has a packet to send.
 const OFFERED_SHARE: f64 = 1.03;
 const DATAGRAM_BYTES: u16 = 1400;
 
-/// Rate of a trial, and the load that saturates it.
+/// Link rate of a trial, and the load that saturates it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) rate: Bitrate,
@@ -52,15 +52,15 @@ impl Asked {
     }
 }
 
-/// Output of the link while it was full.
+/// Output of the link while its queue was not empty.
 #[derive(Debug)]
 pub(super) struct Delivered {
-    /// Rate of IP packets, bits per second.
+    /// Rate of delivered IP packets, bits per second.
     bps: f64,
     lateness: Value,
 }
 
-/// Rate that was held, in bits per second, with the lateness of its packets.
+/// Sustained rate, in bits per second, and the lateness of its packets.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) bps: f64,
@@ -76,7 +76,7 @@ impl Held {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) held: Option<Held>,
-    /// Lowest rate that was tried and not held.
+    /// Lowest rate that was tried and not sustained.
     pub(super) failed_bps: Option<f64>,
 }
 
@@ -86,15 +86,14 @@ impl Found {
     }
 }
 
-/// Finds the highest rate that is held, by binary search from [`HIGHEST_CANDIDATE`] times
-/// `flooded_bps` downwards. `hold` measures a rate, and returns `None` if the host was the
-/// bottleneck.
+/// Finds the highest sustained rate by binary search, from [`HIGHEST_CANDIDATE`] times
+/// `flooded_bps` downwards. `hold` tries a rate, and returns `None` if the host was the bottleneck.
 pub(super) fn search<E>(
     flooded_bps: f64,
     mut hold: impl FnMut(Asked) -> Result<Option<Delivered>, E>,
 ) -> Result<Found, E> {
     let mut found = Found::default();
-    // If the flood delivered nothing there is no rate to try.
+    // If the unlimited load delivered nothing, there is no rate to try.
     let (mut begin, mut end) = (0, if flooded_bps > 0.0 { CANDIDATE_RATES } else { 0 });
     while begin < end {
         let middle = begin.midpoint(end);
@@ -123,14 +122,14 @@ fn try_rate<E>(
     Ok(None)
 }
 
-/// Rounds a rate down to three digits, for display.
+/// Rounds a rate down to three significant digits, for display.
 fn short(bps: f64) -> f64 {
     let unit = 10_f64.powf(bps.log10().floor() - 2.0).max(1.0);
     (bps / unit).floor() * unit
 }
 
-/// Computes the forward delivery rate from `--json-stream` output, between the second line with a
-/// delivery and the last. Adds `headers` bytes to each packet.
+/// Computes the forward delivery rate from the output of `--json-stream`, between the second line
+/// that counts deliveries and the last. Adds `headers` bytes to each packet.
 pub(super) fn delivered(lines: &str, headers: u32) -> Option<Delivered> {
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut looks = lines
@@ -152,7 +151,7 @@ pub(super) fn delivered(lines: &str, headers: u32) -> Option<Delivered> {
 mod tests {
     use super::*;
 
-    /// Host that carries `capacity` bits per second.
+    /// Test double of a host that carries `capacity` bits per second.
     fn carries(capacity: f64) -> impl Fn(Asked) -> Result<Option<Delivered>, ()> {
         move |asked| Ok(Some(Delivered { bps: asked.rate.as_bps_f64().min(capacity), lateness: Value::Null }))
     }

@@ -10,7 +10,7 @@ use super::max_rate::{self, Asked, COUNT_INTERVAL, RTT};
 use super::{MEASUREMENT_MS, Throughput};
 use crate::host;
 
-/// Measures the throughput of datagrams of this size; an error says why nothing arrived.
+/// Measures the throughput with datagrams of `size` bytes. An error says why nothing arrived.
 pub(super) fn measure(size: u16) -> Result<Throughput, String> {
     let output = flooded(Flood { size, pps: None, ms: MEASUREMENT_MS }, &["--json", "--rtt=1ms"])?;
     let account = output.told.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
@@ -20,7 +20,7 @@ pub(super) fn measure(size: u16) -> Result<Throughput, String> {
     Ok(Throughput::new(size, delivered, forward["lateness_us"].clone()))
 }
 
-/// Measures the output of a path at a rate; `None` if the host was the bottleneck.
+/// Measures the output of a link with the requested rate; `None` if the host was the bottleneck.
 pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> {
     let path = [
         format!("--json-stream={}ms", COUNT_INTERVAL.as_millis()),
@@ -28,7 +28,7 @@ pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> 
         format!("--rate={:.0}bit", asked.rate.as_bps_f64()),
     ];
     let output = flooded(asked.flood, &path.each_ref().map(String::as_str))?;
-    // The TUN device counts whole IP packets: there are no headers to add.
+    // The TUN device counts whole IP packets, so no header bytes are added.
     Ok(max_rate::delivered(&output.told, 0).filter(|_| output.kept_up()))
 }
 
@@ -40,17 +40,17 @@ struct Output {
 }
 
 impl Output {
-    /// Returns true unless the run reported the host as the limit.
+    /// Returns true unless the run warned that the host was the bottleneck.
     fn kept_up(&self) -> bool {
         !self.said.contains(host::BLAME)
     }
 }
 
-/// Runs a loaded link with these options, and returns its output.
+/// Runs a link with these options under load, and returns its output.
 fn flooded(flood: Flood, options: &[&str]) -> Result<Output, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut command = Command::new(&program);
-    // Skip the calibration check: this measurement is the calibration.
+    // No calibration check, because this measurement is the calibration.
     command.args(["run", "--quiet", "--beyond-calibration"]).args(options);
     command.arg(format!("--server=exec {} flood", quoted(&program))).arg("--").arg(&program);
     command.args(["flood", &format!("--size={}", flood.size), &format!("--ms={}", flood.ms)]);

@@ -21,7 +21,7 @@ use crate::waiter::Waiting;
 
 /// The load generator is the only client.
 const ONE_CLIENT: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
-/// RTT of the path under load, so that packets wait for their due times.
+/// RTT of the path under load; above 0, so that packets wait for their due times.
 const SHORT_RTT: Duration = Duration::from_millis(1);
 const FREE_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
@@ -32,7 +32,7 @@ pub(super) fn measure(size: u16) -> io::Result<Throughput> {
     Ok(Throughput::new(size, forward.ledger.delivered, json::lateness(&forward.lateness)))
 }
 
-/// Measures the output of a path at a rate; `None` if the host was the bottleneck.
+/// Measures the output of a link with the requested rate; `None` if the host was the bottleneck.
 pub(super) fn hold(asked: Asked) -> io::Result<Option<max_rate::Delivered>> {
     let (reader, writer) = io::pipe()?;
     let reading = thread::spawn(move || io::read_to_string(reader));
@@ -43,7 +43,8 @@ pub(super) fn hold(asked: Asked) -> io::Result<Option<max_rate::Delivered>> {
     Ok(max_rate::delivered(&lines, HEADERS_IPV4).filter(|_| end.kept_up()))
 }
 
-/// Builds the path as `rdt-emu proxy` does: with the IP and UDP headers that sockets do not see.
+/// Builds the path as `rdt-emu proxy` does: with the IP and UDP header bytes, which sockets do not
+/// see.
 fn path(asked: Asked) -> PathConfig {
     let path = PathConfig::symmetric(RTT, asked.rate);
     PathConfig { forward: path.forward.overhead(HEADERS_IPV4), reverse: path.reverse.overhead(HEADERS_IPV4) }

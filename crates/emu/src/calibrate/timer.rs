@@ -1,4 +1,4 @@
-//! Lateness of rare packets: how precisely this host wakes the relay.
+//! Lateness of sparse packets: how precisely this host wakes the relay.
 
 use std::cell::Cell;
 use std::io;
@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// One-way delay of the path: packets are due halfway between two arrivals.
 const DELAY: Duration = Duration::from_micros(10_500);
 
-/// Measures the lateness percentiles of one packet a millisecond.
+/// Measures the lateness percentiles with one packet per millisecond.
 pub(super) fn lateness(waiting: Waiting) -> io::Result<Value> {
     let begin = clock::now() + INTERVAL;
     let arrivals =
@@ -33,8 +33,8 @@ pub(super) fn lateness(waiting: Waiting) -> io::Result<Value> {
     Ok(json::lateness(&forward.lateness))
 }
 
-/// Packets that become readable at given times, as on a socket: a poll reports them, and they end a
-/// sleep.
+/// Packets that become readable at given times, as on a socket: a poll reports them, and each ends
+/// a sleep.
 #[derive(Clone)]
 struct Arrivals {
     next: Rc<Cell<Instant>>,
@@ -58,7 +58,7 @@ impl PollPorts for Arrivals {
     fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let until_next = self.next.get().saturating_duration_since(clock::now());
         let timeout = timeout.map_or(until_next, |timeout| timeout.min(until_next));
-        // The same system call as with real descriptors, for the same cost.
+        // The same system call as with real descriptors, because it costs the same time.
         match poll(&mut [], Timespec::try_from(timeout).ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(self.seen()),
             Err(error) => Err(error.into()),

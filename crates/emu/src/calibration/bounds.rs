@@ -1,13 +1,13 @@
-//! Bounds of the highest rate that one mode sustains.
+//! Bounds of the highest rate that the host sustains in one mode.
 
 use serde_json::Value;
 
-/// Highest rate that was held and lowest that failed, bits per second.
+/// Highest sustained and lowest failed rate, bits per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Bounds {
-    /// Highest rate that was held; `None` if every rate failed.
+    /// Highest rate that was sustained; `None` if every rate failed.
     pub(crate) held_bps: Option<f64>,
-    /// Lowest rate that failed, above the held one; `None` if no rate failed.
+    /// Lowest rate that failed, above `held_bps`; `None` if no rate failed.
     pub(crate) failed_bps: Option<f64>,
 }
 
@@ -28,7 +28,7 @@ impl Bounds {
         is_ordered.then_some(bounds)
     }
 
-    /// Describes the bounds, if there are any; `place` names the mode.
+    /// Describes the bounds, `None` without any. `place` names the mode.
     pub(super) fn found(&self, place: &str) -> Option<String> {
         match (self.held_bps.map(mbps), self.failed_bps.map(mbps)) {
             (Some(held), Some(failed)) => {
@@ -44,7 +44,7 @@ impl Bounds {
         }
     }
 
-    /// Returns true if this rate, or a higher one, was carried.
+    /// Returns true if this rate, or a higher one, was sustained.
     pub(super) fn hold(&self, bps: f64) -> bool {
         self.held_bps.is_some_and(|held| bps <= held)
     }
@@ -55,7 +55,7 @@ impl Bounds {
     }
 }
 
-/// Converts to Mbit/s for display, unrounded: a sentence may compare rates that differ in the last
+/// Converts to Mbit/s for display, unrounded: a message may compare rates that differ in the last
 /// digit.
 pub(crate) fn mbps(bps: f64) -> f64 {
     bps / 1e6

@@ -1,6 +1,6 @@
 //! Calibration file in the user's state directory.
 //!
-//! Owns its path, and replaces it atomically: a reader finds the old file or the new one.
+//! Owns the path, and replaces the file atomically: a reader sees the old or the new content.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +15,8 @@ const FILE_NAME: &str = "rdt-emu/calibration.json";
 const MAX_FILE_BYTES: u64 = 1 << 16;
 
 /// Returns the path of the file from environment variables: `XDG_STATE_HOME` or `HOME` as in the
-/// XDG Base Directory Specification, `LOCALAPPDATA` on Windows. `None` if they are unset.
+/// XDG Base Directory Specification, `LOCALAPPDATA` on Windows. `None` if the variable is unset or
+/// a relative path.
 pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     // The specification says to ignore relative paths.
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -43,7 +44,7 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     read_text(file, MAX_FILE_BYTES).map(Some)
 }
 
-/// Checks that the file can be written, and creates its folder, before the measurement.
+/// Creates the file's folder and checks that the file can be written, before the measurement.
 #[cfg(target_os = "linux")]
 pub(crate) fn prepare(file: &Path) -> io::Result<()> {
     if file.is_dir() {
@@ -69,7 +70,7 @@ fn temporary(file: &Path) -> io::Result<tempfile::NamedTempFile> {
 
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // Mode 0666 before the umask, in place of the 0600 of `tempfile`: a user must be able to read a
+    // Mode 0666 before the umask instead of the 0600 of `tempfile`: a user must be able to read a
     // file that root wrote.
     tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
 }

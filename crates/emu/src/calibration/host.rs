@@ -1,10 +1,10 @@
-//! Identity of the machine that a calibration was measured on.
+//! Identity of the host on which a calibration was measured.
 
 use serde_json::Value;
 
 use super::Unfit;
 
-/// Identity of a machine. A change invalidates a calibration, except for fewer processors.
+/// Identity of a host. A change invalidates a calibration, except for fewer processors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(super) name: String,
@@ -31,8 +31,8 @@ impl Host {
         Some(Self { name: text("name")?, system: text("system")?, processors: value["processors"].as_u64()? })
     }
 
-    /// Checks that results of this host apply to `here`. Fewer processors are accepted: a rate that
-    /// was too high remains too high.
+    /// Checks that results measured on this host apply to `here`. `here` may have fewer processors:
+    /// a rate that failed then fails all the more, and other rates cause a warning.
     pub(super) fn tells_of(&self, here: &Self) -> Result<(), Unfit> {
         let changed = |what, was: &dyn ToString, is: &dyn ToString| {
             Err(Unfit::Changed { what, was: was.to_string(), is: is.to_string() })

@@ -1,5 +1,3 @@
-//! Validity of saved calibrations, and verdicts on paths.
-
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
@@ -56,7 +54,7 @@ fn calibration_expires_after_90_days() {
     let later = |days: i64| kept.measured + SignedDuration::from_hours(24 * days);
     assert_eq!(kept.clone().fits(&host, later(0)), Ok(kept.clone()));
     assert_eq!(kept.clone().fits(&host, later(90)), Ok(kept.clone()));
-    // The clock was set back.
+    // A clock that was set back does not invalidate the calibration.
     assert_eq!(kept.clone().fits(&host, later(-9)), Ok(kept.clone()));
     let old = kept.clone().fits(&host, later(91)).unwrap_err();
     assert_eq!(old.to_string(), "it was measured on 2026-11-21, more than 90 days ago");
@@ -91,7 +89,7 @@ fn rates_from_lowest_failure_on_are_refused() {
     assert_eq!(verdict(2_000_000_000, PROXY), Verdict::Fine);
     assert_eq!(verdict(9_000_000_000, Mode::Namespace), Verdict::Fine, "nothing is known");
     let found = "this host held 2000 Mbit/s as a proxy and did not hold 2350 Mbit/s (`rdt-emu calibrate` of 2026-11-21): ";
-    // All digits are printed, so that the excess shows.
+    // All digits are printed, so that the message shows the excess.
     let doubtful = format!("the path asks for 2000.000001 Mbit/s, and {found}it may be too much");
     assert_eq!(verdict(2_000_000_001, PROXY), Verdict::Doubtful(doubtful));
     for bps in [2_350_000_000, 2_400_000_000] {

@@ -1,8 +1,8 @@
-//! Blocks of a capture file in the pcapng format: draft-ietf-opsawg-pcapng, sections 3 and 4.
-//!
-//! The format leaves the byte order to the writer: little-endian here.
+//! Blocks of a capture file in the pcapng format (draft-ietf-opsawg-pcapng, sections 3 and 4), in
+//! little-endian byte order.
 
-/// Raw IPv4 or IPv6 packets: `LINKTYPE_RAW` of <https://www.tcpdump.org/linktypes.html>.
+/// Link type of raw IPv4 or IPv6 packets: `LINKTYPE_RAW` of
+/// <https://www.tcpdump.org/linktypes.html>.
 const LINK_TYPE: u16 = 101;
 /// Timestamps are in units of 10^-9 s.
 const RESOLUTION: u8 = 9;
@@ -14,7 +14,7 @@ const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Version 1.0: major and minor number, 16 bits each.
 const VERSION: u32 = 1;
-/// Length of a section that is not known in advance.
+/// Section length that means "not known in advance".
 const UNKNOWN_LENGTH: u64 = u64::MAX;
 /// Snapshot length: unlimited.
 const NO_LIMIT: u32 = 0;
@@ -69,7 +69,7 @@ pub(super) fn interface(out: &mut Vec<u8>, name: &str, description: &str) {
     end(out, start);
 }
 
-/// Appends a packet; `write` appends its bytes.
+/// Appends a packet block; `write` appends the packet's bytes, and its result is returned.
 pub(super) fn packet<T>(out: &mut Vec<u8>, about: About, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let start = begin(out, ENHANCED_PACKET);
     put(out, about.interface);
@@ -93,14 +93,14 @@ pub(super) fn packet<T>(out: &mut Vec<u8>, about: About, write: impl FnOnce(&mut
 
 /// Adds a comment to the packet block at `start`, which must be the last block.
 pub(super) fn comment(out: &mut Vec<u8>, start: usize, text: &str) {
-    // Replace the end-of-options mark and the trailing length, 4 bytes each.
+    // Remove the end-of-options mark and the trailing length, 4 bytes each.
     out.truncate(out.len() - 8);
     option(out, COMMENT, text.as_bytes());
     option(out, END_OF_OPTIONS, &[]);
     end(out, start);
 }
 
-/// Returns the length of the complete blocks, and the number of packets among them.
+/// Returns the total length of the complete blocks in `bytes`, and the number of packets in them.
 pub(super) fn whole(bytes: &[u8]) -> (usize, u64) {
     let (mut len, mut packets) = (0, 0);
     while let Some((kind, block)) = first(&bytes[len..]) {
@@ -110,7 +110,7 @@ pub(super) fn whole(bytes: &[u8]) -> (usize, u64) {
     (len, packets)
 }
 
-/// Returns the first block and its type, if the block is complete.
+/// Returns the type and bytes of the first block; `None` if it is incomplete.
 fn first(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (kind, rest) = bytes.split_first_chunk()?;
     let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;

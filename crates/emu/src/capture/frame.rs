@@ -1,4 +1,4 @@
-//! Conversion of a link's packets to IP packets for a capture.
+//! Conversion of a link's packets to IP packets, for a capture.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -8,21 +8,21 @@ use rdt_emulator::{Direction, Ecn};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Carried<'a> {
     pub(crate) direction: Direction,
-    /// Bytes as the link carries them.
+    /// Bytes that the link carries: an IP packet or a UDP payload.
     pub(crate) bytes: &'a [u8],
     pub(crate) ecn: Ecn,
     /// Tag of the packet; see [`rdt_emulator::Packet::tag`].
     pub(crate) tag: u32,
 }
 
-/// Converts what a link carries to IP packets.
+/// Conversion of packets of a link to IP packets.
 pub(crate) trait Frame {
-    /// Appends the packet to `out`. Returns true if the link is known to have set [`Ecn::Ce`].
+    /// Appends the IP packet to `out`. Returns true if the link is known to have set [`Ecn::Ce`].
     fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool;
 }
 
-/// UDP payloads, to which the IP and UDP headers are added that a network would have carried. The
-/// function returns source and destination address for a direction and tag.
+/// Frame format of a link that carries UDP payloads: adds the IP and UDP headers that a network
+/// would carry. The function returns source and destination address for a direction and tag.
 pub(crate) struct Datagrams<A>(pub A);
 
 impl<A: Fn(Direction, u32) -> [SocketAddr; 2]> Frame for Datagrams<A> {
@@ -74,7 +74,7 @@ fn udp(ends: [SocketAddr; 2], payload: &[u8], out: &mut Vec<u8>) {
     out.extend(len);
     out.extend([0, 0]);
     out.extend(payload);
-    // RFC 768 sends a computed 0 as 0xffff: 0 means that there is no checksum.
+    // RFC 768 replaces a computed 0 by 0xffff, because 0 means that there is no checksum.
     let checksum = match !sum(u64::from(sum(0, &pseudo)), &out[start..]) {
         0 => u16::MAX,
         sum => sum,
@@ -82,7 +82,7 @@ fn udp(ends: [SocketAddr; 2], payload: &[u8], out: &mut Vec<u8>) {
     out[start + 6..start + 8].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Returns the one's complement sum (RFC 1071) of `bytes`, added to `before`.
+/// Returns the one's complement sum (RFC 1071) of `before` and `bytes`.
 fn sum(before: u64, bytes: &[u8]) -> u16 {
     let pairs =
         bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low)));
@@ -96,7 +96,7 @@ fn sum(before: u64, bytes: &[u8]) -> u16 {
     }
 }
 
-/// Converts a length to a header field; longer packets do not occur.
+/// Converts a length to a 16-bit header field. Longer packets do not occur.
 fn word(bytes: usize) -> [u8; 2] {
     u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes()
 }

@@ -20,7 +20,7 @@ struct Read {
     comments: Vec<String>,
 }
 
-/// Returns the packets and the names of the interfaces.
+/// Returns the packets, and the names of the interfaces.
 fn read(path: &Path) -> (Vec<Read>, Vec<String>) {
     let mut reader = PcapNgReader::new(Cursor::new(fs::read(path).unwrap())).unwrap();
     let (mut packets, mut names) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ fn read(path: &Path) -> (Vec<Read>, Vec<String>) {
     (packets, names)
 }
 
-/// Writes packets unchanged, and reports CE as marked.
+/// Frame format that writes packets unchanged, and reports CE as set by the link.
 struct AsTheyAre;
 
 impl Frame for AsTheyAre {
@@ -76,7 +76,7 @@ fn passed_packets_appear_twice_drops_once() {
     let path = directory.path().join("file");
     let mut capture = Capture::create(&path, AsTheyAre, "seed 7").unwrap();
     let now = clock::now();
-    // One length for each amount of padding.
+    // Lengths that need each amount of padding, 0 to 3 bytes.
     for len in 1..=4 {
         capture.on_arrival(Direction::Forward, now, &vec![1; len].into());
         capture.on_delivery(Direction::Forward, now, &delivery(vec![1; len]));

@@ -1,6 +1,6 @@
 //! Thread that writes a capture to its file.
 //!
-//! Owns the file. After a failed write it truncates the file to the last complete block.
+//! Owns the file. If a write fails, truncates the file to its last complete block.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,12 +10,12 @@ use std::thread::{self, JoinHandle};
 
 use super::block;
 
-/// Size of a chunk that is written, bytes.
+/// Size from which a chunk is written, bytes.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks that may wait for the disk: 32 MiB.
+/// Limit on the chunks that wait for the disk: 32 MiB.
 const MAX_QUEUED_CHUNKS: usize = 512;
 
-/// Blocks that are written together.
+/// Blocks that are written with one call.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
@@ -45,8 +45,8 @@ impl Writer {
         Ok(Self { to_thread, used, thread })
     }
 
-    /// Queues the chunk for writing, and empties it. Discards it if the queue is full or writing
-    /// has ended.
+    /// Queues the chunk for writing, and empties it. Drops its contents if the queue is full or
+    /// writing has ended.
     pub(super) fn write(&self, chunk: &mut Chunk) {
         let next = Chunk { bytes: self.used.try_recv().unwrap_or_default(), packets: 0 };
         let full = std::mem::replace(chunk, next);
@@ -87,7 +87,7 @@ fn write(mut file: File, path: &Path, chunks: Receiver<Chunk>, used: &Sender<Vec
     written
 }
 
-/// Writes all bytes. An error includes the number of bytes written.
+/// Writes all bytes. An error comes with the number of bytes written before it.
 fn put(file: &mut File, bytes: &[u8]) -> Result<(), (io::Error, usize)> {
     let mut part = 0;
     while part < bytes.len() {
@@ -101,7 +101,7 @@ fn put(file: &mut File, bytes: &[u8]) -> Result<(), (io::Error, usize)> {
     Ok(())
 }
 
-/// Truncates the file to this length, or removes it.
+/// Truncates the file to `len`, or removes it if `len` is `None`.
 fn cut(file: &File, path: &Path, len: Option<u64>) {
     // Only a regular file can be truncated.
     if !file.metadata().is_ok_and(|data| data.is_file()) {

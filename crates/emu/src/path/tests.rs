@@ -1,5 +1,3 @@
-//! Flags and files, up to the configuration of the links.
-
 use std::fs;
 use std::time::Duration;
 
@@ -19,7 +17,7 @@ fn parse(line: &[&str]) -> Result<PathArgs, String> {
     program.map(|program| program.path).map_err(|error| error.to_string())
 }
 
-/// Configuration of the links, or the error.
+/// Returns the configuration of the links for these arguments, or the error.
 fn config(line: &[&str]) -> Result<PathConfig, String> {
     parse(line)?.describe().and_then(|described| described.config()).map_err(|failure| {
         assert_eq!(failure.code(), rdt_program::exit::USAGE, "{failure}");

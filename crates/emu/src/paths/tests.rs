@@ -1,5 +1,3 @@
-//! One path for each tag, and the sum of their accounts.
-
 use std::time::Duration;
 
 use rdt_emulator::{Bitrate, Discipline, LinkConfig, Loss, Probability, QueueLimit, WifiConfig};
@@ -13,8 +11,8 @@ fn lossy() -> PathConfig {
         .into()
 }
 
-/// Carries 100 packets of each tag, a millisecond apart. Returns tag, number and time of each
-/// delivery.
+/// Sends 100 packets of each tag through the paths, one per millisecond. Returns tag, number and
+/// time of each delivery.
 fn carry(paths: &mut Paths, begin: Instant, tags: &[u32]) -> Vec<(u32, u8, Instant)> {
     for number in 0..100 {
         for (place, tag) in (0..).zip(tags) {
@@ -102,7 +100,7 @@ fn coupled_directions_leave_no_stale_wakeups() {
     assert!(paths.wakeups.iter().all(BTreeSet::is_empty));
 }
 
-/// Adds up the accounts of paths that carried one tag each.
+/// Sums the accounts of paths that carried one tag each.
 fn merged(alone: &[Paths], direction: Direction) -> (Ledger, DelayHistogram) {
     let mut sum = (Ledger::default(), DelayHistogram::default());
     for paths in alone {

@@ -4,8 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 
 use crate::failure::Failure;
 
-/// Resolves LISTEN and TARGET. If TARGET has several addresses, one of the family of LISTEN is
-/// preferred.
+/// Resolves LISTEN and TARGET. If TARGET has several addresses, prefers one of LISTEN's IP version.
 pub(crate) fn both(listen: &str, target: &str) -> Result<(SocketAddr, SocketAddr), Failure> {
     let listen = first("LISTEN", listen, |_| true)?;
     let target = first("TARGET", target, |address| address.is_ipv4() == listen.is_ipv4())?;
@@ -15,13 +14,13 @@ pub(crate) fn both(listen: &str, target: &str) -> Result<(SocketAddr, SocketAddr
     Ok((listen, target))
 }
 
-/// Returns true if datagrams to `target` arrive at a socket bound to `local`.
+/// Returns true if datagrams sent to `target` arrive at a socket bound to `local`.
 pub(crate) fn is_loop(local: SocketAddr, target: SocketAddr) -> bool {
     let is_own = || UdpSocket::bind((target.ip(), 0)).is_ok();
     local.port() == target.port() && (local.ip() == target.ip() || (local.ip().is_unspecified() && is_own()))
 }
 
-/// Returns the first address that `suits`, or else the first.
+/// Returns the first address for which `suits` is true, or else the first one.
 fn first(name: &str, text: &str, suits: impl Fn(&SocketAddr) -> bool) -> Result<SocketAddr, Failure> {
     let wrong = |what: &str| Failure::Usage(format!("{name}: '{text}' {what}"));
     let (_, port) =

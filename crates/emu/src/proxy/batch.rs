@@ -5,7 +5,7 @@ use std::mem;
 use rdt_emulator::{Delivery, Ecn};
 use rdt_udp::DatagramIo;
 
-/// Packets of a batch, at most.
+/// Limit on the packets of a batch.
 const MAX_BATCH_PACKETS: usize = 64;
 
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Staged {
     bytes: Vec<u8>,
 }
 
-/// Packets of one port that are sent together. Buffers are reused.
+/// Packets that are sent together, in one direction of the proxy. Their buffers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     packets: Vec<Staged>,
@@ -23,7 +23,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds a packet, and leaves a spare buffer in its place. Returns true if the batch is full.
+    /// Adds a packet, and gives the delivery a spare buffer in exchange. Returns true if the batch
+    /// is full.
     pub(crate) fn put(&mut self, delivery: &mut Delivery) -> bool {
         if self.len == self.packets.len() {
             self.packets.push(Staged::default());
@@ -35,18 +36,18 @@ impl Batch {
         self.len >= MAX_BATCH_PACKETS
     }
 
-    /// Passes the packets of each tag to `send`, which returns how many it sent. Returns the number
-    /// not sent.
+    /// Calls `send` with the packets of each tag; `send` returns the number it sent. Returns the
+    /// number of packets not sent.
     pub(crate) fn send(&mut self, mut send: impl FnMut(u32, &[Staged]) -> usize) -> u64 {
         let packets = &mut self.packets[..mem::take(&mut self.len)];
-        // Stable, so packets of one tag stay in order.
+        // The sort is stable, so packets of one tag remain in order.
         packets.sort_by_key(|staged| staged.tag);
         let runs = packets.chunk_by(|a, b| a.tag == b.tag);
         runs.map(|run| (run.len() - send(run[0].tag, run)) as u64).sum()
     }
 }
 
-/// Sends packets to one peer. Returns the number sent or queued by the socket: fewer than all if
+/// Sends packets to one peer. Returns the number sent or queued by the socket, which is smaller if
 /// the socket is full.
 pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged]) -> usize {
     let mut at = 0;
@@ -61,7 +62,8 @@ pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged])
             slot.copy_from_slice(&staged.bytes);
             at += 1;
         }
-        // Avoids an endless loop. An empty batch has room for any datagram that was received.
+        // Avoids an endless loop. An empty batch has room for any datagram that a socket can
+        // receive.
         if at == begin {
             break;
         }
@@ -76,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Socket that accepts a number of batches, and records codepoint and datagrams of each.
+    /// Socket that accepts a number of batches, and records ECN codepoint and datagrams of each.
     struct Takes {
         batches: usize,
         buf: TransmitBuf,

@@ -1,6 +1,6 @@
 //! Clients of the proxy, each with a socket towards the target.
 //!
-//! Owns the limits: number of clients, and idle timeout.
+//! Owns the limit on the number of clients, and the idle timeout.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::{Connected, PollSet, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
 
-/// Longest interval of the checks for idle clients.
+/// Longest interval between two checks for idle clients.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Socket buffer of each client and direction, bytes: 30 ms at 2 Gbit/s.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
-/// Address of each client by its tag, for captures, which see only packets.
+/// Address of each client by its tag. Shared with a capture, because packets carry only the tag.
 pub(crate) type Addresses = Arc<Mutex<BTreeMap<u32, SocketAddr>>>;
 
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub(crate) struct Client {
     /// Address of the client, and the local address that it uses.
     pub(crate) remote: Remote,
     pub(crate) io: Connected,
-    /// Time of the last packet from the client or for it.
+    /// Time of the last packet from or to the client.
     last: Instant,
 }
 
@@ -38,25 +38,25 @@ pub(crate) struct Clients {
     tags: BTreeMap<Remote, u32>,
     addresses: Addresses,
     open: BTreeMap<u32, Client>,
-    /// Tags of removed clients that were not reported yet.
+    /// Tags of removed clients that [`Clients::poll_gone`] has not returned yet.
     gone: Vec<u32>,
     next_tag: u32,
     next_check: Option<Instant>,
     totals: Totals,
 }
 
-/// Counters of all clients, past ones included.
+/// Counters of all current and removed clients.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
     pub(crate) clients: u64,
-    /// Packets of rejected clients.
+    /// Packets from clients beyond the limit.
     pub(crate) turned_away: u64,
-    /// Packets dropped in receive queues of clients' sockets; `None` if the system does not report
-    /// them.
+    /// Packets dropped in the receive buffers of the clients' sockets; `None` if the system does
+    /// not report them.
     pub(crate) overflow: Option<u64>,
-    /// Datagrams to a client's socket from other addresses than the target's.
+    /// Datagrams that a client's socket received from other addresses than the target's.
     pub(crate) foreign_messages: u64,
-    /// Other counters of the sockets.
+    /// Other counters of the clients' sockets.
     pub(crate) sockets: UdpStats,
 }
 
@@ -89,7 +89,7 @@ impl Clients {
         }
     }
 
-    /// Returns the tag of the client that sent a packet at `at`, and registers a new client.
+    /// Returns the tag of the client that sent a packet at `at`; registers a client that is new.
     pub(crate) fn admit(&mut self, remote: Remote, at: Instant, set: &mut PollSet) -> Result<u32, Refusal> {
         if let Some(tag) = self.tags.get(&remote) {
             if let Some(client) = self.open.get_mut(tag) {
@@ -106,8 +106,8 @@ impl Clients {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(tag, remote.addr);
         self.tags.insert(remote, tag);
         self.totals.clients += 1;
-        // Tags have 31 bits, because larger keys of the set are other sockets. After 2^31 clients
-        // the first is long gone.
+        // Tags have 31 bits, because poll keys from 2^31 on are other sockets. After 2^31 clients
+        // the first one has been removed long ago.
         self.next_tag = (tag + 1) & (u32::MAX >> 1);
         self.next_check.get_or_insert(at + self.check_interval());
         Ok(tag)
@@ -139,7 +139,7 @@ impl Clients {
         self.open.get_mut(&tag)
     }
 
-    /// Records a packet for the client.
+    /// Records the time of a packet to the client.
     pub(crate) fn touch(&mut self, tag: u32, at: Instant) {
         if let Some(client) = self.open.get_mut(&tag) {
             client.last = client.last.max(at);
@@ -150,7 +150,7 @@ impl Clients {
         self.next_check
     }
 
-    /// Removes idle clients, if a check is due. Returns true if it was.
+    /// Removes idle clients if a check is due. Returns true if it was due.
     pub(crate) fn check(&mut self, now: Instant, set: &mut PollSet) -> bool {
         if self.next_check.is_none_or(|check| now < check) {
             return false;
@@ -172,14 +172,14 @@ impl Clients {
         true
     }
 
-    /// Returns the tag of each removed client, once.
+    /// Returns the tag of a removed client, once for each.
     pub(crate) fn poll_gone(&mut self) -> Option<u32> {
         let tag = self.gone.pop()?;
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag);
         Some(tag)
     }
 
-    /// Returns the addresses of all clients; the map follows later changes.
+    /// Returns the shared map of client addresses, which is updated as clients come and go.
     pub(crate) fn addresses(&self) -> Addresses {
         Arc::clone(&self.addresses)
     }

@@ -60,8 +60,8 @@ pub(crate) use sockets::ProxySockets;
 pub(crate) const HEADERS_IPV4: u32 = 28;
 /// IP and UDP headers over IPv6, bytes: 40 (RFC 8200, section 3) and 8.
 const HEADERS_IPV6: u32 = 48;
-/// Signals within this time count as one request to end: timeout(1) signals the process and its
-/// group.
+/// Signals within this time count as one request to end, because timeout(1) signals both the
+/// process and its group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 /// Shortest idle timeout.
 const MIN_IDLE: Duration = Duration::from_millis(10);
@@ -112,7 +112,7 @@ pub(crate) struct ProxyArgs {
     target: String,
 }
 
-/// Runs `rdt-emu proxy` until a signal ends it, and returns the exit code.
+/// Runs `rdt-emu proxy` until a signal ends it; returns the exit code.
 pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let (listen, target) = address::both(&args.listen, &args.target)?;
     if args.idle < MIN_IDLE {
@@ -152,12 +152,12 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         notes: end.notes(),
     };
     let code = args.output.finish(watchers, &end.accounts, &circumstances);
-    // After an error the report covers the packets until then.
+    // After an error, the report covers the packets until then.
     stopped.map(|()| code)
 }
 
-/// Returns a signal handler. The first signal stops the relay. A later one exits at once, because
-/// the reader of the report may be slow.
+/// Returns a signal handler. The first signal stops the relay. A later one exits the process at
+/// once, because the reader of the report may be slow.
 fn ending(stop: Waker) -> impl FnMut() + Send {
     let mut first = None;
     move || {
@@ -169,7 +169,7 @@ fn ending(stop: Waker) -> impl FnMut() + Send {
     }
 }
 
-/// Returns the format of a capture: UDP packets between the client and TARGET.
+/// Returns the frame format of a capture: UDP packets between a client and TARGET.
 fn datagrams(
     clients: Addresses,
     target: SocketAddr,
@@ -185,13 +185,13 @@ fn datagrams(
     })
 }
 
-/// Result of a proxy.
+/// Result of a proxy after its end.
 pub(crate) struct End {
     pub(crate) accounts: [Account; 2],
     counts: Counts,
 }
 
-/// Carries packets until a stop is requested.
+/// Runs the relay until a stop is requested. Fails if the relay does.
 #[cfg(any(test, target_os = "linux"))]
 pub(crate) fn serve<T: Observer>(
     sockets: ProxySockets,
@@ -203,7 +203,7 @@ pub(crate) fn serve<T: Observer>(
     carried.map(|()| (end, observer))
 }
 
-/// Runs the relay, and returns its result together with the accounts, even after an error.
+/// Runs the relay. Returns the accounts even if it fails.
 fn carry<T: Observer>(
     sockets: ProxySockets,
     paths: Paths,
@@ -216,7 +216,7 @@ fn carry<T: Observer>(
     let carried = relay.run(&mut Waiter::new(waiting, eyes));
     let (mut accounts, observer) = relay.finish();
     let (counts, lost) = sockets.borrow_mut().finish();
-    // Packets that a socket accepted and lost later.
+    // Packets that a socket accepted and lost later also count as refused.
     for (account, lost) in accounts.iter_mut().zip(lost) {
         account.refused += lost;
     }
@@ -224,7 +224,7 @@ fn carry<T: Observer>(
 }
 
 impl End {
-    /// Returns true if the host kept up with the link.
+    /// Returns true if the host was not the bottleneck.
     #[cfg(target_os = "linux")]
     pub(crate) fn kept_up(&self) -> bool {
         host::shortcomings(&self.accounts, self.counts.overflow().map(Option::unwrap_or_default)).is_empty()

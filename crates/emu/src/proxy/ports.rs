@@ -1,4 +1,5 @@
-//! Ports of the proxy for a relay: near, far, and readiness of both. All belong to one thread.
+//! The two ports of the proxy for a relay, and the poll of both. They share the sockets, on one
+//! thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,13 +17,13 @@ pub(crate) type Shared = Rc<RefCell<ProxySockets>>;
 
 pub(crate) struct Near {
     sockets: Shared,
-    /// Packets that a full batch could not send.
+    /// Packets refused when a full batch was sent, since the last flush.
     refused: u64,
 }
 
 pub(crate) struct Far {
     sockets: Shared,
-    /// Packets that a full batch could not send.
+    /// Packets refused when a full batch was sent, since the last flush.
     refused: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Sockets of a proxy: the listener for clients, and one socket for each client towards the target.
 //!
-//! Owns the readiness of the sockets, and the warnings at run time. `ports.rs` makes them ports of
-//! a relay.
+//! Owns the readiness of the sockets, and the warnings while the relay runs. `ports.rs` adapts the
+//! sockets to ports of a relay.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -19,12 +19,12 @@ use crate::host::LossAlarm;
 use crate::port::{Buffers, Take};
 use crate::waiter::Readiness;
 
-/// Poller key of the listener. Keys of clients' sockets are tags, which are smaller than 2^31.
+/// Poll key of the listener. The key of a client's socket is its tag, which is below 2^31.
 const LISTENER: usize = 1 << 31;
 /// Interval at which a full socket is tried again.
 const FULL_SOCKET_RETRY: Duration = Duration::from_millis(1);
 
-/// Problems, each reported once.
+/// Problems of which each kind is reported once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     Full,
@@ -38,18 +38,18 @@ pub(crate) struct ProxySockets {
     target: SocketAddr,
     listener: UdpIo,
     set: PollSet,
-    /// Keys of the last poll.
+    /// Keys returned by the last poll.
     keys: Vec<usize>,
     listener_ready: bool,
-    /// Tags of clients whose sockets are readable.
+    /// Tags of the clients whose sockets may be readable.
     ready: VecDeque<u32>,
     clients: Clients,
     pub(crate) to_clients: Batch,
     pub(crate) to_target: Batch,
-    /// Full sockets: those of these clients, and the listener.
+    /// Tags of the clients whose sockets are full.
     stuck: BTreeSet<u32>,
     listener_stuck: bool,
-    /// Packets lost by sockets at the last check, forward first, and the number reported.
+    /// Packets that sockets accepted and lost, at the last check, forward first.
     lost: [u64; 2],
     lost_told: [u64; 2],
     told: BTreeSet<Trouble>,
@@ -64,12 +64,13 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Packets dropped in receive queues, forward first; `None` if the system does not report them.
+    /// Packets dropped in receive buffers, forward first; `None` if the system does not report
+    /// them.
     pub(crate) fn overflow(&self) -> [Option<u64>; 2] {
         [self.listener.receive_overflow, self.totals.overflow]
     }
 
-    /// Packets that sockets accepted and lost, forward first.
+    /// Packets that sockets accepted and lost later, forward first.
     fn lost(&self) -> [u64; 2] {
         [&self.totals.sockets, &self.listener]
             .map(|stats| stats.lost_no_buffers + stats.lost_too_big + stats.lost_other)
@@ -77,7 +78,7 @@ impl Counts {
 }
 
 impl ProxySockets {
-    /// Binds the listener. Later problems go to `warnings`.
+    /// Binds the listener. Warnings while the proxy runs go to `warnings`.
     pub(crate) fn bind(
         listen: SocketAddr,
         target: SocketAddr,
@@ -111,7 +112,7 @@ impl ProxySockets {
         self.listener.local_addr()
     }
 
-    /// Returns the addresses of all clients; the map follows later changes.
+    /// Returns the shared map of client addresses, which is updated as clients come and go.
     pub(crate) fn addresses(&self) -> Addresses {
         self.clients.addresses()
     }
@@ -163,7 +164,7 @@ impl ProxySockets {
         }
     }
 
-    /// Reads packets of the target, from one client's socket after the other.
+    /// Reads packets of the target, from one client's socket after another.
     pub(crate) fn receive_far(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> usize {
         let mut read = 0;
         while read < budget
@@ -182,8 +183,8 @@ impl ProxySockets {
         read
     }
 
-    /// Sends the batch towards the clients. Returns the number of packets not sent, and of earlier
-    /// ones found to be lost.
+    /// Sends the batch towards the clients. Returns the number of packets not sent, plus earlier
+    /// packets that a socket turned out to have lost.
     pub(crate) fn flush_near(&mut self) -> u64 {
         let Self { to_clients, clients, listener, listener_stuck, .. } = self;
         let refused = to_clients.send(|tag, run| {
@@ -218,7 +219,7 @@ impl ProxySockets {
         refused + self.newly_lost(Direction::Forward)
     }
 
-    /// Returns the final counters, and the losses that no flush has returned, forward first.
+    /// Returns the final counters, and the lost packets that no flush has returned, forward first.
     pub(crate) fn finish(&mut self) -> (Counts, [u64; 2]) {
         let counts = self.counts();
         self.lost = counts.lost();
@@ -230,7 +231,7 @@ impl ProxySockets {
         lost - mem::replace(told, lost)
     }
 
-    /// Tries full sockets again. Returns true if any are still full.
+    /// Sends the rest of full sockets. Returns true if a socket is still full.
     fn resume(&mut self) -> bool {
         let Self { stuck, clients, listener, .. } = self;
         stuck.retain(|tag| clients.client_mut(*tag).is_some_and(|client| client.io.transmit_buf().is_none()));
@@ -242,8 +243,8 @@ impl ProxySockets {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
         let timeout = timeout.into_iter().chain(retry.then_some(FULL_SOCKET_RETRY)).min();
         self.keys.clear();
-        // All sockets fit in one poll, so packets that arrived before the stop are reported with
-        // it.
+        // One poll reports all ready sockets, so a stop is never reported before packets that
+        // arrived earlier.
         let stopped = self.set.poll(timeout, &mut self.keys)?;
         for key in &self.keys {
             match u32::try_from(*key) {
@@ -266,7 +267,8 @@ impl ProxySockets {
         self.clients.next_check()
     }
 
-    /// Returns the tag of a removed client. Also checks counters at intervals, and warns of errors.
+    /// Returns the tag of a removed client, once for each. Also checks counters at intervals, and
+    /// warns of errors.
     pub(crate) fn poll_gone(&mut self, now: Instant) -> Option<u32> {
         if self.clients.check(now, &mut self.set) {
             let counts = self.counts();
@@ -289,7 +291,7 @@ impl ProxySockets {
     }
 }
 
-/// Passes the datagrams of a batch to the relay, and returns their number.
+/// Passes the datagrams of a received message to the relay, and returns their number.
 fn hand_over<P>(batch: &Received<'_, P>, tag: u32, buffers: &mut Buffers, take: Take<'_>) -> usize {
     let mut count = 0;
     let mut one = |datagram: &[u8]| {

@@ -12,10 +12,10 @@ use super::*;
 use crate::port::{Buffers, Port};
 
 const LOCALHOST: &str = "127.0.0.1:0";
-/// Timeout that no test reaches.
+/// Idle timeout that no test reaches.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Proxy on its own thread.
+/// Proxy that runs on a thread of its own.
 struct Running {
     address: SocketAddr,
     stop: Waker,
@@ -61,7 +61,7 @@ fn percent(percent: f64) -> Probability {
     Probability::new(percent / 100.0).unwrap()
 }
 
-/// Path whose effects do not depend on time.
+/// Returns a link with loss and other effects, none of which depends on time.
 fn troubled() -> LinkConfig {
     LinkConfig::new(Bitrate::from_bps(1_000_000_000), Duration::from_millis(1))
         .loss(Loss::Bernoulli(percent(2.0)))
@@ -81,7 +81,7 @@ impl Model {
         Self { link: Link::new(troubled(), seed, direction), now: clock::now() }
     }
 
-    /// Sends packets through the model, one after the other.
+    /// Sends packets through the model, one after another.
     fn carry(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         for packet in packets {
@@ -99,13 +99,13 @@ fn receive(socket: &UdpSocket) -> Vec<u8> {
     bytes[..len].to_vec()
 }
 
-/// Sends numbered packets through the proxy, and their answers back. Expects exactly the deliveries
-/// of the model, in their order.
+/// Sends numbered packets through the proxy, and replies back. Expects exactly the deliveries of
+/// the model, in the same order.
 fn agree(seed: u64, client: &UdpSocket, target: &UdpSocket, proxy: &Running, count: u32) {
     let packets: Vec<_> = (0..count).map(|number| number.to_be_bytes().to_vec()).collect();
     let [mut there, mut back] =
         [Direction::Forward, Direction::Reverse].map(|direction| Model::new(seed, direction));
-    // Few at a time, so that no socket's buffer is ever full.
+    // So few at a time that no socket's buffer becomes full.
     for packets in packets.chunks(50) {
         for packet in packets {
             client.send(packet).unwrap();
@@ -162,9 +162,9 @@ fn clients_share_path_and_get_own_answers() {
     let once = PathConfig::asymmetric(once, LinkConfig::default());
     let proxy = Running::start(&target, Path::new(once, 1), FEW);
     let clients = [proxy.client(), proxy.client()];
-    // The second packet of the path is lost, of either client.
+    // The link drops its second packet, whichever client sent it.
     for (client, text) in [(0, b"a"), (1, b"b"), (0, b"c"), (1, b"d")] {
-        // Sent one after the other to one socket: so they arrive in this order.
+        // Sent one after another to one socket, so they arrive in this order.
         clients[client].send(text).unwrap();
     }
     let mut ports = Vec::new();
@@ -306,7 +306,7 @@ fn full_queue_marks_ect_and_keeps_codepoints() {
     use rdt_udp::{DatagramIo, Ecn, UdpIo, UdpOptions};
 
     let mut target = UdpIo::bind(LOCALHOST.parse().unwrap(), UdpOptions::default()).unwrap();
-    // A packet of 22 bytes takes 22 ms, so others wait.
+    // A packet of 22 bytes occupies the link for 22 ms, so later packets queue.
     let slow = LinkConfig::new(Bitrate::from_bps(8_000), Duration::ZERO)
         .marking(Marking::above(QueueLimit::packets(1)));
     let proxy = Running::start(&target.socket().try_clone().unwrap(), Path::new(slow, 1), FEW);

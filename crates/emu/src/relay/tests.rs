@@ -12,15 +12,15 @@ use super::*;
 use crate::paths::PerTag;
 use crate::port::Take;
 
-/// Port with scripted arrivals, which records the packets sent.
+/// Port with scripted arrivals, which records the packets sent to it.
 #[derive(Default)]
 struct Script {
     coming: VecDeque<(Instant, Vec<u8>)>,
     sent: Vec<Vec<u8>>,
-    /// First byte of the packets that are refused.
+    /// First byte of the packets that `send` refuses.
     refuses: Option<u8>,
     flushes: usize,
-    /// Packets that each flush refuses.
+    /// Number of packets that each flush refuses.
     refused_late: u64,
     gone: Option<u32>,
     next_check: Option<Instant>,
@@ -66,7 +66,7 @@ impl Port for Script {
     }
 }
 
-/// Waits without sleeping; ends when there is no deadline.
+/// Waits for the next deadline without sleeping, and ends when there is none.
 struct UntilIdle;
 
 impl Wait for UntilIdle {
@@ -75,7 +75,7 @@ impl Wait for UntilIdle {
     }
 }
 
-/// Events in order.
+/// Observer that records events in order.
 #[derive(Debug, Default, PartialEq)]
 struct Record {
     arrivals: Vec<(Direction, Instant)>,
@@ -102,8 +102,8 @@ fn percent(percent: f64) -> Probability {
     Probability::new(percent / 100.0).unwrap()
 }
 
-/// Path with loss, duplication and corruption. It does not reorder, because then the result would
-/// depend on how late the relay reads.
+/// Returns a path with loss, duplication and corruption. It does not reorder, because the result
+/// would depend on the lateness of the relay.
 fn troubled() -> PathConfig {
     let link = LinkConfig::new(Bitrate::from_bps(40_000_000), Duration::from_millis(3))
         .loss(Loss::Bernoulli(percent(1.0)))
@@ -113,7 +113,7 @@ fn troubled() -> PathConfig {
     link.into()
 }
 
-/// Reference in virtual time.
+/// Sends the packets through a link in virtual time, as the reference for a relay.
 fn model(packets: &Script, direction: Direction, seed: u64, record: &mut Record) -> Ledger {
     let mut link = Link::new(troubled().forward, seed, direction);
     for (at, bytes) in &packets.coming {

@@ -1,13 +1,13 @@
-//! Addresses of the ends of a path.
+//! Addresses of the two ends of a path.
 //!
-//! A network has a block of addresses. Its link has the first four (a /30). Each run started inside
-//! it gets a sixteenth of the block. So prefix routes suffice, however deep networks are nested.
+//! Each run has a block of addresses. Its own link uses the first four (a /30). A run nested inside
+//! it gets one sixteenth of the block, so that prefix routes suffice at any depth of nesting.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Address bits that number the runs inside a network; 0 is the network's own link.
+/// Bits of an address that number the runs nested in a run; number 0 is the run's own link.
 const CHILD_BITS: u8 = 4;
-/// Runs that fit inside one network, beside each other.
+/// Limit on the runs nested directly in one run.
 pub(crate) const MAX_CHILDREN: u32 = (1 << CHILD_BITS) - 1;
 /// Prefix length of the smallest block.
 const MAX_BLOCK_PREFIX: u8 = 28;
@@ -16,7 +16,7 @@ pub(crate) const LINK_PREFIX: u8 = 30;
 /// Prefix of unique local addresses (RFC 4193); the IPv4 address is the last 32 bits.
 const V6_PREFIX: u128 = 0xfd72_6474 << 96;
 
-/// Addresses of one network and of the networks inside it.
+/// Addresses of one run and of the runs nested in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     base: u32,
@@ -25,27 +25,28 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Block of a network that is not nested. Its namespaces have no other network, so it cannot
-    /// collide with addresses of the host.
+    /// Block of a run that is not nested. Its namespaces are connected to no other network, so the
+    /// block cannot collide with addresses of the host.
     pub(crate) const OUTERMOST: Self = Self { base: 10 << 24, prefix: 8 };
 
-    /// Returns the block of the network with this near end.
+    /// Returns the block of the run whose near end has the address `near`; `None` if there is none.
     pub(crate) fn with_near_end(near: Ipv4Addr) -> Option<Self> {
         let mut block = Self::OUTERMOST;
-        // Children are numbered from 1, so the first 0 is that of a network's own link.
+        // Nested runs are numbered from 1; the first number 0 stands for the link of the run
+        // itself.
         while let Some(child) = block.child(block.number_in(near)).filter(|child| child.base != block.base) {
             block = child;
         }
         (block.near() == near).then_some(block)
     }
 
-    /// Returns the number of the run inside this network to which the address would belong.
+    /// Returns the number of the nested run to whose block `address` would belong.
     const fn number_in(self, address: Ipv4Addr) -> u32 {
         (address.to_bits() >> (32 - self.prefix - CHILD_BITS)) & MAX_CHILDREN
     }
 
-    /// Returns the block of run `number` (1 to [`MAX_CHILDREN`]) inside this network; `None` at the
-    /// deepest level.
+    /// Returns the block of the nested run `number` (1 to [`MAX_CHILDREN`]); `None` at the deepest
+    /// level.
     pub(crate) const fn child(self, number: u32) -> Option<Self> {
         let prefix = self.prefix + CHILD_BITS;
         if prefix > MAX_BLOCK_PREFIX {
@@ -69,12 +70,12 @@ impl Block {
     }
 }
 
-/// Returns the IPv6 address that belongs to an IPv4 address.
+/// Returns the IPv6 address that corresponds to an IPv4 address.
 pub(crate) fn v6(v4: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(V6_PREFIX | u128::from(v4.to_bits()))
 }
 
-/// Returns the IPv6 prefix length for an IPv4 prefix length, bits.
+/// Returns the IPv6 prefix length that corresponds to an IPv4 prefix length.
 pub(crate) const fn v6_prefix(v4: u8) -> u8 {
     96 + v4
 }

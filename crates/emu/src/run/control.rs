@@ -1,4 +1,5 @@
-//! Messages between the outer and the inner process, over a socket pair.
+//! Messages between `run` (the outer process) and `init` (inside the namespaces), over a socket
+//! pair.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -10,32 +11,32 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// Longest message, bytes; a longer sentence is truncated.
+/// Longest message, bytes; a longer error text is truncated.
 const MAX_MESSAGE: usize = 4096;
-/// Most descriptors of one message.
+/// Limit on the descriptors in one message.
 const MAX_FDS: usize = 2;
 
-/// Packets that the kernel dropped before the relay read them, near device and far device.
+/// Packets that the kernel dropped before the relay read them, at the near and the far device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Overflow(pub(crate) [u64; 2]);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// From inside: the devices are ready, and their descriptors attached.
+    /// From inside: the devices are ready. Their descriptors are attached to the message.
     Ready,
-    /// From outside: the path works, start the command.
+    /// From outside: the relay runs, start the command.
     Go,
     /// From outside: a signal for the command.
     Signal(u8),
-    /// From inside: the command was stopped; true if it had the terminal.
+    /// From inside: the command was stopped; true if it was in the foreground of the terminal.
     Stopped(bool),
-    /// From outside: resume the command; true gives it the terminal.
+    /// From outside: resume the command; true puts it into the foreground of the terminal.
     Continue(bool),
-    /// From inside: number of packets lost so far.
+    /// From inside: packets lost so far.
     Lost(Overflow),
     /// From inside: the run failed with this exit code and message.
     Failed(u8, String),
-    /// From inside: the command ended with this exit code.
+    /// From inside: the command ended with this exit code, after these packets were lost.
     Ended(u8, Overflow),
 }
 
@@ -43,7 +44,7 @@ pub(crate) enum Message {
 pub(crate) struct Control(OwnedFd);
 
 impl Control {
-    /// Creates both ends. Programs that are started inherit the second one, until
+    /// Creates both ends. Programs started by this process inherit the second one until
     /// [`Control::keep`].
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (outside, inside) =
@@ -53,10 +54,10 @@ impl Control {
         Ok((outside, Self(inside)))
     }
 
-    /// Takes the socket that the outer process passed under this number.
+    /// Opens the socket that the outer process passed as descriptor `number`.
     pub(crate) fn inherited(number: RawFd) -> io::Result<Self> {
         // SAFETY: the outer process opened it for this one, and no other code here uses the number.
-        // If a user passes the number of no open file, `fcntl` rejects it and it is not closed.
+        // If a user passes a number that is not open, `fcntl` rejects it, and it is not closed.
         #[expect(unsafe_code, reason = "a descriptor from the command line has no owner yet")]
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         if let Err(error) = rustix::io::fcntl_getfd(&fd) {
@@ -120,7 +121,7 @@ impl AsFd for Control {
 }
 
 impl Message {
-    /// Encodes a message: a letter and a number, then a text or two counts.
+    /// Encodes a message: a letter and a number, then a text or two counters.
     fn encode(&self) -> Vec<u8> {
         let (letter, number, text) = match self {
             Self::Ready => (b'r', 0, ""),

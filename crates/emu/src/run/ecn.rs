@@ -12,7 +12,7 @@ pub(crate) fn read(packet: &[u8]) -> Ecn {
 }
 
 /// Sets the codepoint of a packet. The IPv4 header checksum is updated incrementally, so that a
-/// wrong one stays wrong.
+/// wrong checksum remains wrong.
 pub(crate) fn write(packet: &mut [u8], ecn: Ecn) {
     match *packet {
         [first, second, ..] if first >> 4 == 4 && packet.len() >= 20 => {
@@ -33,7 +33,7 @@ pub(crate) fn write(packet: &mut [u8], ecn: Ecn) {
 fn update(sum: u16, old: u16, new: u16) -> u16 {
     let total = u32::from(!sum) + u32::from(!old) + u32::from(new);
     let folded = (total & 0xffff) + (total >> 16);
-    // Three words make at most 2 in the upper half; after one fold at most 1 is left to carry.
+    // The sum of three words has at most 2 in the upper half, and after one fold at most 1.
     !((folded & 0xffff) as u16).wrapping_add((folded >> 16) as u16)
 }
 

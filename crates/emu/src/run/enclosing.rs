@@ -1,7 +1,5 @@
-//! Detects whether a run is started inside another run.
-//!
-//! Detection is by the device name. Environment variables may have been cleared, or carried into
-//! another network.
+//! Detects whether a run is started inside another run, by the device name: environment variables
+//! may have been cleared, or carried into another network.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,7 +12,7 @@ use super::network::DEVICE;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnclosingRun {
     pub(crate) block: Block,
-    /// The network has IPv6 addresses.
+    /// True if the enclosing run has IPv6 addresses.
     pub(crate) ipv6: bool,
 }
 
@@ -22,7 +20,8 @@ pub(crate) struct EnclosingRun {
 pub(crate) enum Enclosing {
     Host,
     Run(EnclosingRun),
-    /// The device of a run, at its far end or with other addresses than the run gave it.
+    /// There is a device of a run, but this is its far end, or the addresses are not those of a
+    /// run.
     Device,
 }
 
@@ -41,7 +40,7 @@ impl Enclosing {
         Ok(Self::known_by(&addresses))
     }
 
-    /// Classifies by the addresses of the device; `None` is an address of another family.
+    /// Classifies the addresses of the device; `None` is an address of another family.
     fn known_by(addresses: &[Option<IpAddr>]) -> Self {
         let block = addresses.iter().flatten().find_map(|address| match address {
             IpAddr::V4(address) => Block::with_near_end(*address),

@@ -1,6 +1,7 @@
 //! Creation of the namespaces.
 //!
-//! A process namespace applies only to children, so a child does the rest of the setup (`init.rs`).
+//! A process namespace applies only to children, so a child process does the rest of the setup
+//! (`init.rs`).
 
 use std::fs;
 use std::io;
@@ -14,7 +15,7 @@ use super::permission_errors::Step;
 use crate::args::InsideArgs;
 use crate::failure::Failure;
 
-/// This program, even if its file was moved or replaced.
+/// Path of the running program, valid even if its file was moved or replaced.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Returns a command that starts this program with these arguments.
@@ -24,7 +25,7 @@ pub(crate) fn inside(args: &InsideArgs) -> Command {
     command
 }
 
-/// Makes the kernel kill this process when the process that started it ends.
+/// Makes the kernel kill this process when its parent process ends.
 pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
 }
@@ -32,7 +33,7 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
 /// Creates the namespaces, starts the first process in them and waits for its end.
 pub(crate) fn enter(args: &InsideArgs) -> Result<(), Failure> {
     namespaces()?;
-    // Only now, because entering a user namespace may reset the parent-death signal.
+    // After the namespaces, because entering a user namespace may reset the parent-death signal.
     end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
     let init = InsideArgs { stage: super::Stage::Init, ..args.clone() };
     let status = inside(&init).status().map_err(Failure::system("cannot start the first process inside"))?;
@@ -51,7 +52,7 @@ fn namespaces() -> Result<(), Failure> {
     nix::sched::unshare(CloneFlags::CLONE_NEWUSER)
         .map_err(|errno| Step::UserNamespace.forbidden()(errno.into()))?;
     let become_root = || {
-        // user_namespaces(7): without this, only root may map a group.
+        // Without this, only root may map a group: user_namespaces(7).
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
         fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))

@@ -30,10 +30,11 @@ const SERVER_START_TIMEOUT: Duration = Duration::from_secs(2);
 const PORT_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval of the reports of packets lost before the relay.
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Time for a server to exit after SIGTERM.
+/// Time that a server has to exit after SIGTERM.
 const SERVER_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Sets up the networks, runs the programs, and returns the message with the exit code.
+/// Sets up the networks, runs the server and the command, and returns the message with the exit
+/// code.
 pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Failure> {
     enter::end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
     control.keep().map_err(Failure::system("no control socket"))?;
@@ -53,7 +54,7 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
     let far = init.networks()?;
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {
-        // The outer process is gone or has asked to end.
+        // The outer process has ended or requests the end.
         return Ok(Message::Ended(exit::INTERRUPTED, Overflow::default()));
     }
     if let (Some(line), Some(far)) = (&args.server, &far) {
@@ -69,18 +70,18 @@ struct Init<'a> {
     control: &'a Control,
     signals: Signals,
     terminal: Option<Terminal>,
-    /// Drop counters of the near device, and of the far one unless this run is inside another.
+    /// Drop counters of the near device, and of the far device unless this run is nested.
     drops: Vec<Drops>,
     command: Option<Pid>,
-    /// The server, until it has ended.
+    /// Server process; `None` once it has ended.
     server: Option<Pid>,
-    /// The command has ended, so the end of the server is not reported.
+    /// True once the command has ended. Then the end of the server is not reported.
     ending: bool,
 }
 
 impl Init<'_> {
-    /// Creates the networks of both ends and sends their devices out. Stays in the near one. A run
-    /// inside another has its far end in the enclosing network.
+    /// Creates the networks of both ends, sends their devices to the outer process, and enters the
+    /// near network. The far end of a nested run is in the enclosing network instead.
     fn networks(&mut self) -> Result<Option<File>, Failure> {
         let args = self.args;
         let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
@@ -143,11 +144,11 @@ impl Init<'_> {
             }
             self.sleep(Some(LOSS_REPORT_INTERVAL))?;
             if mem::replace(&mut lost, self.lost()) != lost {
-                // A send failure shows in the next `sleep`.
+                // A failure to send shows in the next `sleep`.
                 let _ = self.control.send(&Message::Lost(lost), &[]);
             }
             while let Some(signal) = self.signals.next() {
-                // The terminal has sent it to the command as well.
+                // The terminal has sent this signal to the command too.
                 if !signal.from_terminal {
                     pass_on(signal.number, command);
                 }
@@ -165,7 +166,7 @@ impl Init<'_> {
         self.ending = true;
         self.reap();
         if let Some(server) = self.server {
-            // Fails only if the server is gone already.
+            // Fails only if the server has already ended.
             let _ = kill_process_group(server, Signal::TERM);
         }
         let latest = clock::now() + SERVER_STOP_TIMEOUT;
@@ -177,8 +178,8 @@ impl Init<'_> {
         Ok(())
     }
 
-    /// Waits for a signal, the end of a child or a message, and forwards signals that arrive as
-    /// messages. Does not return if the outer process is gone.
+    /// Waits for a signal, the end of a child or a message. Queues signals that arrive as messages.
+    /// Exits the process if the outer process has ended.
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<(), Failure> {
         let mut fds = [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(self.control, PollFlags::IN)];
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -199,13 +200,13 @@ impl Init<'_> {
                 Ok(())
             }
             Ok(Some(_)) => Ok(()),
-            // Everything else in the namespaces ends with this process.
+            // The kernel kills all other processes in the namespaces when this one exits.
             Ok(None) | Err(_) => std::process::exit(exit::INTERRUPTED.into()),
         }
     }
 
-    /// Collects children that have ended or stopped. Returns the exit code of the command, if it
-    /// has ended.
+    /// Collects children that have ended or stopped. Returns the exit code of the command if it has
+    /// ended.
     fn reap(&mut self) -> Option<u8> {
         let mut end = None;
         while let Some((pid, status)) = next_change() {
@@ -230,18 +231,18 @@ impl Init<'_> {
     }
 }
 
-/// Job control: the command as a job of the outer shell.
+/// Job control: the command appears as a job of the shell outside.
 impl Init<'_> {
     /// Reports that the command was stopped. If it has a terminal, the whole run must stop, as it
-    /// would without a process group for the command.
+    /// would if the command had no process group of its own.
     fn on_stop(&self, command: Pid) {
         if let Some(terminal) = &self.terminal {
-            // A send failure shows in the next `sleep`.
+            // A failure to send shows in the next `sleep`.
             let _ = self.control.send(&Message::Stopped(terminal.is_with(command)), &[]);
         }
     }
 
-    /// Resumes the command, with the terminal if it is to have it.
+    /// Resumes the command, in the foreground of the terminal if `with_terminal`.
     fn resume(&self, with_terminal: bool) {
         let Some(command) = self.command else { return };
         if let Some(terminal) = self.terminal.as_ref().filter(|_| with_terminal)
@@ -249,12 +250,12 @@ impl Init<'_> {
         {
             tracing::debug!(%error, "the command goes on in the background");
         }
-        // It may just have ended.
+        // Fails if the command has just ended.
         let _ = kill_process_group(command, Signal::CONT);
     }
 }
 
-/// Mounts a /proc of the new process namespace. If that is refused, programs see the host's.
+/// Mounts a /proc of the new process namespace. If that is refused, programs see that of the host.
 fn own_proc() {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -276,17 +277,17 @@ fn go_to(network: BorrowedFd<'_>) -> Result<(), Failure> {
 
 fn pass_on(number: u8, to: Pid) {
     if let Some(signal) = Signal::from_named_raw(number.into()) {
-        // The process may have ended already.
+        // Fails if the process has already ended.
         let _ = kill_process(to, signal);
     }
 }
 
-/// Returns a child that has ended or stopped, if there is one.
+/// Returns the process id and status of a child that has ended or stopped; `None` without one.
 fn next_change() -> Option<(Pid, WaitStatus)> {
     rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED).ok()?
 }
 
-/// Returns the exit code of a child that has ended, in the convention of shells.
+/// Returns the exit code of a child as a shell reports it; `None` if it has not ended.
 fn exit_code(status: WaitStatus) -> Option<u8> {
     let signal = || status.terminating_signal().map(|signal| i32::from(exit::SIGNAL) + signal);
     let code = status.exit_status().or_else(signal)?;

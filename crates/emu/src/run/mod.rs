@@ -8,20 +8,21 @@
 //!          `- CMD      in the near network
 //! ```
 //!
-//! Each process is killed when its parent ends, and `init` takes all inner processes with it. The
-//! namespaces and devices vanish with the last process and descriptor. A run inside another has no
-//! far network of its own: its far device is in the enclosing network, which forwards its packets.
+//! Each process is killed when its parent ends, and all inner processes are killed when `init`
+//! ends. The kernel removes the namespaces and devices with the last process and descriptor. A
+//! nested run has no far network of its own: its far device is in the enclosing network, which
+//! forwards its packets.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
 //! | address | `address.rs` | addresses of the ends |
-//! | enclosing run | `enclosing.rs` | whether this is inside another run |
+//! | enclosing run | `enclosing.rs` | detection of a nested run |
 //! | network | `network.rs` | devices, addresses, routes |
 //! | netlink | `netlink.rs` | requests to the kernel for them |
 //! | device | `tun.rs`, `ecn.rs` | packets from and to the kernel |
-//! | control | `control.rs` | the messages between `run` and `init` |
+//! | control | `control.rs` | messages between `run` and `init` |
 //! | signals | `signals.rs` | signals through a descriptor |
-//! | programs | `programs.rs` | starting CMD and the server |
+//! | programs | `programs.rs` | start of CMD and the server |
 //! | terminal | `terminal.rs` | foreground process group |
 //! | permission errors | `permission_errors.rs` | messages when the host denies a step |
 
@@ -51,7 +52,7 @@ use rdt_program::exit;
 /// Stage of the start inside the namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stage {
-    /// Creates the namespaces, and starts the other stage.
+    /// Creates the namespaces, and starts the `Init` stage in them.
     Enter,
     /// First process of the namespaces.
     Init,
@@ -71,10 +72,10 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
         },
         Stage::Init => init::init(args, &control).unwrap_or_else(|failure| failed(&failure)),
     };
-    // Fails if the outer process is gone: then no report is needed.
+    // Fails if the outer process has ended: then no report is needed.
     let _ = control.send(&message, &[]);
-    // The devices vanish with this process, and so do unread packets. The outer process hangs up
-    // when it has read them.
+    // The kernel removes the devices, with unread packets, when this process ends. So wait until
+    // the outer process has read them and closes the socket.
     while let Ok(Some(_)) = control.receive() {}
     0
 }

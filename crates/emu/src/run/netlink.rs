@@ -1,5 +1,5 @@
-//! Netlink requests in place of the `ip` program: rtnetlink(7), in the network namespace of the
-//! calling thread.
+//! Requests to the kernel for devices, addresses and routes, as the `ip` program sends them
+//! (rtnetlink(7)), in the network namespace of the calling thread.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -13,7 +13,6 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Netlink socket for devices, addresses and routes.
 pub(crate) struct Netlink {
     socket: OwnedFd,
 }
@@ -30,14 +29,14 @@ impl Netlink {
     }
 
     pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
-        // The request works on any socket.
+        // This request works on a socket of any family.
         Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
     }
 
-    /// Sets a device up, with an MTU in bytes and a queue length in packets.
+    /// Enables a device. Optionally sets its MTU in bytes and its queue length in packets.
     pub(crate) fn set_up(&self, device: u32, mtu_and_queue: Option<(u32, u32)>) -> io::Result<()> {
         let up = (libc::IFF_UP as u32).to_ne_bytes();
-        // struct ifinfomsg: family and type (none), index, flags, which of them to change
+        // struct ifinfomsg: family and type (none), index, flags, mask of the flags to change
         let mut message = Message::new(libc::RTM_NEWLINK, 0);
         message.put(&[0; 4]).put(&device.to_ne_bytes()).put(&up).put(&up);
         if let Some((mtu, queue)) = mtu_and_queue {
@@ -73,12 +72,13 @@ impl Netlink {
         self.ask(message)
     }
 
-    /// Sends a request, and reads the answer that the kernel gives at once.
+    /// Sends a request, and reads the kernel's answer, which is available at once.
     fn ask(&self, message: Message) -> io::Result<()> {
         rustix::net::send(&self.socket, &message.finish(), SendFlags::empty())?;
         let mut answer = [0; 1024];
         let (read, _) = rustix::net::recv(&self.socket, &mut answer, RecvFlags::empty())?;
-        // struct nlmsghdr (16 bytes), then of struct nlmsgerr the error: 0 or a negative errno
+        // struct nlmsghdr (16 bytes), then the error field of struct nlmsgerr: 0 or a negative
+        // errno
         let error =
             answer[..read].get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes);
         match error {
@@ -96,8 +96,8 @@ struct Message {
 impl Message {
     fn new(kind: u16, flags: i32) -> Self {
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
-        // struct nlmsghdr: length (when finished), type, flags, sequence number, sender (the kernel
-        // fills it in)
+        // struct nlmsghdr: length (set when finished), type, flags, sequence number, sender (set by
+        // the kernel)
         let mut message = Self { bytes: vec![0; 4] };
         message.put(&kind.to_ne_bytes()).put(&flags.to_ne_bytes()).put(&[0; 8]);
         message
@@ -108,7 +108,7 @@ impl Message {
         self
     }
 
-    /// Appends a struct rtattr: length with this header, type; then the value, padded to a multiple
+    /// Appends a struct rtattr: length including this header, type, and value padded to a multiple
     /// of 4 bytes.
     fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
         let len = 4 + value.len() as u16;

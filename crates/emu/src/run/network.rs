@@ -1,4 +1,4 @@
-//! Networks at both ends: a TUN device each, with addresses and routes.
+//! Networks of both ends: each has a TUN device with addresses and routes.
 
 use std::fs::{self, File};
 use std::io::{self, Seek};
@@ -13,24 +13,23 @@ use super::permission_errors::Step;
 use super::tun;
 use crate::failure::Failure;
 
-/// Only device of a namespace besides `lo`.
+/// Name of the only device besides `lo` in the namespace of a run.
 pub(crate) const DEVICE: &str = "rdt0";
-/// Queue of a device for a busy relay, packets: 10 ms at a million packets per second. Packets that
-/// overflow it are lost before the link.
+/// Queue length of a device, packets: 10 ms at a million packets per second, while the relay is
+/// busy. Packets beyond it are lost before the link.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 const DEFAULT_ROUTE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// MTU, bytes.
     pub(crate) mtu: u32,
-    /// The devices have IPv6 addresses.
+    /// True if the devices have IPv6 addresses.
     pub(crate) ipv6: bool,
 }
 
 impl Shape {
-    /// Moves the calling thread into a new network namespace with one TUN device, which has this
-    /// address.
+    /// Moves the calling thread into a new network namespace with one TUN device that has
+    /// `address`. Returns the device's descriptor.
     pub(crate) fn new_namespace(self, address: Ipv4Addr) -> Result<OwnedFd, Failure> {
         nix::sched::unshare(CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Step::Network.forbidden()(errno.into()))?;
@@ -47,8 +46,8 @@ impl Shape {
         Ok(tun)
     }
 
-    /// Creates a device in the present namespace for a network inside it, and routes the block of
-    /// that network through it.
+    /// Creates a device for a nested run in the current namespace, and routes the block of the
+    /// nested run to the device.
     pub(crate) fn attach_inner(self, outer: Block) -> Result<(OwnedFd, Block), Failure> {
         let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
         for number in 1..=address::MAX_CHILDREN {
@@ -58,7 +57,7 @@ impl Shape {
             let name = format!("rdt{number}");
             match tun::attach(&tun, &name) {
                 Ok(()) => {}
-                // Another inner run has this name.
+                // Another nested run uses this name.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
                 Err(error) => return Err(Step::Join.forbidden()(error)),
             }
@@ -78,7 +77,7 @@ impl Shape {
     fn set_up(self, netlink: &Netlink, name: &str, address: Ipv4Addr) -> io::Result<u32> {
         let device = netlink.index(name)?;
         if self.ipv6 {
-            // No link-local address, which the kernel would announce on the path.
+            // No link-local address, because the kernel would announce it on the path.
             sysctl(&format!("ipv6/conf/{name}/addr_gen_mode"), "1");
         }
         netlink.set_up(device, Some((self.mtu, DEVICE_QUEUE_PACKETS)))?;
@@ -99,7 +98,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Enables forwarding between the devices of the present namespace.
+    /// Enables forwarding between the devices of the current namespace.
     fn forward(self) -> io::Result<()> {
         fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
         if self.ipv6 {
@@ -108,8 +107,8 @@ impl Shape {
         Ok(())
     }
 
-    /// Stops packets of the kernel itself, so that the first packet of the command is the first on
-    /// the path. Also permits unprivileged ping.
+    /// Stops packets that the kernel sends by itself, so that the first packet of the command is
+    /// the first one on the path. Also permits unprivileged ping.
     fn quiet(self) {
         let disable = if self.ipv6 { "0" } else { "1" };
         for scope in ["all", "default"] {
@@ -121,16 +120,16 @@ impl Shape {
     }
 }
 
-/// Packets dropped by the kernel because the device was not read in time.
+/// Counter of the packets that the kernel dropped because the device was not read in time.
 pub(crate) struct Drops(Option<File>);
 
 impl Drops {
-    /// Opens the counters of the present namespace, which can then be read from any other.
+    /// Opens the counter of the current namespace. It can then be read from any namespace.
     pub(crate) fn here() -> Self {
         Self(File::open("/proc/thread-self/net/dev").ok())
     }
 
-    /// Returns the drops so far; 0 if they are unknown.
+    /// Returns the number of dropped packets so far; 0 if it is unknown.
     pub(crate) fn count(&self) -> u64 {
         let read = |mut file: &File| {
             file.rewind().ok()?;
@@ -140,8 +139,8 @@ impl Drops {
     }
 }
 
-/// Parses the device's transmit drops from `proc_pid_net(5)`: eight numbers of reception, then
-/// bytes, packets and errors of transmission, then this.
+/// Parses the transmit drops of the device from `proc_pid_net(5)`: they follow eight numbers of
+/// reception, and the bytes, packets and errors of transmission.
 fn dropped(table: &str) -> Option<u64> {
     let numbers = table.lines().find_map(|line| line.trim_start().strip_prefix(DEVICE)?.strip_prefix(':'))?;
     numbers.split_whitespace().nth(11)?.parse().ok()

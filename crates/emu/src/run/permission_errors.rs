@@ -1,4 +1,5 @@
-//! Errors of missing permissions: the step, the probable reason, the remedy.
+//! Error messages for missing permissions: the step that failed, the probable reason, and the
+//! remedy.
 
 use std::fs;
 use std::io;
@@ -6,13 +7,13 @@ use std::io;
 use super::tun;
 use crate::failure::Failure;
 
-/// Steps of `run` that need permissions, in order.
+/// Steps of `run` that need permissions, in the order of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Joining the network of the enclosing run.
     Join,
     Again,
-    /// Creating a user namespace, as another user than root.
+    /// Creating a user namespace as a user other than root.
     UserNamespace,
     /// Becoming root in the user namespace.
     Root,
@@ -25,7 +26,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Returns a `map_err` function that describes a failure of this step.
+    /// Returns a function for `map_err` that describes a failure of this step.
     pub(crate) fn forbidden(self) -> impl Fn(io::Error) -> Failure {
         move |error| Failure::Forbidden(self.sentences(&error, &Host::look()))
     }
@@ -61,8 +62,8 @@ impl Step {
                 "this process lacks the permission; start it as the user who started the enclosing run"
             }
             Some(libc::EPERM | libc::EACCES) => "this process lacks the permission",
-            // The kernel lacks the address family or its settings. That must be IPv6: a kernel with
-            // TUN devices has IPv4.
+            // The kernel lacks the address family or its settings. The family must be IPv6, because
+            // a kernel with TUN devices has IPv4.
             Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOENT) if self != Self::MakeTun => {
                 "the kernel has no IPv6, or it is switched off; try without --ipv6"
             }
@@ -90,7 +91,7 @@ impl Step {
     }
 }
 
-/// Returns the reason if it is a limit of open files and not the step.
+/// Returns the reason if a limit on open files caused the error; else `None`.
 fn open_files(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error() {
         Some(libc::EMFILE) => Some("this process may open no more files; see `ulimit -n`"),

@@ -13,24 +13,24 @@ use rustix::process::{Pid, getpid};
 use super::address;
 use super::terminal::Terminal;
 
-/// Environment variable with the address of the far end.
+/// Environment variable with the address of the opposite end of the path.
 const PEER: &str = "RDT_PEER";
 /// Environment variable with the address of the program's own end.
 const LOCAL: &str = "RDT_LOCAL";
-/// Environment variables with the IPv6 addresses, if there are any.
+/// Environment variables with the IPv6 addresses of both ends, set with `--ipv6` only.
 const PEER6: &str = "RDT_PEER6";
 const LOCAL6: &str = "RDT_LOCAL6";
 
-/// Addresses of the path, for the environment of a program.
+/// Addresses for the environment of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) local: Ipv4Addr,
     pub(crate) peer: Ipv4Addr,
-    /// Both ends have IPv6 addresses too.
+    /// True if both ends have IPv6 addresses too.
     pub(crate) ipv6: bool,
 }
 
-/// Starts the command. With a terminal it gets its own process group.
+/// Starts the command, in a process group of its own if it has a terminal.
 pub(crate) fn start(command: &[OsString], place: Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     let mut arguments = command.iter();
     let program = arguments.next().ok_or(io::ErrorKind::NotFound)?;
@@ -42,14 +42,14 @@ pub(crate) fn start(command: &[OsString], place: Place, terminal: Option<&Termin
     spawn(command, place, terminal)
 }
 
-/// Starts a server from a line for the shell, in a process group of its own.
+/// Starts a server by a shell command line, in a process group of its own.
 pub(crate) fn start_server(line: &OsStr, place: Place) -> io::Result<Pid> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(line).stdin(Stdio::null()).process_group(0);
     spawn(command, place, None)
 }
 
-/// Returns true if a port is bound in the present network namespace.
+/// Returns true if any TCP or UDP port is bound in the current network namespace.
 pub(crate) fn any_port_is_bound() -> bool {
     ["tcp", "tcp6", "udp", "udp6"].into_iter().any(|protocol| {
         let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}"));
@@ -57,7 +57,8 @@ pub(crate) fn any_port_is_bound() -> bool {
     })
 }
 
-/// Starts a program. Its end is seen by waiting for any child, so only the process id is kept.
+/// Starts a program. Returns only its process id, because its end is detected by a wait for any
+/// child.
 fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     command.env(LOCAL, place.local.to_string()).env(PEER, place.peer.to_string());
     if place.ipv6 {
@@ -74,7 +75,7 @@ fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io:
         }
         Ok(SigSet::empty().thread_set_mask()?)
     };
-    // SAFETY: it makes system calls and nothing else, which is allowed between fork and exec.
+    // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
     #[expect(unsafe_code, reason = "the program must start without blocked signals, and with the terminal")]
     unsafe {
         command.pre_exec(prepare);

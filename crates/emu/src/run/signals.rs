@@ -1,4 +1,4 @@
-//! Signals through a descriptor: signalfd(2).
+//! Signals that are read from a descriptor: signalfd(2).
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,28 +13,30 @@ const REQUESTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Came {
     pub(crate) number: u8,
-    /// Sent by the kernel, as for Ctrl-C: all programs in the foreground got it.
+    /// True if the kernel sent the signal, as for Ctrl-C: then all programs in the foreground
+    /// received it.
     pub(crate) from_terminal: bool,
 }
 
-/// Signals that this process reads. They stay blocked in the programs that it starts.
+/// Signals that this process reads. They are blocked in it, and must be unblocked in the programs
+/// that it starts.
 pub(crate) struct Signals {
     fd: SignalFd,
     came: VecDeque<Came>,
 }
 
 impl Signals {
-    /// Reads requests to end. Must be called before any thread is started.
+    /// Reads the signals that request the end. Must be called before any thread is started.
     pub(crate) fn requests() -> io::Result<Self> {
         Self::of(&REQUESTS.into_iter().collect())
     }
 
-    /// Also reads the ends of children, which end a wait but are not returned as signals.
+    /// Also reads SIGCHLD, which ends a wait but is not returned as a signal.
     pub(crate) fn requests_and_children() -> io::Result<Self> {
         Self::of(&REQUESTS.into_iter().chain([Signal::SIGCHLD]).collect())
     }
 
-    /// Adds a signal that arrived as a message.
+    /// Queues a signal that arrived as a message.
     pub(crate) fn push(&mut self, number: u8) {
         self.came.push_back(Came { number, from_terminal: false });
     }
@@ -44,14 +46,13 @@ impl Signals {
         self.came.pop_front()
     }
 
-    /// Returns true if a signal is pending. Ends of children are dropped, so each ends one wait
-    /// only.
+    /// Returns true if a signal is pending. Reads SIGCHLD too, so that it ends one wait only.
     pub(crate) fn any(&mut self) -> bool {
         self.read();
         !self.came.is_empty()
     }
 
-    /// Restores the default effect of requests to end. Pending ones are discarded.
+    /// Restores the default effect of signals that request the end. Pending signals are discarded.
     pub(crate) fn release(mut self) {
         while self.next().is_some() {}
         if let Err(error) = REQUESTS.into_iter().collect::<SigSet>().thread_unblock() {

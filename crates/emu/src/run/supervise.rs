@@ -30,7 +30,7 @@ use crate::relay::Relay;
 use crate::waiter::{Descriptors, Waiter, Waiting};
 use crate::{stderr_log, talk};
 
-/// Smallest MTU of IPv6, bytes: RFC 8200, section 5.
+/// Smallest MTU of an IPv6 link, bytes (RFC 8200, section 5).
 const MIN_MTU_IPV6: u32 = 1280;
 /// Exit code if the first inner process was killed: 128 + SIGKILL.
 const EXIT_CODE_KILLED: u8 = 137;
@@ -51,11 +51,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let begin = clock::now();
     let carried = carry(Path::new(config, seed), seed, &mut inside, &mut signals, args);
     inside.wait();
-    // The reader of the report may be slow, and signals are not handled meanwhile.
+    // Restores Ctrl-C before the report, because its reader may be slow.
     signals.release();
     warnings.close();
     let (ended, Finished { accounts, watchers }) = carried?;
-    // Packets may have passed even if the run failed.
+    // The report is printed even if the run failed, because packets may have been relayed.
     let (code, lost_before) = match ended {
         Ok((code, overflow)) => (code, overflow.0.map(Some)),
         Err(failure) => {
@@ -67,10 +67,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
 
-/// Result of the command: exit code, and packets lost before the relay.
+/// Result of the command: exit code, and packets lost before the relay read them.
 type Ended = Result<(u8, Overflow), Failure>;
 
-/// Relays while the command runs. Fails only if no packet has passed.
+/// Relays packets while the command runs. Fails only if no packet was relayed; otherwise the
+/// failure is in [`Ended`].
 fn carry(
     path: Path,
     seed: u64,
@@ -82,24 +83,24 @@ fn carry(
     let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone());
     let relay = Worker::start(path, devices, watchers, args.wait)?;
     let ended = match signals.next() {
-        // The signal came before the command was started.
+        // The signal arrived before the command was started.
         Some(signal) => Ok((exit::SIGNAL + signal.number, Overflow::default())),
         None => inside.supervise(signals, &relay),
     };
     let (relayed, finished) = relay.finish().map_err(Failure::system("the relay stopped"))?;
-    // An error of the relay takes precedence: it ended the run.
+    // An error of the relay takes precedence, because it ended the run.
     let ended = relayed.map_err(Failure::system("the relay stopped")).and(ended);
     Ok((ended, finished))
 }
 
-/// Inner processes, as seen by the outer one.
+/// State of the outer process for the processes inside the namespaces.
 struct Inside {
     control: Control,
     child: Child,
-    /// Far device, if this run is inside another.
+    /// Far device of a nested run, until the relay owns it; otherwise `None`.
     far: Option<OwnedFd>,
     terminal: Foreground,
-    /// Warnings for the user; a slow reader delays no signal.
+    /// Warnings for the user, printed by another thread so that a slow reader delays no signal.
     warnings: Printer,
 }
 
@@ -142,7 +143,7 @@ impl Inside {
         Ok(Self { control, child, far, terminal, warnings })
     }
 
-    /// Waits for the devices, the near one first.
+    /// Waits for the descriptors of the devices; returns the near one first.
     fn devices(&mut self) -> Result<[Arc<OwnedFd>; 2], Failure> {
         match self.receive()? {
             Some((Message::Ready, fds)) => {
@@ -172,7 +173,7 @@ impl Inside {
             let [_, said, relay_ended] = fds.map(|fd| !fd.revents().is_empty());
             while let Some(signal) = signals.next() {
                 if !signal.from_terminal {
-                    // Fails if the inner process is gone, which `receive` reports.
+                    // Fails if the inner process has ended, which `receive` reports.
                     let _ = self.control.send(&Message::Signal(signal.number), &[]);
                 }
             }
@@ -186,7 +187,7 @@ impl Inside {
                     }
                     Some((Message::Stopped(had_terminal), _)) => {
                         let terminal = self.terminal.stop(had_terminal);
-                        // Fails if the inner process is gone, which `receive` reports.
+                        // Fails if the inner process has ended, which `receive` reports.
                         let _ = self.control.send(&Message::Continue(terminal), &[]);
                     }
                     Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),
@@ -202,7 +203,7 @@ impl Inside {
                 }
             }
             if relay_ended {
-                // The result of the relay has the error.
+                // The error is in the result of the relay.
                 return Ok((exit::OS, Overflow::default()));
             }
         }
@@ -215,7 +216,7 @@ impl Inside {
     /// Waits until all inner processes have ended, and takes the terminal back.
     fn wait(self) {
         let Self { control, mut child, terminal, .. } = self;
-        // The inner process ends when this socket is closed.
+        // Closing this socket makes the inner process exit.
         drop(control);
         if let Err(error) = child.wait() {
             tracing::debug!(%error, "cannot wait for the process inside");
@@ -235,9 +236,9 @@ struct Finished {
 
 struct Worker {
     stop: Waker,
-    /// Closed at its other end when the thread ends.
+    /// Pipe whose other end is closed when the thread ends.
     ended: PipeReader,
-    /// Result of the relay, and its accounts.
+    /// Thread of the relay; returns its result, and the accounts.
     thread: JoinHandle<(io::Result<()>, Finished)>,
 }
 
@@ -251,7 +252,7 @@ impl Worker {
         let descriptors = Descriptors::new(&devices).map_err(Failure::system("no event descriptor"))?;
         let stop = descriptors.waker();
         let (ended, running) = io::pipe().map_err(Failure::system("no pipe"))?;
-        // Last step that can fail: from here on the observers are always finished.
+        // The last step that can fail, so that the observers are always finished.
         let watchers = watchers()?;
         let thread = thread::spawn(move || {
             let [near, far] = devices.map(TunPort::new);

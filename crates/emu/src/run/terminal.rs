@@ -1,10 +1,10 @@
-//! Terminal, and its foreground process group.
+//! Terminal and its foreground process group.
 //!
-//! An interactive shell as CMD takes the terminal for its own process group. It cannot give the
-//! terminal back to the group outside, which has no id in its process namespace. So CMD starts with
-//! its own foreground group, and when CMD stops, the run stops as well. If CMD shares its standard
-//! input or output with other programs (`| less`), it stays in their group, and they keep the
-//! terminal.
+//! If CMD is an interactive shell, it puts its own process group into the foreground of the
+//! terminal. It cannot restore the group outside, which has no id in its process namespace. So CMD
+//! starts in a foreground group of its own, and when CMD stops, the run stops too. If CMD shares
+//! its standard input or output with other programs (`| less`), it stays in their group, which
+//! remains in the foreground.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
@@ -28,26 +28,26 @@ impl Terminal {
         self.0.try_clone().map(Self)
     }
 
-    /// Returns true if this group is in the foreground.
+    /// Returns true if `group` is in the foreground.
     pub(crate) fn is_with(&self, group: Pid) -> bool {
         tcgetpgrp(&self.0) == Ok(group)
     }
 
-    /// Puts a group into the foreground, also from the background. Makes system calls only, so that
-    /// a forked child may call it.
+    /// Puts a group into the foreground, even if the caller is in the background. Makes only system
+    /// calls, so that a forked child may call it.
     pub(crate) fn give_to(&self, group: Pid) -> rustix::io::Result<()> {
-        // In the background, tcsetpgrp raises SIGTTOU, which stops the process unless it is
+        // In the background, tcsetpgrp raises SIGTTOU, which stops the process unless the signal is
         // blocked.
         let stop: SigSet = [Number::SIGTTOU].into_iter().collect();
         let before = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK);
         let given = tcsetpgrp(&self.0, group);
-        // Cannot fail, because the first change of the mask did not.
+        // Cannot fail, because the first change of the mask succeeded.
         let _ = before.and_then(|before| before.thread_set_mask());
         given
     }
 }
 
-/// Terminal of a run that was started in the foreground; otherwise none.
+/// Terminal of a run that was started in the foreground; `None` for other runs.
 pub(crate) struct Foreground(Option<Terminal>);
 
 impl Foreground {
@@ -55,14 +55,14 @@ impl Foreground {
         Self(Terminal::open().filter(|terminal| terminal.is_with(getpgrp())))
     }
 
-    /// Returns true if CMD gets the terminal for itself.
+    /// Returns true if CMD gets a foreground group of its own.
     pub(crate) fn is_for_command(&self) -> bool {
         self.0.is_some() && io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
-    /// Handles a stop of CMD, which had the terminal or wants it. Stops this group too, unless it
-    /// is in the foreground and CMD can have the terminal. Returns when the run is resumed; true if
-    /// in the foreground.
+    /// Handles a stop of CMD, which was in the foreground (`had_terminal`) or needs to be. Stops
+    /// this group too, unless it is in the foreground and CMD may have the terminal. Returns when
+    /// the run is resumed: true if in the foreground.
     pub(crate) fn stop(&self, had_terminal: bool) -> bool {
         let Some(terminal) = &self.0 else { return false };
         if !had_terminal && terminal.is_with(getpgrp()) {
@@ -71,14 +71,13 @@ impl Foreground {
         if had_terminal {
             log(terminal.give_to(getpgrp()));
         }
-        // The kernel discards this signal in an orphaned process group, which no shell could
-        // resume.
+        // The kernel ignores this signal in an orphaned process group, which no shell could resume.
         log(kill_current_process_group(Signal::TSTP));
         terminal.is_with(getpgrp())
     }
 
-    /// Puts this group into the foreground again, if the group there has ended. A shell outside
-    /// that has taken the terminal keeps it.
+    /// Puts this group into the foreground again if the foreground group has ended. The terminal is
+    /// left to a shell outside that has taken it.
     pub(crate) fn take_back(&self) {
         let Some(terminal) = &self.0 else { return };
         let is_gone = |group| test_kill_process_group(group) == Err(Errno::SRCH);

@@ -1,5 +1,5 @@
-//! TUN device: a network device whose other side is this program.
-//! Documentation/networking/tuntap.rst.
+//! TUN device: a network device whose packets this program reads and writes
+//! (Documentation/networking/tuntap.rst).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,14 +24,14 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
 }
 
 /// Creates a TUN device with this name in the network namespace of the calling thread, and attaches
-/// the descriptor. The device vanishes when the descriptor is closed.
+/// the descriptor. The kernel removes the device when the descriptor is closed.
 pub(crate) fn attach(tun: &OwnedFd, name: &str) -> io::Result<()> {
     /// `TUNSETIFF`: _IOW('T', 202, int), although its argument is a struct ifreq.
     const SET_INTERFACE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<libc::c_int>(b'T', 202);
     #[expect(clippy::cast_possible_truncation, reason = "the constants are declared wider than their field")]
     let mut request =
         IfReq { name: [0; libc::IFNAMSIZ], flags: (libc::IFF_TUN | libc::IFF_NO_PI) as i16, rest: [0; 22] };
-    // The last byte stays 0.
+    // The last byte of the name must be 0.
     for (to, from) in request.name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
         *to = from;
     }
@@ -54,10 +54,10 @@ struct IfReq {
 
 const _: () = assert!(size_of::<IfReq>() >= size_of::<libc::ifreq>());
 
-/// Port of a TUN device: packets that the kernel sends through the device.
+/// Port on a TUN device. Receives the packets that the kernel sends through the device.
 pub(crate) struct TunPort {
     tun: Arc<OwnedFd>,
-    /// Buffer for one packet, whose length is known only after the read.
+    /// Buffer for one packet, because its length is known only after the read.
     scratch: Box<[u8]>,
 }
 
@@ -88,17 +88,17 @@ impl Port for TunPort {
     }
 
     fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
-        // A flipped bit may have hit the field, so it is compared with the codepoint of the link.
+        // Compared with the packet, because a flipped bit may have changed the codepoint.
         if delivery.ecn == rdt_emulator::Ecn::Ce && ecn::read(&delivery.packet) != delivery.ecn {
             ecn::write(&mut delivery.packet, delivery.ecn);
         }
-        // The device rejects bytes that are not an IP packet, and all packets while it is down.
+        // The device rejects bytes that are not an IP packet, and all packets while it is disabled.
         let taken = rustix::io::write(self.tun.as_fd(), &delivery.packet).is_ok();
         Ok(if taken { Sent::Taken } else { Sent::Refused })
     }
 }
 
-/// Packets of the devices, captured unchanged.
+/// Frame format of the devices' packets, which are IP packets already.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IpPackets;
 
@@ -107,7 +107,7 @@ impl Frame for IpPackets {
         let start = out.len();
         out.extend_from_slice(packet.bytes);
         let bytes = &mut out[start..];
-        // Marks the packet as `TunPort::send` does later.
+        // Sets CE in the capture, as `TunPort::send` does later in the packet.
         let is_marked = packet.ecn == rdt_emulator::Ecn::Ce && ecn::read(bytes) != packet.ecn;
         if is_marked {
             ecn::write(bytes, packet.ecn);

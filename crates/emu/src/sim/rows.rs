@@ -1,4 +1,4 @@
-//! Outcomes as lines of CSV or JSON; `docs/EMULATOR.md` documents them.
+//! Outcomes as lines of CSV or JSON, with the columns and keys documented in `docs/EMULATOR.md`.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -15,15 +15,15 @@ pub(super) enum Format {
     Json,
 }
 
-/// Fate of a packet, or of its duplicate.
+/// Outcome of a packet, or of its duplicate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Row {
     /// Number of the packet in its direction, from 0 in the order of sending.
     pub(super) n: u64,
     pub(super) direction: Direction,
-    /// Time since the start.
+    /// Time of sending, since the start.
     pub(super) sent: Duration,
-    /// Bytes.
+    /// Packet size, bytes.
     pub(super) size: usize,
     pub(super) outcome: Outcome,
     pub(super) is_copy: bool,
@@ -102,7 +102,7 @@ impl<W: Write> Rows<W> {
         }
     }
 
-    /// Ends the output. JSON ends with the accounts, forward first.
+    /// Ends the output: in JSON with the accounts, whose array has forward first.
     pub(super) fn end(&mut self, seed: u64, elapsed: Duration, accounts: &[Account; 2]) -> io::Result<()> {
         if self.format == Format::Json {
             let [forward, reverse] = accounts.each_ref().map(direction);
@@ -121,7 +121,7 @@ impl<W: Write> Rows<W> {
     }
 }
 
-/// Returns an account without lateness and refusals, which virtual time does not have.
+/// Formats an account without lateness and refusals, which do not exist in virtual time.
 fn direction(account: &Account) -> Value {
     let mut object = json::ledger(&account.ledger);
     json::extend(&mut object, json!({ "queue_delay_us": json::queue_delays(&account.queue_delays) }));

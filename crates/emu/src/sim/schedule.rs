@@ -1,7 +1,8 @@
 //! Schedule of packets to send.
 //!
 //! Owns the notation and the order. Lines may be in any order; packets of the same time are sent in
-//! the order of their lines. Packets are made one by one, so a line may stand for any number.
+//! the order of their lines. Packets are generated when they are due, so a line may stand for any
+//! number of them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,14 +12,14 @@ use rdt_emulator::{Bitrate, Direction, Ecn, parse_bitrate, parse_bytes, parse_du
 
 /// Longest packet, bytes.
 const MAX_PACKET_BYTES: u64 = 65_535;
-/// Longest schedule: 100 years, which can be added to any clock.
+/// Longest schedule: 100 years, which every clock can represent.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Planned {
     /// Time since the start.
     pub(super) at: Duration,
-    /// Bytes.
+    /// Packet size, bytes.
     pub(super) size: usize,
     pub(super) direction: Direction,
     pub(super) ecn: Ecn,
@@ -26,34 +27,34 @@ pub(super) struct Planned {
 
 pub(super) struct Schedule {
     bursts: Vec<Burst>,
-    /// Time of the next packet of each unfinished burst.
+    /// Time of the next packet, and index, of each unfinished burst.
     next: BinaryHeap<Reverse<(Duration, usize)>>,
 }
 
-/// Equal packets at equal intervals.
+/// Packets of equal size at equal intervals.
 #[derive(Debug, Clone)]
 pub(super) struct Burst {
     first: Planned,
     count: u64,
-    /// End of the burst: no packet at or after this time.
+    /// End of the burst: no packet is sent at this time or later.
     until: Duration,
     gap: Gap,
-    /// Rounding remainder of the last gap; see [`Bitrate::transmit_time`].
+    /// Rounding remainder of the last interval; see [`Bitrate::transmit_time`].
     remainder: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Gap {
-    /// Time that the bytes of the first packet take at this rate.
+    /// Transmission time of the packet at this rate.
     Rate(Bitrate),
     Time(Duration),
 }
 
-/// Error in a schedule, with its line.
+/// Error in a schedule, with the number of its line.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub(super) struct ScheduleError {
-    /// From 1.
+    /// Line number, from 1.
     line: usize,
     message: String,
 }
@@ -65,7 +66,7 @@ impl Schedule {
         Self { bursts, next }
     }
 
-    /// Parses lines; `#` begins a comment.
+    /// Parses the lines of a schedule; `#` begins a comment.
     pub(super) fn parse(text: &str) -> Result<Self, ScheduleError> {
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
         let lines = (1..).zip(lines).filter(|(_, line)| !line.trim().is_empty());
@@ -90,13 +91,13 @@ impl Iterator for Schedule {
 }
 
 impl Burst {
-    /// One packet going forward.
+    /// Creates a burst of one forward packet.
     pub(super) const fn new(at: Duration, size: usize, ecn: Ecn) -> Self {
         let first = Planned { at, size, direction: Direction::Forward, ecn };
         Self { first, count: 1, until: Duration::MAX, gap: Gap::Time(Duration::ZERO), remainder: 0 }
     }
 
-    /// Repeats the packet until `until`.
+    /// Repeats the packet at intervals of `gap` until `until`.
     pub(super) const fn repeated_until(self, gap: Gap, until: Duration) -> Self {
         Self { gap, until, count: u64::MAX, ..self }
     }

@@ -1,6 +1,4 @@
-//! Path in virtual time.
-//!
-//! Owns the numbers of the packets, which assign each outcome to its packet.
+//! Path in virtual time. Owns the packet numbers, by which each outcome is assigned to its packet.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -12,18 +10,19 @@ use super::rows::{Outcome, Row, Rows};
 use super::schedule::Planned;
 use crate::account::Account;
 
-/// Late drops kept per link: more waiting packets than one push can drop, unless they are empty.
+/// Limit on the late drops recorded per link: more than the packets that one push can drop from a
+/// queue, unless they are empty.
 const MAX_LATE_DROPS: usize = 1 << 20;
 
 pub(super) struct Simulation {
     path: Path,
     begin: Instant,
     elapsed: Duration,
-    /// Forward, reverse.
+    /// Packets of each direction, forward first.
     sent: [Sent; 2],
 }
 
-/// Packets of one direction with pending outcomes.
+/// Packets of one direction whose outcomes are not all known.
 #[derive(Debug, Default)]
 struct Sent {
     /// Number of the first packet in `packets`.
@@ -31,7 +30,7 @@ struct Sent {
     packets: VecDeque<Waiting>,
 }
 
-/// Packet with pending outcomes: two if it was duplicated.
+/// Packet with `left` unknown outcomes: two if it was duplicated.
 #[derive(Debug)]
 struct Waiting {
     at: Duration,
@@ -49,7 +48,7 @@ impl Simulation {
         Self { path, begin, elapsed: Duration::ZERO, sent: <[Sent; 2]>::default() }
     }
 
-    /// Reports everything that happens until `at`.
+    /// Writes a row for each outcome until `at`.
     pub(super) fn advance(&mut self, at: Duration, rows: &mut Rows<impl Write>) -> io::Result<()> {
         let until = self.begin + at;
         while let Some((due, direction)) = self.next_event().filter(|(due, _)| *due <= until) {
@@ -91,14 +90,15 @@ impl Simulation {
         self.tell_late_drops(direction, rows)
     }
 
-    /// Delivers the remaining packets. Returns the elapsed time and the accounts, forward first.
+    /// Delivers the remaining packets. Returns the elapsed time, and the accounts with forward
+    /// first.
     pub(super) fn finish(mut self, rows: &mut Rows<impl Write>) -> io::Result<(Duration, [Account; 2])> {
         while let Some((due, _)) = self.next_event() {
             self.advance(due.saturating_duration_since(self.begin), rows)?;
         }
         let accounts = [self.path.forward, self.path.reverse].map(|link| Account {
             queue_delays: link.queue_delays().cloned().unwrap_or_default(),
-            // Virtual time has no lateness.
+            // Lateness does not exist in virtual time.
             lateness: DelayHistogram::default(),
             refused: 0,
             ledger: link.into_ledger(),
@@ -109,7 +109,7 @@ impl Simulation {
     fn next_event(&self) -> Option<(Instant, Direction)> {
         let forward = self.path.forward.next_wakeup().map(|due| (due, Direction::Forward));
         let reverse = self.path.reverse.next_wakeup().map(|due| (due, Direction::Reverse));
-        // Forward comes first if the times are equal.
+        // If the times are equal, the forward packet is first.
         forward.into_iter().chain(reverse).min_by_key(|(due, _)| *due)
     }
 
@@ -145,8 +145,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Accounts for one outcome of the packet with this tag. Returns its number and when it was
-    /// sent.
+    /// Records one outcome of the packet with this tag. Returns the packet's number and its time of
+    /// sending.
     fn settle(&mut self, direction: Direction, tag: u32) -> (u64, Duration) {
         let sent = &mut self.sent[index(direction)];
         let ahead = tag.wrapping_sub(self::tag(sent.first));
@@ -160,7 +160,7 @@ impl Simulation {
 }
 
 impl Sent {
-    /// Forgets leading packets without pending outcomes.
+    /// Removes the leading packets whose outcomes are all known.
     fn forget(&mut self) {
         while self.packets.front().is_some_and(|packet| packet.left == 0) {
             self.packets.pop_front();
@@ -169,8 +169,8 @@ impl Sent {
     }
 }
 
-/// Returns the lower 32 bits of a packet's number. They are unique on a link, which never holds
-/// 2^32 packets.
+/// Returns the lower 32 bits of a packet's number. They identify the packet, because a link never
+/// contains 2^32 packets.
 const fn tag(n: u64) -> u32 {
     let [low @ .., _, _, _, _] = n.to_le_bytes();
     u32::from_le_bytes(low)

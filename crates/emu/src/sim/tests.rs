@@ -1,5 +1,3 @@
-//! Schedules, and the fates of their packets.
-
 use rdt_emulator::spec::{PathSpec, Scope};
 use rdt_emulator::{Direction, PathConfig};
 
@@ -14,7 +12,7 @@ fn path(toml: &str) -> PathConfig {
     path.to_path_config(|file| Err(format!("no {file}"))).unwrap()
 }
 
-/// Returns the output for this path, seed and schedule.
+/// Returns the output of `sim` for this path, seed and schedule.
 fn output(config: &PathConfig, seed: u64, schedule: &str, format: Format) -> String {
     let mut out = Vec::new();
     let schedule = Schedule::parse(schedule).unwrap();
@@ -24,7 +22,7 @@ fn output(config: &PathConfig, seed: u64, schedule: &str, format: Format) -> Str
 
 #[test]
 fn sim_prints_fate_and_due_time() {
-    // 1000 bytes take 1 ms, and the queue holds one packet.
+    // A packet of 1000 bytes is transmitted in 1 ms, and the queue has room for one.
     let config = path("rtt = '20ms'\nrate = '8mbit'\nqueue = '1p'");
     let schedule = "0s 1000 3/0s ect0  # a burst\n\n500us 100 reverse\n";
     let expected = "\
@@ -46,7 +44,7 @@ fn output_depends_on_seed_only() {
     assert_ne!(of(1), of(2));
 }
 
-/// Covers every discipline: rows of packets that are dropped late could be lost.
+/// Covers every queue discipline, because rows of packets that are dropped late could be missing.
 #[test]
 fn each_packet_and_copy_has_one_row() {
     for queue in ["drop-tail", "drop-head", "codel", "pie", "red:min=5kb,max=10kb"] {

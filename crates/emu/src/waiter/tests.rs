@@ -5,7 +5,7 @@ use std::thread;
 
 use super::*;
 
-/// A waiter on two sockets, of which the second is given.
+/// Returns a waiter on two sockets, its waker, and a handle of the second socket.
 fn waiter() -> (Waiter<Descriptors>, Waker, UdpSocket) {
     let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let fds = [near.into(), OwnedFd::from(far.try_clone().unwrap())].map(Arc::new);
@@ -17,7 +17,7 @@ fn waiter() -> (Waiter<Descriptors>, Waker, UdpSocket) {
 #[test]
 fn wait_sleeps_until_its_deadline() {
     let (mut waiter, _stop, _socket) = waiter();
-    // The first wait polls before it sleeps, the second one does not.
+    // The first wait polls before it sleeps, the second one does not poll.
     for _ in 0..2 {
         let deadline = clock::now() + Duration::from_millis(20);
         let mut waits = 0;
