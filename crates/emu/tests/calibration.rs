@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
-/// Exit code of a proxy whose address is in use: the calibration was accepted.
+/// Exit code of a proxy whose LISTEN address is in use, which shows that the calibration was
+/// accepted.
 const TAKEN: i32 = 69;
 const REFUSED: i32 = 78;
 
-/// State folder with this calibration.
+/// Creates a state folder with this calibration file.
 fn state(text: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("rdt-emu")).unwrap();
@@ -23,7 +24,7 @@ fn state(text: &str) -> TempDir {
     folder
 }
 
-/// Calibration of this host, taken now.
+/// Returns a calibration of this host with the current time.
 fn calibration() -> Value {
     let uname = rustix::system::uname();
     let [name, system, release] =
@@ -38,13 +39,14 @@ fn calibration() -> Value {
     })
 }
 
-/// Returns the exit code and the standard error.
+/// Runs the program; returns its exit code and standard error.
 fn ends(state: &TempDir, arguments: &[&str]) -> (i32, String) {
     let output = Command::new(PROGRAM).args(arguments).env("XDG_STATE_HOME", state.path()).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Runs a proxy that cannot bind its address, so that it ends after the check of the calibration.
+/// Runs a proxy that cannot bind its address, so that it ends right after the check of the
+/// calibration.
 fn proxy(state: &TempDir, options: &[&str]) -> (i32, String) {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();

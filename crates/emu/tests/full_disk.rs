@@ -29,8 +29,8 @@ fn end(output: &Output) -> (i32, String) {
     )
 }
 
-/// Runs a proxy through a shell line, sends `datagrams` datagrams and interrupts it. `arguments`
-/// follow the line.
+/// Runs a proxy through a shell command line, sends `datagrams` datagrams and interrupts the proxy.
+/// `arguments` are appended to the line.
 fn proxied(line: &str, arguments: &str, datagrams: usize, stdout: impl Into<Stdio>) -> Output {
     let target = UdpSocket::bind("127.0.0.1:0").unwrap();
     let script =
@@ -44,7 +44,7 @@ fn proxied(line: &str, arguments: &str, datagrams: usize, stdout: impl Into<Stdi
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..datagrams {
         client.send_to(&[0; DATAGRAM], address).unwrap();
-        // One at a time, so that none is lost.
+        // Sent one at a time, so that none is lost.
         target.recv(&mut [0; DATAGRAM]).unwrap();
     }
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();

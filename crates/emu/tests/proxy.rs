@@ -7,7 +7,7 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
-/// Returns the exit code and the standard error.
+/// Runs a proxy that fails; returns its exit code and standard error.
 fn fails(arguments: &str) -> (Option<i32>, String) {
     let output = Command::new(PROGRAM).arg("proxy").args(arguments.split(' ')).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -105,7 +105,7 @@ fn second_interrupt_ends_proxy_with_blocked_output() {
         sleep(Duration::from_millis(100));
         let before = unread;
         unread = rustix::io::ioctl_fionread(child.stdout.as_ref().unwrap()).unwrap();
-        // No growth: the pipe is full.
+        // The unread bytes no longer increase, so the pipe is full.
         if unread > 0 && unread == before {
             kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
         }
@@ -141,7 +141,8 @@ fn unread_stderr_delays_no_packet() {
     BufReader::with_capacity(1, &said).read_line(&mut line).unwrap();
     let address = line.strip_prefix("rdt-emu: ").and_then(|line| line.split(' ').next()).unwrap();
     let mut stderr = File::from(std::os::fd::OwnedFd::from(stderr));
-    // `O_NONBLOCK` belongs to the open pipe, which the program shares: set it only while filling.
+    // `O_NONBLOCK` applies to the open pipe, which the program shares, so it is set only while the
+    // test fills the pipe.
     fcntl_setfl(&stderr, OFlags::NONBLOCK).unwrap();
     let full = (0..).find_map(|_| stderr.write(b"x").err()).unwrap();
     assert_eq!(full.kind(), ErrorKind::WouldBlock);

@@ -1,5 +1,5 @@
-//! Behaviour of `rdt-emu run` for users. On a host that forbids namespaces each test prints that it
-//! is skipped; with `RDT_NAMESPACES=1` it fails.
+//! Behaviour of `rdt-emu run` for users. On a host that forbids namespaces, each test prints that
+//! it is skipped; with `RDT_NAMESPACES=1` it fails instead.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

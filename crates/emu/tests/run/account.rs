@@ -1,4 +1,4 @@
-//! Account as JSON, and capture.
+//! JSON account and capture of a run.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! Packet fates on one path with one seed agree in a namespace, in a proxy and in virtual time.
+//! On the same path with the same seed, `run`, `proxy` and virtual time treat each packet alike.
 //!
-//! A capture has each packet that entered the path and each that left, with contents and timestamp
-//! in nanoseconds. A path in virtual time gets the entering packets at these times. It must deliver
-//! the packets that left: in the same order and with the same bit flipped. Its drops must have the
-//! causes in the capture.
+//! A capture has each packet that entered the path and each that departed, with contents and a
+//! timestamp in nanoseconds. A path in virtual time receives the entering packets at these times.
+//! It must deliver the packets that departed: in the same order, and with the same bits flipped.
+//! Its drops must have the causes recorded in the capture.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -24,7 +24,8 @@ use rdt_udp::clock;
 use super::helpers::{NUMBERED, program, send_numbers};
 use super::running::{PROGRAM, code, host_allows, run_with};
 
-/// Path of all three modes. Packets come in bursts: some wait for the rate, and some are dropped.
+/// Path of all three modes. Packets are sent in bursts, so that some queue for the rate and some
+/// are dropped.
 const PATH: [(&str, &str); 9] = [
     ("rtt", "2ms"),
     ("rate", "16mbit"),
@@ -36,10 +37,10 @@ const PATH: [(&str, &str); 9] = [
     ("corrupt", "1%"),
     ("seed", "20"),
 ];
-/// Headers in a capture of the proxy before the payload, bytes.
+/// IP and UDP headers in a capture of the proxy, bytes.
 const HEADERS: usize = 28;
-/// Packets of a burst in each attempt, one burst a millisecond. An attempt fails if a packet does
-/// not reach the path.
+/// Packets per burst in each attempt, with one burst per millisecond. An attempt fails if a packet
+/// does not reach the path.
 const BURSTS: [u32; 4] = [15, 12, 12, 12];
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
@@ -50,7 +51,7 @@ fn send_bursts() {
     let peer: std::net::Ipv4Addr = std::env::var("RDT_PEER").unwrap().parse().unwrap();
     let burst = std::env::var("RDT_BURST").unwrap().parse().unwrap();
     send_numbers(&UdpSocket::bind("0.0.0.0:0").unwrap(), (peer, 9), burst);
-    // Packets on the path at the end of this program are not delivered.
+    // Wait, because packets on the path at the end of this program are not delivered.
     sleep(Duration::from_millis(500));
 }
 
@@ -61,7 +62,7 @@ fn send_back() {
     echo(&UdpSocket::bind((std::env::var("RDT_LOCAL").unwrap(), 9)).unwrap());
 }
 
-/// Echoes until two reads in a row time out: after one, the whole host may have been stopped.
+/// Echoes until two reads in a row time out: the whole host may have been paused during one.
 fn echo(socket: &UdpSocket) {
     let mut bytes = [0; 1500];
     let mut waited = 0;
@@ -92,7 +93,7 @@ fn namespace_matches_model_in_virtual_time() {
     });
 }
 
-/// Proxy and virtual time agree, as do namespace and virtual time above.
+/// Proxy and virtual time agree, as `run` and virtual time do in the test above.
 #[test]
 fn proxy_matches_model_in_virtual_time() {
     until_all_came(|burst, file| {
@@ -112,8 +113,8 @@ fn proxy_matches_model_in_virtual_time() {
         target.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let echoing = thread::spawn(move || echo(&target));
         send_numbers(&client, listen, burst);
-        // The proxy reads what has arrived and does not wait for packets on the path, nor does the
-        // server.
+        // At its end, the proxy reads what has arrived, but does not deliver the packets on the
+        // path.
         echoing.join().unwrap();
         kill(Pid::from_raw(i32::try_from(proxy.id()).unwrap()), Signal::SIGTERM).unwrap();
         assert_eq!(proxy.wait().unwrap().code(), Some(0));
@@ -121,9 +122,9 @@ fn proxy_matches_model_in_virtual_time() {
     });
 }
 
-/// Runs until each packet that was sent reached the path: a busy host may lose some before. Packets
-/// that did reach it must match the model in every attempt. `run` returns the bytes of headers that
-/// the model does not see.
+/// Repeats until an attempt in which every packet sent reached the path: a busy host may lose some
+/// before it. Packets that reached the path must match the model in every attempt. `run` makes an
+/// attempt, and returns the header bytes in the capture that the model does not have.
 fn until_all_came(run: impl Fn(u32, &File) -> usize) {
     let came: Vec<_> = BURSTS
         .into_iter()
@@ -144,7 +145,7 @@ struct Arrival {
     /// Timestamp, ns since 1970.
     at: u64,
     bytes: Vec<u8>,
-    /// Cause of its drop.
+    /// Cause of the packet's drop; `None` if it was not dropped.
     dropped: Option<String>,
 }
 
@@ -152,9 +153,9 @@ struct Arrival {
 #[derive(Default)]
 struct Capture {
     arrivals: Vec<Arrival>,
-    /// Packets that left, forward and back: bytes, whether a duplicate, whether a bit was flipped.
+    /// Packets that departed, by direction: bytes, whether a duplicate, whether a bit was flipped.
     left: [Vec<(Vec<u8>, bool, bool)>; 2],
-    /// Timestamp of the last packet that entered or left.
+    /// Timestamp of the last packet that entered or departed, ns since 1970.
     end: u64,
 }
 
@@ -174,7 +175,7 @@ impl Capture {
                 })
                 .collect();
             let said = |text: &str| comments.contains(&text);
-            // Bits 0 and 1 of `epb_flags`: 1 is into the link, 2 is out of it.
+            // Bits 0 and 1 of `epb_flags`: 1 is into the link, 2 is out of the link.
             let is_arrival = packet.options.iter().any(|option| match option {
                 EnhancedPacketOption::Flags(flags) => flags & 3 == 1,
                 _ => false,
@@ -209,7 +210,8 @@ fn path(headers: usize) -> Path {
     Path::new(config, described.seed().unwrap())
 }
 
-/// Compares a capture with the model. Returns the number of packets that entered forward.
+/// Compares a capture with the model. Returns the number of packets that entered in forward
+/// direction.
 fn assert_as_modelled(capture: &Capture, headers: usize) -> usize {
     let mut path = path(headers);
     let (begin, first) = (clock::now(), capture.arrivals.first().map_or(0, |arrival| arrival.at));
@@ -239,8 +241,9 @@ fn assert_as_modelled(capture: &Capture, headers: usize) -> usize {
     came[0]
 }
 
-/// Compares the model's deliveries with the packets that left, in any order. A proxy has the
-/// kernel's arrival times: if it reads one late, a packet due later may leave first.
+/// Compares the model's deliveries with the packets that departed, in any order. Timestamps of a
+/// proxy are the kernel's arrival times: if the proxy reads a packet late, a packet that is due
+/// later may depart first.
 fn assert_all_left(path: &mut Path, direction: Direction, mut left: Vec<(Vec<u8>, bool, bool)>) {
     let end = clock::now() + Duration::from_secs(3600);
     let delivered = std::iter::from_fn(|| path.pop(direction, end));
@@ -253,8 +256,8 @@ fn assert_all_left(path: &mut Path, direction: Direction, mut left: Vec<(Vec<u8>
     assert_eq!(different, None, "{direction:?}");
 }
 
-/// Compares the model's deliveries with the packets that left, in order. Packets on the path at the
-/// end of the run may be missing.
+/// Compares the model's deliveries with the packets that departed, in order. Packets on the path at
+/// the end of the run may be missing.
 fn assert_left(path: &mut Path, direction: Direction, left: &[(Vec<u8>, bool, bool)], end: Instant) {
     let mut number = 0;
     while let Some(delivery) = path.pop(direction, end + Duration::from_secs(60)) {

@@ -1,4 +1,4 @@
-//! Command of a run: its network, its environment, its exit code.
+//! Network, environment and exit code of the command of a run.
 
 use super::helpers::{helper, said};
 use super::running::{code, host_allows, run, run_with, stdout};
@@ -52,7 +52,8 @@ fn ping_takes_rtt_and_account_balances() {
     }
     let output = run("--rtt 300ms", &as_str(&helper("ping"))).output();
     let rtt: u64 = said(&stdout(&output), "rtt_us").parse().unwrap();
-    // A delay added twice would be 600 ms; the shortest of three RTTs is below that on a busy host.
+    // A delay added twice would result in 600 ms. The shortest of three RTTs is below that even on
+    // a busy host.
     assert!((300_000..600_000).contains(&rtt), "{rtt} us");
     let told = String::from_utf8(output.stderr).unwrap();
     for direction in ["forward", "reverse"] {

@@ -1,10 +1,11 @@
-//! End of a run: no process, namespace or device remains, which every run of these tests asserts.
+//! End of a run. That no process, namespace or device remains is asserted after every run of these
+//! tests.
 
 use rustix::process::Signal;
 
 use super::running::{PROGRAM, Running, host_allows, kill, run, run_with};
 
-/// Command that ignores the signals and starts a daemon.
+/// Command that ignores signals and starts a daemon.
 const STUBBORN: &str =
     "trap '' TERM INT HUP QUIT; (setsid sleep 1000 &); echo up; while :; do sleep 1000; done";
 
@@ -92,7 +93,8 @@ fn interrupt_before_command_start_ends_run() {
     if !host_allows() {
         return;
     }
-    // The server binds no port, so the run waits for it; `start` reads the server's line.
+    // The server binds no port, so the run still waits for it; `start` reads the server's output
+    // line.
     let running = run_with(&["-q", "--server", "echo up; exec sleep 1000"], &["echo", "no"]).start();
     assert_eq!(running.line, "up");
     kill(running.child.id(), Signal::TERM);

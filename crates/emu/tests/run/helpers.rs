@@ -8,12 +8,12 @@ use std::time::Duration;
 use rdt_udp::clock;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Command line of a helper in this file.
+/// Returns the command line of a helper in this file.
 pub(crate) fn helper(name: &str) -> Vec<String> {
     program(&format!("helpers::{name}"))
 }
 
-/// Command line of a helper by its full test name.
+/// Returns the command line of a helper, by its full test name.
 pub(crate) fn program(test: &str) -> Vec<String> {
     let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
     [&program, test, "--exact", "--ignored", "--nocapture", "--quiet"].map(String::from).into()
@@ -62,7 +62,7 @@ fn send() {
     }
 }
 
-/// Echoes one datagram.
+/// Server that echoes one datagram.
 #[test]
 #[ignore = "a program for other tests"]
 fn echo() {
@@ -70,7 +70,7 @@ fn echo() {
     let mut bytes = [0; 64];
     let (read, from) = socket.recv_from(&mut bytes).unwrap();
     socket.send_to(&bytes[..read], from).unwrap();
-    // The network ends with this program, so stay until the reply has left.
+    // The network is removed with this program, so wait until the reply has departed.
     let _ = socket.recv_from(&mut bytes);
 }
 
@@ -87,10 +87,10 @@ fn ask() {
     println!("\necho {}", std::str::from_utf8(&bytes[..read]).unwrap());
 }
 
-/// Datagrams of [`send_numbers`].
+/// Number of datagrams that [`send_numbers`] sends.
 pub(crate) const NUMBERED: u32 = 10_000;
 
-/// Sends datagrams that end with their number, `burst` each millisecond.
+/// Sends datagrams that end with their number, `burst` of them per millisecond.
 pub(crate) fn send_numbers(socket: &UdpSocket, to: impl ToSocketAddrs + Copy, burst: u32) {
     let mut bytes = [0; 100];
     for number in 0..NUMBERED {

@@ -19,8 +19,9 @@ fn nested_paths_add_up() {
     adds_up_to(65_000, || stdout(&run("-q --rtt 20ms", &three).output()));
 }
 
-/// Asserts that pings take `rtt_us`, and at most 12 ms more: less than the shortest path of the
-/// test would add. Repeated on a busy host; no attempt may be too short.
+/// Asserts that pings measure an RTT from `rtt_us` to 12 ms more, which is less than the shortest
+/// path of the test would add. On a busy host, a longer RTT is measured again; a shorter one always
+/// fails.
 fn adds_up_to(rtt_us: u64, ping: impl Fn() -> String) -> String {
     let mut seen = Vec::new();
     for _ in 0..5 {
@@ -58,7 +59,7 @@ fn killed_nested_run_leaves_no_device() {
     if !host_allows() {
         return;
     }
-    // Devices named as those of runs: one of the outer run, and those that nested runs add.
+    // Devices named like those of runs: that of the outer run, and those that nested runs add.
     let script = format!(
         "devices() {{ grep -c '^ *rdt' /proc/net/dev; }}
         until_there_are() {{ for i in $(seq 1000); do [ $(devices) = $1 ] && return; sleep 0.01; done; }}

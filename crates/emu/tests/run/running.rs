@@ -13,7 +13,7 @@ const MARK: &str = "RDT_EMU_TEST";
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
-/// If 1, a test that cannot run fails instead of being skipped.
+/// Environment variable that, if 1, makes a test fail that cannot run, instead of being skipped.
 const REQUIRED: &str = "RDT_NAMESPACES";
 
 /// Returns true if the host allows runs; else prints why not.
@@ -31,19 +31,19 @@ pub(crate) fn host_allows() -> bool {
     refusal.is_none()
 }
 
-/// `rdt-emu run` with `arguments`, split at spaces, and `command`.
+/// Prepares `rdt-emu run` with `arguments`, split at spaces, and `command`.
 pub(crate) fn run(arguments: &str, command: &[&str]) -> Run {
     run_with(&arguments.split_whitespace().collect::<Vec<_>>(), command)
 }
 
-/// `rdt-emu run` with arguments that may contain spaces.
+/// Prepares `rdt-emu run` with arguments that may contain spaces.
 pub(crate) fn run_with(arguments: &[&str], command: &[&str]) -> Run {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let mark = format!("{}-{number}", std::process::id());
     let mut program = Command::new(PROGRAM);
     program.arg("run").args(arguments).arg("--").args(command).env(MARK, &mark);
-    // No calibration of this host.
+    // So that no calibration of this host is found.
     program.env("XDG_STATE_HOME", "/there/is/none");
     Run { program, mark }
 }
@@ -60,14 +60,14 @@ impl Run {
         self
     }
 
-    /// Runs it to its end and checks that nothing remains.
+    /// Runs the program to its end and checks that nothing remains.
     pub(crate) fn output(mut self) -> Output {
         let output = self.program.stdin(Stdio::null()).output().unwrap();
         assert_nothing_left(&self.mark);
         output
     }
 
-    /// Starts it and waits for the command's first line.
+    /// Starts the program and waits for the first output line of the command.
     pub(crate) fn start(mut self) -> Running {
         let mut child =
             self.program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -88,7 +88,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits for the process of the run that has `argument`; returns its ID outside.
+    /// Waits for the process of the run that has `argument`; returns its id outside of the
+    /// namespaces.
     pub(crate) fn process(&self, argument: &str) -> u32 {
         let has = |id: &u32| {
             let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -98,7 +99,8 @@ impl Running {
         found.unwrap_or_else(|| panic!("no process {argument}"))
     }
 
-    /// Waits until SIGTERM is no longer blocked: the run is waiting for the reader of its output.
+    /// Waits until SIGTERM is no longer blocked, so that the run waits for the reader of its
+    /// output.
     pub(crate) fn waits_for_its_reader(&self) {
         const SIGTERM: u64 = 1 << 14;
         let status = format!("/proc/{}/status", self.child.id());
@@ -110,8 +112,8 @@ impl Running {
         within_10_s(blocked).expect("signals are never let through");
     }
 
-    /// Waits for the end and checks that nothing remains. Returns the exit code as in a shell, and
-    /// the standard error.
+    /// Waits for the end and checks that nothing remains. Returns the exit code as a shell reports
+    /// it, and the standard error.
     pub(crate) fn end(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
         assert_nothing_left(&self.mark);
@@ -119,7 +121,7 @@ impl Running {
     }
 }
 
-/// Exit code as in a shell: 128 + signal.
+/// Returns the exit code as a shell reports it: 128 + signal.
 pub(crate) fn code(output: &Output) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     let status = output.status;
@@ -136,8 +138,8 @@ pub(crate) fn kill(process: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(process, signal).unwrap();
 }
 
-/// Asserts that no process remains. The kernel ends the last ones a moment later; a namespace lasts
-/// as long as its processes, a device as long as its namespace.
+/// Asserts that no process of the run remains; the last ones may end a moment later. A namespace
+/// lasts as long as its processes, a device as long as its namespace.
 fn assert_nothing_left(mark: &str) {
     if within_10_s(|| marked(mark).is_empty().then_some(())).is_none() {
         let line = |id: &u32| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -146,7 +148,7 @@ fn assert_nothing_left(mark: &str) {
     }
 }
 
-/// Polls `ask` for up to 10 s, for events of other processes.
+/// Calls `ask` until it returns a value, for up to 10 s.
 fn within_10_s<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     (0..1000).find_map(|_| {
         let answer = ask();
@@ -158,11 +160,11 @@ fn within_10_s<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     })
 }
 
-/// Running processes with this mark.
+/// Returns the ids of the running processes with this mark.
 fn marked(mark: &str) -> Vec<u32> {
     let entry = format!("{MARK}={mark}");
     let of_run = |path: &PathBuf| {
-        // Processes that have ended, and those of others, are not readable.
+        // Processes that have ended, and those of other users, are not readable.
         let environment = fs::read(path.join("environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|each| each == entry.as_bytes())
     };

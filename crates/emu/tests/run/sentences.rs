@@ -29,7 +29,7 @@ fn forbidden_namespaces_are_reported() {
         return;
     }
     for limit in ["max_net_namespaces", "max_user_namespaces"] {
-        // A user namespace has its own limits.
+        // A user namespace has limits of its own.
         let script = format!(
             "echo 0 > /proc/sys/user/max_pid_namespaces; echo 0 > /proc/sys/user/{limit} || exit 99; \
              [ {limit} = max_user_namespaces ] || echo 100 > /proc/sys/user/max_pid_namespaces; \

@@ -1,7 +1,7 @@
 //! Kernel TCP through a run: it fills the link, shares it, and respects its window.
 //!
-//! Rates depend on the load of the host, so each test has several attempts. If the host kept up
-//! with the link in none of them, the test prints that and is skipped.
+//! Rates depend on the load of the host, so each test has several attempts. If the host was the
+//! bottleneck in all of them, the test prints that and is skipped.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -12,30 +12,30 @@ use super::flow::{self, Flow, VARIABLE, Wish};
 use super::helpers::program;
 use super::running::{host_allows, run_with, stdout};
 
-/// Attempts on a busy host.
+/// Number of attempts on a busy host.
 const TRIES: usize = 3;
-/// Lateness beyond which the relay is the limit, microseconds.
+/// Lateness above which the relay counts as the bottleneck, microseconds.
 const LATE: f64 = 2_000.0;
 /// Payload share of a 1500-byte packet with TCP timestamps.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
-/// Sender; its parameters are in the environment.
+/// Sender, whose parameters are in the environment.
 #[test]
 #[ignore = "a program for other tests"]
 fn send() {
     flow::send();
 }
 
-/// Counting server.
+/// Server that counts the received bytes.
 #[test]
 #[ignore = "a program for other tests"]
 fn count() {
     flow::count();
 }
 
-/// Flows of one run over `path`, and whether the host kept up.
+/// Returns the flows of a run over `path`, and true if the host was not the bottleneck.
 fn flows(path: &str, wish: &Wish) -> (Vec<Flow>, bool) {
-    // One run at a time uses the machine.
+    // One test at a time uses the processors.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let set = format!("{VARIABLE}={wish}");
@@ -54,7 +54,7 @@ fn flows(path: &str, wish: &Wish) -> (Vec<Flow>, bool) {
     (flows, late("forward") < LATE && late("reverse") < LATE)
 }
 
-/// Asserts `shown` for one attempt, unless the host keeps up in none.
+/// Asserts `shown` for one attempt in which the host was not the bottleneck, if there is one.
 fn shows<T: Debug>(what: &str, mut attempt: impl FnMut() -> (T, bool), shown: impl Fn(&T) -> bool) {
     let mut kept_up = false;
     let mut seen = Vec::new();
@@ -90,9 +90,9 @@ fn each_tcp_fills_90_percent_of_link() {
     }
 }
 
-/// Without SACK, `NewReno` repeats one segment each RTT (RFC 6582, section 3.2). Slow start ends
-/// with the loss of a bandwidth-delay product of segments, which takes seconds to repair. So the
-/// link is slower here, and only the time after that counts.
+/// Without SACK, `NewReno` retransmits one segment per RTT (RFC 6582, section 3.2). Slow start ends
+/// with the loss of a bandwidth-delay product of segments, so recovery takes seconds. So the link
+/// is slower in this test, and the rate is measured after that time.
 #[test]
 fn tcp_without_sack_fills_link() {
     if !host_allows() {
@@ -116,8 +116,8 @@ fn fills(mbps: f64, wish: &Wish) {
     shows(&wish.to_string(), attempt, |bps| (0.9 * mbps * 1e6..bound(mbps * 1e6 * PAYLOAD)).contains(bps));
 }
 
-/// Upper bound on a measured rate: 2 % above the link, for a counter that reads its first byte
-/// late.
+/// Returns the upper bound of a measured rate: 2 % above the link rate, because the receiver counts
+/// its first byte late.
 fn bound(bps: f64) -> f64 {
     bps * 1.02
 }
@@ -127,7 +127,7 @@ fn two_reno_flows_share_link_equally() {
     if !host_allows() {
         return;
     }
-    // On a slow link losses are frequent, and each brings the two windows closer.
+    // On a slow link losses are frequent, and each reduces the difference between the two windows.
     let attempt = || {
         let (flows, kept_up) =
             flows("--rtt=20ms --rate=20mbit --queue=1bdp", &Wish { flows: 2, ..Wish::new("reno", 8_000) });
@@ -146,8 +146,8 @@ fn window_or_link_limits_tcp() {
     if !host_allows() {
         return;
     }
-    // The bandwidth-delay product is 42,500 bytes. A window of 5000 bytes is omitted: one or two
-    // segments of rounding distort it.
+    // The bandwidth-delay product is 42,500 bytes. A window of 5000 bytes is omitted, because
+    // rounding by one or two segments would distort the result.
     for window in [10_000, 16_000, 24_000, 60_000, 90_000] {
         #[expect(clippy::cast_precision_loss, reason = "a few")]
         let allowed = window as f64 * 8.0 / RTT;
@@ -156,7 +156,7 @@ fn window_or_link_limits_tcp() {
             let (flows, kept_up) = flows("--rtt=10ms --rate=34mbit --queue=2bdp", &wish);
             (flows[0].bps, kept_up)
         };
-        // The kernel offers slightly more window than requested.
+        // The kernel advertises a slightly larger window than requested.
         let most = bound((allowed * 1.2).min(LINK * PAYLOAD));
         shows(&format!("{window} bytes, {allowed}"), attempt, |bps| {
             (0.8 * allowed.min(LINK)..most).contains(bps)

@@ -13,7 +13,7 @@ use super::running::{PROGRAM, host_allows};
 /// Timeout of each wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Shell script on its own terminal.
+/// Shell script on a terminal of its own.
 struct Seat {
     terminal: File,
     shell: Child,
@@ -36,14 +36,14 @@ impl Seat {
         self.terminal.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits for `part` in the output.
+    /// Waits until `part` appears in the output.
     fn sees(&mut self, part: &str) {
         while !self.seen.contains(part) {
             let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
             let timeout = Timespec::try_from(PATIENCE).unwrap();
             assert_eq!(poll(&mut fds, Some(&timeout)).unwrap(), 1, "no {part} in {}", self.seen);
             let mut bytes = [0; 1024];
-            // Fails after the other end has closed.
+            // Fails once the script has closed the terminal.
             let read = self.terminal.read(&mut bytes).unwrap_or_default();
             assert!(read > 0, "no {part} in {}", self.seen);
             self.seen += &String::from_utf8_lossy(&bytes[..read]);
@@ -53,13 +53,13 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // Ignores that it may have ended.
+        // Fails if the shell has ended.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }
 }
 
-/// Returns true if `setsid` exists, which gives a script its own terminal.
+/// Returns true if `setsid` exists, which starts a script on a terminal of its own.
 fn can_sit() -> bool {
     let can = Command::new("setsid").args(["--wait", "true"]).status().is_ok_and(|status| status.success());
     if !can {

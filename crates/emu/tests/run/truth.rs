@@ -7,10 +7,10 @@ use super::running::host_allows;
 
 /// Rate of the link, Mbit/s.
 const RATE: f64 = 50.0;
-/// Attempts: a busy host can only make the result worse.
+/// Number of attempts, of which one must succeed, because a busy host can only worsen the result.
 const TRIES: usize = 4;
 
-/// Task of one end, passed in the environment.
+/// Program at one end of the link; the environment has its task.
 #[test]
 #[ignore = "a program for other tests"]
 fn inside() {
@@ -28,7 +28,7 @@ fn holds(rung: impl Fn() -> Measurement) {
         if (rate / RATE - 1.0).abs() < 0.05 && excess < 5_000.0 {
             return;
         }
-        // The link's own packets are late: the host is too busy.
+        // If the emulator's own packets are late, the host is too busy.
         if rung.forward["lateness_us"]["p99"].as_f64().is_some_and(|late| late > 20_000.0) {
             eprintln!("the host is busy: {}", rung.forward);
         }
