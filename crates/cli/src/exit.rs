@@ -1,5 +1,5 @@
-//! How a program ends: a sentence for the user and a number for the shell. The numbers are part of
-//! the programs' interface (`--help` lists them).
+//! Outcome of a program: an error message for the user, and an exit code for the shell. The exit
+//! codes are part of the programs' interface (`--help` lists them).
 
 use std::io;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ Exit codes:
    69  no socket, thread or memory     74  the output cannot be written
   130  Ctrl-C while a transfer was under way";
 
-/// Why a program ends with a number other than 0.
+/// Why a program ends with an exit code other than 0.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each one is")]
 pub enum Failure {
@@ -72,7 +72,7 @@ impl Failure {
         Self::Output { name: PathBuf::from(path).display().to_string(), error }
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Config(_) => USAGE,
@@ -87,7 +87,8 @@ impl Failure {
         }
     }
 
-    /// Reason of the receiver's CLOSE, for `--json`.
+    /// Returns the reason of the receiver's CLOSE as in the JSON output; `None` for another
+    /// failure.
     pub(crate) fn close_reason(&self) -> Option<String> {
         let Self::Transfer { error: TransferError::Closed(reason), .. } = self else { return None };
         Some(match reason {
@@ -103,7 +104,7 @@ impl Failure {
         })
     }
 
-    /// Error sentence; `None` after Ctrl-C, which is reported already.
+    /// Returns the error message; `None` after Ctrl-C, which was already reported.
     pub fn sentence(&self) -> Option<String> {
         (!matches!(self, Self::Interrupted)).then(|| self.to_string())
     }

@@ -10,7 +10,7 @@
 
 mod args;
 mod exit;
-/// Everything that the programs print but errors, as text and as JSON.
+/// All output of the programs except errors, as text and as JSON.
 mod output {
     pub(crate) mod counters;
     pub(crate) mod format;
@@ -57,7 +57,7 @@ fn run<A>(program: &str, args: Result<A, clap::Error>, command: fn(&A) -> Result
             return ExitCode::from(rdt_program::exit::USAGE);
         }
         Err(help) => {
-            // An error here means that the terminal is gone.
+            // Fails only if the standard output is closed.
             let _ = help.print();
             return ExitCode::SUCCESS;
         }

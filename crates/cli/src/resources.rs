@@ -1,17 +1,17 @@
 //! Memory and processor time of this process, where the system reports them.
 
-/// Resident set, peak and current, in bytes.
+/// Resident set size, peak and current, bytes; `None` if the system does not report it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Memory {
     pub(crate) peak: Option<u64>,
     pub(crate) now: Option<u64>,
 }
 
-/// In bytes.
+/// Lower bound of [`default_packet_memory`], bytes.
 const MIN_DEFAULT_PACKET_MEMORY: u64 = 1 << 30;
 
-/// Default memory for packets, in bytes: a quarter of the host's memory or of the control group's
-/// limit, the smaller of them, and at least 1 GiB.
+/// Returns the default memory for packets, bytes: a quarter of the host's memory or of the control
+/// group's limit, whichever is smaller, and at least 1 GiB.
 pub(crate) fn default_packet_memory() -> u64 {
     let host = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
@@ -24,27 +24,28 @@ fn default_packet_memory_of(meminfo: &str, memory_max: &str) -> u64 {
     (host.min(group) / 4).max(MIN_DEFAULT_PACKET_MEMORY)
 }
 
-/// A field of a file in /proc, in bytes.
+/// Returns a field of a file in /proc, converted from KiB to bytes.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kib * 1024)
 }
 
-/// Reads /proc/self/status; `None` on other systems.
+/// Reads the resident set size from /proc/self/status.
 pub(crate) fn memory() -> Memory {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     Memory { peak: field(&status, "VmHWM:"), now: field(&status, "VmRSS:") }
 }
 
-/// Processor time of all threads of this process so far, user and system; `None` if unknown.
+/// Returns the processor time, user and system, of all threads of this process so far; `None` if
+/// unknown.
 #[cfg(unix)]
 pub fn processor_time() -> Option<std::time::Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.try_into().ok()
 }
 
-/// Processor time of all threads of this process so far; not implemented on this system.
+/// Returns `None`: not implemented for this system.
 #[cfg(not(unix))]
 pub fn processor_time() -> Option<std::time::Duration> {
     None

@@ -5,21 +5,22 @@ use std::time::Duration;
 use rdt_driver::UdpOptions;
 use rdt_transport::SenderConfig;
 
-/// Smallest default buffer, in bytes: holds a burst.
+/// Smallest default buffer, bytes: room for a burst.
 const MIN_BUFFER: usize = 256 << 10;
-/// Largest default buffer for data, in bytes.
+/// Largest default buffer for data, bytes.
 const MAX_DATA_BUFFER: usize = 32 << 20;
-/// Largest default buffer for ACKs, in bytes. They are small, and a later ACK replaces a lost one.
+/// Largest default buffer for ACKs, bytes. It is smaller than that for data, because ACKs are short
+/// and a later ACK replaces a lost one.
 const MAX_ACK_BUFFER: usize = 4 << 20;
-/// Largest default buffer of all threads of a receiver together, in bytes.
+/// Limit on the default receive buffers of all threads of a receiver together, bytes.
 const MAX_BUFFER_ALL_THREADS: usize = 256 << 20;
-/// Kernel accounting (truesize) of one short datagram, in bytes.
+/// Kernel memory charged for one short datagram (truesize), bytes.
 const ACK_TRUESIZE: usize = 832;
-/// Time limit for sending the last packets at exit while the socket is full.
+/// Limit on the time to send the last packets at exit while the socket is full.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Options of a sender: the send buffer holds a window, the receive buffer one ACK for each of its
-/// packets.
+/// Returns the options of a sender. By default the send buffer has room for a window, and the
+/// receive buffer for one ACK of each packet in the window.
 pub(crate) fn of_sender(config: &SenderConfig, asked: Option<usize>, options: UdpOptions) -> UdpOptions {
     let window = config.window as usize;
     UdpOptions {

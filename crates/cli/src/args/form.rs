@@ -1,5 +1,5 @@
-//! Form of `rdt-send`'s arguments: the wire format, and whether the link is given by position or by
-//! options. Refuses contradictions between them.
+//! Form of `rdt-send`'s arguments: the wire format, and whether the link is given by positional
+//! arguments or by options. Rejects contradictions between them.
 
 use super::positional::{Positional, WindowArg};
 use super::target::Target;
@@ -11,7 +11,7 @@ pub(crate) struct Form<'a> {
     pub(crate) host: &'a Given<Target>,
     pub(crate) wire: WireArg,
     pub(crate) positional: Option<Positional>,
-    /// A `-` asks for the standard input.
+    /// True if a `-` among the arguments selects the standard input.
     pub(crate) stdin: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// All positional arguments after HOST, or none.
+/// Returns the positional arguments after HOST: all of them, or `None` if there are none.
 fn positional(args: &SendArgs) -> Result<Option<Positional>, Failure> {
     let Some(window) = args.window else { return Ok(None) };
     match (&args.rtt_s, &args.loss_p, &args.link_bps) {

@@ -15,13 +15,13 @@ use crate::Failure;
 pub(super) const HEADING: &str =
     "Link to emulate (HOST local, or a receiver that emulates; for the native format)";
 
-/// Rate without `--rate`: the largest that can be asked for, in bits per second.
+/// Link rate without `--rate`, bits per second: the largest that a SYN can request.
 const DEFAULT_RATE_BPS: u64 = 1_000_000_000_000;
-/// Smallest buffer without `--queue`, in bytes.
+/// Smallest default of `--queue`, bytes.
 const MIN_DEFAULT_QUEUE: u64 = 64 << 10;
-/// Largest buffer that can be asked for, in bytes.
+/// Largest queue that a SYN can request, bytes.
 const MAX_QUEUE: u64 = 1_000_000_000_000;
-/// Certain loss, in billionths.
+/// Loss probability 1, in billionths.
 const CERTAIN_PPB: u32 = 1_000_000_000;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) struct LinkArgs {
 }
 
 impl LinkArgs {
-    /// The link that the options ask for; `None` without options.
+    /// Returns the link that the options request; `None` without any of these options.
     pub(crate) fn request(&self, packet_size: usize) -> Result<Option<LinkRequest>, Failure> {
         let Self { rtt, rate, loss, queue } = self;
         if rtt.is_none() && rate.is_none() && loss.is_none() && queue.is_none() {
@@ -64,8 +64,8 @@ impl LinkArgs {
         Ok(Some(link))
     }
 
-    /// `--queue` in bytes, for the rate and round-trip time of `link`. At least one packet if given
-    /// in BDP.
+    /// Returns `--queue` in bytes for the rate and RTT of `link`; `None` without the option. A
+    /// value in BDP results in one packet at least.
     pub(crate) fn queue_bytes(&self, link: &LinkRequest, packet_size: usize) -> Option<u64> {
         Some(match self.queue.as_ref()?.value {
             QueueSize::Packets(packets) => u64::from(packets) * packet_size as u64,
@@ -92,7 +92,7 @@ fn rate(text: &str) -> Result<Bitrate, Failure> {
     named("--rate", parse_bitrate, text)
 }
 
-/// Forward and reverse loss.
+/// Parses `--loss`: loss probability in forward and in reverse direction.
 fn loss(text: &str) -> Result<(f64, f64), Failure> {
     let (forward, reverse) = text.split_once('/').unwrap_or((text, "0"));
     let read = |text| {
@@ -114,18 +114,18 @@ fn queue(text: &str) -> Result<QueueSize, Failure> {
     }
 }
 
-/// A probability in billionths.
+/// Converts a probability to billionths.
 pub(crate) fn ppb(probability: f64) -> u32 {
     whole_u32(probability * 1e9)
 }
 
-/// The nearest `u64`; `u64::MAX` from 2^64 on.
+/// Rounds to the nearest `u64`; `u64::MAX` from 2^64 on.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates as wanted")]
 pub(crate) fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// The nearest `u32`; `u32::MAX` from 2^32 on.
+/// Rounds to the nearest `u32`; `u32::MAX` from 2^32 on.
 pub(crate) fn whole_u32(value: f64) -> u32 {
     u32::try_from(whole(value)).unwrap_or(u32::MAX)
 }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn queue_takes_packets_bytes_or_bdp() {
-        // 100 Mbit/s over 100 ms: 1.25 MB.
+        // The bandwidth-delay product of 100 Mbit/s and 100 ms is 1.25 MB.
         let link = LinkRequest {
             rtt_us: 100_000,
             rate_bps: 100_000_000,

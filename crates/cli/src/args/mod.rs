@@ -1,4 +1,4 @@
-//! Command-line arguments. The parser of an argument reads its text once, into the type that the
+//! Command-line arguments. Each argument has a parser that converts its text into the type that the
 //! programs use. `form` and `send::config` check rules about two arguments.
 
 pub(crate) mod form;
@@ -23,7 +23,7 @@ pub(crate) use send::SendArgs;
 
 use crate::Failure;
 
-/// A feature that can be turned off.
+/// State of a feature that a user can turn off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
     /// Used if the system supports it.
@@ -48,7 +48,7 @@ impl OffloadArgs {
     }
 }
 
-/// ACK policy for packets in order.
+/// When a receiver acknowledges packets that arrive in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AckEvery {
     #[value(name = "1")]
@@ -61,18 +61,18 @@ pub(crate) enum AckEvery {
 pub(crate) enum WireArg {
     /// Byte offsets, selective ACKs, congestion control.
     Native,
-    /// The course's protocol: numbered packets, a fixed window.
+    /// The protocol of the reference programs: numbered packets, a fixed window.
     Classic,
 }
 
-/// An argument's value, with its text for error sentences that quote it.
+/// Value of an argument, with its text for error messages that quote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given<T> {
     pub(crate) text: String,
     pub(crate) value: T,
 }
 
-/// Wraps a value parser so that it also keeps the text.
+/// Extends a value parser so that its result includes the text.
 fn given<T>(
     parse: fn(&str) -> Result<T, Failure>,
 ) -> impl Fn(&str) -> Result<Given<T>, Failure> + Clone + Send + Sync + 'static
@@ -86,8 +86,8 @@ fn usage(sentence: impl Into<String>) -> Failure {
     Failure::Usage(sentence.into())
 }
 
-/// Reason why the command line is refused, as one line: the value parser's sentence, or clap's
-/// error without usage text.
+/// Returns why the command line is rejected, in one line: the message of the value parser, or
+/// clap's error without the usage text.
 pub(crate) fn sentence(error: &clap::Error) -> String {
     if let Some(failure) = error.source().and_then(|source| source.downcast_ref::<Failure>()) {
         return failure.to_string();

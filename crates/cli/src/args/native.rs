@@ -1,4 +1,4 @@
-//! Options of the native format. To add one: a field in [`NativeArgs`], a line in
+//! Options of the native format. A new option needs a field in [`NativeArgs`] and a line in
 //! [`NativeArgs::apply`].
 
 use std::time::Duration;
@@ -47,7 +47,8 @@ pub(crate) struct NativeArgs {
 }
 
 impl NativeArgs {
-    /// Writes the options into `config`. `window` is W: without `--cc` it selects a fixed window.
+    /// Writes the options into `config`. `window` is the argument W, which selects a fixed window
+    /// unless `--cc` is given.
     pub(crate) fn apply(&self, config: &mut SenderConfig, window: Option<u32>) -> Result<(), Failure> {
         let congestion = self.cc.unwrap_or_else(|| window.map_or_else(Algorithm::default, Algorithm::Fixed));
         config.congestion = congestion;
@@ -76,7 +77,7 @@ impl NativeArgs {
         Ok(())
     }
 
-    /// Combines `--recovery` and `--sack`.
+    /// Combines `--recovery` and `--sack` into one loss detection.
     fn recovery(&self) -> Result<LossDetection, Failure> {
         let needs_sack =
             self.recovery.is_none_or(|rule| matches!(rule, LossDetection::Rack | LossDetection::Sack));

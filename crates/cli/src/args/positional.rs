@@ -1,4 +1,4 @@
-//! The positional arguments W RTT LOSS LINKMBPS: window and link in the units of the classic
+//! The positional arguments W RTT LOSS LINKMBPS: window and link, in the units of the classic
 //! protocol.
 
 use rdt_transport::LinkProperties;
@@ -9,12 +9,12 @@ use super::{SendArgs, usage};
 use crate::Failure;
 use crate::output::format::short;
 
-/// Router buffer beyond the window without `--buffer`, in packets: room for retransmissions.
+/// Default of `--buffer` minus the window, packets: room for retransmissions.
 const EXTRA_BUFFER: u32 = 50;
-/// Largest buffer that a receiver accepts, in packets.
+/// Largest buffer that a receiver accepts, packets.
 const MAX_BUFFER: u32 = 1_000_000;
 
-/// Second argument: W, or `-` as in `rdt-send HOST -`.
+/// Second argument: the window W, or `-` as in `rdt-send HOST -`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowArg {
     Packets(u32),
@@ -39,7 +39,7 @@ impl WindowArg {
 
 const WINDOW_FORM: &str = "a whole number of packets, at least 1";
 
-/// Window and link. The link's ranges are not checked yet.
+/// Window and requested link. Whether the link is in range is checked later.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Positional {
     pub(crate) window: u32,
@@ -54,7 +54,7 @@ impl Positional {
         Self { window, link }
     }
 
-    /// Link request of the native format. Its buffer is in bytes.
+    /// Converts the link to a link request of the native format, whose buffer is in bytes.
     pub(crate) fn link_request(&self, packet_size: usize) -> Result<LinkRequest, Failure> {
         let link = &self.link;
         link.validate()?;
@@ -68,22 +68,22 @@ impl Positional {
     }
 }
 
-/// RTT, in seconds.
+/// Parses RTT, in seconds.
 pub(super) fn rtt(text: &str) -> Result<f32, Failure> {
     number(text, "RTT", "a number of seconds from 0 to below 30")
 }
 
-/// LOSS, forward and reverse.
+/// Parses LOSS: loss probability from 0 to below 1, in forward and in reverse direction.
 pub(super) fn loss(text: &str) -> Result<(f32, f32), Failure> {
     let (forward, reverse) = text.split_once('/').unwrap_or((text, "0"));
     let form = "a probability, or forward/reverse, each from 0 to below 1";
     Ok((number(forward, "LOSS", form)?, number(reverse, "LOSS", form)?))
 }
 
-/// LINKMBPS, in bits per second.
+/// Parses LINKMBPS (Mbit/s), and returns bits per second.
 pub(super) fn link_bps(text: &str) -> Result<f32, Failure> {
     let mbps: f64 = number(text, "LINKMBPS", "a number of Mbps above 0")?;
-    // Rounded once, so that 0.0005 Mbps is 500 bit/s.
+    // Converted to `f32` only at the end, so that 0.0005 Mbps is exactly 500 bit/s.
     #[expect(clippy::cast_possible_truncation, reason = "the SYN carries an f32")]
     Ok((mbps * 1e6) as f32)
 }

@@ -104,7 +104,7 @@ pub(crate) struct SendArgs {
     pub(crate) socket_buffer: Option<usize>,
     #[command(flatten)]
     pub(crate) offload: OffloadArgs,
-    /// Zero-copy: large batches are sent from memory shared with the kernel (Linux 6.5)
+    /// Zero-copy: large batches are sent from memory shared with the kernel (Linux 6.5 or later)
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub(crate) by_reference: Switch,
     /// Write the sender's packets, losses and timers to FILE as qlog, for qvis (name it FILE.sqlog)
@@ -119,7 +119,7 @@ pub(crate) struct SendArgs {
     /// Print JSON, one object a line; the last one is the summary
     #[arg(long)]
     pub(crate) json: bool,
-    /// First option given that only the native format has
+    /// Name of the first option given that only the native format has
     #[arg(skip)]
     pub(crate) native_option: Option<String>,
 }

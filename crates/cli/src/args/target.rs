@@ -1,18 +1,18 @@
-//! HOST and `--bind`: a name, an address, `host:port`, `[v6]:port`, or `local`.
+//! Parsing of HOST and `--bind`: a name, an address, `host:port`, `[v6]:port`, or `local`.
 
 use super::usage;
 use crate::Failure;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-/// The classic protocol's port.
+/// UDP port of the classic protocol.
 pub(crate) const DEFAULT_PORT: u16 = 22345;
 
 /// Destination of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A receiver in this process.
+    /// A receiver in this process (HOST `local`).
     Local,
-    /// A receiver on the network, by unresolved name.
+    /// A receiver on the network; `host` is not resolved yet.
     Remote { host: String, port: u16 },
 }
 
@@ -29,14 +29,14 @@ impl Target {
     }
 }
 
-/// Resolves a name. IPv4 first: receivers of the course know no IPv6.
+/// Resolves a name. Prefers IPv4, because reference receivers have no IPv6.
 pub(crate) fn resolve(host: &str, port: u16) -> Option<SocketAddr> {
     let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().ok()?.collect();
     addresses.sort_by_key(SocketAddr::is_ipv6);
     addresses.first().copied()
 }
 
-/// `--bind`; a name is resolved.
+/// Parses `--bind`, and resolves a name.
 pub(super) fn parse_bind(text: &str) -> Result<SocketAddr, Failure> {
     let (host, port) = split(text)?;
     let port = port.unwrap_or(DEFAULT_PORT);
@@ -47,7 +47,7 @@ pub(super) fn parse_bind(text: &str) -> Result<SocketAddr, Failure> {
         .ok_or_else(|| usage(format!("--bind '{text}' is no address of this machine: try 127.0.0.1 or ::1")))
 }
 
-/// Splits into host, without brackets, and port.
+/// Splits an argument into host (without brackets) and port.
 fn split(text: &str) -> Result<(String, Option<u16>), Failure> {
     if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) =
@@ -60,7 +60,8 @@ fn split(text: &str) -> Result<(String, Option<u16>), Failure> {
         };
     }
     match text.split_once(':') {
-        // More than one colon: an IPv6 address without brackets, so without a port.
+        // With more than one colon, the text is an IPv6 address without brackets, and thus without
+        // a port.
         Some((_, rest)) if rest.contains(':') => Ok((text.into(), None)),
         Some((host, digits)) => Ok((host.into(), Some(port(digits)?))),
         None => Ok((text.into(), None)),

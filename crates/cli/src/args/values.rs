@@ -1,4 +1,4 @@
-//! Parsers of single values.
+//! Parsers of single option values.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -11,16 +11,16 @@ use rdt_transport::{Attempts, LossDetection};
 use super::usage;
 use crate::Failure;
 
-/// Largest power of two whose array of 32-bit words has a length in bytes that fits a `u64`.
+/// Largest power of two of 32-bit words whose length in bytes fits a `u64`.
 const MAX_POWER: u8 = 61;
-/// Smallest `--rwnd`, in bytes: the largest datagram fits.
+/// Smallest `--rwnd`, bytes: room for the largest datagram.
 const MIN_RWND: u64 = 64 << 10;
-/// Smallest `--give-up`: the time of one SYN.
+/// Smallest `--give-up`: the timeout of one SYN.
 const MIN_GIVE_UP: Duration = Duration::from_secs(1);
-/// Smallest `--memory` of a receiver, in bytes.
+/// Smallest `--memory` of a receiver, bytes.
 const MIN_RECV_MEMORY: u64 = 1 << 20;
 const MAX_THREADS: usize = 256;
-/// `--socket-buffer`, in bytes.
+/// Range of `--socket-buffer`, bytes.
 const SOCKET_BUFFER: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
 
 pub(super) fn power(power: u8) -> Result<u8, Failure> {
@@ -30,7 +30,7 @@ pub(super) fn power(power: u8) -> Result<u8, Failure> {
     }
 }
 
-/// Parses the value of `option` with `parse`, whose error gets the option's name.
+/// Parses the value of `option` with `parse`, and prefixes an error with the option's name.
 pub(super) fn named<T, E: Display>(
     option: &str,
     parse: fn(&str) -> Result<T, E>,
@@ -63,8 +63,8 @@ pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
     }
 }
 
-/// `--attempts`. A single number leaves the SYN its default: a handshake without an answer should
-/// fail soon.
+/// Parses `--attempts`. A single number does not change the limit of the SYN, because a handshake
+/// without an answer should fail soon.
 pub(super) fn attempts(text: &str) -> Result<Attempts, Failure> {
     let count = |text: &str| text.trim().parse::<u32>().ok().filter(|count| *count > 0);
     let counts: Option<Vec<_>> = text.split('/').map(count).collect();
@@ -98,7 +98,7 @@ pub(super) fn rwnd(text: &str) -> Result<u64, Failure> {
     }
 }
 
-/// A parser of `--give-up` or `--connect-give-up`.
+/// Returns the value parser of `--give-up` or `--connect-give-up`.
 pub(super) fn give_up(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
     move |text| match named(option, parse_duration, text)? {
         time if time >= MIN_GIVE_UP => Ok(time),
@@ -114,7 +114,8 @@ pub(super) fn socket_buffer(text: &str) -> Result<usize, Failure> {
     }
 }
 
-/// Text that is no number keeps clap's error; a number out of range is a [`Failure`].
+/// Result of a parser that returns clap's error for text that is no number, and a [`Failure`] for a
+/// number out of range.
 type Number = Result<usize, Box<dyn Error + Send + Sync>>;
 
 pub(super) fn threads(text: &str) -> Number {

@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 use crate::output::format::micros;
 
-/// Limit on the 99th percentile of lateness; above it the host did not keep up with the link.
+/// Limit on the 99th percentile of lateness; above it, the host counts as slower than the link.
 const MAX_LATENESS_P99: Duration = Duration::from_millis(1);
 
-/// Smallest idle time of a link that is reported, as a share of the transfer and as a time.
+/// Smallest idle time of a link that is reported, both as a share of the transfer and as a
+/// duration.
 const MIN_IDLE_SHARE: f64 = 0.05;
 const MIN_IDLE: Duration = Duration::from_millis(50);
 
@@ -39,24 +40,25 @@ pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
     lines
 }
 
-/// Share of a transfer in which the link was idle because of the host, without the time in which
-/// the window opens. `None` if it is small, if the window was too small to fill the link, or if
-/// packets were retransmitted.
+/// Returns the share of a transfer in which the link was idle because of this host. The time in
+/// which the window grows does not count. `None` if the share is small, if the window was too small
+/// to fill the link, or if packets were retransmitted.
 pub(crate) fn idle_share(config: &SenderConfig, stats: &SenderStats, forward: &Ledger) -> Option<f64> {
     if config.wire != Wire::Classic {
-        // Congestion control leaves a link idle now and then.
+        // Congestion control leaves the link idle at times.
         return None;
     }
     let link = &config.link;
     let (rate, rtt) = (f64::from(link.speed_bps), f64::from(link.rtt_s));
     #[expect(clippy::cast_precision_loss, reason = "a datagram has at most 65,507 bytes")]
     let packet_bits = config.packet_size as f64 * 8.0;
-    // Bandwidth-delay product in packets, plus one in service at each end.
+    // Bandwidth-delay product in packets, plus a packet in transmission at each end.
     let product = rate * rtt / packet_bits + 2.0;
     if f64::from(config.window) < product || stats.timeouts + stats.fast_retransmits > 0 {
         return None;
     }
-    // The receiver's window doubles each round trip. The first packet and the last ACK add to that.
+    // The receiver's window doubles in each round trip. The first packet and the last ACK take one
+    // round trip more each.
     let opening = rtt * (product.log2().ceil() + 2.0);
     let elapsed = stats.elapsed().as_secs_f64();
     let idle = elapsed - forward.busy.as_secs_f64() - opening;
@@ -88,7 +90,7 @@ fn ledger_line(direction: &str, ledger: &Ledger) -> String {
     )
 }
 
-/// All counters of a server, with units in the keys.
+/// Formats all counters of a server, with units in the keys.
 pub(crate) fn stats_json(stats: &ServerStats) -> Value {
     let (listener, receivers) = (&stats.listener, &stats.listener.receivers);
     let late = &stats.lateness;
@@ -186,7 +188,7 @@ mod tests {
         SenderConfig::new(window, link)
     }
 
-    /// A transfer of 2 s in which the link was busy for `busy` s.
+    /// Returns the idle share of a transfer of 2 s in which the link was busy for `busy` seconds.
     fn share(config: &SenderConfig, busy: f64, timeouts: u64) -> Option<f64> {
         let start: Instant = rdt_driver::clock::now();
         let stats = SenderStats {

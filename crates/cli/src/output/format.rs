@@ -1,8 +1,9 @@
-//! Number formats, as in the programs of the course.
+//! Number formats of the reference programs.
 
 use std::time::Duration;
 
-/// C's `%g`: six significant digits, no trailing zeros, an exponent below 1e-4 and from 1e6 on.
+/// Formats as C's `%g`: six significant digits, no trailing zeros, an exponent below 1e-4 and from
+/// 1e6 on.
 pub(crate) fn g(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -22,24 +23,24 @@ fn trim(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// Bits per second over a time; `None` if no time passed.
+/// Returns a rate in bits per second; `None` if `time` is zero.
 #[allow(clippy::cast_precision_loss, reason = "a rate is printed to seven digits")]
 pub(crate) fn rate_bps(bytes: u64, time: Duration) -> Option<f64> {
     (!time.is_zero()).then(|| bytes as f64 * 8.0 / time.as_secs_f64())
 }
 
-/// Megabytes (10^6 bytes).
+/// Converts to megabytes (10^6 bytes).
 #[allow(clippy::cast_precision_loss, reason = "printed to two decimals")]
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Microseconds, saturating after half a million years.
+/// Converts to microseconds; saturates after half a million years.
 pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The shortest decimal that is this 32-bit number, as a 64-bit one: 0.1 and not 0.10000000149.
+/// Converts to the 64-bit number that prints as the same shortest decimal: 0.1, not 0.10000000149.
 pub(crate) fn short(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| f64::from(value))
 }

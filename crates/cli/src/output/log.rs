@@ -1,5 +1,5 @@
-//! Log of a receiver: one line or JSON object for each event of a peer, in the format of the
-//! reference.
+//! Log of a receiver: one line for each event of a peer, in the format of the reference receiver or
+//! as JSON.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,9 +21,9 @@ use crate::resources;
 pub(crate) enum LogStyle {
     Quiet,
     Text,
-    /// Text on the standard error, because the standard output carries data.
+    /// Text on the standard error, because the standard output carries the received data.
     Talk,
-    /// One object a line; `quiet`: only the summary.
+    /// One JSON object per line; with `quiet` only the summary.
     Json {
         quiet: bool,
     },
@@ -69,9 +69,9 @@ impl EventLog {
     }
 }
 
-/// A complete transfer, as its FIN describes it.
+/// Transfer whose FIN and data arrived.
 pub(crate) struct Finished {
-    /// Its wire format; `None` if the peer is already forgotten.
+    /// Wire format of the transfer; `None` if the peer was already removed.
     pub(crate) wire: Option<Wire>,
     pub(crate) bytes: u64,
     pub(crate) crc: u32,
@@ -88,7 +88,8 @@ impl PeerLog {
         Self { log, wires: BTreeMap::new() }
     }
 
-    /// Records the wire format of an accepted SYN. It may differ from the peer's last transfer.
+    /// Records the wire format of an accepted SYN. It may differ from that of the peer's last
+    /// transfer.
     pub(crate) fn note_wire(&mut self, peer: Remote, wire: Option<Wire>) {
         if let Some(wire) = wire {
             self.wires.insert(peer, wire);
@@ -111,7 +112,7 @@ impl PeerLog {
         self.wires.remove(&peer);
     }
 
-    /// Logs a stored transfer and its file. Its peer may be gone.
+    /// Logs a stored transfer and its file. The peer may have been removed already.
     pub(crate) fn finished(
         &self,
         server: &Server<Remote>,
@@ -150,7 +151,7 @@ impl PeerLog {
         self.json_failure(peer, error, &Value::Null);
     }
 
-    /// Logs a stored transfer whose directory could not be synced.
+    /// Logs a transfer that is stored, but whose directory could not be synced.
     pub(crate) fn not_synced(&self, peer: Remote, path: Option<&Path>, error: &io::Error) {
         let path = path.map(|path| path.display().to_string());
         talk(&format!(
@@ -171,7 +172,7 @@ impl PeerLog {
     fn line(&self, peer: Remote, wire: Option<Wire>, what: &str, active: usize) {
         let ram = resources::memory().now.unwrap_or(0);
         let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
-        // Classic lines stay exactly as in the reference.
+        // Lines about classic peers must be exactly as in the reference.
         let wire = match wire {
             Some(Wire::Native { .. }) => " (native)",
             _ => "",
@@ -195,7 +196,7 @@ impl PeerLog {
     }
 }
 
-/// Address of a peer; IPv4-mapped addresses as plain IPv4.
+/// Formats the address of a peer; an IPv4-mapped address as plain IPv4.
 pub(crate) fn name(peer: Remote) -> String {
     SocketAddr::new(peer.addr.ip().to_canonical(), peer.addr.port()).to_string()
 }

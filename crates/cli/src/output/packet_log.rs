@@ -1,5 +1,5 @@
-//! `--debug`: a line for every packet, in the formats of the course. Sequence numbers are those of
-//! the wire: packets in classic, byte offsets in native.
+//! Output of `--debug`: a line for every packet, in the formats of the reference sender. Sequence
+//! numbers are those in the packets: packet numbers in classic, byte offsets in native.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ impl PacketLog {
             Trace::FinSent { seq, attempt, of, rto: timeout } => {
                 format!("[{t:6.3}] --> FIN {seq} (attempt {attempt}{}, {})", limit(of), rto(timeout))
             }
-            // Printed with and without --debug, by the status lines.
+            // The status lines print these events, with and without `--debug`.
             _ => return None,
         };
         Some(line)

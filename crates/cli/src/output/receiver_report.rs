@@ -1,4 +1,4 @@
-//! Counters of the receiver that HOST `local` runs in this process, as lines and as JSON.
+//! Counters of the receiver embedded by HOST `local`, as lines and as JSON.
 
 use rdt_driver::{Offload, UdpStats};
 use rdt_server::ServerStats;
@@ -8,7 +8,7 @@ use super::counters::{link_lines, socket_json, stats_json};
 use super::sockets::{overflow_line, received_line};
 
 pub(crate) struct ReceiverReport {
-    /// Seed of its link; `None` without a link.
+    /// Seed of the emulated link; `None` without a link.
     pub(crate) seed: Option<u64>,
     pub(crate) stats: ServerStats,
     pub(crate) socket: UdpStats,
@@ -16,7 +16,7 @@ pub(crate) struct ReceiverReport {
 }
 
 impl ReceiverReport {
-    /// Packets dropped by the link and by this host, each with its remedy.
+    /// Returns lines about packets dropped by the link or by this host, with a remedy for each.
     pub(crate) fn lines(&self) -> Vec<String> {
         let (forward, reverse) = (&self.stats.forward, &self.stats.reverse);
         let mut lines = if self.seed.is_some() { link_lines(&self.stats) } else { Vec::new() };
@@ -37,7 +37,7 @@ impl ReceiverReport {
     pub(crate) fn json(&self) -> Value {
         let mut value = stats_json(&self.stats);
         if self.seed.is_none() {
-            // Without a link there is no ledger.
+            // Without a link there are no link counters.
             value["forward"] = Value::Null;
             value["reverse"] = Value::Null;
         }

@@ -1,5 +1,5 @@
-//! Histogram of the RTT samples of one transfer, for `--json`. Takes a few nanoseconds for each
-//! ACK, without a lock.
+//! Histogram of the RTT samples of one transfer, for `--json`. Recording takes a few nanoseconds
+//! per ACK, because it needs no lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use rdt_transport::{Interest, Observer, Trace};
 
-/// Largest RTT, in nanoseconds; longer samples count as this.
+/// Largest RTT of the histogram, nanoseconds; longer samples count as this value.
 const MAX_RTT_NS: u64 = 600_000_000_000;
-/// Precision: bits after the leading one, about two decimal digits.
+/// Bits after the leading one that select a bucket: a precision of about two decimal digits.
 const PRECISION_BITS: u32 = 7;
 const BUCKETS: usize = bucket(MAX_RTT_NS) + 1;
 
 #[derive(Default)]
 pub(crate) struct RttHistogram(Arc<Samples>);
 
-/// Counts by RTT, and the exact minimum. Only one thread writes, so relaxed loads and stores
-/// suffice.
+/// Number of samples in each bucket, and the exact minimum. Only one thread writes, so relaxed
+/// loads and stores suffice.
 struct Samples {
     counts: Box<[AtomicU64]>,
     min_ns: AtomicU64,
@@ -31,13 +31,14 @@ impl Default for Samples {
 }
 
 impl RttHistogram {
-    /// The observer that fills the histogram. Create only one.
+    /// Returns the observer that fills the histogram. Must be called only once, because there may
+    /// be one writer.
     pub(crate) fn recorder(&self) -> Recorder {
         Recorder(Arc::clone(&self.0))
     }
 
-    /// Quantile `q` (0 to 1) in microseconds, to two digits; `None` without samples. Quantile 0 is
-    /// the exact minimum.
+    /// Returns quantile `q` (0 to 1) in microseconds, to two digits; `None` without samples.
+    /// Quantile 0 is the exact minimum.
     #[expect(clippy::cast_precision_loss, reason = "two digits are exact, the rest is the bound of a bucket")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
     pub(crate) fn quantile_us(&self, q: f64) -> Option<f64> {
@@ -50,7 +51,6 @@ impl RttHistogram {
             seen += count;
             seen >= rank
         })?;
-        // A bucket's bound may lie below the minimum.
         let ns = if q > 0.0 { last_of(found).max(min_ns) } else { min_ns };
         Some(ns as f64 / 1e3)
     }
@@ -81,14 +81,14 @@ impl Observer for Recorder {
     }
 }
 
-/// Bucket of an RTT. Each power of two is divided into 2^`PRECISION_BITS` buckets.
+/// Returns the bucket of an RTT. Each power of two is divided into 2^`PRECISION_BITS` buckets.
 #[expect(clippy::cast_possible_truncation, reason = "what is left after the shift is below 256")]
 const fn bucket(ns: u64) -> usize {
     let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(PRECISION_BITS + 1);
     ((shift as usize) << PRECISION_BITS) + (ns >> shift) as usize
 }
 
-/// Largest RTT of a bucket.
+/// Returns the largest RTT of a bucket, nanoseconds.
 const fn last_of(bucket: usize) -> u64 {
     let shift = (bucket >> PRECISION_BITS).saturating_sub(1);
     (((bucket - (shift << PRECISION_BITS)) as u64 + 1) << shift) - 1

@@ -1,5 +1,5 @@
-//! Lines about the sockets at the end of a program: batching, buffers, overflows, and offload that
-//! failed.
+//! Lines about the sockets at the end of a program: batching, buffer sizes, overflows, and offload
+//! that failed.
 
 use std::io;
 
@@ -30,7 +30,7 @@ pub(crate) fn received_line(stats: &UdpStats, offload: &Offload) -> Option<Strin
     ))
 }
 
-/// Warnings about offload that the system offers but that failed.
+/// Returns warnings about offload that the system announced but that failed.
 pub(crate) fn warnings(stats: &UdpStats, offload: &Offload) -> Vec<String> {
     let now = offload.send_call.name();
     let failed = |what, errno| {
@@ -40,14 +40,14 @@ pub(crate) fn warnings(stats: &UdpStats, offload: &Offload) -> Vec<String> {
     let mut lines: Vec<String> =
         given_up.gso.map(|errno| failed("segmentation offload", errno)).into_iter().collect();
     lines.extend(given_up.sendmmsg.map(|errno| failed("sendmmsg", errno)));
-    // Zero-copy needs GSO, whose failure is reported already.
+    // Zero-copy needs GSO, and the failure of GSO is already reported.
     if stats.sent_by_reference > 0 && !offload.by_reference && given_up.gso.is_none() {
         lines.push("warning: sending by reference failed; copied from then on".into());
     }
     lines
 }
 
-/// Line about receive buffer overflows, with a remedy.
+/// Returns a line about receive buffer overflows, with a remedy; `None` without overflows.
 pub(crate) fn overflow_line(name: &str, socket: &UdpStats) -> Option<String> {
     let lost = socket.receive_overflow.filter(|lost| *lost > 0)?;
     Some(format!(
@@ -57,7 +57,8 @@ pub(crate) fn overflow_line(name: &str, socket: &UdpStats) -> Option<String> {
     ))
 }
 
-/// Line about windows limited by the receive buffer, with a remedy.
+/// Returns a line about windows limited by the receive buffer, with a remedy; `None` if there were
+/// none.
 pub(crate) fn limit_line(name: &str, socket: &UdpStats, receivers: &ReceiverStats) -> Option<String> {
     let limited = Some(receivers.socket_limited).filter(|limited| *limited > 0)?;
     Some(format!(
@@ -67,8 +68,8 @@ pub(crate) fn limit_line(name: &str, socket: &UdpStats, receivers: &ReceiverStat
     ))
 }
 
-/// The system's limit is the cause if less was granted than asked for. Linux grants twice the size
-/// asked for.
+/// Returns the remedy for a small receive buffer. The system's limit is the cause if less was
+/// granted than requested; Linux grants twice the request.
 fn remedy(socket: &UdpStats) -> String {
     let asked = socket.receive_buffer_asked;
     if socket.receive_buffer < asked.saturating_mul(2) && cfg!(target_os = "linux") {
@@ -78,7 +79,7 @@ fn remedy(socket: &UdpStats) -> String {
     }
 }
 
-/// `count / of`; small values to a tenth.
+/// Formats `count / of`, small values with one decimal; `None` if `of` is 0.
 #[expect(clippy::cast_precision_loss, reason = "printed to two digits")]
 fn mean(count: u64, of: u64) -> Option<String> {
     let mean = (of > 0).then(|| count as f64 / of as f64)?;
@@ -86,7 +87,7 @@ fn mean(count: u64, of: u64) -> Option<String> {
     Some(format!("{mean:.decimals$}"))
 }
 
-/// Bytes, in decimal units.
+/// Formats a number of bytes, in decimal units.
 #[expect(clippy::cast_precision_loss, reason = "printed to two digits")]
 fn size(bytes: usize) -> String {
     match bytes {

@@ -1,5 +1,5 @@
-//! Status lines of the sender, in the formats of the course or as JSON. Keeps the state that one
-//! line needs of the line before.
+//! Status lines of the sender, in the formats of the reference sender or as JSON. Keeps the state
+//! from which the next line computes differences.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use crate::output::format::{g, micros, rate_bps, short};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Lines in the formats of the course; `quiet`: only the last two.
+    /// Lines in the formats of the reference sender; with `quiet` only the last two.
     Text { quiet: bool },
-    /// One object a line; `quiet`: only the summary.
+    /// One JSON object per line; with `quiet` only the summary.
     Json { quiet: bool },
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct Status {
     payload_size: usize,
     wire: Wire,
     congestion: Algorithm,
-    /// Payload rate of the requested link, in bits per second: bound of the native model.
+    /// Payload rate of the requested link, bits per second; infinite without a request.
     ceiling_bps: f64,
-    /// End of the handshake, the origin of times in status lines.
+    /// End of the handshake, to which the times in status lines are relative.
     connected_at: Instant,
-    /// Base and time of the last line.
+    /// Oldest unacknowledged number, and time, of the last status line.
     last: (u64, Instant),
 }
 
@@ -55,7 +55,7 @@ impl Status {
         }
     }
 
-    /// Converts a sequence number of the wire to full packets, rounded up.
+    /// Converts a sequence number (classic: packets, native: bytes) to full packets, rounded up.
     pub(crate) fn packets(&self, number: u64) -> u64 {
         match self.wire {
             Wire::Classic => number,
@@ -63,7 +63,8 @@ impl Status {
         }
     }
 
-    /// Converts a sequence number of the wire to bytes, assuming full packets.
+    /// Converts a sequence number (classic: packets, native: bytes) to bytes, assuming full
+    /// packets.
     fn bytes(&self, number: u64) -> u64 {
         match self.wire {
             Wire::Classic => number * self.payload_size as u64,
@@ -71,12 +72,12 @@ impl Status {
         }
     }
 
-    /// True if only results are printed.
+    /// Returns true if only results are printed.
     pub(crate) fn is_quiet(&self) -> bool {
         !matches!(self.style, Style::Text { quiet: false })
     }
 
-    /// Prints the first line.
+    /// Prints the first line, with the parameters of the transfer.
     pub(crate) fn parameters(&self, config: &SenderConfig) {
         let window = match config.congestion {
             Algorithm::Fixed(packets) => packets.to_string(),
@@ -107,7 +108,7 @@ impl Status {
         ));
     }
 
-    /// Prints a line that JSON has no counterpart of.
+    /// Prints a line that has no counterpart in JSON.
     pub(crate) fn text(&self, line: &str) {
         if self.style == (Style::Text { quiet: false }) {
             self.console.line(line);
@@ -127,7 +128,8 @@ impl Status {
         }));
     }
 
-    /// Prints the line of an interval. S is measured over the actual time since the last line.
+    /// Prints the status line of an interval. The rate S is measured over the actual time since the
+    /// last line.
     #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
     pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
         let (base, at) = self.last;
@@ -200,8 +202,8 @@ impl Status {
         ));
     }
 
-    /// Ideal rate: W packets of payload in each round trip, or the last congestion window. Native:
-    /// at most the rate of the requested link.
+    /// Returns the ideal rate, bits per second: the payload of a window (W, or the last congestion
+    /// window) per round trip. In native at most the payload rate of the requested link.
     #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
     pub(crate) fn ideal_bps(&self, stats: &SenderStats) -> Option<f64> {
         let window = match self.congestion {
@@ -212,7 +214,7 @@ impl Status {
         stats.srtt.map(|srtt| (bits / srtt.as_secs_f64()).min(self.ceiling_bps))
     }
 
-    /// Prints the line of a failure in the format of the reference.
+    /// Prints the line of a failure in the format of the reference sender.
     pub(crate) fn failed(&self, phase: Phase, error: TransferError, sentence: String) -> Failure {
         self.text(&format!("Main:\t{phase} failed with status {}", error.status()));
         Failure::Transfer { phase, error, sentence }
@@ -231,7 +233,8 @@ impl Status {
     }
 }
 
-/// Time of the line after the one due at `due`. Lines missed in a stall are skipped.
+/// Returns the time of the status line after the one due at `due`. Lines missed in a stall are
+/// skipped.
 pub(crate) fn next_line(due: Instant, interval: Duration, now: Instant) -> Instant {
     if now.saturating_duration_since(due) < interval / 2 { due + interval } else { now + interval }
 }

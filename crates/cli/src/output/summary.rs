@@ -1,4 +1,4 @@
-//! Summary of `rdt-send --json`: the last object. `docs/PROGRAMS.md` describes its keys.
+//! Summary of `rdt-send --json`: the last object, whose keys `docs/PROGRAMS.md` describes.
 
 use std::net::SocketAddr;
 
@@ -13,11 +13,11 @@ use super::rtt_histogram::RttHistogram;
 use super::status::Status;
 use crate::{Failure, resources};
 
-/// Result of comparing the sender's CRC-32 with that of the FIN-ACK.
+/// Result of comparing the sender's CRC-32 with that in the FIN-ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChecksumCheck {
     Agreed,
-    /// A receiver that does not check answers 0.
+    /// The FIN-ACK has 0, which receivers send that do not compute a checksum.
     Unchecked,
     Wrong,
 }
@@ -39,12 +39,12 @@ pub(crate) struct Summary<'a> {
     pub(crate) stats: &'a SenderStats,
     pub(crate) status: &'a Status,
     pub(crate) socket: &'a Connected,
-    /// Kept only with `--json`.
+    /// Histogram of RTT samples; `None` without `--json`.
     pub(crate) rtt_histogram: Option<&'a RttHistogram>,
     pub(crate) failure: Option<&'a Failure>,
-    /// CRC-32 of the FIN-ACK.
+    /// CRC-32 in the FIN-ACK; `None` without a FIN-ACK.
     pub(crate) crc_received: Option<u32>,
-    /// The embedded receiver's counters, with HOST `local`.
+    /// Counters of the embedded receiver; `None` unless HOST is `local`.
     pub(crate) receiver: Option<&'a ReceiverReport>,
 }
 

@@ -1,4 +1,4 @@
-//! Application of a receiver: stores transfers and logs events.
+//! Application of a receiver: writes transfers to the store, and logs events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,15 +13,16 @@ use rdt_transport::{Endpoint as _, ReceiverEvent};
 use crate::output::log::{EventLog, Finished, PeerLog, name};
 use crate::recv::store::{Store, Stored, Transfer, WriteResult};
 
-/// Silence of the last sender before the program exits, in addition to the delay of its link. Until
-/// then a repeated FIN is answered again.
+/// Time without a packet from the last sender before the program exits, in addition to the delay of
+/// its link. Until then a retransmitted FIN is answered.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes passed to the store before the socket is polled again. This takes a few tenths of a
-/// millisecond, in which a fast sender fills a large part of the socket's buffer.
+/// Limit on the bytes written to the store between two polls of the socket. Writing them takes a
+/// few tenths of a millisecond, in which a fast sender fills a large part of the socket's buffer.
 const BYTES_PER_POLL: usize = 1 << 20;
-/// Cost of serving one peer, in bytes of [`BYTES_PER_POLL`]: a transfer that ends is logged.
+/// Cost of serving one peer, counted in bytes towards [`BYTES_PER_POLL`], because the end of a
+/// transfer is logged.
 const COST_PER_PEER: usize = BYTES_PER_POLL / 256;
-/// Results of the writer thread handled before the socket is polled again.
+/// Limit on the results of the writer thread that are handled between two polls of the socket.
 const RESULTS_PER_POLL: usize = 256;
 
 pub(crate) struct ReceiverApp {
@@ -29,22 +30,23 @@ pub(crate) struct ReceiverApp {
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
-    /// Peers with bytes for the store, or with a complete transfer.
+    /// Peers with received bytes that are not in the store yet, or with a complete transfer.
     waiting: BTreeSet<Remote>,
-    /// Peer served last, for round-robin.
+    /// Peer served last, after which the round-robin continues.
     served: Option<Remote>,
-    /// Transfers with a FIN, part of whose data is not in the store yet.
+    /// Transfers whose FIN arrived, and part of whose data is not in the store yet.
     complete: BTreeMap<Remote, Finished>,
-    /// Transfers that the writer thread is finishing.
+    /// Transfers whose data is in the store, and whose writer thread has not reported the end.
     finishing: BTreeMap<Transfer, Finishing>,
-    /// With `exit_after_first`: peers whose transfers are finished. Their FIN may be repeated.
+    /// With `exit_after_first`: peers whose transfers are finished, and whose FIN may be
+    /// retransmitted.
     ended: BTreeSet<Remote>,
-    /// This thread has no transfer left and takes no new one.
+    /// True once this thread has no transfer left and accepts no new one.
     left: bool,
     pub(crate) totals: Totals,
-    /// The transfer to the standard output broke off.
+    /// True if a transfer to the standard output ended early.
     pub(crate) cut_short: bool,
-    /// Failed output that ends the program, and its error.
+    /// Failed output that ends the program: its name, and the error.
     pub(crate) broken: Option<(String, io::Error)>,
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct ReceiverApp {
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) finished: u64,
-    /// Bytes of the finished transfers.
+    /// Total size of the finished transfers, bytes.
     pub(crate) bytes: u64,
     pub(crate) not_stored: u64,
     /// Stored transfers whose directory could not be synced (`--sync`).
@@ -102,7 +104,7 @@ impl ReceiverApp {
             ReceiverEvent::Closed { unfinished } => {
                 self.cut_short |= self.store.abort(peer);
                 self.forget(peer);
-                // Complete transfers are stored although their sender left.
+                // Complete transfers are stored although the connection of their sender has ended.
                 self.finishing
                     .iter_mut()
                     .filter(|(of, _)| of.peer == peer)
@@ -112,7 +114,7 @@ impl ReceiverApp {
         }
     }
 
-    /// Queues `peer` for [`Self::serve_waiting`].
+    /// Queues `peer` for [`Self::serve_waiting`], unless its transfer cannot be stored.
     fn wait(&mut self, server: &mut Server<Remote>, peer: Remote) {
         match self.store.check(peer) {
             Ok(()) => {
@@ -122,14 +124,14 @@ impl ReceiverApp {
         }
     }
 
-    /// Drops the unfinished transfer of `peer`.
+    /// Removes the unfinished transfer of `peer` from the queues.
     fn forget(&mut self, peer: Remote) {
         self.waiting.remove(&peer);
         self.complete.remove(&peer);
     }
 
     /// Serves waiting peers round-robin, until the store is full or the socket must be polled.
-    /// Returns true if any was served.
+    /// Returns true if a peer was served.
     fn serve_waiting(&mut self, now: Instant, server: &mut Server<Remote>) -> bool {
         let mut left = BYTES_PER_POLL;
         while left > 0 && !self.waiting.is_empty() && self.store.has_room() {
@@ -143,11 +145,11 @@ impl ReceiverApp {
         left < BYTES_PER_POLL
     }
 
-    /// Passes up to `most` bytes of `peer` to the store and returns their number. The peer stays
-    /// queued if bytes are left.
+    /// Writes up to `most` bytes of `peer` to the store, and returns their number. The peer remains
+    /// queued if it has more.
     fn serve(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote, most: usize) -> usize {
         let mut taken = 0;
-        // The data may lie in several pieces.
+        // The data may consist of several slices.
         while let data = server.data(peer)
             && !data.is_empty()
         {
@@ -181,20 +183,20 @@ impl ReceiverApp {
         taken
     }
 
-    /// Confirms or closes a transfer after the writer thread is done with it.
+    /// Confirms or closes a transfer whose end the writer thread has reported.
     fn on_result(&mut self, now: Instant, server: &mut Server<Remote>, write: WriteResult) {
         let WriteResult { transfer, result } = write;
         let peer = transfer.peer;
         let finishing = self.finishing.remove(&transfer);
         match (result, finishing) {
             (Ok(kept), Some(finishing)) => self.on_stored(now, server, peer, &finishing, &kept),
-            // The transfer was aborted meanwhile.
+            // The transfer was aborted in the meantime.
             (Ok(_), None) => {}
             (Err(error), finishing) => {
-                // The standard output has part of it.
+                // Part of the transfer has been written to the standard output.
                 self.cut_short |= self.store.is_stdout();
                 match finishing {
-                    // Its sender left, and may have begun another transfer.
+                    // The connection of its sender has ended, and the peer may have a new transfer.
                     Some(Finishing { is_gone: true, .. }) => self.log_lost(peer, error),
                     Some(_) => self.give_up(server, peer, error),
                     None if self.store.is_at(transfer) => self.give_up(server, peer, error),
@@ -215,7 +217,8 @@ impl ReceiverApp {
         self.totals.finished += 1;
         self.totals.bytes += end.bytes;
         if self.exit_after_first {
-            // Before the line "finished" is printed, so that its reader finds new senders refused.
+            // Before the line "finished" is printed, so that new senders are refused when its
+            // reader acts on it.
             self.ended.insert(peer);
             self.stop.close();
         }
@@ -227,13 +230,14 @@ impl ReceiverApp {
         match unsynced {
             _ if *is_gone => {}
             None => server.confirm(now, peer),
-            // Not as durable as `--sync` promises: the sender must not take it for stored.
+            // The transfer is less durable than `--sync` promises, so its sender must not regard it
+            // as stored.
             Some(_) => server.close(peer),
         }
     }
 
-    /// Ends a transfer that cannot be stored. The FIN stays unanswered, so that the sender does not
-    /// take it for stored.
+    /// Ends a transfer that cannot be stored. Its FIN remains unanswered, so that the sender does
+    /// not regard it as stored.
     fn give_up(&mut self, server: &mut Server<Remote>, peer: Remote, error: io::Error) {
         self.cut_short |= self.store.abort(peer);
         self.forget(peer);
@@ -241,9 +245,10 @@ impl ReceiverApp {
         self.log_lost(peer, error);
     }
 
-    /// Logs and counts a transfer that is not stored.
+    /// Logs and counts a transfer that was not stored.
     fn log_lost(&mut self, peer: Remote, error: io::Error) {
-        // Refused because another transfer has the standard output: not an error of the program.
+        // Refused because the standard output is used by another transfer, which is not an error of
+        // the program.
         let elsewhere = self.store.is_stdout() && error.kind() == io::ErrorKind::ResourceBusy;
         self.totals.not_stored += u64::from(!elsewhere);
         self.peer_log.lost(peer, &error);
@@ -252,11 +257,12 @@ impl ReceiverApp {
         }
     }
 
-    /// Graceful shutdown: refuses new peers on all threads and waits for those connected. Returns
-    /// when to check again.
+    /// Graceful shutdown: refuses new peers on all threads, and waits for connected peers. Returns
+    /// the time of the next check, if one is needed.
     fn close(&mut self, now: Instant, server: &mut Server<Remote>) -> Option<Instant> {
         server.refuse_new();
-        // The standard output takes one transfer: others under way do not matter.
+        // The standard output accepts one transfer, so other unfinished transfers do not delay the
+        // exit.
         let under_way = server.listener().has_unfinished() && !self.store.is_stdout();
         if self.left || under_way || self.is_storing() {
             return None;
@@ -264,14 +270,14 @@ impl ReceiverApp {
         let quiet_at = self.ended.iter().filter_map(|peer| server.quiet_at(*peer, LINGER)).max();
         if quiet_at.is_none_or(|at| at <= now) {
             self.left = true;
-            // This thread goes on until all are done: closing its socket would make the kernel move
-            // senders to other threads.
+            // This thread runs until all threads have left, because closing its socket would make
+            // the kernel reassign senders to other threads.
             self.stop.leave();
         }
         quiet_at.filter(|at| *at > now)
     }
 
-    /// True while received transfers are not stored yet.
+    /// Returns true while complete transfers are not stored yet.
     pub(crate) fn is_storing(&self) -> bool {
         !self.finishing.is_empty()
     }
@@ -305,10 +311,10 @@ impl Application<Server<Remote>> for ReceiverApp {
     }
 }
 
-/// A transfer whose data is in the store.
+/// Transfer whose data is completely in the store.
 struct Finishing {
     end: Finished,
-    /// Its sender closed or timed out.
+    /// True if its sender closed the connection or timed out.
     is_gone: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `rdt-recv`: one server on each thread, with sockets that share a port.
+//! `rdt-recv`: one server per thread, with sockets that share a port.
 
 pub(crate) mod app;
 pub(crate) mod store;
@@ -26,9 +26,10 @@ use app::{ReceiverApp, Totals};
 use rdt_program::{Console, Stop, threads};
 use store::{Output, Store};
 
-/// Busy-poll time before a link's deadline: the kernel's wake-up is late by up to this much.
+/// Time before a link's deadline in which the thread busy-polls, because the kernel wakes threads
+/// up to this much late.
 pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
-/// The version as the reference prints its own.
+/// Version in the format in which the reference receiver prints its own.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
@@ -49,7 +50,7 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
 struct Plan<'a> {
     args: &'a RecvArgs,
     config: ServerConfig,
-    /// Of the emulated links; `None` where there are none.
+    /// Seed of the emulated links; `None` without links.
     seed: Option<u64>,
     output: Output,
     log: EventLog,
@@ -81,7 +82,7 @@ impl<'a> Plan<'a> {
             _ => LogStyle::Text,
         };
         let once = args.once || output == Output::Stdout;
-        // In the background, because the network threads print.
+        // In the background, because network threads print.
         let console = Console::in_background()
             .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
         let log = EventLog { style, console };
@@ -105,13 +106,13 @@ impl<'a> Plan<'a> {
         }));
     }
 
-    /// Prints the last lines and determines the exit code.
+    /// Prints the last lines, and returns the failure that determines the exit code.
     fn conclude(&self, mut ends: Vec<WorkerEnd>) -> Result<(), Failure> {
         let Some(mut total) = ends.pop() else { return Ok(()) };
         for end in ends {
             total.merge(end);
         }
-        // No transfer is delayed any more, so wait for a slow reader instead of dropping the last
+        // No transfer is active any more, so wait for a slow reader instead of dropping the last
         // lines.
         self.log.console.flush();
         self.summary(&total);
@@ -162,7 +163,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Random seed, below 2^53 so that JSON readers with doubles keep it exact.
+/// Draws a random seed below 2^53, which JSON readers that use doubles represent exactly.
 pub(crate) fn draw_seed() -> u64 {
     rand::random::<u64>() >> (u64::BITS - f64::MANTISSA_DIGITS)
 }
@@ -204,14 +205,14 @@ impl Worker {
         Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
     }
 
-    /// Serves until the program stops. Then stops the other workers and sends a CLOSE to unfinished
-    /// native senders.
+    /// Serves senders until the program stops. Then stops the other workers, and sends a CLOSE to
+    /// native senders with unfinished transfers.
     fn run(mut self) -> WorkerEnd {
         let result = run(&mut self.server, &mut self.io, &mut self.service, &mut self.waiter);
         let unfinished = self.server.listener().has_unfinished() || self.service.is_storing();
         let interrupted = self.stop.is_interrupted() && unfinished;
         self.stop.set();
-        // Before the store is done: senders go on until they get the CLOSE.
+        // Before the store has finished, because senders continue until they receive the CLOSE.
         self.server.abort_unfinished();
         send_rest(&mut self.server, &mut self.io, &mut self.waiter, FLUSH_TIMEOUT);
         let failure = match result {
@@ -284,8 +285,8 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }
 
-/// Binds a socket for each thread, all on one port. Without `--bind` and IPv6 on this host: on all
-/// IPv4 interfaces.
+/// Binds a socket for each thread, all to one port. If this host has no IPv6, the default address
+/// is that of all IPv4 interfaces.
 fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     let address = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT).into());
     let options = UdpOptions {
@@ -308,8 +309,8 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     Ok(sockets)
 }
 
-/// Binds the first socket of a port. `SO_REUSEPORT` would also share the port with another receiver
-/// of this user, so the port is first bound without it.
+/// Binds the first socket of a port. With `SO_REUSEPORT` it would share the port with another
+/// receiver of this user, so the port is first bound without that option.
 fn bind_first(address: SocketAddr, options: UdpOptions) -> Result<UdpIo, SocketError> {
     if options.share_port && address.port() != 0 {
         UdpIo::bind(address, UdpOptions { share_port: false, ..options })?;

@@ -1,6 +1,6 @@
-//! Store of a receiver's transfers, as the network thread sees it: open transfers, and the owner of
-//! the standard output. Writing is done by a thread of its own, because a disk may be slow and the
-//! reader of a pipe may pause.
+//! Store of a receiver, as used by the network thread: the open transfers, and which of them may
+//! use the standard output. A thread of its own writes, because a disk may be slow and the reader
+//! of a pipe may pause.
 
 mod files;
 mod queue;
@@ -19,23 +19,23 @@ use writer::{Sink, Writer};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Output {
     Discard,
-    /// This file; each finished transfer replaces it.
+    /// This file, replaced by each finished transfer.
     File(PathBuf),
     /// New files in this directory.
     Directory(PathBuf),
-    /// The standard output: one transfer only.
+    /// The standard output, for one transfer only.
     Stdout,
 }
 
 impl Output {
-    /// Reads `--output` and checks that it can be written.
+    /// Parses `--output`, and checks that it can be written.
     pub(crate) fn parse(path: Option<&Path>) -> io::Result<Self> {
         let Some(path) = path else { return Ok(Self::Discard) };
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
         let directory = path.is_dir();
-        // An unusable path fails now, not after the first transfer.
+        // An unusable path fails here and not after the first transfer.
         if !directory && path.as_os_str().to_string_lossy().ends_with(is_separator) {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no such directory"));
         }
@@ -50,10 +50,10 @@ impl Output {
     }
 }
 
-/// Identifies one transfer. A peer may have several, one after the other.
+/// Identifies one transfer. A peer may have several, one after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Transfer {
-    /// Unique and increasing.
+    /// Number of the transfer: unique, in ascending order.
     number: u64,
     pub(crate) peer: Remote,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Transfer {
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) path: Option<PathBuf>,
-    /// With `--sync`: why the directory could not be synced, so that a power loss may remove the
+    /// With `--sync`: error of the sync of the directory, after which a power loss may remove the
     /// file.
     pub(crate) unsynced: Option<io::Error>,
 }
@@ -69,34 +69,35 @@ pub(crate) struct Stored {
 #[derive(Debug, Clone, Copy)]
 struct Incoming {
     transfer: Transfer,
-    /// The writer has bytes of it. A SYN alone takes no file and no output, since a SYN can be sent
-    /// by anyone.
+    /// True once the writer has bytes of the transfer. A SYN alone reserves no file or output,
+    /// because anyone can send a SYN.
     begun: bool,
 }
 
-/// Transfers being stored. No call blocks on a disk or a reader.
+/// Store of the transfers of one thread. No call blocks on a disk or on the reader of a pipe.
 #[derive(Debug)]
 pub(crate) struct Store {
     /// `None` with [`Output::Discard`].
     writer: Option<Writer>,
     incoming: BTreeMap<Remote, Incoming>,
-    /// Transfers so far.
+    /// Number of transfers so far.
     count: u64,
     is_stdout: bool,
-    /// A transfer has used the standard output.
+    /// True once a transfer has used the standard output.
     stdout_taken: bool,
 }
 
 impl Store {
-    /// `sync`: fsync before a transfer is reported as stored. `wake` is called when [`Store::poll`]
-    /// has a result, when a full queue has room again, and when the writer thread ends.
+    /// Creates a store. `sync` requests an fsync before a transfer is reported as stored. `wake` is
+    /// called when [`Store::poll`] has a result, when a full queue has room again, and when the
+    /// writer thread ends.
     pub(crate) fn new(output: Output, sync: bool, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let is_stdout = output == Output::Stdout;
         let writer = match output {
             Output::Discard => return Ok(Self::discard()),
             Output::File(path) => Writer::new(Files::new(Names::One(path), sync), wake),
             Output::Directory(path) => Writer::new(Files::new(Names::In(path), sync), wake),
-            // Its reader may pause for ever, so exit does not wait for the thread.
+            // The reader may pause for ever, so exiting does not wait for the writer thread.
             Output::Stdout => Writer::detached(Stdout, wake),
         };
         Ok(Self { writer: Some(writer?), is_stdout, ..Self::discard() })
@@ -106,7 +107,7 @@ impl Store {
         Self { writer: None, incoming: BTreeMap::new(), count: 0, is_stdout: false, stdout_taken: false }
     }
 
-    /// Begins a transfer of `peer` and removes an unfinished one.
+    /// Begins a transfer of `peer`, and aborts its unfinished one.
     pub(crate) fn start(&mut self, peer: Remote) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         if let Some(Incoming { transfer, begun: true }) = self.incoming.get(&peer) {
@@ -121,7 +122,8 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the next bytes of `peer` and returns how many; 0 if the queue is full.
+    /// Queues the next bytes of `peer` for writing, and returns the number queued; 0 if the queue
+    /// is full.
     pub(crate) fn write(&mut self, peer: Remote, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() || self.writer.is_none() {
             return Ok(bytes.len());
@@ -137,9 +139,9 @@ impl Store {
         self.writer.as_ref().is_none_or(|writer| writer.queue.has_room())
     }
 
-    /// Completes the transfer of `peer`, whose bytes were all taken. Call it only while
-    /// [`Store::has_room`]. A result for the returned transfer follows; `None` means that there is
-    /// nothing to wait for.
+    /// Completes the transfer of `peer`, all of whose bytes were queued. Must be called only if
+    /// [`Store::has_room`]. [`Store::poll`] later returns the result of the returned transfer;
+    /// `None` means that there will be no result.
     pub(crate) fn finish(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
         let transfer = if self.writer.is_some() { self.begin(peer)? } else { None };
         self.incoming.remove(&peer);
@@ -149,7 +151,7 @@ impl Store {
         Ok(transfer)
     }
 
-    /// Reserves the output for the transfer of `peer`.
+    /// Reserves the output for the transfer of `peer`; returns the transfer.
     fn begin(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
         self.check(peer)?;
         let Some(incoming) = self.incoming.get_mut(&peer) else { return Ok(None) };
@@ -158,7 +160,7 @@ impl Store {
         Ok(Some(incoming.transfer))
     }
 
-    /// Fails if the standard output belongs to another transfer.
+    /// Fails if another transfer has reserved the standard output.
     pub(crate) fn check(&self, peer: Remote) -> io::Result<()> {
         match self.incoming.get(&peer) {
             Some(Incoming { begun: false, .. }) if self.stdout_taken => {
@@ -177,12 +179,13 @@ impl Store {
         self.writer.as_ref().is_some_and(|writer| writer.queue.is_abandoned())
     }
 
-    /// True if this is the open transfer of its peer.
+    /// Returns true if this is the open transfer of its peer.
     pub(crate) fn is_at(&self, transfer: Transfer) -> bool {
         self.incoming.get(&transfer.peer).is_some_and(|incoming| incoming.transfer == transfer)
     }
 
-    /// Aborts the transfer of `peer`. Returns true if bytes of it are on the standard output.
+    /// Aborts the transfer of `peer`. Returns true if part of it was written to the standard
+    /// output.
     pub(crate) fn abort(&mut self, peer: Remote) -> bool {
         let Some(Incoming { transfer, begun: true }) = self.incoming.remove(&peer) else { return false };
         if let Some(writer) = &mut self.writer {
@@ -254,7 +257,7 @@ mod tests {
         assert!(store.has_room() && store.finish(peer(1)).unwrap().is_none() && store.poll().is_none());
     }
 
-    /// A sink that blocks until the sender of its channel is dropped.
+    /// Sink whose writes block until the sender of the channel is dropped.
     struct Stopped(std::sync::mpsc::Receiver<()>);
 
     impl Sink for Stopped {
@@ -279,7 +282,7 @@ mod tests {
         let writer = Some(Writer::new(Stopped(stopped), || {}).unwrap());
         let mut store = Store { writer, ..Store::discard() };
         let bytes = vec![7; 100_000];
-        // As `ReceiverApp` does: no end of a transfer while the queue is full.
+        // Like `ReceiverApp`, does not finish a transfer while the queue is full.
         let act = |store: &mut Store, port| {
             store.start(peer(port)).unwrap();
             let _ = store.write(peer(port), &bytes[..usize::from(port % 2) * 10]).unwrap();
@@ -299,7 +302,7 @@ mod tests {
             act(&mut store, u16::try_from(turn % 50).unwrap());
         }
         let now = store.writer.as_ref().unwrap().queue.load();
-        // One abort may follow for each peer with data in the queue.
+        // Each peer with data in the queue may add one abort to a full queue.
         assert!(now.0 <= full.0 + 50, "{full:?}, {now:?}");
         drop(go);
     }

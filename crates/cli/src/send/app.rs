@@ -23,7 +23,7 @@ pub(crate) struct SenderApp {
     pub(crate) status: Status,
     pub(crate) start: Instant,
     pub(crate) opened_at: Instant,
-    /// SYNs sent until one was answered.
+    /// Number of SYNs sent until one was answered.
     pub(crate) syns: u64,
     pub(crate) interval: Duration,
     pub(crate) next_line: Option<Instant>,
@@ -36,7 +36,7 @@ impl SenderApp {
             SenderEvent::Connected { rtt } => {
                 self.next_line = Some(now + self.interval);
                 self.syns = sender.stats().datagrams_sent;
-                // Classic prints the RTT of the last SYN, as the reference does.
+                // For classic, the RTT of the last SYN is printed, as by the reference sender.
                 let took = match sender.config().wire {
                     Wire::Classic => rtt,
                     Wire::Native { .. } => now.saturating_duration_since(self.opened_at),
@@ -66,7 +66,7 @@ impl Application<Sender> for SenderApp {
             self.end = Some(Outcome::Unreadable(error));
         }
         if self.end.is_some() {
-            // All other ends are known to the receiver already; only these two send a CLOSE.
+            // Only after these two outcomes does the receiver need a CLOSE; it knows of all others.
             if matches!(self.end, Some(Outcome::Interrupted | Outcome::Unreadable(_))) {
                 sender.abort();
             }

@@ -1,4 +1,4 @@
-//! Configuration of the sender, from the arguments.
+//! Configuration of the sender, from the command-line arguments.
 
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig};
@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::args::form::Form;
 use crate::args::{Positional, SendArgs, WireArg};
 
-/// Smallest datagram of the native format, in bytes: a SYN fits.
+/// Smallest datagram of the native format, bytes: room for a SYN.
 const MIN_NATIVE_DATAGRAM: usize = 128;
 
 pub(super) fn configure(args: &SendArgs, form: &Form<'_>) -> Result<SenderConfig, Failure> {

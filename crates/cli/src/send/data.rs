@@ -1,4 +1,4 @@
-//! Data source of `rdt-send`: the array of the course, a file, or the standard input.
+//! Data source of `rdt-send`: the array of the reference programs, a file, or the standard input.
 
 use std::fs::File;
 use std::io::{self, Stdin};
@@ -18,7 +18,7 @@ pub(crate) enum Data {
 }
 
 impl Data {
-    /// `stdin`: `-` is among the arguments.
+    /// Chooses the data by the arguments. `stdin` is true if one of them is `-`.
     pub(crate) fn parse(args: &SendArgs, stdin: bool) -> Result<Self, Failure> {
         if let Some(bytes) = args.bytes {
             return Ok(Self::Bytes(bytes));
@@ -44,7 +44,7 @@ impl Data {
 
     pub(crate) fn announce(&self, status: &Status) {
         match self {
-            // The array is generated while it is sent, so that 2^30 words take no memory.
+            // The line reports 0 ms, because the array is generated while it is sent.
             Self::Power(power) => status
                 .text(&format!("Main:\tinitializing DWORD array with 2^{power} elements... done in 0 ms")),
             Self::Bytes(bytes) => status.text(&format!("Main:\tsending {bytes} bytes of the DWORD array")),
@@ -53,7 +53,7 @@ impl Data {
         }
     }
 
-    /// The file and its name, if the data is a file.
+    /// Returns the name and the file, if the data is a file.
     pub(crate) fn file(&self) -> Option<(&str, &File)> {
         match self {
             Self::File { name, file, .. } => Some((name, file)),

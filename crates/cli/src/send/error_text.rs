@@ -1,4 +1,4 @@
-//! Error sentences of a failed transfer, with a remedy.
+//! Error messages of a failed transfer, with a remedy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,16 +7,16 @@ use rdt_driver::UdpStats;
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ReceiverConfig, SenderConfig, SenderStats, TransferError, Wire};
 
-/// State of a transfer at its failure, from which the sentence is chosen.
+/// State of a transfer at its failure, from which the message is chosen.
 pub(super) struct ErrorContext<'a> {
     pub(super) host: &'a str,
     pub(super) address: SocketAddr,
     pub(super) config: &'a SenderConfig,
     pub(super) stats: SenderStats,
     pub(super) socket: UdpStats,
-    /// SYNs sent until one was answered.
+    /// Number of SYNs sent until one was answered.
     pub(super) syns: u64,
-    /// The source was read to its end.
+    /// True if the source was read to its end.
     pub(super) all_read: bool,
 }
 
@@ -51,7 +51,7 @@ impl ErrorContext<'_> {
                     "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
                 )
             }
-            // The receiver stores nothing before the FIN.
+            // The receiver stores nothing before the FIN arrives.
             TransferError::Closed(reason) => {
                 let arrived = arrived(stats, self.all_read);
                 closed(&format!("{host} ({address})"), *reason, &arrived)
@@ -67,12 +67,12 @@ impl ErrorContext<'_> {
         }
     }
 
-    /// Sentence for a timeout after the handshake.
+    /// Returns the message for a timeout after the handshake.
     fn silence(&self, packet: u64, attempts: u32) -> String {
         let Self { host, address, config, stats, socket, .. } = self;
         let size = config.packet_size;
-        // ICMP errors for earlier SYNs may predate the receiver's start; the answered SYN caused
-        // none.
+        // ICMP errors caused by earlier SYNs may date from before the receiver's start. The SYN
+        // that was answered caused none.
         let gone = socket.unreachable >= self.syns;
         if !gone && stats.snd_una == 0 && stats.snd_nxt > 0 && size > ReceiverConfig::REFERENCE_DATAGRAM {
             return format!(
@@ -115,8 +115,8 @@ fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
     format!("the receiver at {receiver} closed the transfer: {reason}{help}")
 }
 
-/// Delivered bytes of an unfinished transfer. `all`: the source was read to its end, so the
-/// receiver may have stored the transfer.
+/// Describes the delivered bytes of an unfinished transfer. If `all` (the source was read to its
+/// end) and every byte was acknowledged, the receiver may have stored the transfer.
 fn arrived(stats: &SenderStats, all: bool) -> String {
     if all && stats.bytes_acked == stats.bytes_written {
         format!(

@@ -21,7 +21,7 @@ use crate::{Failure, resources};
 
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
-    /// Fill level of its receive buffer.
+    /// Occupancy of the receiver's socket buffer.
     pub(crate) occupancy: Arc<BufferOccupancy>,
     stop: Stop,
     thread: JoinHandle<Result<ReceiverReport, SocketError>>,
@@ -29,7 +29,7 @@ pub(crate) struct LocalReceiver {
 
 impl LocalReceiver {
     /// Starts the receiver. Its memory is the sender's `--memory` or its own default, whichever is
-    /// larger. `rwnd`: largest window of a native sender, in bytes.
+    /// larger. `rwnd` is the largest window of a native sender, bytes.
     pub(crate) fn start(
         seed: u64,
         sender: &SenderConfig,
@@ -42,7 +42,7 @@ impl LocalReceiver {
         };
         receiver.stream_window.max = rwnd.unwrap_or(receiver.stream_window.max);
         receiver.stream_window.mss = sender.payload_size() as u64;
-        // One sender may use 1/8 of the memory.
+        // One sender may use 1/8 of the receiver's memory.
         let memory = sender.memory_limit.max(resources::default_packet_memory());
         let memory = memory.max(rwnd.unwrap_or(0).saturating_mul(8));
         let asked = sender.wire == Wire::Classic || sender.link_request.is_some();

@@ -1,4 +1,4 @@
-//! `--qlog`: the file of a sender's qlog trace.
+//! Output file of `--qlog`, the trace of a sender.
 
 use std::fs::{self, File, Metadata};
 use std::io::BufWriter;
@@ -13,7 +13,7 @@ use rdt_transport::{Observer, SenderConfig, Wire};
 use super::data::Data;
 use crate::Failure;
 
-/// Write buffer, in bytes.
+/// Size of the write buffer, bytes.
 const BUFFER: usize = 256 * 1024;
 
 pub(crate) struct QlogFile {
@@ -22,7 +22,7 @@ pub(crate) struct QlogFile {
 }
 
 impl QlogFile {
-    /// Creates or truncates the file. `start` is the origin of its times.
+    /// Creates or truncates the file. Times in the file are relative to `start`.
     pub(crate) fn create(
         path: &Path,
         start: Instant,
@@ -46,8 +46,8 @@ impl QlogFile {
     }
 }
 
-/// Completes the file. Returns a write error as the program's failure, unless the transfer failed:
-/// then it is only printed.
+/// Completes the file. Returns a write error as the program's failure, but only prints it if the
+/// transfer failed too.
 pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option<Failure> {
     let Some(QlogFile { path, log }) = file else { return failure };
     let Err(error) = log.finish() else { return failure };
@@ -58,14 +58,15 @@ pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option
     failure.or(Some(unwritten))
 }
 
-/// Refuses a path that the program reads or prints to: creating the qlog would truncate that file.
+/// Rejects a path that the program reads from or prints to, because creating the qlog would
+/// truncate that file.
 pub(crate) fn check(path: &Path, data: &Data) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Err(Failure::Usage(
             "--qlog needs the name of a file, not -: the standard output has the program's lines".into(),
         ));
     }
-    // A new file is not in use.
+    // A file that does not exist is not in use.
     let Ok(there) = fs::metadata(path) else { return Ok(()) };
     match use_of(&there, path, data) {
         Some(what) => {
@@ -82,20 +83,20 @@ fn use_of(there: &Metadata, path: &Path, data: &Data) -> Option<&'static str> {
     standard(there)
 }
 
-/// True if the path is the file to be sent.
+/// Returns true if the path is the file to be sent.
 #[cfg(unix)]
 fn is_input(there: &Metadata, _: &Path, _: &str, file: &File) -> bool {
     file.metadata().is_ok_and(|open| is_same(&open, there))
 }
 
-/// True if the path leads to the file that is sent.
+/// Returns true if the path is the file to be sent.
 #[cfg(not(unix))]
 fn is_input(_: &Metadata, path: &Path, name: &str, _: &File) -> bool {
     matches!((fs::canonicalize(path), fs::canonicalize(name)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Which output of the program the path is. Character devices such as `/dev/null` are allowed,
-/// terminals are not.
+/// Returns the name of the program's output to which the path leads, if it does. Character devices
+/// such as `/dev/null` are allowed, terminals are not.
 #[cfg(unix)]
 fn standard(there: &Metadata) -> Option<&'static str> {
     use std::io::IsTerminal as _;
@@ -114,7 +115,7 @@ fn standard(there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// No path names the standard outputs here.
+/// Returns `None`: on this system no path leads to the standard outputs.
 #[cfg(not(unix))]
 fn standard(_: &Metadata) -> Option<&'static str> {
     None

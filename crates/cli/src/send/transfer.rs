@@ -1,5 +1,5 @@
-//! One transfer: sender, socket and application; prints the last lines and maps the outcome to an
-//! exit code.
+//! One transfer with its sender, socket and application. Prints the last lines, and maps the
+//! outcome to an exit code.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -40,7 +40,7 @@ pub(crate) struct Transfer {
     waiter: Waiter,
     pub(crate) sending: SenderApp,
     input: String,
-    /// Only with `--json`.
+    /// Histogram of RTT samples; `None` without `--json`.
     pub(crate) rtt_histogram: Option<RttHistogram>,
     qlog: Option<QlogFile>,
 }
@@ -91,16 +91,16 @@ impl Transfer {
     }
 
     pub(crate) fn run(&mut self) -> Result<(), SocketError> {
-        // Cannot fail: the sender is new.
+        // Cannot fail: the sender was not opened before.
         let _ = self.sender.open();
         self.sending.opened_at = clock::now();
         run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
-        // The CLOSE of an interrupted transfer must leave even if the socket is full.
+        // Sends the CLOSE of an interrupted transfer even if the socket is full.
         send_rest(&mut self.sender, &mut self.socket, &mut self.waiter, FLUSH_TIMEOUT);
         Ok(())
     }
 
-    /// Prints the last lines and determines the exit code.
+    /// Prints the last lines, and returns the failure that determines the exit code.
     pub(crate) fn conclude(
         &mut self,
         end: Result<(), SocketError>,
@@ -137,7 +137,7 @@ impl Transfer {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Prints the last lines of an outcome; `None` for success.
+    /// Prints the last lines of an outcome, and returns its failure; `None` for success.
     fn failure(&mut self, outcome: Outcome, stats: &SenderStats) -> Option<Failure> {
         match outcome {
             Outcome::Finished { crc } => {

@@ -1,5 +1,3 @@
-//! The application on a server that tests feed with datagrams.
-
 use std::net::SocketAddr;
 
 use rdt_server::{LinkMode, ServerConfig};
@@ -8,7 +6,8 @@ use rdt_transport::{Ecn, ReceiverConfig, Wire};
 use super::*;
 use crate::recv::store::Output;
 
-/// A server without links, an application that stores to a directory, and the time.
+/// Server without links, application that stores to a directory, and virtual time. Tests feed it
+/// with datagrams.
 struct Script {
     server: Server<Remote>,
     service: ReceiverApp,
@@ -38,7 +37,7 @@ impl Script {
         self.server.handle_datagram(self.now, peer(port), Ecn::NotEct, bytes);
     }
 
-    /// 0.1 s, 1 Gbit/s, no loss, a buffer of 50 packets.
+    /// Sends a SYN that requests 0.1 s, 1 Gbit/s, no loss, and a buffer of 50 packets.
     fn syn(&mut self, port: u16) {
         let fields = [0.1_f32.to_le_bytes(), 1e9_f32.to_le_bytes(), [0; 4], [0; 4], 50_u32.to_le_bytes()];
         self.datagram(port, &[&0x8311_aa20_u32.to_le_bytes()[..], &[0; 4], &fields.concat()].concat());
@@ -58,7 +57,7 @@ impl Script {
 fn one_poll_stores_bounded_bytes_round_robin() {
     let ports = 1..5_u16;
     let mut script = script();
-    // More than a few polls can store.
+    // Together, these transfers are more than a few polls can store.
     for port in ports.clone() {
         script.syn(port);
         for seq in 0..2048 {
@@ -73,8 +72,8 @@ fn one_poll_stores_bounded_bytes_round_robin() {
         let flow = script.service.pump(script.now, &mut script.server);
         let now = script.unread(ports.clone());
         assert!(left - now <= BYTES_PER_POLL, "{} bytes in one turn", left - now);
-        // If bytes were stored, the event loop must poll again. With a full queue the writer thread
-        // wakes it.
+        // After bytes were stored, the event loop must poll again. If the queue is full, the writer
+        // thread wakes the loop instead.
         assert!(now == left || flow == Flow::Again, "{flow:?} with {now} bytes left");
         for (port, before) in ports.clone().zip(before) {
             if served.len() < ports.len() && script.unread(port..port + 1) < before {
@@ -92,7 +91,7 @@ fn empty_transfers_wait_for_room() {
     let mut script = script();
     for port in 1..2000 {
         script.syn(port);
-        // A FIN after nothing.
+        // FIN of a transfer without data.
         script.datagram(port, &[0x8311_aa80_u32.to_le_bytes(), [0; 4]].concat());
     }
     script.service.pump(script.now, &mut script.server);

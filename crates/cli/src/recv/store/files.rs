@@ -1,5 +1,5 @@
 //! Files of transfers. A transfer is written to a hidden temporary file, which is renamed when the
-//! transfer is complete and removed if it is aborted.
+//! transfer is complete, and removed if it is aborted.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use super::writer::Sink;
 use super::{Stored, Transfer};
 
 const PREFIX: &str = ".rdt-partial-";
-/// Names tried in a directory before giving up.
+/// Limit on the file names tried for one transfer.
 const MAX_NAME_SUFFIX: u32 = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Names {
-    /// Always this one: each transfer replaces the one before.
+    /// This file for every transfer; each replaces the one before.
     One(PathBuf),
-    /// New names in this directory.
+    /// A new file in this directory for each transfer.
     In(PathBuf),
 }
 
@@ -37,7 +37,7 @@ type SyncDirectory = fn(&Path) -> io::Result<()>;
 #[derive(Debug)]
 pub(super) struct Files {
     names: Names,
-    /// With `--sync`: syncs the directory after the file.
+    /// With `--sync`: function that syncs the directory after a file was renamed; else `None`.
     sync: Option<SyncDirectory>,
     open: BTreeMap<Transfer, NamedTempFile>,
 }
@@ -62,7 +62,7 @@ impl Sink for Files {
     fn finish(&mut self, transfer: Transfer) -> io::Result<Stored> {
         let file = match self.open.remove(&transfer) {
             Some(file) => file,
-            // An empty transfer makes an empty file.
+            // A transfer without data results in an empty file.
             None => temporary(self.names.directory())?,
         };
         if self.sync.is_some() {
@@ -75,7 +75,7 @@ impl Sink for Files {
             }
             Names::In(directory) => name_in(directory, transfer.peer, file)?,
         };
-        // The file exists from here on, even if the sync fails.
+        // From here on the file exists, even if the sync of the directory fails.
         let unsynced = self.sync.and_then(|sync| sync(self.names.directory()).err());
         Ok(Stored { path: Some(path), unsynced })
     }
@@ -95,13 +95,13 @@ pub(super) fn parent(path: &Path) -> &Path {
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX);
-    // Not 0600 as tempfile would: the umask decides.
+    // The umask decides, instead of the 0600 of tempfile.
     #[cfg(unix)]
     builder.permissions(<std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
     builder.tempfile_in(directory)
 }
 
-/// Renames the file to the peer's address, with a number if that name is taken.
+/// Renames the file to the peer's address, with a number appended if that name exists.
 fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Result<PathBuf> {
     let ip = peer.addr.ip().to_canonical().to_string().replace(':', "_");
     for number in 1..MAX_NAME_SUFFIX {
@@ -116,13 +116,13 @@ fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Resul
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name in the directory"))
 }
 
-/// A rename is durable after fsync of the directory.
+/// Syncs a directory, after which the renames in it are durable.
 #[cfg(unix)]
 fn sync_directory(directory: &Path) -> io::Result<()> {
     std::fs::File::open(directory)?.sync_all()
 }
 
-/// Directories cannot be synced here.
+/// Does nothing: this system cannot sync directories.
 #[cfg(not(unix))]
 fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())

@@ -1,18 +1,19 @@
 //! Bounded job queue from the network thread to the writer thread. Owns the buffers, and decides
-//! when to wake either side.
+//! when to wake each thread.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Transfer;
 
-/// Limit on queued bytes. Above it, data stays in the receive buffers.
+/// Limit on the memory of queued jobs, bytes. At the limit, data remains in the receive buffers.
 pub(super) const MAX_QUEUED_BYTES: usize = 4 << 20;
-/// Largest write, in bytes: few system calls, and the data is still in a CPU cache.
+/// Largest piece written with one call, bytes: few system calls, and the data is still in the CPU
+/// cache.
 const PIECE_BYTES: usize = 128 << 10;
-/// Smaller writes get a buffer of their own size, since there may be many.
+/// Writes smaller than this get a buffer of their own size, because there may be many of them.
 const MIN_PIECE_BYTES: usize = PIECE_BYTES / 8;
-/// Overhead of a job, in bytes: the struct, and the allocator's.
+/// Memory of a job besides its data, bytes: the struct, and the overhead of the allocator.
 pub(super) const JOB_OVERHEAD: usize = size_of::<Job>() + 32;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// Memory, in bytes.
+    /// Returns the memory of the job, bytes.
     fn cost(&self) -> usize {
         match self {
             Self::Write(_, piece) => JOB_OVERHEAD + piece.capacity(),
@@ -32,24 +33,24 @@ impl Job {
     }
 }
 
-/// Jobs in order, shared by both threads.
+/// Queue of jobs, shared by both threads.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Signalled when there is a job, or when the queue is closed.
+    /// Signalled when a job is queued, or the queue is closed.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Memory of all jobs, including the one in progress.
+    /// Memory of all jobs including the one in progress, bytes.
     cost: usize,
-    /// Written buffers for reuse.
+    /// Written buffers, for reuse.
     spare: Vec<Vec<u8>>,
-    /// The network thread waits until half of the queue is free.
+    /// True if the network thread waits for half of the queue to be free.
     wanted: bool,
-    /// The writer thread waits for a job.
+    /// True if the writer thread waits for a job.
     idle: bool,
     ends: Ends,
 }
@@ -58,14 +59,14 @@ struct State {
 enum Ends {
     #[default]
     Both,
-    /// The network thread is done; queued jobs are dropped.
+    /// The network thread has closed the queue, and queued jobs are dropped.
     Closed,
     /// The writer thread has ended.
     Abandoned,
 }
 
 impl Queue {
-    /// Takes as many of the next bytes of a transfer as fit, and returns their number.
+    /// Queues as many of the next bytes of a transfer as fit, and returns their number.
     pub(super) fn write(&self, transfer: Transfer, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         while !rest.is_empty()
@@ -79,7 +80,7 @@ impl Queue {
         bytes.len() - rest.len()
     }
 
-    /// Takes a job even if the queue is full.
+    /// Queues a job, even if the queue is full.
     pub(super) fn push(&self, job: Job) {
         let mut state = self.lock();
         state.cost += job.cost();
@@ -89,7 +90,8 @@ impl Queue {
         }
     }
 
-    /// False if the queue is full; then [`Queue::done`] returns true once half of it is free.
+    /// Returns false if the queue is full. In that case [`Queue::done`] returns true once half of
+    /// it is free.
     pub(super) fn has_room(&self) -> bool {
         let mut state = self.lock();
         let has_room = state.cost < MAX_QUEUED_BYTES;
@@ -110,7 +112,7 @@ impl Queue {
         None
     }
 
-    /// Releases a finished job. Returns true if the network thread is to be woken.
+    /// Releases the memory of a finished job. Returns true if the network thread must be woken.
     pub(super) fn done(&self, job: Job) -> bool {
         let mut state = self.lock();
         state.cost -= job.cost();
@@ -123,18 +125,18 @@ impl Queue {
         state.cost <= MAX_QUEUED_BYTES / 2 && std::mem::take(&mut state.wanted)
     }
 
-    /// Closes the network thread's end: queued jobs are dropped.
+    /// Closes the queue for the network thread, and drops queued jobs.
     pub(super) fn close(&self) {
         self.lock().ends = Ends::Closed;
         self.changed.notify_one();
     }
 
-    /// Closes the writer thread's end.
+    /// Marks the queue as abandoned, because the writer thread ends.
     pub(super) fn abandon(&self) {
         self.lock().ends = Ends::Abandoned;
     }
 
-    /// Returns true if the writer thread ended by itself, by a panic.
+    /// Returns true if the writer thread ended before the queue was closed, by a panic.
     pub(super) fn is_abandoned(&self) -> bool {
         self.lock().ends == Ends::Abandoned
     }
@@ -144,15 +146,15 @@ impl Queue {
         self.lock().ends != Ends::Both
     }
 
-    /// Number of queued jobs, and the memory of all.
+    /// Returns the number of queued jobs, and the memory of all jobs.
     #[cfg(test)]
     pub(super) fn load(&self) -> (usize, usize) {
         let state = self.lock();
         (state.jobs.len(), state.cost)
     }
 
-    /// Buffer for up to `n` bytes of a transfer: the rest of the last queued piece if it belongs to
-    /// it, else a new one.
+    /// Returns a buffer for up to `n` bytes of a transfer: the last queued piece if it is of that
+    /// transfer and not full, else a new one. `None` if the queue is full.
     fn piece(&self, transfer: Transfer, n: usize) -> Option<Vec<u8>> {
         let mut state = self.lock();
         if let Some(Job::Write(of, piece)) = state.jobs.back()
@@ -173,7 +175,7 @@ impl Queue {
         Some(state.spare.pop().unwrap_or_else(|| Vec::with_capacity(PIECE_BYTES)))
     }
 
-    /// No code under the lock can panic, so a poisoned lock is consistent.
+    /// Locks the state. A poisoned lock is ignored, because no code that holds the lock can panic.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,7 +189,7 @@ mod tests {
         Transfer { number, peer: std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into() }
     }
 
-    /// Completes the next job and returns its data.
+    /// Takes the next job, marks it as done, and returns its data.
     fn take(queue: &Queue) -> (u64, Vec<u8>) {
         let Some(job) = queue.next() else { panic!("closed") };
         let Job::Write(transfer, piece) = &job else { panic!("{job:?}") };

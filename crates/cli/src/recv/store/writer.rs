@@ -1,4 +1,5 @@
-//! Writer thread of a store. The network thread never blocks on a disk or on the reader of a pipe.
+//! Writer thread of a store, so that the network thread never blocks on a disk or on the reader of
+//! a pipe.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,7 +10,7 @@ use std::thread::{Builder, JoinHandle};
 use super::queue::{Job, Queue};
 use super::{Stored, Transfer};
 
-/// Output of the writer thread. Calls may block.
+/// Output of the writer thread. Its calls may block.
 pub(super) trait Sink: Send + 'static {
     fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> io::Result<()>;
 
@@ -18,20 +19,20 @@ pub(super) trait Sink: Send + 'static {
     fn abort(&mut self, transfer: Transfer);
 }
 
-/// Result of a transfer that was finished or could not be written, reported once.
+/// Result of a transfer that was completely written or that failed; reported once.
 #[derive(Debug)]
 pub(crate) struct WriteResult {
     pub(crate) transfer: Transfer,
     pub(crate) result: io::Result<Stored>,
 }
 
-/// Handle of the writer thread. No call blocks on a disk or a reader.
+/// Handle of the writer thread. No call blocks on a disk or on the reader of a pipe.
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// Its owner is woken when a full queue has room again.
+    /// Queue of jobs for the thread.
     pub(super) queue: Arc<Queue>,
     results: Receiver<WriteResult>,
-    /// Joined on drop; `None` if the sink may block for ever.
+    /// Thread, joined on drop; `None` if the sink may block for ever.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -46,20 +47,22 @@ impl Writer {
         Ok(Self { queue, results, thread: Some(thread) })
     }
 
-    /// Like [`Writer::new`], for a sink that may block for ever: drop does not join the thread.
+    /// Like [`Writer::new`], for a sink that may block for ever: dropping it does not join the
+    /// thread.
     pub(super) fn detached(sink: impl Sink, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let mut writer = Self::new(sink, wake)?;
         writer.thread = None;
         Ok(writer)
     }
 
-    /// Completes a transfer; its result follows. Call it only while there is room: empty transfers
-    /// are free to send, so their number must be bounded.
+    /// Completes a transfer, whose result follows. Must be called only while the queue has room: a
+    /// peer can send any number of empty transfers, so they must be bounded.
     pub(super) fn finish(&mut self, transfer: Transfer) {
         self.queue.push(Job::Finish(transfer));
     }
 
-    /// Aborts a transfer of which bytes were taken. Bounded by the number of open files.
+    /// Aborts a transfer of which bytes were queued. The number of aborts is bounded by that of
+    /// open files.
     pub(super) fn abort(&mut self, transfer: Transfer) {
         self.queue.push(Job::Abort(transfer));
     }
@@ -73,7 +76,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.close();
         if let Some(thread) = self.thread.take() {
-            // A panic was printed already.
+            // A panic was already printed.
             let _ = thread.join();
         }
     }
@@ -84,7 +87,7 @@ struct Worker<S, W: Fn()> {
     sink: S,
     report: Sender<WriteResult>,
     wake: W,
-    /// Transfers whose write failed, until their owner finishes or aborts them.
+    /// Transfers with a failed write, until the network thread finishes or aborts them.
     failed: BTreeSet<Transfer>,
 }
 
@@ -116,7 +119,7 @@ impl<S: Sink, W: Fn()> Worker<S, W> {
         }
         if let Err(error) = self.sink.write(transfer, bytes) {
             self.failed.insert(transfer);
-            // Before the result is sent, so that its receiver finds no partial file.
+            // Before the result is sent, so that no partial file exists when it is received.
             self.sink.abort(transfer);
             self.send(WriteResult { transfer, result: Err(error) });
         }
@@ -130,7 +133,7 @@ impl<S: Sink, W: Fn()> Worker<S, W> {
 }
 
 impl<S, W: Fn()> Drop for Worker<S, W> {
-    /// Runs also if the sink panics, so that the network thread does not wait for ever.
+    /// Runs even if the sink panics, so that the network thread does not wait for ever.
     fn drop(&mut self) {
         self.queue.abandon();
         (self.wake)();

@@ -1,4 +1,4 @@
-//! The writer thread, with sinks that block, fail and record.
+//! Writer thread with sinks that block, fail and record.
 
 use std::sync::Mutex;
 use std::sync::mpsc::RecvTimeoutError;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::super::queue::MAX_QUEUED_BYTES;
 use super::*;
 
-/// A sink that performs one call for each message of `go`, and any number once its sender is
-/// dropped.
+/// Sink that performs one call for each message of `go`, and any number of calls once the sender of
+/// `go` is dropped.
 struct Gate {
     go: Receiver<()>,
     written: Arc<Mutex<Vec<u8>>>,
-    /// Writes of these transfers fail.
+    /// Numbers of the transfers whose writes fail.
     full: Vec<u64>,
 }
 
@@ -82,12 +82,13 @@ fn blocked_sink_fills_queue_then_gets_everything() {
         assert!(n > 0);
         taken += n;
     }
-    // The last piece may have been begun.
+    // Part of the last piece may be free.
     taken += script.writer.queue.write(transfer(1), &bytes[taken..]);
     assert!((MAX_QUEUED_BYTES - 300_000..=MAX_QUEUED_BYTES + 300_000).contains(&taken), "{taken} bytes wait");
     assert_eq!(script.writer.queue.write(transfer(1), &bytes[taken..]), 0);
     assert_eq!(script.woken.try_recv().ok(), None, "nothing was written yet");
-    // One write more leaves less than half free; all of them wake.
+    // After one more write, less than half of the queue is free; after all of them, the writer
+    // wakes the network thread.
     script.go.send(()).unwrap();
     assert_eq!(script.woken.recv_timeout(Duration::from_millis(10)), Err(RecvTimeoutError::Timeout));
     drop(std::mem::replace(&mut script.go, channel().0));
