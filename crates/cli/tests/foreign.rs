@@ -1,5 +1,5 @@
 //! Interoperability of the classic protocol: senders, receivers and raw sockets that share no code
-//! with the project. All packets are built by hand from the protocol's description.
+//! with the project. All packets are built byte by byte from the description of the protocol.
 
 #[path = "foreign/array.rs"]
 mod array;
@@ -18,7 +18,7 @@ mod sender;
 #[path = "foreign/wire.rs"]
 mod wire;
 
-/// Against `rdt-recv`.
+/// Tests of `rdt-recv`.
 #[path = "foreign/receiving"]
 mod receiving {
     mod dropped;
@@ -30,7 +30,7 @@ mod receiving {
     mod sizes;
 }
 
-/// Against `rdt-send`.
+/// Tests of `rdt-send`.
 #[path = "foreign/sending"]
 mod sending {
     mod attempts;

@@ -1,5 +1,5 @@
 //! `rdt-send` and `rdt-recv` as a user runs them: processes, loopback sockets, files and signals.
-//! Formats and values of their output are written down here, not taken from the programs.
+//! Formats and values of their output are specified by the tests, not taken from the programs.
 
 #[cfg(test)]
 mod programs {

@@ -1,7 +1,7 @@
-//! Payload of the course's senders, and its CRC-32.
+//! Payload of the reference senders, and its CRC-32.
 
-/// Published values of the array of 2^power words: power, checksum, packets of 1464 bytes, bytes in
-/// the last one.
+/// Published values of arrays of 2^power words: power, checksum, number of packets with 1464 bytes
+/// of payload, bytes in the last packet.
 pub(crate) const PUBLISHED: [(u32, u32, u32, usize); 9] = [
     (0, 0x2144_DF1C, 1, 4),
     (1, 0xDD9E_B80C, 1, 8),
@@ -14,12 +14,12 @@ pub(crate) const PUBLISHED: [(u32, u32, u32, usize); 9] = [
     (17, 0xAADE_9921, 359, 176),
 ];
 
-/// Element i is i, little-endian.
+/// Returns 2^power little-endian words; word i is i.
 pub(crate) fn array(power: u32) -> Vec<u8> {
     (0..1_u32 << power).flat_map(u32::to_le_bytes).collect()
 }
 
-/// CRC-32 bit by bit: reflected polynomial, all ones at the start, inverted at the end.
+/// Computes CRC-32 bit by bit: reflected polynomial, all ones at the start, inverted at the end.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 * (crc & 1)))

@@ -7,7 +7,7 @@ use crate::wire::{self, MAX_WINDOW, data, syn};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Like the reference receiver, behind the emulated link of the SYN.
+    /// As the reference receiver, behind the emulated link that the SYN requests.
     Reference,
     NoLink,
     Dummy,
@@ -32,7 +32,7 @@ impl Mode {
         wire::ack(self.window(ack), ack)
     }
 
-    /// FIN-ACK after `payload`.
+    /// Returns the FIN-ACK after `payload`.
     pub(crate) fn fin_ack(self, ack: u32, payload: &[u8]) -> Vec<u8> {
         wire::fin_ack(if self == Self::Dummy { 0 } else { crc32(payload) }, ack)
     }
@@ -41,13 +41,13 @@ impl Mode {
         if self == Self::Dummy { MAX_WINDOW } else { ack.clamp(1, MAX_WINDOW) }
     }
 
-    /// Raw socket towards a receiver of this mode.
+    /// Returns a raw socket towards a receiver of this mode.
     pub(crate) fn raw(self, recv: &Recv) -> Raw {
         if self == Self::NoLink { Raw::to_socket(recv.address) } else { Raw::to(recv.address) }
     }
 
-    /// A connection that `rdt-recv` answers at once. By then it has read everything sent before,
-    /// from any port.
+    /// Returns a connection that `rdt-recv` answers without delay. When it answers, it has read
+    /// everything that was sent before, from any port.
     pub(crate) fn metronome(self, recv: &Recv) -> Metronome {
         let mut raw = self.raw(recv);
         raw.ask(&syn(0), &self.syn_ack(0));
@@ -62,7 +62,7 @@ pub(crate) struct Metronome {
 }
 
 impl Metronome {
-    /// Waits until everything sent so far has been read.
+    /// Waits until `rdt-recv` has read everything sent so far.
     pub(crate) fn beat(&mut self) {
         self.raw.send(&data(self.next, b"beat"));
         self.next += 1;

@@ -1,5 +1,5 @@
-//! A scripted receiver: starts `rdt-send` against itself, checks every byte, and replies as the
-//! test says.
+//! A scripted receiver. Starts `rdt-send` towards itself, checks every byte, and replies as the
+//! test specifies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,21 +17,22 @@ pub(crate) enum Packet {
 }
 
 pub(crate) struct Peer {
-    /// Dropped before the socket, so that its port is not reused.
+    /// First field, so that the program is dropped before the socket, whose port must not be
+    /// reused.
     program: Program,
     pub(crate) raw: Raw,
-    /// The bytes of the first SYN.
+    /// First SYN; `None` before it arrives.
     syn: Option<Vec<u8>>,
-    /// Received packets by number.
+    /// Payload of the received packets, by packet number.
     held: BTreeMap<u32, Vec<u8>>,
-    /// Length of the contiguous run from 0 in `held`.
+    /// Number of packets received in order, from number 0.
     expected: u32,
-    /// Number of the last FIN.
+    /// Number of the last FIN; `None` before it arrives.
     fin: Option<u32>,
 }
 
 impl Peer {
-    /// Starts `rdt-send` with the W, RTT, loss and rate of `line`, and further arguments.
+    /// Starts `rdt-send` with the W, RTT, LOSS and LINKMBPS in `line`, and further arguments.
     pub(crate) fn start(line: &str) -> Self {
         let raw = Raw::new(None);
         let host = raw.address().to_string();
@@ -40,7 +41,7 @@ impl Peer {
         Self { program, raw, syn: None, held: BTreeMap::new(), expected: 0, fin: None }
     }
 
-    /// Receives the next packet, or `None` after a timeout.
+    /// Receives the next packet; `None` after `time`.
     pub(crate) fn receive(&mut self, time: Duration) -> Option<Packet> {
         let bytes = self.raw.receive(time)?;
         Some(self.take(&bytes))
@@ -65,7 +66,7 @@ impl Peer {
         }
     }
 
-    /// Checks that for `time` only repeated packets arrive.
+    /// Checks that for `time` only retransmitted packets arrive.
     pub(crate) fn nothing_new(&mut self, time: Duration) {
         let known = self.held.len();
         for packet in self.pass(time) {
@@ -74,7 +75,7 @@ impl Peer {
         }
     }
 
-    /// Receives for `time`.
+    /// Receives packets for `time`.
     pub(crate) fn pass(&mut self, time: Duration) -> Vec<Packet> {
         let all = self.raw.pass(time);
         all.iter().map(|bytes| self.take(bytes)).collect()
@@ -84,20 +85,20 @@ impl Peer {
         self.raw.send(bytes);
     }
 
-    /// Answers the SYN at once, for the shortest timeout.
+    /// Answers the SYN at once, which results in the shortest timeout.
     pub(crate) fn connect(&mut self, window: u32) {
         self.expect(Packet::Syn);
         self.send(&syn_ack(window, 0));
     }
 
-    /// Answers the SYN after `delay`, which sets the first timeout to three times as long.
+    /// Answers the SYN after `delay`, which sets the first timeout to three times `delay`.
     pub(crate) fn connect_after(&mut self, delay: Duration, window: u32) {
         self.expect(Packet::Syn);
         self.raw.quiet(delay);
         self.send(&syn_ack(window, 0));
     }
 
-    /// Receives the rest with an ACK for each packet, until the FIN, whose number it returns.
+    /// Receives packets and acknowledges each, until the FIN. Returns the number of the FIN.
     pub(crate) fn serve(&mut self) -> u32 {
         loop {
             match self.next() {
@@ -108,13 +109,13 @@ impl Peer {
         }
     }
 
-    /// Answers a FIN and waits for the exit.
+    /// Answers a FIN with `checksum`, and waits for the exit.
     pub(crate) fn close(mut self, checksum: u32) -> Outcome {
         self.send(&fin_ack(checksum, self.expected));
         self.finish()
     }
 
-    /// Acknowledges everything received, receives the rest, answers the FIN with the checksum and
+    /// Acknowledges everything received, receives the rest, answers the FIN with the checksum, and
     /// waits for the exit.
     pub(crate) fn complete(mut self) -> Outcome {
         if self.fin.is_none() {
@@ -125,12 +126,12 @@ impl Peer {
         self.close(checksum)
     }
 
-    /// Waits for the exit.
+    /// Waits for the exit of `rdt-send`.
     pub(crate) fn finish(self) -> Outcome {
         self.program.finish()
     }
 
-    /// Receives until the program exits.
+    /// Receives packets until the program exits.
     pub(crate) fn listen(&mut self) -> Vec<Packet> {
         let mut all = Vec::new();
         while !self.program.has_ended() {
@@ -141,12 +142,12 @@ impl Peer {
         all
     }
 
-    /// The next number in order.
+    /// Returns the next packet number in order.
     pub(crate) fn expected(&self) -> u32 {
         self.expected
     }
 
-    /// The window of the reference receiver.
+    /// Returns the window that the reference receiver would advertise.
     pub(crate) fn window(&self) -> u32 {
         self.expected.clamp(1, MAX_WINDOW)
     }
@@ -156,18 +157,19 @@ impl Peer {
         self.syn.as_deref().unwrap_or_default()
     }
 
-    /// Payload received in order.
+    /// Returns the payload received in order.
     pub(crate) fn payload(&self) -> Vec<u8> {
         self.held.range(..self.expected).flat_map(|(_, bytes)| bytes).copied().collect()
     }
 
-    /// The payload of one packet.
+    /// Returns the payload of one packet.
     pub(crate) fn piece(&self, seq: u32) -> &[u8] {
         &self.held[&seq]
     }
 
-    /// Checks the form of a datagram: a SYN has 28 bytes, a FIN 8, and a repeated packet is
-    /// unchanged. A repeated FIN has four more bytes, which say that its sender processes ACKs.
+    /// Parses a datagram and checks its form: a SYN has 28 bytes, a FIN 8, and a retransmitted
+    /// packet is unchanged. A retransmitted FIN has four more bytes, which show that its sender has
+    /// processed ACKs.
     fn take(&mut self, bytes: &[u8]) -> Packet {
         self.raw.check(bytes.len() >= 8 && bytes[1..4] == MAGIC, || "that is no packet".into());
         let seq = number(bytes, 4);
@@ -203,6 +205,6 @@ impl Peer {
 
 /// Longer than any reply takes, and short enough to wait for in a test.
 pub(crate) const BRIEFLY: Duration = Duration::from_millis(40);
-/// Delay of a SYN-ACK that makes timeouts longer than a script.
+/// Delay of a SYN-ACK after which timeouts are longer than a script.
 pub(crate) const SLOWLY: Duration = Duration::from_millis(300);
 const _: () = assert!(PATIENCE.as_millis() > 3 * SLOWLY.as_millis());

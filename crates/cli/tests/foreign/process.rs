@@ -1,4 +1,4 @@
-//! Programs as child processes, killed with the test.
+//! Programs as child processes, killed when the test ends.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
@@ -108,7 +108,7 @@ fn rest(lines: &Receiver<String>) -> Vec<String> {
     }
 }
 
-/// `rdt-recv` on a free port.
+/// An `rdt-recv` on a free port.
 pub(crate) struct Recv {
     program: Program,
     pub(crate) address: SocketAddr,

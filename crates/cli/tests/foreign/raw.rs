@@ -1,4 +1,4 @@
-//! A socket for hand-made packets. It records the exchange for the message of a failing test.
+//! A socket for packets built by hand. Records the exchange, for the message of a failing test.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -11,16 +11,17 @@ use crate::wire::{self, hex};
 
 /// Time limit of an expected reply.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// Length of the record, in lines.
+/// Limit on the lines of the record.
 const RECORD: usize = 60;
-/// Bytes of a packet in a line of the record.
+/// Limit on the bytes of a packet shown in a line of the record.
 const SHOWN: usize = 32;
 
 pub(crate) struct Raw {
     socket: UdpSocket,
-    /// Peer; by default the sender of the first datagram.
+    /// Address of the peer; `None` until the first datagram arrives, whose sender is then the peer.
     other: Option<SocketAddr>,
-    /// Smaller windows than expected are accepted: the receiver's socket buffer limits them.
+    /// True if smaller windows than expected are accepted, because the receiver's socket buffer
+    /// limits them.
     fits_socket: bool,
     record: VecDeque<String>,
     buffer: Vec<u8>,
@@ -32,12 +33,12 @@ impl Raw {
         Self { socket, other, fits_socket: false, record: VecDeque::new(), buffer: vec![0; 1 << 16] }
     }
 
-    /// A socket towards `other`.
+    /// Creates a socket towards `other`.
     pub(crate) fn to(other: SocketAddr) -> Self {
         Self::new(Some(other))
     }
 
-    /// A socket towards a receiver whose windows are limited by its socket buffer.
+    /// Creates a socket towards a receiver whose windows are limited by its socket buffer.
     pub(crate) fn to_socket(other: SocketAddr) -> Self {
         Self { fits_socket: true, ..Self::to(other) }
     }
@@ -46,7 +47,7 @@ impl Raw {
         self.socket.local_addr().expect("it is bound")
     }
 
-    /// Address of the peer.
+    /// Returns the address of the peer.
     pub(crate) fn other(&self) -> SocketAddr {
         self.other.expect("a peer has sent a datagram")
     }
@@ -56,9 +57,9 @@ impl Raw {
         self.socket.send_to(bytes, self.other()).expect("the loopback takes it");
     }
 
-    /// Receives the next datagram, or `None` after a timeout.
+    /// Receives the next datagram; `None` after `time`.
     pub(crate) fn receive(&mut self, time: Duration) -> Option<Vec<u8>> {
-        // A timeout of zero means no timeout.
+        // The operating system takes a timeout of zero for none.
         self.socket.set_read_timeout(Some(time.max(Duration::from_millis(1)))).expect("a valid timeout");
         let (len, from) = self.socket.recv_from(&mut self.buffer).ok()?;
         let bytes = self.buffer[..len].to_vec();
@@ -83,7 +84,7 @@ impl Raw {
         self.check(good, || format!("{} came, not {}", hex(&bytes), hex(wanted)));
     }
 
-    /// Sends, and checks that the next datagram is `wanted`.
+    /// Sends `bytes`, and checks that the next datagram is `wanted`.
     pub(crate) fn ask(&mut self, bytes: &[u8], wanted: &[u8]) {
         self.send(bytes);
         self.expect(wanted);
@@ -96,7 +97,7 @@ impl Raw {
         }
     }
 
-    /// Receives for `time`.
+    /// Receives datagrams for `time`.
     pub(crate) fn pass(&mut self, time: Duration) -> Vec<Vec<u8>> {
         let end = clock::now() + time;
         let mut all = Vec::new();
@@ -109,7 +110,7 @@ impl Raw {
         }
     }
 
-    /// Receives until a pause of `pause`.
+    /// Receives datagrams until none arrives for `pause`.
     pub(crate) fn drain(&mut self, pause: Duration) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| self.receive(pause)).collect()
     }

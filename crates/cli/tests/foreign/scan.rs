@@ -1,10 +1,10 @@
-//! Parses lines by the printf formats of the course's programs.
+//! Parses lines by the printf formats of the reference programs.
 
 /// Line of a fast retransmission.
 pub(crate) const FAST: &str = "[%6.3f] --> %d (attempt %d of %d, RTO %.3f, timer expires @ %.3f, 3-dup ACK)";
 
-/// Fields of `line` if printf with `format` can print it. Knows `%d`, `%X`, `%s`, `%g` and `%f`,
-/// with width and precision.
+/// Returns the fields of `line` if printf with `format` can print it; else `None`. Supports `%d`,
+/// `%X`, `%s`, `%g` and `%f`, with width and precision.
 pub(crate) fn scan<'a>(format: &str, line: &'a str) -> Option<Vec<&'a str>> {
     let mut fields = Vec::new();
     let (mut format, mut line) = (format, line);
@@ -26,7 +26,8 @@ pub(crate) fn scan<'a>(format: &str, line: &'a str) -> Option<Vec<&'a str>> {
     (line == format).then_some(fields)
 }
 
-/// Length of the field at the start of `text`; `next` follows it in the format.
+/// Returns the length of the field at the start of `text`; `next` is the text after the field in
+/// the format.
 fn field(kind: u8, precision: usize, text: &str, next: &str) -> Option<usize> {
     let run = |text: &str, of: fn(char) -> bool| text.find(|c| !of(c)).unwrap_or(text.len());
     let sign = usize::from(text.starts_with('-'));

@@ -1,19 +1,19 @@
-//! A minimal classic sender: window min(W, recvWnd); retransmits only the base, after a timeout or
-//! on the third duplicate ACK.
+//! A minimal classic sender with window min(W, window of the receiver). Retransmits only the oldest
+//! unacknowledged packet, after a timeout or on the third duplicate ACK.
 
 use std::time::Duration;
 
 use crate::raw::Raw;
 use crate::wire::{ACK, FIN, Link, MAGIC, SYN, data, fin, number};
 
-/// Sender's window, in packets.
+/// Window W of the sender, packets.
 const WINDOW: u32 = 30;
 /// Retransmission timeout.
 const SILENCE: Duration = Duration::from_millis(60);
-/// Limit on datagrams of one transfer.
+/// Limit on the datagrams of one transfer.
 const BUDGET: u32 = 20_000;
 
-/// Sends `bytes` in pieces of `piece` and returns the checksum of the FIN-ACK.
+/// Sends `bytes` in packets of `piece` bytes, and returns the checksum in the FIN-ACK.
 pub(crate) fn transfer(raw: &mut Raw, link: Link, bytes: &[u8], piece: usize) -> u32 {
     let mut sender = ForeignSender { raw, budget: BUDGET };
     let window = sender.insist(&link.syn(0), SYN | ACK, 0);
@@ -29,7 +29,7 @@ struct ForeignSender<'a> {
 }
 
 impl ForeignSender<'_> {
-    /// Repeats `packet` until it is answered. Returns the window field of the reply.
+    /// Sends `packet` repeatedly until it is answered. Returns the window field of the reply.
     fn insist(&mut self, packet: &[u8], flags: u8, ack: u32) -> u32 {
         loop {
             self.send(packet);

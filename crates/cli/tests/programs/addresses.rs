@@ -13,7 +13,7 @@ use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
 fn sixty_four_concurrent_senders_finish() {
     const SENDERS: usize = 64;
     let receiver = Receiver::start("--json --seed 1");
-    // Each has one byte more, so that all checksums differ.
+    // Each transfer has one byte more than the one before, so that all checksums differ.
     let sizes: Vec<_> = (0..SENDERS).map(|n| 200_000 + n).collect();
     let start = |bytes: &usize| {
         let args = receiver.args(&format!("30 0.02 0.002/0.01 20 --bytes {bytes} --json --quiet"));
@@ -40,7 +40,7 @@ fn sixty_four_concurrent_senders_finish() {
     }
 }
 
-/// True if this host has IPv6; prints a note if not.
+/// Returns true if this host has IPv6; prints a note if not.
 fn has_ipv6() -> bool {
     let bound = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
     if let Err(error) = &bound {
@@ -87,7 +87,7 @@ fn default_bind_serves_ipv4_and_ipv6() {
 fn default_port_is_22345() {
     let receiver = Program::start(&mut rdt_recv("--once"));
     let Some(line) = receiver.line_or_end("initialized on") else {
-        // Another program has the port, which shows the same.
+        // Another program uses the port, so the error shows that this port was requested.
         assert!(receiver.ended().with_code(69).stderr.contains(":22345: "));
         return;
     };
@@ -128,7 +128,7 @@ fn lost_receiver_is_reported_as_such() {
         sender.line("connected");
         receiver.program.signal(signal);
         let host = receiver.address;
-        // A killed receiver is reaped; a stopped one stays until the end of the round.
+        // A killed receiver is reaped; a stopped receiver is kept until the end of the round.
         let _stopped = if signal == "KILL" {
             receiver.program.ended();
             None

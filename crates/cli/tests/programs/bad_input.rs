@@ -1,4 +1,4 @@
-//! Invalid input ends in one sentence and an exit code.
+//! Invalid input results in an error message of one line, and an exit code.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use super::process::{Ended, Program, rdt_recv, rdt_send};
 
 const ODD: [&str; 11] = ["NaN", "inf", "-1", "-inf", "1e400", "-1e400", "", " ", "ünï", "0x10", "1,5"];
 
-/// Runs `program` and checks its exit code and that its only sentence contains `word`.
+/// Runs `program`, and checks its exit code and that its only message contains `word`.
 #[track_caller]
 pub(super) fn refused(program: &str, command: &mut Command, code: i32, word: &str) -> Ended {
     let run = Program::start(command).ended().with_code(code);
@@ -22,7 +22,7 @@ fn invalid_positional_arguments_are_refused() {
         for odd in ODD {
             let mut args = ["local", "10", "0.1", "0", "100"];
             args[position] = odd;
-            // Read as an option because of the hyphen.
+            // The value is parsed as an option because of its hyphen.
             let word = if odd == "-inf" { "'-i'" } else { word };
             let run = refused("rdt-send", rdt_send("").args(args), 64, word);
             assert_eq!(run.stdout, b"");
@@ -96,7 +96,7 @@ fn invalid_receiver_arguments_are_refused() {
         ("--bind 127.0.0.1:65536", 64, "port"),
         ("--bind [::1", 64, "]"),
         ("--bind no.such.name.invalid", 64, "--bind"),
-        // TEST-NET-3 (RFC 5737): no interface has it.
+        // TEST-NET-3 (RFC 5737): no interface has such an address.
         ("--bind 203.0.113.77:0", 69, "203.0.113.77"),
         ("--dummy --no-link", 64, "--no-link"),
         ("--dummy --output x", 64, "--output"),
@@ -131,7 +131,7 @@ fn unknown_host_exits_with_3() {
 
 #[test]
 fn refused_send_exits_with_4() {
-    // Port 0 is never bound.
+    // No socket is ever bound to port 0.
     let run = refused("rdt-send", &mut rdt_send("127.0.0.1:0 10 0.1 0 100"), 4, "127.0.0.1:0");
     let [.., refusal, last] = run.lines()[..] else { panic!("too few lines") };
     super::status_lines::read("[%6.3f] --> failed sendto with %d", refusal);

@@ -12,7 +12,7 @@ use super::data::array;
 use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
 use super::status_lines::{EXHAUSTED, read};
 
-/// All files under `directory`, hidden ones included.
+/// Returns all files below `directory`, hidden ones included.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -23,7 +23,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 fn full_disk_ends_one_transfer_others_continue() {
     let cases = ["kept", "directory/"].map(|output| {
         let (directory, receiver) = receiver_of_small_files(output);
-        // More than the store queues, so that the last packet is refused however slow the disk is.
+        // More than the store can queue, so that the last packets are refused however slow the disk
+        // is.
         let large = Program::start(&mut rdt_send(&receiver.args("10 0 0 1000 --bytes 10mb --debug")));
         (directory, receiver, large)
     });
@@ -43,7 +44,8 @@ fn full_disk_ends_one_transfer_others_continue() {
     }
 }
 
-/// The disk may fail before or after the FIN arrives. The FIN-ACK waits for the disk in both cases.
+/// The disk may fail before or after the FIN arrives. In both cases the FIN-ACK must wait for the
+/// disk.
 #[cfg(unix)]
 #[test]
 fn transfer_lost_by_disk_is_not_confirmed() {
@@ -61,8 +63,8 @@ fn transfer_lost_by_disk_is_not_confirmed() {
     }
 }
 
-/// Starts a receiver with a file size limit of 8 blocks (4 or 8 KiB). Returns its output directory,
-/// too.
+/// Starts a receiver with a file size limit of 8 blocks (4 or 8 KiB). Also returns its output
+/// directory.
 #[cfg(unix)]
 fn receiver_of_small_files(output: &str) -> (tempfile::TempDir, Receiver) {
     let directory = tempfile::tempdir().unwrap();
@@ -73,7 +75,7 @@ fn receiver_of_small_files(output: &str) -> (tempfile::TempDir, Receiver) {
     (directory, receiver)
 }
 
-/// Waits for the error of a transfer that could not be stored, and checks that no file is left.
+/// Waits for the error of a transfer that could not be stored, and checks that no file remains.
 #[cfg(unix)]
 fn not_stored(directory: &tempfile::TempDir, receiver: &Receiver) {
     let sentence = receiver.program.error_line("cannot store the transfer of 127.0.0.1:");
@@ -87,7 +89,7 @@ fn failed_rename_is_not_confirmed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kept");
     let receiver = Receiver::keeping(&path, "");
-    // A directory takes the name while the receiver runs.
+    // A directory of the file's name is created while the receiver runs.
     fs::create_dir(&path).unwrap();
     fs::write(path.join("old"), "").unwrap();
     let run = send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(5);
@@ -128,7 +130,7 @@ fn full_disk_under_stdout_exits_with_74() {
     assert!(receiver.ended().with_code(74).stderr.contains("cannot store the transfer of 127.0.0.1:"));
 }
 
-/// Creating the qlog would truncate the input file or mix with the standard output.
+/// A qlog at this path would truncate the input file, or be mixed with the standard output.
 #[cfg(target_os = "linux")]
 #[test]
 fn qlog_refuses_files_already_in_use() {
@@ -147,7 +149,7 @@ fn qlog_refuses_files_already_in_use() {
         assert!(run.stderr.contains(what), "{qlog}: {}", run.stderr);
         assert_eq!((run.stdout.len(), run.stderr.lines().count()), (0, 1), "{qlog}: {}", run.stderr);
     }
-    // Redirected by the shell, under another name for the same file.
+    // The shell redirects the output to the same file under another name.
     let lines = directory.path().join("lines");
     let mut command = rdt_send("local --bytes 9000 --json --qlog");
     command.arg(&lines).stdout(File::create(&lines).unwrap());
@@ -172,7 +174,7 @@ fn qlog_write_error_is_reported_after_transfer() {
 #[test]
 fn thread_start_failure_exits_with_69() {
     let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link");
-    // The threads need more address space than the limit.
+    // The stacks of the threads need more address space than the limit.
     let run = Program::start(command.env("RUST_MIN_STACK", (1_u64 << 47).to_string())).ended().with_code(74);
     assert!(run.stderr.starts_with("rdt-recv: cannot write the standard output: "), "{}", run.stderr);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
@@ -195,7 +197,7 @@ fn broken_stdout_pipe_ends_output_transfer() {
     let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --output -");
     let receiver = Program::start_for_one_line(&mut command);
     let address = receiver.error_line("initialized").rsplit(' ').next().unwrap().to_string();
-    // Megabytes of lines; the reader exits after the first.
+    // The sender prints megabytes of lines, and the reader exits after the first.
     let mut sender = Program::start(rdt_send(&format!("{address} 500 0 0 1000 -")).stdin(Stdio::piped()));
     sender.feed(b"line\n".repeat(1 << 20), &[5 << 20]);
     sender.ended().with_code(5);
@@ -217,7 +219,7 @@ fn paused_log_reader_delays_no_transfer() {
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();
     let address = line.trim_end().rsplit(' ').next().unwrap();
-    // Fills the pipe; a smaller pipe blocks the printing thread.
+    // Fills the pipe (at most 64 KiB), so that the printing thread blocks.
     let (filled, is_filled) = channel();
     let filling = thread::spawn(move || {
         filler.write_all(&vec![b'\n'; 1 << 16]).unwrap();
@@ -236,7 +238,7 @@ fn paused_log_reader_delays_no_transfer() {
     assert_eq!(rest.matches("finished: 5000 bytes").count(), 2, "{rest}");
 }
 
-/// A SYN: 0.1 s, 1 Gbit/s, no loss, a buffer of 50 packets.
+/// Returns a SYN that requests 0.1 s, 1 Gbit/s, no loss, and a buffer of 50 packets.
 pub(super) fn syn() -> Vec<u8> {
     let fields = [0.1_f32.to_le_bytes(), 1e9_f32.to_le_bytes(), [0; 4], [0; 4], 50_u32.to_le_bytes()];
     [&[0x20, 0xaa, 0x11, 0x83, 0, 0, 0, 0][..], &fields.concat()].concat()
@@ -254,7 +256,7 @@ fn restart_after_stdout_write_exits_with_74() {
         assert_eq!(socket.recv(&mut answer).unwrap(), 12);
     };
     answer_to(&syn());
-    // No data was written yet, so a restart is allowed.
+    // No data was written yet, so the transfer may restart.
     answer_to(&syn());
     answer_to(b"\x00\xaa\x11\x83\x00\x00\x00\x00first line\n");
     receiver.program.has_printed(11);

@@ -1,11 +1,11 @@
 //! Test data and its CRC-32.
 
-/// The first `bytes` bytes of the classic payload: 32-bit words, word i holding i, little-endian.
+/// Returns the first `bytes` bytes of the classic payload: 32-bit little-endian words, word i is i.
 pub(super) fn array(bytes: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(bytes).collect()
 }
 
-/// Pseudorandom bytes of a seed (`SplitMix64`).
+/// Returns pseudorandom bytes (`SplitMix64`).
 pub(super) fn random(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut word = || {
@@ -17,7 +17,7 @@ pub(super) fn random(bytes: usize, seed: u64) -> Vec<u8> {
     std::iter::repeat_with(|| word().to_le_bytes()).flatten().take(bytes).collect()
 }
 
-/// CRC-32 of zlib, bit by bit.
+/// Computes the CRC-32 of zlib, bit by bit.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(
@@ -27,7 +27,7 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// As printed in JSON.
+/// Returns the CRC-32 as printed in JSON.
 pub(super) fn crc_json(bytes: &[u8]) -> String {
     format!("{:08x}", crc32(bytes))
 }

@@ -4,8 +4,8 @@ use std::process::Stdio;
 
 use super::process::{Program, Receiver, rdt_recv_after, rdt_send, send};
 
-/// Runs `rdt-send` in a network namespace without other hosts, where ARP fails after 0.1 s. `None`
-/// if this user may not create one.
+/// Runs `rdt-send` in a network namespace without other hosts, where ARP fails after 0.1 s. Returns
+/// `None` if this user may not create a namespace.
 #[cfg(target_os = "linux")]
 fn in_an_empty_network(args: &[&str]) -> Option<Program> {
     const SETUP: &str = "ip link add d0 type veth peer name d1 && ip addr add 10.1.0.1/24 dev d0 \
@@ -38,7 +38,7 @@ fn unreachable_host_times_out_with_explanation() {
 #[cfg(target_os = "linux")]
 #[test]
 fn low_memory_fails_before_serving() {
-    // 300 MB of address space. Each thread needs 2 MiB of receive buffers and a stack.
+    // The limit is 300 MB of address space. Each thread needs 2 MiB of receive buffers and a stack.
     for threads in ["64", "256"] {
         let args = ["--bind", "127.0.0.1:0", "--no-link", "--threads", threads];
         let run = Program::start(&mut rdt_recv_after("ulimit -v 300000", &args)).ended().with_code(69);
@@ -64,7 +64,7 @@ fn once_refuses_new_senders_and_finishes_open_transfers() {
         send(&arguments("--bytes 5000")).with_code(0);
         receiver.program.line("finished: 5000 bytes");
         if wire == "native" {
-            // Native refuses at once with a CLOSE.
+            // The receiver refuses a native sender at once, with a CLOSE.
             send(&arguments("--bytes 1000")).with_code(8);
         }
         slow.write(b" and last");

@@ -49,7 +49,7 @@ fn local_examples_of_help_run() {
     let runs: Vec<_> = examples
         .map(|example| {
             let args = example.split("   ").next().unwrap();
-            // Fewer bytes than the example.
+            // Fewer bytes than in the example, to save time.
             let args = args.replace("--power 23", "");
             Program::start(&mut rdt_send(&format!("local {args} --bytes 100 --seed 1")))
         })

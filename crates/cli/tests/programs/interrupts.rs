@@ -7,7 +7,7 @@ use super::printf::values;
 use super::process::{Program, Receiver, rdt_recv_after, rdt_send, send};
 use super::status_lines::{STATUS, read};
 
-/// Starts a transfer that waits for more input after its first bytes were acknowledged.
+/// Starts a transfer whose first bytes are acknowledged, and which waits for more input.
 fn under_way(args: &str) -> Program {
     let mut sender = Program::start(rdt_send(args).stdin(Stdio::piped()));
     sender.write(&b"7".repeat(30_000));
@@ -100,7 +100,7 @@ fn interrupted_receiver_during_transfer_exits_with_130() {
 fn interrupted_receiver_closes_all_native_senders() {
     for (signal, options) in [("INT", "--no-link --threads 3"), ("TERM", "")] {
         let receiver = Receiver::start(&format!("--json {options}"));
-        // The links are so slow that a CLOSE through them would come too late.
+        // On such slow links a CLOSE sent through the link would arrive too late.
         let args = receiver.args("--rtt 200ms - --json --interval 10ms --give-up 1000s");
         let senders = [0; 5].map(|_| under_way(&args));
         let host = receiver.address;

@@ -1,4 +1,4 @@
-//! `--json`: one object a line, units in the keys, finite numbers.
+//! Output of `--json`: one object per line, units in the keys, finite numbers.
 
 use std::net::UdpSocket;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::data::{array, crc_json};
 use super::process::{Ended, Program, Receiver, rdt_recv, send};
 
-/// Checks that the ledger of a link balances.
+/// Checks that the packet counts of a link balance.
 #[track_caller]
 pub(super) fn balances(ledger: &Value) {
     let count = |key: &str| ledger[key].as_u64().unwrap_or_else(|| panic!("no {key} in {ledger}"));
@@ -15,7 +15,7 @@ pub(super) fn balances(ledger: &Value) {
     assert_eq!(count("sent"), ends.iter().map(|key| count(key)).sum::<u64>(), "{ledger}");
 }
 
-/// Stems of keys with a quantity, and the units that may end them.
+/// Parts of the keys that name a quantity, and the units with which such keys may end.
 const QUANTITIES: [(&str, &[&str]); 14] = [
     ("elapsed", &["_us"]),
     ("srtt", &["_us"]),
@@ -43,7 +43,7 @@ fn has_units(value: &Value) {
     }
 }
 
-/// Events of a run, after a check of units and numbers.
+/// Returns the events of a run, after a check of units and numbers.
 fn events(run: &Ended) -> Vec<String> {
     for token in ["NaN", "nan", "inf"] {
         assert!(run.lines().iter().all(|line| !line.contains(token)), "{token}");
@@ -95,7 +95,7 @@ fn quiet_json_of_sender_is_summary_only() {
 
 #[test]
 fn quiet_json_of_receiver_is_summary_only() {
-    // Its address is not printed, so the test chooses one.
+    // The test chooses the address, because the receiver does not print it.
     let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let args = format!("--bind {address} --json --quiet --once");
     let receiver = Program::start(&mut rdt_recv(&args));

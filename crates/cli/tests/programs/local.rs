@@ -1,4 +1,4 @@
-//! HOST `local`: the main job, with the receiver and the link in the same process.
+//! HOST `local`: a transfer with receiver and link in the same process.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::data::{array, crc_json};
 use super::json::balances;
 use super::process::{Ended, rdt_send, send};
 
-/// Runs `rdt-send local ... --json` and checks what holds for any transfer.
+/// Runs `rdt-send local ... --json`, and checks what must be true of any transfer.
 fn transfer(args: &str, bytes: usize, packets: u64) -> Value {
     let summary = send(&format!("local {args} --json")).with_code(0).summary();
     assert_eq!(summary["bytes"], bytes, "{args}");
@@ -99,8 +99,8 @@ fn transfer_survives_overflow_of_small_router_buffer() {
     assert!(count(&summary["receiver"]["forward"]["dropped_queue"]) > 0);
 }
 
-/// Results that depend on the seed alone with one packet at a time: transmissions, ledgers,
-/// checksum.
+/// Returns the results that depend only on the seed if one packet is sent at a time: transmissions,
+/// link counters, checksum.
 fn course_of(seed: u64) -> Vec<String> {
     let run = send(&format!("local 1 0.01 0.2/0.1 100 --bytes 40kb --debug --seed {seed}")).with_code(0);
     let part = |line: &str, mark: &str| line.find(mark).map(|at| line[at..].to_string());
@@ -113,8 +113,8 @@ fn course_of(seed: u64) -> Vec<String> {
 
 #[test]
 fn seed_repeats_losses() {
-    // A process preempted for longer than a timeout retransmits without a loss, so its run is
-    // repeated.
+    // A process that is preempted for longer than a timeout retransmits without a loss, so such a
+    // run is repeated.
     let again = (0..3).find_map(|_| {
         let [one, two] = both(|| course_of(7), || course_of(7));
         if one != two {

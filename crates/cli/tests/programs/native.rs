@@ -17,7 +17,7 @@ fn run(command: &mut Command) -> Ended {
     Program::start(command).ended()
 }
 
-/// Runs a program with `data` on its standard input, in pieces.
+/// Starts a program, and writes `data` to its standard input in pieces.
 fn fed(args: &str, data: &[u8]) -> Program {
     let mut sender = Program::start(rdt_send(args).stdin(Stdio::piped()));
     sender.feed(data.to_vec(), &[1, 100_000, 1444, 7]);
@@ -175,7 +175,7 @@ fn packets_are_ect_unless_ecn_off() {
     }
 }
 
-/// Counts and times of the summary that both formats have.
+/// Keys of the counters and times in the summary of both formats.
 const NUMBERS: [&str; 19] = [
     "bytes",
     "elapsed_us",
@@ -288,7 +288,7 @@ fn restarted_receiver_sends_stateless_reset() {
 
 #[test]
 fn timeout_hints_at_classic_receiver() {
-    // It drops native packets.
+    // A socket that never answers, like a receiver that drops native packets.
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = mute.local_addr().unwrap();
     let run = send(&format!("{address} --give-up 1s")).with_code(5);
@@ -328,7 +328,7 @@ fn refusing_receiver_gives_reason() {
 #[test]
 fn rwnd_limits_receive_window() {
     let receiver = Receiver::start("--rwnd 64kib");
-    // 64 KiB in 50 ms at most.
+    // The window limits the rate to 64 KiB per 50 ms.
     let run = send(&receiver.args("--rtt 50ms --bytes 600kb --json --interval 20ms")).with_code(0);
     let windows = run.objects().into_iter().filter_map(|object| object["window_packets"].as_u64());
     assert!(windows.max() <= Some(65_536 / 1444), "in packets");

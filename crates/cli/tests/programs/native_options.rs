@@ -1,4 +1,4 @@
-//! Invalid options of the native format end in one sentence and an exit code.
+//! Invalid options of the native format result in an error message of one line, and an exit code.
 
 use super::bad_input::refused;
 use super::process::{rdt_recv, rdt_send, send};

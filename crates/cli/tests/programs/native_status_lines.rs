@@ -1,4 +1,4 @@
-//! Status lines of native transfers: the columns of the classic ones, in packets.
+//! Status lines of native transfers: the same columns as for classic, in packets.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::printf::values;
 use super::process::send;
 use super::status_lines::{CONNECTED, FIN_ACK, FINISHED, LAST, PARAMETERS, STATUS, read};
 
-/// Payload of a full packet of 1472 bytes.
+/// Payload of a full packet of 1472 bytes, bytes.
 const PAYLOAD: f64 = 1444.0;
 
 fn number(text: &str) -> f64 {

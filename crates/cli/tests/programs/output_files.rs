@@ -1,4 +1,4 @@
-//! `rdt-recv --output`: transfers are stored in order, exactly once, whole or not at all.
+//! `rdt-recv --output`: transfers are stored in order and exactly once, completely or not at all.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,13 +24,13 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Files that are not hidden, that is, complete.
+/// Returns the names of files that are not hidden, which are complete.
 fn visible(directory: &Path) -> Vec<String> {
     names(directory).into_iter().filter(|name| !name.starts_with('.')).collect()
 }
 
 /// Waits for the temporary file of a transfer, which may appear after the first ACK. Fails if there
-/// is more than one.
+/// are several.
 #[expect(clippy::disallowed_methods, reason = "nothing tells when a file appears")]
 fn partial(directory: &Path) {
     for _ in 0..PATIENCE.as_millis() {
@@ -49,7 +49,7 @@ fn piped_to(receiver: &Receiver, options: &str) -> Program {
     Program::start(rdt_send(&args).stdin(Stdio::piped()))
 }
 
-/// Path in the receiver's line about a finished transfer.
+/// Returns the path in the receiver's line about a finished transfer.
 fn kept_in(receiver: &Receiver, bytes: usize) -> String {
     let line = receiver.program.line(&format!("finished: {bytes} bytes"));
     let (_, path) = line.split_once(", kept in ").expect("a path");
@@ -93,7 +93,7 @@ fn memory_does_not_grow_with_input() {
     for run in [sender.ended(), receiver.program.ended()] {
         let summary = run.with_code(0).summary();
         assert_eq!(summary["bytes"], BYTES);
-        // Unknown memory is null.
+        // The value is null if the system does not report memory, which passes here.
         assert!(summary["memory_peak_bytes"].as_u64() < Some(BYTES as u64 / 2), "{summary}");
     }
 }
@@ -177,7 +177,7 @@ fn second_sender_does_not_disturb_stdout_transfer() {
     assert!(run.stdout == [b"a".repeat(20_000), b"b".repeat(20_000)].concat(), "the bytes differ");
 }
 
-/// A sender that sends a SYN, gets the SYN-ACK, and sends no data.
+/// Returns a sender that has sent a SYN and received the SYN-ACK, and sends no data.
 fn half_open(receiver: &Receiver) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.address).unwrap();

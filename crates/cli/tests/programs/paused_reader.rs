@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::data::random;
 use super::process::{Program, rdt_recv, rdt_send, send};
 
-/// More than all buffers between sender and reader: pipe, queue and receive buffer.
+/// More than all buffers between sender and reader together: pipe, queue and receive buffer.
 const BYTES: usize = 12 << 20;
 
-/// The reader's pause: longer than the attempts and timeouts of the senders below.
+/// Pause of the reader, longer than all attempts and timeouts of the senders below.
 const PAUSE: Duration = Duration::from_secs(3);
 
 #[test]
@@ -34,7 +34,7 @@ fn transfer(args: &str, bytes: usize) {
     let data = random(bytes, 7);
     let mut sender = Program::start(rdt_send(&format!("{address} {args}")).stdin(Stdio::piped()));
     sender.feed(data.clone(), &[BYTES]);
-    // The first bytes arrived, so this transfer has the output.
+    // The first bytes were written, so this transfer has reserved the standard output.
     let mut kept = vec![0];
     reader.read_exact(&mut kept).unwrap();
     let (_nobody, never) = channel::<()>();

@@ -3,8 +3,9 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Values of `line` if printf with `format` can print exactly this line, widths and precisions
-/// included. Knows `%d`, `%f`, `%g`, `%X` and `%s`; a `%s` ends where the format goes on.
+/// Returns the values in `line` if printf with `format` can print exactly this line, with all
+/// widths and precisions; else `None`. Supports `%d`, `%f`, `%g`, `%X` and `%s`. A `%s` extends to
+/// the next text of the format.
 pub(super) fn values(format: &str, line: &str) -> Option<Vec<String>> {
     let mut format = format.chars().peekable();
     let mut rest = line;

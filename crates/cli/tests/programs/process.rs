@@ -1,5 +1,5 @@
-//! Programs under test, killed when their handle is dropped. Every wait is for output or exit, and
-//! bounded. A failing test prints the command and output of each program.
+//! Programs under test, killed when their handle is dropped. Every wait is for output or exit, with
+//! a time limit. A failing test prints the command and output of each program.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -13,17 +13,17 @@ use serde_json::Value;
 /// Time limit of a wait.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `rdt-send` with these arguments, separated by blanks.
+/// Returns an `rdt-send` command with these arguments, separated by blanks.
 pub(super) fn rdt_send(args: &str) -> Command {
     command(env!("CARGO_BIN_EXE_rdt-send"), args)
 }
 
-/// `rdt-recv` with these arguments, separated by blanks.
+/// Returns an `rdt-recv` command with these arguments, separated by blanks.
 pub(super) fn rdt_recv(args: &str) -> Command {
     command(env!("CARGO_BIN_EXE_rdt-recv"), args)
 }
 
-/// `rdt-recv` with these arguments, started by a shell after the command `first`.
+/// Returns a command for `rdt-recv` with these arguments, run by a shell after its command `first`.
 #[cfg(unix)]
 pub(super) fn rdt_recv_after(first: &str, args: &[&str]) -> Command {
     let mut shell = command("sh", "-c");
@@ -43,7 +43,7 @@ pub(super) fn send(args: &str) -> Ended {
     Program::start(&mut rdt_send(args)).ended()
 }
 
-/// Collected output of a program.
+/// Output of a program, collected by a thread.
 #[derive(Default)]
 struct Printed {
     text: Mutex<(Vec<u8>, bool)>,
@@ -51,7 +51,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// Collects the output of `pipe` on a thread: all of it, or the first line.
+    /// Collects the output of `pipe` on a thread: all of it, or only the first line.
     fn collect(pipe: Option<impl Read + Send + 'static>, first_line_only: bool) -> Arc<Self> {
         let printed = Arc::new(Self::default());
         let Some(mut pipe) = pipe else {
@@ -80,7 +80,7 @@ impl Printed {
         String::from_utf8_lossy(&text.0).into_owned()
     }
 
-    /// Waits until `wanted` returns a value, or the output ends.
+    /// Waits until `wanted` returns a value; `None` if the output ends first.
     fn wait<T>(&self, mut wanted: impl FnMut(&[u8], bool) -> Option<T>) -> Option<T> {
         let mut found = None;
         let text = self.text.lock().unwrap();
@@ -92,7 +92,7 @@ impl Printed {
         found
     }
 
-    /// Waits for a complete line that `wanted` accepts.
+    /// Waits for a complete line that `wanted` accepts; `None` if the output ends first.
     fn line(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.wait(|text, _| {
             let whole = text.iter().rposition(|byte| *byte == b'\n')?;
@@ -112,7 +112,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts a program. Its outputs are collected unless `command` redirects them.
+    /// Starts a program. Collects its outputs unless `command` redirects them.
     pub(super) fn start(command: &mut Command) -> Self {
         Self::start_reading(command, false)
     }
@@ -143,7 +143,8 @@ impl Program {
         self.stdout.line(|line| line.contains(wanted))
     }
 
-    /// Waits for a line of the standard output; `what` names it in the failure.
+    /// Waits for a line of the standard output that `wanted` accepts; `what` describes the line in
+    /// a failure message.
     pub(super) fn line_where(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         self.stdout.line(wanted).unwrap_or_else(|| panic!("no line with {what}"))
     }
@@ -159,7 +160,7 @@ impl Program {
         assert!(enough.is_some(), "fewer than {bytes} bytes");
     }
 
-    /// Writes a few bytes (at most a pipe buffer) to the standard input and keeps it open.
+    /// Writes a few bytes (at most a pipe buffer) to the standard input, and leaves it open.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         self.stdin.as_mut().expect("the standard input is a pipe").write_all(bytes).unwrap();
     }
@@ -171,7 +172,7 @@ impl Program {
     }
 
     /// Writes `data` to the standard input in pieces of these sizes, cyclically, and closes it.
-    /// After each piece waits for one more line of output.
+    /// After each piece, waits for one more line of output.
     pub(super) fn feed(&mut self, data: Vec<u8>, sizes: &'static [usize]) {
         let mut stdin = self.stdin.take().expect("the standard input is a pipe");
         let stdout = Arc::clone(&self.stdout);
@@ -181,7 +182,7 @@ impl Program {
             for size in sizes.iter().cycle() {
                 let seen = lines(&stdout.text.lock().unwrap().0);
                 let piece = rest.split_off(..rest.len().min(*size)).unwrap();
-                // If the program exited, its exit code tells why.
+                // If the program has exited, its exit code shows why.
                 if stdin.write_all(piece).is_err() || rest.is_empty() {
                     return;
                 }
@@ -190,7 +191,8 @@ impl Program {
         });
     }
 
-    /// Sends a signal: `INT`, `TERM`, `KILL`, or `STOP`, which it waits for.
+    /// Sends a signal: `INT`, `TERM`, `KILL`, or `STOP`. After `STOP`, waits until the program is
+    /// stopped.
     #[cfg(unix)]
     pub(super) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
@@ -201,11 +203,11 @@ impl Program {
         }
     }
 
-    /// Waits until all threads are stopped: a runnable thread may still run after the signal.
+    /// Waits until all threads are stopped, because a thread may still run after the signal.
     #[cfg(unix)]
     fn until_stopped(&self) {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
-            // Without /proc the stop cannot be observed.
+            // Without /proc, it cannot be observed whether the threads are stopped.
             return;
         };
         for task in threads.flatten() {
@@ -231,7 +233,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Fails if it has exited already.
+        // Fails if the program has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
@@ -249,7 +251,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Exit code; panics if a signal ended it.
+    /// Returns the exit code; panics if a signal ended the program.
     pub(super) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| panic!("{}", self.status))
     }
@@ -260,24 +262,24 @@ impl Ended {
         self
     }
 
-    /// The standard output's lines.
+    /// Returns the lines of the standard output.
     pub(super) fn lines(&self) -> Vec<&str> {
         std::str::from_utf8(&self.stdout).unwrap().lines().collect()
     }
 
-    /// The only line of the standard output that starts with `start`.
+    /// Returns the only line of the standard output that starts with `start`.
     pub(super) fn line(&self, start: &str) -> &str {
         let lines: Vec<_> = self.lines().into_iter().filter(|line| line.starts_with(start)).collect();
         assert_eq!(lines.len(), 1, "lines that start with '{start}'");
         lines[0]
     }
 
-    /// The standard output's lines as JSON.
+    /// Returns the lines of the standard output, parsed as JSON.
     pub(super) fn objects(&self) -> Vec<Value> {
         self.lines().into_iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The summary, which is the last object.
+    /// Returns the summary, which is the last object.
     pub(super) fn summary(&self) -> Value {
         let last = self.objects().pop().expect("no output");
         assert_eq!(last["event"], "summary");
@@ -316,7 +318,7 @@ impl Receiver {
         Self::from(command.arg("--output").arg(output))
     }
 
-    /// Starts `command` and waits until its address is printed.
+    /// Starts `command`, and waits until it has printed its address.
     pub(super) fn from(command: &mut Command) -> Self {
         let program = Program::start(command);
         let to_stdout = program.command.contains("\"--output\" \"-\"");
@@ -328,7 +330,7 @@ impl Receiver {
         Self { program, address: address.unwrap() }
     }
 
-    /// Arguments of `rdt-send` with this receiver as HOST.
+    /// Returns arguments of `rdt-send` with this receiver as HOST.
     pub(super) fn args(&self, args: &str) -> String {
         format!("{} {args}", self.address)
     }

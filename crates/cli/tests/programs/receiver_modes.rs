@@ -4,7 +4,7 @@ use super::data::{array, crc_json};
 use super::process::{Receiver, send};
 use super::status_lines::read;
 
-/// Link on which no transfer would finish.
+/// Arguments for a link on which no transfer would finish.
 const HOPELESS: &str = "20 9 0.99/0.99 0.0001";
 
 #[test]
@@ -42,13 +42,13 @@ fn dummy_opens_full_window_without_checksum() {
 #[test]
 fn default_socket_buffer_does_not_overflow() {
     for sender in ["8192 0 0 10000", "--cc fixed:8192 --pacing off"] {
-        // A busy host adds delay, so that more than the buffer can be in flight.
+        // A busy host adds delay, so more packets than the buffer can be in flight.
         let overflows: Vec<_> = (0..5).map(|_| overflow(sender)).take_while(|lost| *lost > 0).collect();
         assert!(overflows.len() < 5, "{sender}: {overflows:?}");
     }
 }
 
-/// Overflows of a small receive buffer.
+/// Returns the number of overflows of a small receive buffer.
 fn overflow(sender: &str) -> u64 {
     let receiver = Receiver::start("--no-link --once --ack-every batch --json --socket-buffer 212992");
     send(&receiver.args(&format!("{sender} --bytes 20000000"))).with_code(0);
@@ -138,7 +138,7 @@ fn once_waits_for_last_ack_on_long_link() {
     send(&receiver.args("10 2.1 0 1000 --bytes 0")).with_code(0);
 }
 
-/// Runs a receiver with the given options against senders of each format and offload.
+/// Runs a receiver with these options against senders of each format and offload.
 #[cfg(unix)]
 #[test]
 fn file_arrives_with_every_offload_and_ack_policy() {

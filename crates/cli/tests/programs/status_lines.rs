@@ -1,4 +1,4 @@
-//! The lines of `rdt-send`, in the exact formats of the classic programs.
+//! Lines of `rdt-send`, in the exact formats of the reference programs.
 
 use super::printf::values;
 use super::process::{Ended, send};
@@ -22,7 +22,7 @@ const DUP_ACK: &str = "[%6.3f] <-- ACK %d (window %d, dupACK %d)";
 const LAST_ACK: &str = "[%6.3f] <-- ACK %d (window %d, no outstanding packets)";
 pub(super) const EXHAUSTED: &str = "%.3f\treached max retx count on packet %d";
 
-/// Values of `line` by its format.
+/// Returns the values in `line`, by its format.
 #[track_caller]
 pub(super) fn read(format: &str, line: &str) -> Vec<String> {
     values(format, line).unwrap_or_else(|| panic!("'{line}' is not as '{format}'"))
@@ -51,7 +51,7 @@ fn transfer_prints_exactly_these_lines() {
     let connected = read(CONNECTED, lines[2]);
     assert_eq!((&*connected[0], &*connected[2]), ("local", "1472"));
     let (status, end) = lines[3..].split_at(lines.len() - 6);
-    // 45 packets, at most 4 in a round trip of 50 ms: over half a second.
+    // 45 packets, at most 4 per round trip of 50 ms, take more than half a second.
     assert!(status.len() >= 2, "a line every 100 ms");
     for line in status {
         read(STATUS, line);
@@ -116,7 +116,7 @@ fn quiet_prints_last_two_lines() {
     assert_eq!(run.stderr, "");
 }
 
-/// First of `formats` that `line` matches.
+/// Returns the first of `formats` that `line` matches.
 fn kind<'f>(line: &str, formats: &[&'f str]) -> Option<&'f str> {
     formats.iter().copied().find(|format| values(format, line).is_some())
 }

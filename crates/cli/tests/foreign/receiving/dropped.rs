@@ -1,17 +1,17 @@
-//! Packets that a receiver drops silently. Each case is sent without a connection and in the middle
-//! of a transfer. The next valid packet must be answered as usual.
+//! Packets that a receiver drops without a reply. Each is sent without a connection, and in the
+//! middle of a transfer. The next valid packet must be answered as usual.
 
 use crate::mode::{MODES, Mode};
 use crate::process::Recv;
 use crate::raw::Raw;
 use crate::wire::{ACK, FIN, Link, SYN, ack, data, fin, fin_ack, header, syn, syn_ack};
 
-/// A name and the bytes.
+/// Name of a case, and the bytes of its packet.
 type Case = (String, Vec<u8>);
 
 /// Checks that `cases` are dropped in this mode.
 fn dropped(mode: Mode, recv: &Recv, cases: &[Case]) {
-    // Sockets stay open, so that no later one reuses a port.
+    // The sockets remain open, so that no later socket reuses a port.
     let mut senders: Vec<_> = cases.iter().map(|_| Raw::to(recv.address)).collect();
     for ((name, bytes), raw) in cases.iter().zip(&mut senders) {
         raw.send(bytes);
@@ -33,7 +33,7 @@ fn dropped(mode: Mode, recv: &Recv, cases: &[Case]) {
     }
     let count = u32::try_from(cases.len()).expect("few cases");
     raw.ask(&fin(count), &mode.fin_ack(count, &payload));
-    // Also after the end of the transfer.
+    // Drops are checked after the end of the transfer too.
     for (name, bytes) in cases {
         raw.send(bytes);
         raw.send(&fin(count));
@@ -109,7 +109,7 @@ fn wrong_magic_or_reserved_bits_are_dropped() {
             bytes[byte] ^= 1 << bit;
             cases.push((format!("{name} with byte {byte} ^ {:#x}", 1 << bit), bytes));
         }
-        // The first word in big-endian order.
+        // The first word in big-endian order is invalid.
         let mut bytes = packet.clone();
         bytes[..4].reverse();
         cases.push((format!("{name}, big-endian"), bytes));
@@ -163,7 +163,7 @@ fn datagrams_over_1472_bytes_are_dropped() {
     let mode = Mode::Reference;
     let recv = mode.start();
     dropped(mode, &recv, &cases);
-    // In the middle of a transfer, with the expected number.
+    // Sent in the middle of a transfer, with the expected number.
     let mut raw = Raw::to(recv.address);
     raw.ask(&syn(0), &mode.syn_ack(0));
     raw.send(&data(0, &[1; 1465]));
@@ -214,7 +214,7 @@ fn values_at_the_limits_are_accepted() {
         let mut senders: Vec<_> = cases.iter().map(|_| Raw::to(recv.address)).collect();
         for ((name, link), raw) in cases.iter().zip(&mut senders) {
             raw.send(&link.syn(0));
-            // The connection is logged before the link delays or drops the SYN.
+            // The event is logged before the link delays or drops the SYN.
             let connected = recv.event("connected");
             let peer = raw.address().to_string();
             raw.check(connected["peer"] == peer, || format!("{mode:?}: {name} is not accepted"));

@@ -76,8 +76,8 @@ fn repeated_syn_keeps_first_link() {
     let mut raw = Raw::to(recv.address);
     let mut beat = mode.metronome(&recv);
     raw.ask(&Link { rtt: 0.3, ..Link::CLEAR }.syn(0), &mode.syn_ack(0));
-    // RTT, loss and buffer of the later SYN do not apply: ten packets at once are delivered, with
-    // delay.
+    // RTT, loss and buffer of the later SYN have no effect: ten packets in a row are delivered,
+    // with the delay of the first SYN's link.
     raw.send(&data(0, b"queued"));
     raw.send(&Link { rtt: 0.0, speed: 1e10, loss: [0.9999, 0.9999], buffer: 1 }.syn(7));
     for seq in 7..17 {
@@ -85,13 +85,13 @@ fn repeated_syn_keeps_first_link() {
     }
     beat.beat();
     raw.quiet(Duration::from_millis(50));
-    // The queued packet stays queued.
+    // The packet in the link's queue is still delivered.
     raw.expect(&mode.ack(1));
     raw.expect(&mode.syn_ack(7));
     for seq in 7..17 {
         raw.expect(&mode.ack(seq + 1));
     }
-    // Another connection has its own link.
+    // Another connection has a link of its own.
     let mut other = Raw::to(recv.address);
     other.ask(&syn(0), &mode.syn_ack(0));
 }
@@ -107,7 +107,7 @@ fn fin_ack_has_checksum_despite_trailing_bytes() {
             let fin = [fin(1), vec![0xA5; trail]].concat();
             raw.ask(&fin, &mode.fin_ack(1, b"payload"));
         }
-        // Some senders reuse the SYN's struct for the FIN.
+        // Some senders send the struct of the SYN as FIN.
         let mut raw = Raw::to(recv.address);
         raw.ask(&syn(0), &mode.syn_ack(0));
         let mut fin = syn(0);
@@ -123,7 +123,8 @@ fn fin_before_missing_data_is_ignored() {
         let mut raw = Raw::to(recv.address);
         raw.ask(&syn(0), &mode.syn_ack(0));
         raw.ask(&data(0, b"a"), &mode.ack(1));
-        // The base is acknowledged; packet 2 waits for packet 1.
+        // The number of the base is acknowledged, because packet 2 is buffered until packet 1
+        // arrives.
         raw.ask(&data(2, b"c"), &mode.ack(1));
         for early in [0, 1, 2, 3, 4, u32::MAX] {
             raw.send(&fin(early));

@@ -1,4 +1,5 @@
-//! Garbage from unconnected addresses is not answered, disturbs no transfer and takes no memory.
+//! Garbage from addresses without a connection: it is not answered, disturbs no transfer and
+//! occupies no memory.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::wire::{Link, MAGIC, PIECE, syn};
 
 const FLOODING_SOCKETS: u64 = 4;
 const EACH: usize = 2500;
-/// Memory limit for a few connections and a transfer.
+/// Memory limit that suffices for a few connections and a transfer, bytes.
 const MEMORY: u64 = 16 << 20;
 
 #[test]
@@ -41,7 +42,7 @@ fn garbage_flood_leaves_transfer_intact() {
             (checksum, sockets)
         });
         assert_eq!(checksum, if mode == Mode::Dummy { 0 } else { crc32(&bytes) }, "{mode:?}");
-        // The flood received so far was handled before this reply.
+        // Everything that arrived before was handled when this reply is sent.
         last.ask(&syn(0), &mode.syn_ack(0));
         for raw in &mut sockets {
             raw.quiet(Duration::from_millis(1));
@@ -54,11 +55,11 @@ fn garbage_flood_leaves_transfer_intact() {
     }
 }
 
-/// Pseudorandom datagrams of a seed.
+/// Generator of pseudorandom datagrams, with its state.
 struct Garbage(u64);
 
 impl Garbage {
-    /// Every other datagram has the magic and flags of a packet.
+    /// Returns the next datagram. Every second one has the magic number and flags of a packet.
     fn datagram(&mut self) -> Vec<u8> {
         let length = usize::try_from(self.number() % 1473).expect("small");
         let mut bytes: Vec<u8> =

@@ -1,5 +1,5 @@
-//! The emulated link in real time. A busy host adds delay only, so lower bounds are exact; upper
-//! bounds just distinguish the rules.
+//! The emulated link in real time. A busy host only adds delay, so lower bounds are exact, and
+//! upper bounds only exclude other rules.
 
 use std::thread;
 use std::time::Duration;
@@ -15,8 +15,8 @@ const MODE: Mode = Mode::Reference;
 
 #[test]
 fn burst_keeps_buffer_plus_one_packets() {
-    // Propagating packets count: a place frees after half the RTT, or after 0.2 s of serialization
-    // at the low rate.
+    // Packets in propagation count towards the buffer: a place becomes free after half the RTT, or
+    // after 0.2 s of transmission at the low rate.
     let cases = [(1.0, 1e10, 1), (1.0, 1e10, 10), (0.0, 4000.0, 1), (0.0, 4000.0, 10)];
     let recv = MODE.start();
     let mut beat = MODE.metronome(&recv);
@@ -69,12 +69,12 @@ fn packets_and_replies_are_serialized_without_headers() {
         let bounds = Duration::from_millis(ms.start)..Duration::from_millis(ms.end);
         raw.check(bounds.contains(&time), || format!("it took {time:?}, not {bounds:?}"));
     };
-    // 28 bytes at 500 bit/s and 12 bytes back: 448 ms + 192 ms + RTT. With 28 bytes of headers: 896
-    // ms more.
+    // The SYN of 28 bytes at 500 bit/s and the SYN-ACK of 12 bytes: 448 ms + 192 ms + RTT. If IP
+    // and UDP headers (28 bytes) counted, 896 ms more.
     let link = Link { rtt: 0.1, speed: 500.0, ..Link::CLEAR };
     between(&mut raw, &[link.syn(0)], &[MODE.syn_ack(0)], 739..1350);
-    // One packet of 8 bytes, 128 ms, then three ACKs of 192 ms one after another. With headers, and
-    // ACKs of 40 bytes, 1.9 s more.
+    // One packet of 8 bytes, 128 ms, then three ACKs of 192 ms one after another. If headers
+    // counted, and ACKs had 40 bytes, 1.9 s more.
     let packets = [data(0, b""), data(1, b""), data(2, b"")];
     let replies = [MODE.ack(1), MODE.ack(2), MODE.ack(3)];
     between(&mut raw, &packets, &replies, 803..1900);
@@ -104,13 +104,13 @@ fn each_direction_delays_half_rtt() {
 
 #[test]
 fn loss_rate_is_accurate_and_repeats_with_seed() {
-    // For every kind of packet.
+    // Every kind of packet is subject to loss.
     let packets = [syn(0), data(0, b"drawn for"), fin(0)];
     thread::scope(|scope| {
         for (packet, loss) in packets.iter().flat_map(|packet| [(packet, [0.3, 0.0]), (packet, [0.0, 0.3])]) {
             scope.spawn(move || {
                 let count = replies_to_1000("7", loss, packet);
-                // 700 of 1000, sigma 14.5.
+                // Expected are 700 of 1000, with a standard deviation of 14.5.
                 assert!((642..=758).contains(&count), "{count} replies with loss {loss:?} to {packet:02x?}");
                 assert_eq!(replies_to_1000("7", loss, packet), count, "with loss {loss:?} to {packet:02x?}");
             });
@@ -118,13 +118,14 @@ fn loss_rate_is_accurate_and_repeats_with_seed() {
     });
 }
 
-/// Replies to 1000 copies of one packet over a link with this loss, forward and reverse.
+/// Returns the number of replies to 1000 copies of a packet, over a link with this loss probability
+/// in forward and reverse direction.
 fn replies_to_1000(seed: &str, loss: [f32; 2], packet: &[u8]) -> usize {
     let recv = Recv::start(&["--seed", seed]);
     let mut beat = MODE.metronome(&recv);
     let mut raw = Raw::to(recv.address);
-    // Always five copies, of which one gets through. FINs before the first reply share it, so they
-    // are sent one by one.
+    // Five copies each, of which one should be delivered. FINs that arrive before the first reply
+    // share that reply, so they are sent one at a time.
     for first in [&Link { loss, ..Link::CLEAR }.syn(0), packet] {
         for _ in 0..5 {
             raw.send(first);

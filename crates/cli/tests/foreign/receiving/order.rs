@@ -1,4 +1,4 @@
-//! Accepted sequence numbers, reordering, and the replies.
+//! Accepted packet numbers, reordering, and the replies.
 
 use crate::array::array;
 use crate::mode::{MODES, Mode};
@@ -30,7 +30,7 @@ fn reversed_burst_beyond_window_is_kept() {
 
 #[test]
 fn filled_hole_advances_past_held_packets() {
-    // Arriving number, and the next expected one after it.
+    // Number of the arriving packet, and the number acknowledged by the reply.
     let script = [(0, 1), (2, 1), (4, 1), (5, 1), (1, 3), (8, 3), (3, 6), (7, 6), (6, 9), (9, 10)];
     for mode in MODES {
         let recv = mode.start();
@@ -81,7 +81,7 @@ fn accepts_numbers_80000_ahead_and_behind() {
             next += 1;
             next
         };
-        // Offset from the expected number: answered or dropped.
+        // Offset from the expected number, and whether such a packet is answered or dropped.
         let mut expected = proof(&mut raw);
         for beyond in [MAX_WINDOW, MAX_WINDOW + 1, 200_000, 1 << 31, u32::MAX - 200_000] {
             raw.send(&data(expected + beyond, b"too far ahead"));

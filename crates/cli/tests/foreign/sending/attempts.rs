@@ -7,7 +7,7 @@ use crate::wire::ack;
 
 #[test]
 fn fifty_attempts_then_status_5() {
-    // Concurrently, since each takes fifty timeouts of 40 ms.
+    // Run in parallel, because each case takes fifty timeouts of 40 ms.
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut peer = Peer::start(LINE);

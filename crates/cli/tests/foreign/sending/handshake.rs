@@ -64,7 +64,7 @@ fn handshake_rtt_counts_from_last_syn() {
     let start = clock::now();
     peer.expect(Packet::Data(0));
     let gap = clock::now() - start;
-    // Measured from the first SYN, the timeout would be 3 s.
+    // If measured from the first SYN, the timeout would be 3 s.
     assert!(gap < Duration::from_secs(2), "the first timeout is {gap:?}");
     peer.complete().expect(0);
 }

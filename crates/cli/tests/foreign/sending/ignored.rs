@@ -7,10 +7,11 @@ use crate::array::{array, crc32};
 use crate::peer::{BRIEFLY, Packet, Peer, SLOWLY};
 use crate::wire::{ACK, FIN, SYN, ack, fin_ack, reply, syn_ack};
 
-/// Long enough for the effect of a reply, short enough for all of them within one timeout.
+/// Long enough for a reply to have an effect, short enough for all replies to be sent within one
+/// timeout.
 const MOMENT: Duration = Duration::from_millis(3);
 
-/// Corruptions of a valid reply, with names.
+/// Returns corruptions of a valid reply, with names.
 fn spoilt(good: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut cases: Vec<_> = (0..12).map(|len| (format!("{len} bytes"), good[..len].to_vec())).collect();
     for extra in [1, 4, 16, 1460, 60_000] {
@@ -30,7 +31,7 @@ fn add(cases: &mut Vec<(String, Vec<u8>)>, more: &[(&str, Vec<u8>)]) {
     cases.extend(more.iter().map(|(name, bytes)| ((*name).to_string(), bytes.clone())));
 }
 
-/// Sends a valid reply from another socket.
+/// Sends a valid reply from a socket with another port.
 fn send_from_other_port(peer: &Peer, bytes: &[u8]) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.send_to(bytes, peer.raw.other()).expect("the loopback takes it");
@@ -48,7 +49,7 @@ fn invalid_syn_acks_are_ignored() {
     for (name, bytes) in &cases {
         peer.send(bytes);
         let came = peer.receive(MOMENT);
-        // On a slow host the SYN may be repeated here.
+        // On a slow host the SYN may be retransmitted at this point.
         let nothing = matches!(came, None | Some(Packet::Syn));
         peer.raw.check(nothing, || format!("{name} is taken for a SYN-ACK: {came:?}"));
     }
@@ -84,7 +85,7 @@ fn invalid_acks_are_ignored() {
     for (name, bytes) in &cases {
         peer.send(bytes);
         let came = peer.receive(MOMENT);
-        // On a slow host packet 0 may be repeated here.
+        // On a slow host packet 0 may be retransmitted at this point.
         let nothing = matches!(came, None | Some(Packet::Data(0)));
         peer.raw.check(nothing, || format!("{name} is taken for an ACK: {came:?}"));
     }
@@ -100,7 +101,7 @@ fn invalid_fin_acks_are_ignored() {
     peer.connect_after(SLOWLY, 2);
     assert_eq!(peer.serve(), 2);
     let good = crc32(&array(9));
-    // If accepted, any of these would cause exit code 7.
+    // If accepted, each of these replies would cause exit code 7.
     let bad = good ^ 0xFFFF;
     let mut cases = spoilt(&fin_ack(bad, 2));
     for flags in [0, SYN, ACK, FIN, SYN | ACK, SYN | FIN, SYN | FIN | ACK] {

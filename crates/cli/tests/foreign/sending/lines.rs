@@ -1,4 +1,4 @@
-//! Output of `rdt-send`, in the formats of the course's programs.
+//! Output of `rdt-send`, in the formats of the reference programs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::process::Outcome;
 use crate::scan::{FAST, scan};
 use crate::wire::ack;
 
-/// Fields of the only line that matches the format.
+/// Returns the fields of the only line that matches `format`.
 fn fields<'a>(outcome: &'a Outcome, format: &str) -> Vec<&'a str> {
     let mut found = outcome.out.iter().filter_map(|line| scan(format, line));
     let fields = found.next().unwrap_or_else(|| panic!("no line of format {format:?} in {outcome:#?}"));
@@ -30,7 +30,7 @@ fn transfer_lines_match_course() {
     let host = peer.raw.address().to_string();
     peer.connect_after(SLOWLY, 1);
     peer.serve();
-    // The time of the FIN does not count.
+    // The time of the FIN is not part of the transfer time.
     peer.pass(SLOWLY);
     let outcome = peer.complete();
     outcome.expect(0);
@@ -102,10 +102,10 @@ fn status_lines_add_up() {
     for line in &lines {
         let (base, next, rate) = (value(line[1]), value(line[3]), value(line[7]));
         assert_eq!(line[2], format!("{:.1}", base * 1472.0 / 1e6), "{line:?}");
-        // The last ACKs allow more.
+        // The last ACKs allow a larger window.
         assert!(["15", "20"].contains(&line[6]), "{line:?}");
         assert!((0.0..=value(line[6])).contains(&(next - base)), "{line:?}");
-        // A line may be late, not early.
+        // A status line may be late, but not early.
         let most = (base - before) * 8.0 * 1464.0 / 1e6 / 0.05;
         assert!(rate <= most * 1.02 + 0.001, "{line:?} after base {before}");
         assert_eq!(rate == 0.0, base <= before, "{line:?} after base {before}");
@@ -122,7 +122,7 @@ fn status_line_times_start_after_handshake() {
     peer.pass(Duration::from_millis(1400));
     let outcome = peer.complete();
     outcome.expect(0);
-    // Counted from program start it would be printed at 1.7 s.
+    // If times were relative to the start of the program, this line would be printed at 1.7 s.
     assert_eq!(fields(&outcome, STATS)[0], "1", "{outcome:#?}");
 }
 
@@ -180,7 +180,8 @@ fn packet_lines_match_course() {
 fn timeout_follows_reference_model() {
     let mut peer = Peer::start("1 0.1 0 100 --power 11 --debug --interval 10s");
     peer.connect_after(Duration::from_millis(100), 1);
-    // 0.5 s is longer than the timeout, and a retransmitted packet gives no RTT sample.
+    // 0.5 s is longer than the timeout, so that packet is retransmitted and its ACK is no RTT
+    // sample.
     for (number, ms) in (1..).zip([50, 240, 10, 500, 60]) {
         peer.pass(Duration::from_millis(ms));
         peer.send(&ack(1, number));
@@ -195,14 +196,15 @@ fn timeout_follows_reference_model() {
     assert!(model.repeated > 0, "{outcome:#?}");
 }
 
-/// Model of the reference's timeout, computed from the times of the printed lines.
+/// Model of the reference sender's retransmission timeout, computed from the times in the printed
+/// lines.
 #[derive(Default)]
 struct Model {
     est: f64,
     dev: f64,
-    /// Time of the last SYN or packet.
+    /// Time of the last SYN or packet, seconds.
     sent_at: f64,
-    /// The last packet was retransmitted.
+    /// True if the last packet was retransmitted, so that its ACK is no RTT sample.
     ambiguous: bool,
     packets: u32,
     repeated: u32,
@@ -233,7 +235,8 @@ impl Model {
         }
     }
 
-    /// Printed times have 1 ms precision, so the model is accurate to a few.
+    /// Compares a printed timeout with the model. Printed times have a precision of 1 ms, so the
+    /// model is accurate to a few milliseconds.
     fn check(&self, printed: &str, line: &str) {
         let rto = self.est + 4.0 * self.dev.max(0.010);
         let error = (value(printed) - rto).abs();

@@ -1,4 +1,5 @@
-//! Retransmission of the base, after a timeout or on the third duplicate ACK.
+//! Retransmission of the base (the oldest unacknowledged packet), after a timeout or on the third
+//! duplicate ACK.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::process::Outcome;
 use crate::scan::{FAST, scan};
 use crate::wire::ack;
 
-/// Forty-one packets of 100 bytes.
+/// Options for 41 packets of 100 bytes.
 const DATA: &str = "--power 10 --packet-size 108";
 
 #[test]
@@ -24,14 +25,15 @@ fn timeout_repeats_only_base() {
     }
     let time = clock::now() - start;
     assert!(time > Duration::from_millis(500), "two timeouts of 300 ms took {time:?}");
-    // Half of the window arrives. The rest is not repeated before it is the base.
+    // Half of the window arrives. No other packet is retransmitted before it is the base.
     peer.send(&ack(10, 4));
     peer.expect_data(10..14);
     let start = clock::now();
     for _ in 0..2 {
         peer.expect(Packet::Data(4));
     }
-    // A retransmitted packet gives no sample: the timeout stays the same and does not back off.
+    // The ACK of a retransmitted packet is no RTT sample, so the timeout remains the same. It does
+    // not back off either.
     let time = clock::now() - start;
     assert!(time > Duration::from_millis(500), "two timeouts of 300 ms took {time:?}");
     assert!(time < Duration::from_millis(2500), "two timeouts of 300 ms took {time:?}");
@@ -54,7 +56,7 @@ fn third_dup_ack_repeats_base_once() {
             peer.send(&ack(10, base));
         }
         peer.raw.quiet(BRIEFLY);
-        // Once a base.
+        // Each base is retransmitted once.
         peer.send(&ack(10, base + 3));
         peer.expect_data(base + 10..base + 13);
     }
@@ -72,7 +74,7 @@ fn ack_below_base_is_no_duplicate() {
         peer.send(&ack(100, number));
     }
     peer.raw.quiet(BRIEFLY);
-    // The third duplicate of the base still counts.
+    // The third duplicate ACK of the base still triggers a retransmission.
     for _ in 0..3 {
         peer.send(&ack(10, 5));
     }
@@ -86,9 +88,9 @@ fn dup_acks_fill_holes_in_turn() {
     let mut peer = Peer::start(&format!("20 0.1 0 14 --debug {DATA}"));
     peer.connect_after(SLOWLY, 20);
     peer.expect_data(0..20);
-    // Packets 0, 5 and 6 are lost; the rest arrived.
+    // Packets 0, 5 and 6 are lost, the others arrived.
     for hole in [0, 5, 6] {
-        // The first ACK moves the base there.
+        // After the first hole, one ACK more is needed, because the first one advances the base.
         for _ in 0..3 + u32::from(hole > 0) {
             peer.send(&ack(1, hole));
         }
@@ -100,7 +102,7 @@ fn dup_acks_fill_holes_in_turn() {
     assert_eq!(fast(peer.complete().expect(0)), ["0", "5", "6"]);
 }
 
-/// Fast retransmissions, as printed.
+/// Returns the printed lines about fast retransmissions.
 fn fast(outcome: &Outcome) -> Vec<&str> {
     outcome.out.iter().filter_map(|line| scan(FAST, line)).map(|fields| fields[1]).collect()
 }

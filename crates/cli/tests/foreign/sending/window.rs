@@ -1,9 +1,9 @@
-//! Window limit: min(W, recvWnd) packets beyond the base.
+//! Window limit: min(W, window of the receiver) packets from the base on.
 
 use crate::peer::{BRIEFLY, Packet, Peer, SLOWLY};
 use crate::wire::ack;
 
-/// Three hundred packets of 100 bytes.
+/// Options for 300 packets of 100 bytes.
 const DATA: &str = "--bytes 30000 --packet-size 108";
 
 #[test]
@@ -13,7 +13,7 @@ fn window_opens_shrinks_closes_and_reopens() {
     peer.expect_data(0..4);
     peer.nothing_new(BRIEFLY);
     let mut next = 4;
-    // ACK, its window, and the first packet beyond it.
+    // Number of an ACK, its window, and the first packet beyond the window.
     for (number, window, edge) in [
         (1, 4, 5),
         (2, 8, 10),
