@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::coalesced_acks::coalesce;
 use super::congestion::Prior;
 use super::{Path, Sender, State};
-use crate::congestion::{AckEvent, Cause};
+use crate::congestion::{AckEvent, Cause, CongestionEvent, Prr};
 use crate::endpoint::one_by_one;
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
@@ -111,7 +111,7 @@ impl Sender {
             return self.stats.acks_beyond += 1;
         }
         self.open_by_answer(now);
-        let prior = self.prior();
+        let prior = Prior::of(&self.flight.board, self.peer.window.size());
         self.peer.window.on_ack(ack, ack.ack > una, self.flight.next_number());
         if self.flight.board.is_empty() {
             self.note_storing(now, ack);
@@ -423,7 +423,7 @@ impl Sender {
         if self.flight.rate().is_none() {
             return;
         }
-        let cwnd_limited = self.used_cwnd();
+        let cwnd_limited = self.congestion.is_limiting(&self.blocked);
         let in_flight = self.flight.board.in_flight();
         let Self { congestion, observers, .. } = self;
         let Some(delivery) = self.flight.rate_mut() else { return };
@@ -454,5 +454,37 @@ impl Sender {
             delivered: delivery.delivered(),
             rate,
         });
+    }
+
+    /// Reduces the window in response to congestion.
+    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
+        // Model-based controllers (BBR) treat loss and CE differently, so report both.
+        let reduces = self.congestion.controller.uses_prr();
+        let largest_acked = self.flight.largest_acked();
+        let covered = cause == Cause::Loss
+            && reduces
+            && largest_acked.is_some_and(|number| self.path.ecn.covers_loss(number));
+        if !covered {
+            let flight_size = self.congestion.flight_size(&prior, &self.blocked);
+            self.congestion.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
+            if reduces || cause == Cause::Ecn {
+                self.path.ecn.on_answered(cause, self.flight.next_number());
+            }
+        }
+        // A CE mark during recovery does not end it; PRR then reduces to the new ssthresh.
+        if cause != Cause::Ecn {
+            let repairs = self.recovery.marks_losses() && cause == Cause::Loss;
+            let prr = repairs && reduces && self.congestion.controller.ssthresh().is_some();
+            self.congestion.prr = prr.then(|| Prr::new(self.path.mss as u64, prior.recover_fs));
+        }
+        self.pace(now);
+    }
+
+    /// Adopts window and pacing rate of the controller.
+    pub(super) fn pace(&mut self, now: Instant) {
+        let srtt = self.path.rtt.srtt();
+        if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
+            self.observers.on(now, &Trace::Paced { rate });
+        }
     }
 }

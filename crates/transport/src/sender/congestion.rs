@@ -3,9 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Sender, SenderConfig};
-use crate::congestion::{Cause, CongestionEvent, Controller, LostPacket, Pacer, Prr, PrrAck};
-use crate::{MAX_DATAGRAM, Trace};
+use super::SenderConfig;
+use super::blocked::BlockedTime;
+use crate::MAX_DATAGRAM;
+use crate::congestion::{Controller, LostPacket, Pacer, Prr, PrrAck};
+use crate::recovery::Scoreboard;
 
 /// Largest number of segments in one send call.
 const MAX_BATCH_SEGMENTS: usize = 64;
@@ -22,6 +24,18 @@ pub(super) struct Prior {
     pub(super) window: u64,
     /// Bytes that duplicate ACKs show to be delivered, without naming the segments.
     pub(super) assumed: u64,
+}
+
+impl Prior {
+    /// Returns the state before the next ACK or timeout.
+    pub(super) fn of(board: &Scoreboard, window: u64) -> Self {
+        Self {
+            in_flight: board.in_flight(),
+            recover_fs: board.undelivered(),
+            window,
+            assumed: board.assumed(),
+        }
+    }
 }
 
 pub(super) struct CongestionControl {
@@ -47,6 +61,19 @@ impl CongestionControl {
             pacer: config.pacing.then(|| Pacer::new(mss as u64)),
             lost_since_ack: 0,
         }
+    }
+
+    /// True if the sender is cwnd-limited.
+    pub(super) fn is_limiting(&self, blocked: &BlockedTime) -> bool {
+        blocked.used_cwnd(self.cwnd, self.controller.pacing_rate().is_none())
+    }
+
+    /// Returns `FlightSize` for a reduction, bytes: the congestion window if the sender is
+    /// cwnd-limited, else the smaller of it and `pipe`. Excludes data that is selectively
+    /// acknowledged or was sent by limited transmit (RFC 5681, section 3.2, step 2; RFC 6675,
+    /// section 5, step 4.2).
+    pub(super) fn flight_size(&self, prior: &Prior, blocked: &BlockedTime) -> u64 {
+        if self.is_limiting(blocked) { self.cwnd } else { self.cwnd.min(prior.in_flight) }
     }
 
     /// Returns the bytes that the window allows with `in_flight` bytes in flight.
@@ -144,65 +171,5 @@ impl CongestionControl {
         pacer.set_train(self.controller.train());
         pacer.set_rate(now, Some(rate));
         Some(rate)
-    }
-}
-
-impl Sender {
-    /// Returns the state before the next ACK or timeout.
-    pub(super) fn prior(&self) -> Prior {
-        let board = &self.flight.board;
-        Prior {
-            in_flight: board.in_flight(),
-            recover_fs: board.undelivered(),
-            window: self.peer.window.size(),
-            assumed: board.assumed(),
-        }
-    }
-
-    /// True if the sender is cwnd-limited.
-    pub(super) fn used_cwnd(&self) -> bool {
-        let own_pace = self.congestion.controller.pacing_rate().is_none();
-        self.blocked.used_cwnd(self.congestion.cwnd, own_pace)
-    }
-
-    /// Returns `FlightSize` for a reduction, bytes: the congestion window if the sender is
-    /// cwnd-limited, else the smaller of it and `pipe`. Excludes data that is selectively
-    /// acknowledged or was sent by limited transmit (RFC 5681, section 3.2, step 2; RFC 6675,
-    /// section 5, step 4.2).
-    fn flight_size(&self, prior: &Prior) -> u64 {
-        let cwnd = self.congestion.cwnd;
-        if self.used_cwnd() { cwnd } else { cwnd.min(prior.in_flight) }
-    }
-
-    /// Reduces the window in response to congestion.
-    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
-        // Model-based controllers (BBR) treat loss and CE differently, so report both.
-        let reduces = self.congestion.controller.uses_prr();
-        let largest_acked = self.flight.largest_acked();
-        let covered = cause == Cause::Loss
-            && reduces
-            && largest_acked.is_some_and(|number| self.path.ecn.covers_loss(number));
-        if !covered {
-            let flight_size = self.flight_size(&prior);
-            self.congestion.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
-            if reduces || cause == Cause::Ecn {
-                self.path.ecn.on_answered(cause, self.flight.next_number());
-            }
-        }
-        // A CE mark during recovery does not end it; PRR then reduces to the new ssthresh.
-        if cause != Cause::Ecn {
-            let repairs = self.recovery.marks_losses() && cause == Cause::Loss;
-            let prr = repairs && reduces && self.congestion.controller.ssthresh().is_some();
-            self.congestion.prr = prr.then(|| Prr::new(self.path.mss as u64, prior.recover_fs));
-        }
-        self.pace(now);
-    }
-
-    /// Adopts window and pacing rate of the controller.
-    pub(super) fn pace(&mut self, now: Instant) {
-        let srtt = self.path.rtt.srtt();
-        if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
-            self.observers.on(now, &Trace::Paced { rate });
-        }
     }
 }

@@ -91,7 +91,7 @@ impl Sender {
             // one.
             self.patience.restart(now);
         }
-        let (lost_to, prior) = (self.timeout_cause(), self.prior());
+        let (lost_to, prior) = (self.timeout_cause(), Prior::of(&self.flight.board, self.peer.window.size()));
         // The back-off ends at the give-up time.
         let next_rto = self.path.rtt.backed_off().min(self.patience.left(now));
         let timeout = Timeout { rtt: &self.path.rtt, quiet: self.quiet_outcome(now), next_rto, lost_to };
