@@ -5,6 +5,7 @@ mod application;
 mod blocks;
 mod data;
 mod model;
+mod native_acks;
 mod plain_acks;
 mod promises;
 mod reopened;

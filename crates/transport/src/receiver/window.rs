@@ -430,4 +430,32 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn rtt_counts_from_the_first_offer() {
+        let (mut window, epoch) = (window(10_000, MIB), epoch());
+        window.set_most(5000);
+        assert_eq!(window.offer(epoch), 5000);
+        window.set_most(u64::MAX);
+        assert_eq!(window.offer(epoch + ms(10)), 10_000);
+        window.on_arrival(epoch + ms(30), 1000, 1000);
+        assert_eq!(window.rtt(), Some(ms(30)));
+    }
+
+    #[test]
+    fn limit_below_the_window_bounds_it() {
+        let mut window = window(10_000, MIB);
+        for (most, bounded) in [(9999, true), (10_000, false), (10_001, false)] {
+            window.set_most(most);
+            assert_eq!(window.is_bounded(), bounded, "{most}");
+        }
+    }
+
+    #[test]
+    fn arrived_is_end_of_newest_data() {
+        let (mut window, epoch) = (window(10_000, MIB), epoch());
+        window.on_arrival(epoch, 3000, 1000);
+        window.on_arrival(epoch, 2000, 1000);
+        assert_eq!(window.arrived(), 3000);
+    }
 }

@@ -277,3 +277,15 @@ fn doubled(first: Duration, attempt: u32, longest: Duration) -> Duration {
     let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
     first.saturating_mul(factor).min(longest.max(first))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn native_gives_up_as_rfc_1122_has_it() {
+        let config = SenderConfig::native(7);
+        let limits = (config.give_up.as_secs(), config.handshake_give_up.as_secs());
+        assert_eq!(limits, (100, 180));
+    }
+}

@@ -173,3 +173,51 @@ impl CongestionControl {
         Some(rate)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::{Algorithm, Cause, CongestionEvent};
+    use rdt_testing::{epoch, ms};
+
+    fn reno() -> (SenderConfig, CongestionControl) {
+        let config = SenderConfig { congestion: Algorithm::Reno, ..SenderConfig::native(7) };
+        let control = CongestionControl::new(&config);
+        (config, control)
+    }
+
+    #[test]
+    fn lost_bytes_are_taken_once() {
+        let (_, mut control) = reno();
+        assert!(!control.has_lost());
+        control.on_lost(100, None);
+        control.on_lost(50, None);
+        assert!(control.has_lost());
+        assert_eq!((control.take_lost(), control.take_lost()), (150, 0));
+        assert!(!control.has_lost());
+    }
+
+    #[test]
+    fn pace_is_two_or_1_2_windows_per_rtt() {
+        let ((config, mut control), now) = (reno(), epoch());
+        let cwnd = control.controller.cwnd();
+        assert_eq!(control.follow_controller(now, &config, 1444, ms(100)), Some(cwnd * 20));
+        let flight_size = cwnd;
+        control.controller.on_congestion(&CongestionEvent { now, cause: Cause::Loss, flight_size });
+        let cwnd = control.controller.cwnd();
+        assert_eq!(control.controller.ssthresh(), Some(cwnd), "slow start is over");
+        assert_eq!(control.follow_controller(now, &config, 1444, ms(100)), Some(cwnd * 12));
+    }
+
+    #[test]
+    fn burst_is_one_datagram_of_offload() {
+        for (size, packets) in [(1200, 54), (8972, 7), (600, 64)] {
+            let ((config, mut control), now) = (reno(), epoch());
+            let mss = size - 100;
+            control.resize(&config, size, mss);
+            let pacer = control.pacer.as_mut().unwrap();
+            pacer.set_rate(now, Some(10_000_000_000));
+            assert_eq!(pacer.burst(), packets * mss as u64, "{size}");
+        }
+    }
+}

@@ -273,4 +273,14 @@ mod tests {
         assert!(!ecn.is_news(39, 1, 1) && ecn.is_news(40, 1, 1));
         assert!(!ecn.covers_loss(39), "losses are told apart by the rules that find them");
     }
+
+    #[test]
+    fn every_failure_has_its_words() {
+        let failures = [EcnFailure::Bleached, EcnFailure::Counts, EcnFailure::BlackHole];
+        let words = failures.map(|failure| failure.to_string());
+        assert!(words.iter().all(|word| !word.is_empty()));
+        assert!(words[0] != words[1] && words[1] != words[2] && words[0] != words[2]);
+        let names = [EcnState::Off, EcnState::Testing, EcnState::On].map(EcnState::name);
+        assert_eq!(names, ["off", "testing", "on"]);
+    }
 }

@@ -316,4 +316,16 @@ mod tests {
         syns.restart();
         assert_eq!((syns.next(), syns.sent_at(1)), (1, None));
     }
+
+    #[test]
+    fn handshake_time_counts_from_the_first_syn() {
+        let epoch = rdt_testing::epoch();
+        let at = |n| epoch + Duration::from_secs(n);
+        let mut handshake = Handshake::default();
+        assert_eq!(handshake.elapsed(at(3)), Duration::ZERO);
+        handshake.syns.on_sent(at(3));
+        handshake.syns.restart();
+        handshake.syns.on_sent(at(5));
+        assert_eq!(handshake.elapsed(at(10)), Duration::from_secs(7));
+    }
 }

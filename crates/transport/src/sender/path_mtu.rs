@@ -331,4 +331,14 @@ mod tests {
         assert!(fall(&mut mtu));
         assert_eq!((search(&mut mtu, 8972), mtu.size()), (vec![1472, 8972], 8972));
     }
+
+    #[test]
+    fn peers_limit_is_tried_after_refused_size() {
+        let mut mtu = PathMtu::new(1472);
+        search(&mut mtu, 1232);
+        mtu.limit(1400);
+        mtu.confirmed = BASE;
+        mtu.refused = Some(1452);
+        assert_eq!(mtu.candidate(), Some(1400));
+    }
 }

@@ -64,3 +64,18 @@ impl SendStream {
         (most - most % mss).max(mss)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_whole_packets() {
+        let mut stream = SendStream::new(true, true, FramePool::new());
+        assert_eq!(stream.batches(1, 1000), 65_000, "the first batch is taken for 64 KiB");
+        stream.batch = 10_000;
+        for (count, mss, bytes) in [(1, 1000, 10_000), (3, 1472, 29_440), (1, 20_000, 20_000)] {
+            assert_eq!(stream.batches(count, mss), bytes);
+        }
+    }
+}

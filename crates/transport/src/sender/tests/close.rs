@@ -168,3 +168,17 @@ fn finish_may_come_after_everything_was_acknowledged() {
     assert_eq!(script.sent(), [Sent::Fin(2)]);
     assert_eq!(script.timer(), Some(ms(9000) + script.rto()));
 }
+
+#[test]
+fn classic_abort_sends_nothing() {
+    let mut script = Script::flowing(4, 2);
+    script.sent();
+    script.sender.abort();
+    assert_eq!((script.datagrams(), script.timer()), (vec![], None));
+}
+
+#[test]
+fn stats_have_crc_of_written_bytes() {
+    let script = Script::flowing(4, 2);
+    assert_eq!(script.stats().crc, crc32fast::hash(&pattern(0, 2 * PAYLOAD)));
+}

@@ -351,3 +351,14 @@ fn classic_newreno_restores_window_after_spurious_recovery() {
     script.recv(&ack(10, 10));
     assert_eq!((script.stats().spurious, script.stats().window), (1, 10));
 }
+
+#[test]
+fn resent_bytes_are_counted() {
+    let mut script = Script::flowing(4, 2);
+    script.sent();
+    script.expire();
+    script.sent();
+    script.expire();
+    assert_eq!(script.data(), [0]);
+    assert_eq!((script.stats().retransmitted, script.stats().retransmitted_bytes), (2, 2 * PAYLOAD as u64));
+}

@@ -1,0 +1,71 @@
+//! Selective ACKs of each kind of packet: when they leave, and what they count.
+
+use super::*;
+use crate::wire::native;
+use crate::wire::{Open, Piece, Wire};
+
+/// A native receiver that keeps its bytes and has answered its SYN.
+fn open() -> Script {
+    let mut script = Script::new(keeping());
+    let wire = Wire::Native { connection_id: 7 };
+    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
+    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    assert!(script.receiver.poll_reply(script.now, &mut [0; MAX_REPLY]).is_some());
+    script
+}
+
+/// Handles packet `number` with ten bytes from `seq` on. Returns its ACK, if that is due at once.
+fn ack_of(script: &mut Script, number: u64, seq: u64) -> Option<native::Ack> {
+    let payload = [7; 10];
+    let crc = Some(crc32fast::hash(&payload));
+    let piece =
+        Piece { seq, payload: &payload, packet_number: Some(number), crc, ack_now: false, ack_every: 0 };
+    script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+    let mut out = [0; MAX_REPLY];
+    let len = script.receiver.poll_reply(script.now, &mut out)?;
+    match native::decode_from_receiver(&out[..len], number) {
+        Ok(native::FromReceiver::Ack { ack, .. }) => Some(ack),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_second_packet_in_order_is_acknowledged() {
+    let mut script = open();
+    let acks: Vec<_> = (0..6).map(|n| ack_of(&mut script, n, 10 * n).is_some()).collect();
+    assert_eq!(acks, [false, true, false, true, false, true]);
+}
+
+#[test]
+fn hole_and_its_repair_are_acknowledged_at_once() {
+    let mut script = open();
+    assert_eq!(ack_of(&mut script, 0, 0), None);
+    assert!(ack_of(&mut script, 1, 10).is_some());
+    assert_eq!(ack_of(&mut script, 2, 30).map(|ack| ack.ack), Some(20), "beyond a hole");
+    assert_eq!(ack_of(&mut script, 3, 20).map(|ack| ack.ack), Some(40), "the hole is filled");
+    assert_eq!(ack_of(&mut script, 4, 40), None, "in order again");
+}
+
+#[test]
+fn repeated_packet_counts_as_duplicate() {
+    let mut script = open();
+    ack_of(&mut script, 0, 0);
+    let ack = ack_of(&mut script, 1, 0).unwrap();
+    assert_eq!((ack.ack, ack.packets, ack.duplicates), (10, 2, 1));
+}
+
+#[test]
+fn refused_packet_is_no_duplicate() {
+    let mut script = open();
+    ack_of(&mut script, 0, 0);
+    let ack = ack_of(&mut script, 1, 1 << 40).unwrap();
+    assert_eq!((ack.ack, ack.packets, ack.duplicates), (10, 2, 0), "beyond the window");
+}
+
+#[test]
+fn newest_transmission_expands_later_numbers() {
+    let mut script = open();
+    ack_of(&mut script, 9, 0);
+    ack_of(&mut script, 4, 10);
+    assert_eq!(script.receiver.near().packet_number, 9);
+}
