@@ -88,6 +88,8 @@ struct Connection {
     /// Largest cumulative ACK and largest right edge of the window that reached the sender. Early
     /// data needs no edge.
     acked: u64,
+    /// As `acked`, without those that the sender may read in a later turn of their instant.
+    acked_at_once: u64,
     edge: Option<u64>,
     /// SYN with a cookie, data, newest transmission (counted from 0) and FIN that reached the
     /// receiver. Packets that overtake that SYN are lost.
@@ -131,6 +133,11 @@ fn u32_at(datagram: &[u8], at: usize) -> u32 {
 
 fn u64_at(datagram: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(datagram[at..at + 8].try_into().unwrap())
+}
+
+/// Datagrams that a sender reads in one turn, before it sends.
+fn turn() -> usize {
+    Budget::default().receive
 }
 
 /// Decodes a variable-length integer and advances `rest`.
@@ -272,13 +279,14 @@ impl Checker {
         let end = offset + payload.len() as u64;
         let c = &self.connection;
         let (sent, acked, edge) = (c.sent, c.acked, c.edge.unwrap_or(FIRST_WINDOW));
+        let read = if self.arrived_at(now) > turn() { c.acked_at_once } else { acked };
         self.rule(payload::matches(offset, payload), |_| format!("{offset}..{end} carries other bytes"));
         if end > sent {
             self.rule(offset <= sent, |_| format!("{offset}..{end} is sent after {sent}"));
             let probe = sent == acked;
             self.rule(probe || end <= edge, |_| format!("{offset}..{end} is beyond the window's {edge}"));
         } else {
-            self.rule(end > acked, |_| format!("{offset}..{end} is sent again, acknowledged {acked}"));
+            self.rule(end > read, |_| format!("{offset}..{end} is sent again, acknowledged {read}"));
         }
         self.connection.sent = sent.max(end);
         if let Some(bucket) = &mut self.connection.bucket {
@@ -351,18 +359,18 @@ impl Checker {
         }
     }
 
-    /// Counts a datagram that arrived at the sender, and those of the same instant before it.
+    /// Datagrams that arrived at the sender at `now` so far. Those beyond [`turn`] may be read
+    /// after it has sent again.
+    fn arrived_at(&self, now: Instant) -> usize {
+        self.arrivals.filter(|(at, _)| *at == now).map_or(0, |(_, count)| count)
+    }
+
     fn count_arrival(&mut self, now: Instant) {
-        let before = self.arrivals.filter(|(at, _)| *at == now).map_or(0, |(_, count)| count);
-        self.arrivals = Some((now, before + 1));
+        self.arrivals = Some((now, self.arrived_at(now) + 1));
     }
 
-    /// True if the sender reads the next datagram of this instant before it sends again.
-    fn is_read_at_once(&self) -> bool {
-        self.arrivals.is_none_or(|(_, count)| count < Budget::default().receive)
-    }
-
-    fn sender_got(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+    fn sender_got(&mut self, now: Instant, datagram: &[u8]) -> Vec<Vec<u8>> {
+        let at_once = self.arrived_at(now) <= turn();
         let c = &mut self.connection;
         if u64_at(datagram, 8) != c.id {
             return Vec::new();
@@ -372,9 +380,12 @@ impl Checker {
             ACK => {
                 let (Ack { ack, window, .. }, _) = read_ack(datagram);
                 c.acked = c.acked.max(ack);
+                if at_once {
+                    c.acked_at_once = c.acked;
+                }
                 c.edge = c.edge.max(Some(ack + window));
                 if self.forged > 0 {
-                    return self.forge(datagram);
+                    return self.forge(now, datagram);
                 }
             }
             _ => {}
@@ -384,7 +395,7 @@ impl Checker {
 
     /// Occasionally returns an ACK that no receiver would send now: an old one, one of unsent data,
     /// or one with a SACK block of unsent data.
-    fn forge(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+    fn forge(&mut self, now: Instant, datagram: &[u8]) -> Vec<Vec<u8>> {
         if self.connection.old_acks.len() < 64 {
             self.connection.old_acks.push(datagram.to_vec());
         }
@@ -401,7 +412,7 @@ impl Checker {
             }
             // What is not sent yet would be sent before the sender reads of it: a receiver that
             // acknowledges what did not arrive cannot be told from one that has it.
-            _ if !self.is_read_at_once() => return Vec::new(),
+            _ if self.arrived_at(now) >= turn() => return Vec::new(),
             1 => forged.ack = sent + 1 + self.random(100_000),
             _ => {
                 let start = ack + 1 + self.random(sent.saturating_sub(ack));
@@ -440,7 +451,7 @@ impl Interceptor for Shared {
             checker.receiver_got(now, datagram);
             return Vec::new();
         }
-        let forged = checker.sender_got(datagram);
+        let forged = checker.sender_got(now, datagram);
         for _ in &forged {
             checker.count_arrival(now);
         }
