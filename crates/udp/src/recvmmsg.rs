@@ -4,11 +4,13 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::ptr;
 use std::time::Duration;
 
 use quinn_udp::{EcnCodepoint, RecvMeta};
+use socket2::{SockAddr, SockAddrStorage};
 
 /// Largest number of messages in one call.
 const MAX_MESSAGES: usize = 32;
@@ -16,8 +18,6 @@ const MAX_MESSAGES: usize = 32;
 /// drop counter (24), destination address (IPv4 32, IPv6 40), ECN codepoint (24 for each IP
 /// version). A dual-stack socket may receive the last two for both versions.
 const CONTROL_BYTES: usize = 224;
-#[expect(clippy::cast_possible_truncation, reason = "128")]
-const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 /// Control message buffer, aligned for `cmsghdr`.
 #[derive(Clone, Copy)]
@@ -26,17 +26,15 @@ struct Control([u8; CONTROL_BYTES]);
 
 /// Buffers for the source addresses and control messages of a receive call.
 pub(crate) struct MessageHeaders {
-    names: [libc::sockaddr_storage; MAX_MESSAGES],
+    names: [SockAddrStorage; MAX_MESSAGES],
     controls: [Control; MAX_MESSAGES],
     /// Drop counter of the socket as reported with the newest message, modulo 2^32.
     pub(crate) overflow: u32,
 }
 
 impl MessageHeaders {
-    #[expect(unsafe_code, reason = "libc's structures have no other default")]
     pub(crate) fn new() -> Box<Self> {
-        // SAFETY: plain C data, for which all zeros is a valid value.
-        let names = unsafe { std::mem::zeroed() };
+        let names = std::array::from_fn(|_| SockAddrStorage::zeroed());
         Box::new(Self { names, controls: [Control([0; CONTROL_BYTES]); MAX_MESSAGES], overflow: 0 })
     }
 
@@ -59,7 +57,7 @@ impl MessageHeaders {
             // SAFETY: plain C data, for which all zeros is a valid value.
             let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
             header.msg_name = (&raw mut *name).cast();
-            header.msg_namelen = ADDRESS_BYTES;
+            header.msg_namelen = name.size_of();
             header.msg_iov = part;
             header.msg_iovlen = 1;
             header.msg_control = control.0.as_mut_ptr().cast();
@@ -71,13 +69,7 @@ impl MessageHeaders {
             // messages are written. They point to names, parts, rooms and controls that outlive the
             // call, are not borrowed elsewhere, and have the lengths given here.
             let got = unsafe {
-                libc::recvmmsg(
-                    socket.as_raw_fd(),
-                    messages.as_mut_ptr().cast(),
-                    count,
-                    0,
-                    std::ptr::null_mut(),
-                )
+                libc::recvmmsg(socket.as_raw_fd(), messages.as_mut_ptr().cast(), count, 0, ptr::null_mut())
             };
             if let Ok(got) = usize::try_from(got) {
                 break got;
@@ -91,7 +83,9 @@ impl MessageHeaders {
             // SAFETY: `got` is at most `count`, and the first `count` messages are written.
             let message = unsafe { message.assume_init_ref() };
             *meta = RecvMeta::default();
-            meta.addr = address(name)?;
+            // SAFETY: the kernel has written an address of this length, or the storage is zero.
+            let address = unsafe { SockAddr::new(ptr::read(name), message.msg_hdr.msg_namelen) };
+            meta.addr = address.as_socket().ok_or(io::ErrorKind::InvalidData)?;
             meta.len = message.msg_len as usize;
             meta.stride = meta.len;
             // SAFETY: the kernel has filled the control messages to which the header points.
@@ -166,26 +160,5 @@ impl Message {
             let complete = (*self.0).cmsg_len >= libc::CMSG_LEN(size) as _;
             complete.then(|| libc::CMSG_DATA(self.0).cast::<T>().read_unaligned())
         }
-    }
-}
-
-#[expect(unsafe_code, reason = "libc's addresses are read through pointers")]
-fn address(name: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
-    match libc::c_int::from(name.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: the family selects the structure; the storage is large enough and aligned for
-            // every address structure.
-            let v4 = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in>() };
-            let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
-            Ok(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as for `sockaddr_in`.
-            let v6 = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in6>() };
-            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-            let port = u16::from_be(v6.sin6_port);
-            Ok(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
-        }
-        _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
