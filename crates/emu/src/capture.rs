@@ -22,7 +22,7 @@ use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use rdt_udp::clock;
 
 use crate::account::Accounts;
-use crate::observer::Observer;
+use crate::relay::Observer;
 use block::{About, Way};
 use frame::{Carried, Frame};
 use writer::{CHUNK_BYTES, Chunk, Writer};

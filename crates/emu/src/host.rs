@@ -8,7 +8,7 @@ use rdt_emulator::{DEFAULT_MEMORY_LIMIT_BYTES, DelayHistogram, Delivery, Directi
 use rdt_program::Printer;
 
 use crate::account::{Account, Accounts};
-use crate::observer::Observer;
+use crate::relay::Observer;
 
 /// Limit on the 99th percentile of lateness; above it, the host counts as too slow.
 const MAX_P99_LATENESS: Duration = Duration::from_millis(1);

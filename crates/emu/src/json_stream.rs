@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, Accounts};
 use crate::json;
-use crate::observer::Observer;
+use crate::relay::Observer;
 
 /// Limit on the accounts that wait for the writer.
 const MAX_QUEUED_ACCOUNTS: usize = 4;

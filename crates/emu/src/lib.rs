@@ -6,9 +6,8 @@
 //! | path | `path.rs` | options that describe the path |
 //! | paths | `paths.rs` | one path for all packets, or one for each client |
 //! | port | `port.rs` | one end of a path, where real packets enter and leave; their buffers |
-//! | relay | `relay.rs` | loop in real time: a path between two ports |
+//! | relay, observer | `relay.rs` | loop in real time: a path between two ports; its events |
 //! | account | `account.rs` | counters of a relay, by direction |
-//! | observer | `observer.rs` | events of a relay for captures and reports |
 //! | waiter | `waiter.rs` | waiting for a packet, a deadline or the end |
 //! | report | `report.rs`, `json.rs` | account as text, and as JSON |
 //! | JSON stream | `json_stream.rs` | account as JSON lines while packets pass |
@@ -32,7 +31,6 @@ mod failure;
 mod host;
 mod json;
 mod json_stream;
-mod observer;
 mod output;
 mod path;
 mod paths;

@@ -16,7 +16,7 @@ use crate::capture::{Capture, Captured};
 use crate::failure::Failure;
 use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
-use crate::observer::Observer;
+use crate::relay::Observer;
 use crate::{STDOUT, json, report, talk};
 
 const MIN_INTERVAL: Duration = Duration::from_millis(1);

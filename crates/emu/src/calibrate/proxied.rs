@@ -15,8 +15,8 @@ use super::max_rate::{self, Asked, COUNT_INTERVAL, RTT};
 use super::{MEASUREMENT_MS, Throughput, load_generator};
 use crate::json;
 use crate::json_stream::JsonStream;
-use crate::observer::Observer;
 use crate::proxy::{End, HEADERS_IPV4, Limits, ProxySockets, serve};
+use crate::relay::Observer;
 use crate::waiter::Waiting;
 
 /// The load generator is the only client.

@@ -14,13 +14,11 @@
 //! | addresses | `address.rs` | LISTEN and TARGET |
 //! | clients | `clients.rs` | table of clients with their sockets; limits |
 //! | sockets | `sockets.rs` | all sockets: readiness, errors, counters |
-//! | ports | `ports.rs` | the sockets as ports of a relay |
 //! | batch | `batch.rs` | batches of departing packets |
 
 mod address;
 mod batch;
 mod clients;
-mod ports;
 mod sockets;
 #[cfg(test)]
 mod tests;
@@ -43,18 +41,17 @@ use crate::capture::frame::Datagrams;
 use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::host;
-use crate::observer::Observer;
 use crate::output::{Circumstances, OutputArgs};
 use crate::path::PathArgs;
 use crate::paths::{Paths, PerTag};
-use crate::relay::Relay;
+use crate::relay::{Observer, Relay};
 use crate::waiter::{Waiter, Waiting};
 use crate::{stderr_log, talk};
 use clients::Addresses;
 pub(crate) use clients::Limits;
 use rdt_program::{exit, signals};
-use sockets::Counts;
 pub(crate) use sockets::ProxySockets;
+use sockets::{Counts, ProxyPort};
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
 pub(crate) const HEADERS_IPV4: u32 = 28;
@@ -211,9 +208,9 @@ fn carry<T: Observer>(
     waiting: Waiting,
 ) -> (End, T, io::Result<()>) {
     let sockets = Rc::new(RefCell::new(sockets));
-    let (near, far, eyes) = ports::of(&sockets);
+    let [near, far] = ProxyPort::both(&sockets);
     let mut relay = Relay::new(paths, near, far, observer);
-    let carried = relay.run(&mut Waiter::new(waiting, eyes));
+    let carried = relay.run(&mut Waiter::new(waiting, Rc::clone(&sockets)));
     let (mut accounts, observer) = relay.finish();
     let (counts, lost) = sockets.borrow_mut().finish();
     // Packets that a socket accepted and lost later also count as refused.

@@ -1,23 +1,25 @@
 //! Sockets of a proxy: the listener for clients, and one socket for each client towards the target.
 //!
-//! Owns the readiness of the sockets, and the warnings while the relay runs. `ports.rs` adapts the
-//! sockets to ports of a relay.
+//! Owns the readiness of the sockets, and the warnings while the relay runs. A relay uses the
+//! sockets as two ports.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Direction, Packet};
+use rdt_emulator::{Delivery, Direction, Packet};
 use rdt_program::Printer;
 use rdt_udp::{DatagramIo, PollSet, Received, SocketError, UdpIo, UdpOptions, UdpStats, Waker};
 
 use super::batch::{Batch, send_run};
 use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
 use crate::host::LossAlarm;
-use crate::port::{Buffers, Take};
-use crate::waiter::Readiness;
+use crate::port::{Buffers, Port, Sent, Take};
+use crate::waiter::{PollPorts, Readiness};
 
 /// Poll key of the listener. The key of a client's socket is its tag, which is below 2^31.
 const LISTENER: usize = 1 << 31;
@@ -44,8 +46,8 @@ pub(crate) struct ProxySockets {
     /// Tags of the clients whose sockets may be readable.
     ready: VecDeque<u32>,
     clients: Clients,
-    pub(crate) to_clients: Batch,
-    pub(crate) to_target: Batch,
+    to_clients: Batch,
+    to_target: Batch,
     /// Tags of the clients whose sockets are full.
     stuck: BTreeSet<u32>,
     listener_stuck: bool,
@@ -125,12 +127,7 @@ impl ProxySockets {
         Counts { listener: self.listener.stats(), totals: self.clients.totals() }
     }
 
-    pub(crate) fn receive_near(
-        &mut self,
-        budget: usize,
-        buffers: &mut Buffers,
-        take: Take<'_>,
-    ) -> io::Result<usize> {
+    fn receive_near(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize> {
         let mut read = 0;
         let Self { listener, clients, set, told, warnings, target, .. } = self;
         while self.listener_ready && read < budget {
@@ -165,7 +162,7 @@ impl ProxySockets {
     }
 
     /// Reads packets of the target, from one client's socket after another.
-    pub(crate) fn receive_far(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> usize {
+    fn receive_far(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> usize {
         let mut read = 0;
         while read < budget
             && let Some(tag) = self.ready.pop_front()
@@ -183,9 +180,13 @@ impl ProxySockets {
         read
     }
 
-    /// Sends the batch towards the clients. Returns the number of packets not sent, plus earlier
-    /// packets that a socket turned out to have lost.
-    pub(crate) fn flush_near(&mut self) -> u64 {
+    /// Sends the batch of one port. Returns the number of packets not sent, plus earlier packets
+    /// that a socket turned out to have lost.
+    fn flush(&mut self, near: bool) -> u64 {
+        if near { self.flush_near() } else { self.flush_far() }
+    }
+
+    fn flush_near(&mut self) -> u64 {
         let Self { to_clients, clients, listener, listener_stuck, .. } = self;
         let refused = to_clients.send(|tag, run| {
             let Some(client) = clients.client_mut(tag) else { return 0 };
@@ -199,9 +200,7 @@ impl ProxySockets {
         refused + self.newly_lost(Direction::Reverse)
     }
 
-    /// Sends the batch towards the target. Returns the same numbers as
-    /// [`flush_near`](Self::flush_near).
-    pub(crate) fn flush_far(&mut self) -> u64 {
+    fn flush_far(&mut self) -> u64 {
         let Self { to_target, clients, stuck, .. } = self;
         let mut failed = None;
         let refused = to_target.send(|tag, run| {
@@ -239,7 +238,7 @@ impl ProxySockets {
         self.listener_stuck || !self.stuck.is_empty()
     }
 
-    pub(crate) fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
+    fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
         let timeout = timeout.into_iter().chain(retry.then_some(FULL_SOCKET_RETRY)).min();
         self.keys.clear();
@@ -263,13 +262,9 @@ impl ProxySockets {
         })
     }
 
-    pub(crate) fn next_check(&self) -> Option<Instant> {
-        self.clients.next_check()
-    }
-
     /// Returns the tag of a removed client, once for each. Also checks counters at intervals, and
     /// warns of errors.
-    pub(crate) fn poll_gone(&mut self, now: Instant) -> Option<u32> {
+    fn poll_gone(&mut self, now: Instant) -> Option<u32> {
         if self.clients.check(now, &mut self.set) {
             let counts = self.counts();
             if counts.totals.sockets.unreachable > 0 {
@@ -305,4 +300,60 @@ fn hand_over<P>(batch: &Received<'_, P>, tag: u32, buffers: &mut Buffers, take: 
     }
     batch.bytes.chunks(batch.stride.max(1)).for_each(one);
     count
+}
+
+/// Sockets, shared by the ports and the waiter of a relay. All belong to one thread.
+pub(crate) type Shared = Rc<RefCell<ProxySockets>>;
+
+impl PollPorts for Shared {
+    fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
+        self.borrow_mut().poll_ports(timeout)
+    }
+}
+
+/// Port towards the clients (near) or the target.
+pub(crate) struct ProxyPort {
+    sockets: Shared,
+    near: bool,
+    /// Packets that a full batch could not send.
+    refused: u64,
+}
+
+impl ProxyPort {
+    /// Creates the near and the far port.
+    pub(crate) fn both(sockets: &Shared) -> [Self; 2] {
+        [true, false].map(|near| Self { sockets: Rc::clone(sockets), near, refused: 0 })
+    }
+}
+
+impl Port for ProxyPort {
+    fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize> {
+        let mut sockets = self.sockets.borrow_mut();
+        if self.near {
+            sockets.receive_near(budget, buffers, take)
+        } else {
+            Ok(sockets.receive_far(budget, buffers, take))
+        }
+    }
+
+    fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
+        let mut sockets = self.sockets.borrow_mut();
+        let batch = if self.near { &mut sockets.to_clients } else { &mut sockets.to_target };
+        if batch.put(delivery) {
+            self.refused += sockets.flush(self.near);
+        }
+        Ok(Sent::Taken)
+    }
+
+    fn flush(&mut self) -> io::Result<u64> {
+        Ok(self.sockets.borrow_mut().flush(self.near) + mem::take(&mut self.refused))
+    }
+
+    fn poll_gone(&mut self, now: Instant) -> Option<u32> {
+        self.sockets.borrow_mut().poll_gone(now)
+    }
+
+    fn next_check(&self) -> Option<Instant> {
+        self.sockets.borrow().clients.next_check()
+    }
 }

@@ -341,7 +341,7 @@ fn relay_learns_next_client_check() {
     )
     .unwrap();
     let address = sockets.local_addr().unwrap();
-    let (mut near, ..) = ports::of(&Rc::new(RefCell::new(sockets)));
+    let [mut near, _] = ProxyPort::both(&Rc::new(RefCell::new(sockets)));
     assert_eq!(near.next_check(), None, "no client");
     bound().send_to(b"x", address).unwrap();
     let mut came = None;
