@@ -29,7 +29,8 @@ pub trait Endpoint {
     /// a shorter last one. Empty `bytes` are one empty datagram. Returns their number.
     ///
     /// The effect equals one call of [`Endpoint::handle_datagram`] for each, but an implementation
-    /// may share work.
+    /// may share work: a listener computes the memory limit once, so an offered window may differ
+    /// by what the datagrams themselves take.
     fn handle_datagrams(
         &mut self,
         now: Instant,
