@@ -229,8 +229,9 @@ impl Sender {
     /// Appends the first `n` bytes of [`Sender::spare`] to the stream.
     ///
     /// # Panics
-    /// If `n` exceeds the room.
+    /// If `n` exceeds the room. There is none after [`Sender::finish`].
     pub fn advance(&mut self, n: usize) {
+        assert!(n == 0 || !self.stream.finishing, "the stream is finished");
         self.stream.buffer.advance(n);
     }
 

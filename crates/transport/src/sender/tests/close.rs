@@ -182,3 +182,12 @@ fn stats_have_crc_of_written_bytes() {
     let script = Script::flowing(4, 2);
     assert_eq!(script.stats().crc, crc32fast::hash(&pattern(0, 2 * PAYLOAD)));
 }
+
+#[test]
+#[should_panic(expected = "the stream is finished")]
+fn bytes_after_finish_are_refused() {
+    let mut script = Script::flowing(4, 3);
+    script.finish();
+    assert!(script.sender.spare().unwrap().is_empty());
+    script.sender.advance(1);
+}
