@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::parts::{MAX_BLOCKS, RangeSet, SackList};
-use rdt::transport::wire::native::{self, FromSender};
+use rdt::transport::wire::FromSender;
+use rdt::transport::wire::native;
 use rdt::transport::{Ecn, Endpoint, LossDetection, Sender, SenderConfig, TransmitBuf};
 
 const ID: u64 = 1;
@@ -174,9 +175,12 @@ impl Path {
                 if let Ok(FromSender::Data(data)) =
                     native::decode_from_sender(datagram, self.largest_received)
                 {
-                    let start = data.header.offset;
+                    let start = data.seq;
                     let bytes = start..start + data.payload.len() as u64;
-                    self.flying.push_back(Flight { packet_number: data.header.packet_number, bytes });
+                    self.flying.push_back(Flight {
+                        packet_number: data.packet_number.expect("native data is numbered"),
+                        bytes,
+                    });
                 }
             }
         }

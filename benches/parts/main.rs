@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use criterion::{Criterion, Throughput, criterion_group};
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
 use rdt::payload;
-use rdt::transport::wire::{self, FromReceiver, Syn};
+use rdt::transport::wire::{self, PacketKind};
 use rdt::transport::{
     Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, Sender, SenderConfig,
     TransmitBuf,
@@ -48,7 +48,7 @@ fn sender(c: &mut Criterion) {
             sender.open().expect("a new sender opens");
             sender.poll_transmit(now, &mut out);
             let mut reply = [0; wire::REPLY_LEN];
-            wire::encode_reply(&FromReceiver::SynAck { ack: 0, window }, &mut reply);
+            wire::encode_reply(PacketKind::SynAck, 0, window, &mut reply);
             sender.handle_datagram(now, (), Ecn::NotEct, &reply);
             let mut acked = 0;
             b.iter(|| {
@@ -63,7 +63,7 @@ fn sender(c: &mut Criterion) {
                 }
                 for _ in 0..window {
                     acked += 1;
-                    wire::encode_reply(&FromReceiver::Ack { ack: acked, window }, &mut reply);
+                    wire::encode_reply(PacketKind::Ack, acked, window, &mut reply);
                     sender.handle_datagram(now, (), Ecn::NotEct, &reply);
                 }
             });
@@ -86,7 +86,7 @@ fn listener(c: &mut Criterion) {
                 (0..peers).map(|i| ([127, 0, 0, 1], 20_000 + i).into()).collect();
             let mut listener = Listener::new(ListenerConfig::new(ReceiverConfig::reference()));
             let mut syn = [0; wire::SYN_LEN];
-            wire::encode_syn(&Syn { seq: 0, link: LINK }, &mut syn);
+            wire::encode_syn(0, &LINK, &mut syn);
             for peer in &addresses {
                 listener.handle_datagram(now, *peer, Ecn::NotEct, &syn);
             }

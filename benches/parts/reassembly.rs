@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use rdt::transport::parts::{Keep, Limits, MAX_RANGES, ReceiveBuffer, Segment};
-use rdt::transport::wire::{self, FromSender, Packet, Syn};
+use rdt::transport::wire::{self, FromSender, Open, Piece};
 use rdt::transport::{Ecn, Receiver, ReceiverConfig};
 
 use super::{LINK, epoch};
@@ -23,19 +23,14 @@ pub(crate) fn receiver(c: &mut Criterion) {
             let now = epoch();
             b.iter(|| {
                 let mut receiver = Receiver::new(ReceiverConfig::reference());
-                receiver.handle(
-                    now,
-                    &Packet::from(&FromSender::Syn(Syn { seq: 0, link: LINK })),
-                    Ecn::NotEct,
-                    0,
-                );
+                receiver.handle(now, &FromSender::Syn(Open::classic(0, LINK)), Ecn::NotEct, 0);
                 for seq in 0..PACKETS {
                     let seq = match seq % late {
                         0 if seq > 0 => continue,
                         1 if seq > late => {
                             receiver.handle(
                                 now,
-                                &Packet::from(&FromSender::Data { seq: seq - 1, payload: &payload }),
+                                &FromSender::Data(Piece::classic(seq - 1, &payload)),
                                 Ecn::NotEct,
                                 1 << 30,
                             );
@@ -43,8 +38,8 @@ pub(crate) fn receiver(c: &mut Criterion) {
                         }
                         _ => seq,
                     };
-                    let data = FromSender::Data { seq, payload: &payload };
-                    receiver.handle(now, &Packet::from(&data), Ecn::NotEct, 1 << 30);
+                    let data = FromSender::Data(Piece::classic(seq, &payload));
+                    receiver.handle(now, &data, Ecn::NotEct, 1 << 30);
                     while receiver.poll_reply(now, &mut reply).is_some() {}
                 }
                 black_box(receiver.rcv_nxt())

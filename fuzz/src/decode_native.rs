@@ -1,8 +1,7 @@
 //! Decoders of the native format over arbitrary bytes, as they are and with header and check made
 //! right.
 
-use rdt_transport::wire::native::{self, FromReceiver, FromSender};
-use rdt_transport::wire::{Near, Packet};
+use rdt_transport::wire::{FromReceiver, FromSender, Near, native};
 
 use crate::bytes::seal;
 
@@ -16,19 +15,14 @@ pub fn run(data: &[u8]) {
     }
     seal(&mut sealed);
     for datagram in [datagram, &sealed] {
-        if let Ok(FromSender::Data(data)) = native::decode_from_sender(datagram, packet_number) {
-            assert!(data.payload.len() < datagram.len(), "the payload is part of the datagram");
-            assert!(
-                data.header.offset.checked_add(data.payload.len() as u64).is_some(),
-                "offsets are below 2^64"
-            );
+        if let Ok(FromSender::Data(piece)) = native::decode_from_sender(datagram, packet_number) {
+            assert!(piece.payload.len() < datagram.len(), "the payload is part of the datagram");
+            assert!(piece.seq.checked_add(piece.payload.len() as u64).is_some(), "offsets are below 2^64");
         }
-        let _ = Packet::decode(datagram, Near { seq: 0, packet_number });
-        if let Ok(FromReceiver::Ack { ack, sack: blocks }) =
-            native::decode_from_receiver(datagram, packet_number)
-        {
+        let _ = FromSender::decode(datagram, Near { seq: 0, packet_number });
+        if let Ok(FromReceiver::Ack(ack)) = native::decode_from_receiver(datagram, packet_number) {
             let mut edge = ack.ack;
-            for block in blocks.iter() {
+            for block in ack.sack.iter() {
                 assert!(edge < block.start && block.start < block.end, "blocks ascend beyond rcv_nxt");
                 edge = block.end;
             }

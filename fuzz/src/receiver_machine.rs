@@ -157,7 +157,7 @@ impl Harness {
 fn learn(expected: &mut Expected, reply: &[u8]) {
     if !native::recognize(reply) {
         match wire::decode_from_receiver(reply, expected.seq) {
-            Ok(wire::FromReceiver::SynAck { ack, .. } | wire::FromReceiver::Ack { ack, .. }) => {
+            Ok(wire::FromReceiver::SynAck { ack, .. } | wire::FromReceiver::Ack(wire::Ack { ack, .. })) => {
                 expected.seq = ack
             }
             Ok(_) | Err(WireError::Sequence) => {}
@@ -173,9 +173,9 @@ fn learn(expected: &mut Expected, reply: &[u8]) {
         Err(error) => panic!("a reply does not decode: {error}"),
     };
     match reply_of {
-        native::FromReceiver::Retry(_) => expected.cookie = reply[HEADER..].try_into().ok(),
-        native::FromReceiver::SynAck(_) => (expected.seq, expected.packet_number) = (0, 0),
-        native::FromReceiver::Ack { ack, .. } => expected.seq = ack.ack,
+        wire::FromReceiver::Retry(_) => expected.cookie = reply[HEADER..].try_into().ok(),
+        wire::FromReceiver::SynAck { .. } => (expected.seq, expected.packet_number) = (0, 0),
+        wire::FromReceiver::Ack(ack) => expected.seq = ack.ack,
         _ => {}
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::wire::{Near, Packet, native};
+use rdt_transport::wire::{FromSender, Near, native};
 use rdt_transport::{
     Ecn, Endpoint, LinkProperties, LossDetection, Sender, SenderConfig, SenderEvent, TransmitBuf,
 };
@@ -212,9 +212,9 @@ impl Harness {
                 datagrams += 1;
                 assert!(datagrams < MAX_DATAGRAMS, "datagrams without end");
                 let near = Near { seq: self.sent, packet_number: self.expected.packet_number };
-                let (id, packet) = Packet::decode(datagram, near).expect("a sender's datagram decodes");
-                assert_eq!(id, (!self.classic).then_some(CONNECTION));
-                if let Packet::Data(piece) = packet {
+                let packet = FromSender::decode(datagram, near).expect("a sender's datagram decodes");
+                assert_eq!(native::connection_id(datagram), (!self.classic).then_some(CONNECTION));
+                if let FromSender::Data(piece) = packet {
                     let len = if self.classic { 1 } else { piece.payload.len() as u64 };
                     self.sent = self.sent.max(piece.seq + len);
                     self.expected.packet_number =

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rdt_emulator::{self as emulator, DelayHistogram, Delivery, Direction, Ledger, child_seed};
 use rdt_transport::wire::native::CloseReason;
-use rdt_transport::wire::{LinkWanted, Packet};
+use rdt_transport::wire::{FromSender, LinkWanted};
 use rdt_transport::{
     Admission, Ecn, Endpoint, Listener, ListenerStats, ReceiverEvent, TransmitBuf, one_by_one,
 };
@@ -193,7 +193,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             // The listener may have answered with a stateless reply.
             return self.route_replies(now);
         };
-        if let Packet::Syn(open) = packet {
+        if let FromSender::Syn(open) = packet {
             match self.listener.admit(now, peer, &open) {
                 Admission::New => self.add_path(peer, open.link, seed),
                 Admission::Known => {}

@@ -55,7 +55,7 @@ pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse,
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats, SocketBuffer};
-pub use observer::{Interest, LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
+pub use observer::{Interest, LossTrigger, Metrics, Observer, Resend, Timer, Trace};
 pub use receiver::{
     AckConfig, AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowConfig, WindowPolicy,
 };
@@ -64,4 +64,5 @@ pub use send_buffer::{FramePool, Spare};
 pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, Sender, SenderConfig, SenderEvent, SenderStats, Waited,
 };
+pub use wire::PacketKind;
 pub use wire::{LinkProperties, Wire};

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::Blocked;
 use crate::congestion::Cause;
+use crate::wire::PacketKind;
 
 /// Receives the events of a sender. Observing changes nothing in the transfer.
 pub trait Observer: Send {
@@ -50,21 +51,6 @@ pub enum Resend {
     Lost,
     /// Tail loss probe: no ACK arrived for about two RTTs (RFC 8985, section 7).
     Probe,
-}
-
-/// Kind of a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "these are the names of the packets in docs/PROTOCOL.md")]
-pub enum PacketKind {
-    Syn,
-    Data,
-    KeepAlive,
-    Fin,
-    SynAck,
-    Retry,
-    Ack,
-    FinAck,
-    Close,
 }
 
 /// Rule by which a packet was declared lost.

@@ -2,7 +2,7 @@
 
 use rdt_emulator::Path;
 use rdt_transport::wire::{
-    self, FromReceiver, Syn, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
+    self, Ack, FromReceiver, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
 };
 use rdt_transport::{Ecn, LinkProperties, ReceiverConfig, TransmitBuf};
 
@@ -38,7 +38,7 @@ impl Script {
 
     fn syn(&mut self, ns: u64, peer: u8, link: LinkProperties) {
         let mut bytes = [0; wire::SYN_LEN];
-        encode_syn(&Syn { seq: 0, link }, &mut bytes);
+        encode_syn(0, &link, &mut bytes);
         self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
     }
 
@@ -55,7 +55,7 @@ impl Script {
     }
 
     /// Calls the server at `ns` and returns the replies that it sends.
-    fn run(&mut self, ns: u64) -> Vec<(u8, FromReceiver)> {
+    fn run(&mut self, ns: u64) -> Vec<(u8, FromReceiver<'static>)> {
         self.server.handle_timeout(self.at(ns));
         let mut replies = Vec::new();
         loop {
@@ -66,7 +66,7 @@ impl Script {
     }
 
     /// Calls the server at each of its timeouts up to `ns`; returns the replies and their times.
-    fn run_to(&mut self, ns: u64) -> Vec<(u64, FromReceiver)> {
+    fn run_to(&mut self, ns: u64) -> Vec<(u64, FromReceiver<'static>)> {
         let mut left = Vec::new();
         while let Some(next) = self.server.poll_timeout().filter(|next| *next <= self.at(ns)) {
             let now = u64::try_from((next - self.epoch).as_nanos()).unwrap();
@@ -80,7 +80,7 @@ impl Script {
     }
 }
 
-const SYN_ACK: FromReceiver = FromReceiver::SynAck { ack: 0, window: 1 };
+const SYN_ACK: FromReceiver<'static> = FromReceiver::SynAck { ack: 0, window: 1, params: None };
 
 #[test]
 fn syn_and_syn_ack_cross_links() {
@@ -171,7 +171,7 @@ fn queue_holds_one_packet_above_buffer() {
     }
     let forward = *script.server.path_ledgers(1).unwrap().0;
     assert_eq!((forward.in_flight, forward.dropped_queue), (11, 89));
-    assert_eq!(script.run_to(2_000_000_000).last().unwrap().1, FromReceiver::Ack { ack: 11, window: 11 });
+    assert_eq!(script.run_to(2_000_000_000).last().unwrap().1, FromReceiver::Ack(Ack::plain(11, 11)));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn replies_skip_missing_links() {
     let mut script = Script::new(|config| config.link = LinkMode::None);
     script.syn(0, 1, LINK);
     script.data(0, 1, 0, 1);
-    assert_eq!(script.run(0), [(1, SYN_ACK), (1, FromReceiver::Ack { ack: 1, window: 1 })]);
+    assert_eq!(script.run(0), [(1, SYN_ACK), (1, FromReceiver::Ack(Ack::plain(1, 1)))]);
     assert_eq!(script.server.stats().lateness.count(), 0);
 }
 
@@ -285,7 +285,7 @@ fn window_update_takes_reverse_link() {
         script.data(20_000_000, 1, seq, 1000);
     }
     let acks = script.run_to(100_000_000);
-    let Some((_, FromReceiver::Ack { ack: full, window: 0 })) = acks.last().copied() else {
+    let Some((_, FromReceiver::Ack(Ack { ack: full, window: 0, .. }))) = acks.last().copied() else {
         panic!("{acks:?}")
     };
     assert!((1040..1060).contains(&full), "{full} packets of 1000 bytes in 1 MiB");
@@ -293,7 +293,7 @@ fn window_update_takes_reverse_link() {
     script.server.consume(1, unread);
     assert_eq!(script.run(200_000_000), [], "5 ms on the link");
     // The window leaves room for unread bytes of an application that reads without delay.
-    let update = FromReceiver::Ack { ack: full, window: (1 << 19) / 1000 };
+    let update = FromReceiver::Ack(Ack::plain(full, (1 << 19) / 1000));
     let left = script.run_to(210_000_000);
     assert!(matches!(left[..], [(at, reply)] if at > 205_000_000 && reply == update), "{left:?}");
 }

@@ -25,7 +25,7 @@ pub use stats::ListenerStats;
 
 use crate::cookie::CookieJar;
 use crate::wire::native::CloseReason;
-use crate::wire::{MAX_REPLY, Near, Packet, Wire};
+use crate::wire::{FromSender, MAX_REPLY, Near, Wire};
 use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};
 
 /// Numbers near which those of a peer without a transfer are unwrapped: packet numbers far enough
@@ -318,7 +318,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
 
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
         let Some(packet) = self.inspect(now, peer, datagram) else { return };
-        let Packet::Syn(open) = packet else {
+        let FromSender::Syn(open) = packet else {
             // `inspect` looked this peer up last.
             let connection = self.peers.latest_mut().and_then(|entry| entry.wire.connection_id());
             return self.deliver_latest(now, peer, connection, ecn, &packet);

@@ -9,13 +9,13 @@ use std::time::Instant;
 use super::stateless::Stateless;
 use super::{Listener, NO_TRANSFER};
 use crate::Ecn;
-use crate::wire::Packet;
+use crate::wire::FromSender;
 use crate::wire::native::{self, CloseReason};
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Decodes a datagram without delivering it. An undeliverable one is counted and may be
     /// answered statelessly. Sequence numbers of a peer without a transfer are unwrapped near 0.
-    pub fn inspect<'d>(&mut self, now: Instant, peer: P, datagram: &'d [u8]) -> Option<Packet<'d>> {
+    pub fn inspect<'d>(&mut self, now: Instant, peer: P, datagram: &'d [u8]) -> Option<FromSender<'d>> {
         self.stats.received += 1;
         if datagram.len() > self.config.receiver.max_datagram {
             self.stats.too_long += 1;
@@ -24,15 +24,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         // `get_mut` caches the slot, which saves the lookups of this peer's next datagrams.
         let entry = self.peers.get_mut(&peer);
         let (near, wire) = entry.map_or((NO_TRANSFER, None), |e| (e.receiver.near(), Some(e.wire)));
-        match Packet::decode(datagram, near) {
-            Ok((_, packet @ Packet::Syn(_))) => Some(packet),
-            Ok((connection, packet)) if wire.is_some_and(|wire| wire.connection_id() == connection) => {
-                Some(packet)
-            }
-            Ok((connection, packet)) => {
+        let connection = native::connection_id(datagram);
+        match FromSender::decode(datagram, near) {
+            Ok(packet @ FromSender::Syn(_)) => Some(packet),
+            Ok(packet) if wire.is_some_and(|wire| wire.connection_id() == connection) => Some(packet),
+            Ok(packet) => {
                 self.stats.no_connection += 1;
                 if let (None, Some(connection_id), Some(packet_number)) =
-                    (wire, connection, packet.transmission())
+                    (wire, connection, packet.packet_number())
                 {
                     self.reset(now, peer, connection_id, packet_number);
                 }
@@ -50,7 +49,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// Delivers an inspected packet to its receiver, if that still exists.
-    pub(crate) fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &Packet<'_>) {
+    pub(crate) fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &FromSender<'_>) {
         match self.peers.get_mut(&peer).map(|entry| entry.wire.connection_id()) {
             Some(connection) => self.deliver_latest(now, peer, connection, ecn, packet),
             None => self.stats.no_connection += 1,
@@ -65,19 +64,19 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         peer: P,
         connection: Option<u64>,
         ecn: Ecn,
-        packet: &Packet<'_>,
+        packet: &FromSender<'_>,
     ) {
         let Some(entry) = self.peers.latest_mut() else { return };
-        if !matches!(packet, Packet::Syn(_)) && entry.receiver.connection_id() != connection {
+        if !matches!(packet, FromSender::Syn(_)) && entry.receiver.connection_id() != connection {
             self.stats.no_connection += 1;
             return;
         }
-        if matches!(packet, Packet::Close) {
+        if matches!(packet, FromSender::Close(_)) {
             return self.close(peer);
         }
         entry.last_active = now;
         match packet {
-            Packet::Data(_) => entry.claim_on_data(now, &mut self.budget),
+            FromSender::Data(_) => entry.claim_on_data(now, &mut self.budget),
             _ => entry.set_share(&self.budget),
         }
         let held = entry.memory;
@@ -102,8 +101,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.stats.no_connection += 1;
             return;
         };
-        match Packet::decode(datagram, entry.receiver.near()) {
-            Ok((connection, packet)) => self.deliver_latest(now, peer, connection, ecn, &packet),
+        match FromSender::decode(datagram, entry.receiver.near()) {
+            Ok(packet) => {
+                self.deliver_latest(now, peer, native::connection_id(datagram), ecn, &packet);
+            }
             Err(_) => self.stats.malformed += 1,
         }
     }
@@ -126,9 +127,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let (mut taken, mut peak) = (0, 0);
         for datagram in bytes.chunks(stride).take_while(|datagram| datagram.len() <= most) {
             // Matched in place: moving the packet out would copy the largest variant, a SYN.
-            let decoded = Packet::decode(datagram, entry.receiver.near());
-            let Ok((of, packet @ Packet::Data(_))) = &decoded else { break };
-            if *of != connection || entry.receiver.connection_id() != connection {
+            let decoded = FromSender::decode(datagram, entry.receiver.near());
+            let Ok(packet @ FromSender::Data(_)) = &decoded else { break };
+            if native::connection_id(datagram) != connection || entry.receiver.connection_id() != connection {
                 break;
             }
             self.stats.received += 1;

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::wire::{
-    self, FromReceiver, FromSender, LinkProperties, REPLY_LEN, SYN_LEN, Syn, decode_from_receiver,
+    self, Ack, DataHeader, FromReceiver, FromSender, LinkProperties, Open, REPLY_LEN, SYN_LEN,
+    decode_from_receiver,
 };
 use crate::{Endpoint, ReceiverConfig, TransmitBuf};
 
@@ -80,7 +81,7 @@ impl Script {
     }
 
     /// All batches that leave now: peer and decoded replies.
-    fn batches(&mut self) -> Vec<(char, Vec<FromReceiver>)> {
+    fn batches(&mut self) -> Vec<(char, Vec<FromReceiver<'static>>)> {
         let mut batches = Vec::new();
         loop {
             self.batch.clear();
@@ -93,7 +94,7 @@ impl Script {
         batches
     }
 
-    fn replies(&mut self) -> Vec<(char, FromReceiver)> {
+    fn replies(&mut self) -> Vec<(char, FromReceiver<'static>)> {
         let flat = |(peer, replies): (char, Vec<_>)| replies.into_iter().map(move |reply| (peer, reply));
         self.batches().into_iter().flat_map(flat).collect()
     }
@@ -131,7 +132,7 @@ fn keeping() -> ListenerConfig {
 
 fn syn(seq: u32, link: LinkProperties) -> [u8; SYN_LEN] {
     let mut datagram = [0; SYN_LEN];
-    wire::encode_syn(&Syn { seq, link }, &mut datagram);
+    wire::encode_syn(seq, &link, &mut datagram);
     datagram
 }
 
@@ -140,15 +141,15 @@ fn packet(flags: u8, seq: u32, payload: &[u8]) -> Vec<u8> {
     [&[flags], &MAGIC[..], &seq.to_le_bytes(), payload].concat()
 }
 
-fn syn_ack(ack: u64, window: u32) -> FromReceiver {
-    FromReceiver::SynAck { ack, window }
+fn syn_ack(ack: u64, window: u32) -> FromReceiver<'static> {
+    FromReceiver::SynAck { ack, window: u64::from(window), params: None }
 }
 
-fn ack(ack: u64, window: u32) -> FromReceiver {
-    FromReceiver::Ack { ack, window }
+fn ack(ack: u64, window: u32) -> FromReceiver<'static> {
+    FromReceiver::Ack(Ack::plain(ack, u64::from(window)))
 }
 
-fn fin_ack(ack: u64, crc: u32) -> FromReceiver {
+fn fin_ack(ack: u64, crc: u32) -> FromReceiver<'static> {
     FromReceiver::FinAck { ack, crc }
 }
 

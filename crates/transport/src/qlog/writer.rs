@@ -234,7 +234,7 @@ impl<W: Write> Writer<W> {
         let (packet_type, frames) = match kind {
             PacketKind::SynAck => ("initial", None),
             PacketKind::Retry => ("retry", None),
-            PacketKind::FinAck | PacketKind::Close => (
+            PacketKind::FinAck | PacketKind::Close | PacketKind::Versions => (
                 "1RTT",
                 Some(vec![object! { "frame_type": "connection_close", "error_space": "application" }].into()),
             ),
@@ -247,7 +247,7 @@ impl<W: Write> Writer<W> {
             object! { "header": header(packet_type, Some(number)), "raw": object! { "length": length } };
         let data = data.with("frames", frames);
         self.event(time_ms, "transport:packet_received", data.with("rdt", ours));
-        if kind == PacketKind::Close {
+        if matches!(kind, PacketKind::Close | PacketKind::Versions) {
             self.close(time_ms, "remote", "error");
         }
     }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::receive_buffer::Arrival;
 use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
-use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire, Wishes};
+use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Open, Piece, Wire};
 use crate::{Ecn, TransmitBuf};
 pub use ack_policy::AckConfig;
 use close::{End, Fin};
@@ -177,19 +177,19 @@ impl Receiver {
 
     /// Processes a packet. `memory` limits the bytes buffered beyond holes or unread; 128 KiB may
     /// be unread in any case.
-    pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
-        if !matches!(packet, Packet::Data(_)) {
+    pub fn handle(&mut self, now: Instant, packet: &FromSender<'_>, ecn: Ecn, memory: u64) {
+        if !matches!(packet, FromSender::Data(_)) {
             self.make_due_ack();
         }
         match packet {
-            Packet::Syn(open) => self.on_syn(now, open),
-            Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
-            Packet::Fin { seq, seal, understands_ack } => {
+            FromSender::Syn(open) => self.on_syn(now, open),
+            FromSender::Data(piece) => self.on_data(now, piece, ecn, memory),
+            FromSender::Fin { seq, seal, understands_ack } => {
                 let fin = Fin { seq: *seq, seal: *seal, understands_ack: *understands_ack };
                 self.on_fin(now, fin, ecn);
             }
             // The listener removes the peer.
-            Packet::Close => {}
+            FromSender::Close(_) => {}
         }
     }
 
@@ -353,7 +353,7 @@ impl Receiver {
                 if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
             _ => {
                 self.wire = open.wire;
-                self.adopt(open.wishes);
+                self.adopt(open.params);
                 self.stats = self.stats();
                 let config = ReceiverConfig { acks: self.acks, ..self.config };
                 self.stream = Stream::new(&config, open.wire.numbering(), open.seq, self.max_blocks);
@@ -371,7 +371,7 @@ impl Receiver {
         // Data after an earlier transmission of the SYN may already have arrived beyond the window.
         let Stream { buffer, flow, .. } = &mut self.stream;
         let window = flow.offer(now, buffer) - open.seq;
-        self.reply(Answer::SynAck { ack: open.seq, window, attempt: open.attempt });
+        self.reply(Answer::SynAck { ack: open.seq, window, attempt: open.attempt() });
         if copy {
             self.repeat_answer();
         }
@@ -389,13 +389,16 @@ impl Receiver {
 
     /// Adopts the sender's requests in its SYN. ACKs become no less frequent and no later than
     /// configured.
-    fn adopt(&mut self, wishes: Option<Wishes>) {
+    fn adopt(&mut self, params: Option<Params>) {
         let configured = self.config.acks;
-        self.acks = wishes.map_or(configured, |want| configured.within(want.ack_every, want.ack_delay));
-        self.overflow_before = self.overflow.filter(|_| wishes.is_some_and(|want| want.overflow));
+        self.acks = params.map_or(configured, |want| {
+            let delay = Duration::from_micros(u64::from(want.ack_delay_max_us));
+            configured.within(u32::from(want.ack_every), delay)
+        });
+        self.overflow_before = self.overflow.filter(|_| params.is_some_and(|want| want.overflow));
         // An ACK must fit the path MTU, which may be as small as the sender's datagram limit.
-        let longest = |want: Wishes| want.max_datagram.min(SMALLEST_PATH);
-        self.max_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
+        let longest = |want: Params| usize::from(want.max_datagram).min(SMALLEST_PATH);
+        self.max_blocks = params.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
     }
 
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {

@@ -14,7 +14,7 @@ mod transfer;
 mod unread;
 
 use super::*;
-use crate::wire::{FromReceiver, FromSender, LinkProperties, Syn, decode_from_receiver};
+use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Open, Piece, decode_from_receiver};
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
@@ -56,19 +56,19 @@ impl Script {
     }
 
     fn syn(&mut self, seq: u32) -> &mut Self {
-        self.packet(&FromSender::Syn(Syn { seq, link: LINK }))
+        self.packet(&FromSender::Syn(Open::classic(seq, LINK)))
     }
 
     fn data(&mut self, seq: u64, payload: &[u8]) -> &mut Self {
-        self.packet(&FromSender::Data { seq, payload })
+        self.packet(&FromSender::Data(Piece::classic(seq, payload)))
     }
 
     fn fin(&mut self, seq: u64) -> &mut Self {
-        self.packet(&FromSender::Fin { seq, understands_ack: false })
+        self.packet(&FromSender::Fin { seq, seal: None, understands_ack: false })
     }
 
     fn packet(&mut self, packet: &FromSender<'_>) -> &mut Self {
-        self.receiver.handle(self.now, &Packet::from(packet), Ecn::NotEct, self.memory);
+        self.receiver.handle(self.now, packet, Ecn::NotEct, self.memory);
         self
     }
 
@@ -77,7 +77,7 @@ impl Script {
         self
     }
 
-    fn replies(&mut self) -> Vec<FromReceiver> {
+    fn replies(&mut self) -> Vec<FromReceiver<'static>> {
         let mut out = [0; MAX_REPLY];
         let mut replies = Vec::new();
         while let Some(len) = self.receiver.poll_reply(self.now, &mut out) {
@@ -105,14 +105,14 @@ fn keeping() -> ReceiverConfig {
     ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() }
 }
 
-fn syn_ack(ack: u64, window: u32) -> FromReceiver {
-    FromReceiver::SynAck { ack, window }
+fn syn_ack(ack: u64, window: u32) -> FromReceiver<'static> {
+    FromReceiver::SynAck { ack, window: u64::from(window), params: None }
 }
 
-fn ack(ack: u64, window: u32) -> FromReceiver {
-    FromReceiver::Ack { ack, window }
+fn ack(ack: u64, window: u32) -> FromReceiver<'static> {
+    FromReceiver::Ack(Ack::plain(ack, u64::from(window)))
 }
 
-fn fin_ack(ack: u64, crc: u32) -> FromReceiver {
+fn fin_ack(ack: u64, crc: u32) -> FromReceiver<'static> {
     FromReceiver::FinAck { ack, crc }
 }

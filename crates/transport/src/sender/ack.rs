@@ -14,7 +14,7 @@ use crate::endpoint::one_by_one;
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
-use crate::wire::{Ack, Reply};
+use crate::wire::{Ack, FromReceiver};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 
 /// Send times of acknowledged segments, for RTT samples.
@@ -90,12 +90,12 @@ impl Sender {
             self.patience.forget_refusals();
         }
         match reply {
-            Ok(Reply::Ack(ack)) => self.on_ack(now, &ack, false),
-            Ok(Reply::SynAck { ack, window, params }) => self.on_syn_ack(now, ack, window, params),
-            Ok(Reply::Retry { cookie }) => self.on_retry(now, cookie),
-            Ok(Reply::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
-            Ok(Reply::Close { reason, answers }) => self.on_close(reason, answers),
-            Ok(Reply::Versions(versions)) => self.on_versions(versions),
+            Ok(FromReceiver::Ack(ack)) => self.on_ack(now, &ack, false),
+            Ok(FromReceiver::SynAck { ack, window, params }) => self.on_syn_ack(now, ack, window, params),
+            Ok(FromReceiver::Retry(cookie)) => self.on_retry(now, cookie),
+            Ok(FromReceiver::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
+            Ok(FromReceiver::Close(close)) => self.on_close(close.reason, close.answers),
+            Ok(FromReceiver::Versions(versions)) => self.on_versions(versions),
             Err(_) => self.stats.malformed += 1,
         }
     }

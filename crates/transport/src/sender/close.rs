@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{Sender, SenderEvent, State};
 use crate::wire::native::CloseReason;
-use crate::wire::{Ack, DataHead};
+use crate::wire::{Ack, DataHeader};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
 /// Divisor of `srtt`: time that the FIN-ACK may arrive after the last ACK, as long as the initial
@@ -67,7 +67,7 @@ impl Sender {
     }
 
     pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        let head = DataHead {
+        let head = DataHeader {
             seq: self.flight.board.snd_nxt(),
             packet_number: self.flight.next_number(),
             ack_now: true,

@@ -3,7 +3,7 @@
 
 use super::ack_frequency::AckFrequency;
 use crate::send_buffer::{Cut, Ready, SendBuffer};
-use crate::wire::{Codec, DataHead};
+use crate::wire::{Codec, DataHeader};
 use crate::{Frame, MAX_DATAGRAM, TransmitBuf, crc};
 
 /// Headers of consecutive data packets.
@@ -29,8 +29,8 @@ impl Heads {
     pub(super) const NONE: u64 = u64::MAX;
 
     #[inline]
-    pub(super) fn nth(&self, n: u64) -> DataHead {
-        DataHead {
+    pub(super) fn nth(&self, n: u64) -> DataHeader {
+        DataHeader {
             seq: self.seq + n * self.span,
             packet_number: self.packet_number + n * self.number_step,
             ack_now: self.ack_now == n,
@@ -116,7 +116,7 @@ impl Segments<'_> {
 pub(super) fn put_segment(
     codec: &Codec,
     buffer: &mut SendBuffer,
-    head: DataHead,
+    head: DataHeader,
     offset: u64,
     slot: &mut [u8],
 ) -> Option<u32> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::congestion::RateSample;
 use crate::recovery::{AckOutcome, Lost, SegmentRun};
-use crate::wire::{Ack, Reply};
+use crate::wire::{Ack, FromReceiver};
 use crate::{Blocked, Interest, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 
 /// At most one observer, of all events or of RTT samples only.
@@ -185,14 +185,9 @@ impl Observers {
         }
     }
 
-    pub(super) fn on_received(&mut self, now: Instant, reply: Option<&Reply<'_>>, length: usize) {
-        let kind = match reply {
-            Some(Reply::Ack(_)) => PacketKind::Ack,
-            Some(Reply::SynAck { .. }) => PacketKind::SynAck,
-            Some(Reply::Retry { .. }) => PacketKind::Retry,
-            Some(Reply::FinAck { .. }) => PacketKind::FinAck,
-            Some(Reply::Close { .. } | Reply::Versions(_)) => PacketKind::Close,
-            None => return self.on(now, &Trace::PacketDropped { length }),
+    pub(super) fn on_received(&mut self, now: Instant, reply: Option<&FromReceiver<'_>>, length: usize) {
+        let Some(kind) = reply.map(FromReceiver::kind) else {
+            return self.on(now, &Trace::PacketDropped { length });
         };
         self.on(now, &Trace::PacketReceived { kind, length });
     }

@@ -28,7 +28,7 @@ use crate::congestion::Algorithm;
 use crate::recovery::Segment;
 use crate::wire::native::Params;
 use crate::wire::{
-    self, FromReceiver, FromSender, LinkProperties, REPLY_LEN, decode_from_sender, encode_reply,
+    self, Ack, FromReceiver, FromSender, LinkProperties, Piece, REPLY_LEN, decode_from_sender, encode_reply,
 };
 use crate::{Resend, Trace};
 use rdt_testing::ms;
@@ -120,10 +120,8 @@ impl Script {
         self.at_exactly(due - self.epoch);
     }
 
-    fn recv(&mut self, reply: &FromReceiver) -> &mut Self {
-        let mut datagram = [0; REPLY_LEN];
-        encode_reply(reply, &mut datagram);
-        self.recv_bytes(&datagram)
+    fn recv(&mut self, reply: &FromReceiver<'_>) -> &mut Self {
+        self.recv_bytes(&encoded(reply))
     }
 
     fn recv_bytes(&mut self, datagram: &[u8]) -> &mut Self {
@@ -173,7 +171,7 @@ impl Script {
         match decode_from_sender(datagram, self.payloads.len() as u64).unwrap() {
             FromSender::Syn(_) => Sent::Syn,
             FromSender::Fin { seq, .. } => Sent::Fin(seq),
-            FromSender::Data { seq, payload } => {
+            FromSender::Data(Piece { seq, payload, .. }) => {
                 let index = usize::try_from(seq).unwrap();
                 if index == self.payloads.len() {
                     self.payloads.push(payload.to_vec());
@@ -182,6 +180,7 @@ impl Script {
                 }
                 Sent::Data(seq)
             }
+            FromSender::Close(_) => panic!("no classic packet"),
         }
     }
 
@@ -214,15 +213,29 @@ fn pattern(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|i| (i ^ (i / 251) ^ (i / 65_521)).to_le_bytes()[0]).collect()
 }
 
-fn syn_ack(window: u32) -> FromReceiver {
-    FromReceiver::SynAck { ack: 0, window }
+/// Bytes of a classic reply.
+fn encoded(reply: &FromReceiver<'_>) -> [u8; REPLY_LEN] {
+    let mut datagram = [0; REPLY_LEN];
+    let (ack, value) = match *reply {
+        FromReceiver::SynAck { ack, window, .. } | FromReceiver::Ack(Ack { ack, window, .. }) => {
+            (ack, u32::try_from(window).unwrap())
+        }
+        FromReceiver::FinAck { ack, crc } => (ack, crc),
+        _ => panic!("{reply:?} is not classic"),
+    };
+    encode_reply(reply.kind(), ack, value, &mut datagram);
+    datagram
 }
 
-fn ack(ack: u64, window: u32) -> FromReceiver {
-    FromReceiver::Ack { ack, window }
+fn syn_ack(window: u32) -> FromReceiver<'static> {
+    FromReceiver::SynAck { ack: 0, window: u64::from(window), params: None }
 }
 
-fn fin_ack(ack: u64, crc: u32) -> FromReceiver {
+fn ack(ack: u64, window: u32) -> FromReceiver<'static> {
+    FromReceiver::Ack(Ack::plain(ack, u64::from(window)))
+}
+
+fn fin_ack(ack: u64, crc: u32) -> FromReceiver<'static> {
     FromReceiver::FinAck { ack, crc }
 }
 

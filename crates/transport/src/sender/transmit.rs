@@ -11,7 +11,7 @@ use super::observer::DataRun;
 use super::{Blocked, Closing, Sender, State};
 use crate::recovery::{Fate, Leave, Probe, Repeat, Resent, Segment, Timing};
 use crate::send_buffer::Cut;
-use crate::wire::DataHead;
+use crate::wire::DataHeader;
 use crate::wire::native::CloseReason;
 use crate::{PacketKind, Resend, TransmitBuf};
 
@@ -350,7 +350,7 @@ impl Sender {
         let ack_now = repeat.reason == Resend::Probe || last;
         let ack_every = self.ack_frequency().every(self.flight.board.in_flight());
         self.peer.ack_every = ack_every;
-        let head = DataHead { seq, packet_number, ack_now, ack_every };
+        let head = DataHeader { seq, packet_number, ack_now, ack_every };
         put_segment(&self.codec, &mut self.stream.buffer, head, segment.offset, slot);
         self.flight.on_transmitted(now, Some(segment.offset), u64::from(segment.len), 1);
         self.flight.board.resend(now, segment.offset, packet_number);
@@ -421,7 +421,7 @@ impl Sender {
 
     fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let (seq, packet_number) = (self.flight.board.snd_una(), self.flight.next_number());
-        let head = DataHead { seq, packet_number, ack_now: true, ack_every: 0 };
+        let head = DataHeader { seq, packet_number, ack_now: true, ack_every: 0 };
         let length = self.codec.keep_alive_len(head);
         self.codec.encode_keep_alive(head, out.slot(length)?);
         // Its ACK finds nothing outstanding and is not sampled: without data the records of

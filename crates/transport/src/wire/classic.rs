@@ -2,7 +2,9 @@
 //! `docs/PROTOCOL.md` has the byte tables. Lengths are checked once, before any field is read, so
 //! no datagram can cause a panic.
 
-use super::{FromReceiver, FromSender, LinkProperties, Syn, WireError, seq};
+use super::{
+    Ack, FromReceiver, FromSender, LinkProperties, Open, PacketKind, Piece, WireError, unwrap_near, wrap,
+};
 
 /// Length of a data packet's header, bytes.
 pub const DATA_HEADER: usize = 8;
@@ -29,10 +31,11 @@ pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, 
     let flags = flags(u32_at(header, 0))?;
     let raw = u32_at(header, 4);
     match flags {
-        0 => Ok(FromSender::Data { seq: unwrap(raw, near)?, payload }),
+        0 => Ok(FromSender::Data(Piece::classic(unwrap(raw, near)?, payload))),
         SYN => decode_syn(raw, datagram).map(FromSender::Syn),
         FIN => Ok(FromSender::Fin {
             seq: unwrap(raw, near)?,
+            seal: None,
             understands_ack: *payload == flags_word(ACK).to_le_bytes(),
         }),
         _ => Err(WireError::Flags),
@@ -40,64 +43,75 @@ pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, 
 }
 
 /// Decodes a packet of a receiver. Sequence numbers are unwrapped around `near`.
-pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver, WireError> {
-    if datagram.len() < REPLY_LEN {
-        return Err(WireError::Truncated);
-    }
-    let packet: &[u8; REPLY_LEN] = datagram.try_into().map_err(|_| WireError::Length)?;
-    let flags = flags(u32_at(packet, 0))?;
-    let window = u32_at(packet, 4);
-    let ack = unwrap(u32_at(packet, 8), near)?;
+pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver<'static>, WireError> {
+    let (flags, ack, value) = decode_reply(datagram, near)?;
     if flags == SYN | ACK {
-        Ok(FromReceiver::SynAck { ack, window })
+        Ok(FromReceiver::SynAck { ack, window: u64::from(value), params: None })
     } else if flags == ACK {
-        Ok(FromReceiver::Ack { ack, window })
+        Ok(FromReceiver::Ack(Ack::plain(ack, u64::from(value))))
     } else if flags == FIN | ACK {
-        Ok(FromReceiver::FinAck { ack, crc: window })
+        Ok(FromReceiver::FinAck { ack, crc: value })
     } else {
         Err(WireError::Flags)
     }
 }
 
+/// Decodes cumulative ACK and window of an ACK; `None` for any other packet.
+pub(super) fn decode_plain_ack(datagram: &[u8], near: u64) -> Option<(u64, u64)> {
+    let (flags, ack, window) = decode_reply(datagram, near).ok()?;
+    (flags == ACK).then_some((ack, u64::from(window)))
+}
+
+/// Decodes flags, cumulative ACK and window (or checksum) of a packet of a receiver.
+fn decode_reply(datagram: &[u8], near: u64) -> Result<(u8, u64, u32), WireError> {
+    if datagram.len() < REPLY_LEN {
+        return Err(WireError::Truncated);
+    }
+    let packet: &[u8; REPLY_LEN] = datagram.try_into().map_err(|_| WireError::Length)?;
+    let flags = flags(u32_at(packet, 0))?;
+    Ok((flags, unwrap(u32_at(packet, 8), near)?, u32_at(packet, 4)))
+}
+
 /// Writes a SYN; `out` has [`SYN_LEN`] bytes.
-pub fn encode_syn(syn: &Syn, out: &mut [u8]) {
+pub fn encode_syn(seq: u32, link: &LinkProperties, out: &mut [u8]) {
     put(out, 0, flags_word(SYN));
-    put(out, 4, syn.seq);
-    put(out, 8, syn.link.rtt_s.to_bits());
-    put(out, 12, syn.link.speed_bps.to_bits());
-    put(out, 16, syn.link.loss_forward.to_bits());
-    put(out, 20, syn.link.loss_reverse.to_bits());
-    put(out, 24, syn.link.buffer);
+    put(out, 4, seq);
+    put(out, 8, link.rtt_s.to_bits());
+    put(out, 12, link.speed_bps.to_bits());
+    put(out, 16, link.loss_forward.to_bits());
+    put(out, 20, link.loss_reverse.to_bits());
+    put(out, 24, link.buffer);
 }
 
 /// Writes the header of a data packet into the first [`DATA_HEADER`] bytes of `out`.
 pub fn encode_data_header(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(0));
-    put(out, 4, seq::wrap(seq));
+    put(out, 4, wrap(seq));
 }
 
 /// Writes a FIN; `out` has [`FIN_LEN`] bytes, or 12 if the sender accepts ACKs as answers.
 pub fn encode_fin(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(FIN));
-    put(out, 4, seq::wrap(seq));
+    put(out, 4, wrap(seq));
     if out.len() == ACK_AWARE_FIN_LEN {
         put(out, 8, flags_word(ACK));
     }
 }
 
-/// Writes a packet of a receiver; `out` has [`REPLY_LEN`] bytes.
-pub fn encode_reply(reply: &FromReceiver, out: &mut [u8]) {
-    let (flags, window, ack) = match *reply {
-        FromReceiver::SynAck { ack, window } => (SYN | ACK, window, ack),
-        FromReceiver::Ack { ack, window } => (ACK, window, ack),
-        FromReceiver::FinAck { ack, crc } => (FIN | ACK, crc, ack),
+/// Writes a packet of a receiver; `out` has [`REPLY_LEN`] bytes. `value` is the window of an ACK or
+/// SYN-ACK and the CRC-32 of a FIN-ACK.
+pub fn encode_reply(kind: PacketKind, ack: u64, value: u32, out: &mut [u8]) {
+    let flags = match kind {
+        PacketKind::SynAck => SYN | ACK,
+        PacketKind::FinAck => FIN | ACK,
+        _ => ACK,
     };
     put(out, 0, flags_word(flags));
-    put(out, 4, window);
-    put(out, 8, seq::wrap(ack));
+    put(out, 4, value);
+    put(out, 8, wrap(ack));
 }
 
-fn decode_syn(raw_seq: u32, datagram: &[u8]) -> Result<Syn, WireError> {
+fn decode_syn(seq: u32, datagram: &[u8]) -> Result<Open, WireError> {
     let packet: &[u8; SYN_LEN] = datagram.try_into().map_err(|_| WireError::Length)?;
     let link = LinkProperties {
         rtt_s: f32::from_bits(u32_at(packet, 8)),
@@ -107,7 +121,7 @@ fn decode_syn(raw_seq: u32, datagram: &[u8]) -> Result<Syn, WireError> {
         buffer: u32_at(packet, 24),
     };
     link.validate().map_err(|_| WireError::Link)?;
-    Ok(Syn { seq: raw_seq, link })
+    Ok(Open::classic(seq, link))
 }
 
 /// Returns the flag byte of a flags word after a check of its magic and reserved bits.
@@ -127,7 +141,7 @@ fn flags_word(flags: u8) -> u32 {
 }
 
 fn unwrap(raw: u32, near: u64) -> Result<u64, WireError> {
-    seq::unwrap_near(raw, near).ok_or(WireError::Sequence)
+    unwrap_near(raw, near).ok_or(WireError::Sequence)
 }
 
 /// Reads at a constant offset inside an array whose length the caller has checked.
@@ -151,18 +165,15 @@ mod tests {
     /// A SYN captured from a student's sender: W 10, RTT 0.1 s, 14 Mbps, buffer 13.
     const SYN_VECTOR: &str = "20aa1183 00000000 cdcccc3d 809f554b 00000000 00000000 0d000000";
 
-    fn syn() -> Syn {
-        let link =
-            LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
-        Syn { seq: 0, link }
-    }
+    const LINK: LinkProperties =
+        LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
 
     #[test]
     fn syn_matches_the_captured_bytes_both_ways() {
         let mut out = [0; SYN_LEN];
-        encode_syn(&syn(), &mut out);
+        encode_syn(0, &LINK, &mut out);
         assert_eq!(out.as_slice(), bytes(SYN_VECTOR));
-        assert_eq!(decode_from_sender(&bytes(SYN_VECTOR), 0), Ok(FromSender::Syn(syn())));
+        assert_eq!(decode_from_sender(&bytes(SYN_VECTOR), 0), Ok(FromSender::Syn(Open::classic(0, LINK))));
     }
 
     #[test]
@@ -171,37 +182,48 @@ mod tests {
         out[8..].copy_from_slice(&[7, 9]);
         encode_data_header(0x0102_0304, &mut out);
         assert_eq!(out.as_slice(), bytes("00aa1183 04030201 0709"));
-        let data = FromSender::Data { seq: 0x0102_0304, payload: &[7, 9] };
+        let data = FromSender::Data(Piece::classic(0x0102_0304, &[7, 9]));
         assert_eq!(decode_from_sender(&out, 0x0102_0000), Ok(data));
 
         let mut out = [0; FIN_LEN];
         encode_fin(45, &mut out);
         assert_eq!(out.as_slice(), bytes("80aa1183 2d000000"));
-        assert_eq!(decode_from_sender(&out, 45), Ok(FromSender::Fin { seq: 45, understands_ack: false }));
+        assert_eq!(
+            decode_from_sender(&out, 45),
+            Ok(FromSender::Fin { seq: 45, seal: None, understands_ack: false })
+        );
         let mut heeding = [0; ACK_AWARE_FIN_LEN];
         encode_fin(45, &mut heeding);
         assert_eq!(heeding[..], bytes("80aa1183 2d000000 40aa1183")[..]);
-        assert_eq!(decode_from_sender(&heeding, 45), Ok(FromSender::Fin { seq: 45, understands_ack: true }));
+        assert_eq!(
+            decode_from_sender(&heeding, 45),
+            Ok(FromSender::Fin { seq: 45, seal: None, understands_ack: true })
+        );
         let mut long = out.to_vec();
         long.resize(28, 0x55);
         assert_eq!(
             decode_from_sender(&long, 45),
-            Ok(FromSender::Fin { seq: 45, understands_ack: false }),
+            Ok(FromSender::Fin { seq: 45, seal: None, understands_ack: false }),
             "a FIN of 28 bytes"
         );
     }
 
     #[test]
     fn replies_carry_the_window_before_the_number() {
-        for (reply, hex) in [
-            (FromReceiver::SynAck { ack: 0, window: 1 }, "60aa1183 01000000 00000000"),
-            (FromReceiver::Ack { ack: 45, window: 10 }, "40aa1183 0a000000 2d000000"),
-            (FromReceiver::FinAck { ack: 45, crc: 0xFC19_A074 }, "c0aa1183 74a019fc 2d000000"),
+        for (kind, ack, value, hex) in [
+            (PacketKind::SynAck, 0, 1, "60aa1183 01000000 00000000"),
+            (PacketKind::Ack, 45, 10, "40aa1183 0a000000 2d000000"),
+            (PacketKind::FinAck, 45, 0xFC19_A074, "c0aa1183 74a019fc 2d000000"),
         ] {
             let mut out = [0; REPLY_LEN];
-            encode_reply(&reply, &mut out);
+            encode_reply(kind, ack, value, &mut out);
             assert_eq!(out.as_slice(), bytes(hex));
-            assert_eq!(decode_from_receiver(&out, 40), Ok(reply));
+            let expected = match kind {
+                PacketKind::SynAck => FromReceiver::SynAck { ack, window: 1, params: None },
+                PacketKind::Ack => FromReceiver::Ack(Ack::plain(ack, 10)),
+                _ => FromReceiver::FinAck { ack, crc: value },
+            };
+            assert_eq!(decode_from_receiver(&out, 40), Ok(expected));
         }
     }
 
@@ -226,7 +248,7 @@ mod tests {
     fn each_direction_has_exactly_its_three_flag_combinations() {
         for flag in 0..=u8::MAX {
             let mut packet = [0; SYN_LEN];
-            encode_syn(&syn(), &mut packet);
+            encode_syn(0, &LINK, &mut packet);
             packet[0] = flag;
             let to_receiver = decode_from_sender(&packet, 0).map(|_| ());
             let to_sender = decode_from_receiver(&packet[..REPLY_LEN], 0).map(|_| ());

@@ -1,10 +1,8 @@
 //! Codec of a sender for either format: writes the sender's packets and decodes replies into one
 //! set of types. Fields that a format lacks are `None`.
 
-use std::time::Duration;
-
-use super::native::{self, CloseReason, Params, SackBlocks, Versions};
-use super::{FromReceiver, LinkProperties, Syn, WireError, classic};
+use super::native::{self, CloseReason, Params, Versions};
+use super::{DataHeader, FromReceiver, LinkProperties, WireError, classic};
 use crate::cookie::Cookie;
 
 /// The format of a transfer.
@@ -71,99 +69,6 @@ pub enum Numbering {
     Packets,
     /// Its bytes.
     Bytes,
-}
-
-/// ACK. Numbers count packets (classic) or bytes (native).
-#[derive(Debug, Clone)]
-#[expect(clippy::struct_field_names, reason = "`ack` is RFC 9293's word")]
-pub(crate) struct Ack<'a> {
-    /// Cumulative ACK: everything below this number arrived.
-    pub(crate) ack: u64,
-    /// Receive window, counted from `ack`.
-    pub(crate) window: u64,
-    /// SACK blocks above `ack`.
-    pub(crate) sack: SackBlocks<'a>,
-    /// Echo of the newest transmission that arrived (native).
-    pub(crate) echo: Option<Echo>,
-    /// Count of duplicate data packets (native), modulo 2^32.
-    pub(crate) duplicates: Option<u32>,
-    /// Counts of ECN codepoints (native).
-    pub(crate) marks: Option<Marks>,
-    /// Count of messages dropped by the receiver's socket (native), modulo 2^32.
-    pub(crate) overflow: Option<u32>,
-}
-
-impl Ack<'_> {
-    /// Returns a classic ACK.
-    pub(crate) fn plain(ack: u64, window: u64) -> Self {
-        Self {
-            ack,
-            window,
-            sack: SackBlocks::default(),
-            echo: None,
-            duplicates: None,
-            marks: None,
-            overflow: None,
-        }
-    }
-}
-
-/// Counts of received data packets by ECN codepoint, modulo 2^32.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Marks {
-    /// All packets.
-    pub(crate) packets: u32,
-    /// Packets with CE.
-    pub(crate) ce: u32,
-    /// Packets with ECT(0) or ECT(1).
-    pub(crate) ect: u32,
-}
-
-/// Echo of a transmission in an ACK.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Echo {
-    /// Number of the newest transmission that arrived.
-    pub(crate) packet_number: u64,
-    /// ACK delay: time from its arrival to the ACK.
-    pub(crate) delay: Duration,
-}
-
-/// A packet from a receiver, in either format.
-#[derive(Debug, Clone)]
-pub(crate) enum Reply<'a> {
-    SynAck {
-        ack: u64,
-        window: u64,
-        params: Option<Params>,
-    },
-    Retry {
-        cookie: Cookie,
-    },
-    Ack(Ack<'a>),
-    FinAck {
-        ack: u64,
-        crc: u32,
-    },
-    Close {
-        reason: CloseReason,
-        /// For a stateless reset: number of the transmission that it answers.
-        answers: Option<u64>,
-    },
-    /// The receiver does not support the SYN's version, but these.
-    Versions(Versions),
-}
-
-/// Header fields of a data packet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DataHead {
-    /// Sequence number.
-    pub(crate) seq: u64,
-    /// Number of this transmission.
-    pub(crate) packet_number: u64,
-    /// True to request an immediate ACK (native).
-    pub(crate) ack_now: bool,
-    /// Largest number of packets per ACK to request (native). 0: as agreed in the handshake.
-    pub(crate) ack_every: u16,
 }
 
 /// The format of one transfer.
@@ -239,7 +144,7 @@ impl Codec {
         }
     }
 
-    pub(crate) fn keep_alive_len(&self, head: DataHead) -> usize {
+    pub(crate) fn keep_alive_len(&self, head: DataHeader) -> usize {
         match self {
             Self::Classic { .. } if head.seq == 0 => classic::SYN_LEN,
             Self::Classic { .. } => classic::DATA_HEADER,
@@ -249,7 +154,7 @@ impl Codec {
 
     pub(crate) fn encode_syn(&self, out: &mut [u8]) {
         match self {
-            Self::Classic { link } => classic::encode_syn(&Syn { seq: 0, link: *link }, out),
+            Self::Classic { link } => classic::encode_syn(0, link, out),
             Self::Native { connection_id, syn } => native::encode_syn(*connection_id, syn, out),
         }
     }
@@ -269,31 +174,31 @@ impl Codec {
 
     /// Writes the header of a data packet to the start of `out`. The payload has the CRC-32
     /// `payload_crc` (native).
-    pub(crate) fn encode_data(&self, head: DataHead, payload_crc: u32, out: &mut [u8]) {
+    pub(crate) fn encode_data(&self, head: DataHeader, payload_crc: u32, out: &mut [u8]) {
         match self {
             Self::Classic { .. } => classic::encode_data_header(head.seq, out),
             Self::Native { connection_id, .. } => {
-                native::encode_data_header(*connection_id, &data_header(head), payload_crc, out);
+                native::encode_data_header(*connection_id, &head, payload_crc, out);
             }
         }
     }
 
     /// Writes a keep-alive, which a receiver answers and does not deliver; `seq` is `snd_una`.
     /// Classic: an empty copy of the last packet acknowledged or, before the first one, the SYN.
-    pub(crate) fn encode_keep_alive(&self, head: DataHead, out: &mut [u8]) {
+    pub(crate) fn encode_keep_alive(&self, head: DataHeader, out: &mut [u8]) {
         match self {
             Self::Classic { .. } => match head.seq.checked_sub(1) {
                 Some(seq) => classic::encode_data_header(seq, out),
                 None => self.encode_syn(out),
             },
             Self::Native { connection_id, .. } => {
-                native::encode_data_header(*connection_id, &data_header(head), 0, out);
+                native::encode_data_header(*connection_id, &head, 0, out);
             }
         }
     }
 
     /// Writes the FIN of a stream with this checksum; `seq` is `snd_nxt`.
-    pub(crate) fn encode_fin(&self, head: DataHead, crc: u32, out: &mut [u8]) {
+    pub(crate) fn encode_fin(&self, head: DataHeader, crc: u32, out: &mut [u8]) {
         match self {
             Self::Classic { .. } => classic::encode_fin(head.seq, out),
             Self::Native { connection_id, .. } => {
@@ -338,9 +243,9 @@ impl Codec {
     /// Decodes cumulative ACK and window of a classic ACK, as [`Codec::decode`] would. `None` for
     /// any other packet.
     pub(crate) fn decode_plain_ack(&self, datagram: &[u8], snd_una: u64) -> Option<(u64, u64)> {
-        match (self, classic::decode_from_receiver(datagram, snd_una)) {
-            (Self::Classic { .. }, Ok(FromReceiver::Ack { ack, window })) => Some((ack, u64::from(window))),
-            _ => None,
+        match self {
+            Self::Classic { .. } => classic::decode_plain_ack(datagram, snd_una),
+            Self::Native { .. } => None,
         }
     }
 
@@ -350,64 +255,15 @@ impl Codec {
         datagram: &'d [u8],
         snd_una: u64,
         next_number: u64,
-    ) -> Result<Reply<'d>, WireError> {
+    ) -> Result<FromReceiver<'d>, WireError> {
         match self {
-            Self::Classic { .. } => classic::decode_from_receiver(datagram, snd_una).map(Reply::from),
+            Self::Classic { .. } => classic::decode_from_receiver(datagram, snd_una),
             Self::Native { connection_id, .. } => {
                 if native::connection_id(datagram) != Some(*connection_id) {
                     return Err(WireError::Connection);
                 }
-                native::decode_from_receiver(datagram, next_number).map(Reply::from)
+                FromReceiver::decode_native(datagram, next_number)
             }
-        }
-    }
-}
-
-fn data_header(head: DataHead) -> native::DataHeader {
-    native::DataHeader {
-        packet_number: head.packet_number,
-        offset: head.seq,
-        ack_now: head.ack_now,
-        ack_every: head.ack_every,
-    }
-}
-
-impl From<FromReceiver> for Reply<'_> {
-    fn from(reply: FromReceiver) -> Self {
-        match reply {
-            FromReceiver::SynAck { ack, window } => {
-                Self::SynAck { ack, window: u64::from(window), params: None }
-            }
-            FromReceiver::Ack { ack, window } => Self::Ack(Ack::plain(ack, u64::from(window))),
-            FromReceiver::FinAck { ack, crc } => Self::FinAck { ack, crc },
-        }
-    }
-}
-
-impl<'d> From<native::FromReceiver<'d>> for Reply<'d> {
-    fn from(reply: native::FromReceiver<'d>) -> Self {
-        match reply {
-            native::FromReceiver::SynAck(native::SynAck { window, params }) => {
-                Self::SynAck { ack: 0, window, params: Some(params) }
-            }
-            native::FromReceiver::Retry(cookie) => Self::Retry { cookie },
-            native::FromReceiver::Ack { ack, sack } => Self::Ack(Ack {
-                ack: ack.ack,
-                window: ack.window,
-                sack,
-                echo: Some(Echo {
-                    packet_number: ack.largest_received,
-                    delay: Duration::from_micros(u64::from(ack.echo_delay_us)),
-                }),
-                duplicates: Some(ack.duplicates),
-                marks: Some(Marks { packets: ack.packets, ce: ack.ce, ect: ack.ect }),
-                overflow: ack.overflow,
-            }),
-            native::FromReceiver::FinAck(native::FinAck { length, crc }) => Self::FinAck { ack: length, crc },
-            native::FromReceiver::Close(close) => {
-                Self::Close { reason: close.reason, answers: close.answers }
-            }
-            native::FromReceiver::Versions(versions) => Self::Versions(versions),
         }
     }
 }

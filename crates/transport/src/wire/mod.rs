@@ -9,77 +9,22 @@ mod codec;
 mod link;
 pub mod native;
 mod packet;
-mod seq;
 
 pub use classic::{
     DATA_HEADER, FIN_LEN, REPLY_LEN, SYN_LEN, decode_from_receiver, decode_from_sender, encode_data_header,
     encode_fin, encode_reply, encode_syn,
 };
-pub(crate) use codec::{Ack, Codec, DataHead, Echo, Marks, Reply};
+pub(crate) use codec::Codec;
 pub use codec::{Numbering, Wire};
 pub use link::LinkProperties;
+pub use packet::{
+    Ack, DataHeader, Echo, FromReceiver, FromSender, LinkWanted, MAX_REPLY, Marks, Near, Open, PacketKind,
+    Piece, Seal,
+};
 pub(crate) use packet::{
     Answer, encode_ack, encode_answer, encode_close, encode_no_connection, encode_plain_ack, encode_retry,
     encode_versions,
 };
-pub use packet::{LinkWanted, MAX_REPLY, Near, Open, Packet, Piece, Seal, Wishes};
-
-/// A packet that a sender sends.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum FromSender<'a> {
-    /// Starts or restarts a transfer.
-    Syn(Syn),
-    /// One packet of the stream.
-    Data {
-        /// Packet number.
-        seq: u64,
-        /// Payload; may be empty.
-        payload: &'a [u8],
-    },
-    /// Ends the transfer.
-    Fin {
-        /// One past the number of the last data packet.
-        seq: u64,
-        /// True if the sender accepts an ACK, not only a FIN-ACK, as an answer while the receiver
-        /// stores.
-        understands_ack: bool,
-    },
-}
-
-/// Opens a transfer and requests an emulated link.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Syn {
-    /// Number of the first data packet.
-    pub seq: u32,
-    /// Link that the receiver is to emulate.
-    pub link: LinkProperties,
-}
-
-/// A packet that a receiver sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FromReceiver {
-    /// Answers a SYN.
-    SynAck {
-        /// Number of the first packet expected.
-        ack: u64,
-        /// Window, in packets.
-        window: u32,
-    },
-    /// Acknowledges everything below `ack`.
-    Ack {
-        /// Number of the next packet expected.
-        ack: u64,
-        /// Window, in packets.
-        window: u32,
-    },
-    /// Answers a FIN.
-    FinAck {
-        /// The FIN's number.
-        ack: u64,
-        /// CRC-32 of the stream; 0 if the receiver computes none.
-        crc: u32,
-    },
-}
 
 /// Reason why a datagram is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -133,4 +78,41 @@ pub enum WireError {
     /// The reason of a CLOSE is not UTF-8.
     #[error("text is not UTF-8")]
     Text,
+}
+
+/// Returns the `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if it would
+/// be negative.
+fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
+    // The distance modulo 2^32, read as a signed number, is in -2^31 ..= 2^31 - 1.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "arithmetic modulo 2^32")]
+    let distance = raw.wrapping_sub(near as u32) as i32;
+    near.checked_add_signed(i64::from(distance))
+}
+
+/// Returns the low 32 bits.
+#[allow(clippy::cast_possible_truncation, reason = "the wire carries the number modulo 2^32")]
+fn wrap(seq: u64) -> u32 {
+    seq as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unwrap_inverts_wrap_near_reference() {
+        let wrap_at = 1_u64 << 32;
+        for near in [100_000, wrap_at - 3, wrap_at, wrap_at + 5, 7 * wrap_at + 123] {
+            for seq in near - 90_000..near + 90_000 {
+                assert_eq!(unwrap_near(wrap(seq), near), Some(seq));
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_before_the_start_are_none() {
+        assert_eq!(unwrap_near(u32::MAX, 10), None);
+        assert_eq!(unwrap_near(0, 10), Some(0));
+        assert_eq!(unwrap_near(80_010, 10), Some(80_010));
+    }
 }

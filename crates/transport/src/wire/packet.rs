@@ -1,18 +1,54 @@
-//! Packets of sender and receiver, independent of the format. Fields that a format lacks are
-//! `None`.
+//! The packets of both formats: what a sender sends, what a receiver sends, and which decoder reads
+//! each kind. Fields that a format lacks are `None`.
 
 use std::time::Duration;
 
-use super::native::{self, CloseReason, LinkRequest, Params, Versions};
-use super::{FromSender, LinkProperties, Wire, WireError, classic};
+use super::native::{self, Close, CloseReason, LinkRequest, Params, SackBlocks, Versions};
+use super::{LinkProperties, Wire, WireError, classic};
 use crate::cookie::Cookie;
 
 /// Length of the longest reply, bytes.
 pub const MAX_REPLY: usize = native::ack_len(native::MAX_SACK_BLOCKS);
 
+/// Kind of a packet. The numbers are the types of the native format; its type 5 is reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "these are the names of the packets in docs/PROTOCOL.md")]
+pub enum PacketKind {
+    /// On the wire DATA without payload (native), or a repeated packet (classic).
+    KeepAlive = 0,
+    Syn = 1,
+    Retry = 2,
+    SynAck = 3,
+    Data = 4,
+    Ack = 6,
+    Fin = 7,
+    FinAck = 8,
+    Close = 9,
+    Versions = 10,
+}
+
+impl PacketKind {
+    /// The kind with this type in the native format.
+    pub(super) const fn from_type(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Syn,
+            2 => Self::Retry,
+            3 => Self::SynAck,
+            4 => Self::Data,
+            6 => Self::Ack,
+            7 => Self::Fin,
+            8 => Self::FinAck,
+            9 => Self::Close,
+            10 => Self::Versions,
+            _ => return None,
+        })
+    }
+}
+
 /// Packet sent by a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Packet<'a> {
+pub enum FromSender<'a> {
     /// Opens a transfer.
     Syn(Open),
     /// A piece of the stream.
@@ -28,7 +64,90 @@ pub enum Packet<'a> {
         understands_ack: bool,
     },
     /// The sender aborted the transfer.
-    Close,
+    Close(Close<'a>),
+}
+
+/// Packet sent by a receiver.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FromReceiver<'a> {
+    /// Answers a SYN.
+    SynAck {
+        /// First sequence number expected.
+        ack: u64,
+        /// Receive window, counted from `ack`.
+        window: u64,
+        /// Transport parameters (native).
+        params: Option<Params>,
+    },
+    /// Requests the SYN again, with this cookie.
+    Retry(Cookie),
+    /// Acknowledges data.
+    Ack(Ack<'a>),
+    /// Answers a FIN.
+    FinAck {
+        /// The number of the FIN.
+        ack: u64,
+        /// CRC-32 of the stream; 0 if the receiver computes none.
+        crc: u32,
+    },
+    /// Ends the transfer before its time, or refuses it.
+    Close(Close<'a>),
+    /// The receiver does not support the SYN's version, but these.
+    Versions(Versions),
+}
+
+/// ACK. Numbers count packets (classic) or bytes (native).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ack<'a> {
+    /// Cumulative ACK: everything below this number arrived.
+    pub ack: u64,
+    /// Receive window, counted from `ack`.
+    pub window: u64,
+    /// SACK blocks above `ack`.
+    pub sack: SackBlocks<'a>,
+    /// Echo of the newest transmission that arrived (native).
+    pub echo: Option<Echo>,
+    /// Count of duplicate data packets (native), modulo 2^32.
+    pub duplicates: Option<u32>,
+    /// Counts of ECN codepoints (native).
+    pub marks: Option<Marks>,
+    /// Count of messages dropped by the receiver's socket (native), modulo 2^32.
+    pub overflow: Option<u32>,
+}
+
+impl Ack<'_> {
+    /// Returns a classic ACK.
+    pub fn plain(ack: u64, window: u64) -> Self {
+        Self {
+            ack,
+            window,
+            sack: SackBlocks::default(),
+            echo: None,
+            duplicates: None,
+            marks: None,
+            overflow: None,
+        }
+    }
+}
+
+/// Echo of a transmission in an ACK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Echo {
+    /// Number of the newest transmission that arrived.
+    pub packet_number: u64,
+    /// ACK delay: time from its arrival to the ACK.
+    pub delay: Duration,
+}
+
+/// Counts of received data packets by ECN codepoint, modulo 2^32.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// All packets.
+    pub packets: u32,
+    /// Packets with CE.
+    pub ce: u32,
+    /// Packets with ECT(0) or ECT(1).
+    pub ect: u32,
 }
 
 /// Fields of a FIN that may arrive before the end of the data (native).
@@ -51,23 +170,21 @@ pub struct Open {
     pub cookie: Option<Cookie>,
     /// The link that the receiver is asked to emulate.
     pub link: Option<LinkWanted>,
-    /// ACK preferences of the sender; native format only.
-    pub wishes: Option<Wishes>,
-    /// Attempt number of this SYN (native); 1 in the classic format.
-    pub attempt: u8,
+    /// Transport parameters of the sender (native).
+    pub params: Option<Params>,
 }
 
-/// ACK preferences of a sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wishes {
-    /// Largest datagram, bytes.
-    pub max_datagram: usize,
-    /// Longest delay of an ACK.
-    pub ack_delay: Duration,
-    /// Largest number of data packets per ACK.
-    pub ack_every: u32,
-    /// True if ACKs are to report drops in the receiver's socket.
-    pub overflow: bool,
+impl Open {
+    /// Returns a classic SYN.
+    pub fn classic(seq: u32, link: LinkProperties) -> Self {
+        let link = Some(LinkWanted::Packets(link));
+        Self { wire: Wire::Classic, seq: u64::from(seq), cookie: None, link, params: None }
+    }
+
+    /// Attempt number of this SYN (native); 1 in the classic format.
+    pub(crate) fn attempt(&self) -> u8 {
+        self.params.map_or(1, |params| params.attempt)
+    }
 }
 
 /// Emulated link that a sender requests.
@@ -96,96 +213,111 @@ pub struct Piece<'a> {
     pub ack_every: u16,
 }
 
+impl<'a> Piece<'a> {
+    /// Returns a classic data packet.
+    pub fn classic(seq: u64, payload: &'a [u8]) -> Self {
+        Self { seq, payload, packet_number: None, crc: None, ack_now: false, ack_every: 0 }
+    }
+}
+
+/// Header fields of a data packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataHeader {
+    /// Sequence number.
+    pub seq: u64,
+    /// Number of this transmission.
+    pub packet_number: u64,
+    /// True to request an immediate ACK (native).
+    pub ack_now: bool,
+    /// Largest number of packets per ACK to request (native). 0: as agreed in the handshake.
+    pub ack_every: u16,
+}
+
 /// References for unwrapping sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Near {
-    /// The next number expected.
+    /// The next number expected, or `snd_una` of a sender.
     pub seq: u64,
-    /// Number of the newest transmission that arrived.
+    /// The newest transmission received, or the next one of a sender.
     pub packet_number: u64,
 }
 
-impl<'a> Packet<'a> {
-    /// Decodes a datagram of either format. Returns the connection ID too, if it has one.
+impl<'a> FromSender<'a> {
+    /// Decodes a datagram of either format. [`native::connection_id`] has its connection ID.
     ///
     /// # Errors
     /// The datagram is invalid.
-    pub fn decode(datagram: &'a [u8], near: Near) -> Result<(Option<u64>, Self), WireError> {
-        if !native::recognize(datagram) {
-            let packet = classic::decode_from_sender(datagram, near.seq)?;
-            return Ok((None, Self::from(&packet)));
+    // Returned as it is, not in a tuple: a move would copy the largest variant, a SYN.
+    pub fn decode(datagram: &'a [u8], near: Near) -> Result<Self, WireError> {
+        if native::recognize(datagram) {
+            Self::decode_native(datagram, near.packet_number)
+        } else {
+            classic::decode_from_sender(datagram, near.seq)
         }
-        let packet = native::decode_from_sender(datagram, near.packet_number)?;
-        let connection_id = native::connection_id(datagram).ok_or(WireError::Truncated)?;
-        let packet = match packet {
-            native::FromSender::Syn(syn) => Self::Syn(Open {
-                wire: Wire::Native { connection_id },
-                seq: 0,
-                cookie: syn.cookie,
-                link: syn.params.link.map(LinkWanted::Bytes),
-                wishes: Some(Wishes {
-                    max_datagram: usize::from(syn.params.max_datagram),
-                    ack_delay: Duration::from_micros(u64::from(syn.params.ack_delay_max_us)),
-                    ack_every: u32::from(syn.params.ack_every),
-                    overflow: syn.params.overflow,
-                }),
-                attempt: syn.params.attempt,
-            }),
-            native::FromSender::Data(data) => Self::Data(Piece {
-                seq: data.header.offset,
-                payload: data.payload,
-                packet_number: Some(data.header.packet_number),
-                crc: Some(data.payload_crc),
-                ack_now: data.header.ack_now,
-                ack_every: data.header.ack_every,
-            }),
-            native::FromSender::Fin(fin) => {
-                let seal = Some(Seal { crc: fin.crc, packet_number: fin.packet_number });
-                Self::Fin { seq: fin.length, seal, understands_ack: true }
-            }
-            native::FromSender::Close(_) => Self::Close,
-        };
-        Ok((Some(connection_id), packet))
     }
-}
 
-impl Packet<'_> {
+    pub(super) fn decode_native(datagram: &'a [u8], near: u64) -> Result<Self, WireError> {
+        match native::kind_of(datagram)? {
+            PacketKind::Data => native::stream::decode_data(datagram, near).map(Self::Data),
+            PacketKind::Syn => {
+                let native::Syn { cookie, params } = native::handshake::decode_syn(datagram)?;
+                let connection_id = native::connection_id(datagram).ok_or(WireError::Truncated)?;
+                let (wire, link) = (Wire::Native { connection_id }, params.link.map(LinkWanted::Bytes));
+                Ok(Self::Syn(Open { wire, seq: 0, cookie, link, params: Some(params) }))
+            }
+            PacketKind::Fin => {
+                let native::Fin { packet_number, length, crc } = native::stream::decode_fin(datagram, near)?;
+                let seal = Some(Seal { crc, packet_number });
+                Ok(Self::Fin { seq: length, seal, understands_ack: true })
+            }
+            PacketKind::Close => native::close::decode_close(datagram, near).map(Self::Close),
+            _ => Err(WireError::Type),
+        }
+    }
+
     /// Returns the transmission number of DATA and FIN packets (native), which a sender sends only
     /// after its SYN.
-    pub(crate) fn transmission(&self) -> Option<u64> {
+    pub(crate) fn packet_number(&self) -> Option<u64> {
         match self {
             Self::Data(piece) => piece.packet_number,
             Self::Fin { seal, .. } => seal.map(|seal| seal.packet_number),
-            Self::Syn(_) | Self::Close => None,
+            Self::Syn(_) | Self::Close(_) => None,
         }
     }
 }
 
-impl<'a> From<&FromSender<'a>> for Packet<'a> {
-    fn from(packet: &FromSender<'a>) -> Self {
-        match *packet {
-            FromSender::Syn(syn) => Self::Syn(Open {
-                wire: Wire::Classic,
-                seq: u64::from(syn.seq),
-                cookie: None,
-                link: Some(LinkWanted::Packets(syn.link)),
-                wishes: None,
-                attempt: 1,
-            }),
-            FromSender::Data { seq, payload } => Self::Data(Piece {
-                seq,
-                payload,
-                packet_number: None,
-                crc: None,
-                ack_now: false,
-                ack_every: 0,
-            }),
-            FromSender::Fin { seq, understands_ack } => Self::Fin { seq, seal: None, understands_ack },
+impl<'a> FromReceiver<'a> {
+    pub(super) fn decode_native(datagram: &'a [u8], near: u64) -> Result<Self, WireError> {
+        match native::kind_of(datagram)? {
+            PacketKind::Ack => native::ack::decode_ack(datagram, near).map(Self::Ack),
+            PacketKind::Retry => native::handshake::decode_retry(datagram).map(Self::Retry),
+            PacketKind::SynAck => {
+                let native::SynAck { window, params } = native::handshake::decode_syn_ack(datagram)?;
+                Ok(Self::SynAck { ack: 0, window, params: Some(params) })
+            }
+            PacketKind::FinAck => {
+                let native::FinAck { length, crc } = native::ack::decode_fin_ack(datagram)?;
+                Ok(Self::FinAck { ack: length, crc })
+            }
+            PacketKind::Close => native::close::decode_close(datagram, near).map(Self::Close),
+            PacketKind::Versions => native::handshake::decode_versions(datagram).map(Self::Versions),
+            _ => Err(WireError::Type),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> PacketKind {
+        match self {
+            Self::SynAck { .. } => PacketKind::SynAck,
+            Self::Retry(_) => PacketKind::Retry,
+            Self::Ack(_) => PacketKind::Ack,
+            Self::FinAck { .. } => PacketKind::FinAck,
+            Self::Close(_) => PacketKind::Close,
+            Self::Versions(_) => PacketKind::Versions,
         }
     }
 }
 
-/// Reply without SACK blocks.
+/// A reply that waits in a receiver's queue: 24 bytes, where [`FromReceiver`] has over 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Answers the SYN with this attempt number.
@@ -211,7 +343,7 @@ fn packets(window: u64) -> u32 {
 
 /// Writes a classic ACK as [`encode_answer`] would; `out` has its length.
 pub(crate) fn encode_plain_ack(ack: u64, window: u64, out: &mut [u8]) {
-    classic::encode_reply(&super::FromReceiver::Ack { ack, window: packets(window) }, out);
+    classic::encode_reply(PacketKind::Ack, ack, packets(window), out);
 }
 
 /// Writes a reply in the format of its transfer and returns its length; `None` if the format has no
@@ -224,14 +356,12 @@ pub(crate) fn encode_answer(
 ) -> Option<usize> {
     let len = match wire {
         Wire::Classic => {
-            let reply = match answer {
-                Answer::SynAck { ack, window, .. } => {
-                    super::FromReceiver::SynAck { ack, window: packets(window) }
-                }
-                Answer::Ack { ack, window } => super::FromReceiver::Ack { ack, window: packets(window) },
-                Answer::FinAck { ack, crc } => super::FromReceiver::FinAck { ack, crc },
+            let (kind, ack, value) = match answer {
+                Answer::SynAck { ack, window, .. } => (PacketKind::SynAck, ack, packets(window)),
+                Answer::Ack { ack, window } => (PacketKind::Ack, ack, packets(window)),
+                Answer::FinAck { ack, crc } => (PacketKind::FinAck, ack, crc),
             };
-            classic::encode_reply(&reply, &mut out[..classic::REPLY_LEN]);
+            classic::encode_reply(kind, ack, value, &mut out[..classic::REPLY_LEN]);
             classic::REPLY_LEN
         }
         Wire::Native { connection_id } => match answer {
@@ -278,7 +408,7 @@ pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut 
 
 /// Writes a CLOSE and returns its length.
 pub(crate) fn encode_close(connection_id: u64, reason: CloseReason, out: &mut [u8; MAX_REPLY]) -> usize {
-    put_close(connection_id, &native::Close::new(reason, ""), out)
+    put_close(connection_id, &Close::new(reason, ""), out)
 }
 
 /// Writes the CLOSE that answers packet `packet_number` of a connection that is not known, and
@@ -288,10 +418,10 @@ pub(crate) fn encode_no_connection(
     packet_number: u64,
     out: &mut [u8; MAX_REPLY],
 ) -> usize {
-    put_close(connection_id, &native::Close::to_unknown(packet_number), out)
+    put_close(connection_id, &Close::to_unknown(packet_number), out)
 }
 
-fn put_close(connection_id: u64, close: &native::Close<'_>, out: &mut [u8; MAX_REPLY]) -> usize {
+fn put_close(connection_id: u64, close: &Close<'_>, out: &mut [u8; MAX_REPLY]) -> usize {
     let len = native::close_len(close);
     native::encode_close(connection_id, close, &mut out[..len]);
     len

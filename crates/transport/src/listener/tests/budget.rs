@@ -29,11 +29,11 @@ fn bounded(window: WindowPolicy) -> ListenerConfig {
 
 /// The window in the ACK of packet `seq`.
 fn window(script: &mut Script, peer: char, seq: u32) -> u32 {
-    let [(to, FromReceiver::Ack { window, .. })] = script.data(peer, seq, &FULL).replies()[..] else {
+    let [(to, FromReceiver::Ack(Ack { window, .. }))] = script.data(peer, seq, &FULL).replies()[..] else {
         panic!("one ACK")
     };
     assert_eq!(to, peer);
-    window
+    u32::try_from(window).unwrap()
 }
 
 #[test]
@@ -225,6 +225,7 @@ fn run(seed: u64) {
                 let [(_, FromReceiver::SynAck { window, .. })] = script.syn(name, 0).replies()[..] else {
                     panic!("one answer")
                 };
+                let window = u32::try_from(window).unwrap();
                 let mut peer = Peer { next: 0, edge: window, sent: None, is_forged: random(3) == 0 };
                 if !peer.is_forged {
                     // Immediately, so that the RTT is short and no path allowance is added.
@@ -249,8 +250,10 @@ fn run(seed: u64) {
                     *peer = Peer { next: end, sent: Some(time), ..*peer };
                 }
                 for (to, reply) in script.replies() {
-                    let FromReceiver::Ack { ack, window } = reply else { panic!("{reply:?} to {to}") };
-                    peer.edge = peer.edge.max(u32::try_from(ack).unwrap() + window);
+                    let FromReceiver::Ack(Ack { ack, window, .. }) = reply else {
+                        panic!("{reply:?} to {to}")
+                    };
+                    peer.edge = peer.edge.max(u32::try_from(ack + window).unwrap());
                 }
             }
         }

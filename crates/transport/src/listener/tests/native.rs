@@ -3,8 +3,8 @@
 use super::budget::BUFFER;
 use super::*;
 use crate::WindowConfig;
-use crate::wire::native::{self, DATA_HEADER, FIN_LEN, LEAST_FIRST_WINDOW, Params, Versions};
-use crate::wire::{Codec, DataHead, Reply, Wire};
+use crate::wire::native::{self, Close, DATA_HEADER, FIN_LEN, LEAST_FIRST_WINDOW, Params, Versions};
+use crate::wire::{Codec, Wire};
 
 pub(super) const PAYLOAD: usize = 100;
 
@@ -33,8 +33,8 @@ fn handshake(mut script: Script, params: Params) -> (Script, Codec, Params) {
         codec.encode_syn(&mut syn);
         let replies = script.recv('a', &syn).datagrams();
         match codec.decode(&replies[0], 0, 0) {
-            Ok(Reply::Retry { cookie }) => assert!(codec.take_cookie(cookie)),
-            Ok(Reply::SynAck { params, .. }) => announced = params,
+            Ok(FromReceiver::Retry(cookie)) => assert!(codec.take_cookie(cookie)),
+            Ok(FromReceiver::SynAck { params, .. }) => announced = params,
             other => panic!("{other:?}"),
         }
     }
@@ -47,7 +47,7 @@ pub(super) fn data(codec: &Codec, n: u64) -> Vec<u8> {
     let mut datagram = vec![0; DATA_HEADER + PAYLOAD];
     let crc = crc32fast::hash(&datagram[DATA_HEADER..]);
     codec.encode_data(
-        DataHead { seq: n * PAYLOAD as u64, packet_number: n, ack_now: false, ack_every: 0 },
+        DataHeader { seq: n * PAYLOAD as u64, packet_number: n, ack_now: false, ack_every: 0 },
         crc,
         &mut datagram,
     );
@@ -67,7 +67,7 @@ fn single_packet_is_acknowledged_after_delay() {
         script.at(125);
         let replies = script.datagrams();
         assert_eq!(replies.len(), 1, "keep_payload {keep_payload}");
-        assert!(matches!(codec.decode(&replies[0], 0, 3), Ok(Reply::Ack(ack)) if ack.ack == 300));
+        assert!(matches!(codec.decode(&replies[0], 0, 3), Ok(FromReceiver::Ack(ack)) if ack.ack == 300));
     }
 }
 
@@ -97,7 +97,7 @@ fn first_window_is_accepted_beyond_offer() {
         script.recv('a', &data(&codec, n));
     }
     let last = script.datagrams().pop().unwrap();
-    let Ok(Reply::Ack(ack)) = codec.decode(&last, 0, packets) else { panic!() };
+    let Ok(FromReceiver::Ack(ack)) = codec.decode(&last, 0, packets) else { panic!() };
     assert_eq!((ack.ack, ack.window), (LEAST_FIRST_WINDOW, 0), "and no byte beyond it");
 }
 
@@ -112,8 +112,8 @@ fn repeated_syn_offers_same_window() {
     script.datagrams();
     let mut syn = vec![0; codec.syn_len()];
     codec.encode_syn(&mut syn);
-    let answers = script.recv('a', &syn).datagrams();
-    let Ok(Reply::SynAck { window, .. }) = codec.decode(&answers[0], 0, 0) else { panic!() };
+    let answer = script.recv('a', &syn).datagrams().remove(0);
+    let Ok(FromReceiver::SynAck { window, .. }) = codec.decode(&answer, 0, 0) else { panic!() };
     assert_eq!(window, 250, "counted from the first byte, although 400 were taken");
 }
 
@@ -156,7 +156,7 @@ fn early_fin_is_acknowledged_and_bounds_data() {
     let (mut script, codec) = connected(true);
     script.recv('a', &fin(3, 3));
     let replies = script.datagrams();
-    let Ok(Reply::Ack(ack)) = codec.decode(&replies[0], 0, 4) else { panic!("{replies:?}") };
+    let Ok(FromReceiver::Ack(ack)) = codec.decode(&replies[0], 0, 4) else { panic!("{replies:?}") };
     assert_eq!((ack.ack, ack.echo.unwrap().packet_number), (0, 3));
     script.recv('a', &data(&codec, 3)).recv('a', &fin(2, 4));
     assert_eq!(script.stats().receivers.unexpected, 2, "no data after the end, and no other end");
@@ -174,16 +174,16 @@ fn data_after_fin_is_answered_with_state() {
     script.recv('a', &data(&codec, 0));
     let replies = script.datagrams();
     assert!(
-        matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::Ack(ack)) if ack.ack == 100),
+        matches!(codec.decode(&replies[0], 0, 2), Ok(FromReceiver::Ack(ack)) if ack.ack == 100),
         "not stored yet"
     );
     script.listener.confirm('a');
     let replies = script.datagrams();
-    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::FinAck { ack: 100, .. })));
+    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(FromReceiver::FinAck { ack: 100, .. })));
     script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 0));
     let replies = script.datagrams();
     assert_eq!(replies.len(), 1, "one answer for both");
-    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::FinAck { ack: 100, .. })));
+    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(FromReceiver::FinAck { ack: 100, .. })));
 }
 
 /// Recomputes the checksum of a packet without payload.
@@ -207,7 +207,10 @@ fn unknown_version_gets_version_list() {
     assert_eq!(script.datagrams().len(), 0, "wrong checksum, too short, not a SYN");
     script.recv('a', &syn);
     let replies = script.datagrams();
-    assert!(matches!(codec.decode(&replies[0], 0, 0), Ok(Reply::Versions(Versions::OURS))), "{replies:?}");
+    assert!(
+        matches!(codec.decode(&replies[0], 0, 0), Ok(FromReceiver::Versions(Versions::OURS))),
+        "{replies:?}"
+    );
     assert!(replies[0].len() <= syn.len() && script.listener.active() == 0);
     for n in 0..1000_u64 {
         syn[8..16].copy_from_slice(&n.to_le_bytes());
@@ -271,7 +274,7 @@ fn acks_fit_sender_datagram_limit() {
         }
         assert!(replies.iter().all(|reply| reply.len() <= usize::from(max_datagram)), "{max_datagram}");
         let blocks = replies.iter().map(|reply| match codec.decode(reply, 0, 100) {
-            Ok(Reply::Ack(ack)) => ack.sack.iter().len(),
+            Ok(FromReceiver::Ack(ack)) => ack.sack.iter().len(),
             other => panic!("{other:?}"),
         });
         assert_eq!(blocks.max(), Some(most), "{max_datagram}");
@@ -292,7 +295,7 @@ fn acks_report_socket_overflow_if_requested() {
             script.recv('a', &data(&codec, n)).recv('a', &data(&codec, n + 1));
             let replies = script.datagrams();
             match codec.decode(&replies[0], 0, 100) {
-                Ok(Reply::Ack(ack)) => counts.push(ack.overflow),
+                Ok(FromReceiver::Ack(ack)) => counts.push(ack.overflow),
                 other => panic!("{other:?}"),
             }
         }
@@ -318,13 +321,16 @@ fn syn_flood_does_not_delay_peers() {
     script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 1));
     let replies = all(&mut script);
     assert_eq!(replies.len(), 1 + 256, "at most 256 retries are queued");
-    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::Ack(ack)) if ack.ack == 200));
+    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(FromReceiver::Ack(ack)) if ack.ack == 200));
     flood(&mut script);
     script.listener.refuse('a', CloseReason::Storage);
     let replies = all(&mut script);
     assert_eq!(replies.len(), 1 + 256);
     let close = codec.decode(&replies[0], 0, 2);
-    assert!(matches!(close, Ok(Reply::Close { reason: CloseReason::Storage, .. })), "{close:?}");
+    assert!(
+        matches!(close, Ok(FromReceiver::Close(Close { reason: CloseReason::Storage, .. }))),
+        "{close:?}"
+    );
     assert_eq!((script.stats().retries, script.stats().stateless_dropped), (1 + 2 * 256, 2 * (1000 - 256)));
 }
 
@@ -381,7 +387,11 @@ fn finished_peer_makes_room_after_25_s() {
         let (mut script, codec, _) = connected_with(config, Params::default());
         if finished {
             let mut fin = vec![0; FIN_LEN];
-            codec.encode_fin(DataHead { seq: 0, packet_number: 0, ack_now: true, ack_every: 0 }, 0, &mut fin);
+            codec.encode_fin(
+                DataHeader { seq: 0, packet_number: 0, ack_now: true, ack_every: 0 },
+                0,
+                &mut fin,
+            );
             script.recv('a', &fin);
             script.listener.confirm('a');
             script.datagrams();

@@ -112,12 +112,12 @@ fn syn_above_peer_limit_is_dropped() {
 #[test]
 fn admit_returns_new_known_or_refused() {
     let mut script = Script::new(ListenerConfig { max_peers: 1, ..reference() });
-    let Packet::Syn(open) = Packet::from(&FromSender::Syn(Syn { seq: 7, link: LINK })) else { panic!() };
+    let FromSender::Syn(open) = FromSender::Syn(Open::classic(7, LINK)) else { panic!() };
     let admissions = ['a', 'a', 'b'].map(|peer| script.listener.admit(script.now, peer, &open));
     assert_eq!(admissions, [Admission::New, Admission::Known, Admission::Refused]);
     assert_eq!(script.events(), [('a', ReceiverEvent::Connected)], "before the SYN is delivered");
     let datagram = syn(7, LINK);
-    assert_eq!(script.listener.inspect(script.now, 'a', &datagram), Some(Packet::Syn(open)));
+    assert_eq!(script.listener.inspect(script.now, 'a', &datagram), Some(FromSender::Syn(open)));
     assert!(script.events().is_empty(), "inspect has no effect");
     script.listener.deliver_datagram(script.now, 'a', Ecn::NotEct, &datagram);
     assert_eq!(script.replies(), [('a', syn_ack(7, 7))]);
@@ -243,14 +243,14 @@ fn open_native(script: &mut Script, peer: char, connection_id: u64) {
     let active = script.listener.active();
     script.recv(peer, &native_syn(connection_id, None));
     let retry = native_reply(script).unwrap();
-    let Ok(native::FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else {
+    let Ok(FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else {
         panic!("{retry:?}")
     };
     assert!(retry.len() <= native_syn(connection_id, None).len(), "no amplification");
     assert_eq!(script.listener.active(), active, "no state is kept");
     script.recv(peer, &native_syn(connection_id, Some(cookie)));
     let syn_ack = native_reply(script).unwrap();
-    assert!(matches!(native::decode_from_receiver(&syn_ack, 0), Ok(native::FromReceiver::SynAck(_))));
+    assert!(matches!(native::decode_from_receiver(&syn_ack, 0), Ok(FromReceiver::SynAck { .. })));
 }
 
 #[test]
@@ -276,10 +276,10 @@ fn refused_native_peer_gets_close() {
     open_native(&mut script, 'a', 5);
     script.recv('b', &native_syn(6, None));
     let retry = native_reply(&mut script).unwrap();
-    let Ok(native::FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else { panic!() };
+    let Ok(FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else { panic!() };
     script.recv('b', &native_syn(6, Some(cookie)));
     let close = |reply: &[u8]| match native::decode_from_receiver(reply, 0) {
-        Ok(native::FromReceiver::Close(close)) => (native::connection_id(reply), close.reason),
+        Ok(FromReceiver::Close(close)) => (native::connection_id(reply), close.reason),
         other => panic!("{other:?}"),
     };
     let refused = native_reply(&mut script).unwrap();
@@ -305,9 +305,11 @@ fn shutdown_sends_one_close_to_unfinished_native_peers() {
     script.syn('d', 0);
     script.recv('e', &native_syn(5, None));
     while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
-        if let Ok(native::FromReceiver::Retry(cookie)) = native::decode_from_receiver(reply, 0) {
+        if let Ok(FromReceiver::Retry(cookie)) = native::decode_from_receiver(reply, 0) {
             let syn = native_syn(5, Some(cookie));
-            let Some(Packet::Syn(open)) = script.listener.inspect(script.now, peer, &syn) else { panic!() };
+            let Some(FromSender::Syn(open)) = script.listener.inspect(script.now, peer, &syn) else {
+                panic!()
+            };
             script.listener.admit(script.now, peer, &open);
         }
     }
@@ -316,7 +318,7 @@ fn shutdown_sends_one_close_to_unfinished_native_peers() {
     script.listener.refuse_unfinished(CloseReason::Aborted);
     let mut closes = Vec::new();
     while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
-        let Ok(native::FromReceiver::Close(close)) = native::decode_from_receiver(reply, 0) else { panic!() };
+        let Ok(FromReceiver::Close(close)) = native::decode_from_receiver(reply, 0) else { panic!() };
         closes.push((peer, native::connection_id(reply), close.reason));
     }
     let aborted = |peer, connection_id| (peer, Some(connection_id), CloseReason::Aborted);
@@ -356,7 +358,7 @@ fn wrong_stream_checksum_closes_connection() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
     open_native(&mut script, 'a', 5);
     let mut data = vec![7; native::DATA_HEADER + 9];
-    let header = native::DataHeader { packet_number: 0, offset: 0, ack_now: false, ack_every: 0 };
+    let header = DataHeader { packet_number: 0, seq: 0, ack_now: false, ack_every: 0 };
     let crc = crc32fast::hash(&data[native::DATA_HEADER..]);
     native::encode_data_header(5, &header, crc, &mut data);
     let fin = |crc| {
@@ -369,7 +371,7 @@ fn wrong_stream_checksum_closes_connection() {
     let finished = |(_, event): &(char, ReceiverEvent)| matches!(event, ReceiverEvent::Finished { .. });
     assert!(!script.events().iter().any(finished));
     let reply = native_reply(&mut script).unwrap();
-    let Ok(native::FromReceiver::Close(close)) = native::decode_from_receiver(&reply, 0) else { panic!() };
+    let Ok(FromReceiver::Close(close)) = native::decode_from_receiver(&reply, 0) else { panic!() };
     assert_eq!(close.reason, CloseReason::Checksum);
     open_native(&mut script, 'a', 5);
     script.recv('a', &data).recv('a', &fin(crc));

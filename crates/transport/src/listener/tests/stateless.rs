@@ -1,8 +1,8 @@
 //! Stateless resets of packets of unknown connections.
 
 use super::*;
-use crate::wire::native::{self, DATA_HEADER, DataHeader, FIN_LEN, Fin, Params};
-use crate::wire::{Codec, Reply, Wire};
+use crate::wire::native::{self, Close, DATA_HEADER, FIN_LEN, Fin, Params};
+use crate::wire::{Codec, Wire};
 
 /// Packet number whose high half a decoder without a connection cannot know.
 const TX: u64 = 0xF000_0000;
@@ -17,7 +17,7 @@ fn codec(connection_id: u64) -> Codec {
 
 fn data(connection_id: u64, packet_number: u64) -> Vec<u8> {
     let mut datagram = vec![0; DATA_HEADER];
-    let header = DataHeader { packet_number, offset: 5, ack_now: false, ack_every: 0 };
+    let header = DataHeader { packet_number, seq: 5, ack_now: false, ack_every: 0 };
     native::encode_data_header(connection_id, &header, 0, &mut datagram);
     datagram
 }
@@ -29,7 +29,7 @@ fn fin(connection_id: u64, packet_number: u64) -> Vec<u8> {
 }
 
 fn close(connection_id: u64) -> Vec<u8> {
-    let close = native::Close::new(CloseReason::Aborted, "");
+    let close = Close::new(CloseReason::Aborted, "");
     let mut datagram = vec![0; native::close_len(&close)];
     native::encode_close(connection_id, &close, &mut datagram);
     datagram
@@ -42,7 +42,7 @@ fn connect(script: &mut Script, peer: char, connection_id: u64) {
         let mut syn = vec![0; codec.syn_len()];
         codec.encode_syn(&mut syn);
         let replies = script.recv(peer, &syn).datagrams();
-        if let Ok(Reply::Retry { cookie }) = codec.decode(&replies[0], 0, 0) {
+        if let Ok(FromReceiver::Retry(cookie)) = codec.decode(&replies[0], 0, 0) {
             assert!(codec.take_cookie(cookie));
         }
     }
@@ -55,7 +55,11 @@ fn resets(script: &mut Script, connection_id: u64) -> Vec<(char, u64)> {
     let mut resets = Vec::new();
     while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
         match codec(connection_id).decode(reply, 0, TX) {
-            Ok(Reply::Close { reason: CloseReason::NoConnection, answers: Some(packet_number) }) => {
+            Ok(FromReceiver::Close(Close {
+                reason: CloseReason::NoConnection,
+                answers: Some(packet_number),
+                ..
+            })) => {
                 resets.push((peer, packet_number));
             }
             other => panic!("{other:?}"),
@@ -74,7 +78,7 @@ fn unknown_connection_gets_shorter_reset() {
         let reply = codec(7).decode(&replies[0], 0, TX);
         let reason = CloseReason::NoConnection;
         assert!(
-            matches!(reply, Ok(Reply::Close { reason: why, answers: Some(TX) }) if why == reason),
+            matches!(reply, Ok(FromReceiver::Close(Close { reason: why, answers: Some(TX), .. })) if why == reason),
             "{reply:?}"
         );
     }
@@ -86,7 +90,7 @@ fn unknown_connection_gets_shorter_reset() {
 #[test]
 fn other_packets_get_no_reset() {
     let mut script = listener();
-    let reset = native::Close::to_unknown(TX);
+    let reset = Close::to_unknown(TX);
     let mut no_connection = vec![0; native::close_len(&reset)];
     native::encode_close(7, &reset, &mut no_connection);
     let mut wrong_checksum = data(7, TX);
@@ -161,7 +165,7 @@ fn close_precedes_reset_of_removed_peer() {
         .map(|_| {
             let (_, reply) = script.listener.poll_reply(script.now).unwrap();
             match codec(7).decode(reply, 0, 0) {
-                Ok(Reply::Close { reason, .. }) => reason,
+                Ok(FromReceiver::Close(Close { reason, .. })) => reason,
                 other => panic!("{other:?}"),
             }
         })

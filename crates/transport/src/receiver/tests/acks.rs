@@ -7,8 +7,8 @@ fn batching() -> Script {
     Script::open_at(ReceiverConfig { ack: AckPolicy::Batch, ..keeping() }, 0)
 }
 
-fn ack(ack: u64) -> FromReceiver {
-    FromReceiver::Ack { ack, window: u32::try_from(ack.max(1)).unwrap() }
+fn ack(ack: u64) -> FromReceiver<'static> {
+    FromReceiver::Ack(Ack::plain(ack, ack.max(1)))
 }
 
 #[test]
@@ -42,5 +42,5 @@ fn duplicate_and_syn_get_their_own_replies() {
     script.data(0, b"x").data(0, b"x").data(1, b"x");
     assert_eq!(script.replies(), [ack(1), ack(2)]);
     script.data(2, b"x").syn(0).data(0, b"y");
-    assert_eq!(script.replies(), [ack(3), FromReceiver::SynAck { ack: 0, window: 1 }, ack(1)]);
+    assert_eq!(script.replies(), [ack(3), FromReceiver::SynAck { ack: 0, window: 1, params: None }, ack(1)]);
 }

@@ -1,8 +1,8 @@
 //! Selective ACKs to a sender that accepts only short datagrams.
 
 use super::*;
+use crate::wire::Wire;
 use crate::wire::native::{self, SackBlock};
-use crate::wire::{Open, Piece, Wire, Wishes};
 
 /// Blocks of the longest ACK that fits.
 const FIT: usize = 4;
@@ -12,11 +12,11 @@ fn blocks_after(script: &mut Script, packet_number: u64, seq: u64) -> Vec<SackBl
     let crc = Some(crc32fast::hash(b"x"));
     let piece =
         Piece { seq, payload: b"x", packet_number: Some(packet_number), crc, ack_now: true, ack_every: 0 };
-    script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+    script.receiver.handle(script.now, &FromSender::Data(piece), Ecn::NotEct, script.memory);
     let mut out = [0; MAX_REPLY];
     let len = script.receiver.poll_reply(script.now, &mut out).unwrap();
     match native::decode_from_receiver(&out[..len], 0) {
-        Ok(native::FromReceiver::Ack { sack, .. }) => sack.iter().collect(),
+        Ok(FromReceiver::Ack(ack)) => ack.sack.iter().collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -24,15 +24,15 @@ fn blocks_after(script: &mut Script, packet_number: u64, seq: u64) -> Vec<SackBl
 #[test]
 fn short_acks_report_many_blocks_in_turn() {
     let mut script = Script::new(keeping());
-    let wishes = Wishes {
-        max_datagram: native::ack_len(FIT),
-        ack_delay: Duration::ZERO,
+    let params = Params {
+        max_datagram: u16::try_from(native::ack_len(FIT)).unwrap(),
+        ack_delay_max_us: 0,
         ack_every: 1,
-        overflow: false,
+        ..Params::default()
     };
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: Some(wishes), attempt: 1 };
-    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: Some(params) };
+    script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
     assert!(script.receiver.poll_reply(script.now, &mut [0; MAX_REPLY]).is_some());
     let mut missing: Vec<u64> = (0..40).map(|number| 2 * number + 1).collect();
     for (packet_number, seq) in (0..).zip(missing.clone()) {

@@ -8,7 +8,9 @@ fn window_counts_packets_in_order_at_least_one() {
     let mut windows = Vec::new();
     for seq in 0..8 {
         script.data(seq, b"x");
-        let [FromReceiver::Ack { ack, window }] = script.replies()[..] else { panic!("one ACK each") };
+        let [FromReceiver::Ack(Ack { ack, window, .. })] = script.replies()[..] else {
+            panic!("one ACK each")
+        };
         assert_eq!(ack, seq + 1);
         windows.push(window);
     }

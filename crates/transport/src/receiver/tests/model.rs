@@ -11,17 +11,17 @@ struct Model {
     held: BTreeMap<u64, Vec<u8>>,
     delivered: Vec<u8>,
     open: bool,
-    fin: Option<FromReceiver>,
+    fin: Option<FromReceiver<'static>>,
 }
 
 impl Model {
-    fn reply(&mut self, packet: &FromSender<'_>) -> Option<FromReceiver> {
+    fn reply(&mut self, packet: &FromSender<'_>) -> Option<FromReceiver<'static>> {
         match *packet {
             FromSender::Syn(syn) => {
-                *self = Self { expected: u64::from(syn.seq), open: true, ..Self::default() };
+                *self = Self { expected: syn.seq, open: true, ..Self::default() };
                 Some(syn_ack(self.expected, self.window()))
             }
-            FromSender::Data { seq, payload } => {
+            FromSender::Data(Piece { seq, payload, .. }) => {
                 let ahead = seq < self.expected + 80_000 && seq + 80_000 >= self.expected;
                 if !self.open || self.fin.is_some() || !ahead {
                     return None;
@@ -41,6 +41,7 @@ impl Model {
                 }
                 self.fin.filter(|_| seq == self.expected)
             }
+            FromSender::Close(_) => None,
         }
     }
 
@@ -70,9 +71,9 @@ fn random_packets_get_replies_of_plain_model() {
             };
             let payload = vec![random(256).to_le_bytes()[0]; usize::try_from(random(4)).unwrap()];
             let packet = match random(40) {
-                0 => FromSender::Syn(Syn { seq: u32::try_from(random(200_000)).unwrap(), link: LINK }),
-                1 | 2 => FromSender::Fin { seq, understands_ack: false },
-                _ => FromSender::Data { seq, payload: &payload },
+                0 => FromSender::Syn(Open::classic(u32::try_from(random(200_000)).unwrap(), LINK)),
+                1 | 2 => FromSender::Fin { seq, seal: None, understands_ack: false },
+                _ => FromSender::Data(Piece::classic(seq, &payload)),
             };
             let expected = model.reply(&packet);
             script.packet(&packet).confirm();

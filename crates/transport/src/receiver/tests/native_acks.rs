@@ -1,30 +1,30 @@
 //! Selective ACKs of each kind of packet: when they leave, and what they count.
 
 use super::*;
-use crate::wire::native;
-use crate::wire::{Open, Piece, Wire};
+use crate::wire::Wire;
+use crate::wire::native::{self, SackBlocks};
 
 /// A native receiver that keeps its bytes and has answered its SYN.
 fn open() -> Script {
     let mut script = Script::new(keeping());
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
-    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: None };
+    script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
     assert!(script.receiver.poll_reply(script.now, &mut [0; MAX_REPLY]).is_some());
     script
 }
 
 /// Handles packet `number` with ten bytes from `seq` on. Returns its ACK, if that is due at once.
-fn ack_of(script: &mut Script, number: u64, seq: u64) -> Option<native::Ack> {
+fn ack_of(script: &mut Script, number: u64, seq: u64) -> Option<Ack<'static>> {
     let payload = [7; 10];
     let crc = Some(crc32fast::hash(&payload));
     let piece =
         Piece { seq, payload: &payload, packet_number: Some(number), crc, ack_now: false, ack_every: 0 };
-    script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+    script.receiver.handle(script.now, &FromSender::Data(piece), Ecn::NotEct, script.memory);
     let mut out = [0; MAX_REPLY];
     let len = script.receiver.poll_reply(script.now, &mut out)?;
     match native::decode_from_receiver(&out[..len], number) {
-        Ok(native::FromReceiver::Ack { ack, .. }) => Some(ack),
+        Ok(FromReceiver::Ack(ack)) => Some(Ack { sack: SackBlocks::default(), ..ack }),
         other => panic!("{other:?}"),
     }
 }
@@ -51,7 +51,7 @@ fn repeated_packet_counts_as_duplicate() {
     let mut script = open();
     ack_of(&mut script, 0, 0);
     let ack = ack_of(&mut script, 1, 0).unwrap();
-    assert_eq!((ack.ack, ack.packets, ack.duplicates), (10, 2, 1));
+    assert_eq!((ack.ack, ack.marks.unwrap().packets, ack.duplicates), (10, 2, Some(1)));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn refused_packet_is_no_duplicate() {
     let mut script = open();
     ack_of(&mut script, 0, 0);
     let ack = ack_of(&mut script, 1, 1 << 40).unwrap();
-    assert_eq!((ack.ack, ack.packets, ack.duplicates), (10, 2, 0), "beyond the window");
+    assert_eq!((ack.ack, ack.marks.unwrap().packets, ack.duplicates), (10, 2, Some(0)), "beyond the window");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::*;
 use crate::range_set::RangeSet;
 use crate::wire::native;
-use crate::wire::{Open, Piece, Seal, Wire};
+use crate::wire::{Seal, Wire};
 use rdt_testing::random;
 
 const ID: u64 = 7;
@@ -19,16 +19,16 @@ const UNITS: u64 = 60;
 const LENGTH: u64 = UNITS * UNIT;
 
 /// Hands a packet in and records its ACKs in `reported`.
-fn exchange(script: &mut Script, packet: &Packet<'_>, reported: &mut RangeSet, seed: u64) {
+fn exchange(script: &mut Script, packet: &FromSender<'_>, reported: &mut RangeSet, seed: u64) {
     script.receiver.handle(script.now, packet, Ecn::NotEct, script.memory);
     let mut out = [0; MAX_REPLY];
     while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
-        let Ok(native::FromReceiver::Ack { ack, sack }) = native::decode_from_receiver(&out[..len], 0) else {
+        let Ok(FromReceiver::Ack(ack)) = native::decode_from_receiver(&out[..len], 0) else {
             continue;
         };
         let mut now = RangeSet::new(64);
         now.insert(0..ack.ack).unwrap();
-        for block in sack.iter() {
+        for block in ack.sack.iter() {
             now.insert(block.start..block.end).unwrap();
         }
         for before in reported.iter() {
@@ -50,17 +50,11 @@ fn reported_data_is_never_discarded() {
     for seed in 0..100 {
         let mut random = random(seed);
         let mut script = Script::new(keeping());
-        let open = Open {
-            wire: Wire::Native { connection_id: ID },
-            seq: 0,
-            cookie: None,
-            link: None,
-            wishes: None,
-            attempt: 1,
-        };
+        let open =
+            Open { wire: Wire::Native { connection_id: ID }, seq: 0, cookie: None, link: None, params: None };
         let mut reported = RangeSet::new(64);
         let mut read = Vec::new();
-        exchange(&mut script, &Packet::Syn(open), &mut reported, seed);
+        exchange(&mut script, &FromSender::Syn(open), &mut reported, seed);
         for packet_number in 0..300 {
             // A random unit, or the first missing one.
             let missing = (script.receiver.rcv_nxt() / UNIT).min(UNITS - 1);
@@ -71,12 +65,12 @@ fn reported_data_is_never_discarded() {
             script.now += Duration::from_millis(random(40));
             let crc = Some(crc32fast::hash(payload));
             let packet = match random(40) {
-                0 => Packet::Syn(open),
+                0 => FromSender::Syn(open),
                 1 => {
                     let seal = Some(Seal { crc: crc32fast::hash(&stream), packet_number });
-                    Packet::Fin { seq: LENGTH, seal, understands_ack: true }
+                    FromSender::Fin { seq: LENGTH, seal, understands_ack: true }
                 }
-                _ => Packet::Data(Piece {
+                _ => FromSender::Data(Piece {
                     seq: start * UNIT,
                     payload,
                     packet_number: Some(packet_number),

@@ -2,8 +2,8 @@
 
 use super::window::WindowConfig;
 use super::*;
+use crate::wire::Wire;
 use crate::wire::native;
-use crate::wire::{Open, Piece, Wire};
 
 const MSS: u64 = 1000;
 /// Largest window, in bytes.
@@ -14,7 +14,7 @@ fn told(script: &mut Script) -> Vec<u64> {
     let mut out = [0; MAX_REPLY];
     let mut windows = Vec::new();
     while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
-        if let Ok(native::FromReceiver::Ack { ack, .. }) = native::decode_from_receiver(&out[..len], 0) {
+        if let Ok(FromReceiver::Ack(ack)) = native::decode_from_receiver(&out[..len], 0) {
             windows.push(ack.window);
         }
     }
@@ -32,7 +32,7 @@ fn data(script: &mut Script, number: u64) {
         ack_now: true,
         ack_every: 0,
     };
-    script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+    script.receiver.handle(script.now, &FromSender::Data(piece), Ecn::NotEct, script.memory);
 }
 
 /// A receiver whose window is full at 0 ms; its application reads everything at 5000 ms.
@@ -40,8 +40,8 @@ fn opened() -> Script {
     let stream_window = WindowConfig { initial: WINDOW, max: WINDOW, mss: MSS };
     let mut script = Script::new(ReceiverConfig { stream_window, ..keeping() });
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
-    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: None };
+    script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
     told(&mut script);
     for number in 0..WINDOW / MSS {
         data(&mut script, number);

@@ -1,14 +1,14 @@
 //! Answers to a SYN that repeats its connection ID after data arrived.
 
 use super::*;
-use crate::wire::native::{self, FromReceiver};
-use crate::wire::{Open, Piece, Seal, Wire};
+use crate::wire::native;
+use crate::wire::{Seal, Wire};
 
 /// The SYN of a native transfer.
 fn syn(script: &mut Script) {
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
-    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: None };
+    script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
 }
 
 /// Kinds and cumulative numbers of the replies.
@@ -17,9 +17,9 @@ fn told(script: &mut Script) -> Vec<(&'static str, u64)> {
     let mut told = Vec::new();
     while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
         told.push(match native::decode_from_receiver(&out[..len], 0).unwrap() {
-            FromReceiver::SynAck(_) => ("SYN-ACK", 0),
-            FromReceiver::Ack { ack, .. } => ("ACK", ack.ack),
-            FromReceiver::FinAck(fin_ack) => ("FIN-ACK", fin_ack.length),
+            FromReceiver::SynAck { .. } => ("SYN-ACK", 0),
+            FromReceiver::Ack(ack) => ("ACK", ack.ack),
+            FromReceiver::FinAck { ack, .. } => ("FIN-ACK", ack),
             other => panic!("{other:?}"),
         });
     }
@@ -42,14 +42,14 @@ fn repeated_syn_repeats_newest_answer() {
             ack_now: false,
             ack_every: 0,
         };
-        script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+        script.receiver.handle(script.now, &FromSender::Data(piece), Ecn::NotEct, script.memory);
     }
     assert_eq!(told(&mut script), [("ACK", 4)]);
     script.at(1000);
     syn(&mut script);
     assert_eq!(told(&mut script), [("SYN-ACK", 0), ("ACK", 4)]);
     let seal = Some(Seal { crc: crc32fast::hash(b"abcd"), packet_number: 2 });
-    let fin = Packet::Fin { seq: 4, seal, understands_ack: true };
+    let fin = FromSender::Fin { seq: 4, seal, understands_ack: true };
     script.receiver.handle(script.now, &fin, Ecn::NotEct, script.memory);
     script.confirm();
     assert_eq!(told(&mut script).last(), Some(&("FIN-ACK", 4)));

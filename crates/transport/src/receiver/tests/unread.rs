@@ -1,8 +1,8 @@
 //! Slow applications: limits on unread data, and the windows that follow from them.
 
 use super::*;
-use crate::wire::native;
-use crate::wire::{Open, Piece, Wire};
+use crate::wire::Wire;
+use crate::wire::native::{self, SackBlocks};
 
 /// Memory limit, in bytes.
 const MEMORY: u64 = 4 << 20;
@@ -14,10 +14,10 @@ fn fill(script: &mut Script) -> (u64, u64) {
     while next < edge {
         script.data(next, &PAYLOAD);
         next += 1;
-        let [FromReceiver::Ack { ack, window }] = script.replies()[..] else { panic!("one ACK") };
+        let [FromReceiver::Ack(Ack { ack, window, .. })] = script.replies()[..] else { panic!("one ACK") };
         assert_eq!(ack, next);
-        assert!(ack + u64::from(window) >= edge, "the right edge moves back at {next}");
-        edge = ack + u64::from(window);
+        assert!(ack + window >= edge, "the right edge moves back at {next}");
+        edge = ack + window;
         most = most.max(script.receiver.memory());
     }
     (next, most)
@@ -54,15 +54,17 @@ fn hole_filler_is_accepted_or_window_is_zero() {
         let mut window = 1;
         for seq in 0..lost_at {
             script.data(seq, &PAYLOAD);
-            let [FromReceiver::Ack { window: told, .. }] = script.replies()[..] else { panic!("one ACK") };
+            let [FromReceiver::Ack(Ack { window: told, .. })] = script.replies()[..] else {
+                panic!("one ACK")
+            };
             window = told;
         }
-        for seq in lost_at + 1..lost_at + u64::from(window) {
+        for seq in lost_at + 1..lost_at + window {
             script.data(seq, &PAYLOAD);
         }
         script.replies();
         script.data(lost_at, &PAYLOAD);
-        let [FromReceiver::Ack { ack, window }] = script.replies()[..] else { panic!("one ACK") };
+        let [FromReceiver::Ack(Ack { ack, window, .. })] = script.replies()[..] else { panic!("one ACK") };
         assert!(ack > lost_at || window == 0, "{lost_at} is refused, and there is a window of {window}");
     }
 }
@@ -111,9 +113,11 @@ fn data_in_flight_fits_when_reader_stops() {
         while next < edge {
             script.data(next, &PAYLOAD);
             next += 1;
-            let [FromReceiver::Ack { ack, window }] = script.replies()[..] else { panic!("one ACK") };
+            let [FromReceiver::Ack(Ack { ack, window, .. })] = script.replies()[..] else {
+                panic!("one ACK")
+            };
             assert_eq!(ack, next, "stops at {stops_at}");
-            edge = edge.max(ack + u64::from(window));
+            edge = edge.max(ack + window);
             if next < stops_at {
                 script.read();
             }
@@ -134,7 +138,7 @@ fn without_payload_window_ignores_memory() {
 }
 
 /// Hands in a native segment. Returns its ACK.
-fn native_data(script: &mut Script, offset: u64, packet_number: u64) -> native::Ack {
+fn native_data(script: &mut Script, offset: u64, packet_number: u64) -> Ack<'static> {
     let payload = &[7; 1 << 14];
     let piece = Piece {
         seq: offset,
@@ -144,16 +148,16 @@ fn native_data(script: &mut Script, offset: u64, packet_number: u64) -> native::
         ack_now: true,
         ack_every: 0,
     };
-    script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+    script.receiver.handle(script.now, &FromSender::Data(piece), Ecn::NotEct, script.memory);
     native_ack(script).expect("an ACK was asked for")
 }
 
-fn native_ack(script: &mut Script) -> Option<native::Ack> {
+fn native_ack(script: &mut Script) -> Option<Ack<'static>> {
     let mut out = [0; MAX_REPLY];
     let mut last = None;
     while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
-        if let Ok(native::FromReceiver::Ack { ack, .. }) = native::decode_from_receiver(&out[..len], 0) {
-            last = Some(ack);
+        if let Ok(FromReceiver::Ack(ack)) = native::decode_from_receiver(&out[..len], 0) {
+            last = Some(Ack { sack: SackBlocks::default(), ..ack });
         }
     }
     last
@@ -163,8 +167,8 @@ fn native_ack(script: &mut Script) -> Option<native::Ack> {
 fn native_data_without_memory_waits_for_window() {
     let mut script = Script::new(keeping());
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
-    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: None };
+    script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
     assert!(native_ack(&mut script).is_none());
     // Other peers took the memory after 1 MiB was offered.
     script.memory = 0;

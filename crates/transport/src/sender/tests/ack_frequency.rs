@@ -3,7 +3,7 @@
 use super::native::{MSS, connected_to};
 use super::*;
 use crate::wire::native::Params;
-use crate::wire::{Near, Packet};
+use crate::wire::{FromSender, Near};
 use crate::{LossDetection, SenderConfig};
 
 /// ACK frequencies that the packets of a first flight of `window` ask for, on a path of 100 ms.
@@ -27,7 +27,7 @@ fn asked(window: u32, change: impl FnOnce(&mut SenderConfig)) -> Vec<u16> {
             sent += script.sender.write(&vec![0; bytes - sent]).unwrap();
         }
         for datagram in script.at(at).datagrams() {
-            if let Packet::Data(piece) = Packet::decode(&datagram, Near::default()).unwrap().1 {
+            if let FromSender::Data(piece) = FromSender::decode(&datagram, Near::default()).unwrap() {
                 asked.push(piece.ack_every);
             }
         }

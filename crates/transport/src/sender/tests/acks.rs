@@ -133,8 +133,7 @@ fn answers(random: &mut impl FnMut(u64) -> u64, stats: &SenderStats) -> Vec<u8> 
                 ack(edge, window)
             }
         };
-        let mut datagram = [0; REPLY_LEN];
-        encode_reply(&reply, &mut datagram);
+        let mut datagram = encoded(&reply);
         if random(60) == 0 {
             datagram[usize::try_from(random(REPLY_LEN as u64)).unwrap()] ^= 1;
         }
@@ -200,13 +199,7 @@ fn observer_hears_of_each_coalesced_ack() {
     let mut script = Script::flowing(60, 60);
     script.sender.observe(Box::new(Sparing(log.clone())));
     assert_eq!(script.data().len(), 60);
-    let acks: Vec<u8> = (1..=61)
-        .flat_map(|edge| {
-            let mut datagram = [0; REPLY_LEN];
-            encode_reply(&ack(edge.min(60), 60), &mut datagram);
-            datagram
-        })
-        .collect();
+    let acks: Vec<u8> = (1..=61).flat_map(|edge| encoded(&ack(edge.min(60), 60))).collect();
     let now = script.at(200).now;
     script.sender.handle_datagrams(now, (), Ecn::NotEct, &acks, REPLY_LEN);
     let stats = script.stats();
@@ -228,19 +221,14 @@ fn classic_sender_wraps_numbers_at_32_bits() {
         script.write(12 * PAYLOAD).finish();
         let numbers =
             script.datagrams().into_iter().map(|datagram| match decode_from_sender(&datagram, wrap) {
-                Ok(FromSender::Data { seq, .. }) => seq,
+                Ok(FromSender::Data(piece)) => piece.seq,
                 other => panic!("{other:?}"),
             });
         assert!(numbers.eq(wrap - 5..wrap + 7));
         script.at(200);
     });
-    let replies = |numbers: &[u64]| {
-        let mut bytes = vec![0; numbers.len() * REPLY_LEN];
-        for (number, reply) in numbers.iter().zip(bytes.chunks_exact_mut(REPLY_LEN)) {
-            encode_reply(&ack(*number, 40), reply);
-        }
-        bytes
-    };
+    let replies =
+        |numbers: &[u64]| numbers.iter().flat_map(|number| encoded(&ack(*number, 40))).collect::<Vec<u8>>();
     pair.recv(&replies(&[wrap - 4, wrap - 1, wrap, wrap + 1]), REPLY_LEN);
     pair.compare("across the wrap");
     assert_eq!((pair.joined.stats().snd_una, pair.joined.stats().in_flight), (wrap + 1, 600));

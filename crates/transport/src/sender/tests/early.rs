@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wire::native::{self, Params, RETRY_LEN, SynAck, Versions};
-use crate::wire::{Near, Packet, Wire};
+use crate::wire::{FromSender, Near, Wire};
 use crate::{Ecn, LossDetection, SenderConfig, TransmitBuf};
 
 const ID: u64 = 7;
@@ -62,12 +62,12 @@ fn ack(packet_number: u64, below: u64) -> Vec<u8> {
 /// Packets that leave now: `SYN`, `SYN+` with a cookie, data as segment and number of the
 /// transmission.
 fn leaving(script: &mut Script) -> Vec<String> {
-    let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
-        Packet::Syn(open) if open.cookie.is_some() => "SYN+".to_owned(),
-        Packet::Syn(_) => "SYN".to_owned(),
-        Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.packet_number.unwrap()),
-        Packet::Close => "CLOSE".to_owned(),
-        other @ Packet::Fin { .. } => panic!("{other:?}"),
+    let read = |datagram: &Vec<u8>| match FromSender::decode(datagram, Near::default()).unwrap() {
+        FromSender::Syn(open) if open.cookie.is_some() => "SYN+".to_owned(),
+        FromSender::Syn(_) => "SYN".to_owned(),
+        FromSender::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.packet_number.unwrap()),
+        FromSender::Close(_) => "CLOSE".to_owned(),
+        other @ FromSender::Fin { .. } => panic!("{other:?}"),
     };
     script.datagrams().iter().map(read).collect()
 }
@@ -307,9 +307,7 @@ fn better_common_version_reveals_downgrade() {
         }
         let [close] = &closes[..] else { panic!("{closes:?}") };
         let close = native::decode_from_sender(close, 0);
-        assert!(
-            matches!(close, Ok(native::FromSender::Close(close)) if close.reason == CloseReason::Version)
-        );
+        assert!(matches!(close, Ok(FromSender::Close(close)) if close.reason == CloseReason::Version));
         let [SenderEvent::Failed { phase: Phase::Connect, error }] = &events[..] else {
             panic!("{events:?}")
         };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wire::native::{self, FIN_ACK_LEN, FinAck, Params, SackBlock, SynAck};
-use crate::wire::{Near, Packet, Wire};
+use crate::wire::{FromSender, Near, Wire};
 use crate::{LossDetection, SenderConfig};
 
 const ID: u64 = 7;
@@ -28,9 +28,9 @@ fn closing() -> Script {
 }
 
 fn leaving(script: &mut Script) -> Vec<String> {
-    let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
-        Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.packet_number.unwrap()),
-        Packet::Fin { seq, seal, .. } => format!("FIN {seq}/{}", seal.unwrap().packet_number),
+    let read = |datagram: &Vec<u8>| match FromSender::decode(datagram, Near::default()).unwrap() {
+        FromSender::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.packet_number.unwrap()),
+        FromSender::Fin { seq, seal, .. } => format!("FIN {seq}/{}", seal.unwrap().packet_number),
         other => panic!("{other:?}"),
     };
     script.datagrams().iter().map(read).collect()

@@ -20,7 +20,7 @@ fn keep_alive_leaves_every_ten_seconds() {
     for at in [10_200, 20_200, 30_200] {
         let datagrams = script.at(at).datagrams();
         let [reminder] = datagrams.as_slice() else { panic!("{} datagrams at {at}", datagrams.len()) };
-        assert_eq!(decode_from_sender(reminder, 2), Ok(FromSender::Data { seq: 1, payload: &[] }));
+        assert_eq!(decode_from_sender(reminder, 2), Ok(FromSender::Data(Piece::classic(1, &[]))));
         script.recv(&ack(2, 4));
     }
     let stats = script.stats();
@@ -32,7 +32,7 @@ fn keep_alive_leaves_every_ten_seconds() {
 fn before_the_first_packet_it_is_the_syn() {
     let mut script = pausing(0);
     assert_eq!(script.at(10_100).sent(), [Sent::Syn]);
-    script.recv(&FromReceiver::SynAck { ack: 0, window: 1 });
+    script.recv(&FromReceiver::SynAck { ack: 0, window: 1, params: None });
     script.at(10_300).write(PAYLOAD);
     assert_eq!(script.data(), [0]);
 }

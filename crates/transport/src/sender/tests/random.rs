@@ -58,13 +58,12 @@ fn reply(random: &mut Random, script: &mut Script) {
     let number = random.ack(&script.stats());
     let window = random.window();
     let reply = match random.below(16) {
-        0 => FromReceiver::SynAck { ack: 0, window },
-        1 => FromReceiver::SynAck { ack: number, window },
+        0 => syn_ack(window),
+        1 => FromReceiver::SynAck { ack: number, window: u64::from(window), params: None },
         2 => fin_ack(number, window),
         _ => ack(number, window),
     };
-    let mut datagram = vec![0; REPLY_LEN];
-    encode_reply(&reply, &mut datagram);
+    let mut datagram = encoded(&reply).to_vec();
     match random.below(20) {
         0 => datagram[random.size(REPLY_LEN)] ^= 1 << random.below(8),
         1 => datagram.truncate(random.size(REPLY_LEN)),

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::receiver::{Receiver, ReceiverConfig};
 use crate::wire::native::{self, Ack};
-use crate::wire::{MAX_REPLY, Packet};
+use crate::wire::{FromSender, MAX_REPLY};
 use crate::{LossDetection, Observer, Reordering};
 use rdt_testing::random;
 
@@ -68,7 +68,7 @@ impl Pair {
         let now = self.now();
         for _ in 0..count {
             let Some(datagram) = self.there.pop_front() else { break };
-            let (_, packet) = Packet::decode(&datagram, self.receiver.near()).unwrap();
+            let packet = FromSender::decode(&datagram, self.receiver.near()).unwrap();
             self.receiver.handle(now, &packet, Ecn::Ect0, 1 << 30);
             while !self.receiver.data().is_empty() {
                 self.receiver.consume(self.receiver.data().len());

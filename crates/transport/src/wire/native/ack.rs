@@ -1,7 +1,9 @@
 //! ACK and FIN-ACK.
 
-use super::super::{WireError, seq};
-use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_at};
+use std::time::Duration;
+
+use super::super::{self as wire, Echo, Marks, PacketKind, WireError, wrap};
+use super::header::{self, HEADER, exact, info, no_info, put, u32_at, u64_at};
 use super::varint::{self, put_varint};
 use super::{check, stream};
 
@@ -84,7 +86,7 @@ impl<'a> SackBlocks<'a> {
 
 /// FIN-ACK: all data has arrived, and the application has stored it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FinAck {
+pub(crate) struct FinAck {
     /// Length of the stream, bytes.
     pub length: u64,
     /// CRC-32 of the stream as the receiver computed it.
@@ -110,8 +112,8 @@ pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut
     let has_marks = ack.ce != 0 || ack.ect != 0;
     info |= if has_marks { HAS_MARKS } else { 0 };
     info |= ack.overflow.map_or(0, |_| HAS_OVERFLOW);
-    header::begin(kind::ACK, info, connection_id, out);
-    let largest_received = seq::wrap(ack.largest_received);
+    header::begin(PacketKind::Ack, info, connection_id, out);
+    let largest_received = wrap(ack.largest_received);
     put(out, HEADER, largest_received.to_le_bytes());
     let mut at = ACK_HEADER;
     let mut write = |value: u64| at += put_varint(value, &mut out[at..]);
@@ -146,14 +148,14 @@ fn missing(largest_received: u32, packets: u32) -> u32 {
 
 /// Writes a FIN-ACK; `out` has [`FIN_ACK_LEN`] bytes.
 pub(crate) fn encode_fin_ack(connection_id: u64, fin_ack: &FinAck, out: &mut [u8]) {
-    header::begin(kind::FIN_ACK, 0, connection_id, out);
+    header::begin(PacketKind::FinAck, 0, connection_id, out);
     put(out, HEADER, fin_ack.length.to_le_bytes());
     put(out, HEADER + 8, fin_ack.crc.to_le_bytes());
     put(out, HEADER + 12, [STORED]);
     header::seal(&mut out[..FIN_ACK_LEN], 0);
 }
 
-pub(super) fn decode_ack(datagram: &[u8], near: u64) -> Result<(Ack, SackBlocks<'_>), WireError> {
+pub(in super::super) fn decode_ack(datagram: &[u8], near: u64) -> Result<wire::Ack<'_>, WireError> {
     let (head, mut rest) = datagram.split_first_chunk::<ACK_HEADER>().ok_or(WireError::Truncated)?;
     check::verify(datagram, 0)?;
     let info = info(head);
@@ -178,8 +180,16 @@ pub(super) fn decode_ack(datagram: &[u8], near: u64) -> Result<(Ack, SackBlocks<
     if !rest.is_empty() {
         return Err(WireError::Length);
     }
-    let ack = Ack { largest_received, echo_delay_us, ack, window, packets, duplicates, ce, ect, overflow };
-    Ok((ack, sack))
+    let delay = Duration::from_micros(u64::from(echo_delay_us));
+    Ok(wire::Ack {
+        ack,
+        window,
+        sack,
+        echo: Some(Echo { packet_number: largest_received, delay }),
+        duplicates: Some(duplicates),
+        marks: Some(Marks { packets, ce, ect }),
+        overflow,
+    })
 }
 
 /// Validates `count` blocks at the start of `rest` and removes them from it.
@@ -195,7 +205,7 @@ fn take_blocks<'a>(ack: u64, count: usize, rest: &mut &'a [u8]) -> Result<SackBl
     Ok(SackBlocks { ack, count, varints: &varints[..varints.len() - rest.len()] })
 }
 
-pub(super) fn decode_fin_ack(datagram: &[u8]) -> Result<FinAck, WireError> {
+pub(in super::super) fn decode_fin_ack(datagram: &[u8]) -> Result<FinAck, WireError> {
     let packet = exact::<FIN_ACK_LEN>(datagram)?;
     no_info(packet)?;
     if packet[HEADER + 12] != STORED {

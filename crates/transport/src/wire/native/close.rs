@@ -1,11 +1,10 @@
 //! CLOSE: either side aborts or refuses a transfer.
 
-use super::super::WireError;
+use super::super::{PacketKind, WireError, wrap};
 use super::check;
 use super::handshake::SYN_MIN;
-use super::header::{self, HEADER, info, kind, put, u32_at};
+use super::header::{self, HEADER, info, put, u32_at};
 use super::stream;
-use crate::wire::seq;
 
 /// Longest text, bytes.
 pub(crate) const CLOSE_TEXT: usize = 200;
@@ -121,9 +120,9 @@ pub fn encode_close(connection_id: u64, close: &Close<'_>, out: &mut [u8]) {
     let text = clip(close.text, CLOSE_TEXT).as_bytes();
     let text_at = text_at(close.answers.is_some());
     let packet = &mut out[..text_at + text.len()];
-    header::begin(kind::CLOSE, close.reason.code(), connection_id, packet);
+    header::begin(PacketKind::Close, close.reason.code(), connection_id, packet);
     if let Some(packet_number) = close.answers {
-        put(packet, HEADER, seq::wrap(packet_number).to_le_bytes());
+        put(packet, HEADER, wrap(packet_number).to_le_bytes());
     }
     packet[text_at..].copy_from_slice(text);
     header::seal(packet, 0);
@@ -134,7 +133,7 @@ fn text_at(answers: bool) -> usize {
     HEADER + if answers { ANSWERS } else { 0 }
 }
 
-pub(super) fn decode_close(datagram: &[u8], near: u64) -> Result<Close<'_>, WireError> {
+pub(in super::super) fn decode_close(datagram: &[u8], near: u64) -> Result<Close<'_>, WireError> {
     let (head, rest) = datagram.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
     let reason = CloseReason::from_code(info(head));
     let (answers, text) = match (reason, rest.split_first_chunk::<ANSWERS>()) {

@@ -1,8 +1,8 @@
 //! Packets that open a transfer: SYN, RETRY, SYN-ACK and VERSIONS.
 
-use super::super::WireError;
+use super::super::{PacketKind, WireError};
 use super::check;
-use super::header::{self, HEADER, exact, info, kind, no_info, put, u64_at};
+use super::header::{self, HEADER, exact, info, no_info, put, u64_at};
 use super::params::{self, Params, Versions};
 use crate::cookie::Cookie;
 
@@ -62,7 +62,7 @@ pub fn syn_ack_len(syn_ack: &SynAck) -> usize {
 /// Writes a SYN; `out` has [`syn_len`] bytes, or more to pad it further.
 pub(crate) fn encode_syn(connection_id: u64, syn: &Syn, out: &mut [u8]) {
     out.fill(0);
-    header::begin(kind::SYN, syn.params.len(), connection_id, out);
+    header::begin(PacketKind::Syn, syn.params.len(), connection_id, out);
     let mut params = SYN_COOKIE;
     if let Some(cookie) = syn.cookie {
         out[HEADER] = COOKIE_LEN;
@@ -75,14 +75,14 @@ pub(crate) fn encode_syn(connection_id: u64, syn: &Syn, out: &mut [u8]) {
 
 /// Writes a RETRY; `out` has [`RETRY_LEN`] bytes.
 pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
-    header::begin(kind::RETRY, 0, connection_id, out);
+    header::begin(PacketKind::Retry, 0, connection_id, out);
     put(out, HEADER, *cookie);
     header::seal(&mut out[..RETRY_LEN], 0);
 }
 
 /// Writes a SYN-ACK; `out` has [`syn_ack_len`] bytes.
 pub fn encode_syn_ack(connection_id: u64, syn_ack: &SynAck, out: &mut [u8]) {
-    header::begin(kind::SYN_ACK, syn_ack.params.len(), connection_id, out);
+    header::begin(PacketKind::SynAck, syn_ack.params.len(), connection_id, out);
     put(out, HEADER, syn_ack.window.to_le_bytes());
     syn_ack.params.encode(&mut out[SYN_ACK_PARAMS..]);
     header::seal(&mut out[..syn_ack_len(syn_ack)], 0);
@@ -90,7 +90,7 @@ pub fn encode_syn_ack(connection_id: u64, syn_ack: &SynAck, out: &mut [u8]) {
 
 /// Writes the answer to a SYN of another version; `out` has [`VERSIONS_LEN`] bytes.
 pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut [u8]) {
-    header::begin(kind::VERSIONS, versions.bits(), connection_id, out);
+    header::begin(PacketKind::Versions, versions.bits(), connection_id, out);
     header::seal(&mut out[..VERSIONS_LEN], 0);
 }
 
@@ -103,7 +103,7 @@ pub fn other_version(datagram: &[u8]) -> Option<u64> {
     header::connection_id(datagram)
 }
 
-pub(super) fn decode_syn(datagram: &[u8]) -> Result<Syn, WireError> {
+pub(in super::super) fn decode_syn(datagram: &[u8]) -> Result<Syn, WireError> {
     let packet = datagram.first_chunk::<SYN_MIN>().ok_or(WireError::Truncated)?;
     check::verify(datagram, 0)?;
     let (cookie, start) = match usize::from(packet[HEADER]) {
@@ -115,14 +115,14 @@ pub(super) fn decode_syn(datagram: &[u8]) -> Result<Syn, WireError> {
     Ok(Syn { cookie, params: Params::decode(params)? })
 }
 
-pub(super) fn decode_retry(datagram: &[u8]) -> Result<Cookie, WireError> {
+pub(in super::super) fn decode_retry(datagram: &[u8]) -> Result<Cookie, WireError> {
     let packet = exact::<RETRY_LEN>(datagram)?;
     no_info(packet)?;
     let (_, cookie) = packet.split_last_chunk::<COOKIE>().ok_or(WireError::Truncated)?;
     Ok(*cookie)
 }
 
-pub(super) fn decode_syn_ack(datagram: &[u8]) -> Result<SynAck, WireError> {
+pub(in super::super) fn decode_syn_ack(datagram: &[u8]) -> Result<SynAck, WireError> {
     let (packet, params) = datagram.split_first_chunk::<SYN_ACK_PARAMS>().ok_or(WireError::Truncated)?;
     check::verify(datagram, 0)?;
     if params.len() != usize::from(info(packet)) {
@@ -131,7 +131,7 @@ pub(super) fn decode_syn_ack(datagram: &[u8]) -> Result<SynAck, WireError> {
     Ok(SynAck { window: u64_at(packet, HEADER), params: Params::decode(params)? })
 }
 
-pub(super) fn decode_versions(datagram: &[u8]) -> Result<Versions, WireError> {
+pub(in super::super) fn decode_versions(datagram: &[u8]) -> Result<Versions, WireError> {
     let packet = exact::<VERSIONS_LEN>(datagram)?;
     Versions::from_bits(info(packet)).ok_or(WireError::Params)
 }

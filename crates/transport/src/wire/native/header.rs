@@ -1,6 +1,6 @@
 //! Common header of all packets (16 bytes), and reading and writing of numbers at fixed positions.
 
-use super::super::WireError;
+use super::super::{PacketKind, WireError};
 use super::check;
 
 /// Version of this module, 1 to 15.
@@ -12,19 +12,6 @@ pub(crate) const HEADER: usize = 16;
 const MARK: u8 = 0xD0;
 /// Byte 1 of a packet in the classic format, and so never a type here.
 const CLASSIC: u8 = 0xAA;
-
-/// Packet types, byte 1. 5 is reserved: PROBE of earlier receivers.
-pub(super) mod kind {
-    pub(in super::super) const SYN: u8 = 1;
-    pub(in super::super) const RETRY: u8 = 2;
-    pub(in super::super) const SYN_ACK: u8 = 3;
-    pub(in super::super) const DATA: u8 = 4;
-    pub(in super::super) const ACK: u8 = 6;
-    pub(in super::super) const FIN: u8 = 7;
-    pub(in super::super) const FIN_ACK: u8 = 8;
-    pub(in super::super) const CLOSE: u8 = 9;
-    pub(in super::super) const VERSIONS: u8 = 10;
-}
 
 /// True for a packet of any version of this format, judging by the first two bytes. Other datagrams
 /// are classic.
@@ -39,22 +26,25 @@ pub fn connection_id(datagram: &[u8]) -> Option<u64> {
     recognize(datagram).then(|| u64_at(header, 8))
 }
 
-/// Returns the type of a packet of this version. Does not verify the check.
-pub(super) fn kind_of(datagram: &[u8]) -> Result<u8, WireError> {
+/// Returns the kind of a packet of this version. Does not verify the check.
+pub(in super::super) fn kind_of(datagram: &[u8]) -> Result<PacketKind, WireError> {
     let header = datagram.first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
     if !recognize(header) {
         return Err(WireError::Magic);
     }
     let kind = header[1];
     // VERSIONS has version 0, so that senders of every version can decode it.
-    let expected = if kind == kind::VERSIONS { 0 } else { VERSION };
-    if header[0] == MARK | expected { Ok(kind) } else { Err(WireError::Version) }
+    let expected = if kind == PacketKind::Versions as u8 { 0 } else { VERSION };
+    if header[0] != MARK | expected {
+        return Err(WireError::Version);
+    }
+    PacketKind::from_type(kind).ok_or(WireError::Type)
 }
 
 /// Returns the version of a SYN of another version. Does not verify the check.
 pub(super) fn other_version_of(datagram: &[u8]) -> Option<u8> {
     let version = datagram.first().filter(|_| recognize(datagram))? & 0x0F;
-    (version != 0 && version != VERSION && datagram[1] == kind::SYN).then_some(version)
+    (version != 0 && version != VERSION && datagram[1] == PacketKind::Syn as u8).then_some(version)
 }
 
 /// Verifies the check and the exact length of a packet without payload.
@@ -78,9 +68,9 @@ pub(super) fn no_info<const N: usize>(packet: &[u8; N]) -> Result<(), WireError>
 }
 
 /// Writes the common header with a check of zero.
-pub(super) fn begin(kind: u8, info: u16, connection_id: u64, out: &mut [u8]) {
-    let version = if kind == kind::VERSIONS { 0 } else { VERSION };
-    out[..2].copy_from_slice(&[MARK | version, kind]);
+pub(super) fn begin(kind: PacketKind, info: u16, connection_id: u64, out: &mut [u8]) {
+    let version = if kind == PacketKind::Versions { 0 } else { VERSION };
+    out[..2].copy_from_slice(&[MARK | version, kind as u8]);
     put(out, 2, info.to_le_bytes());
     put(out, 4, [0; 4]);
     put(out, 8, connection_id.to_le_bytes());

@@ -1,8 +1,8 @@
 //! DATA and FIN packets. Each has a transmission number, unique in a transfer.
 
-use super::super::{WireError, seq};
+use super::super::{DataHeader, PacketKind, Piece, WireError, unwrap_near, wrap};
 use super::check;
-use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_at};
+use super::header::{self, HEADER, exact, info, no_info, put, u32_at, u64_at};
 use crate::crc;
 
 /// Length of a DATA packet's header, bytes.
@@ -10,7 +10,7 @@ pub const DATA_HEADER: usize = HEADER + 12;
 /// Length of a FIN, bytes.
 pub(crate) const FIN_LEN: usize = HEADER + 16;
 
-const TX: usize = HEADER;
+const PACKET_NUMBER: usize = HEADER;
 const OFFSET: usize = HEADER + 4;
 const ACK_NOW: u16 = 1;
 /// Bits 1 to 15 of the flags: [`DataHeader::ack_every`].
@@ -18,34 +18,9 @@ const ACK_EVERY_SHIFT: u32 = 1;
 /// Largest value of [`DataHeader::ack_every`].
 pub(crate) const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
 
-/// DATA packet, decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Data<'a> {
-    /// Header fields.
-    pub header: DataHeader,
-    /// Payload; empty in a keep-alive. `offset` plus its length is at most 2^64 - 1.
-    pub payload: &'a [u8],
-    /// CRC-32 of `payload`.
-    pub payload_crc: u32,
-}
-
-/// Header fields of a DATA packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DataHeader {
-    /// Number of this transmission.
-    pub packet_number: u64,
-    /// Stream offset of the payload, bytes.
-    pub offset: u64,
-    /// True if the sender requests an immediate ACK.
-    pub ack_now: bool,
-    /// Largest number of packets per ACK that the sender requests, at most `MAX_ACK_EVERY`. 0: as
-    /// in the transport parameters.
-    pub ack_every: u16,
-}
-
 /// FIN: ends the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fin {
+pub(crate) struct Fin {
     /// Number of this transmission.
     pub packet_number: u64,
     /// Length of the stream, bytes.
@@ -60,42 +35,41 @@ pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u3
     let flags = data.ack_every << ACK_EVERY_SHIFT | if data.ack_now { ACK_NOW } else { 0 };
     // Built in a local array because the check reads it: zero-copy memory is slow to read back.
     let mut head = [0; DATA_HEADER];
-    header::begin(kind::DATA, flags, connection_id, &mut head);
-    put(&mut head, TX, seq::wrap(data.packet_number).to_le_bytes());
-    put(&mut head, OFFSET, data.offset.to_le_bytes());
+    header::begin(PacketKind::Data, flags, connection_id, &mut head);
+    put(&mut head, PACKET_NUMBER, wrap(data.packet_number).to_le_bytes());
+    put(&mut head, OFFSET, data.seq.to_le_bytes());
     header::seal(&mut head, payload_crc);
     out[..DATA_HEADER].copy_from_slice(&head);
 }
 
 /// Writes a FIN; `out` has [`FIN_LEN`] bytes.
 pub(crate) fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
-    header::begin(kind::FIN, 0, connection_id, out);
-    put(out, TX, seq::wrap(fin.packet_number).to_le_bytes());
+    header::begin(PacketKind::Fin, 0, connection_id, out);
+    put(out, PACKET_NUMBER, wrap(fin.packet_number).to_le_bytes());
     put(out, HEADER + 4, fin.length.to_le_bytes());
     put(out, HEADER + 12, fin.crc.to_le_bytes());
     header::seal(&mut out[..FIN_LEN], 0);
 }
 
-pub(super) fn decode_data(datagram: &[u8], near: u64) -> Result<Data<'_>, WireError> {
+pub(in super::super) fn decode_data(datagram: &[u8], near: u64) -> Result<Piece<'_>, WireError> {
     let (head, payload, payload_crc) = split(datagram)?;
-    let flags = info(head);
-    let offset = u64_at(head, OFFSET);
-    offset.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
-    let packet_number = transmission(u32_at(head, TX), near)?;
-    let header = DataHeader {
-        packet_number,
-        offset,
+    let (flags, seq) = (info(head), u64_at(head, OFFSET));
+    seq.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
+    Ok(Piece {
+        seq,
+        payload,
+        packet_number: Some(transmission(u32_at(head, PACKET_NUMBER), near)?),
+        crc: Some(payload_crc),
         ack_now: flags & ACK_NOW != 0,
         ack_every: flags >> ACK_EVERY_SHIFT,
-    };
-    Ok(Data { header, payload, payload_crc })
+    })
 }
 
-pub(super) fn decode_fin(datagram: &[u8], near: u64) -> Result<Fin, WireError> {
+pub(in super::super) fn decode_fin(datagram: &[u8], near: u64) -> Result<Fin, WireError> {
     let packet = exact::<FIN_LEN>(datagram)?;
     no_info(packet)?;
     Ok(Fin {
-        packet_number: transmission(u32_at(packet, TX), near)?,
+        packet_number: transmission(u32_at(packet, PACKET_NUMBER), near)?,
         length: u64_at(packet, HEADER + 4),
         crc: u32_at(packet, HEADER + 12),
     })
@@ -103,7 +77,7 @@ pub(super) fn decode_fin(datagram: &[u8], near: u64) -> Result<Fin, WireError> {
 
 /// Unwraps a transmission number around `near`.
 pub(super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
-    seq::unwrap_near(low, near).ok_or(WireError::Sequence)
+    unwrap_near(low, near).ok_or(WireError::Sequence)
 }
 
 /// Verifies the check and returns the header, the payload and its CRC-32.

@@ -1,12 +1,17 @@
 //! The format as a whole: the documented vectors, the rules of each field, and hostile bytes.
 
+use std::time::Duration;
+
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::ack::ACK_HEADER;
 use super::header::{HEADER, VERSION};
 use super::*;
+use crate::cookie::Cookie;
+use crate::wire::{self, DataHeader, Echo, LinkWanted, Marks, Open, PacketKind, Piece, Seal, Wire};
 
+const DATA: u8 = PacketKind::Data as u8;
 const CID: u64 = 0x0807_0605_0403_0201;
 const DOCUMENT: &str = include_str!("../../../../../docs/PROTOCOL.md");
 
@@ -56,31 +61,42 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
         out
     };
     match packet {
-        Packet::Up(FromSender::Syn(syn)) => written(syn_len(syn), &|out| encode_syn(CID, syn, out)),
+        Packet::Up(FromSender::Syn(open)) => {
+            let syn = Syn { cookie: open.cookie, params: open.params.unwrap() };
+            written(syn_len(&syn), &|out| encode_syn(open.wire.connection_id().unwrap(), &syn, out))
+        }
         Packet::Up(FromSender::Data(data)) => {
             let mut out = vec![0xEE; DATA_HEADER];
-            encode_data_header(CID, &data.header, data.payload_crc, &mut out);
+            let &Piece { seq, packet_number, ack_now, ack_every, .. } = data;
+            let header = DataHeader { seq, packet_number: packet_number.unwrap(), ack_now, ack_every };
+            encode_data_header(CID, &header, data.crc.unwrap(), &mut out);
             [&out, data.payload].concat()
         }
-        Packet::Up(FromSender::Fin(fin)) => written(FIN_LEN, &|out| encode_fin(CID, fin, out)),
+        Packet::Up(FromSender::Fin { seq, seal, .. }) => {
+            let Seal { crc, packet_number } = seal.unwrap();
+            let fin = Fin { packet_number, length: *seq, crc };
+            written(FIN_LEN, &|out| encode_fin(CID, &fin, out))
+        }
         Packet::Up(FromSender::Close(close)) | Packet::Down(FromReceiver::Close(close)) => {
             written(close_len(close), &|out| encode_close(CID, close, out))
         }
         Packet::Down(FromReceiver::Retry(cookie)) => {
             written(RETRY_LEN, &|out| encode_retry(CID, cookie, out))
         }
-        Packet::Down(FromReceiver::SynAck(syn_ack)) => {
-            written(syn_ack_len(syn_ack), &|out| encode_syn_ack(CID, syn_ack, out))
+        Packet::Down(FromReceiver::SynAck { window, params, .. }) => {
+            let syn_ack = SynAck { window: *window, params: params.unwrap() };
+            written(syn_ack_len(&syn_ack), &|out| encode_syn_ack(CID, &syn_ack, out))
         }
-        Packet::Down(FromReceiver::Ack { ack, sack }) => {
-            let blocks: Vec<SackBlock> = sack.iter().collect();
+        Packet::Down(FromReceiver::Ack(ack)) => {
+            let blocks: Vec<SackBlock> = ack.sack.iter().collect();
             let mut out = vec![0xEE; ack_len(blocks.len())];
-            let len = encode_ack(CID, ack, &blocks, &mut out);
+            let len = encode_ack(CID, &fields(ack), &blocks, &mut out);
             out.truncate(len);
             out
         }
-        Packet::Down(FromReceiver::FinAck(fin_ack)) => {
-            written(FIN_ACK_LEN, &|out| encode_fin_ack(CID, fin_ack, out))
+        Packet::Down(FromReceiver::FinAck { ack, crc }) => {
+            let fin_ack = FinAck { length: *ack, crc: *crc };
+            written(FIN_ACK_LEN, &|out| encode_fin_ack(CID, &fin_ack, out))
         }
         Packet::Down(FromReceiver::Versions(versions)) => {
             written(VERSIONS_LEN, &|out| encode_versions(CID, *versions, out))
@@ -88,9 +104,49 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
     }
 }
 
+/// The fields that are encoded to this ACK.
+fn fields(ack: &wire::Ack<'_>) -> Ack {
+    let (echo, marks) = (ack.echo.unwrap(), ack.marks.unwrap());
+    Ack {
+        largest_received: echo.packet_number,
+        echo_delay_us: u32::try_from(echo.delay.as_micros()).unwrap(),
+        ack: ack.ack,
+        window: ack.window,
+        packets: marks.packets,
+        duplicates: ack.duplicates.unwrap(),
+        ce: marks.ce,
+        ect: marks.ect,
+        overflow: ack.overflow,
+    }
+}
+
+/// What a receiver says with these fields.
+fn down(fields: Ack, sack: SackBlocks<'_>) -> Packet<'_> {
+    let delay = Duration::from_micros(u64::from(fields.echo_delay_us));
+    Packet::Down(FromReceiver::Ack(wire::Ack {
+        ack: fields.ack,
+        window: fields.window,
+        sack,
+        echo: Some(Echo { packet_number: fields.largest_received, delay }),
+        duplicates: Some(fields.duplicates),
+        marks: Some(Marks { packets: fields.packets, ce: fields.ce, ect: fields.ect }),
+        overflow: fields.overflow,
+    }))
+}
+
+fn syn(cookie: Option<Cookie>, params: Params) -> Packet<'static> {
+    let (wire, link) = (Wire::Native { connection_id: CID }, params.link.map(LinkWanted::Bytes));
+    Packet::Up(FromSender::Syn(Open { wire, seq: 0, cookie, link, params: Some(params) }))
+}
+
+fn piece(packet_number: u64, seq: u64, payload: &[u8]) -> Piece<'_> {
+    let crc = Some(crc32fast::hash(payload));
+    Piece { seq, payload, packet_number: Some(packet_number), crc, ack_now: false, ack_every: 0 }
+}
+
 /// Makes the check of a packet right again after a change.
 fn reseal(packet: &mut [u8]) {
-    let has_payload = matches!(packet.get(1), Some(&kind::DATA));
+    let has_payload = matches!(packet.get(1), Some(&DATA));
     let head = if has_payload { DATA_HEADER.min(packet.len()) } else { packet.len() };
     if head >= HEADER {
         let payload_crc = crc32fast::hash(&packet[head..]);
@@ -150,8 +206,7 @@ fn ack() -> Ack {
 }
 
 fn data(packet_number: u64, offset: u64, ack_now: bool, payload: &[u8]) -> Packet<'_> {
-    let header = DataHeader { packet_number, offset, ack_now, ack_every: 0 };
-    Packet::Up(FromSender::Data(Data { header, payload, payload_crc: crc32fast::hash(payload) }))
+    Packet::Up(FromSender::Data(Piece { ack_now, ..piece(packet_number, offset, payload) }))
 }
 
 fn no_blocks(ack: u64) -> SackBlocks<'static> {
@@ -159,7 +214,7 @@ fn no_blocks(ack: u64) -> SackBlocks<'static> {
     let len = encode_ack(CID, &Ack { ack, ..self::ack() }, &[], &mut datagram);
     datagram.truncate(len);
     match decode_from_receiver(datagram.leak(), 0) {
-        Ok(FromReceiver::Ack { sack, .. }) => sack,
+        Ok(FromReceiver::Ack(ack)) => ack.sack,
         other => panic!("{other:?}"),
     }
 }
@@ -174,25 +229,25 @@ fn documented_vectors_hold_both_ways() {
     let params = Params::default();
     let fin_crc = 0xFC19_A074;
     let expected = [
-        Packet::Up(FromSender::Syn(Syn { cookie: None, params })),
-        Packet::Up(FromSender::Syn(Syn { cookie: Some(cookie()), params: full_params() })),
-        Packet::Up(FromSender::Syn(Syn { cookie: None, params: Params { overflow: true, ..params } })),
+        syn(None, params),
+        syn(Some(cookie()), full_params()),
+        syn(None, Params { overflow: true, ..params }),
         Packet::Down(FromReceiver::Retry(cookie())),
-        Packet::Down(FromReceiver::SynAck(SynAck { window: 1 << 20, params })),
+        Packet::Down(FromReceiver::SynAck { ack: 0, window: 1 << 20, params: Some(params) }),
         data(0x0102_0304, 14_440, true, &[7, 9]),
-        Packet::Up(FromSender::Data(Data {
-            header: DataHeader { packet_number: 0x0102_0304, offset: 14_440, ack_now: false, ack_every: 64 },
-            payload: &[7, 9],
-            payload_crc: crc32fast::hash(&[7, 9]),
-        })),
+        Packet::Up(FromSender::Data(Piece { ack_every: 64, ..piece(0x0102_0304, 14_440, &[7, 9]) })),
         data(5, 1 << 33, true, &[]),
-        Packet::Down(FromReceiver::Ack { ack: Ack { overflow: Some(3), ..ack() }, sack: no_blocks(14_440) }),
-        Packet::Down(FromReceiver::Ack {
-            ack: Ack { largest_received: 9, packets: 10, duplicates: 0, ce: 0, ect: 0, ..ack() },
-            sack: no_blocks(14_440),
+        down(Ack { overflow: Some(3), ..ack() }, no_blocks(14_440)),
+        down(
+            Ack { largest_received: 9, packets: 10, duplicates: 0, ce: 0, ect: 0, ..ack() },
+            no_blocks(14_440),
+        ),
+        Packet::Up(FromSender::Fin {
+            seq: 65_536,
+            seal: Some(Seal { crc: fin_crc, packet_number: 7 }),
+            understands_ack: true,
         }),
-        Packet::Up(FromSender::Fin(Fin { packet_number: 7, length: 65_536, crc: fin_crc })),
-        Packet::Down(FromReceiver::FinAck(FinAck { length: 65_536, crc: fin_crc })),
+        Packet::Down(FromReceiver::FinAck { ack: 65_536, crc: fin_crc }),
         Packet::Up(FromSender::Close(Close::new(CloseReason::Refused, "too busy"))),
         Packet::Up(FromSender::Close(Close::to_unknown(0x0102_0304))),
         Packet::Down(FromReceiver::Versions(Versions::OURS)),
@@ -205,10 +260,10 @@ fn documented_vectors_hold_both_ways() {
     }
 
     let bytes = vector("ACK");
-    let Ok(FromReceiver::Ack { ack: decoded, sack }) = decode_from_receiver(&bytes, 0) else { panic!() };
+    let Ok(FromReceiver::Ack(decoded)) = decode_from_receiver(&bytes, 0) else { panic!() };
     let blocks = [SackBlock { start: 15_884, end: 15_886 }, SackBlock { start: 17_328, end: 18_772 }];
-    assert_eq!((decoded, sack.iter().collect::<Vec<_>>()), (ack(), blocks.to_vec()));
-    assert_eq!(encode(&Packet::Down(FromReceiver::Ack { ack: decoded, sack })), bytes);
+    assert_eq!((fields(&decoded), decoded.sack.iter().collect::<Vec<_>>()), (ack(), blocks.to_vec()));
+    assert_eq!(encode(&Packet::Down(FromReceiver::Ack(decoded))), bytes);
 }
 
 #[test]
@@ -286,9 +341,9 @@ fn accepted_random_bytes_encode_to_equal_packets() {
         let near = if rng.random_bool(0.5) { 0 } else { rng.random() };
         let Ok(decoded) = decode(&packet, near) else { continue };
         accepted += 1;
-        if let Packet::Down(FromReceiver::Ack { ack, sack }) = decoded {
-            assert!(ack.ack.checked_add(ack.window).is_some() && sack.iter().len() <= MAX_SACK_BLOCKS);
-            assert!(sack.iter().all(|block| ack.ack < block.start && block.start < block.end));
+        if let Packet::Down(FromReceiver::Ack(ack)) = decoded {
+            assert!(ack.ack.checked_add(ack.window).is_some() && ack.sack.iter().len() <= MAX_SACK_BLOCKS);
+            assert!(ack.sack.iter().all(|block| ack.ack < block.start && block.start < block.end));
         }
         let again = encode(&decoded);
         let what = format!("seed {seed:#x}, round {round}, {name}: {packet:02x?}");
@@ -315,24 +370,27 @@ fn vector_cached(name: &str) -> Vec<u8> {
 fn transmission_numbers_unwrap_to_nonnegative() {
     let near = (7 << 32) - 2;
     for packet_number in near - 1000..near + 1000 {
-        let FromSender::Fin(fin) = decode_from_sender(&encode(&fin(packet_number)), near).unwrap() else {
+        let FromSender::Fin { seal: Some(fin), .. } =
+            decode_from_sender(&encode(&fin(packet_number)), near).unwrap()
+        else {
             panic!()
         };
         assert_eq!(fin.packet_number, packet_number);
         let bytes = encode(&data(packet_number, 0, false, b"x"));
         let FromSender::Data(data) = decode_from_sender(&bytes, near).unwrap() else { panic!() };
-        assert_eq!(data.header.packet_number, packet_number);
+        assert_eq!(data.packet_number, Some(packet_number));
     }
     for packet in [fin(u64::MAX), data(u64::MAX, 0, false, &[])] {
         assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
     }
     let before = Ack { largest_received: u64::MAX, ..ack() };
-    let packet = Packet::Down(FromReceiver::Ack { ack: before, sack: no_blocks(14_440) });
+    let packet = down(before, no_blocks(14_440));
     assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
 }
 
 fn fin(packet_number: u64) -> Packet<'static> {
-    Packet::Up(FromSender::Fin(Fin { packet_number, length: 0, crc: 0 }))
+    let seal = Some(Seal { crc: 0, packet_number });
+    Packet::Up(FromSender::Fin { seq: 0, seal, understands_ack: true })
 }
 
 #[test]
@@ -366,7 +424,7 @@ fn versions_answers_only_full_foreign_syn() {
         assert_eq!(other_version(&syn), expected, "version {version}");
     }
     assert_eq!(other_version(&syn[..SYN_MIN - 1]), None);
-    syn[1] = kind::DATA;
+    syn[1] = DATA;
     header::seal(&mut syn, 0);
     assert_eq!(other_version(&syn), None);
     assert_eq!(other_version(&[]), None);
@@ -442,7 +500,9 @@ fn offsets_windows_and_blocks_stay_countable() {
     let blocks: Vec<_> = (1..=33).map(|n| SackBlock { start: 20_000 * n, end: 20_000 * n + 1 }).collect();
     let mut out = vec![0; ack_len(33)];
     let len = encode_ack(CID, &ack(), &blocks, &mut out);
-    let Ok(FromReceiver::Ack { sack, .. }) = decode_from_receiver(&out[..len], 0) else { panic!() };
+    let Ok(FromReceiver::Ack(wire::Ack { sack, .. })) = decode_from_receiver(&out[..len], 0) else {
+        panic!()
+    };
     assert!(sack.iter().eq(blocks[..32].iter().copied()), "the 33rd is left off");
 }
 
