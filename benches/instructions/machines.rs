@@ -3,13 +3,15 @@
 //! `cargo run --example machines -- native`, or another of the cases.
 
 use std::env;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rdt::driver::clock;
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{
-    AckPolicy, Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent,
-    Sender, SenderConfig, SenderEvent, TransmitBuf,
+    AckPolicy, Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, Observer, ReceiverConfig,
+    ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace, TransmitBuf,
 };
 
 /// Bytes of the transfer, and of each packet's payload: small, so that packets dominate.
@@ -36,14 +38,24 @@ struct Case {
     /// For packets of the classic format.
     ack: AckPolicy,
     lossy: bool,
+    /// An observer counts the sender's events.
+    observed: bool,
 }
 
-const CASES: [Case; 5] = [
-    Case { name: "classic", native: false, ack: AckPolicy::EveryPacket, lossy: false },
-    Case { name: "classic-batch", native: false, ack: AckPolicy::Batch, lossy: false },
-    Case { name: "native", native: true, ack: AckPolicy::Batch, lossy: false },
-    Case { name: "classic-lossy", native: false, ack: AckPolicy::EveryPacket, lossy: true },
-    Case { name: "native-lossy", native: true, ack: AckPolicy::Batch, lossy: true },
+const CASES: [Case; 7] = [
+    Case { name: "classic", native: false, ack: AckPolicy::EveryPacket, lossy: false, observed: false },
+    Case { name: "classic-batch", native: false, ack: AckPolicy::Batch, lossy: false, observed: false },
+    Case { name: "native", native: true, ack: AckPolicy::Batch, lossy: false, observed: false },
+    Case { name: "classic-lossy", native: false, ack: AckPolicy::EveryPacket, lossy: true, observed: false },
+    Case { name: "native-lossy", native: true, ack: AckPolicy::Batch, lossy: true, observed: false },
+    Case {
+        name: "classic-observed",
+        native: false,
+        ack: AckPolicy::EveryPacket,
+        lossy: false,
+        observed: true,
+    },
+    Case { name: "native-observed", native: true, ack: AckPolicy::Batch, lossy: false, observed: true },
 ];
 
 fn main() {
@@ -57,9 +69,12 @@ fn main() {
     }
     let stats = pair.sender.stats();
     assert!(case.lossy || stats.retransmitted == 0, "nothing was lost");
+    let packets = BYTES.div_ceil(PAYLOAD as u64);
+    let events = pair.events.load(Ordering::Relaxed);
+    assert!(if case.observed { events > packets } else { events == 0 }, "{events} events");
     println!(
-        "{name}: {} packets of data, {} of them again, and {} answers in {:?} of virtual time",
-        BYTES.div_ceil(PAYLOAD as u64) + stats.retransmitted,
+        "{name}: {} packets of data, {} of them again, and {} answers in {:?} of virtual time, {events} events",
+        packets + stats.retransmitted,
         stats.retransmitted,
         stats.datagrams_received,
         stats.elapsed(),
@@ -82,6 +97,15 @@ fn config(native: bool) -> SenderConfig {
     config
 }
 
+/// Observer that counts events.
+struct Counter(Arc<AtomicU64>);
+
+impl Observer for Counter {
+    fn on(&mut self, _: Instant, _: &Trace) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Sender and listener, and the datagrams between them.
 struct Pair {
     sender: Sender,
@@ -91,11 +115,17 @@ struct Pair {
     written: u64,
     /// Datagrams to deliver before the next loss.
     until_loss: usize,
+    /// Events of the sender, if it is observed.
+    events: Arc<AtomicU64>,
 }
 
 impl Pair {
     fn new(case: &Case) -> Self {
         let mut sender = Sender::new(config(case.native)).expect("a valid configuration");
+        let events = Arc::default();
+        if case.observed {
+            sender.observe(Box::new(Counter(Arc::clone(&events))));
+        }
         sender.open().expect("a new sender opens");
         let receiver = ReceiverConfig { ack: case.ack, ..ReceiverConfig::reference() };
         let mut listener = ListenerConfig::new(receiver);
@@ -109,6 +139,7 @@ impl Pair {
             out: TransmitBuf::new(BATCH),
             written: 0,
             until_loss: if case.lossy { LOST } else { usize::MAX },
+            events,
         }
     }
 
