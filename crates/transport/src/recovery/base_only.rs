@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use super::events::{AckOutcome, Ended, Expired, Lost, LostTo, Resent, Timeout, Timing, Verdict};
-use super::{Flight, Leave, LossRecovery, Repeat, Resend, Scoreboard, Segment};
+use super::{Flight, Leave, LossRecovery, Pending, Repeat, Resend, Scoreboard, Segment};
 use crate::LossTrigger;
 use crate::congestion::Cause;
 
@@ -137,9 +137,9 @@ impl LossRecovery for BaseOnly {
         (Expired::Timeout { episode }, vec![lost(&base, flight, LossTrigger::Timeout)])
     }
 
-    fn next(&self, board: &Scoreboard) -> Option<Repeat> {
+    fn next(&self, board: &Scoreboard) -> Option<Pending> {
         let (reason, base) = (self.pending?, board.base()?);
-        Some(Repeat { offset: base.offset, reason, leave: Leave::Forced })
+        Some(Pending::Repeat(Repeat { offset: base.offset, reason, leave: Leave::Forced }))
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -11,8 +11,8 @@ use super::rack::{Rack, Times};
 use super::receiver_drops::ReceiverDrops;
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{
-    Fate, Flight, Leave, LossDetection, LossRecovery, Reordering, Repeat, Resend, Rtt, Scoreboard, Segment,
-    SegmentRun,
+    Fate, Flight, Leave, LossDetection, LossRecovery, Pending, Reordering, Repeat, Resend, Rtt, Scoreboard,
+    Segment, SegmentRun,
 };
 use crate::LossTrigger;
 
@@ -196,20 +196,21 @@ impl LossRecovery for Engine {
         (expired, std::mem::take(&mut self.lost))
     }
 
-    fn next(&self, board: &Scoreboard) -> Option<Repeat> {
-        if let Some(lost) = board.first_lost() {
-            let (reason, leave) = match self.episode {
-                Some(Episode { timeout: true, credit: Some(0), .. }) if board.in_flight() > 0 => {
-                    (Resend::Timeout, Leave::AfterAnswer)
-                }
-                Some(Episode { timeout: true, forced: true, .. }) => (Resend::Timeout, Leave::Forced),
-                Some(Episode { timeout: true, .. }) => (Resend::Timeout, Leave::InWindow),
-                Some(Episode { forced: true, .. }) => (Resend::Lost, Leave::Forced),
-                _ => (Resend::Lost, Leave::InWindow),
-            };
-            return Some(Repeat { offset: lost.offset, reason, leave });
+    fn next(&self, board: &Scoreboard) -> Option<Pending> {
+        if self.probe.pending {
+            return Some(Pending::Probe);
         }
-        None
+        let lost = board.first_lost()?;
+        let (reason, leave) = match self.episode {
+            Some(Episode { timeout: true, credit: Some(0), .. }) if board.in_flight() > 0 => {
+                (Resend::Timeout, Leave::AfterAnswer)
+            }
+            Some(Episode { timeout: true, forced: true, .. }) => (Resend::Timeout, Leave::Forced),
+            Some(Episode { timeout: true, .. }) => (Resend::Timeout, Leave::InWindow),
+            Some(Episode { forced: true, .. }) => (Resend::Lost, Leave::Forced),
+            _ => (Resend::Lost, Leave::InWindow),
+        };
+        Some(Pending::Repeat(Repeat { offset: lost.offset, reason, leave }))
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -233,10 +234,6 @@ impl LossRecovery for Engine {
 
     fn reorders(&self) -> bool {
         matches!(&self.detector, Detector::Rack(rack) if rack.reorders())
-    }
-
-    fn probe_pending(&self) -> bool {
-        self.probe.pending
     }
 }
 

@@ -147,7 +147,9 @@ impl Flight {
 
     /// Removes the oldest records whose segments are delivered or retransmitted.
     pub(crate) fn forget_resolved(&mut self) {
-        self.sent.forget_resolved(&self.board);
+        if self.numbered {
+            self.sent.forget_resolved(&self.board);
+        }
     }
 }
 

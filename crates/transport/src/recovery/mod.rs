@@ -77,6 +77,14 @@ impl FromStr for LossDetection {
     }
 }
 
+/// Transmission that loss recovery requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pending {
+    /// A tail loss probe: new data if the receive window has room, else the last segment again.
+    Probe,
+    Repeat(Repeat),
+}
+
 /// A retransmission that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Repeat {
@@ -142,8 +150,8 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// Handles the timers that are due.
     fn on_timeout(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> (Expired, Vec<Lost>);
 
-    /// Returns the next retransmission.
-    fn next(&self, board: &Scoreboard) -> Option<Repeat>;
+    /// Returns the transmission that is due next.
+    fn next(&self, board: &Scoreboard) -> Option<Pending>;
 
     /// Returns the deadline of the next timer.
     fn deadline(&self) -> Option<Instant>;
@@ -167,12 +175,6 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
 
     /// True if reordering delayed segments by more than `srtt` lately.
     fn reorders(&self) -> bool {
-        false
-    }
-
-    /// True if a tail loss probe is due: new data if the receive window has room, else the last
-    /// segment again.
-    fn probe_pending(&self) -> bool {
         false
     }
 

@@ -38,11 +38,9 @@ struct Echoes {
     prior_largest: Option<u64>,
 }
 
-/// Effect of an ACK on the scoreboard.
+/// Information from newly acknowledged segments.
 #[derive(Default)]
-struct Taken {
-    /// Effect of the cumulative ACK. The bytes include those of SACK blocks.
-    acked: Acked,
+struct Arrived {
     /// True if a path MTU probe arrived.
     grown: bool,
     times: Times,
@@ -166,17 +164,16 @@ impl Sender {
         let prior_duplicates = self.peer.duplicates;
         self.peer.on_duplicates(ack.duplicates);
         let echoes = self.on_echo(ack);
-        let mut taken = Taken::default();
-        self.deliver(now, ack, &echoes, &mut taken);
-        let Taken { acked, grown, times } = &taken;
+        let mut arrived = Arrived::default();
+        let acked = self.deliver(now, ack, &echoes, &mut arrived);
         if let Some(mtu) = &mut self.path.mtu {
             mtu.on_ack(now);
         }
-        if *grown {
+        if arrived.grown {
             self.resize();
         }
         let latest_rtt =
-            if coalesced { None } else { self.sample(now, ack, echoes.sent_at, acked.karn, times) };
+            if coalesced { None } else { self.sample(now, ack, echoes.sent_at, acked.karn, &arrived.times) };
         let window = self.on_window(ack, prior_window);
         // RFC 5681, section 2, tells duplicate ACKs from window updates by an unchanged window. A
         // native window may change with every packet, but native ACKs echo a transmission: a new
@@ -220,9 +217,9 @@ impl Sender {
         echoes
     }
 
-    /// Marks on the scoreboard what the ACK acknowledges, and collects send times and sizes in
-    /// `taken`.
-    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, taken: &mut Taken) {
+    /// Marks on the scoreboard what the ACK and its SACK blocks acknowledge, and collects send times
+    /// and sizes in `arrived`.
+    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, arrived: &mut Arrived) -> Acked {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
         let Path { rtt, mtu, .. } = path;
         let blocks = ack.sack.iter();
@@ -230,9 +227,9 @@ impl Sender {
         let arrival = AckArrival { now, rtt, largest_acked, next_number, full: blocks.len() >= MAX_BLOCKS };
         recovery.on_ack_begins(&arrival);
         if ack.ack <= flight.board.snd_una() && blocks.len() == 0 {
-            return;
+            return Acked::default();
         }
-        let Taken { acked, grown, times } = taken;
+        let Arrived { grown, times } = arrived;
         let uses_sack = config.recovery.uses_sack();
         // Without SACK the arrival time of a reordered segment is unknown.
         let overtaking = echoes.prior_largest.filter(|_| uses_sack);
@@ -247,7 +244,7 @@ impl Sender {
             recovery.on_delivered(run, &arrival);
             *grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.packet_numbers()));
         };
-        *acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
+        let mut acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
         for block in blocks.filter(|_| uses_sack) {
             // A block of data that was never sent is invalid as a whole.
             if block.end <= flight.board.next_offset() {
@@ -256,6 +253,7 @@ impl Sender {
                 stats.acks_beyond += 1;
             }
         }
+        acked
     }
 
     /// Processes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic),

@@ -9,7 +9,7 @@ use super::ack_frequency::AckFrequency;
 use super::encode::{Encoded, Heads, Segments, put_segment};
 use super::observer::DataRun;
 use super::{Blocked, Closing, Sender, State};
-use crate::recovery::{Fate, Leave, Probe, Repeat, Resent, Segment, Timing};
+use crate::recovery::{Fate, Leave, Pending, Probe, Repeat, Resent, Segment, Timing};
 use crate::send_buffer::Cut;
 use crate::wire::DataHeader;
 use crate::wire::native::CloseReason;
@@ -83,19 +83,10 @@ impl Sender {
 
     fn next_unpaced(&self) -> Next {
         let len = self.fresh_len();
-        if self.recovery.probe_pending() {
-            return self.next_probe(len);
-        }
-        if let Some(repeat) = self.recovery.next(&self.flight.board) {
-            if self.beyond_peer_window(repeat.offset) {
-                return Next::Wait(Blocked::PeerWindow);
-            }
-            let allowed = match repeat.leave {
-                Leave::Forced => true,
-                Leave::InWindow => self.cwnd_allows(self.path.mss),
-                Leave::AfterAnswer => false,
-            };
-            return if allowed { Next::Again(repeat) } else { Next::Wait(Blocked::Cwnd) };
+        match self.recovery.next(&self.flight.board) {
+            Some(Pending::Probe) => return self.next_probe(len),
+            Some(Pending::Repeat(repeat)) => return self.next_repeat(repeat),
+            None => {}
         }
         if let Some(len) = self.mtu_probe_len() {
             let fits = self.cwnd_allows(len);
@@ -157,10 +148,23 @@ impl Sender {
         let room = (cwnd / mss).min(self.peer_room()) * mss;
         // The windows always allow one packet if nothing is in flight, or as a tail loss probe. A
         // path MTU probe needs enough written data.
-        let probes = self.recovery.probe_pending() && self.peer_allows(self.path.mss);
+        let probes =
+            self.recovery.next(&self.flight.board) == Some(Pending::Probe) && self.peer_allows(self.path.mss);
         let alone = probes || self.windows_allow(self.path.mss).is_ok();
         let larger = self.mtu_candidate_len().unwrap_or(0);
         room.max(u64::from(alone) * mss).max(larger as u64)
+    }
+
+    fn next_repeat(&self, repeat: Repeat) -> Next {
+        if self.beyond_peer_window(repeat.offset) {
+            return Next::Wait(Blocked::PeerWindow);
+        }
+        let allowed = match repeat.leave {
+            Leave::Forced => true,
+            Leave::InWindow => self.cwnd_allows(self.path.mss),
+            Leave::AfterAnswer => false,
+        };
+        if allowed { Next::Again(repeat) } else { Next::Wait(Blocked::Cwnd) }
     }
 
     /// Chooses a tail loss probe: a segment known to be lost, else new data if the receive window
@@ -246,10 +250,10 @@ impl Sender {
         if why == Blocked::NoData && !self.blocked.is_starved(now) {
             return self.blocked.cancel_pace();
         }
-        let in_flight = self.flight.board.in_flight();
         if !self.blocked.is_stopped_for(why) {
-            self.blocked.stop(now, why, in_flight);
+            self.blocked.stop(now, why, self.flight.board.in_flight());
         }
+        let in_flight = self.flight.board.in_flight();
         if let Some(rate) = self.flight.rate_mut()
             && matches!(why, Blocked::NoData | Blocked::PeerWindow)
             && in_flight < self.congestion.cwnd

@@ -62,7 +62,10 @@ impl Case {
     }
 
     fn leave(&self) -> Option<Leave> {
-        self.engine.next(&self.flight.board).map(|repeat| repeat.leave)
+        match self.engine.next(&self.flight.board)? {
+            Pending::Repeat(repeat) => Some(repeat.leave),
+            Pending::Probe => None,
+        }
     }
 
     /// Retransmits the segment at `offset` at 300 ms.
