@@ -217,7 +217,7 @@ impl Sender {
         echoes
     }
 
-    /// Marks on the scoreboard what the ACK and its SACK blocks acknowledge, and collects send times
+    /// Marks on the scoreboard what the ACK and its SACK blocks acknowledge. Collects send times
     /// and sizes in `arrived`.
     fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, arrived: &mut Arrived) -> Acked {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
