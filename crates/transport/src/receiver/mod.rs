@@ -8,10 +8,10 @@ mod close;
 mod config;
 mod flight_limit;
 mod flow_control;
+mod handshake;
 mod packet_window;
 pub(crate) mod sack_list;
 mod selective_acks;
-mod stats;
 mod stream;
 mod window;
 
@@ -19,14 +19,13 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::receive_buffer::Arrival;
-use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
-use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Open, Piece, Wire};
+use crate::wire::native::MAX_SACK_BLOCKS;
+use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Piece, Wire};
 use crate::{Ecn, TransmitBuf};
 pub use ack_policy::AckConfig;
 use close::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 pub(crate) use flight_limit::BufferShare;
-pub use stats::ReceiverStats;
 use stream::Stream;
 pub use window::WindowConfig;
 
@@ -82,6 +81,55 @@ pub enum ReceiverEvent {
         /// True if a transfer was unfinished.
         unfinished: bool,
     },
+}
+
+/// Counters of a receiver, in packets unless stated otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Data packets received.
+    pub data: u64,
+    /// Of these, the ones marked CE.
+    pub ce: u64,
+    /// Of all data packets, the new ones.
+    pub accepted: u64,
+    /// Of the new ones, those beyond a hole.
+    pub out_of_order: u64,
+    /// Data packets received before.
+    pub duplicates: u64,
+    /// Data packets dropped because their number is too far from the next expected one.
+    pub out_of_range: u64,
+    /// Data packets dropped for lack of memory, beyond a hole or in order. In order, the
+    /// application had left too much unread, and the packet was answered.
+    pub no_memory: u64,
+    /// Data or FINs that do not fit the state: data after the end, or a classic FIN before all data
+    /// arrived.
+    pub unexpected: u64,
+    /// RTTs in which the socket's buffer limited the window and blocked the sender.
+    pub socket_limited: u64,
+    /// Payload bytes in order.
+    pub bytes: u64,
+    /// Replies generated.
+    pub replies: u64,
+    /// Of these, the ones dropped because too many were waiting to be sent.
+    pub replies_dropped: u64,
+}
+
+impl ReceiverStats {
+    /// Adds another receiver's counts.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.data += other.data;
+        self.ce += other.ce;
+        self.accepted += other.accepted;
+        self.out_of_order += other.out_of_order;
+        self.duplicates += other.duplicates;
+        self.out_of_range += other.out_of_range;
+        self.no_memory += other.no_memory;
+        self.unexpected += other.unexpected;
+        self.socket_limited += other.socket_limited;
+        self.bytes += other.bytes;
+        self.replies += other.replies;
+        self.replies_dropped += other.replies_dropped;
+    }
 }
 
 /// Receiver of one peer.
@@ -327,78 +375,6 @@ impl Receiver {
             socket_limited: self.stats.socket_limited + flow.limit.limited(),
             ..self.stats
         }
-    }
-
-    fn params(&self) -> Params {
-        Params {
-            max_datagram: Params::clamp_datagram(self.config.max_datagram),
-            ack_delay_max_us: u32::try_from(self.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
-            ack_every: u16::try_from(self.acks.every.max(1)).unwrap_or(u16::MAX),
-            idle_timeout_ms: Params::clamp_idle(self.idle),
-            ecn: true,
-            ..Params::default()
-        }
-    }
-
-    /// Handles a SYN. With the current connection ID it is a retransmission. Without connection ID
-    /// (classic) it restarts the transfer at any time; if no data has arrived yet, no event is
-    /// reported.
-    fn on_syn(&mut self, now: Instant, open: &Open) {
-        let copy = open.wire.connection_id().is_some() && open.wire == self.wire;
-        match self.state {
-            // The application is storing the transfer. The peer will retransmit the SYN.
-            State::Finishing { .. } => return self.stats.unexpected += 1,
-            State::Open { .. } | State::Finished { .. } if copy => {}
-            State::Open { .. }
-                if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
-            _ => {
-                self.wire = open.wire;
-                self.adopt(open.params);
-                self.stats = self.stats();
-                let config = ReceiverConfig { acks: self.acks, ..self.config };
-                self.stream = Stream::new(&config, open.wire.numbering(), open.seq, self.max_blocks);
-                if let Some(share) = self.share {
-                    self.stream.flow.limit.set_share(share);
-                }
-                self.first_data_at = None;
-                self.last_data_at = None;
-                self.state = State::Open { end: None };
-                self.readable_sent = false;
-                self.events.retain(|event| *event != ReceiverEvent::Readable);
-                self.events.push_back(ReceiverEvent::Started);
-            }
-        }
-        // Data after an earlier transmission of the SYN may already have arrived beyond the window.
-        let Stream { buffer, flow, .. } = &mut self.stream;
-        let window = flow.offer(now, buffer) - open.seq;
-        self.reply(Answer::SynAck { ack: open.seq, window, attempt: open.attempt() });
-        if copy {
-            self.repeat_answer();
-        }
-    }
-
-    /// Repeats the answer to the data that followed an earlier copy of the SYN. A sender that
-    /// received neither takes that data for lost with its SYN and would repeat all of it.
-    fn repeat_answer(&mut self) {
-        match (self.state, &mut self.stream.selective) {
-            (State::Finished { seq, crc }, _) => self.reply(Answer::FinAck { ack: seq, crc }),
-            (_, Some(acks)) if self.first_data_at.is_some() => acks.request(),
-            _ => {}
-        }
-    }
-
-    /// Adopts the sender's requests in its SYN. ACKs become no less frequent and no later than
-    /// configured.
-    fn adopt(&mut self, params: Option<Params>) {
-        let configured = self.config.acks;
-        self.acks = params.map_or(configured, |want| {
-            let delay = Duration::from_micros(u64::from(want.ack_delay_max_us));
-            configured.within(u32::from(want.ack_every), delay)
-        });
-        self.overflow_before = self.overflow.filter(|_| params.is_some_and(|want| want.overflow));
-        // An ACK must fit the path MTU, which may be as small as the sender's datagram limit.
-        let longest = |want: Params| usize::from(want.max_datagram).min(SMALLEST_PATH);
-        self.max_blocks = params.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
     }
 
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wire::Wire;
-use crate::wire::native::{self, SackBlock};
+use crate::wire::native::{self, Params, SackBlock};
 
 /// Blocks of the longest ACK that fits.
 const FIT: usize = 4;

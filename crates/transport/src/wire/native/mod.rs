@@ -14,13 +14,13 @@
 //! | `varint.rs` | numbers of variable length |
 //! | `close.rs` | CLOSE |
 
-pub(super) mod ack;
+pub(crate) mod ack;
 mod check;
-pub(super) mod close;
-pub(super) mod handshake;
+pub(crate) mod close;
+pub(crate) mod handshake;
 mod header;
 mod params;
-pub(super) mod stream;
+pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 mod varint;

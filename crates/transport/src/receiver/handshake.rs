@@ -1,0 +1,81 @@
+//! Handshake of a receiver: answers SYNs, adopts the sender's parameters and sends its own.
+
+use std::time::{Duration, Instant};
+
+use super::{Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
+use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
+use crate::wire::{Answer, Open};
+
+impl Receiver {
+    pub(super) fn params(&self) -> Params {
+        Params {
+            max_datagram: Params::clamp_datagram(self.config.max_datagram),
+            ack_delay_max_us: u32::try_from(self.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
+            ack_every: u16::try_from(self.acks.every.max(1)).unwrap_or(u16::MAX),
+            idle_timeout_ms: Params::clamp_idle(self.idle),
+            ecn: true,
+            ..Params::default()
+        }
+    }
+
+    /// Handles a SYN. With the current connection ID it is a retransmission. Without connection ID
+    /// (classic) it restarts the transfer at any time; if no data has arrived yet, no event is
+    /// reported.
+    pub(super) fn on_syn(&mut self, now: Instant, open: &Open) {
+        let copy = open.wire.connection_id().is_some() && open.wire == self.wire;
+        match self.state {
+            // The application is storing the transfer. The peer will retransmit the SYN.
+            State::Finishing { .. } => return self.stats.unexpected += 1,
+            State::Open { .. } | State::Finished { .. } if copy => {}
+            State::Open { .. }
+                if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
+            _ => {
+                self.wire = open.wire;
+                self.adopt(open.params);
+                self.stats = self.stats();
+                let config = ReceiverConfig { acks: self.acks, ..self.config };
+                self.stream = Stream::new(&config, open.wire.numbering(), open.seq, self.max_blocks);
+                if let Some(share) = self.share {
+                    self.stream.flow.limit.set_share(share);
+                }
+                self.first_data_at = None;
+                self.last_data_at = None;
+                self.state = State::Open { end: None };
+                self.readable_sent = false;
+                self.events.retain(|event| *event != ReceiverEvent::Readable);
+                self.events.push_back(ReceiverEvent::Started);
+            }
+        }
+        // Data after an earlier transmission of the SYN may already have arrived beyond the window.
+        let Stream { buffer, flow, .. } = &mut self.stream;
+        let window = flow.offer(now, buffer) - open.seq;
+        self.reply(Answer::SynAck { ack: open.seq, window, attempt: open.attempt() });
+        if copy {
+            self.repeat_answer();
+        }
+    }
+
+    /// Repeats the answer to the data that followed an earlier copy of the SYN. A sender that
+    /// received neither takes that data for lost with its SYN and would repeat all of it.
+    fn repeat_answer(&mut self) {
+        match (self.state, &mut self.stream.selective) {
+            (State::Finished { seq, crc }, _) => self.reply(Answer::FinAck { ack: seq, crc }),
+            (_, Some(acks)) if self.first_data_at.is_some() => acks.request(),
+            _ => {}
+        }
+    }
+
+    /// Adopts the sender's requests in its SYN. ACKs become no less frequent and no later than
+    /// configured.
+    fn adopt(&mut self, params: Option<Params>) {
+        let configured = self.config.acks;
+        self.acks = params.map_or(configured, |want| {
+            let delay = Duration::from_micros(u64::from(want.ack_delay_max_us));
+            configured.within(u32::from(want.ack_every), delay)
+        });
+        self.overflow_before = self.overflow.filter(|_| params.is_some_and(|want| want.overflow));
+        // An ACK must fit the path MTU, which may be as small as the sender's datagram limit.
+        let longest = |want: Params| usize::from(want.max_datagram).min(SMALLEST_PATH);
+        self.max_blocks = params.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
+    }
+}
