@@ -1,5 +1,5 @@
-//! Rate of the simulator on one core: `cargo bench --bench sim`. Prints a table; a packet is a
-//! datagram that reached one of the two ends.
+//! Rate of the simulator on one core: `cargo bench --bench sim`. Prints a table, in which a packet
+//! is a datagram that arrived at either end.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Paths whose reverse link has a hundredth of the forward rate, or less. All packets count with
-//! their IP and UDP headers. The forward queue holds one bandwidth-delay product, the reverse queue
-//! 50 ms of its rate and at least 20 ACKs of 100 bytes.
+//! Paths whose reverse rate is a hundredth of the forward rate, or less. The size of a packet
+//! includes its IP and UDP headers. The forward queue has room for one bandwidth-delay product, the
+//! reverse queue for 50 ms of its rate and at least 20 ACKs of 100 bytes.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::verdict;
 
 /// Minimum size of the reverse queue, bytes.
 const LEAST_QUEUE: u64 = 20 * 100;
-/// Mega: of bits per second, or of bytes.
+/// 10^6, for bits per second and for bytes.
 const M: u64 = 1_000_000;
-/// A longer transfer has failed.
+/// Time after which a transfer counts as failed.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Target of a transfer, including handshake and FIN.
@@ -34,7 +34,7 @@ struct Case {
     /// Rates of the forward and the reverse link, bits per second.
     rates: [u64; 2],
     rtt: Duration,
-    /// Interval of losses in data packets; 0 for no loss.
+    /// Number of data packets of which one is lost; 0 for no loss.
     loses_each: u64,
     bytes: u64,
     asked: Asked,
@@ -116,7 +116,8 @@ pub(crate) fn table() {
         ),
     ];
     for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
-        // One loss in 64 limits CUBIC to a small part of these paths, whatever the reverse link.
+        // One loss in 64 packets limits CUBIC to a small part of these rates, whatever the reverse
+        // link.
         let fit = |case: &&Case| case.loses_each == 0 || congestion == Algorithm::Bbr;
         cases.iter().filter(fit).for_each(|case| row(case, congestion));
     }

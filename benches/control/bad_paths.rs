@@ -1,5 +1,5 @@
-//! Native transfers over paths with heavy loss both ways, reordering, outages and sudden growth of
-//! the RTT.
+//! Native transfers over paths with heavy loss in both directions, reordering, outages and a sudden
+//! increase of the RTT.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::verdict;
 
 const RATE_MBPS: f64 = 50.0;
 const RTT: Duration = Duration::from_millis(40);
-/// Duration of each steady row, including the start.
+/// Duration of each measurement, including the start of the transfer.
 const SPAN: Duration = Duration::from_secs(60);
-/// Payload share of a full datagram with IP and UDP headers.
+/// Payload share of a full packet with IP and UDP headers.
 const PAYLOAD: f64 = 1444.0 / (1472.0 + IP_UDP as f64);
 
-/// 50 Mbit/s and a queue of one bandwidth-delay product.
+/// Returns a path of 50 Mbit/s with queues of one bandwidth-delay product.
 fn fifty(rtt: Duration) -> PathConfig {
     path(50_000_000, rtt, 1.0)
 }
@@ -27,7 +27,7 @@ fn random(share: f64) -> Loss {
     Loss::Bernoulli(Probability::new(share).expect("a share"))
 }
 
-/// Path with equal loss both ways.
+/// Returns a path with equal loss probability in both directions.
 fn losing(share: f64) -> PathConfig {
     let mut path = fifty(RTT);
     path.forward.loss = random(share);
@@ -35,12 +35,12 @@ fn losing(share: f64) -> PathConfig {
     path
 }
 
-/// Summary of several runs.
+/// Results of several runs.
 struct Rows {
-    /// Slowest and mean payload rate acknowledged within [`SPAN`], Mbit/s.
+    /// Lowest and mean payload rate acknowledged within [`SPAN`], Mbit/s.
     least: f64,
     mean: f64,
-    /// Retransmissions of all runs.
+    /// Packets retransmitted in all runs.
     again: u64,
     lost: u64,
     timeouts: u64,
@@ -76,7 +76,8 @@ fn steady(path: PathConfig, config: SenderConfig, seed: u64) -> (f64, SenderStat
     (mbps, stats)
 }
 
-/// Random loss both ways: goodput, and completion of all transfers at 50 %.
+/// Prints the goodput with random loss in both directions, and how many transfers complete at 50 %
+/// loss.
 pub(crate) fn heavy() {
     println!(
         "\n| loss each way, 50 Mbit/s, 40 ms, 60 s, 5 seeds | lost | sent again | timeouts | Mbit/s, least | of rate x (1 - loss) | asked | |"
@@ -115,10 +116,10 @@ pub(crate) fn heavy() {
     }
 }
 
-/// Transfers of 1 MB for each controller.
+/// Number of 1 MB transfers for each controller.
 const SEEDS: u64 = 1000;
 
-/// Duration of a 1 MB transfer at 50 % loss, s; `None` if it fails.
+/// Returns the duration of a 1 MB transfer at 50 % loss, seconds; `None` if it fails.
 fn at_half(congestion: Algorithm, seed: u64) -> Option<f64> {
     let run = Run { seed, bytes: 1_000_000, ..Run::new(losing(0.5), native(congestion)) };
     let mut running = run.start();
@@ -132,7 +133,7 @@ fn at_half(congestion: Algorithm, seed: u64) -> Option<f64> {
     Some(took)
 }
 
-/// Jitter that reorders packets.
+/// Prints the goodput with jitter that reorders packets.
 pub(crate) fn jitter() {
     println!(
         "\n| normal jitter of 10 ms, unordered, 50 Mbit/s, 40 ms, 60 s, 5 seeds | lost | sent again | Mbit/s, least | spurious of all recoveries | asked: 30, 5 % |"
@@ -149,7 +150,7 @@ pub(crate) fn jitter() {
             path.reverse.jitter = both.then_some(jitter);
             let row = Rows::of((0..5).map(|_| path.clone()), &native(congestion));
             let Rows { least, again, lost, spurious, episodes, .. } = row;
-            // Random loss limits CUBIC by its own model.
+            // Random loss limits CUBIC by design.
             let asked = if loss > 0.0 && congestion == Algorithm::Cubic { 0.0 } else { 30.0 };
             let met = verdict(least >= asked && spurious * 20 <= episodes);
             println!(
@@ -159,8 +160,8 @@ pub(crate) fn jitter() {
     }
 }
 
-/// Path with an outage in a fifth of each second, and path whose RTT grows to fifteen times its
-/// value.
+/// Prints the goodput with an outage in a fifth of each second, and with an RTT that increases to
+/// fifteen times its value.
 pub(crate) fn changes() {
     println!(
         "\n| dead for 0.2 s of each second, 50 Mbit/s, 40 ms, 60 s, 5 offsets | timeouts | Mbit/s, mean | of the link |"

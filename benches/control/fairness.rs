@@ -8,16 +8,17 @@ use rdt::transport::congestion::Algorithm;
 use crate::run::{Run, native, path};
 use crate::verdict;
 
-/// Time to converge. Each sawtooth of Reno halves the difference of two windows (RFC 5681 has no
-/// other force towards fairness). One takes 40 s if the full queue makes the RTT 500 ms, so ten
-/// flows have an index of 0.93 over the first 60 s to 300 s.
+/// Time before the measurement, in which flows converge. Each sawtooth of Reno halves the
+/// difference of two windows (RFC 5681 has no other mechanism towards fairness), and lasts 40 s if
+/// the full queue increases the RTT to 500 ms. So ten flows that start with an index of 0.93 over
+/// 60 s need 300 s.
 fn convergence(congestion: Algorithm) -> Duration {
     Duration::from_secs(if congestion == Algorithm::Reno { 300 } else { 60 })
 }
 const SPAN: Duration = Duration::from_secs(240);
 
-/// (Sum of x)^2 / (n * sum of x^2): 1 if all are equal, 1 / n if one flow has everything (Jain et
-/// al. 1984).
+/// Jain's index (Jain et al. 1984), (sum of x)^2 / (n * sum of x^2): 1 if all shares are equal, 1 /
+/// n if one flow has everything.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

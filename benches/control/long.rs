@@ -1,4 +1,5 @@
-//! Paths with a large bandwidth-delay product: time to fill them, and share that is used.
+//! Paths with a large bandwidth-delay product: time until a transfer fills them, and share of the
+//! rate that it then uses.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::verdict;
 const MBIT: u64 = 1_000_000;
 /// Payload share of the link's rate: 1444 bytes in 1500.
 const STREAM_SHARE: f64 = 0.9627;
-/// Maximum RTTs from the SYN to the first RTT that delivers 90 % of that.
+/// Limit on the number of RTTs from the SYN to the first RTT in which 90 % of the link's payload
+/// rate is delivered.
 const ROUNDS: u32 = 15;
 
 fn ms(n: u64) -> Duration {
@@ -34,8 +36,8 @@ fn each_64th(mut path: PathConfig) -> PathConfig {
     path
 }
 
-/// Endless transfers with queues of one bandwidth-delay product: rate over `span` seconds, after 3
-/// s or [`ROUNDS`], whichever is later.
+/// Prints the rates of endless transfers with queues of one bandwidth-delay product, over `span`
+/// seconds. The measurement begins after 3 s or [`ROUNDS`], whichever is later.
 fn steady() {
     println!(
         "\n| without end | lost | round trips to nine tenths | Mbit/s then | asked | sent again | MB held by the receiver | met |"
@@ -75,7 +77,7 @@ fn steady() {
     }
 }
 
-/// Transfers of a given size, from the first SYN to the FIN-ACK.
+/// Prints the durations of transfers of given sizes, from the first SYN to the FIN-ACK.
 fn whole() {
     println!(
         "\n| whole transfer | s | asked | share of the link | dropped by its queue | sent again | met |"

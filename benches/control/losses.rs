@@ -1,5 +1,5 @@
-//! Reno and CUBIC after random loss begins: 100 Mbit/s, 100 ms, a queue of one bandwidth-delay
-//! product.
+//! Rates of Reno and CUBIC with random loss after a start without loss: 100 Mbit/s, 100 ms, a queue
+//! of one bandwidth-delay product.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use rdt::transport::congestion::Algorithm;
 use crate::run::{Run, Running, native, path};
 use crate::verdict;
 
-/// Packets that the link carries in the 15 s before losses begin.
+/// Number of packets before the first loss: those that the link transmits in 15 s.
 const CLEAN: u64 = 125_000;
-/// Begin of the measurement, which lasts [`SPAN`].
+/// Start of the measurement, which lasts [`SPAN`].
 const FROM: Duration = Duration::from_secs(25);
 const SPAN: Duration = Duration::from_secs(600);
 
-/// Random loss with probability `p` from packet `first` on.
+/// Returns random loss with probability `p`, from packet `first` on.
 pub(crate) fn random_from(first: u64, p: f64, seed: u64) -> Loss {
     let mut rng = SmallRng::seed_from_u64(seed);
     Loss::script((first..first + 1_000_000).filter(move |_| rng.random_bool(p)))
 }
 
-/// Loss of every `n`-th packet from packet `first` on.
+/// Returns a loss of every `n`-th packet, from packet `first` on.
 fn every_from(first: u64, n: u64) -> Loss {
     Loss::script((first..first + 2_000_000).filter(move |index| index % n == 0))
 }
 
-/// Mean window in segments with losses at equal distances: Mathis et al. 1997, and RFC 9438,
-/// section 5.1, or Reno's rule if its window is larger.
+/// Returns the mean window for losses at equal distances, in segments (Mathis et al. 1997; RFC
+/// 9438, section 5.1). For CUBIC at least Reno's window.
 fn model(congestion: Algorithm, p: f64, rtt: f64) -> f64 {
     let reno = (1.5 / p).sqrt();
     match congestion {
@@ -39,7 +39,7 @@ fn model(congestion: Algorithm, p: f64, rtt: f64) -> f64 {
     }
 }
 
-/// Payload rate over `span` after `from`, Mbit/s.
+/// Returns the payload rate over `span` after `from`, Mbit/s.
 fn rate(running: &mut Running, from: Duration, span: Duration) -> f64 {
     running.simulation.run_until(from);
     let before = running.stats(0).bytes_acked;

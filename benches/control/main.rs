@@ -1,5 +1,6 @@
-//! Congestion control, loss recovery and flow control of native transfers in virtual time, one
-//! table each: `cargo bench --bench control` (`-- losses` for one table; names in [`TABLES`]).
+//! Congestion control, loss recovery and flow control of native transfers in virtual time, each in
+//! a table of its own: `cargo bench --bench control` (`-- losses` prints one table; names in
+//! [`TABLES`]).
 //!
 //! Each row has its target and ends in `ok` or `MISSED`. Recorded tables: docs/measurements/.
 
@@ -16,7 +17,7 @@ mod run;
 
 use std::env;
 
-/// Tables by name.
+/// Functions that print the tables, by name.
 const TABLES: &[(&str, fn())] = &[
     ("acks", acks::table),
     ("long", long::table),
@@ -39,7 +40,7 @@ fn main() {
     }
 }
 
-/// Last cell of a row.
+/// Returns the last cell of a row.
 fn verdict(met: bool) -> &'static str {
     if met { "ok" } else { "MISSED" }
 }

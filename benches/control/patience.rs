@@ -1,5 +1,5 @@
-//! Time that a transfer waits: for a stalled reader, during an outage, after the MTU shrinks, and
-//! in a handshake with heavy loss.
+//! Waiting times of transfers: for a stalled reader, during an outage, after a decrease of the MTU,
+//! and in a handshake with heavy loss.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ pub(crate) fn table() {
     lossy_paths();
 }
 
-/// Reader that stalls for 120 s: zero-window probes, and time from its return to the first ACK of
-/// new data.
+/// Prints, for a reader that stalls for 120 s, the number of zero-window probes, and the time from
+/// its return to the first ACK of new data.
 fn stalls() {
     const STALL: Duration = secs(120);
     const FROM: Duration = secs(2);
@@ -51,7 +51,7 @@ fn stalls() {
         loop {
             running.simulation.run_until(at);
             let stats = running.stats(0);
-            // The window is full: further packets are zero-window probes.
+            // The receiver's window is full, so further packets are zero-window probes.
             if stats.snd_nxt - stats.snd_una <= 1500 || at > FROM + secs(2) {
                 break;
             }
@@ -66,7 +66,7 @@ fn stalls() {
     }
 }
 
-/// Outages of both links.
+/// Prints the time to recover after outages of both links.
 fn outages() {
     const FROM: Duration = secs(5);
     println!("\n| outage, 10 Mbit/s, 40 ms | goes on after, ms (worst of bbr, cubic, reno) | asked |  |");
@@ -89,7 +89,8 @@ fn outages() {
     }
 }
 
-/// MTU that shrinks after 2 s both ways, with every controller and recovery algorithm.
+/// Prints the durations of transfers whose MTU decreases after 2 s in both directions, with every
+/// controller and recovery algorithm.
 fn shrinking_paths() {
     println!(
         "\n| MTU after 2 s, 5 MB at 10 Mbit/s, 30 ms | finished of 12 | slowest, s | base-only, s | datagrams at the end |  |"
@@ -119,7 +120,7 @@ fn shrinking_paths() {
     }
 }
 
-/// Endless sender to a receiver with a window of 256 KiB, over 20 Mbit/s and 100 ms.
+/// Starts an endless sender to a receiver with a window of 256 KiB, over 20 Mbit/s and 100 ms.
 fn start_small(config: SenderConfig) -> Running {
     let mut simulation = Simulation::new();
     let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
@@ -133,12 +134,13 @@ fn start_small(config: SenderConfig) -> Running {
     Running { simulation, server, senders: vec![sender], wire }
 }
 
-/// Datagrams that the sender put on its wire.
+/// Returns the number of datagrams sent so far.
 fn sent(running: &Running) -> u64 {
     running.simulation.wire(running.wire).forward.ledger().sent
 }
 
-/// Time from `from`, which is now, to the next advance of the cumulative ACK.
+/// Returns the time from `from`, which must be now, to the next advance of the cumulative ACK;
+/// `None` without one.
 fn until_progress(running: &mut Running, from: Duration) -> Option<Duration> {
     let before = running.stats(0).bytes_acked;
     let mut at = from;
@@ -156,7 +158,7 @@ fn pairs() -> impl Iterator<Item = (Algorithm, LossDetection)> {
     CONTROLLERS.into_iter().flat_map(|congestion| RULES.map(|recovery| (congestion, recovery)))
 }
 
-/// Handshakes with 50 % loss both ways.
+/// Prints the durations of handshakes with 50 % loss in both directions.
 fn handshakes() {
     println!("\n| handshakes at 50 % loss each way, 40 ms | within 60 s | asked | slowest, s |  |");
     println!("|---|---|---|---|---|");
@@ -181,7 +183,7 @@ fn handshakes() {
     }
 }
 
-/// Transfers of 1 MB with loss so heavy that a sender could give up.
+/// Prints how many transfers of 1 MB complete with loss so heavy that a sender could give up.
 fn lossy_paths() {
     const RUNS: u64 = 100;
     let half = |p| Loss::Bernoulli(Probability::new(p).expect("a probability"));

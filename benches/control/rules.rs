@@ -1,4 +1,4 @@
-//! Recovery algorithms for 99 s with random loss: 8 Mbit/s, 10 ms, a queue of 50 packets, Reno
+//! Recovery algorithms over 99 s with random loss: 8 Mbit/s, 10 ms, a queue of 50 packets, Reno
 //! without pacing, as in kernel TCP.
 
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,8 @@ use crate::verdict;
 
 const SPAN: Duration = Duration::from_secs(99);
 
-/// Longest time between two advances of the cumulative ACK.
+/// Observer that records the longest time between two advances of the cumulative ACK, and the
+/// longest RTO.
 #[derive(Clone, Default)]
 struct Standstill(Arc<Mutex<(Option<Instant>, Duration, Duration)>>);
 

@@ -1,4 +1,4 @@
-//! Transfers over one wire, for all tables.
+//! Transfers over one path, for all tables.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use rdt::transport::{Observer, ReceiverConfig, SenderConfig, SenderStats};
 /// Bytes of the IP and UDP headers.
 pub(crate) const IP_UDP: u32 = 28;
 
-/// One or more senders on one wire to one receiver.
+/// Configuration of one or more senders that share a path to one receiver.
 pub(crate) struct Run {
     pub(crate) path: PathConfig,
     pub(crate) senders: Vec<SenderConfig>,
-    /// Bytes of each sender.
+    /// Bytes that each sender sends.
     pub(crate) bytes: u64,
     pub(crate) seed: u64,
 }
 
-/// Run in progress.
+/// Simulation in progress.
 pub(crate) struct Running {
     pub(crate) simulation: Simulation,
     pub(crate) server: NodeId,
@@ -28,7 +28,8 @@ pub(crate) struct Running {
     pub(crate) wire: WireId,
 }
 
-/// Symmetric path with IP and UDP headers and queues of `products` bandwidth-delay products.
+/// Returns a symmetric path that counts IP and UDP headers, with queues of `products`
+/// bandwidth-delay products.
 pub(crate) fn path(bps: u64, rtt: Duration, products: f64) -> PathConfig {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few products")]
     let millionths = (products * 1e6) as u64;
@@ -39,13 +40,13 @@ pub(crate) fn path(bps: u64, rtt: Duration, products: f64) -> PathConfig {
     path
 }
 
-/// Native sender with this controller.
+/// Returns the configuration of a native sender with this controller.
 pub(crate) fn native(congestion: Algorithm) -> SenderConfig {
     SenderConfig { congestion, ..SenderConfig::native(7) }
 }
 
 impl Run {
-    /// Run of one endless sender.
+    /// Creates a run of one endless sender.
     pub(crate) fn new(path: PathConfig, config: SenderConfig) -> Self {
         Self { path, senders: vec![config], bytes: u64::MAX / 2, seed: 1 }
     }
@@ -76,7 +77,7 @@ impl Running {
         self.simulation.sender_mut(self.senders[index]).sender.observe(observer);
     }
 
-    /// Counters of sender `index`.
+    /// Returns the counters of sender `index`.
     pub(crate) fn stats(&self, index: usize) -> SenderStats {
         self.simulation.sender(self.senders[index]).sender.stats()
     }

@@ -1,10 +1,10 @@
 //! Arrival times of packets compared with the model: `cargo bench --bench agreement`, about 10 s.
 //!
-//! 10,000 numbered packets in bursts cross one path through the proxy and through a namespace, and
-//! the kernel timestamps each arrival. `rdt-emu sim` gets the same packets, path and seed. The
-//! table shows whether losses, copies and bit errors agree, and how late packets arrived. Entry
-//! times come from the capture (`--pcapng`): kernel timestamps in the proxy, read times in a
-//! namespace.
+//! 10,000 numbered packets in bursts cross the same path through the proxy and through a namespace,
+//! and the kernel timestamps each arrival. `rdt-emu sim` computes the model from the same packets,
+//! path and seed. The table shows whether losses, duplicates and bit errors agree, and how late
+//! packets arrived. The times at which packets enter are those of the capture (`--pcapng`): kernel
+//! timestamps in the proxy, read times in a namespace.
 
 #![allow(clippy::unwrap_used, reason = "a bench that cannot measure has nothing to say")]
 

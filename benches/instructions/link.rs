@@ -1,5 +1,5 @@
-//! Cost of the emulator alone: packets through one link that queues, delays and loses them, without
-//! protocol machines. Counted by `.ci/instructions`. `cargo run --example link`.
+//! Cost of the emulator alone: packets pass one link that queues, delays and drops them, without
+//! protocol endpoints. Counted by `.ci/instructions`. `cargo run --example link`.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use rdt::driver::clock;
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
 
 const PACKETS: u32 = 100_000;
-/// Bytes of a packet; their content is never read.
+/// Bytes of a packet; the content is never read.
 const SIZE: usize = 1472;
 const RATE: Bitrate = Bitrate::from_bps(10_000_000_000);
 const DELAY: Duration = Duration::from_millis(1);
-/// Time between packets: slightly more than service takes, so some wait and none is dropped.
+/// Time between packets: slightly longer than a transmission, so that some packets queue and none
+/// is dropped.
 const INTERVAL: Duration = Duration::from_nanos(1200);
-/// Packets that arrive together.
+/// Number of packets that arrive together.
 const BATCH: u32 = 44;
 
 fn main() {
@@ -24,7 +25,7 @@ fn main() {
         ..LinkConfig::default()
     };
     let mut link = Link::new(config, 1, Direction::Forward);
-    // Epoch of virtual time.
+    // Start of virtual time.
     let mut now = clock::now();
     let (mut pool, mut delivered, mut dropped) = (Vec::new(), 0, 0);
     for packet in 0..PACKETS {

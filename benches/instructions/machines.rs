@@ -1,4 +1,4 @@
-//! Cost of the protocol machines alone at line rate: a sender and a listener exchange coalesced
+//! Cost of the protocol endpoints alone at line rate: a sender and a listener exchange coalesced
 //! batches as with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`.
 //! `cargo run --example machines -- native`, or another of the cases.
 
@@ -14,28 +14,29 @@ use rdt::transport::{
     ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace, TransmitBuf,
 };
 
-/// Bytes of the transfer, and of each packet's payload: small, so that packets dominate.
+/// Bytes of the transfer, and payload bytes of each packet. Packets are small, so that the cost per
+/// packet dominates.
 const BYTES: u64 = 8 << 20;
 const PAYLOAD: usize = 100;
-/// Packets, in both formats.
+/// Window in packets, for both formats.
 const WINDOW: u32 = 8192;
 /// Time from data to its ACK.
 const TRIP: Duration = Duration::from_micros(50);
-/// Batches in a turn, as in the driver. Datagrams in a batch: as many of 1472 bytes as one call
-/// to the system takes.
+/// Number of batches per turn, as in the driver, and of datagrams per batch: as many of 1472 bytes
+/// as one system call sends.
 const BATCHES: usize = 4;
 const BATCH: usize = 44;
-/// In lossy cases one datagram in this many is lost, a different one each round trip.
+/// In lossy cases one of this many datagrams is lost, a different one in each round trip.
 const LOST: usize = 1009;
-/// The requested link; nothing emulates it.
+/// Link that the SYN requests; it is not emulated.
 const NO_LINK: LinkProperties =
     LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
 
-/// One row of the record.
+/// Case that is counted, one row of the record.
 struct Case {
     name: &'static str,
     native: bool,
-    /// For packets of the classic format.
+    /// ACK policy for packets of the classic format.
     ack: AckPolicy,
     lossy: bool,
     /// An observer counts the sender's events.
@@ -81,7 +82,8 @@ fn main() {
     );
 }
 
-/// A fixed window without pacing, so that congestion control is not counted.
+/// Returns the configuration: a fixed window without pacing, so that the cost of congestion control
+/// is not counted.
 fn config(native: bool) -> SenderConfig {
     let mut config = if native {
         SenderConfig {
@@ -106,14 +108,14 @@ impl Observer for Counter {
     }
 }
 
-/// Sender and listener, and the datagrams between them.
+/// Sender and listener, with the state of the exchange.
 struct Pair {
     sender: Sender,
     listener: Listener<()>,
     now: Instant,
     out: TransmitBuf,
     written: u64,
-    /// Datagrams to deliver before the next loss.
+    /// Number of datagrams to deliver before the next loss.
     until_loss: usize,
     /// Events of the sender, if it is observed.
     events: Arc<AtomicU64>,
@@ -129,12 +131,12 @@ impl Pair {
         sender.open().expect("a new sender opens");
         let receiver = ReceiverConfig { ack: case.ack, ..ReceiverConfig::reference() };
         let mut listener = ListenerConfig::new(receiver);
-        // Fixed, so that every run is the same.
+        // Fixed, so that all runs are identical.
         listener.secret = Some([1; 32]);
         Self {
             sender,
             listener: Listener::new(listener),
-            // Epoch of virtual time.
+            // Start of virtual time.
             now: clock::now(),
             out: TransmitBuf::new(BATCH),
             written: 0,
@@ -143,7 +145,7 @@ impl Pair {
         }
     }
 
-    /// A turn of the sender, then one of the listener.
+    /// Performs a turn of the sender, then one of the listener.
     fn round(&mut self) {
         let sent = self.carry_data();
         self.now += TRIP;
@@ -156,7 +158,7 @@ impl Pair {
         advance_to(&mut self.sender, self.now);
     }
 
-    /// Returns false if there was nothing to send.
+    /// Sends the datagrams of one turn. Returns false if there were none.
     fn carry_data(&mut self) -> bool {
         self.write();
         for batch in 0..BATCHES {
@@ -169,7 +171,7 @@ impl Pair {
         true
     }
 
-    /// Delivers the batch coalesced, without the lost datagrams.
+    /// Delivers the batch as coalesced datagrams, without those that are lost.
     fn deliver(&mut self) {
         let Self { listener, now, out, until_loss, .. } = self;
         let (size, mut rest) = (out.segment_size(), out.bytes());
@@ -186,7 +188,7 @@ impl Pair {
         }
     }
 
-    /// Returns false if there were none.
+    /// Delivers the ACKs. Returns false if there were none.
     fn carry_answers(&mut self) -> bool {
         while let Some(((), event)) = self.listener.poll_event() {
             if let ReceiverEvent::Finished { .. } = event {
@@ -205,12 +207,12 @@ impl Pair {
         }
     }
 
-    /// Writes what can leave at once, until the end of the transfer.
+    /// Writes as much data as may be sent now, until the end of the transfer.
     fn write(&mut self) {
         while self.written < BYTES
             && let Ok(room @ 1..) = self.sender.spare_now(BATCHES).map(|spare| spare.len())
         {
-            // The buffer's stale content is the payload.
+            // The payload is whatever the buffer contains.
             let rest = usize::try_from(BYTES - self.written).unwrap_or(usize::MAX);
             let n = room.min(rest);
             self.sender.advance(n);

@@ -1,7 +1,7 @@
 //! Cost of a whole transfer over a lossy path in virtual time. Counted by `.ci/instructions`.
 //! `cargo run --example transfer -- native` (or `classic`).
 //!
-//! Packets are small, so that the cost of packets dominates that of bytes.
+//! Packets are small, so that the cost per packet dominates the cost per byte.
 
 use std::env;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::{Outcome, Simulation};
 use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 
-/// Bytes of the transfer, and of each packet's payload.
+/// Bytes of the transfer, and payload bytes of each packet.
 const BYTES: u64 = 2 << 20;
 const PAYLOAD: usize = 100;
-/// The requested link; the path below is used instead.
+/// Link that the SYN requests; the path below is used instead.
 const NO_LINK: LinkProperties =
     LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
 
@@ -35,7 +35,7 @@ fn main() {
 
     let mut simulation = Simulation::new();
     let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    // Fixed, so that every run is the same.
+    // Fixed, so that all runs are identical.
     server.listener.secret = Some([1; 32]);
     let server = simulation.add_server(server);
     let wire = simulation.add_wire(Path::new(path, 1));

@@ -1,12 +1,10 @@
-//! Encoding and decoding of packets, in both formats.
-
 use std::hint::black_box;
 
 use criterion::Criterion;
 use rdt::transport::parts::CookieJar;
 use rdt::transport::wire::{self, PacketKind, native};
 
-/// Classic format.
+/// Encodes and decodes packets of the classic format.
 pub(crate) fn classic(c: &mut Criterion) {
     let mut group = c.benchmark_group("codec");
     let mut data = [0; 1472];
@@ -23,7 +21,7 @@ pub(crate) fn classic(c: &mut Criterion) {
     group.finish();
 }
 
-/// Native format, with checks.
+/// Encodes and decodes packets of the native format, including their checksums.
 pub(crate) fn native(c: &mut Criterion) {
     let mut group = c.benchmark_group("native codec");
     let mut data = [7; 1472];

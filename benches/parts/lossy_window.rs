@@ -1,5 +1,6 @@
-//! Cost of ACKs for a sender whose window has holes. Datagrams cross a lossy path, a receiver
-//! answers every second one with its SACK blocks, and the handling of those answers is timed.
+//! Cost of processing ACKs for a sender whose window has holes. Datagrams cross a lossy path, a
+//! receiver acknowledges every second one with its SACK blocks, and the processing of these ACKs is
+//! timed.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,14 +14,14 @@ use rdt::transport::{Ecn, Endpoint, LossDetection, Sender, SenderConfig, Transmi
 
 const ID: u64 = 1;
 const RTT: Duration = Duration::from_millis(100);
-/// Bytes of payload: small, so that the scoreboard is measured and not the memory of the stream.
+/// Bytes of a datagram: small, so that the cost of the scoreboard dominates that of the payload.
 const DATAGRAM: usize = 128;
-/// Packets that cross the path in one timed step.
+/// Number of packets that cross the path in one timed step.
 const STEP: u32 = 32;
-/// Round trips before the measurement: holes reach their largest age.
+/// Number of round trips before the measurement, until holes have reached their largest age.
 const WARM_UP: u32 = 6;
 
-/// ACKs of windows with holes, for each recovery algorithm that uses SACK.
+/// Measures windows with holes, for each recovery algorithm that uses SACK.
 pub(crate) fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("lossy window");
     group.sample_size(10).throughput(Throughput::Elements(u64::from(STEP)));
@@ -40,13 +41,13 @@ pub(crate) fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-/// A packet on the path.
+/// Packet on the path.
 struct Flight {
     packet_number: u64,
     bytes: std::ops::Range<u64>,
 }
 
-/// A sender, a path of constant rate with a queue, and the ranges that a receiver would hold.
+/// A sender, a path of constant rate with a queue, and the byte ranges that the receiver has.
 struct Path {
     sender: Sender,
     out: TransmitBuf,
@@ -99,7 +100,7 @@ impl Path {
         path
     }
 
-    /// Delivers the next packets; returns the time that the sender took for their ACKs.
+    /// Delivers the next packets, and returns the time that the sender needed for their ACKs.
     fn step(&mut self) -> Duration {
         for _ in 0..STEP {
             self.now += self.interval;
@@ -161,7 +162,7 @@ impl Path {
         reply
     }
 
-    /// Puts everything that the sender may send on the path.
+    /// Sends everything that the sender may send now.
     fn transmit(&mut self) {
         loop {
             while let Ok(n @ 1..) = self.sender.spare().map(|spare| spare.len()) {
@@ -187,7 +188,7 @@ impl Path {
     }
 }
 
-/// Hash of a transmission number (finalizer of `SplitMix64`), so that runs repeat.
+/// Returns a hash of a packet number (finalizer of `SplitMix64`), so that runs are identical.
 fn draw(packet_number: u64) -> u64 {
     let mixed = (packet_number ^ packet_number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,5 +1,5 @@
-//! Parts that work once per packet, each alone: `cargo bench --bench parts`; `-- scoreboard`
-//! filters by name. Prints a table of all medians at the end.
+//! Cost of each part that works once per packet, measured alone: `cargo bench --bench parts` (`--
+//! scoreboard` selects by name). Prints a table of all medians at the end.
 
 mod codec;
 mod lossy_window;
@@ -35,7 +35,8 @@ fn checksum(c: &mut Criterion) {
     group.finish();
 }
 
-/// Cost of scoreboard, send buffer and timer: a window of packets out and all their ACKs in.
+/// Measures scoreboard, send buffer and timer: a window of packets is sent, then all its ACKs are
+/// processed.
 fn sender(c: &mut Criterion) {
     let mut group = c.benchmark_group("sender");
     for window in [64_u32, 8192, 80_000] {
@@ -72,9 +73,9 @@ fn sender(c: &mut Criterion) {
     group.finish();
 }
 
-/// Cost of finding a datagram's receiver: runs of many peers in turn.
+/// Measures the lookup of a datagram's receiver: batches of many peers, one after another.
 fn listener(c: &mut Criterion) {
-    /// Bytes.
+    /// Bytes of a datagram.
     const DATAGRAM: usize = 16;
     let mut group = c.benchmark_group("listener");
     let mut out = TransmitBuf::new(64);
@@ -90,7 +91,7 @@ fn listener(c: &mut Criterion) {
             for peer in &addresses {
                 listener.handle_datagram(now, *peer, Ecn::NotEct, &syn);
             }
-            // Coalesced, as by GRO.
+            // Coalesced datagrams, as by GRO.
             let (mut joined, mut seq) = (vec![[0; DATAGRAM]; run], 0);
             b.iter(|| {
                 for (i, datagram) in (0..).zip(&mut joined) {

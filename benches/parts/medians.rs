@@ -1,4 +1,4 @@
-//! Table of medians in Markdown, read from criterion's files.
+//! Table of medians in Markdown, from the files of criterion.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -6,8 +6,8 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-/// Prints the medians of all benches since `begin`, in their order: nanoseconds an element, such as
-/// a packet, or a call.
+/// Prints the medians of all benches that were measured since `begin`, in the order of measurement:
+/// nanoseconds per element (such as a packet), or per call.
 pub(crate) fn print(begin: SystemTime) {
     let mut rows: Vec<_> = measurements().into_iter().filter(|row| row.at >= begin).collect();
     if rows.is_empty() {
@@ -21,7 +21,7 @@ pub(crate) fn print(begin: SystemTime) {
     }
 }
 
-/// One bench.
+/// Result of one bench.
 struct Row {
     at: SystemTime,
     group: String,
@@ -30,19 +30,19 @@ struct Row {
     gb_per_s: Option<f64>,
 }
 
-/// Every bench in criterion's folder.
+/// Returns the results of all benches in criterion's folder.
 fn measurements() -> Vec<Row> {
     let groups = directories(&home());
     groups.iter().flat_map(|group| directories(group)).filter_map(|bench| read(&bench.join("new"))).collect()
 }
 
-/// Criterion's output folder.
+/// Returns criterion's output folder.
 fn home() -> PathBuf {
     let target = || env::var_os("CARGO_TARGET_DIR").map_or_else(built, PathBuf::from);
     env::var_os("CRITERION_HOME").map_or_else(|| target().join("criterion"), PathBuf::from)
 }
 
-/// Build folder: the parent of cargo's folder for tests.
+/// Returns the build folder: the parent of cargo's folder for tests.
 fn built() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
@@ -51,7 +51,7 @@ fn directories(path: &Path) -> Vec<PathBuf> {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// Returns `None` if the folder holds no measurement.
+/// Reads the result in a folder; `None` if it has none.
 fn read(path: &Path) -> Option<Row> {
     let estimates = path.join("estimates.json");
     let parse = |path: &Path| serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok();

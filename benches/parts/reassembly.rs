@@ -1,4 +1,4 @@
-//! Receive buffers: reassembly by packets (classic) and by bytes (native).
+//! Receive buffers: reassembly of packets (classic) and of bytes (native).
 
 use std::hint::black_box;
 
@@ -9,10 +9,10 @@ use rdt::transport::{Ecn, Receiver, ReceiverConfig};
 
 use super::{LINK, epoch};
 
-/// Packets of one transfer.
+/// Number of packets in a transfer.
 const PACKETS: u64 = 8192;
 
-/// Classic packets, in order and with every hundredth one late.
+/// Measures classic packets in order, and with every hundredth one late.
 pub(crate) fn receiver(c: &mut Criterion) {
     let mut group = c.benchmark_group("receiver");
     let payload = [7; 1464];
@@ -49,8 +49,8 @@ pub(crate) fn receiver(c: &mut Criterion) {
     group.finish();
 }
 
-/// A native stream, read as it arrives, with and without known CRC-32 of each packet: in order, and
-/// with every hundredth packet late by a thousand.
+/// Measures a native stream that is read as it arrives, with and without a known CRC-32 of each
+/// packet: in order, and with every hundredth packet late by a thousand packets.
 pub(crate) fn stream(c: &mut Criterion) {
     const BATCH: u64 = 1000;
     let mut group = c.benchmark_group("stream");

@@ -1,6 +1,7 @@
-//! The scoreboard alone: segments leave in runs, cross a path of one window and are acknowledged.
-//! Classic: one ACK a segment, or one a run. Native: one ACK a run; with losses, one for each
-//! second segment. The third segment beyond a hole reveals it, and repairs are never lost.
+//! Cost of the scoreboard alone. Segments are sent in batches (runs), cross a path of one window
+//! and are acknowledged. Classic: one ACK per segment, or one per batch. Native: one ACK per batch;
+//! with losses, one per second segment. A segment is declared lost by the third segment after it,
+//! and retransmissions are never lost.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -9,27 +10,27 @@ use criterion::{Criterion, Throughput};
 use rdt::transport::parts::Scoreboard;
 use rdt::transport::wire::Numbering;
 
-/// Segments of a run: a batch of 1472-byte datagrams.
+/// Number of segments in a batch: datagrams of 1472 bytes in a GSO message.
 const RUN: u64 = 44;
-/// Runs in one timed step.
+/// Number of batches in one timed step.
 const RUNS: u64 = 25;
 /// Bytes of a segment.
 const LEN: u32 = 1444;
-/// With losses, one segment in this many is lost.
+/// With losses, one of this many segments is lost.
 const LOST: u64 = 100;
-/// Segments beyond a hole until it is declared lost.
+/// Number of segments after a hole until it is declared lost.
 const REORDERING: u64 = 3;
 
-/// Answer to the arrival of a run.
+/// Format, and ACKs for the arrival of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// No segment is marked; one ACK a segment.
+    /// No SACK marks; one ACK per segment.
     ClassicEach,
-    /// No segment is marked; one ACK a run.
+    /// No SACK marks; one ACK per batch.
     ClassicBatch,
-    /// Segments may be marked; one ACK a run.
+    /// Segments may be marked by SACK; one ACK per batch.
     Native,
-    /// Segments may be marked; some are lost.
+    /// Segments may be marked by SACK; some are lost.
     NativeLossy,
 }
 
@@ -40,7 +41,7 @@ const WAYS: [(&str, Way); 4] = [
     ("native, 1 % lost", Way::NativeLossy),
 ];
 
-/// Cost a segment: its transmission, its share of an ACK and its repair.
+/// Measures the cost per segment: its transmission, its share of an ACK, and its retransmission.
 pub(crate) fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("scoreboard");
     group.throughput(Throughput::Elements(RUN * RUNS));
@@ -57,21 +58,22 @@ pub(crate) fn bench(c: &mut Criterion) {
 
 struct Flow {
     board: Scoreboard,
-    /// Fewest segments on the path.
+    /// Smallest number of segments on the path.
     window: u64,
     way: Way,
-    /// Constant: nothing here depends on time.
+    /// Constant time: the cost does not depend on it.
     now: Instant,
-    /// Counts: new segments sent, those that arrived or were lost, all transmissions.
+    /// Number of new segments sent, of segments that arrived or were lost, and of all
+    /// transmissions.
     sent: u64,
     arrived: u64,
     transmissions: u64,
-    /// Numbers of lost segments whose repair has not arrived.
+    /// Numbers of the lost segments whose retransmissions have not arrived.
     holes: VecDeque<u64>,
 }
 
 impl Flow {
-    /// Starts with a full path and holes of the largest age.
+    /// Creates a flow with a full path, and with holes of the largest age.
     fn new(window: u64, way: Way) -> Self {
         let classic = matches!(way, Way::ClassicEach | Way::ClassicBatch);
         let numbering = if classic { Numbering::Packets } else { Numbering::Bytes };
@@ -94,7 +96,7 @@ impl Flow {
         flow
     }
 
-    /// Sends a run and delivers another.
+    /// Sends a batch and delivers another.
     fn step(&mut self) {
         self.push();
         let first = self.arrived;
@@ -113,7 +115,7 @@ impl Flow {
         }
     }
 
-    /// Sends a run; classic transmissions all have the same number.
+    /// Sends a batch. In classic all transmissions have the same number.
     fn push(&mut self) {
         let packet_number = self.transmissions;
         match self.way {
@@ -148,7 +150,7 @@ impl Flow {
         }
     }
 
-    /// Takes an ACK of everything before the segment `end`, with the block that grew.
+    /// Processes an ACK of all segments before `end`, with the SACK block that grew.
     fn acknowledge(&mut self, end: u64) {
         let edge = offset(self.holes.front().copied().unwrap_or(end));
         self.acknowledge_edge(edge);
@@ -162,7 +164,7 @@ impl Flow {
     }
 }
 
-/// Offset of a segment.
+/// Returns the stream offset of a segment.
 fn offset(segment: u64) -> u64 {
     segment * u64::from(LEN)
 }

@@ -2,21 +2,21 @@
 //! connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: N alone; `--arrangements N`:
 //! the first N of five; `--in-flight N`: 32768 packets).
 //!
-//! The windows hold 32768 packets in total, at most 8192 each (as in the published runs). With 512
-//! connections that is 64 each, about one GRO message.
+//! The windows of all connections have 32768 packets in total, and at most 8192 each, as in the
+//! published runs. With 512 connections a window has 64 packets, about one GRO message.
 //!
 //! Each connection is a sender with its own socket in this process. There are two arrangements: one
-//! thread for all (`rdt_driver::Many`, meant for library users), and one thread each, as in
-//! `rdt-send`. The first leaves the receiver one of two cores, so it shows the receiver's capacity.
-//! The second includes the scheduling of hundreds of threads.
+//! thread for all senders (`rdt_driver::Many`, for users of the library), and one thread per
+//! sender, as in `rdt-send`. With the first, the receiver has one of two cores to itself, so the
+//! result is the receiver's capacity. The second includes the scheduling of hundreds of threads.
 //!
-//! Baseline: one connection with zero-copy sends, as in `rdt-send`, to one receiver thread, in each
-//! round between the others. Many connections copy, which is faster for many senders in one
-//! process; one connection that copies is a row of its own.
+//! Baseline: one connection with zero-copy sends, as in `rdt-send`, to one receiver thread; it runs
+//! in each round between the others. Many connections copy, which is faster for many senders in one
+//! process. A single connection that copies has a row of its own.
 //!
-//! All connections send for the same time. Only its middle is measured, in which all are open, so
-//! handshakes and stragglers do not count. Then the transfers end normally and their checksums are
-//! compared.
+//! All connections send for the same time. Only the middle of that time is measured, in which all
+//! are open, so that handshakes and late ends have no effect. Then the transfers end normally, and
+//! their checksums are compared.
 
 mod common;
 #[path = "connections/load.rs"]
@@ -31,15 +31,16 @@ use rdt_driver::{Connected, Many, Member, UdpIo, UdpOptions, Waiter, clock, run,
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{FramePool, LinkProperties, Sender, SenderConfig};
 
-/// Total of all windows, in packets.
+/// Sum of all windows, packets.
 const IN_FLIGHT: u64 = 32_768;
-/// Largest window, in packets: that of the published runs.
+/// Largest window, packets: that of the published runs.
 const MOST_WINDOW: usize = 8192;
-/// Time until all connections and their windows are open: a base, and a part for each connection.
+/// Time until all connections and their windows are open: a constant part, and a part per
+/// connection.
 const SETTLE: Duration = Duration::from_millis(700);
 const SETTLE_EACH: Duration = Duration::from_millis(4);
 const CONNECTIONS: [usize; 4] = [1, 8, 64, 512];
-/// Targets for many connections: share of one connection's rate, and Jain's index.
+/// Targets for many connections: rate relative to that of one connection, and Jain's index.
 const RATE: f64 = 0.85;
 const JAIN: f64 = 0.9;
 
@@ -47,10 +48,10 @@ const JAIN: f64 = 0.9;
 #[derive(Debug, Clone, Copy)]
 struct Arrangement {
     senders: Threads,
-    /// Of the receiver.
+    /// Number of the receiver's threads.
     threads: usize,
     native: bool,
-    /// Zero-copy sends.
+    /// True for zero-copy sends.
     zero_copy: bool,
 }
 
@@ -63,7 +64,7 @@ const ARRANGEMENTS: [Arrangement; 5] = [
     Arrangement { senders: Threads::Each, threads: 2, ..COPIED },
     Arrangement { native: true, ..COPIED },
 ];
-/// Baseline: one connection.
+/// Baseline with one connection.
 const ONE: Arrangement = Arrangement { senders: Threads::Each, zero_copy: true, ..COPIED };
 
 fn main() {
@@ -105,7 +106,7 @@ fn main() {
     surroundings.report();
 }
 
-/// Prints medians and the ratio to one connection.
+/// Formats the medians, and the ratio to one connection.
 fn figures(runs: &[Row], one: f64) -> String {
     let (gbps, jain) = (of(runs, |row| row.gbps), of(runs, |row| row.jain));
     format!(
@@ -130,7 +131,7 @@ enum Threads {
     Each,
 }
 
-/// Result of one round of a row.
+/// Result of one round for a row.
 struct Row {
     gbps: f64,
     jain: f64,
@@ -187,7 +188,8 @@ impl Arrangement {
     }
 }
 
-/// 1 if all shares are equal, 1/n if one has everything (Jain, Chiu and Hawe 1984).
+/// Returns Jain's index: 1 if all rates are equal, 1/n if one connection has everything (Jain, Chiu
+/// and Hawe 1984).
 #[expect(clippy::cast_precision_loss, reason = "a few hundred connections")]
 fn jain(rates: &[f64]) -> f64 {
     let (sum, squares): (f64, f64) = rates.iter().fold((0.0, 0.0), |(s, q), r| (s + r, q + r * r));
@@ -204,7 +206,7 @@ struct Plan {
 
 /// Result of one connection.
 struct Done {
-    /// Goodput in the measured time.
+    /// Goodput in the measured time, bits per second.
     bps: f64,
     retransmitted: f64,
 }
@@ -222,7 +224,7 @@ fn connection(plan: &Plan, number: usize, memory: FramePool) -> Connection {
 }
 
 impl Plan {
-    /// Of the connection with this number.
+    /// Returns the configuration of connection `number`.
     fn config(&self, number: usize) -> SenderConfig {
         let window = u32::try_from(self.window).expect("a window is small");
         if self.arrangement.native {
@@ -244,7 +246,7 @@ impl Plan {
     }
 }
 
-/// Runs one on this thread.
+/// Runs one connection on this thread.
 fn alone(plan: &Plan, number: usize) -> Done {
     let mut one = connection(plan, number, FramePool::new());
     let mut waiter = Waiter::new(one.socket.io().socket(), Duration::ZERO).expect("a poller");
@@ -252,7 +254,7 @@ fn alone(plan: &Plan, number: usize) -> Done {
     done(&one)
 }
 
-/// Runs all of them on this thread.
+/// Runs all connections on this thread.
 fn in_turn(plan: &Plan, connections: usize) -> Vec<Done> {
     let (memory, mut many) = (FramePool::new(), Many::new().expect("a poller"));
     for number in 0..connections {

@@ -1,10 +1,11 @@
-//! Round trip of one packet at a time through the programs, compared with that of bare sockets:
-//! `cargo bench --bench latency` (`-- --rounds N --packets N`: 5, 20000).
+//! RTT of one packet at a time through the programs, compared with that of plain sockets: `cargo
+//! bench --bench latency` (`-- --rounds N --packets N`: 5, 20000).
 //!
-//! W is 1 and there is no link, so the time is that of the programs and the system. The bare
-//! exchange sends 1472 bytes and gets 12 back, over the same kind of socket and waiter. Both are
-//! measured from the clock reading before the send to the kernel's receive timestamp. That leaves
-//! out the wake-up of the sender, which a second table of the time between packets includes.
+//! The window is one packet and there is no link, so the time is that of the programs and the
+//! system. The plain exchange sends 1472 bytes and receives 12, over the same kind of socket and
+//! waiter. Both times are from the clock reading before the send to the kernel's receive timestamp.
+//! They exclude the wake-up of the sender, which is included in the second table, of the time
+//! between packets.
 
 mod common;
 

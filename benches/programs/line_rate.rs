@@ -2,14 +2,14 @@
 //! line_rate`.
 //!
 //! The limit is the rate of the same datagrams over plain sockets without reliability
-//! (`line_rate/limit.rs`): bare; with a CRC-32 of every byte on each side; with a copy as well; and
-//! with zero-copy sends, without and with a header in each datagram. Rows are compared with two of
-//! them: CRC-32 without a copy, which is the work of `rdt-recv` without `--output`, and the fastest
-//! with a CRC-32. Limit and transfers alternate, so that a change of the machine's speed affects
-//! both. The limit's rate counts whole datagrams, that of the transfers only payload.
+//! (`line_rate/limit.rs`): bare; with a CRC-32 of every byte on each side; with a copy in addition;
+//! and with zero-copy sends, without and with a header in each datagram. Rows are compared with two
+//! of these: CRC-32 without a copy, which is the work of `rdt-recv` without `--output`, and the
+//! fastest with a CRC-32. Limit and transfers alternate, so that a change of the host's speed
+//! affects both. The limit's rate counts whole datagrams, that of the transfers only payload.
 //!
-//! `-- --rounds N --bytes N` (5, 4000000000, for every row); `--size N` and `--offload 0|1` leave
-//! the others out.
+//! `-- --rounds N --bytes N` (5, 4000000000, for every row). `--size N` and `--offload 0|1` select
+//! rows.
 
 mod common;
 #[cfg(target_os = "linux")]
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// The table.
+/// Table of all rows.
 #[cfg(target_os = "linux")]
 mod table {
     use crate::common::{self, Surroundings, argument, cpu_per_gb, median, number, rounds, verdict};
@@ -56,11 +56,12 @@ mod table {
         ("native, fixed window, --no-link", "--no-link", "--wire native --pacing off"),
     ];
 
-    /// Targets for a transfer: smallest share of the limit's rate, largest share of its processor
-    /// time.
+    /// Targets for a transfer: smallest share of the limit's rate, and largest ratio to the limit's
+    /// processor time.
     const RATE: f64 = 0.85;
     const CPU: f64 = 1.25;
-    /// Target for 1472-byte datagrams with offload, in Gbit/s: 60 times the course's report.
+    /// Target for 1472-byte datagrams with offload, Gbit/s: 60 times the rate published for the
+    /// reference programs.
     const FIRST_GBPS: f64 = 60.0 * 0.42;
 
     pub(crate) fn print() {
@@ -92,22 +93,23 @@ mod table {
         surroundings.report();
     }
 
-    /// References of the rows: CRC-32 without a copy, and the fastest with a CRC-32.
+    /// Results of the limit with which rows are compared: CRC-32 without a copy, and the fastest
+    /// with a CRC-32.
     struct Limit {
         gbps: f64,
         cpu: f64,
         best: f64,
     }
 
-    /// One row's runs.
+    /// Results of the runs of one row.
     struct Runs {
         name: &'static str,
-        /// Of the limit.
+        /// Work of the limit; `None` for a transfer.
         work: Option<Work>,
         gbps: Vec<f64>,
         cpu: Vec<f64>,
         resent: Vec<f64>,
-        /// Peaks of sender and receiver, MB.
+        /// Peak memory of sender and receiver, MB.
         memory: [Vec<f64>; 2],
     }
 
@@ -123,7 +125,7 @@ mod table {
             }
         }
 
-        /// Prints name, medians and ratio to the limit.
+        /// Formats name, medians and ratios to the limit.
         fn cells(&self, of: &Limit) -> String {
             let (gbps, cpu) = (median(&self.gbps), median(&self.cpu));
             let resent = if self.resent.is_empty() { "-".into() } else { median(&self.resent).to_string() };
@@ -139,8 +141,8 @@ mod table {
         }
     }
 
-    /// Prints the rows of one datagram size and returns the transfers' rates; `first`: rates of the
-    /// smallest size with offload.
+    /// Prints the rows of one datagram size, and returns the rates of the transfers. `first` has
+    /// those of the smallest size with offload.
     fn compare(size: usize, offload: bool, rounds: usize, bytes: u64, first: Option<[f64; 4]>) -> [f64; 4] {
         let switch = if offload { "on" } else { "off" };
         let works = if offload { &LIMITS[..] } else { &LIMITS[..3] };
@@ -156,7 +158,7 @@ mod table {
                 transfer(row, size, &format!("--gso {switch} --gro {switch}"), (receiver, sender), bytes);
             }
         }
-        // Zero-copy needs GSO.
+        // Rows of the limit that verify the data.
         let checked = || limits.iter().filter(|row| row.work != Some(Work::Bare));
         let best = checked().map(|row| median(&row.gbps)).fold(f64::NAN, f64::max);
         let limit = checked().find(|row| row.work == Some(Work::Checksum)).expect("it is one of the rows");
@@ -178,9 +180,9 @@ mod table {
         transfers.map(|row| median(&row.gbps))
     }
 
-    /// Runs one transfer with the row's arguments in addition to the common ones.
+    /// Runs one transfer, with the arguments of the row and the common ones.
     fn transfer(row: &mut Runs, size: usize, offload: &str, (receiver, sender): (&str, &str), bytes: u64) {
-        // The window of the published runs, in bytes, for every size.
+        // Window of the published runs in bytes, for every datagram size.
         let window = (8192 * 1472 / size).max(16);
         let (sent, received) = common::transfer(
             &format!("{receiver} {offload}"),

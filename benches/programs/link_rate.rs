@@ -1,22 +1,23 @@
 //! The emulated link in real time at high rates: `cargo bench --bench link_rate` (`-- --rounds N`:
 //! 5).
 //!
-//! RTT 20 ms, 1472-byte packets, W of 1.3 bandwidth-delay products, so the link is always busy once
-//! the window is open. The link counts UDP payload with the header, so goodput is 1464 / 1472 of
-//! its rate. Each rate is the median of the status lines after the window opened; rates alternate.
-//! The highest rate that this host holds is the last one before the first that is missed by more
-//! than 1 %. Higher rates are run too: there the program must report that the host did not keep up.
+//! RTT 20 ms, 1472-byte packets, a window of 1.3 bandwidth-delay products, so that the link is
+//! always busy once the window is open. The link counts UDP payload with rdt's header, so goodput
+//! is 1464 / 1472 of its rate. Each result is the median of the status lines after the window has
+//! opened; rates alternate. The highest rate that this host sustains is the last one before the
+//! first that is missed by more than 1 %. Higher rates are measured too, because for them the
+//! program must report that the host was too slow.
 
 mod common;
 
 use common::{Program, Surroundings, assert_arrived, median, number, rounds, table};
 use serde_json::Value;
 
-/// Largest rate that the classic format can ask for.
+/// Link rates, up to the largest that the classic format can request.
 const RATES_GBPS: [f64; 5] = [1.0, 2.0, 5.0, 8.0, 10.0];
 const RTT_S: f64 = 0.02;
 const PACKET_BITS: f64 = 1472.0 * 8.0;
-/// Without the part in which the window opens.
+/// Duration of a measurement, without the time in which the window opens, seconds.
 const SECONDS: f64 = 2.5;
 const TOLERANCE: f64 = 0.01;
 
@@ -111,7 +112,8 @@ fn in_two(rate: f64) -> Run {
 fn run(rate: f64, lines: &[Value], receiver: &Value, host_limited: bool) -> Run {
     let summary = lines.last().expect("the sender told something");
     assert_arrived(summary);
-    // The first line with an open window began before it was open.
+    // The first line with an open window is skipped, because its interval began before the window
+    // was open.
     let open = |line: &&Value| line["event"] == "interval" && line["window_packets"] == window(rate);
     let rates: Vec<f64> = lines.iter().filter(open).skip(1).map(|line| number(line, "rate_bps")).collect();
     assert!(!rates.is_empty(), "the window opened too late: {summary}");

@@ -1,7 +1,8 @@
-//! All combinations over loopback: formats, sizes, offload of each side, one ACK for a packet or
-//! for a batch: `cargo bench --bench loopback` (`-- --rounds N --bytes N`: 5, 4000000000, for every
-//! row; `--size N` and `--gso 0|1` select rows). Takes an hour; with `--bytes 1000000000 --rounds
-//! 3` ten minutes. Then the default receive buffers of ordinary users (`--buffers 1`: only these).
+//! All combinations over loopback: formats, datagram sizes, offload of each side, one ACK per
+//! packet or per batch: `cargo bench --bench loopback` (`-- --rounds N --bytes N`: 5, 4000000000,
+//! for every row; `--size N` and `--gso 0|1` select rows). Takes an hour; with `--bytes 1000000000
+//! --rounds 3` ten minutes. Then the default receive buffers of unprivileged users (`--buffers 1`:
+//! only these).
 
 mod common;
 
@@ -9,11 +10,12 @@ use common::{Surroundings, argument, cpu_per_gb, median, number, rounds, table, 
 use serde_json::Value;
 
 const SIZES: [u64; 5] = [1472, 7472, 8972, 14_972, 65_507];
-/// Bytes in flight, whatever the size: the window of the published runs.
+/// Window in bytes for every datagram size: that of the published runs.
 const WINDOW: u64 = 8192 * 1472;
-/// Values of `net.core.rmem_max`, bytes: the usual one, and 4 MiB.
+/// Values of `net.core.rmem_max`, bytes: the default, and 4 MiB.
 const BUFFERS: [u64; 2] = [212_992, 4 << 20];
-/// Formats and ACK policies, with the arguments of receiver and sender. Native has one ACK policy.
+/// Formats and ACK policies, with the arguments of receiver and sender. Native has only one ACK
+/// policy.
 const FORMATS: [(&str, &str, &str, &str); 3] = [
     ("classic", "packet", "--ack-every 1", ""),
     ("classic", "batch", "--ack-every batch", ""),
@@ -67,7 +69,7 @@ fn every_way(rounds: usize, bytes: u64) {
     }
 }
 
-/// The window of the published runs with smaller receive buffers, in both formats.
+/// Measures the window of the published runs with smaller receive buffers, in both formats.
 fn small_buffers(rounds: usize, bytes: u64) {
     println!(
         "\n1472 bytes a datagram, offload on, one ACK for a batch; as an ordinary user with this rmem_max.\n"
@@ -97,7 +99,7 @@ fn small_buffers(rounds: usize, bytes: u64) {
     }
 }
 
-/// Prints medians.
+/// Formats the medians.
 fn cells(runs: &[(Value, Value)]) -> String {
     let of = |value: &dyn Fn(&(Value, Value)) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     format!(

@@ -1,33 +1,33 @@
 //! Random loss at full speed: `cargo bench --bench loss` (`-- --rounds N --bytes N`: 5,
 //! 4000000000).
 //!
-//! 0.1 % forward, RTT 0, W 8192 packets of 1472 bytes, link 10 Gbit/s, `rdt-send local`. Each round
-//! has its own seed, and the variants alternate. Each is compared with the same transfers in
-//! virtual time, with equal losses and hosts that take no time, and with a model of its loss
-//! recovery.
+//! 0.1 % loss in forward direction, RTT 0, a window of 8192 packets of 1472 bytes, a link of 10
+//! Gbit/s, `rdt-send local`. Each round has its own seed, and the variants alternate. Each variant
+//! is compared with the same transfers in virtual time (equal losses, hosts that need no time), and
+//! with a model of its loss recovery.
 //!
-//! Two rates. The steady rate leaves out the opening of the window and the last window. In the last
-//! window no new packets follow a hole, so each of its eight or so holes waits for the timer if
-//! only the base is retransmitted. The total rate is that of the whole transfer. "Link busy" is the
-//! share of the total time in which the link served packets. Where it equals that in virtual time,
-//! the host has no effect.
+//! Two rates. The steady rate excludes the time in which the window opens, and the last window. In
+//! the last window no new packets follow a hole, so each of its eight or so holes waits for the
+//! timer if only the base (the oldest unacknowledged packet) is retransmitted. The total rate is
+//! that of the whole transfer. "Link busy" is the share of the total time in which the link
+//! transmitted packets. If it equals that in virtual time, the host has no effect.
 //!
 //! Model of native, which retransmits only lost packets: the link is always busy. Packets are lost
-//! before the link serves them (`emulator/link.rs`), so a loss takes no link time, and the rate is
-//! the link's minus headers.
+//! before the link transmits them (`emulator/link.rs`), so a loss costs no link time, and the rate
+//! is that of the link without headers.
 //!
-//! Model of classic. Let p be the loss probability and s a packet's time on the link.
-//! - A single loss is repaired while the link is busy. The third packet behind the hole causes the
-//!   third duplicate ACK, and the base is retransmitted while the link serves the rest of the
-//!   window. Then the base jumps to the next hole. This allows 1/p new packets on average, far more
-//!   than the three needed to detect the next hole.
-//! - The timer must fire if the base can be retransmitted only once and that fails: the distance to
-//!   the hole before is 1 or 2 (probability 2 p), so that fewer than three packets follow, or the
-//!   retransmission is lost, too (probability p). The link then serves W s of work at most and is
-//!   idle until RTO = srtt + 4 max(rttvar, 10 ms).
-//! - A packet thus takes s + 3 p^2 I, where I is the idle time of a timeout:
-//!   goodput = 8 * 1464 / (s + 3 p^2 I), with I = RTO. The srtt is that of a queue of 1/p packets:
-//!   it is empty when a hole is repaired, and the jump of the base refills it.
+//! Model of classic. Let p be the loss probability and s the transmission time of a packet.
+//! - A single loss is repaired while the link is busy. The third packet after the hole causes the
+//!   third duplicate ACK, and the base is retransmitted while the link transmits the rest of the
+//!   window. Then the base advances to the next hole. Until then 1/p new packets are sent on
+//!   average, far more than the three needed to detect the next hole.
+//! - The timer must fire if the base can be retransmitted only once and that fails. Either the
+//!   distance to the hole before is 1 or 2 (probability 2 p), so that fewer than three packets
+//!   follow, or the retransmission is lost too (probability p). Then the link transmits for at most
+//!   W s, and is idle until RTO = srtt + 4 max(rttvar, 10 ms).
+//! - So a packet takes s + 3 p^2 I, where the idle time of a timeout is I = RTO:
+//!   goodput = 8 * 1464 / (s + 3 p^2 I). The srtt is that of a queue of 1/p packets: the queue is
+//!   empty when a hole is repaired, and the advance of the base fills it again.
 
 mod common;
 
@@ -43,13 +43,13 @@ const WINDOW: u32 = 8192;
 const LOSS: f32 = 0.001;
 const RATE_BPS: f64 = 1e10;
 const PACKET: f64 = 1472.0;
-/// Payload of a full packet in each format, in bytes.
+/// Payload of a full packet in each format, bytes.
 const CLASSIC_PAYLOAD: f64 = 1464.0;
 const NATIVE_PAYLOAD: f64 = 1444.0;
-/// Router buffer of the link, in packets.
+/// Router buffer of the link, packets.
 const QUEUE: u32 = WINDOW + 50;
 
-/// A format and its recovery.
+/// Format and recovery of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Classic,
@@ -96,7 +96,7 @@ fn main() {
     surroundings.report();
 }
 
-/// Prints medians.
+/// Formats the medians.
 fn cells(way: Way, runs: &[Run]) -> String {
     let of = |value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     let (steady, whole, model) = (of(|run| run.steady), of(|run| run.whole), way.model());
@@ -117,7 +117,7 @@ fn cells(way: Way, runs: &[Run]) -> String {
 struct Run {
     steady: f64,
     whole: f64,
-    /// As a share of the total time.
+    /// Time in which the link was busy, as a share of the total time.
     busy: f64,
     lost: f64,
     retransmitted: f64,
@@ -139,7 +139,7 @@ impl Way {
         if self == Self::Classic { CLASSIC_PAYLOAD } else { NATIVE_PAYLOAD }
     }
 
-    /// Gbit/s of payload.
+    /// Returns the goodput of the model, Gbit/s.
     fn model(self) -> f64 {
         let p = f64::from(LOSS);
         let service = PACKET * 8.0 / RATE_BPS;
@@ -178,7 +178,7 @@ impl Way {
         }
     }
 
-    /// The link as requested by the positional arguments.
+    /// Returns the configuration whose link is that of the positional arguments.
     fn config(self, scenario: &Scenario) -> SenderConfig {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole numbers")]
         let request = LinkRequest {
@@ -217,7 +217,7 @@ impl Way {
         };
         let mut simulation = Simulation::new();
         let mut server = scenario.server_config();
-        // Native senders need a cookie, which needs a secret.
+        // Native senders need a cookie, for which the server needs a secret.
         server.listener.secret = Some([1; 32]);
         let server = simulation.add_server(server);
         let config = self.config(&scenario);
@@ -248,8 +248,8 @@ impl Way {
         }
     }
 
-    /// Payload rate, in Gbit/s, between the first and last sample (time, base in packets) with an
-    /// open window that is not the last one.
+    /// Returns the payload rate between the first and the last sample (time, base in packets) in
+    /// which the window is open and is not the last one, Gbit/s.
     fn steady(self, marks: impl Iterator<Item = (f64, f64)>, packets: f64) -> f64 {
         let window = f64::from(WINDOW);
         let marks: Vec<_> =

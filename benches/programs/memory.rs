@@ -1,9 +1,9 @@
 //! Memory of long transfers: `cargo bench --bench memory` (`-- --bytes N --rounds N`: 20000000000,
 //! 1).
 //!
-//! Peak resident set of each process, compared with the bound of 64 MiB plus the window. Classic
-//! and native, with the same fixed window and with the default; to a file; and from the standard
-//! input of the sender to the standard output of the receiver.
+//! Peak resident set size of each process, compared with a bound of 64 MiB plus the window.
+//! Classic, and native with the same fixed window and with the default; to a file; and from the
+//! standard input of the sender to the standard output of the receiver.
 
 mod common;
 
@@ -20,13 +20,13 @@ use serde_json::Value;
 
 const WINDOW: u64 = 8192;
 const PACKET: u64 = 1472;
-/// A directory on a disk.
+/// Directory on a disk.
 const DISK: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// Source and destination of the bytes.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// From the array, not stored; with the sender's further arguments.
+    /// The generated array, which the receiver does not store; with the sender's further arguments.
     Array(&'static str),
     File,
     Pipes,
@@ -67,12 +67,12 @@ fn main() {
 /// Result of a transfer.
 struct Run {
     sent: Value,
-    /// Of the receiver, bytes.
+    /// Peak memory of the receiver, bytes.
     peak: f64,
     cpu_per_gb: f64,
 }
 
-/// Prints medians; true if no run exceeded the bound, in MB.
+/// Prints the medians. Returns true if no run exceeded `bound`, MB.
 fn show(what: &str, runs: &[Run], bound: f64) -> bool {
     let of = |value: &dyn Fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     let sent = |key: &str| of(&|run| number(&run.sent, key));
@@ -110,7 +110,8 @@ impl Way {
     }
 }
 
-/// Reads the receiver's peak from the system while it lingers; its processor time is unknown then.
+/// Measures a transfer between pipes. Reads the receiver's peak memory from the system before the
+/// receiver exits; its processor time is not known.
 fn through_pipes(bytes: u64) -> Run {
     let address = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let address = address.expect("a free port").to_string();

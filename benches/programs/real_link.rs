@@ -2,9 +2,9 @@
 //! --bench real_link` (`-- --rounds N`: 3; `-- --check` fails below 0.9).
 //!
 //! `rdt-send local --file FILE` with link options only, for 13 s including the start. The share is
-//! goodput over the link's rate. Its upper bound is the payload's share of a packet times the
-//! delivered share. Rounds in which the host did not keep up (`host_limited`) are marked, and
-//! `--check` ignores them.
+//! the goodput divided by the link's rate. Its upper bound is the payload share of a packet, times
+//! the share of packets that are not lost. Rounds in which the host was too slow (`host_limited`)
+//! are marked, and `--check` ignores them.
 
 mod common;
 
@@ -15,9 +15,9 @@ use std::process::ExitCode;
 
 use common::{Program, Surroundings, assert_arrived, median, number, rounds, table};
 
-/// Smallest share of the link for `--check`.
+/// Smallest share of the link's rate for `--check`.
 const LEAST: f64 = 0.9;
-/// Payload and total size of a full packet, in bytes.
+/// Payload and total size of a full packet, bytes.
 const PAYLOAD: f64 = 1444.0;
 const PACKET: f64 = 1472.0;
 
@@ -68,7 +68,8 @@ fn main() -> ExitCode {
 }
 
 impl Case {
-    /// Prints a row; false if the host kept up and the transfer did not fill the link.
+    /// Prints a row. Returns false if the transfer did not fill the link although the host was not
+    /// too slow.
     fn holds(&self, directory: &Path, rounds: usize) -> bool {
         let path = directory.join("data");
         File::create(&path).and_then(|file| file.set_len(self.bytes)).expect("a file of zeros takes no room");

@@ -1,6 +1,5 @@
-//! The real programs in real time over loopback, against the models: `cargo bench --bench
-//! real_time`. Prints tables; takes about three minutes. `-- --large` adds the checksums of the 2
-//! and 4 GiB arrays.
+//! The programs in real time over loopback, compared with models: `cargo bench --bench real_time`.
+//! Prints tables in about three minutes. `-- --large` adds the checksums of the 2 and 4 GiB arrays.
 
 use std::env;
 use std::fs::File;
@@ -50,7 +49,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[last / 2].midpoint(values[last.div_ceil(2)])
 }
 
-/// The median over the status lines after the window has opened, of the median over runs.
+/// Returns the rate after the window has opened: the median over runs of the median over status
+/// lines.
 fn steady_rate(args: &str, window: u32) -> f64 {
     let runs = (0..ROUNDS).map(|_| {
         let lines = send(args);
@@ -79,7 +79,7 @@ fn rates_by_window() {
     println!("\nr(W): RTT 0.1 s, 1000 Mbps, no loss; status lines every 2 s\n");
     println!("| W | measured Mbps | model Mbps | off |\n|---|---|---|---|");
     for window in [1_u32, 16, 128, 1024] {
-        // About 7 s after the window opened: dozens of round trips.
+        // About 7 s after the window has opened, which is dozens of round trips.
         let bytes = u64::from(window) * 1464 * 80;
         let measured = steady_rate(&format!("local {window} 0.1 0 1000 --bytes {bytes}"), window);
         let round_trip = 0.1 + 1484.0 * 8.0 / 1e9;
@@ -102,7 +102,8 @@ fn rates_by_rtt() {
     }
 }
 
-/// The link at 100 Mbps and 100 ms, full, and the round trip of one packet at a time on it.
+/// Prints the rate and RTT of a full link of 100 Mbps and 100 ms, and its RTT for one packet at a
+/// time.
 fn punctuality() {
     println!("\nThe emulator in real time: 100 Mbps, RTT 100 ms\n");
     println!("| what | measured | asked | off | lateness p50 us | p99 us |\n|---|---|---|---|---|---|");
@@ -125,7 +126,7 @@ fn punctuality() {
         100.0 + 1484.0 * 8.0 / 1e5,
         1e3,
     );
-    // The window is 1.7 bandwidth-delay products: the link is the limit.
+    // The window is 1.7 bandwidth-delay products, so the link is the bottleneck.
     let full = 100.0 * 1464.0 / 1472.0;
     let rate = steady_rate("local 1500 0.1 0 100 --bytes 120000000 --interval 1s", 1500) / 1e6;
     println!(
@@ -141,7 +142,7 @@ fn punctuality() {
     );
 }
 
-/// 1 GiB from a real file, without loss or delay.
+/// Prints the rate for 1 GiB from a file, without loss or delay.
 fn real_file() {
     println!("\n1 GiB from a file over `local`, RTT 0, 10000 Mbps, no loss\n");
     println!("| W | Gbit/s | retransmitted | peak memory MB | checksum |\n|---|---|---|---|---|");
@@ -177,7 +178,7 @@ fn write_file(path: &std::path::Path, bytes: u64) -> std::io::Result<()> {
     file.flush()
 }
 
-/// The largest of the published checksums.
+/// Prints the largest of the published checksums.
 fn large_arrays() {
     println!(
         "\nPublished checksums of the large arrays\n\n| 2^K words | checksum | published |\n|---|---|---|"

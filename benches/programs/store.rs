@@ -1,6 +1,6 @@
-//! Cost of storing: a transfer to no output, to a file in memory, to a file on disk and to a pipe,
-//! compared with one thread that only writes as many bytes to the same place: `cargo bench --bench
-//! store` (`-- --rounds N --bytes N`: 3, 4000000000).
+//! Cost of storing a transfer: without output, to a file in memory, to a file on disk and to a
+//! pipe, compared with one thread that only writes as many bytes to the same place: `cargo bench
+//! --bench store` (`-- --rounds N --bytes N`: 3, 4000000000).
 //!
 //! The time is that of `rdt-send`, which exits when the receiver has confirmed the transfer. The
 //! disk is that of cargo's target directory.
@@ -20,17 +20,17 @@ use common::{
 use rdt_driver::clock;
 use serde_json::Value;
 
-/// A disk of this machine's, and its memory where that can have files.
+/// Directory on a disk of this host, and directory in memory, which may not exist.
 const DISK: &str = env!("CARGO_TARGET_TMPDIR");
 const MEMORY: &str = "/dev/shm";
-/// Size of the plain writer's writes.
+/// Bytes per write of the plain writer.
 const PIECE: usize = 1 << 20;
 
 /// Destination of the bytes.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Nowhere,
-    /// A file in this directory, on the disk (`--sync`) before it is confirmed or not.
+    /// A file in this directory; with `sync` it is on the disk before the transfer is confirmed.
     File {
         directory: &'static str,
         sync: bool,
@@ -91,7 +91,7 @@ impl Runs {
     }
 }
 
-/// Writes `bytes` to the destination from one thread.
+/// Writes `bytes` to the destination with one thread.
 fn plain(place: Place, bytes: u64) -> Option<Duration> {
     let piece = vec![7; PIECE];
     let began = clock::now();
@@ -155,7 +155,8 @@ fn transfer(place: Place, format: &str, bytes: u64) -> Run {
     (took, cpu_per_gb(&sent, &received))
 }
 
-/// The receiver prints no processor time if its standard output carries the transfer.
+/// Measures a transfer to a pipe. The receiver prints no processor time if its standard output
+/// carries the transfer.
 fn through_pipe(args: &str, bytes: u64, send: impl Fn(&str) -> (Value, Duration)) -> Run {
     let address = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let address = address.expect("a free port").to_string();

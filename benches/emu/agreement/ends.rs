@@ -14,15 +14,15 @@ use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 
-/// Datagrams of a measurement.
+/// Number of datagrams in a measurement.
 pub(crate) const COUNT: u32 = 10_000;
 /// Payload of a datagram, bytes.
 pub(crate) const PAYLOAD: usize = 100;
-/// Datagrams of a burst, faster than the link.
+/// Number of datagrams in a burst, which is sent faster than the link's rate.
 const BURST: u32 = 20;
 /// Interval between bursts: the link is idle for three quarters of it.
 const GAP: Duration = Duration::from_millis(4);
-/// Read timeout that ends the measurement, longer than the path's delay.
+/// Read timeout that ends the measurement; longer than the path's delay.
 const SILENCE: Duration = Duration::from_millis(500);
 /// Read timeout for the first datagram.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Received datagram.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    /// Number in its payload.
+    /// Number in the payload.
     pub(crate) number: u32,
     /// Kernel timestamp, ns since 1970.
     pub(crate) at_ns: u64,
@@ -82,7 +82,7 @@ pub(crate) fn receive(socket: &UdpSocket) -> Vec<Arrival> {
     }
 }
 
-/// Far end of a run: receives and writes the arrivals to `file`.
+/// Runs the far end: receives datagrams, and writes the arrivals to `file`.
 pub(crate) fn receive_to(file: &Path) {
     let address: SocketAddr = format!("{}:9", env::var("RDT_LOCAL").unwrap()).parse().unwrap();
     let arrivals = receive(&UdpSocket::bind(address).unwrap());
@@ -100,20 +100,21 @@ pub(crate) fn read(file: &Path) -> Vec<Arrival> {
     fs::read_to_string(file).unwrap().lines().map(parse).collect()
 }
 
-/// Near end of a run: sends, and stays until the receiver's read times out.
+/// Runs the near end: sends datagrams, and waits until the receiver's read has timed out.
 pub(crate) fn send_to_peer() {
     send(format!("{}:9", env::var("RDT_PEER").unwrap()).parse().unwrap());
     sleep(SILENCE * 3);
 }
 
-/// Payload that ends with three copies of the number, for a flipped bit in one.
+/// Returns a payload that ends with three copies of the number, of which one may have a flipped
+/// bit.
 fn payload(number: u32) -> [u8; PAYLOAD] {
     let mut bytes = [0; PAYLOAD];
     bytes[PAYLOAD - 12..].copy_from_slice(&[number.to_be_bytes(); 3].concat());
     bytes
 }
 
-/// Number of a packet: the majority of the three copies at its end.
+/// Returns the number of a packet: the majority of the three copies at its end.
 pub(crate) fn number(packet: &[u8]) -> u32 {
     let copies = packet[packet.len() - 12..].chunks(4);
     let copies: Vec<_> = copies.map(|copy| u32::from_be_bytes(copy.try_into().unwrap())).collect();

@@ -1,4 +1,4 @@
-//! Entry times of packets, and the model's deliveries for them.
+//! Times at which packets enter, and the model's deliveries of these packets.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -20,20 +20,20 @@ struct Due {
     is_changed: bool,
 }
 
-/// Differences between arrivals and the model.
+/// Differences between the arrivals and the model.
 pub(crate) struct Difference {
     /// Packets that entered the path.
     pub(crate) entered: usize,
-    /// Deliveries of the model with an arrival.
+    /// Deliveries of the model for which there is an arrival.
     pub(crate) compared: usize,
-    /// Packets with another fate than in the model.
+    /// Packets that the model and the emulator treated differently.
     pub(crate) other_fates: usize,
-    /// Delay of each arrival beyond its due time, ascending, ns.
+    /// Time of each arrival after its due time in the model, ascending, ns.
     pub(crate) late_ns: Vec<i64>,
 }
 
-/// Compares arrivals with the model. `drops_changed`: the receiving kernel drops datagrams with a
-/// flipped bit.
+/// Compares arrivals with the model. `drops_changed` is true if the receiving kernel drops
+/// datagrams with a flipped bit.
 pub(crate) fn compare(capture: &Path, arrivals: &[Arrival], drops_changed: bool) -> Difference {
     let entered = entered(capture);
     let mut dues = simulate(&entered, &capture.with_extension("schedule"));
@@ -51,13 +51,13 @@ pub(crate) fn compare(capture: &Path, arrivals: &[Arrival], drops_changed: bool)
             arrived.iter().zip(dues).map(|(it, due)| it.at_ns.cast_signed() - due.at_ns.cast_signed()),
         );
     }
-    // Arrivals that were never sent.
+    // Arrivals without an entering packet.
     other_fates += arrived.len();
     late_ns.sort_unstable();
     Difference { entered: entered.len(), compared: late_ns.len(), other_fates, late_ns }
 }
 
-/// Numbers of the packets that entered at the near end, and their times, ns since 1970.
+/// Returns number and time (ns since 1970) of the packets that entered at the near end.
 fn entered(capture: &Path) -> Vec<(u32, u64)> {
     let bytes = fs::read(capture).unwrap();
     let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
@@ -73,7 +73,7 @@ fn entered(capture: &Path) -> Vec<(u32, u64)> {
     entered
 }
 
-/// Deliveries of each packet in the model; a copy follows its original.
+/// Returns the model's deliveries of each packet; a duplicate follows its original.
 fn simulate(entered: &[(u32, u64)], schedule: &Path) -> Vec<Vec<Due>> {
     let begin = entered[0].1;
     let mut lines = String::new();
@@ -88,7 +88,7 @@ fn simulate(entered: &[(u32, u64)], schedule: &Path) -> Vec<Vec<Due>> {
         let columns: Vec<_> = row.split(',').collect();
         let [n, _, _, _, fate, due_us, _, changed, _] = columns[..] else { panic!("{row}") };
         if fate == "delivered" {
-            // Microseconds with three decimals: without the point they are nanoseconds.
+            // Microseconds with three decimals: nanoseconds if the decimal point is removed.
             let due_ns: u64 = due_us.replace('.', "").parse().unwrap();
             dues[n.parse::<usize>().unwrap()].push(Due { at_ns: begin + due_ns, is_changed: changed == "1" });
         }

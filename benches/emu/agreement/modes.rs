@@ -19,7 +19,8 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 pub(crate) const PATH: [&str; 6] =
     ["--rtt=100ms", "--rate=20mbit", "--loss=1%/0", "--duplicate=1%", "--corrupt=1%", "--seed=20"];
 
-/// Tolerance for the difference of the clocks, ns: that of two consecutive readings.
+/// Largest accepted change of the system clock against the monotonic clock, ns: the error of two
+/// consecutive readings.
 const CLOCKS: i64 = 20_000;
 
 pub(crate) fn main() {
@@ -42,8 +43,8 @@ fn table() {
     row("namespace", &measure(&file, true, namespace));
 }
 
-/// Measures one mode. Kernel timestamps are of the system clock, the relay's times of the monotonic
-/// clock: the system clock must not be set meanwhile.
+/// Measures one mode. The system clock must not be set during the measurement, because kernel
+/// timestamps are of the system clock, and the relay's times of the monotonic clock.
 fn measure(capture: &Path, drops_changed: bool, mode: fn(&Path) -> Vec<Arrival>) -> Difference {
     let before = between_clocks();
     let arrivals = mode(capture);
@@ -52,7 +53,7 @@ fn measure(capture: &Path, drops_changed: bool, mode: fn(&Path) -> Vec<Arrival>)
     model::compare(capture, &arrivals, drops_changed)
 }
 
-/// System clock minus monotonic clock, ns.
+/// Returns system clock minus monotonic clock, ns.
 fn between_clocks() -> i64 {
     let [system, monotonic] = [ClockId::Realtime, ClockId::Monotonic]
         .map(clock_gettime)
@@ -60,7 +61,7 @@ fn between_clocks() -> i64 {
     system - monotonic
 }
 
-/// The program without a calibration of this host.
+/// Returns a command that finds no calibration of this host.
 fn program() -> Command {
     let mut command = Command::new(PROGRAM);
     command.env("XDG_STATE_HOME", "/there/is/none");

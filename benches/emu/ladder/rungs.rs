@@ -1,5 +1,5 @@
-//! Rungs of the ladder, each over the real program: `rdt-emu run` with the bench as command, or
-//! `rdt-emu proxy` between two of its sockets. For the bench and a test.
+//! Measurement of one rung with the real program: `rdt-emu run` with this bench as the command, or
+//! `rdt-emu proxy` between two sockets of this bench. Used by the bench and a test.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::traffic::{self, PING};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
-/// RTT of each rung, without serialisation time.
+/// RTT of each link, without transmission time.
 pub(crate) const RTT: Duration = Duration::from_millis(100);
 /// Destination port of the load in a namespace.
 const PORT: u16 = 9;
@@ -24,27 +24,27 @@ const PORT: u16 = 9;
 const ROLE: &str = "RDT_LADDER";
 const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// Measurements of a rung.
+/// Results of a rung.
 pub(crate) struct Measurement {
-    /// Time in microseconds and bytes received until then.
+    /// Samples of the elapsed microseconds, and the bytes received until then.
     counts: Vec<(f64, f64)>,
-    /// Forward account of the load.
+    /// Forward account of the load, as in the program's JSON.
     pub(crate) forward: Value,
     round_trips: Vec<Duration>,
-    /// Size of a ping in the path's account, bytes.
+    /// Size of a ping as the path counts it, bytes.
     ping: usize,
 }
 
 impl Measurement {
-    /// Received rate of the load, Mbit/s.
+    /// Returns the received rate of the load, Mbit/s.
     pub(crate) fn rate(&self) -> f64 {
         traffic::steady(&self.counts).unwrap_or(f64::NAN) / 1e6
     }
 
-    /// RTTs of pings beyond that of a link with this rate, ascending, microseconds. Negative if a
-    /// reply came early.
+    /// Returns by how much each ping's RTT exceeds that of a link with this rate, ascending,
+    /// microseconds. Negative if a reply arrived early.
     pub(crate) fn excess(&self, mbps: f64) -> Vec<f64> {
-        // Serialisation of the ping, both ways.
+        // Transmission time of the ping in both directions.
         let own = 2.0 * 8.0 * f64::from(u32::try_from(self.ping).unwrap_or(0)) / mbps / 1e6;
         let asked = RTT.as_secs_f64() + own;
         let mut excess: Vec<_> =
@@ -54,24 +54,24 @@ impl Measurement {
     }
 }
 
-/// Returns a percentile.
+/// Returns a percentile of sorted values.
 pub(crate) fn percentile(sorted: &[f64], share: usize) -> f64 {
     sorted.get(sorted.len() * share / 100).copied().unwrap_or(f64::NAN)
 }
 
-/// Options of a path and its output.
+/// Returns the options for the path and the output.
 fn options(mbps: f64, wait: &str) -> Vec<String> {
     let rtt = format!("--rtt={}ms", RTT.as_millis());
     vec!["--quiet".into(), "--json".into(), rtt, format!("--rate={mbps}mbit"), format!("--wait={wait}")]
 }
 
-/// Forward account in the last line of the output.
+/// Returns the forward account in the last line of the output.
 fn account(output: &str) -> Value {
     let end = output.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
     end.map(|mut end| end["forward"].take()).expect("the program tells an account at the end")
 }
 
-/// The program without a calibration of this host.
+/// Returns a command that finds no calibration of this host.
 fn program() -> Command {
     let mut command = Command::new(PROGRAM);
     command.env("XDG_STATE_HOME", "/there/is/none");
@@ -79,7 +79,7 @@ fn program() -> Command {
 }
 
 /// Measures a rung in a namespace. `itself` is a shell command line of the calling program, which
-/// must call [`inside`] in there.
+/// must then call [`inside`].
 pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Measurement {
     let run = |role: &str| {
         let mut command = program();
@@ -101,7 +101,8 @@ pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Measurement {
     }
 }
 
-/// Role and rate in bits per second from the environment of a program in a namespace.
+/// Returns the role, and the rate in bits per second, from the environment of a program in a
+/// namespace; `None` outside of one.
 pub(crate) fn role() -> Option<(String, f64)> {
     let text = env::var(ROLE).ok()?;
     let (role, bps) = text.split_once(' ')?;
@@ -161,7 +162,7 @@ pub(crate) fn proxied(mbps: f64, wait: &str) -> Measurement {
     Measurement { counts, forward, round_trips, ping: PING + 28 }
 }
 
-/// Starts a proxy; returns its listening address.
+/// Starts a proxy, and returns its listening address.
 fn start_proxy(target: SocketAddr, mbps: f64, wait: &str) -> (Child, SocketAddr) {
     let mut command = program();
     command.args(["proxy", "127.0.0.1:0", &target.to_string()]).args(options(mbps, wait));
@@ -170,12 +171,12 @@ fn start_proxy(target: SocketAddr, mbps: f64, wait: &str) -> (Child, SocketAddr)
     let mut line = String::new();
     told.read_line(&mut line).expect("it says where it listens");
     let listen = line.split(' ').find_map(|word| word.parse().ok()).expect("which is an address");
-    // Passes later messages on.
+    // Forwards later messages.
     thread::spawn(move || std::io::copy(&mut told, &mut std::io::stderr()));
     (proxy, listen)
 }
 
-/// Interrupts the proxy and returns its output.
+/// Interrupts the proxy, and returns its output.
 fn end(mut proxy: Child) -> String {
     let id = rustix::process::Pid::from_child(&proxy);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it is there");

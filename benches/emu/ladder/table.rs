@@ -1,15 +1,16 @@
-//! Table of all rungs, from the lowest rate to the highest, with the verdict of each.
+//! Table of all rungs in ascending order of the rate.
 
 use std::env;
 use std::process::ExitCode;
 
 use crate::rungs::{self, Measurement, percentile};
 
-/// Rates, Mbit/s.
+/// Link rates, Mbit/s.
 const RUNGS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0];
 /// Highest rate in a namespace, Mbit/s.
 const NAMESPACE: f64 = 1000.0;
-/// Tolerances of `--check`: share of the rate either way, and median RTT in microseconds.
+/// Tolerances of `--check`: relative deviation of the rate, and excess of the median RTT in
+/// microseconds.
 const OFF: f64 = 0.01;
 const EXCESS: f64 = 100.0;
 

@@ -1,4 +1,4 @@
-//! Traffic over a link: a load and its counter, pings and their answers.
+//! Traffic over a link: a load, the counter of its bytes, and pings with their replies.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::thread;
@@ -9,15 +9,15 @@ use socket2::Socket;
 
 /// Payload of the load's datagrams, bytes.
 const DATAGRAM: u16 = 1400;
-/// UDP and IPv4 headers, which a link counts too, bytes.
+/// UDP and IPv4 headers, which the link counts too, bytes.
 const HEADERS: u16 = 28;
 /// Load as a share of the link's rate.
 const OFFERED: f64 = 1.03;
 /// Duration of a load.
 pub(crate) const FLOOD: Duration = Duration::from_secs(3);
-/// Interval of the byte counts.
+/// Interval at which the received bytes are reported.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Intervals ignored at the beginning and at the end.
+/// Number of intervals that are ignored at the start, and at the end.
 const UNSTEADY: usize = 3;
 /// Sleep of a sender that is ahead of its rate.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -29,7 +29,7 @@ const LOST: Duration = Duration::from_secs(1);
 /// Size of a ping, bytes: ICMP echo header and payload, which ends with its number.
 pub(crate) const PING: usize = 64;
 
-/// Sends the load for a link of this rate, bits per second.
+/// Sends the load for a link with a rate of `bps` bits per second.
 pub(crate) fn flood(to: SocketAddr, bps: f64) {
     let mut io = UdpIo::bind((Ipv4Addr::UNSPECIFIED, 0).into(), UdpOptions::default()).expect("a socket");
     let per_second = bps * OFFERED / 8.0 / f64::from(DATAGRAM + HEADERS);
@@ -51,8 +51,8 @@ pub(crate) fn flood(to: SocketAddr, bps: f64) {
     }
 }
 
-/// Receives and reports the elapsed microseconds and the bytes so far at intervals, until `tell`
-/// returns false.
+/// Receives datagrams, and calls `tell` at intervals with the elapsed microseconds and the bytes so
+/// far, until `tell` returns false.
 pub(crate) fn count(mut io: UdpIo, mut tell: impl FnMut(u128, usize) -> bool) {
     let (begin, mut next, mut bytes) = (clock::now(), WINDOW, 0);
     loop {
@@ -70,7 +70,7 @@ pub(crate) fn count(mut io: UdpIo, mut tell: impl FnMut(u128, usize) -> bool) {
     }
 }
 
-/// Mean rate without the beginning and the end, bits per second.
+/// Returns the mean rate without the start and the end, bits per second.
 pub(crate) fn steady(counts: &[(f64, f64)]) -> Option<f64> {
     let changes: Vec<_> =
         counts.windows(2).filter(|pair| pair[1].1 > pair[0].1).map(|pair| pair[1]).collect();
@@ -79,7 +79,8 @@ pub(crate) fn steady(counts: &[(f64, f64)]) -> Option<f64> {
     Some((last.1 - first.1) * 8e6 / (last.0 - first.0))
 }
 
-/// Pings from a connected socket; returns the RTTs. `echo` replies if the far end has no server.
+/// Sends pings from a connected socket, and returns the RTTs. If the far end has no server, `echo`
+/// replies.
 pub(crate) fn ping(near: &Socket, echo: Option<&UdpSocket>) -> Vec<Duration> {
     const ECHO_REQUEST: u8 = 8;
     near.set_nonblocking(true).expect("a socket that does not block");

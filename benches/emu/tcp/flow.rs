@@ -1,5 +1,5 @@
-//! Flows of kernel TCP over a run's path: sender, counting server, and `TCP_INFO` of each
-//! connection. For the bench and the tests.
+//! Flows of kernel TCP over the path of `rdt-emu run`: sender, server that counts bytes, and
+//! `TCP_INFO` of each connection. Used by the bench and the tests.
 
 use std::env;
 use std::fmt;
@@ -14,17 +14,18 @@ use std::time::Duration;
 use rdt_udp::clock;
 use socket2::{Domain, Socket, Type};
 
-/// Environment variable with the parameters of both ends.
+/// Environment variable with the parameters of both ends ([`Wish`]).
 pub(crate) const VARIABLE: &str = "RDT_TCP";
-/// Port of the counting server.
+/// TCP port of the counting server.
 const PORT: u16 = 5001;
 /// Bytes of one read or write.
 const CHUNK: usize = 64 << 10;
-/// Attempts to connect to the server, which may not listen yet, and their interval.
+/// Limit on the attempts to connect to the server, which may not listen yet, and their interval.
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Parameters of both ends. Their text form: congestion control, then the numbers in this order.
+/// Parameters of both ends. The text form has the congestion control, then the numbers in the order
+/// of the fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
     /// Kernel name of the congestion control.
@@ -33,20 +34,20 @@ pub(crate) struct Wish {
     pub(crate) millis: u64,
     /// Number of concurrent connections.
     pub(crate) flows: usize,
-    /// Size of both socket buffers as with `iperf3 -w`, bytes; 0 leaves them to the kernel. The
-    /// kernel offers about this as window: it reserves twice the size, for its per-segment
-    /// overhead.
+    /// Size of both socket buffers, as with `iperf3 -w`, bytes; 0 for the kernel's default. The
+    /// kernel advertises about this size as its window, because it reserves twice the size for its
+    /// per-segment overhead.
     pub(crate) window: usize,
     /// 1 if selective acknowledgements (RFC 2018) are allowed, else 0.
     pub(crate) sack: u8,
-    /// Warm-up that is not counted, milliseconds.
+    /// Time at the start that is not measured, milliseconds.
     pub(crate) omit: u64,
     /// Kernel's `tcp_recovery`: 1 for RACK, 0 for duplicate-ACK counts.
     pub(crate) recovery: u8,
 }
 
 impl Wish {
-    /// One flow for `millis`, with the kernel's defaults.
+    /// Returns the parameters of one flow for `millis` milliseconds, with the kernel's defaults.
     pub(crate) fn new(congestion: &str, millis: u64) -> Self {
         Self { congestion: congestion.to_owned(), millis, flows: 1, window: 0, sack: 1, omit: 0, recovery: 1 }
     }
@@ -55,7 +56,7 @@ impl Wish {
         env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).expect("a wish")
     }
 
-    /// Sets `tcp_recovery` of this end's network.
+    /// Sets `tcp_sack` and `tcp_recovery` in the network namespace of this end.
     fn set_rules(&self) {
         for (name, value) in [("tcp_sack", self.sack), ("tcp_recovery", self.recovery)] {
             fs::write(format!("/proc/sys/net/ipv4/{name}"), value.to_string()).expect("a network of its own");
@@ -88,13 +89,13 @@ impl FromStr for Wish {
     }
 }
 
-/// Result of one flow. Its text form: the numbers in this order.
+/// Result of one flow. The text form has the numbers in the order of the fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flow {
     /// Payload rate at the server, from accept to the last byte, bits per second.
     pub(crate) bps: f64,
-    /// Time in which the sender had data to send; the parts limited by the receive window and by
-    /// the send buffer, microseconds.
+    /// Time in which the sender had data to send, microseconds. Then the parts of that time limited
+    /// by the receive window, and by the send buffer.
     pub(crate) busy_us: u64,
     pub(crate) window_us: u64,
     pub(crate) buffer_us: u64,
@@ -103,7 +104,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Parses the flows in a sender's output.
+    /// Parses the flows in the output of a sender.
     pub(crate) fn all(output: &str) -> Vec<Self> {
         let flows = output.lines().filter_map(|line| line.strip_prefix("flow ")?.parse().ok());
         flows.collect()
@@ -111,7 +112,7 @@ impl Flow {
 
     fn of(stream: &TcpStream, bytes: u64, micros: u64) -> Self {
         let info = TcpInfo::of(stream);
-        // TCPI_OPT_SACK of linux/tcp.h.
+        // `TCPI_OPT_SACK` of linux/tcp.h.
         let sack = u8::from(info.head[5] & 2 != 0);
         let [busy_us, window_us, buffer_us] = info.limits;
         #[expect(clippy::cast_precision_loss, reason = "a few seconds, a few gigabytes")]
@@ -147,13 +148,13 @@ fn number<T: FromStr>(text: &str) -> Result<T, ()> {
     text.parse().map_err(|_| ())
 }
 
-/// Beginning of `struct tcp_info` of linux/tcp.h.
+/// First part of `struct tcp_info` of linux/tcp.h.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct TcpInfo {
-    /// Bytes before the words; byte 5 has the options.
+    /// Eight one-byte fields, of which byte 5 has the options.
     head: [u8; 8],
-    /// 40 words up to the delivery rate; some pairs are 64-bit values.
+    /// Forty 32-bit words up to the delivery rate; some pairs of words are 64-bit values.
     words: [[u32; 20]; 2],
     /// `tcpi_busy_time`, `tcpi_rwnd_limited`, `tcpi_sndbuf_limited`, microseconds.
     limits: [u64; 3],
@@ -165,8 +166,8 @@ impl TcpInfo {
         let mut info = Self::default();
         let size = libc::socklen_t::try_from(size_of::<Self>()).expect("few");
         let mut len = size;
-        // SAFETY: the socket is open, and the kernel writes no more than `len` bytes to `info`,
-        // which consists of integers and is that long.
+        // SAFETY: the socket is open, and the kernel writes at most `len` bytes to `info`, which
+        // consists of integers and has that length.
         let result = unsafe {
             let place = (&raw mut info).cast();
             libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &raw mut len)
@@ -180,8 +181,8 @@ fn address(name: &str) -> IpAddr {
     env::var(name).ok().and_then(|text| text.parse().ok()).expect("an address, as in a run")
 }
 
-/// Counts the bytes of each connection and returns them with the microseconds at its end; does not
-/// return.
+/// Counts the bytes of each connection, and sends them with the elapsed microseconds back at its
+/// end. Never returns.
 pub(crate) fn count() {
     let wish = Wish::asked();
     wish.set_rules();
@@ -205,11 +206,11 @@ fn count_one(wish: &Wish, mut stream: &TcpStream) {
         }
     }
     let micros = u64::try_from((clock::now() - begin).as_micros()).expect("less than a millennium");
-    // The sender may be gone.
+    // Fails if the sender has ended.
     let _ = stream.write_all(&[bytes.to_be_bytes(), micros.to_be_bytes()].concat());
 }
 
-/// Sends all flows concurrently and prints the result of each.
+/// Sends all flows concurrently, and prints the result of each.
 pub(crate) fn send() {
     let wish = Wish::asked();
     wish.set_rules();

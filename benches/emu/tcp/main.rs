@@ -1,9 +1,9 @@
-//! Kernel TCP over paths of `rdt-emu run`: use of a link, sharing of it, and effect of the window.
-//! Linux.
+//! Kernel TCP over the path of `rdt-emu run`: use of a link, shares of flows, and effect of the
+//! window. Linux only.
 //!
 //! `cargo bench --bench tcp` (`-- link`, `-- shares`, `-- windows`, `-- beside` or `-- rules` for
-//! one table). Both ends are this program; rates are payload rates at the receiver, the start
-//! included.
+//! one table). This program is at both ends. Rates are payload rates at the receiver, including the
+//! start.
 
 #[cfg(target_os = "linux")]
 mod flow;

@@ -1,5 +1,5 @@
-//! Native transfers (`rdt-send`, `rdt-recv`) on the paths of kernel TCP: beside a TCP flow, and
-//! alone with the same recovery algorithm.
+//! Native transfers (`rdt-send`, `rdt-recv`) on the same paths as kernel TCP: concurrently with a
+//! TCP flow, and alone with the same recovery algorithm.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -17,18 +17,18 @@ use crate::tables::PROGRAM;
 const OPTIONS: &str = "RDT_NATIVE";
 /// Payload of a native packet of the default size, bytes.
 const PAYLOAD: f64 = 1444.0;
-/// Warm-up and end of a measurement, milliseconds.
+/// Start and end of a measurement, milliseconds since the start of the flows.
 const OMIT: u64 = 10_000;
 const END: u64 = 70_000;
 
-/// Path of another program of this project, built beside `rdt-emu`.
+/// Returns the path of another program of this project, which must be built beside `rdt-emu`.
 fn program(name: &str) -> PathBuf {
     let path = PathBuf::from(PROGRAM).with_file_name(name);
     assert!(path.exists(), "{} is missing: cargo build --release --workspace", path.display());
     path
 }
 
-/// Runs kernel TCP and a native transfer at once over `path`; returns both rates, bit/s.
+/// Runs kernel TCP and a native transfer concurrently over `path`; returns both rates, bit/s.
 fn beside(path: &[&str], wish: &Wish, options: &str) -> (f64, f64) {
     let output = run(path, wish, options, "--beside");
     (Flow::all(&output)[0].bps, native_bps(&output))
@@ -51,7 +51,7 @@ fn run(path: &[&str], wish: &Wish, options: &str, how: &str) -> String {
         .args(["--", own, how])
         .env(VARIABLE, wish.to_string())
         .env(OPTIONS, options)
-        // No calibration of this host, so that all rates are allowed.
+        // Without a calibration of this host, all rates are allowed.
         .env("XDG_STATE_HOME", "/there/is/none")
         .stderr(Stdio::inherit())
         .output()
@@ -64,7 +64,7 @@ fn native_bps(output: &str) -> f64 {
     line.and_then(|bps| bps.parse().ok()).expect("the native rate was printed")
 }
 
-/// In a run: both flows at once.
+/// Inside a run: sends both flows concurrently.
 pub(crate) fn send_beside() {
     let wish = Wish::asked();
     std::thread::scope(|scope| {
@@ -73,13 +73,13 @@ pub(crate) fn send_beside() {
     });
 }
 
-/// In a run: one flow after the other.
+/// Inside a run: sends one flow after the other.
 pub(crate) fn send_in_turn() {
     flow::send();
     send_native(&Wish::asked());
 }
 
-/// Runs `rdt-send` and prints its rate between the times of `wish`.
+/// Runs `rdt-send`, and prints its rate between the times in `wish`.
 fn send_native(wish: &Wish) {
     let options = env::var(OPTIONS).expect("options of rdt-send");
     let peer = env::var("RDT_PEER").expect("an address, as in a run");
@@ -113,7 +113,7 @@ fn send_native(wish: &Wish) {
     println!("\nnative {}", (last.1 - first.1) * PAYLOAD * 8.0 / seconds);
 }
 
-/// Shares of a native flow beside a flow of kernel TCP.
+/// Prints the share of a native flow that runs concurrently with a flow of kernel TCP.
 pub(crate) fn beside_table() {
     println!(
         "| beside kernel TCP, 20 Mbit/s, 10 to 70 s | native, Mbit/s | kernel, Mbit/s | share of native |"
@@ -137,7 +137,8 @@ pub(crate) fn beside_table() {
     println!();
 }
 
-/// Rates of Reno with the same recovery rules, one flow after the other.
+/// Prints the rates of Reno with the same recovery algorithms in rdt and in the kernel, one flow
+/// after the other.
 pub(crate) fn rules_table() {
     println!("| Reno, 8 Mbit/s, 10 ms, 50 packets, 40 s | native, Mbit/s | kernel, Mbit/s | ratio |");
     println!("|---|---|---|---|");

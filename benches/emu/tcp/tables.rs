@@ -1,4 +1,4 @@
-//! Tables, with one run of `rdt-emu` for each row.
+//! Tables, each row by a run of `rdt-emu`.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -12,12 +12,12 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 const LINK: [&str; 3] = ["--rtt=20ms", "--rate=100mbit", "--queue=1bdp"];
 /// Rate of [`LINK`], bit/s.
 const LINK_BPS: f64 = 100e6;
-/// Path of the published sweep of windows.
+/// Path of the published series of windows.
 const SWEEP: [&str; 2] = ["--rtt=10ms", "--rate=34mbit"];
 /// RTT of [`SWEEP`], seconds, and its rate, bit/s.
 const SWEEP_RTT: f64 = 0.010;
 const SWEEP_BPS: f64 = 34e6;
-/// Windows of the published sweep, bytes.
+/// Windows of the published series, bytes.
 const WINDOWS: [usize; 7] = [5_000, 10_000, 16_357, 25_000, 40_000, 50_000, 60_000];
 
 pub(crate) fn main() {
@@ -48,7 +48,7 @@ pub(crate) fn main() {
     }
 }
 
-/// Flows of one run.
+/// Returns the flows of one run.
 fn run(path: &[&str], wish: &Wish) -> Vec<Flow> {
     let own = env::current_exe().expect("this program has a path");
     let own = own.to_str().expect("which is text");
@@ -58,7 +58,7 @@ fn run(path: &[&str], wish: &Wish) -> Vec<Flow> {
         .arg(format!("--server=exec '{own}' --count"))
         .args(["--", own, "--send"])
         .env(VARIABLE, wish.to_string())
-        // No calibration of this host.
+        // So that no calibration of this host is found.
         .env("XDG_STATE_HOME", "/there/is/none")
         .stderr(Stdio::inherit())
         .output()
@@ -106,7 +106,8 @@ fn shares() {
     println!();
 }
 
-/// Sweep of windows, with the shares of the busy time limited by receive window and by send buffer.
+/// Prints the rates for a series of windows, with the shares of the busy time limited by the
+/// receive window and by the send buffer.
 fn windows() {
     println!("| window, bytes | Mbit/s | window / RTT | waits for the window | for the send buffer |");
     println!("|---|---|---|---|---|");

@@ -1,5 +1,6 @@
-// What the children in C++ share, and share with those in Rust (src/meter.rs): the source of the bytes, their count,
-// the lines that tell the parent. A peer is a class `Socket` with the calls that `receive` and `send` make of it.
+// Shared by the children in C++, with the same protocol as the children in Rust (src/meter.rs):
+// source and count of the bytes, and the lines for the parent. A peer is a class `Socket` with the
+// functions that `receive` and `send` call.
 
 #pragma once
 
@@ -20,13 +21,14 @@
 
 namespace child {
 
-/// The sender's buffer, cycled through: what fits a cache, as a program's own buffer would. Bytes.
+/// Size of the sender's buffer, which it sends in a cycle, bytes. It fits a cache, as a program's
+/// own buffer would.
 constexpr std::size_t SOURCE = 256 << 10;
 
-/// What one call reads at most, bytes.
+/// Limit on the bytes of one read.
 constexpr std::size_t READ = 1 << 20;
 
-/// An address on the loopback interface; port 0 lets the kernel choose.
+/// Returns an address on the loopback interface; with port 0 the kernel chooses the port.
 inline sockaddr_in loopback(std::uint16_t port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -35,14 +37,14 @@ inline sockaddr_in loopback(std::uint16_t port) {
     return address;
 }
 
-/// The processor's time that this process took until now, microseconds.
+/// Returns the processor time of this process so far, microseconds.
 inline std::uint64_t processor_us() {
     timespec time{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(time.tv_nsec) / 1000;
 }
 
-/// The port in the receiver's first line, as the parent hands it to the sender.
+/// Reads the port from the receiver's first line, which the parent passes to the sender.
 inline std::uint16_t read_port() {
     const std::string host = "\"127.0.0.1:";
     std::string line;
@@ -55,7 +57,8 @@ inline std::uint16_t read_port() {
     return static_cast<std::uint16_t>(port);
 }
 
-/// Takes one transfer. Where a stream has no end that its sender could wait for, a byte back says that all came.
+/// Receives one transfer. A stream without an end for which the sender could wait is confirmed by
+/// one byte back.
 template <class Socket> void receive(std::uint64_t bytes) {
     using Clock = std::chrono::steady_clock;
     auto listener = Socket::listen(loopback(0));
@@ -80,7 +83,7 @@ template <class Socket> void receive(std::uint64_t bytes) {
         static_cast<unsigned long long>(received), time.count(), static_cast<unsigned long long>(processor_us()));
 }
 
-/// Makes one transfer to where the line on standard input says.
+/// Sends one transfer to the address in the line on standard input.
 template <class Socket> void send(std::uint64_t bytes) {
     std::vector<char> source(SOURCE);
     for (std::size_t at = 0; at < SOURCE; ++at) {
@@ -97,7 +100,7 @@ template <class Socket> void send(std::uint64_t bytes) {
     std::printf("{\"processor_us\":%llu}\n", static_cast<unsigned long long>(processor_us()));
 }
 
-/// The program: `receive BYTES` or `send BYTES`.
+/// Runs the program with `receive BYTES` or `send BYTES`.
 template <class Socket> int run(int count, char **words) {
     const std::string role = count == 3 ? words[1] : "";
     if (role != "receive" && role != "send") {

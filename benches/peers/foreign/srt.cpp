@@ -1,4 +1,5 @@
-// SRT in file mode: streams without its clock of live media. Tuned as src/foreign.rs says.
+// SRT in file mode: a reliable stream without the timing of live media. Tuned as described in
+// src/foreign.rs.
 
 #include "child.hpp"
 
@@ -6,19 +7,20 @@
 
 namespace {
 
-/// Most packets unacknowledged.
+/// Limit on unacknowledged packets.
 constexpr int FLIGHT = 25'600;
 
-/// Buffers of the library at either end, bytes.
+/// Size of the library's send and receive buffers, bytes.
 constexpr int BUFFER = 12 << 20;
 
-/// The UDP socket's buffer to receive, bytes. That to send is left alone: loopback empties it within each call.
+/// Size of the UDP socket's receive buffer, bytes. The send buffer is the default, because loopback
+/// empties it within each call.
 constexpr int UDP_RECEIVE = 4 << 20;
 
-/// IPv4's packet, headers included: UDP carries 28 bytes less.
+/// MTU, bytes: the IPv4 packet with headers, so UDP has 28 bytes less.
 constexpr int MSS = 1500;
 
-/// A call that failed ends the program; SRT remembers why.
+/// Throws SRT's error message if a call failed.
 int checked(int result) {
     if (result == SRT_ERROR) {
         throw std::runtime_error(srt_getlasterror_str());
@@ -48,7 +50,7 @@ public:
         return ntohs(address.sin_port);
     }
 
-    /// It inherits the listener's options.
+    /// Accepts a connection, which inherits the listener's options.
     Socket accept() const {
         sockaddr_in peer{};
         int size = sizeof peer;
@@ -67,13 +69,14 @@ public:
         return static_cast<std::size_t>(checked(srt_send(id, bytes, static_cast<int>(size))));
     }
 
-    /// Returns when all that was written is acknowledged, or the peer has closed.
+    /// Returns when everything written is acknowledged, or the peer has closed.
     void close() const { checked(srt_close(id)); }
 
 private:
     explicit Socket(SRTSOCKET id) : id(id) {}
 
-    /// File mode: a stream, everything delivered, no encryption, the control of congestion for files.
+    /// Creates a socket in file mode: a reliable stream without encryption, with SRT's congestion
+    /// control for files.
     Socket() : Socket(checked(srt_create_socket())) {
         set(SRTO_TRANSTYPE, SRTT_FILE);
         set(SRTO_MESSAGEAPI, false);

@@ -1,4 +1,5 @@
-// UDT 4: reliable streams over UDP with a control of congestion by rate. Tuned as src/foreign.rs says.
+// UDT 4: reliable streams over UDP with a rate-based congestion control. Tuned as described in
+// src/foreign.rs.
 
 #include "child.hpp"
 
@@ -6,19 +7,20 @@
 
 namespace {
 
-/// Most packets unacknowledged.
+/// Limit on unacknowledged packets.
 constexpr int FLIGHT = 51'200;
 
-/// Buffers of the library at either end, bytes.
+/// Size of the library's send and receive buffers, bytes.
 constexpr int BUFFER = 64 << 20;
 
-/// The UDP socket's buffer to receive, bytes. That to send is left alone: loopback empties it within each call.
+/// Size of the UDP socket's receive buffer, bytes. The send buffer is the default, because loopback
+/// empties it within each call.
 constexpr int UDP_RECEIVE = 4 << 20;
 
-/// IPv4's packet, headers included: UDP carries 28 bytes less.
+/// MTU, bytes: the IPv4 packet with headers, so UDP has 28 bytes less.
 constexpr int MSS = 1500;
 
-/// A call that failed ends the program; UDT remembers why.
+/// Throws UDT's error message if a call failed.
 int checked(int result) {
     if (result == UDT::ERROR) {
         throw std::runtime_error(UDT::getlasterror_desc());
@@ -48,7 +50,7 @@ public:
         return ntohs(address.sin_port);
     }
 
-    /// It inherits the listener's options.
+    /// Accepts a connection, which inherits the listener's options.
     Socket accept() const {
         sockaddr_in peer{};
         int size = sizeof peer;
@@ -63,7 +65,7 @@ public:
         return static_cast<std::size_t>(checked(UDT::send(id, bytes, static_cast<int>(size), 0)));
     }
 
-    /// Returns when all that was written is acknowledged, or the peer has closed.
+    /// Returns when everything written is acknowledged, or the peer has closed.
     void close() const { checked(UDT::close(id)); }
 
 private:

@@ -1,5 +1,5 @@
-//! Peers in C++: programs in `foreign/` around a system library. They are compiled before the run
-//! and follow the protocol of this program's children.
+//! Peers in C++: programs in `foreign/` that use a system library. They are compiled before the
+//! first round, and use the same protocol as the children in Rust.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::transfer::{self, Run};
 
-/// Source folder: this program runs where it was built.
+/// Folder of the sources, which exists because this program runs where it was built.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/foreign");
 
 /// UDT 4; its last release is 4.11.
@@ -32,9 +32,9 @@ pub(crate) const SRT: Library = Library {
 
 /// A system library and the program around it.
 pub(crate) struct Library {
-    /// Names of program and source file, and of the library for `pkg-config`.
+    /// Name of the program and its source file, and of the library in `pkg-config`.
     name: &'static str,
-    /// Debian's package.
+    /// Name of Debian's package.
     package: &'static str,
     /// Linker options if `pkg-config` does not know the library.
     flags: &'static [&'static str],
@@ -42,7 +42,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Compiles the program and returns the version of the library.
+    /// Compiles the program, and returns the version of the library.
     pub(crate) fn prepare(&self) -> Result<String> {
         let program = self.program()?;
         let directory = program.parent().expect("the program is in a directory");
@@ -62,7 +62,7 @@ impl Library {
         transfer::run_children(&mut child("receive"), &mut child("send"), bytes)
     }
 
-    /// Path of the program: beside this one, in the target directory.
+    /// Returns the path of the program: beside this program, in the target directory.
     fn program(&self) -> Result<PathBuf> {
         let ours = std::env::current_exe().context("the path of this program")?;
         Ok(ours.with_file_name("foreign").join(self.name))
@@ -87,12 +87,12 @@ impl Library {
         Ok(())
     }
 
-    /// Output of `pkg-config` for the library, if both exist.
+    /// Returns the output of `pkg-config` for the library; `None` if either does not exist.
     fn pkg_config(&self, words: &[&str]) -> Option<String> {
         printed(Command::new("pkg-config").args(words).arg(self.name))
     }
 
-    /// Version from `pkg-config`, else from Debian's packages.
+    /// Returns the version from `pkg-config`, or else from Debian's package database.
     fn version(&self) -> String {
         self.pkg_config(&["--modversion"])
             .or_else(|| printed(Command::new("dpkg-query").args(["-W", "-f=${Version}", self.package])))
@@ -100,14 +100,14 @@ impl Library {
     }
 }
 
-/// Output of a command, if it succeeds.
+/// Returns the output of a command; `None` if it fails.
 fn printed(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// First error line of a compiler or linker.
+/// Returns the first error line of a compiler or linker.
 fn complaint(text: &str) -> &str {
     let first = text.lines().find_map(|line| line.split_once("error: ").map(|(_, error)| error));
     let linker = || text.lines().find_map(|line| line.split_once(": cannot find ").map(|_| line));

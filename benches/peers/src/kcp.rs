@@ -12,10 +12,10 @@ use crate::meter::{self, Hello, Meter};
 pub(crate) const TUNED: &str = "nodelay 1, 10, 2, 1 (no congestion control), windows of 2048 packets, 1472-byte \
     packets, stream mode, flushed with every write and every input";
 
-/// Bytes of one write.
+/// Bytes per write.
 const WRITE: usize = 64 << 10;
 
-/// Several updates of the session, which takes one every 10 ms.
+/// Time before the process ends: several updates of the session, which has one every 10 ms.
 const LINGER: Duration = Duration::from_millis(50);
 
 fn config() -> KcpConfig {
@@ -43,7 +43,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
             meter.count(length);
         }
         let seconds = meter.seconds();
-        // KCP has no end of stream: a byte back reports that everything arrived.
+        // KCP has no end of stream, so one byte back confirms that everything arrived.
         stream.write_all(&[1]).await?;
         stream.flush().await?;
         tokio::time::sleep(LINGER).await;

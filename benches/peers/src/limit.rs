@@ -1,6 +1,7 @@
-//! The limit: datagrams as large as rdt's with a fixed credit in flight, no reliability, and a
-//! CRC-32 of every byte at each end. Same sockets and loop as the limit of `cargo bench --bench
-//! line_rate`, in a separate program so that it runs between the peers.
+//! Upper limit of the rate: datagrams as large as rdt's, with a limit on the bytes in flight,
+//! without reliability, and with a CRC-32 of every byte at both ends. Sockets and loop are those of
+//! the limit in `cargo bench --bench line_rate`, but in a program of its own that runs between the
+//! peers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -13,11 +14,11 @@ use crate::plain::{LARGEST, Plain};
 pub(crate) const TUNED: &str = "1472-byte datagrams, GSO and GRO, 1 MiB in flight, no reliability; each side takes a CRC-32 \
     of every byte where it lies and makes no other copy; looks for 50 us before it sleeps; counts whole datagrams";
 
-/// Bytes of a datagram, as rdt's.
+/// Bytes per datagram, the same as rdt's.
 const DATAGRAM: usize = 1472;
-/// Bytes of one send call, whole datagrams.
+/// Bytes per send call: as many whole datagrams as fit.
 const BATCH: usize = LARGEST / DATAGRAM * DATAGRAM;
-/// Largest number of bytes in flight, and bytes between two acknowledgements.
+/// Limit on the bytes in flight, and bytes between two acknowledgements.
 const CREDIT: u64 = 1 << 20;
 const ACK_EVERY: u64 = CREDIT / 4;
 
@@ -48,7 +49,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
 pub(crate) fn send(bytes: u64) -> Result<()> {
     let mut socket = bind();
     socket.connect(Hello::read()?.address()?);
-    // A batch may begin anywhere in the source.
+    // Longer than the cycle by a batch, because a batch may begin anywhere in the cycle.
     let source: Vec<u8> = (0..=u8::MAX).cycle().take(SOURCE + BATCH).collect();
     let (mut sent, mut acked, mut crc) = (0, 0, Crc::new());
     while acked < bytes {
@@ -66,7 +67,7 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
     meter::print_sent(Some(crc.sum()))
 }
 
-/// Waits for a count and reads all that have arrived.
+/// Waits for a byte count from the receiver, and returns the newest that has arrived.
 fn newest_count(socket: &Plain, before: u64) -> u64 {
     let mut count = [0; 8];
     socket.receive(&mut count);

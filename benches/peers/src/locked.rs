@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 
-/// Version of a crate in `Cargo.lock`.
+/// Returns the version of a crate in `Cargo.lock`.
 pub(crate) fn version(name: &str) -> Result<String> {
     let head = format!("name = \"{name}\"\nversion = \"");
     let (_, rest) = include_str!("../Cargo.lock").split_once(&head).context("not in Cargo.lock")?;

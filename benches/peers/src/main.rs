@@ -1,9 +1,9 @@
 //! rdt and other transports side by side: whole transfers between two processes over loopback.
 //!
-//! In every round each peer moves the same bytes once, in turn, so that other load of the machine
-//! affects all of them. Prints one markdown table; progress goes to standard error. Rust libraries
-//! run in children of this program (`send` and `receive`), rdt in its two programs, C++ libraries
-//! in programs compiled for this bench.
+//! In every round each peer transfers the same bytes once, one peer after another, so that other
+//! load of the host affects all of them. Prints one Markdown table; progress is printed to the
+//! standard error. Rust libraries run in children of this program (`send` and `receive`), rdt in
+//! its two programs, C++ libraries in programs compiled for this bench.
 
 mod foreign;
 #[cfg(feature = "kcp")]
@@ -65,7 +65,7 @@ struct Args {
     window: NonZeroU32,
 }
 
-/// Internal: role of a child process.
+/// Role of a child process.
 #[derive(Subcommand)]
 enum Role {
     /// Receives one transfer
@@ -122,12 +122,13 @@ fn compare(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Row of a peer that is ready to run, or the reason why it is not.
+/// Returns the row of a peer that is ready to run, or with the reason why it is not.
 fn row(peer: &Peer, rdt: &Path) -> Result<Row> {
     let mut row = Row::new(peer.name, peer.tuned);
     match peer.prepare(rdt) {
         Ok(version) => row.version = version,
-        // A missing C++ library skips its peer; any other failure ends the run before it begins.
+        // If a C++ library is missing, its peer is skipped. Any other failure ends the bench before
+        // its first round.
         Err(error) if peer.is_foreign() => {
             eprintln!("{}: not measured: {error:#}", row.name);
             row.failures.push(format!("{error:#}"));

@@ -1,4 +1,4 @@
-//! Shared by the children: source and count of bytes, and their lines to the parent.
+//! Shared by the children: source and count of the bytes, and the lines for the parent.
 
 use std::io::BufRead as _;
 use std::net::SocketAddr;
@@ -9,15 +9,16 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-/// Buffer that the sender reads in a cycle; it fits a cache, as a program's buffer does.
+/// Size of the buffer that the sender sends in a cycle, bytes. It fits a cache, as a program's
+/// buffer would.
 pub(crate) const SOURCE: usize = 256 << 10;
 
-/// Content of the buffer.
+/// Returns the content of the buffer.
 pub(crate) fn source() -> Vec<u8> {
     (0..=u8::MAX).cycle().take(SOURCE).collect()
 }
 
-/// Ranges of the next `size` bytes in the source, until `bytes` are sent.
+/// Returns the ranges in the source of the next blocks of `size` bytes, until `bytes` are sent.
 pub(crate) fn blocks(bytes: u64, size: usize) -> impl Iterator<Item = Range<usize>> {
     let (mut left, mut at) = (bytes, 0);
     std::iter::from_fn(move || {
@@ -29,7 +30,7 @@ pub(crate) fn blocks(bytes: u64, size: usize) -> impl Iterator<Item = Range<usiz
     })
 }
 
-/// Byte count and clock of the receiver.
+/// Byte count and start time of the receiver.
 pub(crate) struct Meter {
     expected: u64,
     bytes: u64,
@@ -47,12 +48,12 @@ impl Meter {
         self.bytes += bytes as u64;
     }
 
-    /// True if all bytes arrived.
+    /// Returns true if all bytes have arrived.
     pub(crate) fn full(&self) -> bool {
         self.bytes >= self.expected
     }
 
-    /// Seconds since the first byte.
+    /// Returns the seconds since the first byte arrived.
     pub(crate) fn seconds(&self) -> f64 {
         self.first.map_or(0.0, |first| first.elapsed().as_secs_f64())
     }
@@ -71,24 +72,24 @@ impl Meter {
     }
 }
 
-/// Last line of the sender; the parent compares the checksum, if there is one.
+/// Prints the sender's last line. The parent compares the checksum, if there is one.
 pub(crate) fn print_sent(crc: Option<u32>) -> Result<()> {
     println!("{}", json!({ "processor_us": processor_us()?, "crc": crc }));
     Ok(())
 }
 
-/// Processor time of this process so far.
+/// Returns the processor time of this process so far, microseconds.
 fn processor_us() -> Result<u64> {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Ok(u64::try_from(time.tv_sec)? * 1_000_000 + u64::try_from(time.tv_nsec)? / 1000)
 }
 
-/// First line of the receiver: address, and certificate if there is one.
+/// Prints the receiver's first line: address, and certificate if there is one.
 pub(crate) fn print_hello(address: SocketAddr, certificate: Option<&str>) {
     println!("{}", json!({ "address": address, "certificate": certificate }));
 }
 
-/// First line of the receiver, as the parent passes it to the sender.
+/// First line of the receiver, which the parent passes to the sender.
 pub(crate) struct Hello(Value);
 
 impl Hello {
@@ -108,7 +109,8 @@ impl Hello {
     }
 }
 
-/// Tokio on the current thread: with one stream more threads only pass work around.
+/// Returns a tokio runtime on the current thread, because more threads are of no use for one
+/// stream.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

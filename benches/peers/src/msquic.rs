@@ -1,5 +1,5 @@
-//! MsQuic: QUIC in C with its own threads and callbacks. It owns a send buffer until it reports
-//! completion.
+//! MsQuic: QUIC in C, with threads of its own and callbacks. The library owns a send buffer until
+//! it reports the completion of the send.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{self, Sender};
@@ -20,11 +20,11 @@ pub(crate) const TUNED: &str = "CUBIC, 1472-byte packets from the start, GSO and
     `-exec:maxtput`: sends of 64 KiB, as much at once as it says is ideal, no buffer of its own, windows of 8 MiB a stream \
     and 128 MiB a connection; AES-128-GCM (quictls)";
 
-/// MTU with IP and UDP headers, as this library counts.
+/// MTU with IP and UDP headers, as this library counts, bytes.
 const MTU: u16 = 1500;
 const STREAM_WINDOW: u32 = 8 << 20;
 const CONNECTION_WINDOW: u32 = 128 << 20;
-/// Bytes of one send, and of outstanding sends until the library reports its ideal.
+/// Bytes per send, and limit on outstanding bytes until the library reports its ideal.
 const SEND: usize = 64 << 10;
 const FIRST_IDEAL: u64 = 128 << 10;
 const PROTOCOL: &str = "bulk";
@@ -48,7 +48,8 @@ fn configuration(registration: &Registration, credential: CredentialConfig) -> R
     Ok(configuration)
 }
 
-/// Turns send buffering off, so sends are not copied; the crate's settings can only turn it on.
+/// Disables send buffering, so that sends are not copied. The settings of the crate can only enable
+/// it.
 #[expect(unsafe_code, reason = "the crate has no other way")]
 fn leave_sends_alone(configuration: &Configuration) -> Result<(), Status> {
     // SAFETY: plain C data, for which all zeros is a valid value.
@@ -58,33 +59,33 @@ fn leave_sends_alone(configuration: &Configuration) -> Result<(), Status> {
     settings.set_SendBufferingEnabled(0);
     let set = Api::get_ffi().SetParam.expect("the library has all its functions");
     let size = u32::try_from(size_of::<QUIC_SETTINGS>()).expect("it is small");
-    // SAFETY: the handle is open while `configuration` is borrowed; the library reads exactly the
-    // given number of bytes, during the call.
+    // SAFETY: the handle is open while `configuration` is borrowed; the library reads exactly
+    // `size` bytes, during the call.
     let status = unsafe {
         set(configuration.as_raw(), QUIC_PARAM_CONFIGURATION_SETTINGS, size, (&raw const settings).cast())
     };
     Status::ok_from_raw(status)
 }
 
-/// Message of a callback to the main thread.
+/// Message from a callback to the main thread.
 enum News {
-    /// All bytes arrived: count and seconds.
+    /// All bytes arrived: their count, and the duration in seconds.
     Received(Meter, f64),
-    /// All bytes are acknowledged, or the send was canceled.
+    /// The send has ended: true if all bytes were acknowledged, false if it was canceled.
     Sent(bool),
-    /// The connection is closed.
+    /// The connection was closed.
     Closed,
 }
 
-/// Sends a message; it is dropped if the main thread has failed.
+/// Sends a message. It is dropped if the main thread has failed.
 fn tell(main: &Sender<News>, news: News) {
     let _ = main.send(news);
 }
 
-/// Ends a stream at its last event.
+/// Closes a stream at its last event.
 #[expect(unsafe_code, reason = "the crate gives streams away as raw handles")]
 fn close_stream(stream: &StreamRef) {
-    // SAFETY: the stream's last event, and the only place that closes it, with its callback.
+    // SAFETY: this is the last event of the stream, and no other code closes it.
     drop(unsafe { Stream::from_raw(stream.as_raw()) });
 }
 
@@ -146,7 +147,7 @@ fn take(connection: &ConnectionRef, event: ConnectionEvent<'_>, bytes: u64, main
         }
         ConnectionEvent::ShutdownComplete { .. } => {
             tell(main, News::Closed);
-            // SAFETY: the connection's last event, and the only place that closes it, with `main`.
+            // SAFETY: this is the last event of the connection, and no other code closes it.
             drop(unsafe { Connection::from_raw(connection.as_raw()) });
         }
         _ => {}
@@ -186,7 +187,7 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
     meter::print_sent(None)
 }
 
-/// Opens the sender's stream; its callbacks send the rest.
+/// Opens the sender's stream, whose callbacks send the data.
 #[expect(unsafe_code, reason = "the stream is its callback's")]
 fn start(connection: &Connection, bytes: u64, main: &Sender<News>) -> Result<(), Status> {
     let (main, mut making) = (main.clone(), Making::new(bytes));
@@ -208,7 +209,7 @@ fn start(connection: &Connection, bytes: u64, main: &Sender<News>) -> Result<(),
         Ok(())
     })?;
     stream.start(StreamStartFlags::NONE)?;
-    // SAFETY: its callback closes it.
+    // SAFETY: the callback closes the stream.
     let _ = unsafe { stream.into_raw() };
     Ok(())
 }
@@ -217,15 +218,16 @@ fn start(connection: &Connection, bytes: u64, main: &Sender<News>) -> Result<(),
 struct Making {
     source: &'static [u8],
     left: u64,
-    /// Ranges of the next bytes in the source.
+    /// Offset of the next byte in the source.
     at: usize,
-    /// Bytes that the library holds, and its ideal.
+    /// Bytes of sends in progress, and the number that the library considers ideal.
     under_way: u64,
     ideal: u64,
 }
 
 impl Making {
-    /// The source lives until the program ends, because the library may reference it.
+    /// Creates the state. The source is never freed, because the library may reference it until the
+    /// program ends.
     fn new(bytes: u64) -> Self {
         Self { source: meter::source().leak(), left: bytes, at: 0, under_way: 0, ideal: FIRST_IDEAL }
     }
@@ -240,7 +242,8 @@ impl Making {
             let buffers = Box::new([BufferRef::from(&self.source[self.at..self.at + length])]);
             self.at = (self.at + length) % SOURCE;
             let buffers = Box::into_raw(buffers);
-            // SAFETY: the bytes are never freed nor written; their descriptor lives until `done`.
+            // SAFETY: the bytes are never freed or written, and their descriptor is not freed
+            // before `done`.
             unsafe { stream.send(&*buffers, flags, buffers.cast_const().cast()) }?;
         }
         Ok(())
@@ -249,7 +252,7 @@ impl Making {
     /// Handles the completion of a send.
     #[expect(unsafe_code, reason = "the library held it")]
     fn done(&mut self, buffers: *const [BufferRef; 1]) {
-        // SAFETY: `send` made it of a box, and each send is done once.
+        // SAFETY: `send` made the pointer from a box, and each send completes once.
         let [buffer] = *unsafe { Box::from_raw(buffers.cast_mut()) };
         self.under_way -= buffer.as_bytes().len() as u64;
     }

@@ -1,4 +1,4 @@
-//! Transports: how each is prepared and run.
+//! Transports, and how each is prepared and run.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::tcp::{self, Variant};
 use crate::transfer::{self, Run};
 use crate::{limit, locked};
 
-/// One transport, tuned in one way.
+/// One transport with one set of options.
 pub(crate) struct Peer {
     /// Name on the command line.
     pub(crate) id: &'static str,
@@ -21,13 +21,13 @@ pub(crate) struct Peer {
     ways: Ways,
 }
 
-/// Programs of its two ends.
+/// How the two ends of a transfer are run.
 enum Ways {
-    /// As rdt's two programs.
+    /// The two programs of rdt.
     Programs(Wire),
-    /// As the program around a C++ library.
+    /// A program that uses a C++ library.
     Foreign(&'static Library),
-    /// As children of this program.
+    /// Children of this program.
     Children {
         version: fn() -> Result<String>,
         receive: fn(u64) -> Result<()>,
@@ -35,7 +35,7 @@ enum Ways {
     },
 }
 
-/// All that are built in, in the order of their runs.
+/// All peers that this program was built with, in the order of their runs.
 pub(crate) const PEERS: &[Peer] = &[
     Peer { id: "rdt", name: "rdt", tuned: rdt::TUNED, ways: Ways::Programs(Wire::Classic) },
     Peer {
@@ -190,7 +190,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer { id: "srt", name: "SRT, file mode", tuned: foreign::SRT.tuned, ways: Ways::Foreign(&foreign::SRT) },
 ];
 
-/// Cargo's features without which a peer is not built in, and whether they are there.
+/// Cargo features that peers depend on, and whether this program was built with them.
 const FEATURES: [(&str, bool); 5] = [
     ("quinn", cfg!(feature = "quinn")),
     ("s2n", cfg!(feature = "s2n")),
@@ -199,12 +199,12 @@ const FEATURES: [(&str, bool); 5] = [
     ("kcp", cfg!(feature = "kcp")),
 ];
 
-/// Peers that this program was built without.
+/// Returns the features that this program was built without.
 pub(crate) fn left_out() -> impl Iterator<Item = &'static str> {
     FEATURES.into_iter().filter(|(_, built)| !built).map(|(feature, _)| feature)
 }
 
-/// Finds the peer of this name.
+/// Returns the peer of this name.
 pub(crate) fn named(id: &str) -> Result<&'static Peer> {
     PEERS.iter().find(|peer| peer.id == id).with_context(|| match left_out().find(|feature| *feature == id) {
         Some(feature) => format!("this program was built without --features {feature}"),
@@ -216,17 +216,17 @@ pub(crate) fn named(id: &str) -> Result<&'static Peer> {
 }
 
 impl Peer {
-    /// True if the others are compared with it.
+    /// Returns true for the peer to which all others are compared.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(self.ways, Ways::Programs(Wire::Classic))
     }
 
-    /// True if it is skipped when a library is missing.
+    /// Returns true if the peer is skipped when its library is missing.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.ways, Ways::Foreign(_))
     }
 
-    /// Prepares it to run and returns its version.
+    /// Prepares the peer to run, and returns its version.
     pub(crate) fn prepare(&self, rdt: &Path) -> Result<String> {
         match &self.ways {
             Ways::Programs(_) => rdt::version(rdt),

@@ -13,7 +13,7 @@ pub(crate) struct Pem {
 }
 
 impl Pem {
-    /// Creates one with its key for "localhost".
+    /// Creates a certificate for "localhost", and its key.
     pub(crate) fn make() -> Result<Self> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         let pem = Self::write(&made.cert.pem())?;
@@ -21,24 +21,24 @@ impl Pem {
         Ok(pem)
     }
 
-    /// Writes the receiver's certificate.
+    /// Writes the certificate of the receiver.
     pub(crate) fn write(text: &str) -> Result<Self> {
         let pem = Self { directory: TempDir::new()?, text: text.to_owned() };
         fs::write(pem.certificate(), text)?;
         Ok(pem)
     }
 
-    /// Content of the file.
+    /// Returns the content of the certificate file.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Path of the certificate.
+    /// Returns the path of the certificate file.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.directory.path().join("certificate.pem")
     }
 
-    /// Path of the key, if it was created here.
+    /// Returns the path of the key file, which exists if [`Pem::make`] created it.
     pub(crate) fn key(&self) -> PathBuf {
         self.directory.path().join("key.pem")
     }

@@ -1,7 +1,7 @@
-//! quiche: QUIC in Rust with BoringSSL; sockets and waiting are the caller's. The loop is that of
-//! quiche's own server: send a burst in one GSO call, then read. In addition it reads with GRO, and
-//! a burst is as much as one call takes. The server's burst is quiche's send quantum, ten packets
-//! with CUBIC, which is slower.
+//! quiche: QUIC in Rust with BoringSSL, without sockets and timers of its own. The loop is that of
+//! quiche's own server: it sends a burst with one GSO call, then reads. Different from the server,
+//! it reads with GRO, and a burst is as long as one call allows. The server's burst is quiche's
+//! send quantum, ten packets with CUBIC, which is slower.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -21,14 +21,14 @@ pub(crate) const TUNED: &str = "CUBIC, 1472-byte packets, GSO and GRO in a loop 
     no pacing, windows of 8 MiB a stream and 16 MiB a connection, 4 MiB socket buffers, AES-128-GCM \
     (BoringSSL), one thread a process";
 
-/// UDP payload of an Ethernet packet over IPv4; rdt's packets have the same size.
+/// UDP payload of a full Ethernet packet over IPv4, bytes. rdt's packets have the same size.
 const PACKET: usize = 1472;
 const STREAM_WINDOW: u64 = 8 << 20;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Most bytes of one send call, and of one receive call with GRO.
+/// Limit on the bytes of one send call, and of one receive call with GRO.
 const BURST: usize = 65_507 / PACKET * PACKET;
 const MESSAGE: usize = 64 << 10;
-/// The client's first unidirectional stream.
+/// Id of the client's first unidirectional stream.
 const STREAM: u64 = 2;
 const PROTOCOL: &[u8] = b"bulk";
 
@@ -44,7 +44,7 @@ fn config() -> Result<Config> {
     config.set_max_connection_window(2 * STREAM_WINDOW);
     config.set_max_stream_window(STREAM_WINDOW);
     config.set_disable_active_migration(true);
-    // quiche's server paces by `SO_TXTIME`, which loopback ignores.
+    // quiche's server paces by `SO_TXTIME`, which has no effect on loopback.
     config.enable_pacing(false);
     Ok(config)
 }
@@ -85,7 +85,7 @@ impl Link {
         }
     }
 
-    /// Sends the first `len` bytes of the outgoing buffer, one packet a datagram.
+    /// Sends the first `length` bytes of the outgoing buffer, one packet per datagram.
     fn write(&self, length: usize, destination: SocketAddr) -> Result<()> {
         let contents = &self.outgoing[..length];
         let segment_size = (length > PACKET).then_some(PACKET);
@@ -107,8 +107,8 @@ impl Link {
 }
 
 impl End {
-    /// Moves packets until the connection is closed; calls `application` between receiving and
-    /// sending.
+    /// Receives and sends packets until the connection is closed. Calls `application` between
+    /// receiving and sending.
     fn run(&mut self, mut application: impl FnMut(&mut Connection) -> Result<()>) -> Result<()> {
         loop {
             while let Some(meta) = self.link.read()? {
@@ -138,7 +138,7 @@ impl End {
         Ok(())
     }
 
-    /// Sends one burst; returns true if there may be more.
+    /// Sends one burst. Returns true if more packets may be ready.
     fn send_burst(&mut self) -> Result<bool> {
         let (mut filled, mut to, mut more) = (0, None, true);
         while filled < BURST {
@@ -164,7 +164,7 @@ impl End {
     }
 }
 
-/// Connection id; there is only one connection.
+/// Returns a connection id. It need not be unique, because there is only one connection.
 fn id(byte: u8) -> ConnectionId<'static> {
     ConnectionId::from_vec(vec![byte; MAX_CONN_ID_LEN])
 }

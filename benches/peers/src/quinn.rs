@@ -21,12 +21,11 @@ pub(crate) const TUNED: &str = "CUBIC, 1472-byte packets, windows of 8 MiB a str
     4 MiB socket buffers, AES-128-GCM (ring), one thread a process";
 pub(crate) const TUNED_BBR: &str = "as quinn, BBR for CUBIC";
 
-/// UDP payload of an Ethernet packet over IPv4; rdt's packets have the same size.
+/// UDP payload of a full Ethernet packet over IPv4, bytes. rdt's packets have the same size.
 const MTU: u16 = 1472;
 const STREAM_WINDOW: u32 = 8 << 20;
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// The congestion controller.
 #[derive(Clone, Copy)]
 pub(crate) enum Control {
     Cubic,
@@ -49,7 +48,8 @@ fn transport(control: Control) -> Result<Arc<TransportConfig>> {
     Ok(Arc::new(transport))
 }
 
-/// Only the cheapest cipher, which QUIC needs for its first packets in any case.
+/// Returns a provider of only the cheapest cipher, which QUIC uses for its first packets in any
+/// case.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);

@@ -1,4 +1,4 @@
-//! rdt: its two programs, which report rate and processor time themselves.
+//! rdt: its two programs, which report rate and processor time.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ pub(crate) const TUNED: &str = "window of 8192 packets (`--window`), 1472-byte p
 
 pub(crate) const TUNED_NATIVE: &str = "the native format with a fixed window as rdt has it (`--wire native --pacing off`), which its receiver acknowledges by the batch without being asked";
 
-/// The format of a transfer.
+/// Wire format of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     Classic,
@@ -19,7 +19,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// Arguments of `rdt-send` for it.
+    /// Returns the arguments of `rdt-send` for the format.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Classic => &[],
@@ -28,7 +28,7 @@ impl Wire {
     }
 }
 
-/// Output of `rdt-send --version` without the name.
+/// Returns the output of `rdt-send --version` without the name.
 pub(crate) fn version(directory: &Path) -> Result<String> {
     let program = directory.join("rdt-send");
     let output = Command::new(&program)

@@ -1,5 +1,5 @@
-//! rdt's machines and sockets in this program, configured as by its two programs. The rows differ
-//! only in how the loop waits.
+//! rdt's protocol endpoints and sockets in this program, configured as by its two programs. The
+//! rows differ only in how the event loop waits.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -25,22 +25,22 @@ pub(crate) const TUNED_TOKIO: &str = "the same machines, sockets (zero-copy batc
 pub(crate) const TUNED_LOOKING: &str =
     "the same over tokio, but it looks at the socket for 20 us before it waits";
 
-/// How the loops wait.
+/// How the event loops wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// A thread that busy-polls and then sleeps.
     Thread,
     /// tokio's reactor and timer.
     Tokio,
-    /// tokio's, after busy-polling as the thread does.
+    /// tokio's reactor and timer, after busy polling as the thread does.
     TokioLooking,
 }
 
-/// Time in which a lost last ACK can be requested again.
+/// Time in which a receiver whose last ACK was lost can repeat it.
 const LINGER: Duration = Duration::from_millis(50);
-/// Socket buffer of `rdt-recv` and `rdt-send` for ACKs, bytes.
+/// Size of the socket buffer for ACKs, as in `rdt-recv` and `rdt-send`, bytes.
 const ACKS: usize = 4 << 20;
-/// Memory for all senders, bytes.
+/// Memory limit for all senders together, bytes.
 const MEMORY: u64 = 1 << 30;
 
 fn run<E, S, A>(
@@ -67,11 +67,11 @@ where
     }
 }
 
-/// Receives one transfer.
+/// Application that receives one transfer.
 struct Taking {
     meter: Meter,
     end: Option<Instant>,
-    /// Arrival of the last byte, as the machine reports it.
+    /// Duration until the arrival of the last byte, as reported by the endpoint, seconds.
     seconds: f64,
     crc: u32,
 }
@@ -93,7 +93,7 @@ impl Application<Server<Remote>> for Taking {
     }
 }
 
-/// As `rdt-recv --no-link --ack-every batch --once`.
+/// Receives one transfer, as `rdt-recv --no-link --ack-every batch --once` does.
 pub(crate) fn receive(bytes: u64, waiting: Waiting) -> Result<()> {
     let options = UdpOptions { send_buffer: ACKS, ..UdpOptions::default() };
     let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
@@ -109,7 +109,7 @@ pub(crate) fn receive(bytes: u64, waiting: Waiting) -> Result<()> {
     taking.meter.print(taking.seconds, Some(taking.crc))
 }
 
-/// Sends one transfer.
+/// Application that sends one transfer.
 struct Making {
     source: Option<DwordArray>,
     crc: Option<u32>,
@@ -117,7 +117,7 @@ struct Making {
 }
 
 impl Making {
-    /// Fills the sender before a turn, as `rdt-send` does.
+    /// Supplies the sender with data before a turn, as `rdt-send` does.
     fn fill(&mut self, sender: &mut Sender) -> std::io::Result<()> {
         while let Some(source) = &mut self.source {
             let Ok(spare) = sender.spare() else { return Ok(()) };
@@ -151,7 +151,7 @@ impl Application<Sender> for Making {
     }
 }
 
-/// As `rdt-send HOST W 0 0 10000`.
+/// Sends one transfer, as `rdt-send HOST W 0 0 10000` does.
 pub(crate) fn send(bytes: u64, window: u32, waiting: Waiting) -> Result<()> {
     let address = Hello::read()?.address()?;
     let link = LinkProperties {

@@ -1,4 +1,4 @@
-//! The loop of `rdt_driver::run` with tokio's wait, to compare with a dedicated thread.
+//! The event loop of `rdt_driver::run` with tokio's wait, for comparison with a thread of its own.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use rustix::time::Timespec;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-/// Batches between two reads, as in `rdt_driver::run`.
+/// Batches sent between two reads of input, as in `rdt_driver::run`.
 const BATCHES: usize = 4;
-/// Busy-poll time before a wait, and waits without busy-polling after one that found nothing: as in
-/// `rdt_driver::Waiter`.
+/// Time of busy polling before a wait, and number of waits without it after one that found nothing,
+/// both as in `rdt_driver::Waiter`.
 const LOOK: Duration = Duration::from_micros(20);
 const SLEEPS: u32 = 16;
 
-/// Runs `endpoint` over `io`, whose descriptor is that of `socket`, until `application` is done. If
-/// `looks` is set, busy-polls before each wait.
+/// Runs `endpoint` over `io`, whose descriptor is that of `socket`, until `application` is done.
+/// Busy-polls before each wait if `looks` is true.
 pub(crate) async fn run<E, S, A>(
     endpoint: &mut E,
     io: &mut S,
@@ -60,7 +60,7 @@ where
         if look.as_mut().is_some_and(|look| look.finds(deadline, turn.blocked)) {
             continue;
         }
-        // The turn read everything, so the runtime's readiness is stale.
+        // The turn has read everything, so the readiness in the runtime is stale.
         if let Some(mut guard) = ready.take() {
             guard.clear_ready();
         }
@@ -72,15 +72,15 @@ where
     }
 }
 
-/// Busy-polls a socket, by the rule of the driver's thread.
+/// Busy polling of a socket, by the same rule as in the driver's thread.
 struct Look {
     socket: Arc<UdpSocket>,
-    /// Waits to begin without busy-polling, because the last time found nothing.
+    /// Number of the next waits without busy polling, because the last one found nothing.
     sleeps: u32,
 }
 
 impl Look {
-    /// Returns true if a datagram or the deadline came in time.
+    /// Busy-polls; returns true if a datagram arrived or the deadline passed.
     fn finds(&mut self, deadline: Option<Instant>, writable: bool) -> bool {
         if self.sleeps > 0 {
             self.sleeps -= 1;
@@ -94,7 +94,7 @@ impl Look {
             if here.is_ok_and(|count| count > 0) || deadline.is_some_and(|deadline| deadline <= now) {
                 return true;
             }
-            // The peer may need this processor.
+            // The peer may be queued on this processor.
             std::thread::yield_now();
             now = Instant::now();
         }

@@ -14,10 +14,10 @@ the cost of small segments, not that of small packets.
 - UDT and SRT read and write a datagram a call, without GSO and GRO, and have threads of their own for it.
 ";
 
-/// One peer and its runs.
+/// Results of one peer.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// Empty until it is known.
+    /// Version of the peer; empty until it is known.
     pub(crate) version: String,
     tuned: &'static str,
     pub(crate) runs: Vec<Run>,
@@ -29,7 +29,7 @@ impl Row {
         Self { name, version: String::new(), tuned, runs: Vec::new(), failures: Vec::new() }
     }
 
-    /// True if it failed before its first good run; it is not tried again.
+    /// Returns true if the peer failed before its first success. It is not run again.
     pub(crate) fn hopeless(&self) -> bool {
         self.runs.is_empty() && !self.failures.is_empty()
     }
@@ -45,7 +45,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(values[low], values[high]))
 }
 
-/// The table with its notes; `ours` is rdt's row.
+/// Returns the table with its notes; `ours` is the index of rdt's row.
 pub(crate) fn markdown(rows: &[Row], ours: Option<usize>, rounds: u32, bytes: u64) -> String {
     let rdt = ours.and_then(|at| rows[at].median(|run| run.gbps));
     let mut text = format!(
@@ -72,7 +72,8 @@ pub(crate) fn markdown(rows: &[Row], ours: Option<usize>, rounds: u32, bytes: u6
     text + NOTES
 }
 
-/// A line that names peers which were not built in, by their features; nothing if all were.
+/// Returns a line with the features of the peers that this program was built without; empty if
+/// there are none.
 pub(crate) fn left_out(features: impl Iterator<Item = &'static str>) -> String {
     let features: Vec<_> = features.collect();
     if features.is_empty() {

@@ -15,11 +15,12 @@ use crate::meter::{self, Hello, Meter, SOURCE};
 pub(crate) const TUNED: &str = "CUBIC, 1472-byte packets (`with_max_mtu(1500)`), GSO and GRO, windows of 8 MiB \
     a stream and 16 MiB a connection, 4 MiB socket buffers, 1 MiB rings, one thread a process";
 
-/// MTU with IP and UDP headers, as this library counts.
+/// MTU with IP and UDP headers, as this library counts, bytes.
 const MTU: u16 = 1500;
 const STREAM_WINDOW: u32 = 8 << 20;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Rings between library and socket; the default receive ring of 8 MiB fits no cache.
+/// Size of the rings between library and socket, bytes. The default receive ring of 8 MiB does not
+/// fit the caches.
 const RING: usize = 1 << 20;
 
 fn limits() -> Result<Limits> {
@@ -65,7 +66,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
             }
         }
         let seconds = meter.seconds();
-        // The sender closed the connection: no stream, or an error.
+        // Returns no stream or an error when the sender has closed the connection.
         let _ = connection.accept_receive_stream().await;
         meter.print(seconds, None)
     })
@@ -86,7 +87,7 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
         for block in meter::blocks(bytes, SOURCE) {
             stream.send(source.slice(block)).await?;
         }
-        // Returns when everything is acknowledged.
+        // Returns when all bytes are acknowledged.
         stream.close().await?;
         connection.close(0u32.into());
         client.wait_idle().await?;

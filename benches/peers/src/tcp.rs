@@ -1,5 +1,5 @@
-//! Kernel TCP with loopback's segments and with Ethernet's, without and with a CRC-32 of every
-//! byte, which rdt's rate includes.
+//! Kernel TCP with segments of loopback and of Ethernet, with and without a CRC-32 of every byte,
+//! which rdt's rate includes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
@@ -10,11 +10,11 @@ use socket2::{Domain, Socket, Type};
 
 use crate::meter::{self, Hello, Meter};
 
-/// Most bytes of one write or read.
+/// Limit on the bytes of one read or write.
 const CALL: usize = 128 << 10;
 
-/// MSS of a link with 1500-byte packets; less 12 bytes of timestamps 1448 bytes of payload a
-/// segment.
+/// MSS of a link with 1500-byte packets, bytes. 12 bytes of each segment are timestamps, so its
+/// payload is 1448 bytes.
 const MSS: u32 = 1460;
 
 pub(crate) const TUNED: &str = "CUBIC, 128 KiB a call, the 64 KiB segments that loopback allows";
@@ -24,17 +24,17 @@ pub(crate) const TUNED_MSS: &str =
     "CUBIC, 128 KiB a call, segments of 1448 bytes (`TCP_MAXSEG` 1460 less timestamps)";
 pub(crate) const TUNED_MSS_CRC: &str = "as TCP with 1448-byte segments; each side takes a CRC-32 (libdeflate) of every block that it writes or reads";
 
-/// Variant of TCP.
+/// Options of a TCP peer.
 #[derive(Clone, Copy)]
 pub(crate) struct Variant {
-    /// Segments of an Ethernet link.
+    /// True for the segment size of an Ethernet link.
     pub(crate) small: bool,
-    /// A CRC-32 at both ends.
+    /// True for a CRC-32 at both ends.
     pub(crate) checked: bool,
 }
 
 impl Variant {
-    /// Socket before connect or listen, when `TCP_MAXSEG` must be set.
+    /// Returns a socket before connect or listen, because `TCP_MAXSEG` must be set before.
     fn socket(self) -> Result<Socket> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.set_tcp_congestion(b"cubic")?;
@@ -86,7 +86,7 @@ pub(crate) fn send(bytes: u64, variant: Variant) -> Result<()> {
         stream.write_all(block)?;
     }
     stream.shutdown(Shutdown::Write)?;
-    // The receiver closes after the last byte.
+    // The receiver closes the connection after the last byte.
     let rest = stream.read(&mut [0])?;
     anyhow::ensure!(rest == 0, "the receiver sent something");
     meter::print_sent(crc.map(|crc| crc.sum()))

@@ -16,14 +16,14 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Result of one transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Gbit/s from the first to the last byte at the receiver.
+    /// Rate from the first to the last byte at the receiver, Gbit/s.
     pub(crate) gbps: f64,
-    /// Processor seconds of both processes a GB.
+    /// Processor time of both processes, seconds per GB.
     pub(crate) cpu_per_gb: f64,
 }
 
 impl Run {
-    /// `processor_us` are the microseconds of both processes.
+    /// Computes the result; `processor_us` is the processor time of both processes, microseconds.
     pub(crate) fn new(bytes: u64, seconds: f64, processor_us: u64) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let (gigabytes, processor) = (bytes as f64 / 1e9, processor_us as f64 / 1e6);
@@ -37,12 +37,12 @@ impl fmt::Display for Run {
     }
 }
 
-/// Deadline of a transfer that starts now.
+/// Returns the deadline of a transfer that starts now.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + LIMIT
 }
 
-/// A process that prints JSON, a line each; killed when dropped.
+/// Process that prints one JSON object per line; killed on drop.
 pub(crate) struct Process {
     name: &'static str,
     child: Child,
@@ -51,7 +51,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the command and hands it one line on its standard input.
+    /// Starts the command, and writes one line to its standard input.
     pub(crate) fn start(name: &'static str, command: &mut Command, input: &str) -> Result<Self> {
         let mut child = command
             .env("RUST_BACKTRACE", "0")
@@ -70,17 +70,17 @@ impl Process {
         });
         let errors = thread::spawn(move || {
             let mut text = Vec::new();
-            // Output before an error is still shown.
+            // Output before a read error is still shown.
             let _ = stderr.read_to_end(&mut text);
             String::from_utf8_lossy(&text).into_owned()
         });
         let process = Self { name, child, lines, errors: Some(errors) };
-        // The process may have ended already; its own error is better than a broken pipe.
+        // If the process has already ended, its own error is more useful than that of the write.
         let _ = writeln!(stdin, "{input}");
         Ok(process)
     }
 
-    /// First line of its output.
+    /// Returns the first line of the output.
     pub(crate) fn first_line(&mut self, deadline: Instant) -> Result<Value> {
         match self.line(deadline)? {
             Some(line) => parse(&line),
@@ -88,13 +88,13 @@ impl Process {
         }
     }
 
-    /// Last line of its output, after it exited with 0.
+    /// Waits for the exit with code 0, and returns the last line of the output.
     pub(crate) fn last_line(mut self, deadline: Instant) -> Result<Value> {
         let mut last = None;
         while let Some(line) = self.line(deadline)? {
             last = Some(line);
         }
-        // The output ended, so the process ends in a moment.
+        // The output has ended, so the process is about to end.
         let status = self.child.wait()?;
         match last {
             Some(line) if status.success() => parse(&line),
@@ -110,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Reason of its end: its standard error as one line.
+    /// Returns why the process failed: its standard error in one line.
     fn failure(&mut self) -> anyhow::Error {
         let _ = self.child.kill();
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
@@ -122,7 +122,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has usually ended already.
+        // Fails if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -144,7 +144,7 @@ pub(crate) fn check_bytes(summary: &Value, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Runs a transfer between two children; passes the receiver's first line to the sender.
+/// Runs a transfer between two children. Passes the receiver's first line to the sender.
 pub(crate) fn run_children(receive: &mut Command, transmit: &mut Command, bytes: u64) -> Result<Run> {
     let deadline = deadline();
     let mut receiver = Process::start("the receiver", receive, "")?;

@@ -27,14 +27,15 @@ impl Program {
         Self { child, lines }
     }
 
-    /// `rdt-send ARGS --json`.
+    /// Starts `rdt-send ARGS --json`.
     pub(crate) fn sender(args: &str) -> Self {
         let mut command = Command::new(SEND);
         command.args(args.split_whitespace()).arg("--json");
         Self::start(command)
     }
 
-    /// `rdt-recv ARGS --json` on a free port of the loopback, and its address.
+    /// Starts `rdt-recv ARGS --json` on a free port of the loopback interface; also returns its
+    /// address.
     pub(crate) fn receiver(args: &str) -> (Self, String) {
         let mut command = Command::new(RECV);
         command.args(args.split_whitespace()).args(["--bind", "127.0.0.1:0", "--json"]);
@@ -43,12 +44,12 @@ impl Program {
         (program, address)
     }
 
-    /// Its standard input.
+    /// Returns the standard input of the program.
     pub(crate) fn input(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("its input is piped")
     }
 
-    /// Reads the next object; null at the end.
+    /// Reads the next object; null at the end of the output.
     pub(crate) fn line(&mut self) -> Value {
         let mut line = String::new();
         self.lines.read_line(&mut line).expect("its output is text");
@@ -64,7 +65,7 @@ impl Program {
     }
 
     /// Reads the output on a thread, so that the program never waits for its reader. Returns a
-    /// function that interrupts the program and gives its last object.
+    /// function that interrupts the program and returns its last object.
     pub(crate) fn until_interrupted(mut self) -> impl FnOnce() -> Value {
         let pid = self.child.id().to_string();
         let reader = thread::spawn(move || self.last_line());
@@ -79,7 +80,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It has exited already unless the bench failed.
+        // Fails if the program has exited, as it has unless the bench failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -103,19 +104,19 @@ pub(crate) fn assert_arrived(sent: &Value) {
     assert!(sent["exit_code"] == 0 && same, "{sent}");
 }
 
-/// Value of `--name` in the bench's arguments.
+/// Returns the value of option `name` in the bench's arguments.
 pub(crate) fn argument(name: &str, default: u64) -> u64 {
     let args: Vec<String> = env::args().collect();
     let at = args.iter().position(|arg| arg == name);
     at.and_then(|i| args.get(i + 1)?.parse().ok()).unwrap_or(default)
 }
 
-/// `--rounds`.
+/// Returns the value of `--rounds`.
 pub(crate) fn rounds(default: u64) -> usize {
     usize::try_from(argument("--rounds", default)).expect("a number of rounds")
 }
 
-/// Median; NaN without values.
+/// Returns the median; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -123,7 +124,8 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     sorted[last / 2].midpoint(sorted[last.div_ceil(2)])
 }
 
-/// Checks figures against their targets, by name and before rounding.
+/// Returns "met", or the names of the missed targets. `asked` has a name, and true if its target is
+/// met.
 pub(crate) fn verdict(asked: &[(&str, bool)]) -> String {
     let missed: Vec<_> = asked.iter().filter(|(_, met)| !met).map(|(name, _)| *name).collect();
     if missed.is_empty() { "met".into() } else { format!("missed: {}", missed.join(", ")) }
@@ -133,27 +135,28 @@ pub(crate) fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or(f64::NAN)
 }
 
-/// Processor time of both programs, seconds per GB.
+/// Returns the processor time of both programs, seconds per GB.
 pub(crate) fn cpu_per_gb(sent: &Value, received: &Value) -> f64 {
     let cpu = (number(sent, "processor_us") + number(received, "processor_us")) / 1e6;
     cpu / (number(sent, "bytes") / 1e9)
 }
 
-/// Prints a table's first two lines.
+/// Prints the head of a table.
 pub(crate) fn table(columns: &[&str]) {
     println!("| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
 }
 
-/// Processor time used by other processes during a bench. High values make the figures unreliable.
+/// Processor time used by other processes during a bench. If it is high, the results are
+/// unreliable.
 pub(crate) struct Surroundings(Option<Times>, Instant);
 
-/// Processor time since this system started, seconds.
+/// Processor time since the system started, seconds.
 #[derive(Clone, Copy)]
 struct Times {
-    /// Of all processes, and of this process with its exited children.
+    /// Time of all processes, and of this process with its exited children.
     all: f64,
     own: f64,
-    /// Of interrupts and softirqs, such as receiving datagrams.
+    /// Time in interrupts, and in softirqs, which for example receive datagrams.
     irq: f64,
     softirq: f64,
     /// Steal time of the hypervisor.
@@ -165,7 +168,7 @@ impl Surroundings {
         Self(Times::read(), clock::now())
     }
 
-    /// Prints the processor time of other processes since then, if the system reports it.
+    /// Prints the processor time of other processes since `now`, if the system reports it.
     pub(crate) fn report(&self) {
         let (Some(before), Some(after)) = (self.0, Times::read()) else { return };
         let seconds = self.1.elapsed().as_secs_f64();
@@ -190,7 +193,8 @@ impl Times {
         let [user, nice, system, _idle, _iowait, irq, softirq, steal] =
             *numbers(stat.lines().next()?).first_chunk()?;
         let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // After the name: a letter, ten numbers, user and system time, and those of the children.
+        // Fields after the name: a letter, ten numbers, user and system time, and those of exited
+        // children.
         let own = numbers(own.rsplit_once(')')?.1).get(10..14)?.iter().sum();
         Some(Self { all: user + nice + system, own, irq, softirq, steal })
     }

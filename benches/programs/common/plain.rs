@@ -1,5 +1,5 @@
-//! A UDP socket with its own system calls, so that the limit does not change with the driver. Linux
-//! only; panics where a measurement would be meaningless.
+//! UDP socket with system calls of its own, so that the limit does not change with the driver.
+//! Linux only. Panics if a measurement would be meaningless.
 
 use std::io;
 use std::mem::zeroed;
@@ -12,15 +12,16 @@ use rdt_driver::clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// Largest number of datagrams in a call, as in a GSO message.
+/// Limit on the datagrams of one call, as in a GSO message.
 pub(crate) const SEGMENTS: usize = 64;
-/// Largest UDP payload over IPv4, in bytes; also the largest GSO message.
+/// Largest UDP payload over IPv4, bytes; also the largest GSO message.
 pub(crate) const LARGEST: usize = 65_507;
-/// Busy-poll time before sleeping. Longer gives no higher rate, shorter sometimes a lower one.
+/// Time of busy polling before sleeping. A longer time does not increase the rate, a shorter one
+/// sometimes reduces it.
 const LOOK: Duration = Duration::from_micros(50);
-/// Receive timeout that indicates a loss, in seconds.
+/// Timeout of a read after which a datagram counts as lost, seconds.
 const SILENCE: i64 = 5;
-/// Requested size of each socket buffer, in bytes.
+/// Requested size of each socket buffer, bytes.
 const BUFFER: libc::c_int = 32 << 20;
 
 /// A socket with one peer.
@@ -28,14 +29,14 @@ pub(crate) struct Plain {
     socket: UdpSocket,
     /// Bytes of each datagram.
     size: usize,
-    /// GSO and GRO.
+    /// True to use GSO and GRO.
     offload: bool,
     /// Headers for calls without offload.
     messages: Messages,
 }
 
 impl Plain {
-    /// A socket for datagrams of `size` bytes.
+    /// Creates a socket for datagrams of `size` bytes.
     pub(crate) fn bind(address: SocketAddr, size: usize, offload: bool) -> Self {
         let socket = UdpSocket::bind(address).expect("a free port");
         socket.set_nonblocking(true).expect("a socket may be told so");
@@ -53,7 +54,7 @@ impl Plain {
         self.socket.local_addr().expect("a bound socket has an address")
     }
 
-    /// Connects to `peer` for sending; with offload uses GSO.
+    /// Connects to `peer` for sending; uses GSO if `offload` is true.
     pub(crate) fn connect(&self, peer: SocketAddr) {
         self.socket.connect(peer).expect("a route to the loopback");
         if self.offload {
@@ -62,7 +63,7 @@ impl Plain {
         }
     }
 
-    /// Waits for the first datagram and connects to its sender; with offload uses GRO.
+    /// Waits for the first datagram, and connects to its sender; uses GRO if `offload` is true.
     pub(crate) fn accept(&self) {
         if self.offload {
             set(&self.socket, libc::SOL_UDP, libc::UDP_GRO, 1).expect("Linux 5.0 joins datagrams");
@@ -91,7 +92,8 @@ impl Plain {
         }
     }
 
-    /// Waits for datagrams and reads one call's worth back to back. Returns the bytes read.
+    /// Waits for datagrams, and reads those of one call one after another into `buffer`. Returns
+    /// the number of bytes.
     pub(crate) fn receive_many(&mut self, buffer: &mut [u8]) -> usize {
         if self.offload {
             return self.receive(buffer);
@@ -100,7 +102,7 @@ impl Plain {
         retry(socket, PollFlags::IN, || messages.receive(socket, buffer, *size))
     }
 
-    /// Waits for a message and reads it. Returns its length.
+    /// Waits for a message and reads it; returns its length.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> usize {
         self.retry(PollFlags::IN, || self.socket.recv(buffer))
     }
@@ -126,7 +128,7 @@ fn retry<T>(socket: &UdpSocket, ready: PollFlags, mut call: impl FnMut() -> io::
         }
         let now = clock::now();
         if now - *since.get_or_insert(now) < LOOK {
-            // The other side may share this processor.
+            // The other process may be queued on this processor.
             thread::yield_now();
         } else {
             sleep(socket, ready);
@@ -160,13 +162,13 @@ struct Messages {
 impl Messages {
     #[expect(unsafe_code, reason = "the structures of C have no constructors")]
     fn new() -> Self {
-        // SAFETY: both are plain C data, for which all zeros is a value.
+        // SAFETY: both are plain C data, for which all zeros is a valid value.
         let (parts, headers) = unsafe { (zeroed(), zeroed()) };
         Self { parts, headers }
     }
 
-    /// Points the headers to the datagrams of `size` bytes in `bytes` at `start`. Returns their
-    /// number.
+    /// Points headers to datagrams of `size` bytes in the `bytes` bytes at `start`. Returns the
+    /// number of datagrams.
     fn point_to(&mut self, start: *mut u8, bytes: usize, size: usize) -> libc::c_uint {
         let mut count = 0;
         for ((part, header), at) in
@@ -180,7 +182,7 @@ impl Messages {
         count
     }
 
-    /// Sends datagrams of `size` bytes that are stored back to back. Returns the bytes sent.
+    /// Sends datagrams of `size` bytes, stored one after another. Returns the number of bytes sent.
     #[expect(unsafe_code, reason = "rustix builds the structures again for each call")]
     fn send(&mut self, socket: &UdpSocket, bytes: &[u8], size: usize) -> io::Result<usize> {
         let count = self.point_to(bytes.as_ptr().cast_mut(), bytes.len(), size);
@@ -193,7 +195,8 @@ impl Messages {
         Ok(usize::try_from(sent).map_err(|_| io::Error::last_os_error())? * size)
     }
 
-    /// Reads datagrams of `size` bytes back to back. Returns the bytes read.
+    /// Reads datagrams of `size` bytes one after another into `buffer`. Returns the number of
+    /// bytes.
     #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
     fn receive(&mut self, socket: &UdpSocket, buffer: &mut [u8], size: usize) -> io::Result<usize> {
         let count = self.point_to(buffer.as_mut_ptr(), buffer.len(), size);

@@ -11,16 +11,16 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use crate::plain::Plain;
 
-/// Size of the file, in bytes: one huge page.
+/// Size of the file, bytes: one huge page.
 const LARGE: usize = 2 << 20;
-/// Size of a slab, in bytes: whole pages that hold the largest message.
+/// Size of a slab, bytes: whole pages, with room for the largest message.
 const SLAB: usize = 64 << 10;
-/// Slabs of the file.
+/// Number of slabs in the file.
 pub(crate) const SLABS: usize = LARGE / SLAB;
-/// `MADV_COLLAPSE` of `linux/mman.h`, which the libc crate lacks: Linux 6.1.
+/// `MADV_COLLAPSE` of `linux/mman.h` (Linux 6.1 and later), missing in the libc crate.
 const COLLAPSE: libc::c_int = 25;
 
-/// Slabs for zero-copy sends.
+/// Slabs (equal parts of a file) for zero-copy sends.
 pub(crate) struct ZeroCopy {
     file: OwnedFd,
     memory: &'static mut [u8],
@@ -34,12 +34,13 @@ impl ZeroCopy {
         Ok(Self { file, memory })
     }
 
-    /// Slab to write to. None of its bytes may be in flight.
+    /// Returns a slab for writing. None of its bytes may be in flight.
     pub(crate) fn slab(&mut self, slab: usize) -> &mut [u8] {
         &mut self.memory[slab * SLAB..][..SLAB]
     }
 
-    /// Sends the first `len` bytes of a slab. The kernel reads them until they are delivered.
+    /// Sends the first `len` bytes of a slab by reference: they must not change before they are
+    /// delivered.
     pub(crate) fn send(&self, socket: &Plain, slab: usize, len: usize) {
         let mut at = (slab * SLAB) as u64;
         let sent =
@@ -48,8 +49,8 @@ impl ZeroCopy {
     }
 }
 
-/// Maps the file at a huge-page boundary, for the life of the process, and collapses it into a huge
-/// page if the kernel can.
+/// Maps the file at a huge-page boundary until the process ends, and collapses it into a huge page
+/// if the kernel can.
 #[expect(unsafe_code, reason = "memory shared with the kernel has no safe wrapper")]
 fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
     // SAFETY: the kernel reserves an unused range with an aligned part, and the file is mapped over
@@ -61,7 +62,7 @@ fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
         let aligned = place.map_addr(|address| address.next_multiple_of(LARGE));
         let (read_write, here) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
         let at = mmap(aligned, LARGE, read_write, here, file, 0)?;
-        // Small pages work too, more slowly.
+        // If this fails, small pages work too, but more slowly.
         let _ = libc::madvise(at, LARGE, COLLAPSE);
         Ok(std::slice::from_raw_parts_mut(at.cast::<u8>(), LARGE))
     }

@@ -1,22 +1,22 @@
-//! Load of one of many connections.
+//! Load of one connection.
 
 use std::time::Instant;
 
 use rdt_driver::{Application, DwordArray, Fill, Flow, Refill, Source as _};
 use rdt_transport::{Endpoint as _, Sender, SenderEvent};
 
-/// Sends until the time is up and records the acknowledged bytes at two marks.
+/// Application that sends until the end time, and records the acknowledged bytes at two times.
 pub(crate) struct Load {
     source: DwordArray,
     plan: [Instant; 2],
-    /// Time of each mark, and the bytes acknowledged by then.
+    /// Time of each record, and the bytes acknowledged by then.
     pub(crate) marks: Vec<(Instant, u64)>,
-    /// The receiver's.
+    /// CRC-32 of the receiver; `None` before the end of the transfer.
     pub(crate) crc: Option<u32>,
 }
 
 impl Load {
-    /// Records the acknowledged bytes at both times and ends at the second.
+    /// Creates an application that records at both times, and ends at the second.
     pub(crate) fn new(plan: [Instant; 2]) -> Self {
         Self { source: DwordArray::new(u64::MAX), plan, marks: Vec::new(), crc: None }
     }

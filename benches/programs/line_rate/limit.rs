@@ -1,9 +1,9 @@
-//! Largest rate of the loopback: datagrams with [`CREDIT`] bytes in flight and no reliability, over
-//! [plain sockets](super::plain), by the fastest methods known. Each side is a process that runs
-//! this bench again.
+//! Largest rate of the loopback interface: datagrams with at most [`CREDIT`] bytes in flight and no
+//! reliability, over [plain sockets](super::plain), by the fastest methods known. Each side is a
+//! process that runs this bench again.
 //!
-//! Checksums are computed over the longest run available, before a copy: pieces below 2 KiB and
-//! freshly written bytes are slower.
+//! Checksums are computed over pieces as long as possible, before a copy, because pieces below 2
+//! KiB and freshly written bytes are slower.
 
 use std::env;
 use std::net::SocketAddr;
@@ -18,15 +18,15 @@ use crate::common::{Program, number};
 use crate::plain::{LARGEST, Plain, SEGMENTS};
 use crate::zerocopy::{SLABS, ZeroCopy};
 
-/// Limit on bytes in flight, and the bytes between acknowledgments.
+/// Limit on bytes in flight, and bytes between two acknowledgements.
 const CREDIT: u64 = 1 << 20;
 const ACK_EVERY: u64 = CREDIT / 4;
-/// Bytes before the payload of each datagram, with [`Work::Format`].
+/// Bytes before the payload of each datagram with [`Work::Format`].
 const HEADER: usize = 8;
-/// Size of the source that is sent repeatedly, in bytes.
+/// Size of the source, which is sent in a cycle, bytes.
 const SOURCE: usize = 256 << 10;
 
-/// Work on each byte.
+/// Work per byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// None: the same bytes are sent each time, and received bytes are not read.
@@ -36,26 +36,27 @@ pub(crate) enum Work {
     Checksum,
     /// CRC-32 and one copy of every byte on each side, in addition to the kernel's two copies.
     Copy,
-    /// CRC-32 on each side; the sender writes into zero-copy memory, the receiver reads in place.
+    /// CRC-32 on each side; the sender writes into zero-copy memory, the receiver computes in
+    /// place.
     Reference,
-    /// Like `Reference`, with the headers of the classic format. Its CRC-32 leaves the headers out,
-    /// so the receiver's runs are one payload long.
+    /// Like `Reference`, with the headers of the classic format. The CRC-32 excludes the headers,
+    /// so the receiver computes it over one payload at a time.
     Format,
 }
 
-/// Roles of the child processes, as first argument.
+/// Roles of the child processes, given as the first argument.
 const ROLES: [&str; 2] = ["limit-receiver", "limit-sender"];
 const WORKS: [Work; 5] = [Work::Bare, Work::Checksum, Work::Copy, Work::Reference, Work::Format];
 
 /// Result of a run.
 pub(crate) struct Outcome {
-    /// Gbit/s of whole datagrams.
+    /// Rate of whole datagrams, Gbit/s.
     pub(crate) gbps: f64,
-    /// Of both sides, seconds per GB.
+    /// Processor time of both sides, seconds per GB.
     pub(crate) cpu_per_gb: f64,
 }
 
-/// Runs the role of a child process of [`measure`].
+/// Runs this process in its role, if it is a child process of [`measure`]; else returns false.
 pub(crate) fn play() -> bool {
     let args: Vec<String> = env::args().collect();
     let Some(at) = args.iter().position(|arg| ROLES.contains(&arg.as_str())) else { return false };
@@ -64,7 +65,7 @@ pub(crate) fn play() -> bool {
     true
 }
 
-/// Sends `bytes`, rounded up to whole datagrams of `size`.
+/// Measures a transfer of `bytes`, rounded up to whole datagrams of `size`.
 pub(crate) fn measure(work: Work, size: usize, offload: bool, bytes: u64) -> Outcome {
     let myself = env::current_exe().expect("a running program has a path");
     let start = |role: &str, peer: &str| {
@@ -85,7 +86,8 @@ pub(crate) fn measure(work: Work, size: usize, offload: bool, bytes: u64) -> Out
     }
 }
 
-/// Sends datagrams; receives byte counts of eight bytes.
+/// Parameters of one side. The sender sends datagrams; the receiver replies with byte counts of
+/// eight bytes.
 struct Blast {
     peer: SocketAddr,
     size: usize,
@@ -112,7 +114,7 @@ impl Blast {
         Plain::bind(address, self.size, self.offload)
     }
 
-    /// Bytes of one call: whole datagrams.
+    /// Returns the bytes of one call: whole datagrams.
     fn batch(&self) -> usize {
         let datagrams = if self.offload { (LARGEST / self.size).min(SEGMENTS) } else { SEGMENTS };
         datagrams.max(1) * self.size
@@ -177,22 +179,23 @@ impl Blast {
     }
 }
 
-/// Source of the datagrams.
+/// Memory from which datagrams are sent.
 enum Out {
     /// The source itself.
     Source,
-    /// A buffer that they are copied to.
+    /// A buffer to which the bytes are copied.
     Copy(Vec<u8>),
-    /// Zero-copy slabs in turn.
+    /// Zero-copy slabs, used in turn.
     Reference(Slabs),
 }
 
-/// Zero-copy slabs used in turn: enough that [`CREDIT`] is used up before one is reused.
+/// Zero-copy slabs, used in turn. Their number is such that a slab is reused after [`CREDIT`]
+/// bytes.
 struct Slabs {
     memory: ZeroCopy,
     count: usize,
     next: usize,
-    /// Payload behind each header, in bytes; `None` without headers.
+    /// Payload after each header, bytes; `None` without headers.
     payload: Option<usize>,
 }
 
@@ -212,7 +215,7 @@ impl Out {
         }
     }
 
-    /// Sends `bytes`, which are `len` with their headers.
+    /// Sends `bytes`, which with headers are `len` bytes.
     fn send(&mut self, socket: &mut Plain, bytes: &[u8], len: usize) {
         match self {
             Self::Source => socket.send(bytes),
@@ -245,7 +248,7 @@ impl Slabs {
     }
 }
 
-/// Waits for a byte count and reads all that have arrived.
+/// Waits for a byte count from the receiver, and returns the newest that has arrived.
 fn newest_count(socket: &Plain, before: u64) -> u64 {
     let mut count = [0; 8];
     socket.receive(&mut count);
@@ -256,7 +259,7 @@ fn newest_count(socket: &Plain, before: u64) -> u64 {
     newest
 }
 
-/// Processor time of this process in seconds.
+/// Returns the processor time of this process, seconds.
 fn cpu() -> f64 {
     rdt_cli::processor_time().map_or(f64::NAN, |time| time.as_secs_f64())
 }

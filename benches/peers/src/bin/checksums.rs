@@ -1,6 +1,6 @@
 //! Compares CRC-32 libraries (ISO-HDLC, as in Ethernet and zlib): one thread, input in cache.
 //!
-//! Prints a markdown table. Every library must agree with the first one.
+//! Prints a Markdown table. All libraries must compute the same checksums.
 
 #[path = "../locked.rs"]
 mod locked;
@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use rscrypto::checksum::{Checksum as _, Crc32};
 
-/// Input lengths, bytes: small, payloads of datagrams of 1472 and 7472 bytes, a batch.
+/// Input lengths, bytes: some short ones, the payloads of datagrams of 1472 and 7472 bytes, and a
+/// batch.
 const LENGTHS: [usize; 7] = [16, 64, 256, 1452, 1464, 7464, 65_536];
 
-/// Turns of each library at each length; the best counts, because the machine is shared.
+/// Turns of each library at each length, of which the fastest counts, because other processes use
+/// the host too.
 const ROUNDS: u32 = 15;
 
-/// Shortest turn.
+/// Shortest duration of a turn.
 const TURN: Duration = Duration::from_millis(4);
 
 static TABLE: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISO_HDLC);
@@ -26,7 +28,7 @@ static TABLE: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::n
 struct Library {
     /// Name of the crate.
     name: &'static str,
-    /// Function used, if there are several.
+    /// Function used, if the library has several.
     how: &'static str,
     checksum: fn(&[u8]) -> u32,
 }
@@ -59,7 +61,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Measures nanoseconds a call for each library, in turns.
+/// Returns the nanoseconds per call of each library. The libraries take turns.
 fn best(bytes: &[u8]) -> Result<[f64; LIBRARIES.len()]> {
     let expected = (LIBRARIES[0].checksum)(bytes);
     for library in &LIBRARIES {
@@ -74,7 +76,8 @@ fn best(bytes: &[u8]) -> Result<[f64; LIBRARIES.len()]> {
     Ok(best)
 }
 
-/// Measures mean nanoseconds a call over a turn; shorter turns find the number of calls.
+/// Returns the mean nanoseconds per call over a turn. Shorter turns before determine the number of
+/// calls.
 fn turn(checksum: fn(&[u8]) -> u32, bytes: &[u8]) -> f64 {
     let mut calls = 1u32;
     loop {
