@@ -1,4 +1,5 @@
-//! A user's congestion controller (AIMD) beside the built-in ones, in virtual time.
+//! A congestion controller of the user's own (AIMD), compared with the built-in ones in virtual
+//! time.
 //!
 //! `cargo run --release --example custom_controller`
 
@@ -14,7 +15,8 @@ use rdt::transport::{ReceiverConfig, SenderConfig};
 const BYTES: u64 = 50_000_000;
 const MEGABITS: f64 = 400.0;
 
-/// Adds one segment each round trip; keeps seven eighths of the window after a loss or an ECN mark.
+/// Congestion controller that adds one segment per round trip, and reduces the window to seven
+/// eighths after a loss or an ECN mark.
 #[derive(Debug)]
 struct Aimd {
     mss: u64,

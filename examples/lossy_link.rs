@@ -13,7 +13,7 @@ use rdt::emulator::{Bitrate, Direction, Loss, Path, PathConfig, Probability};
 const PINGS: u8 = 20;
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Carries datagrams between two sockets over `path` until `far` and `near` were silent for 1 s.
+/// Relays datagrams between two sockets over `path`, until neither socket received one for 1 s.
 fn relay(mut path: Path, near: &UdpSocket, far: &UdpSocket) -> Result<(), Box<dyn Error>> {
     let mut buffer = [0; 2048];
     let mut last = clock::now();
@@ -24,7 +24,8 @@ fn relay(mut path: Path, near: &UdpSocket, far: &UdpSocket) -> Result<(), Box<dy
         for (from, to, direction) in [(near, far, Direction::Forward), (far, near, Direction::Reverse)] {
             while let Ok(n) = from.recv(&mut buffer) {
                 last = clock::now();
-                // An error is a drop by the link: the ledger counts it by cause.
+                // An error means that the link dropped the packet, which the ledger counts by
+                // cause.
                 let _ = path.push(direction, last, buffer[..n].to_vec());
             }
             while let Some(delivery) = path.pop(direction, clock::now()) {
@@ -41,7 +42,7 @@ fn relay(mut path: Path, near: &UdpSocket, far: &UdpSocket) -> Result<(), Box<dy
     Ok(())
 }
 
-/// A pair of sockets that know each other.
+/// Returns two sockets that are connected to each other.
 fn pair() -> Result<(UdpSocket, UdpSocket), Box<dyn Error>> {
     let (a, b) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
     a.connect(b.local_addr()?)?;

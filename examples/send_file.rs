@@ -13,7 +13,7 @@ use rdt::transport::SenderConfig;
 fn main() -> Result<(), Box<dyn Error>> {
     let [address, path] =
         env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "usage: ADDRESS:PORT FILE")?;
-    // The connection id is any random number; nothing else needs to be set.
+    // The connection id is any random number; no other setting is needed.
     let config = SenderConfig::native(RandomState::new().hash_one(&path));
     let (stats, crc) = send_file(address.parse()?, File::open(&path)?, config)?;
     let bits_per_us = u128::from(stats.bytes_acked) * 8 / stats.elapsed().as_micros().max(1);

@@ -10,14 +10,14 @@ use rdt::sim::{Recorder, Simulation};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{ReceiverConfig, SenderConfig};
 
-/// More than the link carries in the time below, so that both senders are busy to the end.
+/// More bytes than the link transmits in the time below, so that both senders are busy to the end.
 const BYTES: u64 = 1_000_000_000;
 const SECONDS: u64 = 30;
 
 fn main() {
     let mut simulation = Simulation::new();
     let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    // Without a secret there are no cookies, and native senders get no answer.
+    // Without a secret there are no cookies, and native senders receive no answer.
     server.listener.secret = Some([1; 32]);
     let server = simulation.add_server(server);
 
@@ -28,7 +28,7 @@ fn main() {
     for (connection_id, congestion) in [(7, Algorithm::Cubic), (8, Algorithm::Cubic)] {
         let config = SenderConfig { congestion, ..SenderConfig::native(connection_id) };
         let id = simulation.add_sender(config, server, BYTES).expect("a valid configuration");
-        // Both senders have the same wire, so they share its queue.
+        // Both senders share the path and its queue.
         simulation.route(id, server, wire);
         let recorder = Recorder::new(simulation.epoch(), Duration::from_secs(5));
         simulation.sender_mut(id).sender.observe(Box::new(recorder.clone()));
