@@ -9,7 +9,6 @@ pub(crate) struct IcmpErrors {
     pub(crate) refused: u64,
     /// Other errors: no route to the destination.
     pub(crate) no_route: u64,
-    /// True if the newest error is not port unreachable.
     pub(crate) newest_is_no_route: bool,
 }
 
@@ -22,7 +21,6 @@ impl IcmpErrors {
         *if self.newest_is_no_route { &mut self.no_route } else { &mut self.refused } += 1;
     }
 
-    /// Adds `error` if no error was counted.
     pub(crate) fn or(mut self, error: &io::Error) -> Self {
         if self.count() == 0 {
             self.note(error);

@@ -57,7 +57,7 @@ pub struct UdpIo {
     /// Drop counter of the socket at the last [`DatagramIo::take_overflow`], modulo 2^32.
     #[cfg(linux_api)]
     overflow: u32,
-    /// Number of messages in the slab.
+    /// Number of messages in the slab, and index of the next one to return.
     filled: usize,
     next: usize,
     /// True if the last read emptied the receive buffer. Then the next read returns nothing once,
@@ -74,7 +74,6 @@ pub struct UdpIo {
     fatal: Option<SocketError>,
     /// Time at which the slab was last filled.
     read_at: Reading,
-    /// Arrival time of the newest message returned by [`DatagramIo::recv`].
     last_arrival: Option<Instant>,
     occupancy: Option<Arc<BufferOccupancy>>,
 }
@@ -196,7 +195,6 @@ impl UdpIo {
         self.next += 1;
     }
 
-    /// Returns the batch that [`DatagramIo::flush`] sends next.
     pub(crate) fn batch(&self) -> &TransmitBuf {
         self.send_batch.batch()
     }

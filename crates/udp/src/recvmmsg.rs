@@ -12,14 +12,12 @@ use std::time::Duration;
 use quinn_udp::{EcnCodepoint, RecvMeta};
 use socket2::{SockAddr, SockAddrStorage};
 
-/// Largest number of messages in one call.
 const MAX_MESSAGES: usize = 32;
 /// Buffer size for the control messages of one message, bytes: timestamp (32), segment size (24),
 /// drop counter (24), destination address (IPv4 32, IPv6 40), ECN codepoint (24 for each IP
 /// version). A dual-stack socket may receive the last two for both versions.
 const CONTROL_BYTES: usize = 224;
 
-/// Control message buffer, aligned for `cmsghdr`.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 struct Control([u8; CONTROL_BYTES]);

@@ -53,11 +53,9 @@ pub struct GivenUp {
 pub(crate) struct Datagrams<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) size: usize,
-    /// ECN codepoint of all these datagrams.
     pub(crate) ecn: Ecn,
 }
 
-/// System calls of a socket.
 pub(crate) trait Kernel {
     /// Returns the largest number of segments that offload accepts at present; 1 without offload.
     fn max_gso_segments(&self) -> usize;
@@ -91,7 +89,6 @@ pub(crate) struct SendBatch {
     stuck: Option<(Remote, usize)>,
     gso: bool,
     sendmmsg: bool,
-    /// True once `sendmmsg` has succeeded.
     sendmmsg_works: bool,
     given_up: GivenUp,
 }
@@ -221,7 +218,6 @@ impl SendBatch {
         self.send_from(kernel, stats, peer, 0)
     }
 
-    /// Sends the unsent rest of a batch.
     pub(crate) fn resume(&mut self, kernel: &impl Kernel, stats: &mut UdpStats) -> io::Result<()> {
         match self.stuck {
             Some((peer, from)) => self.send_from(kernel, stats, peer, from),

@@ -20,7 +20,6 @@ use crate::{Remote, socket_options};
 /// receives, and counts, messages from other addresses.
 const CONNECT_MIN_BYTES: usize = 16 * 1024;
 
-/// Descriptor of a socket, and the state of its options.
 pub(crate) struct KernelSocket {
     pub(crate) socket: Arc<UdpSocket>,
     pub(crate) state: UdpSocketState,
@@ -30,7 +29,7 @@ pub(crate) struct KernelSocket {
     segment: Cell<usize>,
     /// ECN codepoint of the socket, used by zero-copy sends.
     codepoint: Cell<Ecn>,
-    /// Sends go to one peer only, so the kernel may keep the route.
+    /// True if all sends go to one peer, so that the kernel may cache the route.
     pub(crate) one_peer: bool,
     /// True if the socket is connected. Then the kernel caches the route, and generates no IP
     /// identification for each datagram.

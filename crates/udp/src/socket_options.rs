@@ -156,7 +156,7 @@ pub(crate) fn set_codepoint(_socket: &UdpSocket, _ecn: rdt_datagram::Ecn) -> std
     Ok(())
 }
 
-/// Sets an option; returns true if the kernel accepted it.
+/// Returns true if the kernel accepted the option.
 #[cfg(linux_api)]
 #[expect(unsafe_code, reason = "these options have no safe wrapper")]
 fn set_option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> bool {

@@ -45,12 +45,10 @@ pub(crate) trait Pages: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Returns true if zero-copy sending from this memory has ended.
     fn is_closed(&self) -> bool {
         true
     }
 
-    /// Ends zero-copy sending from this memory.
     fn close(&self) {}
 
     /// Makes the memory available to the next pool. No sender may hold a frame; an unsent batch
@@ -69,14 +67,12 @@ enum PageSize {
     SmallOnly,
 }
 
-/// Pool of frames for zero-copy sending.
 pub(crate) struct ZerocopyPool<P: Pages> {
     pages: Arc<P>,
     /// Frames that may be overwritten, ordered by the time of their return.
     free: VecDeque<Arc<Frame>>,
     /// Frames that a queue may still reference.
     set_aside: Vec<Arc<Frame>>,
-    /// Number of frames that senders hold.
     held: usize,
     /// Limit on `held`. More frames would leave the cache while their datagrams wait in the
     /// receiver's queue, and a receiver that reads uncached memory falls further behind. At the
@@ -87,7 +83,6 @@ pub(crate) struct ZerocopyPool<P: Pages> {
 }
 
 impl<P: Pages> ZerocopyPool<P> {
-    /// Creates a pool of `frames`, whose memory is in `pages`.
     #[cfg_attr(not(linux_api), allow(dead_code, reason = "tests only"))]
     pub(crate) fn new(pages: Arc<P>, frames: Vec<Arc<Frame>>) -> Self {
         let max_held = frames.len() - frames.len() / 4;

@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 
 use super::*;
 
-/// Duration of a poll.
 const POLL: Duration = Duration::from_micros(50);
-/// Duration of a poll during which another thread gets the processor.
 const PREEMPTED_POLL: Duration = Duration::from_millis(3);
 
 /// Host with packets and preemptions at given times. Ends the test when the thread sleeps without a

@@ -16,7 +16,6 @@ use rustix::io::Errno;
 use super::ppoll::{self, Waker};
 
 const WAKE_UP_KEY: u64 = u64::MAX;
-/// Limit on the sockets that one poll reports.
 const MAX_EVENTS: usize = 1024;
 
 /// Polls many sockets or other descriptors, each with a key.

@@ -80,7 +80,6 @@ mod tests {
     #[cfg(linux_api)]
     tests!(ppoll);
 
-    /// Tests of a poll set.
     macro_rules! many_tests {
         ($name:ident, $way:ident) => {
             mod $name {
@@ -103,7 +102,6 @@ mod tests {
                     assert_eq!(UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", address).unwrap(), 1);
                 }
 
-                /// Returns the keys of ready sockets.
                 fn ready(watch: &mut PollSet) -> Vec<usize> {
                     let mut ready = Vec::new();
                     assert!(!watch.poll(Some(Duration::ZERO), &mut ready).unwrap());

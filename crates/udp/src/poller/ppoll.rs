@@ -61,7 +61,6 @@ pub(super) fn wake_ups() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
 }
 
-/// Resets pending wake-ups.
 pub(super) fn take_wake_ups(wake_ups: &OwnedFd) {
     // Cannot block: the eventfd is readable, and only this thread reads it.
     let _ = rustix::io::read(wake_ups, &mut [0; size_of::<u64>()]);

@@ -5,7 +5,6 @@ use rdt_datagram::FileOffset;
 
 use super::*;
 
-/// Pages that count calls.
 #[derive(Default)]
 struct Counted {
     renewed: Mutex<u32>,
@@ -51,7 +50,6 @@ fn number(frame: &Frame) -> u64 {
     frame.file_offset().expect("it lies in the pool").offset
 }
 
-/// Takes all available frames from the pool.
 fn take_all(pool: &mut ZerocopyPool<Counted>) -> Vec<Arc<Frame>> {
     std::iter::from_fn(|| pool.take()).collect()
 }
@@ -66,7 +64,6 @@ fn give_all(pool: &mut ZerocopyPool<Counted>, frames: Vec<Arc<Frame>>, reuse: Re
     }
 }
 
-/// Takes and returns `frames` frames, one at a time.
 fn lend_in_turn(pool: &mut ZerocopyPool<Counted>, frames: u32) {
     for _ in 0..frames {
         let frame = pool.take().expect("frames come back");
