@@ -153,7 +153,6 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
     ways
 }
 
-/// Sender configurations of both wire formats.
 fn configs() -> [SenderConfig; 2] {
     let link =
         LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 100 };

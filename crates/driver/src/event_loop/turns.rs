@@ -33,7 +33,6 @@ pub struct Ended<E, S, A> {
 
 struct Slot<E, S, A> {
     member: Member<E, S, A>,
-    /// True if the member is in the send queue.
     queued: bool,
     /// Last result of [`Application::pump`].
     flow: Flow,
@@ -83,14 +82,12 @@ where
         self.deadlines.iter().flatten().min().copied()
     }
 
-    /// Makes all members due at `now`.
     pub(super) fn wake(&mut self, now: Instant) {
         for (slot, deadline) in self.slots.iter().zip(&mut self.deadlines) {
             *deadline = slot.as_ref().map(|_| now);
         }
     }
 
-    /// Processes the input and timers of all due members.
     pub(super) fn look_at_due(&mut self, now: Instant) {
         for key in 0..self.deadlines.len() {
             if self.deadlines[key].is_some_and(|deadline| deadline <= now) {
