@@ -4,7 +4,6 @@ use rdt_emulator::{DelayHistogram, Direction, Ledger};
 
 use crate::paths::Paths;
 
-/// Packet counters and delays of one direction of a relay.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) ledger: Ledger,

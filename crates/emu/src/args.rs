@@ -39,7 +39,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// Formats an argument error as one line. `arguments` starts with the program's name.
+/// Formats an argument error as one line. The first of `arguments` is the program's name.
 pub(crate) fn sentence(error: &clap::Error, arguments: &[OsString]) -> String {
     let what = rdt_program::argument_error(error);
     hint(error, arguments).map_or_else(|| what.clone(), |hint| format!("{what}: {hint}"))

@@ -62,7 +62,6 @@ impl Throughput {
         Self { size, packets_per_s, lateness }
     }
 
-    /// Returns the payload rate, bits per second.
     fn rate_bps(&self) -> f64 {
         self.packets_per_s * f64::from(self.size) * 8.0
     }
@@ -151,7 +150,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Returns the path of the calibration file, after a write check.
+/// Returns the path of the calibration file, after a check that it can be written.
 fn file() -> Result<PathBuf, Failure> {
     let hint = |error: io::Error| {
         io::Error::new(error.kind(), format!("{error}; --no-save measures without saving"))

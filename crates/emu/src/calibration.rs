@@ -84,7 +84,6 @@ enum Verdict {
     Refused(String),
 }
 
-/// Reason why a saved calibration is not used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
     #[error("{0}")]
@@ -101,7 +100,6 @@ fn day(time: Timestamp) -> impl std::fmt::Display {
     time.strftime("%Y-%m-%d")
 }
 
-/// Results of `rdt-emu calibrate` on one host.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Calibration {
     pub(crate) measured: Timestamp,
@@ -144,7 +142,6 @@ impl Calibration {
         text.map(|text| Self::parse(&text)?.fits(here, now)).transpose()
     }
 
-    /// Returns the calibration if it applies to this host now.
     fn fits(self, here: &Host, now: Timestamp) -> Result<Self, Unfit> {
         self.host.tells_of(here)?;
         if now.duration_since(self.measured) > MAX_AGE {

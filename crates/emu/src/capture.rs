@@ -33,7 +33,6 @@ const MAX_WRITE_DELAY: Duration = Duration::from_millis(200);
 /// packets are tiny.
 const MAX_LATE_DROPS: usize = 4096;
 
-/// Capture in progress.
 pub(crate) struct Capture<F> {
     path: PathBuf,
     frame: F,
@@ -48,10 +47,8 @@ pub(crate) struct Capture<F> {
     total: u64,
 }
 
-/// Result of a capture.
 #[derive(Debug)]
 pub(crate) struct Captured {
-    /// The file.
     pub(crate) path: PathBuf,
     /// Packets in the file; a delivered packet counts twice.
     pub(crate) packets: u64,
@@ -62,7 +59,6 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// Returns true if packets are missing.
     pub(crate) const fn is_incomplete(&self) -> bool {
         self.missed > 0 || self.error.is_some()
     }
@@ -104,7 +100,6 @@ impl<F: Frame> Capture<F> {
         })
     }
 
-    /// Waits until everything is written.
     pub(crate) fn finish(mut self) -> Captured {
         self.hand_over();
         let written = self.writer.finish();
@@ -127,7 +122,6 @@ impl<F: Frame> Capture<F> {
         is_marked
     }
 
-    /// Adds a comment to the packet that was added last.
     fn comment(&mut self, text: &str) {
         block::comment(&mut self.chunk.bytes, self.last, text);
     }

@@ -17,7 +17,6 @@ use crate::account::{Account, Accounts};
 use crate::json;
 use crate::relay::Observer;
 
-/// Limit on the accounts that wait for the writer.
 const MAX_QUEUED_ACCOUNTS: usize = 4;
 
 pub(crate) type Out = Box<dyn Write + Send>;

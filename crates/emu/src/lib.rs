@@ -53,7 +53,6 @@ use rdt_program::{Printer, start_logging};
 use crate::args::{Args, Command};
 use crate::failure::Failure;
 
-/// Name of the standard output in messages.
 const STDOUT: &str = "the standard output";
 
 /// Runs `rdt-emu` with these arguments, of which the first is the program's name.

@@ -109,7 +109,6 @@ impl<F: Frame> Observer for Watchers<F> {
 /// Data of the final report besides the accounts.
 #[derive(Debug)]
 pub(crate) struct Circumstances {
-    /// Subcommand of this program.
     pub(crate) mode: &'static str,
     pub(crate) seed: u64,
     pub(crate) begin: Instant,

@@ -60,7 +60,6 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// Reads the trace files, and builds the configuration of the links.
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
         let read = |name: &str| {
             let is_beside = self.beside.iter().any(|file| file == name);

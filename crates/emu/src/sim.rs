@@ -63,7 +63,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// Runs `rdt-emu sim`, and returns the exit code.
 pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
     let described = args.path.describe()?;
     let (config, seed) = (described.config()?, described.seed());

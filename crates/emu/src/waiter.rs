@@ -53,7 +53,7 @@ pub(crate) trait PollPorts {
     fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness>;
 }
 
-/// Waits on ports. Belongs to one thread.
+/// Waits on the ports of one thread.
 pub(crate) struct Waiter<L> {
     ports: L,
     busy_poll: BusyPoll,

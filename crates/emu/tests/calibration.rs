@@ -24,7 +24,6 @@ fn state(text: &str) -> TempDir {
     folder
 }
 
-/// Returns a calibration of this host with the current time.
 fn calibration() -> Value {
     let uname = rustix::system::uname();
     let [name, system, release] =

@@ -63,7 +63,6 @@ impl Flood {
                 continue;
             }
             let Some(batch) = io.transmit_buf() else {
-                // The socket is full, as expected under load.
                 thread::yield_now();
                 continue;
             };
@@ -74,7 +73,6 @@ impl Flood {
         }
     }
 
-    /// Returns the number of datagrams due after `elapsed`.
     fn due(self, elapsed: Duration) -> u64 {
         let Some(pps) = self.pps else { return u64::MAX };
         let due = u128::from(pps).saturating_mul(elapsed.as_micros()) / 1_000_000;

@@ -76,7 +76,6 @@ impl Held {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) held: Option<Held>,
-    /// Lowest rate that was tried and not sustained.
     pub(super) failed_bps: Option<f64>,
 }
 

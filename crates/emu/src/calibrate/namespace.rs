@@ -46,7 +46,6 @@ impl Output {
     }
 }
 
-/// Runs a link with these options under load, and returns its output.
 fn flooded(flood: Flood, options: &[&str]) -> Result<Output, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut command = Command::new(&program);

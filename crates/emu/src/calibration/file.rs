@@ -63,7 +63,6 @@ pub(crate) fn save(file: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a temporary file in the same folder, for an atomic rename.
 #[cfg(target_os = "linux")]
 fn temporary(file: &Path) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;

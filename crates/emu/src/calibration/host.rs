@@ -8,7 +8,6 @@ use super::Unfit;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(super) name: String,
-    /// Kernel name and release.
     pub(super) system: String,
     /// Processors that this program may use.
     pub(super) processors: u64,

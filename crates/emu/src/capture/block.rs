@@ -16,7 +16,6 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const VERSION: u32 = 1;
 /// Section length that means "not known in advance".
 const UNKNOWN_LENGTH: u64 = u64::MAX;
-/// Snapshot length: unlimited.
 const NO_LIMIT: u32 = 0;
 
 const END_OF_OPTIONS: u16 = 0;
@@ -30,9 +29,7 @@ const TIME_RESOLUTION: u16 = 9;
 /// Direction relative to the link, as in the lowest bits of the packet flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Into the link.
     In = 1,
-    /// Out of it.
     Out = 2,
 }
 

@@ -15,7 +15,6 @@ pub(crate) struct Carried<'a> {
     pub(crate) tag: u32,
 }
 
-/// Conversion of packets of a link to IP packets.
 pub(crate) trait Frame {
     /// Appends the IP packet to `out`. Returns true if the link is known to have set [`Ecn::Ce`].
     fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool;

@@ -12,7 +12,6 @@ use rdt_emulator::{DropCause, Ecn};
 use super::frame::Datagrams;
 use super::*;
 
-/// Packet block of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Read {
     interface: u32,

@@ -19,7 +19,6 @@ const MAX_QUEUED_CHUNKS: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
-    /// Number of packet blocks.
     pub(super) packets: u64,
 }
 
@@ -58,7 +57,6 @@ impl Writer {
         }
     }
 
-    /// Waits until everything is written.
     pub(super) fn finish(self) -> Written {
         drop(self.to_thread);
         let ended = || Written { packets: 0, error: Some(io::Error::other("its thread panicked")) };

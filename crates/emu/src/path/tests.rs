@@ -25,7 +25,6 @@ fn config(line: &[&str]) -> Result<PathConfig, String> {
     })
 }
 
-/// Temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {

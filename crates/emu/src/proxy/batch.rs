@@ -5,7 +5,6 @@ use std::mem;
 use rdt_emulator::{Delivery, Ecn};
 use rdt_udp::DatagramIo;
 
-/// Limit on the packets of a batch.
 const MAX_BATCH_PACKETS: usize = 64;
 
 #[derive(Debug, Default)]

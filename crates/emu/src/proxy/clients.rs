@@ -23,7 +23,6 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
 }
 
-/// Client of the proxy. Its packets carry its tag.
 pub(crate) struct Client {
     /// Address of the client, and the local address that it uses.
     pub(crate) remote: Remote,
@@ -45,7 +44,6 @@ pub(crate) struct Clients {
     totals: Totals,
 }
 
-/// Counters of all current and removed clients.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
     pub(crate) clients: u64,
@@ -56,7 +54,6 @@ pub(crate) struct Totals {
     pub(crate) overflow: Option<u64>,
     /// Datagrams that a client's socket received from other addresses than the target's.
     pub(crate) foreign_messages: u64,
-    /// Other counters of the clients' sockets.
     pub(crate) sockets: UdpStats,
 }
 
@@ -139,7 +136,6 @@ impl Clients {
         self.open.get_mut(&tag)
     }
 
-    /// Records the time of a packet to the client.
     pub(crate) fn touch(&mut self, tag: u32, at: Instant) {
         if let Some(client) = self.open.get_mut(&tag) {
             client.last = client.last.max(at);

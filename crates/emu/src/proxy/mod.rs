@@ -60,10 +60,8 @@ const HEADERS_IPV6: u32 = 48;
 /// Signals within this time count as one request to end, because timeout(1) signals both the
 /// process and its group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
-/// Shortest idle timeout.
 const MIN_IDLE: Duration = Duration::from_millis(10);
 
-/// Text below the options in `--help`.
 pub(crate) const AFTER_PROXY: &str = "\
 Examples:
   rdt-emu proxy 127.0.0.1:9000 192.0.2.1:4433 --rtt 100ms --rate 10mbit --loss 1%
@@ -109,7 +107,6 @@ pub(crate) struct ProxyArgs {
     target: String,
 }
 
-/// Runs `rdt-emu proxy` until a signal ends it; returns the exit code.
 pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let (listen, target) = address::both(&args.listen, &args.target)?;
     if args.idle < MIN_IDLE {
@@ -182,7 +179,6 @@ fn datagrams(
     })
 }
 
-/// Result of a proxy after its end.
 pub(crate) struct End {
     pub(crate) accounts: [Account; 2],
     counts: Counts,
@@ -227,7 +223,6 @@ impl End {
         host::shortcomings(&self.accounts, self.counts.overflow().map(Option::unwrap_or_default)).is_empty()
     }
 
-    /// Formats the counters of the clients.
     fn notes(&self) -> String {
         let totals = &self.counts.totals;
         let mut text = format!("clients: {}\n", totals.clients);

@@ -40,7 +40,6 @@ pub(crate) struct ProxySockets {
     target: SocketAddr,
     listener: UdpIo,
     set: PollSet,
-    /// Keys returned by the last poll.
     keys: Vec<usize>,
     listener_ready: bool,
     /// Tags of the clients whose sockets may be readable.
@@ -48,7 +47,6 @@ pub(crate) struct ProxySockets {
     clients: Clients,
     to_clients: Batch,
     to_target: Batch,
-    /// Tags of the clients whose sockets are full.
     stuck: BTreeSet<u32>,
     listener_stuck: bool,
     /// Packets that sockets accepted and lost, at the last check, forward first.

@@ -15,7 +15,6 @@ const LOCALHOST: &str = "127.0.0.1:0";
 /// Idle timeout that no test reaches.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Proxy that runs on a thread of its own.
 struct Running {
     address: SocketAddr,
     stop: Waker,
@@ -70,7 +69,6 @@ fn troubled() -> LinkConfig {
         .overhead(HEADERS_IPV4)
 }
 
-/// A link in virtual time.
 struct Model {
     link: Link,
     now: Instant,

@@ -20,7 +20,6 @@ const V6_PREFIX: u128 = 0xfd72_6474 << 96;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     base: u32,
-    /// Prefix length, bits.
     prefix: u8,
 }
 

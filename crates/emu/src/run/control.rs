@@ -13,7 +13,6 @@ use rustix::net::{
 
 /// Longest message, bytes; a longer error text is truncated.
 const MAX_MESSAGE: usize = 4096;
-/// Limit on the descriptors in one message.
 const MAX_FDS: usize = 2;
 
 /// Packets that the kernel dropped before the relay read them, at the near and the far device.
@@ -34,7 +33,6 @@ pub(crate) enum Message {
     Continue(bool),
     /// From inside: packets lost so far.
     Lost(Overflow),
-    /// From inside: the run failed with this exit code and message.
     Failed(u8, String),
     /// From inside: the command ended with this exit code, after these packets were lost.
     Ended(u8, Overflow),

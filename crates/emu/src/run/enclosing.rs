@@ -12,7 +12,6 @@ use super::network::DEVICE;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnclosingRun {
     pub(crate) block: Block,
-    /// True if the enclosing run has IPv6 addresses.
     pub(crate) ipv6: bool,
 }
 

@@ -18,7 +18,6 @@ use crate::failure::Failure;
 /// Path of the running program, valid even if its file was moved or replaced.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// Returns a command that starts this program with these arguments.
 pub(crate) fn inside(args: &InsideArgs) -> Command {
     let mut command = Command::new(THIS_PROGRAM);
     command.arg0("rdt-emu").arg("inside").args(args.to_arguments());
@@ -30,7 +29,6 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Creates the namespaces, starts the first process in them and waits for its end.
 pub(crate) fn enter(args: &InsideArgs) -> Result<(), Failure> {
     namespaces()?;
     // After the namespaces, because entering a user namespace may reset the parent-death signal.

@@ -24,13 +24,10 @@ use crate::args::InsideArgs;
 use crate::failure::Failure;
 use crate::talk;
 
-/// Longest wait for the server to bind a port.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of the checks for a bound port.
 const PORT_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval of the reports of packets lost before the relay.
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Time that a server has to exit after SIGTERM.
 const SERVER_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sets up the networks, runs the server and the command, and returns the message with the exit
@@ -105,7 +102,6 @@ impl Init<'_> {
             .ok_or_else(|| Failure::Usage(format!("{} is not the near end of a network", self.args.near)))
     }
 
-    /// Starts the server, and waits until it has bound a port.
     fn serve(&mut self, line: &OsStr, far: BorrowedFd<'_>) -> Result<(), Failure> {
         let here = present_network()?;
         go_to(far)?;
@@ -124,7 +120,6 @@ impl Init<'_> {
         go_to(here.as_fd())
     }
 
-    /// Runs the command to its end, and returns its exit code.
     fn command(&mut self) -> Result<u8, Failure> {
         let args = self.args;
         if let Some(signal) = self.signals.next() {
@@ -161,12 +156,10 @@ impl Init<'_> {
         Overflow([count(0), count(1)])
     }
 
-    /// Stops the server with SIGTERM, and waits for its exit.
     fn end_server(&mut self) -> Result<(), Failure> {
         self.ending = true;
         self.reap();
         if let Some(server) = self.server {
-            // Fails only if the server has already ended.
             let _ = kill_process_group(server, Signal::TERM);
         }
         let latest = clock::now() + SERVER_STOP_TIMEOUT;

@@ -23,7 +23,6 @@ const DEFAULT_ROUTE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) mtu: u32,
-    /// True if the devices have IPv6 addresses.
     pub(crate) ipv6: bool,
 }
 

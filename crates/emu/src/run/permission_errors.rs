@@ -115,15 +115,12 @@ fn again_reason(error: &io::Error) -> &'static str {
 /// Setting of the host that forbids namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
-    /// The limit on user namespaces is 0.
     NoUsers,
-    /// The limit on network namespaces is 0.
     NoNetworks,
     /// Debian's switch for user namespaces is off.
     SwitchedOff,
     /// `AppArmor` removes capabilities in user namespaces.
     AppArmor,
-    /// A seccomp filter applies to this process.
     Filter,
 }
 

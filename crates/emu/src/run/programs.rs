@@ -26,7 +26,6 @@ const LOCAL6: &str = "RDT_LOCAL6";
 pub(crate) struct Place {
     pub(crate) local: Ipv4Addr,
     pub(crate) peer: Ipv4Addr,
-    /// True if both ends have IPv6 addresses too.
     pub(crate) ipv6: bool,
 }
 

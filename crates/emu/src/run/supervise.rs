@@ -187,7 +187,6 @@ impl Inside {
                     }
                     Some((Message::Stopped(had_terminal), _)) => {
                         let terminal = self.terminal.stop(had_terminal);
-                        // Fails if the inner process has ended, which `receive` reports.
                         let _ = self.control.send(&Message::Continue(terminal), &[]);
                     }
                     Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),

@@ -15,7 +15,6 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-/// Controlling terminal of this process.
 pub(crate) struct Terminal(OwnedFd);
 
 impl Terminal {
@@ -28,7 +27,6 @@ impl Terminal {
         self.0.try_clone().map(Self)
     }
 
-    /// Returns true if `group` is in the foreground.
     pub(crate) fn is_with(&self, group: Pid) -> bool {
         tcgetpgrp(&self.0) == Ok(group)
     }

@@ -14,7 +14,6 @@ use super::ecn;
 use crate::capture::frame::{Carried, Frame};
 use crate::port::{Buffers, Port, Sent, Take};
 
-/// Device file that creates TUN devices.
 pub(crate) const CLONE_DEVICE: &str = "/dev/net/tun";
 /// Longest IP packet, bytes.
 const MAX_PACKET: usize = 65_535;
@@ -43,7 +42,7 @@ pub(crate) fn attach(tun: &OwnedFd, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// struct ifreq, netdevice(7).
+/// As struct ifreq of netdevice(7).
 #[repr(C)]
 struct IfReq {
     name: [u8; libc::IFNAMSIZ],

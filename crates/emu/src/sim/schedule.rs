@@ -54,7 +54,6 @@ pub(super) enum Gap {
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub(super) struct ScheduleError {
-    /// Line number, from 1.
     line: usize,
     message: String,
 }
@@ -91,7 +90,6 @@ impl Iterator for Schedule {
 }
 
 impl Burst {
-    /// Creates a burst of one forward packet.
     pub(super) const fn new(at: Duration, size: usize, ecn: Ecn) -> Self {
         let first = Planned { at, size, direction: Direction::Forward, ecn };
         Self { first, count: 1, until: Duration::MAX, gap: Gap::Time(Duration::ZERO), remainder: 0 }

@@ -160,7 +160,6 @@ impl Simulation {
 }
 
 impl Sent {
-    /// Removes the leading packets whose outcomes are all known.
     fn forget(&mut self) {
         while self.packets.front().is_some_and(|packet| packet.left == 0) {
             self.packets.pop_front();

@@ -12,7 +12,6 @@ fn path(toml: &str) -> PathConfig {
     path.to_path_config(|file| Err(format!("no {file}"))).unwrap()
 }
 
-/// Returns the output of `sim` for this path, seed and schedule.
 fn output(config: &PathConfig, seed: u64, schedule: &str, format: Format) -> String {
     let mut out = Vec::new();
     let schedule = Schedule::parse(schedule).unwrap();

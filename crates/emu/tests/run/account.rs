@@ -11,13 +11,11 @@ use serde_json::Value;
 use super::helpers::helper;
 use super::running::{code, host_allows, kill, run, run_with};
 
-/// Sends three datagrams through a run.
 fn send(arguments: &[&str]) -> Output {
     let command = helper("send");
     run_with(arguments, &command.iter().map(String::as_str).collect::<Vec<_>>()).output()
 }
 
-/// Parses the JSON objects in the output.
 fn objects(output: &Output) -> Vec<Value> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     text.lines()

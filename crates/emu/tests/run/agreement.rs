@@ -55,7 +55,6 @@ fn send_bursts() {
     sleep(Duration::from_millis(500));
 }
 
-/// Echo server.
 #[test]
 #[ignore = "a program for other tests"]
 fn send_back() {
@@ -139,7 +138,6 @@ fn until_all_came(run: impl Fn(u32, &File) -> usize) {
     assert!(came.len() < BURSTS.len(), "of {NUMBERED} packets came {came:?}");
 }
 
-/// Packet that entered the path.
 struct Arrival {
     direction: Direction,
     /// Timestamp, ns since 1970.
@@ -149,7 +147,6 @@ struct Arrival {
     dropped: Option<String>,
 }
 
-/// Contents of a capture.
 #[derive(Default)]
 struct Capture {
     arrivals: Vec<Arrival>,

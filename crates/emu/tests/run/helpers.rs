@@ -74,7 +74,6 @@ fn echo() {
     let _ = socket.recv_from(&mut bytes);
 }
 
-/// Client of `echo`.
 #[test]
 #[ignore = "a program for other tests"]
 fn ask() {

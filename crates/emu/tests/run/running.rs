@@ -54,7 +54,6 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Redirects the standard output to `file`.
     pub(crate) fn with_stdout(mut self, file: File) -> Self {
         self.program.stdout(file);
         self

@@ -12,7 +12,6 @@ use super::flow::{self, Flow, VARIABLE, Wish};
 use super::helpers::program;
 use super::running::{host_allows, run_with, stdout};
 
-/// Number of attempts on a busy host.
 const TRIES: usize = 3;
 /// Lateness above which the relay counts as the bottleneck, microseconds.
 const LATE: f64 = 2_000.0;
@@ -70,7 +69,6 @@ fn shows<T: Debug>(what: &str, mut attempt: impl FnMut() -> (T, bool), shown: im
     eprintln!("skipped, the host is too busy: {what}: {seen:?}");
 }
 
-/// Returns true if the kernel has this congestion control.
 fn has(congestion: &str) -> bool {
     let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let has = all.split_whitespace().any(|name| name == congestion);

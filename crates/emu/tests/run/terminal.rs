@@ -10,7 +10,6 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::running::{PROGRAM, host_allows};
 
-/// Timeout of each wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Shell script on a terminal of its own.
@@ -36,7 +35,6 @@ impl Seat {
         self.terminal.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until `part` appears in the output.
     fn sees(&mut self, part: &str) {
         while !self.seen.contains(part) {
             let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
