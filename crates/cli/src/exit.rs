@@ -9,7 +9,6 @@ use rdt_program::exit::{INTERRUPTED, IO, NO_INPUT, UNAVAILABLE, USAGE};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ConfigError, Phase, TransferError};
 
-/// The receiver's checksum differs from the sender's.
 pub(crate) const CHECKSUM: u8 = 7;
 
 pub(crate) const SEND_CODES: &str = "\

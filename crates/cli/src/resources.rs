@@ -31,7 +31,6 @@ fn field(text: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Reads the resident set size from /proc/self/status.
 pub(crate) fn memory() -> Memory {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     Memory { peak: field(&status, "VmHWM:"), now: field(&status, "VmRSS:") }

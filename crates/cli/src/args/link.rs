@@ -114,7 +114,6 @@ fn queue(text: &str) -> Result<QueueSize, Failure> {
     }
 }
 
-/// Converts a probability to billionths.
 pub(crate) fn ppb(probability: f64) -> u32 {
     whole_u32(probability * 1e9)
 }

@@ -77,7 +77,6 @@ impl NativeArgs {
         Ok(())
     }
 
-    /// Combines `--recovery` and `--sack` into one loss detection.
     fn recovery(&self) -> Result<LossDetection, Failure> {
         let needs_sack =
             self.recovery.is_none_or(|rule| matches!(rule, LossDetection::Rack | LossDetection::Sack));

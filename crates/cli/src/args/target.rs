@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 /// UDP port of the classic protocol.
 pub(crate) const DEFAULT_PORT: u16 = 22345;
 
-/// Destination of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A receiver in this process (HOST `local`).

@@ -98,7 +98,6 @@ pub(super) fn rwnd(text: &str) -> Result<u64, Failure> {
     }
 }
 
-/// Returns the value parser of `--give-up` or `--connect-give-up`.
 pub(super) fn give_up(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
     move |text| match named(option, parse_duration, text)? {
         time if time >= MIN_GIVE_UP => Ok(time),

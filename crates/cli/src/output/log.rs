@@ -29,7 +29,6 @@ pub(crate) enum LogStyle {
     },
 }
 
-/// Log shared by all threads of a receiver.
 #[derive(Debug, Clone)]
 pub(crate) struct EventLog {
     pub(crate) style: LogStyle,
@@ -49,7 +48,6 @@ impl EventLog {
         }
     }
 
-    /// Prints a line to the standard error.
     pub(crate) fn aside(&self, line: &str) {
         if matches!(self.style, LogStyle::Text | LogStyle::Talk) {
             talk(line);
@@ -151,7 +149,6 @@ impl PeerLog {
         self.json_failure(peer, error, &Value::Null);
     }
 
-    /// Logs a transfer that is stored, but whose directory could not be synced.
     pub(crate) fn not_synced(&self, peer: Remote, path: Option<&Path>, error: &io::Error) {
         let path = path.map(|path| path.display().to_string());
         talk(&format!(

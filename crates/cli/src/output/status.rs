@@ -72,7 +72,6 @@ impl Status {
         }
     }
 
-    /// Returns true if only results are printed.
     pub(crate) fn is_quiet(&self) -> bool {
         !matches!(self.style, Style::Text { quiet: false })
     }
@@ -187,7 +186,6 @@ impl Status {
         ));
     }
 
-    /// Prints the last lines of an interrupted transfer.
     pub(crate) fn interrupted(&mut self, now: Instant, stats: &SenderStats) {
         self.interval(now, stats);
         if !matches!(self.style, Style::Text { .. }) {

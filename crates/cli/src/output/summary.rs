@@ -13,7 +13,6 @@ use super::rtt_histogram::RttHistogram;
 use super::status::Status;
 use crate::{Failure, resources};
 
-/// Result of comparing the sender's CRC-32 with that in the FIN-ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChecksumCheck {
     Agreed,

@@ -50,7 +50,6 @@ pub(crate) struct ReceiverApp {
     pub(crate) broken: Option<(String, io::Error)>,
 }
 
-/// Counters of transfers.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) finished: u64,
@@ -114,7 +113,6 @@ impl ReceiverApp {
         }
     }
 
-    /// Queues `peer` for [`Self::serve_waiting`], unless its transfer cannot be stored.
     fn wait(&mut self, server: &mut Server<Remote>, peer: Remote) {
         match self.store.check(peer) {
             Ok(()) => {
@@ -183,7 +181,6 @@ impl ReceiverApp {
         taken
     }
 
-    /// Confirms or closes a transfer whose end the writer thread has reported.
     fn on_result(&mut self, now: Instant, server: &mut Server<Remote>, write: WriteResult) {
         let WriteResult { transfer, result } = write;
         let peer = transfer.peer;
@@ -193,7 +190,6 @@ impl ReceiverApp {
             // The transfer was aborted in the meantime.
             (Ok(_), None) => {}
             (Err(error), finishing) => {
-                // Part of the transfer has been written to the standard output.
                 self.cut_short |= self.store.is_stdout();
                 match finishing {
                     // The connection of its sender has ended, and the peer may have a new transfer.
@@ -277,7 +273,6 @@ impl ReceiverApp {
         quiet_at.filter(|at| *at > now)
     }
 
-    /// Returns true while complete transfers are not stored yet.
     pub(crate) fn is_storing(&self) -> bool {
         !self.finishing.is_empty()
     }

@@ -46,7 +46,6 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     plan.conclude(ends)
 }
 
-/// Settings that all workers share.
 struct Plan<'a> {
     args: &'a RecvArgs,
     config: ServerConfig,

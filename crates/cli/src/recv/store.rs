@@ -80,10 +80,8 @@ pub(crate) struct Store {
     /// `None` with [`Output::Discard`].
     writer: Option<Writer>,
     incoming: BTreeMap<Remote, Incoming>,
-    /// Number of transfers so far.
     count: u64,
     is_stdout: bool,
-    /// True once a transfer has used the standard output.
     stdout_taken: bool,
 }
 

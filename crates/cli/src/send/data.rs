@@ -53,7 +53,6 @@ impl Data {
         }
     }
 
-    /// Returns the name and the file, if the data is a file.
     pub(crate) fn file(&self) -> Option<(&str, &File)> {
         match self {
             Self::File { name, file, .. } => Some((name, file)),

@@ -16,7 +16,6 @@ pub(super) struct ErrorContext<'a> {
     pub(super) socket: UdpStats,
     /// Number of SYNs sent until one was answered.
     pub(super) syns: u64,
-    /// True if the source was read to its end.
     pub(super) all_read: bool,
 }
 

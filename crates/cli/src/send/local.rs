@@ -21,7 +21,6 @@ use crate::{Failure, resources};
 
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
-    /// Occupancy of the receiver's socket buffer.
     pub(crate) occupancy: Arc<BufferOccupancy>,
     stop: Stop,
     thread: JoinHandle<Result<ReceiverReport, SocketError>>,

@@ -83,13 +83,11 @@ fn use_of(there: &Metadata, path: &Path, data: &Data) -> Option<&'static str> {
     standard(there)
 }
 
-/// Returns true if the path is the file to be sent.
 #[cfg(unix)]
 fn is_input(there: &Metadata, _: &Path, _: &str, file: &File) -> bool {
     file.metadata().is_ok_and(|open| is_same(&open, there))
 }
 
-/// Returns true if the path is the file to be sent.
 #[cfg(not(unix))]
 fn is_input(_: &Metadata, path: &Path, name: &str, _: &File) -> bool {
     matches!((fs::canonicalize(path), fs::canonicalize(name)), (Ok(one), Ok(other)) if one == other)

@@ -24,7 +24,6 @@ use crate::output::summary::{ChecksumCheck, Summary};
 use crate::socket::FLUSH_TIMEOUT;
 use crate::{Failure, SendArgs, resources};
 
-/// Destination of a transfer, and the socket options.
 #[derive(Clone, Copy)]
 pub(crate) struct Remote<'a> {
     pub(crate) host: &'a str,
@@ -163,7 +162,6 @@ impl Transfer {
         }
     }
 
-    /// Prints the lines about the embedded receiver, the process and the socket.
     fn print_report(&self, stats: &SenderStats, receiver: Option<&ReceiverReport>) {
         for line in receiver.map(ReceiverReport::lines).unwrap_or_default() {
             talk(&line);

@@ -32,7 +32,6 @@ impl Mode {
         wire::ack(self.window(ack), ack)
     }
 
-    /// Returns the FIN-ACK after `payload`.
     pub(crate) fn fin_ack(self, ack: u32, payload: &[u8]) -> Vec<u8> {
         wire::fin_ack(if self == Self::Dummy { 0 } else { crc32(payload) }, ack)
     }

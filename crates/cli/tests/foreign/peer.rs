@@ -53,7 +53,6 @@ impl Peer {
         self.take(&bytes)
     }
 
-    /// Checks that the next packet is `wanted`.
     pub(crate) fn expect(&mut self, wanted: Packet) {
         let packet = self.next();
         self.raw.check(packet == wanted, || format!("{packet:?} came, not {wanted:?}"));
@@ -75,7 +74,6 @@ impl Peer {
         }
     }
 
-    /// Receives packets for `time`.
     pub(crate) fn pass(&mut self, time: Duration) -> Vec<Packet> {
         let all = self.raw.pass(time);
         all.iter().map(|bytes| self.take(bytes)).collect()
@@ -126,7 +124,6 @@ impl Peer {
         self.close(checksum)
     }
 
-    /// Waits for the exit of `rdt-send`.
     pub(crate) fn finish(self) -> Outcome {
         self.program.finish()
     }
@@ -142,7 +139,6 @@ impl Peer {
         all
     }
 
-    /// Returns the next packet number in order.
     pub(crate) fn expected(&self) -> u32 {
         self.expected
     }
@@ -157,12 +153,10 @@ impl Peer {
         self.syn.as_deref().unwrap_or_default()
     }
 
-    /// Returns the payload received in order.
     pub(crate) fn payload(&self) -> Vec<u8> {
         self.held.range(..self.expected).flat_map(|(_, bytes)| bytes).copied().collect()
     }
 
-    /// Returns the payload of one packet.
     pub(crate) fn piece(&self, seq: u32) -> &[u8] {
         &self.held[&seq]
     }

@@ -19,7 +19,6 @@ pub(crate) struct Program {
     err: Receiver<String>,
 }
 
-/// Exit code and output of a program.
 #[derive(Debug)]
 #[expect(dead_code, reason = "all of it is in the message of a test that fails")]
 pub(crate) struct Outcome {
@@ -38,7 +37,6 @@ impl Program {
         Self { child, out, err }
     }
 
-    /// Waits for the next line of output.
     pub(crate) fn line(&self) -> String {
         let line = self.out.recv_timeout(PATIENCE);
         line.unwrap_or_else(|_| panic!("no line; errors: {:?}", self.err.try_iter().collect::<Vec<_>>()))
@@ -48,7 +46,6 @@ impl Program {
         self.child.try_wait().expect("the child is ours").is_some()
     }
 
-    /// Waits for the exit.
     pub(crate) fn finish(mut self) -> Outcome {
         let (out, err) = (rest(&self.out), rest(&self.err));
         let end = clock::now() + PATIENCE;
@@ -72,13 +69,11 @@ impl Drop for Program {
 }
 
 impl Outcome {
-    /// Checks the exit code.
     pub(crate) fn expect(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
-    /// Checks that this line was printed.
     pub(crate) fn printed(&self, line: &str) -> &Self {
         assert!(self.out.iter().any(|found| found == line), "no line {line:?} in {self:#?}");
         self
@@ -123,7 +118,6 @@ impl Recv {
         Self { program, address: address.expect("the address that it is bound to") }
     }
 
-    /// Waits for the next event of this name.
     pub(crate) fn event(&self, name: &str) -> Value {
         event(&self.program, name)
     }

@@ -33,7 +33,6 @@ impl Raw {
         Self { socket, other, fits_socket: false, record: VecDeque::new(), buffer: vec![0; 1 << 16] }
     }
 
-    /// Creates a socket towards `other`.
     pub(crate) fn to(other: SocketAddr) -> Self {
         Self::new(Some(other))
     }
@@ -47,7 +46,6 @@ impl Raw {
         self.socket.local_addr().expect("it is bound")
     }
 
-    /// Returns the address of the peer.
     pub(crate) fn other(&self) -> SocketAddr {
         self.other.expect("a peer has sent a datagram")
     }
@@ -77,7 +75,6 @@ impl Raw {
         }
     }
 
-    /// Checks that the next datagram is `wanted`.
     pub(crate) fn expect(&mut self, wanted: &[u8]) {
         let bytes = self.wait();
         let good = bytes == wanted || self.fits_socket && wire::is_narrower(&bytes, wanted);
@@ -97,7 +94,6 @@ impl Raw {
         }
     }
 
-    /// Receives datagrams for `time`.
     pub(crate) fn pass(&mut self, time: Duration) -> Vec<Vec<u8>> {
         let end = clock::now() + time;
         let mut all = Vec::new();

@@ -8,7 +8,6 @@ use crate::wire::{ACK, FIN, Link, MAGIC, SYN, data, fin, number};
 
 /// Window W of the sender, packets.
 const WINDOW: u32 = 30;
-/// Retransmission timeout.
 const SILENCE: Duration = Duration::from_millis(60);
 /// Limit on the datagrams of one transfer.
 const BUDGET: u32 = 20_000;

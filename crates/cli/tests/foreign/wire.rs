@@ -98,7 +98,6 @@ pub(crate) fn is_narrower(answer: &[u8], wanted: &[u8]) -> bool {
         && (1..window(wanted)).contains(&window(answer))
 }
 
-/// Returns the little-endian number at byte `at`.
 pub(crate) fn number(bytes: &[u8], at: usize) -> u32 {
     let bytes = bytes[at..at + 4].try_into().expect("four bytes");
     u32::from_le_bytes(bytes)

@@ -27,7 +27,6 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Returns the CRC-32 as printed in JSON.
 pub(super) fn crc_json(bytes: &[u8]) -> String {
     format!("{:08x}", crc32(bytes))
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Time limit of a wait.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns an `rdt-send` command with these arguments, separated by blanks.
@@ -38,7 +37,6 @@ fn command(program: &str, args: &str) -> Command {
     command
 }
 
-/// Runs `rdt-send` to its end.
 pub(super) fn send(args: &str) -> Ended {
     Program::start(&mut rdt_send(args)).ended()
 }
@@ -102,7 +100,6 @@ impl Printed {
     }
 }
 
-/// A running program.
 pub(super) struct Program {
     command: String,
     child: Child,
@@ -165,7 +162,6 @@ impl Program {
         self.stdin.as_mut().expect("the standard input is a pipe").write_all(bytes).unwrap();
     }
 
-    /// Closes the standard input.
     pub(super) fn without_more_input(mut self) -> Self {
         self.stdin = None;
         self
@@ -221,7 +217,6 @@ impl Program {
         }
     }
 
-    /// Waits for the exit.
     pub(super) fn ended(mut self) -> Ended {
         let ends = [&self.stdout, &self.stderr].map(|output| output.wait(|_, ended| ended.then_some(())));
         assert!(ends.iter().all(Option::is_some), "the program does not end");
@@ -242,7 +237,6 @@ impl Drop for Program {
     }
 }
 
-/// A program that has exited.
 pub(super) struct Ended {
     command: String,
     status: ExitStatus,
@@ -256,13 +250,11 @@ impl Ended {
         self.status.code().unwrap_or_else(|| panic!("{}", self.status))
     }
 
-    /// Checks the exit code.
     pub(super) fn with_code(self, code: i32) -> Self {
         assert_eq!(self.code(), code, "exit code");
         self
     }
 
-    /// Returns the lines of the standard output.
     pub(super) fn lines(&self) -> Vec<&str> {
         std::str::from_utf8(&self.stdout).unwrap().lines().collect()
     }
@@ -274,7 +266,6 @@ impl Ended {
         lines[0]
     }
 
-    /// Returns the lines of the standard output, parsed as JSON.
     pub(super) fn objects(&self) -> Vec<Value> {
         self.lines().into_iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -312,7 +303,6 @@ impl Receiver {
         Self::from(&mut rdt_recv(&format!("--bind 127.0.0.1:0 {args}")))
     }
 
-    /// Starts a receiver with `--output`.
     pub(super) fn keeping(output: &std::path::Path, args: &str) -> Self {
         let mut command = rdt_recv(&format!("--bind 127.0.0.1:0 --no-link {args}"));
         Self::from(command.arg("--output").arg(output))

@@ -61,7 +61,6 @@ enum Ends {
     Both,
     /// The network thread has closed the queue, and queued jobs are dropped.
     Closed,
-    /// The writer thread has ended.
     Abandoned,
 }
 
@@ -80,7 +79,6 @@ impl Queue {
         bytes.len() - rest.len()
     }
 
-    /// Queues a job, even if the queue is full.
     pub(super) fn push(&self, job: Job) {
         let mut state = self.lock();
         state.cost += job.cost();
@@ -146,7 +144,6 @@ impl Queue {
         self.lock().ends != Ends::Both
     }
 
-    /// Returns the number of queued jobs, and the memory of all jobs.
     #[cfg(test)]
     pub(super) fn load(&self) -> (usize, usize) {
         let state = self.lock();

@@ -29,7 +29,6 @@ pub(crate) struct WriteResult {
 /// Handle of the writer thread. No call blocks on a disk or on the reader of a pipe.
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// Queue of jobs for the thread.
     pub(super) queue: Arc<Queue>,
     results: Receiver<WriteResult>,
     /// Thread, joined on drop; `None` if the sink may block for ever.

@@ -61,7 +61,6 @@ fn transfer(number: u64) -> Transfer {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Script {
-    /// Waits for the next result.
     fn result(&mut self) -> WriteResult {
         loop {
             if let Some(result) = self.writer.poll() {
