@@ -40,7 +40,6 @@ struct Rows {
     /// Lowest and mean payload rate acknowledged within [`SPAN`], Mbit/s.
     least: f64,
     mean: f64,
-    /// Packets retransmitted in all runs.
     again: u64,
     lost: u64,
     timeouts: u64,

@@ -14,7 +14,6 @@ use crate::verdict;
 
 /// Number of packets before the first loss: those that the link transmits in 15 s.
 const CLEAN: u64 = 125_000;
-/// Start of the measurement, which lasts [`SPAN`].
 const FROM: Duration = Duration::from_secs(25);
 const SPAN: Duration = Duration::from_secs(600);
 

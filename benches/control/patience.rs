@@ -134,7 +134,6 @@ fn start_small(config: SenderConfig) -> Running {
     Running { simulation, server, senders: vec![sender], wire }
 }
 
-/// Returns the number of datagrams sent so far.
 fn sent(running: &Running) -> u64 {
     running.simulation.wire(running.wire).forward.ledger().sent
 }

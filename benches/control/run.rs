@@ -15,12 +15,10 @@ pub(crate) const IP_UDP: u32 = 28;
 pub(crate) struct Run {
     pub(crate) path: PathConfig,
     pub(crate) senders: Vec<SenderConfig>,
-    /// Bytes that each sender sends.
     pub(crate) bytes: u64,
     pub(crate) seed: u64,
 }
 
-/// Simulation in progress.
 pub(crate) struct Running {
     pub(crate) simulation: Simulation,
     pub(crate) server: NodeId,
@@ -72,12 +70,10 @@ impl Run {
 }
 
 impl Running {
-    /// Attaches `observer` to sender `index`.
     pub(crate) fn observe(&mut self, index: usize, observer: Box<dyn Observer>) {
         self.simulation.sender_mut(self.senders[index]).sender.observe(observer);
     }
 
-    /// Returns the counters of sender `index`.
     pub(crate) fn stats(&self, index: usize) -> SenderStats {
         self.simulation.sender(self.senders[index]).sender.stats()
     }

@@ -14,7 +14,6 @@ const DELAY: Duration = Duration::from_millis(1);
 /// Time between packets: slightly longer than a transmission, so that some packets queue and none
 /// is dropped.
 const INTERVAL: Duration = Duration::from_nanos(1200);
-/// Number of packets that arrive together.
 const BATCH: u32 = 44;
 
 fn main() {

@@ -238,7 +238,6 @@ impl Pair {
     }
 }
 
-/// Fires due timers.
 fn advance_to(machine: &mut impl Endpoint, now: Instant) {
     if machine.poll_timeout().is_some_and(|deadline| deadline <= now) {
         machine.handle_timeout(now);

@@ -4,7 +4,6 @@ use criterion::Criterion;
 use rdt::transport::parts::CookieJar;
 use rdt::transport::wire::{self, PacketKind, native};
 
-/// Encodes and decodes packets of the classic format.
 pub(crate) fn classic(c: &mut Criterion) {
     let mut group = c.benchmark_group("codec");
     let mut data = [0; 1472];

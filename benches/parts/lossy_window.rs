@@ -41,7 +41,6 @@ pub(crate) fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-/// Packet on the path.
 struct Flight {
     packet_number: u64,
     bytes: std::ops::Range<u64>,

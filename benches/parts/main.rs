@@ -75,7 +75,6 @@ fn sender(c: &mut Criterion) {
 
 /// Measures the lookup of a datagram's receiver: batches of many peers, one after another.
 fn listener(c: &mut Criterion) {
-    /// Bytes of a datagram.
     const DATAGRAM: usize = 16;
     let mut group = c.benchmark_group("listener");
     let mut out = TransmitBuf::new(64);

@@ -21,7 +21,6 @@ pub(crate) fn print(begin: SystemTime) {
     }
 }
 
-/// Result of one bench.
 struct Row {
     at: SystemTime,
     group: String,
@@ -30,7 +29,6 @@ struct Row {
     gb_per_s: Option<f64>,
 }
 
-/// Returns the results of all benches in criterion's folder.
 fn measurements() -> Vec<Row> {
     let groups = directories(&home());
     groups.iter().flat_map(|group| directories(group)).filter_map(|bench| read(&bench.join("new"))).collect()

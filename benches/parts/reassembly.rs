@@ -9,7 +9,6 @@ use rdt::transport::{Ecn, Receiver, ReceiverConfig};
 
 use super::{LINK, epoch};
 
-/// Number of packets in a transfer.
 const PACKETS: u64 = 8192;
 
 /// Measures classic packets in order, and with every hundredth one late.

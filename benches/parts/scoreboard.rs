@@ -14,7 +14,6 @@ use rdt::transport::wire::Numbering;
 const RUN: u64 = 44;
 /// Number of batches in one timed step.
 const RUNS: u64 = 25;
-/// Bytes of a segment.
 const LEN: u32 = 1444;
 /// With losses, one of this many segments is lost.
 const LOST: u64 = 100;
@@ -130,7 +129,6 @@ impl Flow {
         self.sent += RUN;
     }
 
-    /// Delivers or loses one segment.
     fn arrive(&mut self, segment: u64) {
         match segment % LOST {
             0 => self.holes.push_back(segment),
@@ -164,7 +162,6 @@ impl Flow {
     }
 }
 
-/// Returns the stream offset of a segment.
 fn offset(segment: u64) -> u64 {
     segment * u64::from(LEN)
 }

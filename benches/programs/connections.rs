@@ -106,7 +106,6 @@ fn main() {
     surroundings.report();
 }
 
-/// Formats the medians, and the ratio to one connection.
 fn figures(runs: &[Row], one: f64) -> String {
     let (gbps, jain) = (of(runs, |row| row.gbps), of(runs, |row| row.jain));
     format!(
@@ -131,7 +130,6 @@ enum Threads {
     Each,
 }
 
-/// Result of one round for a row.
 struct Row {
     gbps: f64,
     jain: f64,
@@ -204,7 +202,6 @@ struct Plan {
     end: Instant,
 }
 
-/// Result of one connection.
 struct Done {
     /// Goodput in the measured time, bits per second.
     bps: f64,
@@ -224,7 +221,6 @@ fn connection(plan: &Plan, number: usize, memory: FramePool) -> Connection {
 }
 
 impl Plan {
-    /// Returns the configuration of connection `number`.
     fn config(&self, number: usize) -> SenderConfig {
         let window = u32::try_from(self.window).expect("a window is small");
         if self.arrangement.native {

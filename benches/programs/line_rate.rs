@@ -34,7 +34,6 @@ fn main() {
     }
 }
 
-/// Table of all rows.
 #[cfg(target_os = "linux")]
 mod table {
     use crate::common::{self, Surroundings, argument, cpu_per_gb, median, number, rounds, verdict};
@@ -101,7 +100,6 @@ mod table {
         best: f64,
     }
 
-    /// Results of the runs of one row.
     struct Runs {
         name: &'static str,
         /// Work of the limit; `None` for a transfer.

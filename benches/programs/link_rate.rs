@@ -58,7 +58,6 @@ fn main() {
     surroundings.report();
 }
 
-/// Result of one transfer.
 struct Run {
     gbps: f64,
     busy: f64,

@@ -99,7 +99,6 @@ fn small_buffers(rounds: usize, bytes: u64) {
     }
 }
 
-/// Formats the medians.
 fn cells(runs: &[(Value, Value)]) -> String {
     let of = |value: &dyn Fn(&(Value, Value)) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     format!(

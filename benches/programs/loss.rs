@@ -96,7 +96,6 @@ fn main() {
     surroundings.report();
 }
 
-/// Formats the medians.
 fn cells(way: Way, runs: &[Run]) -> String {
     let of = |value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     let (steady, whole, model) = (of(|run| run.steady), of(|run| run.whole), way.model());

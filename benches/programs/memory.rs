@@ -64,7 +64,6 @@ fn main() {
     assert!(held, "more than {bound:.0} MB");
 }
 
-/// Result of a transfer.
 struct Run {
     sent: Value,
     /// Peak memory of the receiver, bytes.

@@ -22,7 +22,6 @@ fn main() {
     }
 }
 
-/// Runs `rdt-send` and returns its JSON objects.
 fn send(args: &str) -> Vec<Value> {
     let output = Command::new(SEND)
         .args(args.split(' '))

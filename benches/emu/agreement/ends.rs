@@ -14,7 +14,6 @@ use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 
-/// Number of datagrams in a measurement.
 pub(crate) const COUNT: u32 = 10_000;
 /// Payload of a datagram, bytes.
 pub(crate) const PAYLOAD: usize = 100;
@@ -27,7 +26,6 @@ const SILENCE: Duration = Duration::from_millis(500);
 /// Read timeout for the first datagram.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Received datagram.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     /// Number in the payload.
@@ -37,7 +35,6 @@ pub(crate) struct Arrival {
     pub(crate) is_changed: bool,
 }
 
-/// Sends all datagrams.
 pub(crate) fn send(to: SocketAddr) {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     for number in 0..COUNT {
@@ -48,7 +45,6 @@ pub(crate) fn send(to: SocketAddr) {
     }
 }
 
-/// Receives datagrams until a read times out.
 pub(crate) fn receive(socket: &UdpSocket) -> Vec<Arrival> {
     setsockopt(socket, ReceiveTimestampns, &true).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -90,7 +86,6 @@ pub(crate) fn receive_to(file: &Path) {
     fs::write(file, arrivals.iter().map(line).collect::<String>()).unwrap();
 }
 
-/// Reads the arrivals from `file`.
 pub(crate) fn read(file: &Path) -> Vec<Arrival> {
     let parse = |line: &str| {
         let words: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();

@@ -14,13 +14,11 @@ use super::modes::{PATH, PROGRAM};
 /// Size of an IP packet, bytes.
 const PACKET: usize = 28 + PAYLOAD;
 
-/// Delivery of the model.
 struct Due {
     at_ns: u64,
     is_changed: bool,
 }
 
-/// Differences between the arrivals and the model.
 pub(crate) struct Difference {
     /// Packets that entered the path.
     pub(crate) entered: usize,

@@ -24,7 +24,6 @@ const PORT: u16 = 9;
 const ROLE: &str = "RDT_LADDER";
 const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// Results of a rung.
 pub(crate) struct Measurement {
     /// Samples of the elapsed microseconds, and the bytes received until then.
     counts: Vec<(f64, f64)>,
@@ -36,7 +35,6 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// Returns the received rate of the load, Mbit/s.
     pub(crate) fn rate(&self) -> f64 {
         traffic::steady(&self.counts).unwrap_or(f64::NAN) / 1e6
     }
@@ -54,12 +52,10 @@ impl Measurement {
     }
 }
 
-/// Returns a percentile of sorted values.
 pub(crate) fn percentile(sorted: &[f64], share: usize) -> f64 {
     sorted.get(sorted.len() * share / 100).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the options for the path and the output.
 fn options(mbps: f64, wait: &str) -> Vec<String> {
     let rtt = format!("--rtt={}ms", RTT.as_millis());
     vec!["--quiet".into(), "--json".into(), rtt, format!("--rate={mbps}mbit"), format!("--wait={wait}")]
@@ -109,7 +105,6 @@ pub(crate) fn role() -> Option<(String, f64)> {
     Some((role.to_owned(), bps.parse().ok()?))
 }
 
-/// Performs the role of a program in a namespace.
 pub(crate) fn inside(role: &str, bps: f64) {
     let address = |name: &str| -> IpAddr {
         env::var(name).ok().and_then(|text| text.parse().ok()).expect("an address, as in a run")

@@ -13,7 +13,6 @@ const DATAGRAM: u16 = 1400;
 const HEADERS: u16 = 28;
 /// Load as a share of the link's rate.
 const OFFERED: f64 = 1.03;
-/// Duration of a load.
 pub(crate) const FLOOD: Duration = Duration::from_secs(3);
 /// Interval at which the received bytes are reported.
 const WINDOW: Duration = Duration::from_millis(100);

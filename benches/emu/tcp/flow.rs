@@ -18,7 +18,6 @@ use socket2::{Domain, Socket, Type};
 pub(crate) const VARIABLE: &str = "RDT_TCP";
 /// TCP port of the counting server.
 const PORT: u16 = 5001;
-/// Bytes of one read or write.
 const CHUNK: usize = 64 << 10;
 /// Limit on the attempts to connect to the server, which may not listen yet, and their interval.
 const TRIES: u32 = 1000;
@@ -32,7 +31,6 @@ pub(crate) struct Wish {
     pub(crate) congestion: String,
     /// Duration of sending, milliseconds.
     pub(crate) millis: u64,
-    /// Number of concurrent connections.
     pub(crate) flows: usize,
     /// Size of both socket buffers, as with `iperf3 -w`, bytes; 0 for the kernel's default. The
     /// kernel advertises about this size as its window, because it reserves twice the size for its
@@ -104,7 +102,6 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Parses the flows in the output of a sender.
     pub(crate) fn all(output: &str) -> Vec<Self> {
         let flows = output.lines().filter_map(|line| line.strip_prefix("flow ")?.parse().ok());
         flows.collect()

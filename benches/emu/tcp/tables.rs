@@ -10,7 +10,6 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
 /// Path of the throughput table.
 const LINK: [&str; 3] = ["--rtt=20ms", "--rate=100mbit", "--queue=1bdp"];
-/// Rate of [`LINK`], bit/s.
 const LINK_BPS: f64 = 100e6;
 /// Path of the published series of windows.
 const SWEEP: [&str; 2] = ["--rtt=10ms", "--rate=34mbit"];
@@ -48,7 +47,6 @@ pub(crate) fn main() {
     }
 }
 
-/// Returns the flows of one run.
 fn run(path: &[&str], wish: &Wish) -> Vec<Flow> {
     let own = env::current_exe().expect("this program has a path");
     let own = own.to_str().expect("which is text");

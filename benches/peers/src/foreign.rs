@@ -21,7 +21,6 @@ pub(crate) const UDT: Library = Library {
         and 64 MiB, a 4 MiB socket buffer to receive",
 };
 
-/// SRT in stream mode.
 pub(crate) const SRT: Library = Library {
     name: "srt",
     package: "libsrt-openssl-dev",
@@ -51,7 +50,6 @@ impl Library {
         Ok(self.version())
     }
 
-    /// Runs one transfer.
     pub(crate) fn run(&self, bytes: u64) -> Result<Run> {
         let (program, bytes_text) = (self.program()?, bytes.to_string());
         let child = |role: &str| {

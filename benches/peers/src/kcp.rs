@@ -12,7 +12,6 @@ use crate::meter::{self, Hello, Meter};
 pub(crate) const TUNED: &str = "nodelay 1, 10, 2, 1 (no congestion control), windows of 2048 packets, 1472-byte \
     packets, stream mode, flushed with every write and every input";
 
-/// Bytes per write.
 const WRITE: usize = 64 << 10;
 
 /// Time before the process ends: several updates of the session, which has one every 10 ms.

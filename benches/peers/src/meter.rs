@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 /// buffer would.
 pub(crate) const SOURCE: usize = 256 << 10;
 
-/// Returns the content of the buffer.
 pub(crate) fn source() -> Vec<u8> {
     (0..=u8::MAX).cycle().take(SOURCE).collect()
 }

@@ -73,7 +73,6 @@ enum News {
     Received(Meter, f64),
     /// The send has ended: true if all bytes were acknowledged, false if it was canceled.
     Sent(bool),
-    /// The connection was closed.
     Closed,
 }
 
@@ -214,7 +213,6 @@ fn start(connection: &Connection, bytes: u64, main: &Sender<News>) -> Result<(),
     Ok(())
 }
 
-/// State of the sending stream.
 struct Making {
     source: &'static [u8],
     left: u64,

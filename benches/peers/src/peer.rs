@@ -204,7 +204,6 @@ pub(crate) fn left_out() -> impl Iterator<Item = &'static str> {
     FEATURES.into_iter().filter(|(_, built)| !built).map(|(feature, _)| feature)
 }
 
-/// Returns the peer of this name.
 pub(crate) fn named(id: &str) -> Result<&'static Peer> {
     PEERS.iter().find(|peer| peer.id == id).with_context(|| match left_out().find(|feature| *feature == id) {
         Some(feature) => format!("this program was built without --features {feature}"),
@@ -235,7 +234,6 @@ impl Peer {
         }
     }
 
-    /// Runs one transfer between two processes.
     pub(crate) fn run(&self, bytes: u64, rdt: &Path, window: u32) -> Result<Run> {
         match &self.ways {
             Ways::Programs(wire) => return rdt::run(rdt, bytes, window, *wire),
@@ -251,7 +249,6 @@ impl Peer {
         )
     }
 
-    /// Receives one transfer.
     pub(crate) fn receive(&self, bytes: u64) -> Result<()> {
         match &self.ways {
             Ways::Children { receive, .. } => receive(bytes),
@@ -259,7 +256,6 @@ impl Peer {
         }
     }
 
-    /// Sends one transfer.
     pub(crate) fn send(&self, bytes: u64, window: u32) -> Result<()> {
         match &self.ways {
             Ways::Children { send, .. } => send(bytes, window),

@@ -28,12 +28,10 @@ impl Pem {
         Ok(pem)
     }
 
-    /// Returns the content of the certificate file.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the path of the certificate file.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.directory.path().join("certificate.pem")
     }

@@ -49,7 +49,6 @@ fn config() -> Result<Config> {
     Ok(config)
 }
 
-/// A connection and its socket.
 struct End {
     connection: Connection,
     link: Link,

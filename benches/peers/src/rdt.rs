@@ -11,7 +11,6 @@ pub(crate) const TUNED: &str = "window of 8192 packets (`--window`), 1472-byte p
 
 pub(crate) const TUNED_NATIVE: &str = "the native format with a fixed window as rdt has it (`--wire native --pacing off`), which its receiver acknowledges by the batch without being asked";
 
-/// Wire format of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     Classic,
@@ -19,7 +18,6 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// Returns the arguments of `rdt-send` for the format.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Classic => &[],
@@ -40,7 +38,6 @@ pub(crate) fn version(directory: &Path) -> Result<String> {
     Ok(text.trim().trim_start_matches("rdt-send ").to_owned())
 }
 
-/// Runs one transfer.
 pub(crate) fn run(directory: &Path, bytes: u64, window: u32, wire: Wire) -> Result<Run> {
     let deadline = transfer::deadline();
     let mut command = Command::new(directory.join("rdt-recv"));

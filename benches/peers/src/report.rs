@@ -14,7 +14,6 @@ the cost of small segments, not that of small packets.
 - UDT and SRT read and write a datagram a call, without GSO and GRO, and have threads of their own for it.
 ";
 
-/// Results of one peer.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// Version of the peer; empty until it is known.

@@ -13,7 +13,6 @@ use serde_json::Value;
 /// Timeout of one transfer, from the start of its first process to the end of its last.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Result of one transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// Rate from the first to the last byte at the receiver, Gbit/s.
@@ -37,7 +36,6 @@ impl fmt::Display for Run {
     }
 }
 
-/// Returns the deadline of a transfer that starts now.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + LIMIT
 }
@@ -80,7 +78,6 @@ impl Process {
         Ok(process)
     }
 
-    /// Returns the first line of the output.
     pub(crate) fn first_line(&mut self, deadline: Instant) -> Result<Value> {
         match self.line(deadline)? {
             Some(line) => parse(&line),
@@ -132,7 +129,6 @@ fn parse(line: &str) -> Result<Value> {
     serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))
 }
 
-/// Reads an integer field.
 pub(crate) fn number(object: &Value, key: &str) -> Result<u64> {
     object[key].as_u64().with_context(|| format!("no number \"{key}\" in {object}"))
 }

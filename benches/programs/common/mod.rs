@@ -44,7 +44,6 @@ impl Program {
         (program, address)
     }
 
-    /// Returns the standard input of the program.
     pub(crate) fn input(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("its input is piped")
     }
@@ -104,14 +103,12 @@ pub(crate) fn assert_arrived(sent: &Value) {
     assert!(sent["exit_code"] == 0 && same, "{sent}");
 }
 
-/// Returns the value of option `name` in the bench's arguments.
 pub(crate) fn argument(name: &str, default: u64) -> u64 {
     let args: Vec<String> = env::args().collect();
     let at = args.iter().position(|arg| arg == name);
     at.and_then(|i| args.get(i + 1)?.parse().ok()).unwrap_or(default)
 }
 
-/// Returns the value of `--rounds`.
 pub(crate) fn rounds(default: u64) -> usize {
     usize::try_from(argument("--rounds", default)).expect("a number of rounds")
 }
@@ -141,7 +138,6 @@ pub(crate) fn cpu_per_gb(sent: &Value, received: &Value) -> f64 {
     cpu / (number(sent, "bytes") / 1e9)
 }
 
-/// Prints the head of a table.
 pub(crate) fn table(columns: &[&str]) {
     println!("| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
 }

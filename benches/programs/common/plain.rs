@@ -72,7 +72,6 @@ impl Plain {
         self.socket.connect(peer).expect("a route to the loopback");
     }
 
-    /// The underlying socket.
     pub(crate) fn socket(&self) -> &UdpSocket {
         &self.socket
     }
@@ -107,7 +106,6 @@ impl Plain {
         self.retry(PollFlags::IN, || self.socket.recv(buffer))
     }
 
-    /// Reads a message if there is one.
     pub(crate) fn try_receive(&self, buffer: &mut [u8]) -> Option<usize> {
         self.socket.recv(buffer).ok()
     }

@@ -15,7 +15,6 @@ use crate::plain::Plain;
 const LARGE: usize = 2 << 20;
 /// Size of a slab, bytes: whole pages, with room for the largest message.
 const SLAB: usize = 64 << 10;
-/// Number of slabs in the file.
 pub(crate) const SLABS: usize = LARGE / SLAB;
 /// `MADV_COLLAPSE` of `linux/mman.h` (Linux 6.1 and later), missing in the libc crate.
 const COLLAPSE: libc::c_int = 25;

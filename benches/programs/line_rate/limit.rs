@@ -48,7 +48,6 @@ pub(crate) enum Work {
 const ROLES: [&str; 2] = ["limit-receiver", "limit-sender"];
 const WORKS: [Work; 5] = [Work::Bare, Work::Checksum, Work::Copy, Work::Reference, Work::Format];
 
-/// Result of a run.
 pub(crate) struct Outcome {
     /// Rate of whole datagrams, Gbit/s.
     pub(crate) gbps: f64,

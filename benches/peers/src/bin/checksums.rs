@@ -24,9 +24,7 @@ const TURN: Duration = Duration::from_millis(4);
 
 static TABLE: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISO_HDLC);
 
-/// One library.
 struct Library {
-    /// Name of the crate.
     name: &'static str,
     /// Function used, if the library has several.
     how: &'static str,
