@@ -17,7 +17,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// Fewest packets whose lateness is evaluated. An interval with fewer is extended by the next one.
 const MIN_JUDGED_PACKETS: u64 = 100;
-/// Phrase in every such warning, for which `calibrate` searches.
+/// Phrase in every warning that the host was too slow; `calibrate` searches for it.
 pub(crate) const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 

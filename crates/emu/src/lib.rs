@@ -13,7 +13,7 @@
 //! | JSON stream | `json_stream.rs` | account as JSON lines while packets pass |
 //! | capture | `capture/` | all packets in a file for Wireshark |
 //! | output | `output.rs` | options of reports and captures |
-//! | host | `host.rs` | warnings that this machine did not keep up |
+//! | host | `host.rs` | warnings that this host was too slow |
 //! | failure | `failure.rs` | errors and their exit codes |
 //! | calibration | `calibration.rs` | rates that this host was measured to carry |
 //! | `proxy` | `proxy/` | UDP proxy for many clients |

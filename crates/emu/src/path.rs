@@ -17,7 +17,7 @@ const FILE: &str = "path";
 const HEADING: &str = "Path (-forward or -reverse limits a key to one direction: --rate-reverse 1mbit)";
 /// Size limit of a description file, bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
-/// Size limit of a rate-trace file, bytes. At one line of 8 bytes per packet of 1500 bytes, that is
+/// Size limit of a rate-trace file, bytes. At one line of 9 bytes per packet of 1500 bytes, that is
 /// about ten hours of 10 Mbit/s.
 const MAX_TRACE: u64 = 256 << 20;
 const SCOPES: [(Scope, &str); 3] =

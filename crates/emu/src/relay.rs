@@ -77,7 +77,7 @@ pub(crate) struct Relay<N, F, T = ()> {
 }
 
 impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
-    /// Starts the schedules of the path.
+    /// Creates a relay, and starts the schedules of its path.
     pub(crate) fn new(paths: impl Into<Paths>, near: N, far: F, observer: T) -> Self {
         let mut paths = paths.into();
         paths.watch(observer.late_drops());

@@ -25,7 +25,7 @@ enum Job {
     Print(String),
     /// Reports on the channel when everything queued before is printed.
     Flush(SyncSender<()>),
-    /// Does the same, and ends the thread.
+    /// Reports as `Flush` does, then ends the thread.
     Close(SyncSender<()>),
 }
 

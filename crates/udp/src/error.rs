@@ -28,7 +28,8 @@ pub enum SocketError {
 pub(crate) enum SendFailure {
     /// The send buffer is full: the batch must be sent later.
     WouldBlock,
-    /// ICMP port unreachable, caused by an earlier datagram: this datagram may be sent again.
+    /// ICMP port unreachable, caused by an earlier datagram. This datagram was not sent, and may be
+    /// retried.
     Unreachable,
     /// ICMP error of an earlier datagram, or a refusal of this one; the socket's error queue shows
     /// which.

@@ -11,7 +11,7 @@ use rdt_transport::{Attempts, LossDetection};
 use super::usage;
 use crate::Failure;
 
-/// Largest power of two of 32-bit words whose length in bytes fits a `u64`.
+/// Largest K for which the length of 2^K 32-bit words, in bytes, fits a `u64`.
 const MAX_POWER: u8 = 61;
 /// Smallest `--rwnd`, bytes: room for the largest datagram.
 const MIN_RWND: u64 = 64 << 10;

@@ -18,7 +18,7 @@ pub(crate) enum Data {
 }
 
 impl Data {
-    /// Chooses the data by the arguments. `stdin` is true if one of them is `-`.
+    /// Opens the data source that the arguments select. `stdin` is true if one of them is `-`.
     pub(crate) fn parse(args: &SendArgs, stdin: bool) -> Result<Self, Failure> {
         if let Some(bytes) = args.bytes {
             return Ok(Self::Bytes(bytes));

@@ -33,9 +33,9 @@ pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> 
 }
 
 struct Output {
-    /// Standard output: lines of JSON.
+    /// Standard output of the run: lines of JSON.
     told: String,
-    /// Standard error: messages.
+    /// Standard error of the run: warnings and errors.
     said: String,
 }
 

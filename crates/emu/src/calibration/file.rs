@@ -31,7 +31,7 @@ pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBu
 pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     let kind = match fs::metadata(file) {
         Ok(metadata) => metadata.file_type(),
-        // $HOME may be a file, such as /dev/null.
+        // $HOME may be a file such as /dev/null, below which no file exists.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }

@@ -93,7 +93,7 @@ fn carry(
     Ok((ended, finished))
 }
 
-/// State of the outer process for the processes inside the namespaces.
+/// Connection of the outer process to the processes inside the namespaces.
 struct Inside {
     control: Control,
     child: Child,
