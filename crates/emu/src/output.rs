@@ -122,8 +122,8 @@ pub(crate) struct Circumstances {
 }
 
 impl OutputArgs {
-    /// Creates the observers of the chosen options, and opens their files. Later warnings go to
-    /// `warnings`.
+    /// Creates the observers that the options request (capture, JSON) and opens their files. Failed
+    /// writes during the run are reported to `warnings`.
     pub(crate) fn watchers<F: Frame>(
         &self,
         frame: F,

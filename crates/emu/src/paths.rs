@@ -110,7 +110,8 @@ impl Paths {
         }
     }
 
-    /// Removes the path of this tag, and discards its packets. A path shared by all tags is kept.
+    /// Removes the path of the client with this tag and discards its packets. No effect if all
+    /// clients share one path.
     pub(crate) fn remove(&mut self, tag: u32) {
         if let Self::PerTag(paths) = self {
             paths.remove(tag);
@@ -233,8 +234,9 @@ impl PerTag {
         }
     }
 
-    /// Updates sums and due times after a push or pop, and collects late drops. Both directions may
-    /// have changed, because they share the air time of a Wi-Fi cell.
+    /// Updates the sums over all paths and the due times after a push or pop, and collects packets
+    /// that a queue dropped after it had accepted them. Both directions may have changed, because
+    /// they share the airtime of an 802.11 cell.
     fn follow(&mut self, tag: u32, before: &Before) {
         let Some(path) = self.paths.get_mut(&tag) else { return };
         swap_histograms(path, &mut self.delays);

@@ -26,8 +26,8 @@ pub(crate) trait Port {
         Ok(0)
     }
 
-    /// Returns the tag of a client that was removed, once for each. Packets on the path to that
-    /// client are refused, and the tag is not reused soon.
+    /// Returns the tag of a removed client, once for each client. The port drops packets to that
+    /// client from then on, and does not give the tag to another client before all other tags.
     fn poll_gone(&mut self, _now: Instant) -> Option<u32> {
         None
     }

@@ -99,7 +99,7 @@ impl Frames {
         self.count
     }
 
-    /// Returns the length of all frames together, in bytes.
+    /// Returns the total length of all frames, headers included, in bytes.
     pub const fn bytes(self) -> usize {
         self.full.saturating_mul(self.count as usize - 1).saturating_add(self.last)
     }

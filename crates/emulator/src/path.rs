@@ -82,8 +82,8 @@ impl Path {
         self.reverse.start(at);
     }
 
-    /// Serves the packets of both directions whose turns on a shared medium start by `now - ahead`,
-    /// in the order of the turns.
+    /// Serves the stored packets of both directions whose turns on the shared medium (802.11
+    /// airtime) start at or before `now` less `ahead`, in the order of the turns.
     fn settle(&mut self, now: Instant, ahead: Duration) {
         if !self.forward.uses_wifi() || !self.reverse.uses_wifi() {
             return;

@@ -208,7 +208,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn add_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
-        // The first path uses `seed`, so it loses the same packets as a single link with this seed.
+        // The first path uses `seed` itself, so it loses the same packets as any other single path
+        // with this seed, as in `rdt-emu sim`.
         let seed = match self.connections {
             0 => seed,
             n => child_seed(seed, n),

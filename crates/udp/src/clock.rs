@@ -26,7 +26,8 @@ impl Reading {
     /// Returns the arrival time of a message with the kernel's timestamp `stamp`. Returns the time
     /// of the reading if there is none, or if the system clock was set since the message arrived.
     pub(crate) fn arrival(&self, stamp: Option<Duration>) -> Instant {
-        /// Longest plausible time of a message in the receive buffer.
+        /// Longest plausible stay of a message in the socket's receive buffer. An older timestamp
+        /// shows that the system clock was set.
         const MAX_AGE: Duration = Duration::from_secs(10);
         match stamp.and_then(|stamp| self.system.checked_sub(stamp)) {
             Some(age) if age <= MAX_AGE => self.now.checked_sub(age).unwrap_or(self.now),

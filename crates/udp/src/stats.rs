@@ -86,8 +86,8 @@ impl UdpStats {
         self.lost_no_buffers += other.lost_no_buffers;
         self.lost_too_big += other.lost_too_big;
         self.lost_other += other.lost_other;
-        // Sockets without ICMP errors do not count. A port-unreachable error proves that there is a
-        // route.
+        // `no_route` holds only if it holds for every socket that got ICMP errors: a
+        // port-unreachable error at one of them proves that there is a route.
         let silent = |stats: &Self| stats.unreachable == 0;
         self.no_route =
             (self.no_route || silent(self) && other.no_route) && (other.no_route || silent(other));

@@ -212,7 +212,8 @@ impl Status {
         stats.srtt.map(|srtt| (bits / srtt.as_secs_f64()).min(self.ceiling_bps))
     }
 
-    /// Prints the line of a failure in the format of the reference sender.
+    /// Prints the status line of a failed transfer in the format of the reference sender, and
+    /// returns the failure.
     pub(crate) fn failed(&self, phase: Phase, error: TransferError, sentence: String) -> Failure {
         self.text(&format!("Main:\t{phase} failed with status {}", error.status()));
         Failure::Transfer { phase, error, sentence }

@@ -39,7 +39,8 @@ pub(super) struct Burst {
     /// End of the burst: no packet is sent at this time or later.
     until: Duration,
     gap: Gap,
-    /// Rounding remainder of the last interval; see [`Bitrate::transmit_time`].
+    /// Remainder of the division that gave the last interval between packets, added to the next
+    /// one; see [`Bitrate::transmit_time`].
     remainder: u64,
 }
 

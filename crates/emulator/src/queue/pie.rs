@@ -171,7 +171,7 @@ impl Pie {
             self.update(self.waiting_time(at));
             let next = saturating_add(at, tupdate);
             if next == at {
-                // The times saturate at the platform's last instant.
+                // `at` is the platform's last instant: the loop would not end.
                 break;
             }
             at = next;

@@ -156,8 +156,7 @@ impl Acks {
         self.due = true;
     }
 
-    /// Returns the time when an ACK is due if nothing else arrives. [`Acks::take`] makes an ACK
-    /// that is due already.
+    /// Returns the deadline of the delayed ACK; `None` if no packet waits for one.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

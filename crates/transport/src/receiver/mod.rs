@@ -382,7 +382,8 @@ impl Receiver {
         self.stats.ce += u64::from(ecn == Ecn::Ce);
         let end = match self.state {
             State::Open { end } => end.map_or(u64::MAX, |end| end.seq),
-            // A native sender that missed the ACKs retransmits data that arrived.
+            // After the FIN, data is unexpected only in the classic format: a native sender
+            // retransmits data whose ACKs were lost.
             State::Finishing { seq, .. } if piece.packet_number.is_some() => seq,
             State::Finished { seq, crc } if piece.packet_number.is_some() => {
                 // One FIN-ACK answers all retransmissions of a batch.

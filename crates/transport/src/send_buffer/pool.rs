@@ -64,7 +64,7 @@ impl FramePool {
         }
     }
 
-    /// Locks the list. No code panics with the lock held, so a poisoned list is intact.
+    /// Locks the list. Poisoning is ignored, because no code panics while it changes the list.
     fn free(&self) -> MutexGuard<'_, Free> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

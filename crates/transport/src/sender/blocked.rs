@@ -96,7 +96,8 @@ impl BlockedTime {
     pub(crate) fn go(&mut self, now: Instant) {
         if let Some((before, since)) = self.since.take() {
             let end = match before {
-                // After this time the pacer was not the reason.
+                // The pacer would have allowed the packet at `until`, so later time is not due to
+                // pacing.
                 Blocked::Pacing(until) => now.min(until),
                 _ => now,
             };

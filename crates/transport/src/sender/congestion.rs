@@ -68,10 +68,9 @@ impl CongestionControl {
         blocked.used_cwnd(self.cwnd, self.controller.pacing_rate().is_none())
     }
 
-    /// Returns `FlightSize` for a reduction, bytes: the congestion window if the sender is
-    /// cwnd-limited, else the smaller of it and `pipe`. Excludes data that is selectively
-    /// acknowledged or was sent by limited transmit (RFC 5681, section 3.2, step 2; RFC 6675,
-    /// section 5, step 4.2).
+    /// Returns `FlightSize` for a reduction, bytes: cwnd if the sender is cwnd-limited, else
+    /// min(cwnd, `pipe`). So data that is selectively acknowledged or was sent by limited transmit
+    /// does not count (RFC 5681, section 3.2, step 2; RFC 6675, section 5, step 4.2).
     pub(super) fn flight_size(&self, prior: &Prior, blocked: &BlockedTime) -> u64 {
         if self.is_limiting(blocked) { self.cwnd } else { self.cwnd.min(prior.in_flight) }
     }

@@ -29,8 +29,8 @@ pub(super) struct Peer {
 pub(super) struct PeerWindow {
     /// Packets (classic) or bytes (native) from `snd_una` on.
     size: u64,
-    /// Echo of the ACK that set the window. Echo and ACK delay show the order in which ACKs were
-    /// sent, since ACKs have no numbers.
+    /// Echo (newest transmission received, and ACK delay) of the ACK that set the window. A larger
+    /// transmission number, or the same with a larger delay, shows a later ACK.
     told_with: Option<Echo>,
 }
 
@@ -60,8 +60,8 @@ impl PeerWindow {
         self.size >= span
     }
 
-    /// Takes the window of an ACK that is not below `snd_una`, unless it is late; `moved` if it is
-    /// above. Transmissions below `next_number` were sent.
+    /// Adopts the window of an ACK, unless the ACK is reordered. `moved` is true if it advances
+    /// `snd_una`. `next_number` is the number of the next transmission.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, moved: bool, next_number: u64) {
         let late = |echo: Echo| {
             echo.packet_number >= next_number

@@ -17,7 +17,8 @@ pub(super) struct SendStream {
     pub(super) pushed: u64,
     /// True if the FIN may be sent before the data is acknowledged (native).
     pub(super) fin_with_data: bool,
-    /// Payload of the last full batch of new segments, bytes; 0 before the first.
+    /// Payload of the newest batch that reached the limit of a send call, bytes; 0 before the
+    /// first.
     pub(super) batch: u64,
 }
 

@@ -149,7 +149,8 @@ impl Bbr {
         self.full_bw.now()
     }
 
-    /// `AdaptLongTermModel`. Returns true if it changed the phase.
+    /// Adapts the upper bounds to the result of a bandwidth probe (`AdaptLongTermModel`). Returns
+    /// true if the phase changed.
     fn adapt_long_term_model(&mut self, ack: &Ack<'_>) -> bool {
         let round_starts = self.rounds.starts();
         if self.cycle.ack_phase == AckPhase::ProbeStarting && round_starts {

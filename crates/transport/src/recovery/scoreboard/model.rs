@@ -1,5 +1,5 @@
-//! The scoreboard against a plain list of segments, over random sends, ACKs, SACK blocks, losses
-//! and repairs.
+//! Test that compares the scoreboard with a plain list of segments, over random sends, ACKs, SACK
+//! blocks, losses and repairs.
 
 use std::ops::Range;
 
