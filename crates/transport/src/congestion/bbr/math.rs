@@ -40,6 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn mul_div_rounds_down_and_saturates() {
+        assert_eq!(mul_div(7, 3, 4), 5);
+        assert_eq!(mul_div(u64::MAX, 3, 4), u64::MAX / 4 * 3 + 2, "the product has 66 bits");
+        assert_eq!(mul_div(u64::MAX, 5, 4), u64::MAX);
+    }
+
+    #[test]
     fn gain_and_volume_are_exact_and_saturate() {
         assert_eq!(gain(12_500_000, 2770), 34_625_000);
         assert_eq!(gain(UNBOUNDED, 700), UNBOUNDED);
