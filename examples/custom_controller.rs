@@ -1,5 +1,4 @@
-//! A congestion controller of the user's own (AIMD), compared with the built-in ones in virtual
-//! time.
+//! A congestion controller of the user's own (AIMD), beside the built-in ones in virtual time.
 //!
 //! `cargo run --release --example custom_controller`
 
