@@ -32,6 +32,7 @@ impl Receiver {
             _ => {
                 self.wire = open.wire;
                 self.adopt(open.params);
+                // Adds the counts of the stream that ends here.
                 self.stats = self.stats();
                 let config = ReceiverConfig { acks: self.acks, ..self.config };
                 self.stream = Stream::new(&config, open.wire.numbering(), open.seq, self.max_blocks);

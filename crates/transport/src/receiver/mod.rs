@@ -255,7 +255,7 @@ impl Receiver {
         ack.overflow = self.overflow.zip(self.overflow_before).map(|(now, before)| now.wrapping_sub(before));
         let connection_id = self.wire.connection_id()?;
         self.stats.replies += 1;
-        Some(wire::encode_ack(connection_id, &ack, blocks, out))
+        Some(wire::native::encode_ack(connection_id, &ack, blocks, out))
     }
 
     /// Writes queued classic ACKs into `out`, up to the first other reply or until `out` is full.

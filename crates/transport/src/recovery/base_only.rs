@@ -267,7 +267,7 @@ fn lost(base: &Segment, flight: &Flight, trigger: LossTrigger) -> Lost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::{RtoPolicy, Rtt, WindowUpdate};
+    use crate::recovery::{RtoPolicy, Rtt};
     use crate::wire::Numbering;
 
     /// Rules of at most 50 attempts, and a flight of one segment that was sent `sent_count` times.
@@ -304,18 +304,7 @@ mod tests {
         }
 
         fn outcome(&self) -> AckOutcome {
-            AckOutcome {
-                now: self.now,
-                moved: false,
-                repeats: false,
-                bytes: 0,
-                largest_acked: None,
-                duplicates: 0,
-                overflow: None,
-                window: WindowUpdate { has_room: true, ..WindowUpdate::default() },
-                latest_rtt: None,
-                mss: 1000,
-            }
+            AckOutcome::quiet(self.now, 1000, 0, true)
         }
 
         fn judge(&mut self, ack: &AckOutcome) -> Verdict {

@@ -107,6 +107,24 @@ pub(crate) struct AckOutcome {
 }
 
 impl AckOutcome {
+    /// Returns the outcome of an imaginary ACK without effect, for loss detection by time.
+    pub(crate) fn quiet(now: Instant, mss: u64, duplicates: u32, has_room: bool) -> Self {
+        Self {
+            now,
+            moved: false,
+            repeats: false,
+            bytes: 0,
+            largest_acked: None,
+            duplicates,
+            overflow: None,
+            window: WindowUpdate { has_room, ..WindowUpdate::default() },
+            latest_rtt: None,
+            mss,
+        }
+    }
+}
+
+impl AckOutcome {
     /// True if the timers of data may change: the ACK delivered data, or it sets the time of the
     /// next zero-window probe.
     pub(crate) fn restarts_timers(&self) -> bool {

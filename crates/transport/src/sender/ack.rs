@@ -290,22 +290,6 @@ impl Sender {
         self.peer.on_window(ack, before, board.span(self.path.mss), board, &self.path.rtt)
     }
 
-    /// Returns the outcome of an ACK without effect, for timers.
-    pub(super) fn quiet_outcome(&self, now: Instant) -> AckOutcome {
-        AckOutcome {
-            now,
-            moved: false,
-            repeats: false,
-            bytes: 0,
-            largest_acked: None,
-            duplicates: self.peer.duplicates,
-            overflow: None,
-            window: WindowUpdate { has_room: self.has_room(), ..WindowUpdate::default() },
-            latest_rtt: None,
-            mss: self.path.mss as u64,
-        }
-    }
-
     /// Accounts for segments declared lost. If `refused`, the receiver dropped them for lack of
     /// room, and they do not count as lost.
     pub(super) fn on_losses(&mut self, now: Instant, lost: Vec<Lost>, refused: bool) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::path_mtu::PathMtu;
 use super::{Prior, Sender, State};
 use crate::congestion::Cause;
-use crate::recovery::{Expired, LostTo, Timeout};
+use crate::recovery::{AckOutcome, Expired, LostTo, Timeout};
 use crate::{Trace, TransferError};
 
 /// Time of nothing but ICMP "port unreachable" after which a transfer fails. The error is hard (RFC
@@ -94,7 +94,8 @@ impl Sender {
         let (lost_to, prior) = (self.timeout_cause(), Prior::of(&self.flight.board, self.peer.window.size()));
         // The back-off ends at the give-up time.
         let next_rto = self.path.rtt.backed_off().min(self.patience.left(now));
-        let timeout = Timeout { rtt: &self.path.rtt, quiet: self.quiet_outcome(now), next_rto, lost_to };
+        let quiet = AckOutcome::quiet(now, self.path.mss as u64, self.peer.duplicates, self.has_room());
+        let timeout = Timeout { rtt: &self.path.rtt, quiet, next_rto, lost_to };
         let (expired, lost) = self.recovery.on_timeout(&timeout, &mut self.flight);
         let refused = lost_to == LostTo::NoRoom && matches!(expired, Expired::Timeout { .. });
         self.on_losses(now, lost, refused);

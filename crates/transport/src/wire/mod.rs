@@ -22,7 +22,7 @@ pub use packet::{
     Piece, Seal,
 };
 pub(crate) use packet::{
-    Answer, encode_ack, encode_answer, encode_close, encode_no_connection, encode_plain_ack, encode_retry,
+    Answer, encode_answer, encode_close, encode_no_connection, encode_plain_ack, encode_retry,
     encode_versions,
 };
 

@@ -384,16 +384,6 @@ pub(crate) fn encode_answer(
     Some(len)
 }
 
-/// Writes a native ACK with ascending SACK blocks and returns its length.
-pub(crate) fn encode_ack(
-    connection_id: u64,
-    ack: &native::Ack,
-    blocks: &[native::SackBlock],
-    out: &mut [u8; MAX_REPLY],
-) -> usize {
-    native::encode_ack(connection_id, ack, blocks, out)
-}
-
 /// Writes a RETRY and returns its length.
 pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8; MAX_REPLY]) -> usize {
     native::encode_retry(connection_id, cookie, &mut out[..native::RETRY_LEN]);

@@ -2,7 +2,7 @@
 //! restart the timers.
 
 use super::*;
-use crate::recovery::{LostTo, RtoPolicy, RttQuality, WindowUpdate};
+use crate::recovery::{LostTo, RtoPolicy, RttQuality};
 use crate::wire::Numbering;
 use rdt_testing::{epoch, ms};
 
@@ -36,18 +36,7 @@ impl Case {
     }
 
     fn outcome(&self, at: u64) -> AckOutcome {
-        AckOutcome {
-            now: self.epoch + ms(at),
-            moved: false,
-            repeats: false,
-            bytes: 0,
-            largest_acked: None,
-            duplicates: 0,
-            overflow: None,
-            window: WindowUpdate { has_room: true, ..WindowUpdate::default() },
-            latest_rtt: None,
-            mss: 1000,
-        }
+        AckOutcome::quiet(self.epoch + ms(at), 1000, 0, true)
     }
 
     /// The retransmission timer fires at 300 ms. Returns the offsets of the segments marked lost.

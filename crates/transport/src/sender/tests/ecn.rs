@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wire::native::{self, Params};
-use crate::wire::{Answer, MAX_REPLY, Wire, encode_ack, encode_answer};
+use crate::wire::{Answer, MAX_REPLY, Wire, encode_answer};
 use crate::{EcnFailure, EcnState, SenderConfig};
 
 const ID: u64 = 7;
@@ -53,7 +53,7 @@ fn ack(script: &mut Script, arrived: u32, ce: u32, ect: u32) {
         overflow: None,
     };
     let mut reply = [0; MAX_REPLY];
-    let len = encode_ack(ID, &ack, &[], &mut reply);
+    let len = native::encode_ack(ID, &ack, &[], &mut reply);
     script.recv_bytes(&reply[..len]);
 }
 

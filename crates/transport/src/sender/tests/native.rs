@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::wire::native::{self, SackBlock};
-use crate::wire::{Answer, FromSender, MAX_REPLY, Near, Wire, encode_ack, encode_answer};
+use crate::wire::{Answer, FromSender, MAX_REPLY, Near, Wire, encode_answer};
 use crate::{LossDetection, Reordering, SenderConfig};
 
 const ID: u64 = 7;
@@ -75,7 +75,7 @@ pub(super) fn ack_bytes(script: &mut Script, packet_number: u64, below: u64, win
 pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
     let (mut reply, mut blocks) = ([0; MAX_REPLY], blocks.to_vec());
     blocks.sort_unstable_by_key(|block| block.start);
-    let len = encode_ack(ID, ack, &blocks, &mut reply);
+    let len = native::encode_ack(ID, ack, &blocks, &mut reply);
     script.recv_bytes(&reply[..len]);
 }
 
