@@ -39,8 +39,8 @@ pub trait DatagramIo {
         0
     }
 
-    /// Returns an empty batch. Sends first what is left of an earlier batch, which the protocol
-    /// counts as transmitted; `None` while that is impossible because the send buffer is full.
+    /// Returns an empty batch, after sending the rest of an earlier one, which the protocol counts
+    /// as transmitted. `None` while the full send buffer prevents that.
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf>;
 
     /// Sends the batch of the last [`DatagramIo::transmit_buf`] to `peer`. If the send buffer is
@@ -51,8 +51,8 @@ pub trait DatagramIo {
     /// unless the batch is still unsent.
     fn leave(&mut self) {}
 
-    /// Returns the current time, after input was processed, so that packets sent next get their
-    /// true send time. Returns `now` in virtual time.
+    /// Returns the current time; in virtual time, `now`. Called after input was processed, so that
+    /// packets sent next get their true send time.
     fn present(&self, now: Instant) -> Instant {
         now
     }

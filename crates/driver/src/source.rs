@@ -14,7 +14,8 @@ use crate::Waker;
 const PIPE_CHUNK: usize = 256 * 1024;
 const PIPE_AHEAD: usize = 4;
 
-/// Limit on the buffers filled by one vectored read: the packets of 1500 bytes in one frame.
+/// Limit on the buffers filled by one vectored read: more than the packets of 1500 bytes in a
+/// frame.
 const PIECES: usize = 64;
 
 /// Result of [`Source::read`].

@@ -15,8 +15,8 @@ const USEFUL_BYTES: u64 = 20 << 20;
 const USEFUL_PEER_BYTES: u64 = 144 << 10;
 /// Lower bound of the rate at which a busy host reads arriving data, bytes/s.
 const MIN_DRAIN_RATE: u64 = 2_000_000_000;
-/// Part of an RTT spent in the hosts at least, for scheduling and batching. Data in flight during
-/// that time may be waiting in the socket's receive buffer.
+/// Lower bound of the part of an RTT spent in the hosts, for scheduling and batching. Data in
+/// flight during that time may be waiting in the socket's receive buffer.
 const MIN_HOST_DELAY: Duration = Duration::from_millis(1);
 
 /// Describes a receive buffer of `receive_buffer` bytes (the value of `SO_RCVBUF`) for

@@ -117,8 +117,8 @@ impl Observer for Alarm {
     }
 }
 
-/// Warns while the relay runs if the host loses packets. `default` is for packets lost before the
-/// link.
+/// Warns while the relay runs if the host loses packets. [`LossAlarm::default`] words the warning
+/// for packets lost before the link.
 #[derive(Debug)]
 pub(crate) struct LossAlarm {
     /// Formats the warning from direction, packet count and verb.

@@ -137,7 +137,7 @@ fn flag(key: Key, scope: Scope, name: String) -> Arg {
         .help(key.about())
         .long_help(format!("{}: {}", key.about(), key.allowed()))
         .help_heading(HEADING)
-        // The help of a flag for one direction would only repeat that of the key.
+        // The help of the key already describes both directions.
         .hide(scope != Scope::Both)
 }
 

@@ -93,8 +93,8 @@ impl Buffers {
     }
 }
 
-/// Returns the size class of a buffer of this capacity; `None` without one, as for the copies that
-/// a link makes of a packet.
+/// Returns the size class of a buffer of this capacity. `None` if no class has it, as for buffers
+/// that a link allocated for copies of a packet.
 fn place(bytes: usize) -> Option<usize> {
     let place = (bytes / MIN_BUFFER_BYTES).checked_ilog2()? as usize;
     (bytes.is_power_of_two() && place < SIZE_CLASSES).then_some(place)

@@ -97,7 +97,8 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     pub(crate) fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
         loop {
             let read = self.turn()?;
-            // A full budget means that more packets may wait: do not sleep, only check for the end.
+            // If the read budget was used up, more packets may wait: do not sleep, only check
+            // whether the relay must end.
             let deadline = if read { Some(clock::now()) } else { self.next_wakeup() };
             if !wait.wait(deadline)? {
                 return self.last_turns();
@@ -130,7 +131,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         let now = forward.deliver(paths, far, buffers, observer)?;
         reverse.deliver(paths, near, buffers, observer)?;
         let mut more = forward.collect(paths, near, buffers, observer)?;
-        // A packet without delay is due as soon as it arrives.
+        // A packet without delay is due on arrival.
         forward.deliver(paths, far, buffers, observer)?;
         more |= reverse.collect(paths, far, buffers, observer)?;
         reverse.deliver(paths, near, buffers, observer)?;

@@ -152,8 +152,8 @@ impl LinkConfig {
         Self { rate: Some(wifi.throughput(1_500)), varying: Some(VaryingRate::Wifi(wifi)), ..self }
     }
 
-    /// Returns the highest limited rate of the link at any time. Of a trace it is the highest rate
-    /// over one second. `None` if the link never has a limited rate.
+    /// Returns the highest rate of the link at any time; for a trace, the highest over one second.
+    /// `None` if no rate ever limits the link.
     pub fn highest_rate(&self) -> Option<Bitrate> {
         self.varying.as_ref().and_then(VaryingRate::highest).or(self.rate)
     }

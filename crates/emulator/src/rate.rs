@@ -34,8 +34,8 @@ pub enum VaryingRate {
 }
 
 impl VaryingRate {
-    /// Returns the highest limited rate at any time, for a trace the highest over one second.
-    /// `None` if no step is limited, and for 802.11.
+    /// Returns the highest rate at any time; for a trace, the highest over one second. `None` for
+    /// 802.11, and if no step limits the rate.
     pub(crate) fn highest(&self) -> Option<Bitrate> {
         match self {
             Self::Steps(steps) => steps.values().flatten().max(),

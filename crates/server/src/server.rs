@@ -148,8 +148,9 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.listener.refuse_new();
     }
 
-    /// Returns until when `peer` may still repeat a packet whose answer was lost. Its first timeout
-    /// is three RTTs, or `spare` on a path without delay. `None` if the peer is unknown.
+    /// Returns the time until which `peer` may still retransmit a packet whose answer was lost. Its
+    /// first timeout is three RTTs, or `spare` on a path without delay. `None` if the peer is
+    /// unknown.
     pub fn quiet_at(&self, peer: P, spare: Duration) -> Option<Instant> {
         let rtt = self.paths.get(&peer).map_or(Duration::ZERO, |p| p.rtt);
         self.listener.last_active(peer).map(|at| at + 3 * rtt + spare)

@@ -74,7 +74,8 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Returns the positional arguments after HOST: all of them, or `None` if there are none.
+/// Returns the positional arguments after HOST; `None` if there are none. Fails if some are
+/// missing.
 fn positional(args: &SendArgs) -> Result<Option<Positional>, Failure> {
     let Some(window) = args.window else { return Ok(None) };
     match (&args.rtt_s, &args.loss_p, &args.link_bps) {

@@ -56,7 +56,6 @@ pub(crate) enum AckEvery {
     Batch,
 }
 
-/// Wire formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WireArg {
     /// Byte offsets, selective ACKs, congestion control.
@@ -72,7 +71,7 @@ pub(crate) struct Given<T> {
     pub(crate) value: T,
 }
 
-/// Extends a value parser so that its result includes the text.
+/// Wraps a value parser, so that its result includes the text of the argument.
 fn given<T>(
     parse: fn(&str) -> Result<T, Failure>,
 ) -> impl Fn(&str) -> Result<Given<T>, Failure> + Clone + Send + Sync + 'static

@@ -14,7 +14,8 @@ pub(super) const HEADING: &str = "Options of the native format";
 
 #[derive(Debug, Args)]
 pub(crate) struct NativeArgs {
-    /// Congestion control: fixed:N (packets), reno, cubic or bbr [default: bbr, with W fixed:W]
+    /// Congestion control: fixed:N (packets), reno, cubic or bbr [default: bbr; fixed:W if W is
+    /// given]
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_parser = values::congestion)]
     pub(crate) cc: Option<Algorithm>,
     /// Loss detection: rack, sack, newreno or base-only [default: rack]

@@ -30,10 +30,11 @@ pub(crate) struct RecvArgs {
     /// 22345]
     #[arg(long, value_name = "ADDR", value_parser = target::parse_bind)]
     pub(crate) bind: Option<SocketAddr>,
-    /// For benchmarks: full window at once, no link, datagrams of any size, no checksum
+    /// For benchmarks: offer the full window at once, emulate no link, accept datagrams of any
+    /// size, compute no checksum
     #[arg(long, conflicts_with_all = ["no_link", "output"])]
     pub(crate) dummy: bool,
-    /// Do not emulate the links that senders ask for; datagrams of any size
+    /// Do not emulate the links that senders request; accept datagrams of any size
     #[arg(long)]
     pub(crate) no_link: bool,
     /// Store transfers: in a file (each transfer replaces it), in a directory (one file each), or

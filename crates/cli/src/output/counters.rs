@@ -13,8 +13,7 @@ use crate::output::format::micros;
 /// Limit on the 99th percentile of lateness; above it, the host counts as slower than the link.
 const MAX_LATENESS_P99: Duration = Duration::from_millis(1);
 
-/// Smallest idle time of a link that is reported, both as a share of the transfer and as a
-/// duration.
+/// Idle time of a link is reported if it is at least this share of the transfer and [`MIN_IDLE`].
 const MIN_IDLE_SHARE: f64 = 0.05;
 const MIN_IDLE: Duration = Duration::from_millis(50);
 

@@ -9,7 +9,8 @@ use rdt_transport::{Interest, Observer, Trace};
 
 /// Largest RTT of the histogram, nanoseconds; longer samples count as this value.
 const MAX_RTT_NS: u64 = 600_000_000_000;
-/// Bits after the leading one that select a bucket: a precision of about two decimal digits.
+/// Bits after the leading 1 bit of an RTT that select its bucket: a precision of about two decimal
+/// digits.
 const PRECISION_BITS: u32 = 7;
 const BUCKETS: usize = bucket(MAX_RTT_NS) + 1;
 

@@ -192,7 +192,8 @@ impl ReceiverApp {
             (Err(error), finishing) => {
                 self.cut_short |= self.store.is_stdout();
                 match finishing {
-                    // The connection of its sender has ended, and the peer may have a new transfer.
+                    // The sender's connection has ended, and `peer` may have a new transfer, which
+                    // must not end.
                     Some(Finishing { is_gone: true, .. }) => self.log_lost(peer, error),
                     Some(_) => self.give_up(server, peer, error),
                     None if self.store.is_at(transfer) => self.give_up(server, peer, error),
@@ -213,8 +214,8 @@ impl ReceiverApp {
         self.totals.finished += 1;
         self.totals.bytes += end.bytes;
         if self.exit_after_first {
-            // Before the line "finished" is printed, so that new senders are refused when its
-            // reader acts on it.
+            // Before the line "finished" is printed: a program that reads the line must find new
+            // senders refused.
             self.ended.insert(peer);
             self.stop.close();
         }

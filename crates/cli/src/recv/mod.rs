@@ -211,7 +211,7 @@ impl Worker {
         let unfinished = self.server.listener().has_unfinished() || self.service.is_storing();
         let interrupted = self.stop.is_interrupted() && unfinished;
         self.stop.set();
-        // Before the store has finished, because senders continue until they receive the CLOSE.
+        // Without waiting for the store, because senders retransmit until they receive the CLOSE.
         self.server.abort_unfinished();
         send_rest(&mut self.server, &mut self.io, &mut self.waiter, FLUSH_TIMEOUT);
         let failure = match result {

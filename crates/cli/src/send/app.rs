@@ -66,7 +66,8 @@ impl Application<Sender> for SenderApp {
             self.end = Some(Outcome::Unreadable(error));
         }
         if self.end.is_some() {
-            // Only after these two outcomes does the receiver need a CLOSE; it knows of all others.
+            // In these two outcomes the receiver does not know that the transfer has ended, so send
+            // a CLOSE.
             if matches!(self.end, Some(Outcome::Interrupted | Outcome::Unreadable(_))) {
                 sender.abort();
             }

@@ -70,8 +70,8 @@ impl ErrorContext<'_> {
     fn silence(&self, packet: u64, attempts: u32) -> String {
         let Self { host, address, config, stats, socket, .. } = self;
         let size = config.packet_size;
-        // ICMP errors caused by earlier SYNs may date from before the receiver's start. The SYN
-        // that was answered caused none.
+        // ICMP errors of earlier SYNs may date from before the receiver's start; the answered SYN
+        // caused none. So as many errors as SYNs show that the receiver ended later.
         let gone = socket.unreachable >= self.syns;
         if !gone && stats.snd_una == 0 && stats.snd_nxt > 0 && size > ReceiverConfig::REFERENCE_DATAGRAM {
             return format!(

@@ -121,8 +121,8 @@ where
             slot.flow = application.pump(now, endpoint);
         }
         let (mut turn, mut asks) = (Turn::default(), false);
-        // A member alone in the queue may use the budget of several batches. A limit of one
-        // datagram means one whole batch, because a batch is never split.
+        // A member alone in the queue may send several batches. A limit of one datagram means one
+        // batch, because a batch is never split.
         let batches = if self.queue.is_empty() { BATCHES } else { 1 };
         send_out(endpoint, socket, now, (batches - 1) * MAX_SEGMENTS + 1, &mut turn, |endpoint| {
             asks |= application.refill(endpoint, batches) == Refill::Ask;

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use super::block;
 
-/// Size from which a chunk is written, bytes.
+/// Size at which a chunk is queued for writing, bytes.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 /// Limit on the chunks that wait for the disk: 32 MiB.
 const MAX_QUEUED_CHUNKS: usize = 512;

@@ -61,8 +61,8 @@ pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged])
             slot.copy_from_slice(&staged.bytes);
             at += 1;
         }
-        // Avoids an endless loop. An empty batch has room for any datagram that a socket can
-        // receive.
+        // Stops if a packet does not fit even into an empty batch, which has room for any datagram
+        // that a socket can receive.
         if at == begin {
             break;
         }

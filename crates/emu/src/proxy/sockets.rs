@@ -49,7 +49,7 @@ pub(crate) struct ProxySockets {
     to_target: Batch,
     stuck: BTreeSet<u32>,
     listener_stuck: bool,
-    /// Packets that sockets accepted and lost, at the last check, forward first.
+    /// Value of [`lost`](Self::lost) at the last check, forward first.
     lost: [u64; 2],
     lost_told: [u64; 2],
     told: BTreeSet<Trouble>,
@@ -70,7 +70,7 @@ impl Counts {
         [self.listener.receive_overflow, self.totals.overflow]
     }
 
-    /// Packets that sockets accepted and lost later, forward first.
+    /// Packets that sockets accepted from the relay and then failed to send, forward first.
     fn lost(&self) -> [u64; 2] {
         [&self.totals.sockets, &self.listener]
             .map(|stats| stats.lost_no_buffers + stats.lost_too_big + stats.lost_other)

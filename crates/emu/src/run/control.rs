@@ -65,7 +65,7 @@ impl Control {
         Ok(Self(fd))
     }
 
-    /// Sets close-on-exec, so that programs started from now on do not inherit it.
+    /// Sets close-on-exec, so that programs started from now on do not inherit the socket.
     pub(crate) fn keep(&self) -> io::Result<()> {
         Ok(rustix::io::fcntl_setfd(&self.0, FdFlags::CLOEXEC)?)
     }

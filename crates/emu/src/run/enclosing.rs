@@ -27,7 +27,7 @@ pub(crate) enum Enclosing {
 impl Enclosing {
     pub(crate) fn look() -> io::Result<Self> {
         let of_device = getifaddrs()?.filter(|entry| entry.interface_name == DEVICE);
-        // A device without an address counts too.
+        // An entry without an address counts too: the device exists.
         let addresses: Vec<_> = of_device
             .map(|entry| {
                 let address = entry.address?;

@@ -31,7 +31,7 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
 
 pub(crate) fn enter(args: &InsideArgs) -> Result<(), Failure> {
     namespaces()?;
-    // After the namespaces, because entering a user namespace may reset the parent-death signal.
+    // Entering a user namespace may reset the parent-death signal, so set it afterwards.
     end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
     let init = InsideArgs { stage: super::Stage::Init, ..args.clone() };
     let status = inside(&init).status().map_err(Failure::system("cannot start the first process inside"))?;

@@ -139,7 +139,7 @@ impl Init<'_> {
             }
             self.sleep(Some(LOSS_REPORT_INTERVAL))?;
             if mem::replace(&mut lost, self.lost()) != lost {
-                // A failure to send shows in the next `sleep`.
+                // If sending fails, the next `sleep` detects it.
                 let _ = self.control.send(&Message::Lost(lost), &[]);
             }
             while let Some(signal) = self.signals.next() {
@@ -230,7 +230,7 @@ impl Init<'_> {
     /// would if the command had no process group of its own.
     fn on_stop(&self, command: Pid) {
         if let Some(terminal) = &self.terminal {
-            // A failure to send shows in the next `sleep`.
+            // If sending fails, the next `sleep` detects it.
             let _ = self.control.send(&Message::Stopped(terminal.is_with(command)), &[]);
         }
     }

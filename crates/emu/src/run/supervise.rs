@@ -251,7 +251,7 @@ impl Worker {
         let descriptors = Descriptors::new(&devices).map_err(Failure::system("no event descriptor"))?;
         let stop = descriptors.waker();
         let (ended, running) = io::pipe().map_err(Failure::system("no pipe"))?;
-        // The last step that can fail, so that the observers are always finished.
+        // Last of the steps that can fail: observers that were created must also be finished.
         let watchers = watchers()?;
         let thread = thread::spawn(move || {
             let [near, far] = devices.map(TunPort::new);

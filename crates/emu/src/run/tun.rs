@@ -87,7 +87,7 @@ impl Port for TunPort {
     }
 
     fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
-        // Compared with the packet, because a flipped bit may have changed the codepoint.
+        // A flipped bit may have changed the codepoint in the packet, so read it there.
         if delivery.ecn == rdt_emulator::Ecn::Ce && ecn::read(&delivery.packet) != delivery.ecn {
             ecn::write(&mut delivery.packet, delivery.ecn);
         }

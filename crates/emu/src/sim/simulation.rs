@@ -10,8 +10,8 @@ use super::rows::{Outcome, Row, Rows};
 use super::schedule::Planned;
 use crate::account::Account;
 
-/// Limit on the late drops recorded per link: more than the packets that one push can drop from a
-/// queue, unless they are empty.
+/// Limit on the late drops recorded per link. One push drops fewer packets from a queue, unless
+/// they are empty.
 const MAX_LATE_DROPS: usize = 1 << 20;
 
 pub(super) struct Simulation {

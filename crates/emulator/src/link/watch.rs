@@ -14,7 +14,7 @@ pub(super) struct Watch {
     pub(super) dropped: VecDeque<LateDrop>,
     /// Limit on the length of `dropped`. 0: none is stored.
     pub(super) most_dropped: usize,
-    /// Late drops removed from `dropped` because of that limit.
+    /// Late drops removed from `dropped` because of `most_dropped`.
     pub(super) overlooked: u64,
 }
 

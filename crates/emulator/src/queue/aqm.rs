@@ -144,7 +144,8 @@ impl Backlog {
         self.bytes
     }
 
-    /// Adds a packet of `bytes` bytes on the wire whose service begins at `starts`, in order.
+    /// Adds a packet of `bytes` bytes on the wire. `starts`, the begin of its service, must not be
+    /// earlier than that of the packet added before.
     pub(crate) fn push(&mut self, starts: Instant, bytes: u64) {
         self.packets.push_back((starts, bytes));
         self.bytes += bytes;

@@ -138,7 +138,7 @@ impl CoDel {
 }
 
 impl Aqm for CoDel {
-    /// `deque` in section 5.6.
+    /// `deque` of RFC 8289, section 5.6.
     fn on_dequeue(
         &mut self,
         now: Instant,

@@ -178,8 +178,8 @@ impl BoundedQueue {
         self.leaves.len() + self.held
     }
 
-    /// Returns the bytes on the wire that counted at that call; without a limit in bytes, only
-    /// `held_bytes`.
+    /// Returns the bytes on the wire that counted at the last [`BoundedQueue::admits`]; without a
+    /// limit in bytes, only `held_bytes`.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes + self.held_bytes
     }

@@ -95,7 +95,7 @@ pub(super) fn parent(path: &Path) -> &Path {
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX);
-    // The umask decides, instead of the 0600 of tempfile.
+    // The umask determines the permissions. Tempfile's default is 0600.
     #[cfg(unix)]
     builder.permissions(<std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
     builder.tempfile_in(directory)

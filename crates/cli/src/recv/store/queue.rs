@@ -46,7 +46,7 @@ struct State {
     jobs: VecDeque<Job>,
     /// Memory of all jobs including the one in progress, bytes.
     cost: usize,
-    /// Written buffers, for reuse.
+    /// Buffers whose contents were written, for reuse.
     spare: Vec<Vec<u8>>,
     /// True if the network thread waits for half of the queue to be free.
     wanted: bool,
