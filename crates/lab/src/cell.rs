@@ -1,0 +1,195 @@
+//! Cell: one combination of levels with one engine, and its identity.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use rdt_emulator::spec::PathSpec;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::flow::Flow;
+
+/// Number of the physics: raised by hand whenever a change of the transport, the emulator or the
+/// simulator alters results, so that old and new results are never mixed. A test compares the
+/// event hashes of some cells with recorded ones.
+pub const PHYSICS_VERSION: u32 = 1;
+
+/// How repetitions are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EngineKind {
+    /// Flows of rdt and open-loop sources in virtual time.
+    Virtual,
+    /// Schedules of packets over a path, without endpoints, in virtual time.
+    Packets,
+    /// TCP and UDP of the kernel in network namespaces, behind the emulated path.
+    Kernel,
+    /// `rdt-send` and `rdt-recv` over sockets.
+    Real,
+    /// A program of the user, which prints JSON.
+    Command,
+}
+
+impl EngineKind {
+    /// All engines.
+    pub const ALL: [Self; 5] = [Self::Virtual, Self::Packets, Self::Kernel, Self::Real, Self::Command];
+
+    /// Returns the word for this engine in experiment files and options.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Virtual => "virtual",
+            Self::Packets => "packets",
+            Self::Kernel => "kernel",
+            Self::Real => "real",
+            Self::Command => "command",
+        }
+    }
+
+    /// True if repetitions run in virtual time: many at once, with equal results for equal seeds.
+    pub const fn is_virtual(self) -> bool {
+        matches!(self, Self::Virtual | Self::Packets)
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|engine| engine.word() == word).ok_or(())
+    }
+}
+
+/// Everything that can change the outcome of a repetition, apart from its seed. Titles, figures and
+/// claims are not part of it, so they can be changed without a new run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Physics {
+    /// Engine that runs the cell.
+    pub engine: EngineKind,
+    /// Time after which a repetition ends. `None`: it ends when all flows have ended.
+    pub duration: Option<Duration>,
+    /// Links in series between the hosts, in the direction of flows that are not reversed. Without
+    /// seeds.
+    pub links: Vec<PathSpec>,
+    /// Flows, in the order of the file.
+    pub flows: Vec<Flow>,
+    /// Words that only this engine understands, with their values.
+    pub engine_words: Vec<(String, String)>,
+}
+
+impl Physics {
+    /// Returns the canonical form: keys in alphabetical order, paths in their shortest notation,
+    /// times in nanoseconds.
+    pub fn to_json(&self) -> Value {
+        let links: Vec<Value> = self.links.iter().map(|link| Value::from(link.to_toml())).collect();
+        let flows: Vec<Value> = self.flows.iter().map(Flow::to_json).collect();
+        let words: serde_json::Map<String, Value> = self
+            .engine_words
+            .iter()
+            .map(|(word, value)| (word.clone(), Value::from(value.as_str())))
+            .collect();
+        json!({
+            "engine": self.engine.word(),
+            "version": PHYSICS_VERSION,
+            "duration_ns": self.duration.map(nanoseconds),
+            "links": links,
+            "flows": flows,
+            "words": words,
+        })
+    }
+
+    /// Returns the identity of cells with this physics.
+    pub fn id(&self) -> CellId {
+        let digest = Sha256::digest(self.to_json().to_string().as_bytes());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        CellId(bytes)
+    }
+}
+
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Identity of a cell: the first 16 bytes of the SHA-256 of its physics. Its text is 32 hexadecimal
+/// digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CellId(pub [u8; 16]);
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for CellId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut bytes = [0; 16];
+        if text.len() != 32 || !text.is_ascii() {
+            return Err(());
+        }
+        for (byte, i) in bytes.iter_mut().zip((0..32).step_by(2)) {
+            *byte = u8::from_str_radix(&text[i..i + 2], 16).map_err(|_| ())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// One combination of the levels of all factors, with one engine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Identity, from `physics`. Cells of different experiments with the same physics share it.
+    pub id: CellId,
+    /// Short name and level of each factor, in the order of the file: `("sack", "on")`.
+    pub factors: Vec<(String, String)>,
+    /// What is run.
+    pub physics: Physics,
+}
+
+impl Cell {
+    /// Creates the cell of some levels.
+    pub fn new(factors: Vec<(String, String)>, physics: Physics) -> Self {
+        Self { id: physics.id(), factors, physics }
+    }
+
+    /// Returns the level of a factor. `None` if the cell has no such factor.
+    pub fn level(&self, factor: &str) -> Option<&str> {
+        self.factors.iter().find(|(name, _)| name == factor).map(|(_, level)| level.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn physics(path: &str) -> Physics {
+        Physics {
+            engine: EngineKind::Virtual,
+            duration: Some(Duration::from_secs(99)),
+            links: vec![PathSpec::from_toml(path).expect("a path")],
+            flows: vec![Flow::new("a")],
+            engine_words: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn identity_follows_physics_alone() {
+        let one = physics("rtt = '10ms'\nrate = '8mbit'");
+        assert_eq!(
+            one.id(),
+            physics("rate = '8000kbit'\nrtt = '0.01s'").id(),
+            "the same path in other words"
+        );
+        assert_ne!(one.id(), physics("rate = '8mbit'\nrtt = '11ms'").id());
+        assert_ne!(one.id(), Physics { duration: None, ..one.clone() }.id());
+        let text = one.id().to_string();
+        assert_eq!(text.parse(), Ok(one.id()));
+    }
+}

@@ -1,0 +1,171 @@
+//! The vocabulary of flows: the same words for flows in virtual time, for `rdt-send` and for TCP of
+//! the kernel. The fields are what the words mean; each engine says which of them it can apply.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cell::nanoseconds;
+
+/// What sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowKind {
+    /// A transfer of rdt in the native format.
+    Rdt,
+    /// TCP: in the engine `kernel` the kernel's, in virtual time an rdt transfer with the rules of
+    /// TCP (no pacing, no ECN unless asked, an ACK for two packets).
+    Tcp,
+    /// Datagrams at a rate, without feedback.
+    Udp,
+}
+
+impl FlowKind {
+    /// Returns the word in experiment files.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Rdt => "rdt",
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// Rule of the receiver's application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// It reads at once.
+    AtOnce,
+    /// It reads at most this many bits per second.
+    Rate(u64),
+    /// It reads nothing from the first time, for the second.
+    Stalled(Duration, Duration),
+}
+
+/// Spacing of the datagrams of a source with a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spacing {
+    /// Equal gaps.
+    Constant,
+    /// Gaps of a Poisson process with this mean rate.
+    Poisson,
+}
+
+/// A flow. `None` means the default of the engine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// Name, with which factors, metrics and claims refer to the flow.
+    pub name: String,
+    /// What sends.
+    pub kind: FlowKind,
+    /// Earliest and latest start. Each repetition draws its start between them.
+    pub start: (Duration, Duration),
+    /// Time at which the application stops writing. `None`: at the end of its data.
+    pub stop: Option<Duration>,
+    /// Bytes that the application writes. `None`: without end.
+    pub bytes: Option<u64>,
+    /// Rate at which the application writes, bits per second of payload. `None`: as fast as the
+    /// transport accepts.
+    pub rate: Option<u64>,
+    /// Times for which the application writes and pauses in turn. `None`: it does not pause.
+    pub on_off: Option<(Duration, Duration)>,
+    /// Payload of a datagram of a UDP flow, bytes.
+    pub size: Option<u32>,
+    /// Spacing of the datagrams of a UDP flow.
+    pub spacing: Spacing,
+    /// True if data flows from the second host to the first.
+    pub reverse: bool,
+    /// Congestion control: `reno`, `cubic`, `bbr`, `fixed:N`, or a name that the kernel knows.
+    pub cc: Option<String>,
+    /// Loss recovery: `rack`, `sack`, `newreno`, `reno`, `tahoe`, `base-only`.
+    pub recovery: Option<String>,
+    /// Initial congestion window, packets.
+    pub initial_window: Option<u32>,
+    /// True if the congestion window after a timeout is the initial window instead of one packet.
+    pub loss_window_initial: bool,
+    /// Lower limit of the retransmission timeout.
+    pub min_rto: Option<Duration>,
+    /// Upper limit of the retransmission timeout after back-off.
+    pub max_rto: Option<Duration>,
+    /// True to pace packets.
+    pub pacing: Option<bool>,
+    /// True to use ECN.
+    pub ecn: Option<bool>,
+    /// Largest IP packet of the flow, bytes.
+    pub packet: Option<u32>,
+    /// Limit on the send buffer, bytes.
+    pub send_buffer: Option<u64>,
+    /// Receiver's window, bytes, not growing. `None`: it grows.
+    pub window: Option<u64>,
+    /// Packets for one ACK, and the longest time that an ACK is delayed.
+    pub ack: Option<(u32, Duration)>,
+    /// Rule of the receiving application.
+    pub reads: Reads,
+}
+
+impl Flow {
+    /// Returns an rdt flow without end that starts at 0, with all defaults.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: FlowKind::Rdt,
+            start: (Duration::ZERO, Duration::ZERO),
+            stop: None,
+            bytes: None,
+            rate: None,
+            on_off: None,
+            size: None,
+            spacing: Spacing::Constant,
+            reverse: false,
+            cc: None,
+            recovery: None,
+            initial_window: None,
+            loss_window_initial: false,
+            min_rto: None,
+            max_rto: None,
+            pacing: None,
+            ecn: None,
+            packet: None,
+            send_buffer: None,
+            window: None,
+            ack: None,
+            reads: Reads::AtOnce,
+        }
+    }
+
+    /// Returns the canonical form, which is part of the identity of a cell. Values that are not set
+    /// are left out, so that a new word does not change the identity of cells without it.
+    pub fn to_json(&self) -> Value {
+        let time = |time: Duration| Value::from(nanoseconds(time));
+        let reads = match self.reads {
+            Reads::AtOnce => None,
+            Reads::Rate(bps) => Some(json!({ "rate_bps": bps })),
+            Reads::Stalled(from, length) => Some(json!({ "from_ns": time(from), "length_ns": time(length) })),
+        };
+        let set = [
+            ("name", Some(Value::from(self.name.as_str()))),
+            ("kind", Some(Value::from(self.kind.word()))),
+            ("start_ns", Some(json!([time(self.start.0), time(self.start.1)]))),
+            ("stop_ns", self.stop.map(time)),
+            ("bytes", self.bytes.map(Value::from)),
+            ("rate_bps", self.rate.map(Value::from)),
+            ("on_off_ns", self.on_off.map(|(on, off)| json!([time(on), time(off)]))),
+            ("size", self.size.map(Value::from)),
+            ("poisson", (self.spacing == Spacing::Poisson).then_some(Value::Bool(true))),
+            ("reverse", self.reverse.then_some(Value::Bool(true))),
+            ("cc", self.cc.as_deref().map(Value::from)),
+            ("recovery", self.recovery.as_deref().map(Value::from)),
+            ("initial_window", self.initial_window.map(Value::from)),
+            ("loss_window_initial", self.loss_window_initial.then_some(Value::Bool(true))),
+            ("min_rto_ns", self.min_rto.map(time)),
+            ("max_rto_ns", self.max_rto.map(time)),
+            ("pacing", self.pacing.map(Value::from)),
+            ("ecn", self.ecn.map(Value::from)),
+            ("packet", self.packet.map(Value::from)),
+            ("send_buffer", self.send_buffer.map(Value::from)),
+            ("window", self.window.map(Value::from)),
+            ("ack", self.ack.map(|(packets, delay)| json!([packets, time(delay)]))),
+            ("reads", reads),
+        ];
+        Value::Object(set.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
+    }
+}

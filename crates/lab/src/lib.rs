@@ -1,0 +1,33 @@
+//! Experiments with networks: a file describes factors, flows, a path and claims; the lab runs
+//! every combination as often as the claims need, and reports whether they hold.
+//!
+//! ```text
+//! experiment.toml -> plan -> engines -> journal -> statistics -> claims, figures -> report
+//! ```
+//!
+//! A *cell* is one combination of levels of all factors with one engine. A *repetition* is one run
+//! of a cell with one seed. In virtual time a repetition is a pure function of cell and seed.
+//!
+//! | noun | folder | owns |
+//! |---|---|---|
+//! | experiment | `experiment/` | the file as it was written, with places for error messages |
+//! | flow | `flow.rs` | the vocabulary of flows, the same for all engines |
+//! | plan | `plan/` | cells, their identity, seeds, shards |
+//! | engine | `engine/` | how one repetition is run |
+//! | journal | `journal/` | results on disk: one line for each repetition |
+//! | results | `results.rs` | results in memory, and the selection of cells |
+//! | statistics | `statistics/` | intervals, tests, contrasts: pure functions |
+//! | theory | `theory/` | models to draw beside measurements, with their ranges of validity |
+//! | claim | `claim/` | predicates about results, and their verdicts |
+//! | report | `report/` | figures, the HTML page, text for a terminal |
+#![forbid(unsafe_code)]
+
+pub mod cell;
+pub mod flow;
+pub mod record;
+pub mod results;
+
+pub use cell::{Cell, CellId, EngineKind, Physics};
+pub use flow::{Flow, FlowKind};
+pub use record::{Record, Series, Status};
+pub use results::{Results, Selection};

@@ -1,0 +1,63 @@
+//! Record: the result of one repetition.
+
+use std::collections::BTreeMap;
+
+use crate::cell::{CellId, EngineKind};
+
+/// How a repetition ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// The metrics are valid.
+    Ok,
+    /// The host was too slow for the path, so the metrics are not used.
+    HostLimited,
+    /// The repetition failed, for this reason.
+    Failed(String),
+}
+
+/// Values in bins of equal width from time 0 on, for each column. All columns have the same length.
+/// Names are those of metrics: `a.goodput`, `a.cwnd`, `link.queue`. `None`: no value in this bin.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Series {
+    /// Width of a bin, seconds.
+    pub bin_s: f64,
+    /// Columns by name.
+    pub columns: BTreeMap<String, Vec<Option<f64>>>,
+    /// Times of events in seconds, by name: `a.timeout`, `a.fast-retransmit`.
+    pub events: BTreeMap<String, Vec<f64>>,
+}
+
+/// Result of one repetition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The cell.
+    pub cell: CellId,
+    /// Number of the repetition in its cell, from 0.
+    pub rep: u32,
+    /// Seed of the repetition.
+    pub seed: u64,
+    /// The engine.
+    pub engine: EngineKind,
+    /// [`PHYSICS_VERSION`](crate::cell::PHYSICS_VERSION) of the program that ran it.
+    pub physics: u32,
+    /// Name of the experiment for which the repetition was run.
+    pub experiment: String,
+    /// Levels of the factors, as in [`Cell::factors`](crate::Cell::factors).
+    pub factors: Vec<(String, String)>,
+    /// Metrics by name: that of a flow begins with the flow's name (`a.goodput`), that of a link
+    /// with `link` or `linkN` (`link.forward.dropped-loss`), that of the run has one word (`jain`).
+    /// Rates are bits per second, times are seconds, sizes are bytes. Always finite.
+    pub metrics: BTreeMap<String, f64>,
+    /// Hash of all events of the repetition, in engines of virtual time.
+    pub hash: Option<u64>,
+    /// How it ended.
+    pub status: Status,
+    /// Block of the repetition, in engines of real time: blocks contain every cell once.
+    pub block: Option<u32>,
+    /// Real time that the repetition took, milliseconds. Not compared when results are merged.
+    pub wall_ms: u64,
+    /// Version of the program. Not compared when results are merged.
+    pub tool: String,
+    /// Name of the host. Not compared when results are merged.
+    pub host: String,
+}

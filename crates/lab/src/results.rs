@@ -1,0 +1,60 @@
+//! Results in memory: cells with their records, and the selection of cells by levels.
+
+use std::collections::BTreeMap;
+
+use crate::cell::{Cell, CellId, EngineKind};
+use crate::record::{Record, Series, Status};
+
+/// Cells of one experiment, with what was measured. Engines are never pooled.
+#[derive(Debug, Clone, Default)]
+pub struct Results {
+    /// Cells in the order of the plan.
+    pub cells: Vec<Cell>,
+    /// Records of each cell, by the number of the repetition.
+    pub records: BTreeMap<CellId, BTreeMap<u32, Record>>,
+    /// Series of the repetitions that keep them.
+    pub series: BTreeMap<(CellId, u32), Series>,
+}
+
+/// Levels that a cell must have: `[sack=on, initial-window=1]`. Factors that are not named may
+/// have any level.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection(pub Vec<(String, String)>);
+
+impl Selection {
+    /// True if `cell` has all these levels.
+    pub fn matches(&self, cell: &Cell) -> bool {
+        self.0.iter().all(|(factor, level)| cell.level(factor) == Some(level))
+    }
+}
+
+impl Results {
+    /// Returns the cells of an engine that a selection matches, in the order of the plan.
+    pub fn cells<'a>(
+        &'a self,
+        engine: EngineKind,
+        selection: &'a Selection,
+    ) -> impl Iterator<Item = &'a Cell> {
+        self.cells.iter().filter(move |cell| cell.physics.engine == engine && selection.matches(cell))
+    }
+
+    /// Returns number of the repetition and value of a metric, for the valid repetitions of a cell
+    /// that have this metric.
+    pub fn values(&self, cell: CellId, metric: &str) -> Vec<(u32, f64)> {
+        let records = self.records.get(&cell).into_iter().flatten();
+        records
+            .filter(|(_, record)| record.status == Status::Ok)
+            .filter_map(|(rep, record)| Some((*rep, *record.metrics.get(metric)?)))
+            .collect()
+    }
+
+    /// True if a cell has at least two valid repetitions, all with one hash: nothing in it is
+    /// random, and an interval would mislead.
+    pub fn is_one_run(&self, cell: CellId) -> bool {
+        let records = self.records.get(&cell).into_iter().flatten();
+        let mut hashes = records.filter(|(_, r)| r.status == Status::Ok).map(|(_, r)| r.hash);
+        let Some(Some(first)) = hashes.next() else { return false };
+        let mut others = hashes.peekable();
+        others.peek().is_some() && others.all(|hash| hash == Some(first))
+    }
+}
