@@ -24,6 +24,7 @@
 
 pub mod cell;
 pub mod flow;
+pub mod journal;
 pub mod record;
 pub mod results;
 

@@ -1,0 +1,224 @@
+//! A record as one line of JSON: keys in alphabetical order, numbers in their shortest form that
+//! reads back equal, and a CRC-32 over the line without its key `check`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::record::{Record, Status};
+
+/// Version of the form of lines.
+const VERSION: u64 = 1;
+
+/// Why a line is no record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// It is not a whole line, or bytes of it are wrong.
+    #[error("the line is torn or damaged")]
+    Damaged,
+    /// It was written by a version with another form.
+    #[error("the line has version {0}, this program reads version {VERSION}")]
+    Version(u64),
+    /// Its CRC is right, but a key is missing or of the wrong type.
+    #[error("the key '{0}' is missing or has a value of the wrong type")]
+    Key(&'static str),
+}
+
+/// Returns a record as a line, with its newline.
+pub fn encode(record: &Record) -> String {
+    let mut line = object(record);
+    let check = crc32fast::hash(Value::Object(line.clone()).to_string().as_bytes());
+    line.insert("check".to_owned(), Value::from(format!("{check:08x}")));
+    Value::Object(line).to_string() + "\n"
+}
+
+/// Returns what two records of one repetition must have in common in an engine of virtual time: all
+/// but the time it took, the version of the program and the host.
+pub(super) fn comparable(record: &Record) -> String {
+    let mut line = object(record);
+    for key in ["wall_ms", "tool", "host"] {
+        line.remove(key);
+    }
+    Value::Object(line).to_string()
+}
+
+fn object(record: &Record) -> Map<String, Value> {
+    let (status, reason) = match &record.status {
+        Status::Ok => ("ok", None),
+        Status::HostLimited => ("host-limited", None),
+        Status::Failed(reason) => ("failed", Some(reason.as_str())),
+    };
+    let factors: Map<String, Value> =
+        record.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
+    let order: Vec<Value> = record.factors.iter().map(|(name, _)| name.as_str().into()).collect();
+    // A number that is not finite has no JSON, and its absence says that there is no value.
+    let finite = record.metrics.iter().filter(|(_, value)| value.is_finite());
+    let metrics: Map<String, Value> = finite.map(|(name, value)| (name.clone(), (*value).into())).collect();
+    let entries = [
+        ("v", Value::from(VERSION)),
+        ("cell", record.cell.to_string().into()),
+        ("rep", record.rep.into()),
+        ("seed", record.seed.into()),
+        ("engine", record.engine.word().into()),
+        ("physics", record.physics.into()),
+        ("experiment", record.experiment.as_str().into()),
+        ("factors", factors.into()),
+        ("factor_order", order.into()),
+        ("metrics", metrics.into()),
+        ("status", status.into()),
+        ("wall_ms", record.wall_ms.into()),
+        ("tool", record.tool.as_str().into()),
+        ("host", record.host.as_str().into()),
+    ];
+    let optional = [
+        ("reason", reason.map(Value::from)),
+        ("hash", record.hash.map(|hash| format!("{hash:016x}").into())),
+        ("block", record.block.map(Value::from)),
+    ];
+    let optional = optional.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    entries.into_iter().chain(optional).map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Reads a line without its newline.
+pub fn decode(line: &str) -> Result<Record, LineError> {
+    if !is_whole(line) {
+        return Err(LineError::Damaged);
+    }
+    let Ok(Value::Object(map)) = serde_json::from_str(line) else { return Err(LineError::Damaged) };
+    let version = number(&map, "v")?;
+    if version != VERSION {
+        return Err(LineError::Version(version));
+    }
+    let status = match text(&map, "status")? {
+        "ok" => Status::Ok,
+        "host-limited" => Status::HostLimited,
+        "failed" => Status::Failed(text(&map, "reason")?.to_owned()),
+        _ => return Err(LineError::Key("status")),
+    };
+    let hash = optional(&map, "hash", |it| u64::from_str_radix(it.as_str()?, 16).ok())?;
+    let block = optional(&map, "block", |it| u32::try_from(it.as_u64()?).ok())?;
+    Ok(Record {
+        cell: text(&map, "cell")?.parse().map_err(|()| LineError::Key("cell"))?,
+        rep: small(&map, "rep")?,
+        seed: number(&map, "seed")?,
+        engine: text(&map, "engine")?.parse().map_err(|()| LineError::Key("engine"))?,
+        physics: small(&map, "physics")?,
+        experiment: text(&map, "experiment")?.to_owned(),
+        factors: factors(&map)?,
+        metrics: metrics(&map)?,
+        hash,
+        status,
+        block,
+        wall_ms: number(&map, "wall_ms")?,
+        tool: text(&map, "tool")?.to_owned(),
+        host: text(&map, "host")?.to_owned(),
+    })
+}
+
+/// True if the CRC of a line is that of its other bytes. Quotes inside of strings are escaped, and
+/// no object precedes the key, so its first appearance is the key of the line.
+fn is_whole(line: &str) -> bool {
+    const KEY: &str = "\"check\":\"";
+    let Some((before, rest)) = line.split_once(KEY) else { return false };
+    let Some((check, after)) = rest.split_once("\",") else { return false };
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(before.as_bytes());
+    crc.update(after.as_bytes());
+    check == format!("{:08x}", crc.finalize())
+}
+
+fn text<'a>(map: &'a Map<String, Value>, key: &'static str) -> Result<&'a str, LineError> {
+    map.get(key).and_then(Value::as_str).ok_or(LineError::Key(key))
+}
+
+fn number(map: &Map<String, Value>, key: &'static str) -> Result<u64, LineError> {
+    map.get(key).and_then(Value::as_u64).ok_or(LineError::Key(key))
+}
+
+fn small(map: &Map<String, Value>, key: &'static str) -> Result<u32, LineError> {
+    u32::try_from(number(map, key)?).map_err(|_| LineError::Key(key))
+}
+
+/// Returns `None` if the key is missing.
+fn optional<T>(
+    map: &Map<String, Value>,
+    key: &'static str,
+    read: impl Fn(&Value) -> Option<T>,
+) -> Result<Option<T>, LineError> {
+    map.get(key).map(|value| read(value).ok_or(LineError::Key(key))).transpose()
+}
+
+fn factors(map: &Map<String, Value>) -> Result<Vec<(String, String)>, LineError> {
+    let levels = map.get("factors").and_then(Value::as_object).ok_or(LineError::Key("factors"))?;
+    let order = map.get("factor_order").and_then(Value::as_array).ok_or(LineError::Key("factor_order"))?;
+    let pair = |name: &Value| {
+        let name = name.as_str()?;
+        Some((name.to_owned(), levels.get(name)?.as_str()?.to_owned()))
+    };
+    order.iter().map(|name| pair(name).ok_or(LineError::Key("factors"))).collect()
+}
+
+fn metrics(map: &Map<String, Value>) -> Result<BTreeMap<String, f64>, LineError> {
+    let metrics = map.get("metrics").and_then(Value::as_object).ok_or(LineError::Key("metrics"))?;
+    let pair = |(name, value): (&String, &Value)| Some((name.clone(), value.as_f64()?));
+    metrics.iter().map(|it| pair(it).ok_or(LineError::Key("metrics"))).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::cell::{CellId, EngineKind};
+
+    pub(in crate::journal) fn record(cell: u8, rep: u32) -> Record {
+        Record {
+            cell: CellId([cell; 16]),
+            rep,
+            seed: u64::MAX - 3,
+            engine: EngineKind::Virtual,
+            physics: 1,
+            experiment: "sack".to_owned(),
+            factors: vec![("window".to_owned(), "4".to_owned()), ("sack".to_owned(), "on".to_owned())],
+            metrics: [("goodput".to_owned(), 5_610_000.1 / 3.0), ("lost".to_owned(), 0.0)].into(),
+            hash: Some(0xAB),
+            status: Status::Ok,
+            block: None,
+            wall_ms: 41,
+            tool: "0.1.0".to_owned(),
+            host: "h".to_owned(),
+        }
+    }
+
+    #[test]
+    fn lines_read_back_equal() {
+        let failed = Record { status: Status::Failed("no \"route\"\n".to_owned()), ..record(2, 0) };
+        let timed = Record { block: Some(3), hash: None, status: Status::HostLimited, ..record(3, 9) };
+        for record in [record(1, 7), failed, timed] {
+            let line = encode(&record);
+            assert_eq!(line.matches('\n').count(), 1, "{line}");
+            assert_eq!(decode(line.trim_end()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn every_damaged_byte_is_noticed() {
+        let line = encode(&record(1, 7));
+        let line = line.trim_end();
+        for cut in 0..line.len() {
+            assert_eq!(decode(&line[..cut]), Err(LineError::Damaged), "cut after {cut} bytes");
+        }
+        for at in 0..line.len() {
+            let mut bytes = line.as_bytes().to_vec();
+            bytes[at] ^= 1;
+            let damaged = String::from_utf8(bytes).expect("ASCII stays ASCII");
+            assert!(decode(&damaged).is_err(), "byte {at} changed: {damaged}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_left_out() {
+        let mut record = record(1, 0);
+        record.metrics.insert("jitter".to_owned(), f64::NAN);
+        let line = encode(&record);
+        assert!(!line.contains("jitter") && !line.contains("null"), "{line}");
+    }
+}

@@ -1,0 +1,25 @@
+//! Results on disk. A folder has one journal file for each writer, to which lines are only
+//! appended, and one file of series for each repetition that keeps them. No lock and no server:
+//! several processes and hosts may write to one folder.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | line | `line.rs` | the JSON form of a record, with its CRC |
+//! | writer | `writer.rs` | one journal file |
+//! | store | `store.rs` | all records of some folders, without duplicates |
+//! | series | `series.rs` | the compressed file of a series |
+
+mod line;
+mod series;
+mod store;
+mod writer;
+
+pub use line::{LineError, decode, encode};
+pub use series::{read_series, write_series};
+pub use store::{Conflict, Store, StoreError, Torn};
+pub use writer::{Durability, JournalWriter};
+
+/// Name of the folder of journal files within a folder of results.
+pub const JOURNAL_FOLDER: &str = "journal";
+/// Name of the folder of series within a folder of results.
+pub const SERIES_FOLDER: &str = "series";

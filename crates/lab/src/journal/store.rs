@@ -1,0 +1,265 @@
+//! All records of some folders of results.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
+
+use super::JOURNAL_FOLDER;
+use super::line::{LineError, comparable, decode};
+use crate::cell::{CellId, PHYSICS_VERSION};
+use crate::record::{Record, Status};
+
+/// A line that was ignored. Its repetition runs again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// The journal file.
+    pub file: PathBuf,
+    /// Number of the line, from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, line {}: torn or damaged, ignored; its repetition will run again",
+            self.file.display(),
+            self.line
+        )
+    }
+}
+
+/// Two records of one repetition that cannot both be right.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conflict {
+    /// First place: file and line.
+    pub first: (PathBuf, usize),
+    /// Second place.
+    pub second: (PathBuf, usize),
+    /// Cell and number of the repetition.
+    pub repetition: (CellId, u32),
+}
+
+/// Why folders cannot be read as one store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file or folder cannot be read.
+    #[error("cannot read {}: {}", .0.display(), .1)]
+    Read(PathBuf, io::Error),
+    /// A record was written by a program with other physics or another form of lines.
+    #[error("{}, line {}: {reason}; keep old and new results in separate folders", .file.display(), .line)]
+    Foreign {
+        /// The journal file.
+        file: PathBuf,
+        /// Number of the line.
+        line: usize,
+        /// The difference.
+        reason: String,
+    },
+    /// Two records of one repetition differ.
+    #[error(
+        "repetition {} of cell {} has two different results: {} line {} and {} line {}; a repetition in virtual time \
+         depends on its seed alone, so one of the two hosts or programs is not what its journal says",
+        .0.repetition.1, .0.repetition.0, .0.first.0.display(), .0.first.1, .0.second.0.display(), .0.second.1
+    )]
+    Differ(Box<Conflict>),
+}
+
+#[derive(Debug)]
+struct Stored {
+    record: Record,
+    file: usize,
+    line: usize,
+}
+
+/// Records by cell and repetition.
+#[derive(Debug, Default)]
+pub struct Store {
+    records: BTreeMap<(CellId, u32), Stored>,
+    files: Vec<PathBuf>,
+    torn: Vec<Torn>,
+    duplicates: u64,
+}
+
+impl Store {
+    /// Reads every journal in and below some folders. Folders without journals give an empty store.
+    pub fn read(folders: &[PathBuf]) -> Result<Self, StoreError> {
+        let mut store = Self::default();
+        for folder in folders {
+            let mut files = Vec::new();
+            journals(folder, &mut files)?;
+            files.sort();
+            for file in files {
+                store.read_file(&file)?;
+            }
+        }
+        Ok(store)
+    }
+
+    /// Returns the record of a repetition.
+    pub fn get(&self, cell: CellId, rep: u32) -> Option<&Record> {
+        self.records.get(&(cell, rep)).map(|stored| &stored.record)
+    }
+
+    /// Returns all records, by cell and number of the repetition.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values().map(|stored| &stored.record)
+    }
+
+    /// Returns the lines that were ignored.
+    pub fn torn(&self) -> &[Torn] {
+        &self.torn
+    }
+
+    /// Returns the number of lines that repeat another one.
+    pub const fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Returns the place of a record: file and line.
+    pub fn place(&self, cell: CellId, rep: u32) -> Option<(&Path, usize)> {
+        self.records.get(&(cell, rep)).map(|it| (self.files[it.file].as_path(), it.line))
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), StoreError> {
+        let bytes = fs::read(path).map_err(|error| StoreError::Read(path.to_owned(), error))?;
+        let file = self.files.len();
+        self.files.push(path.to_owned());
+        for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let number = index + 1;
+            let whole = line.strip_suffix(b"\n").and_then(|line| std::str::from_utf8(line).ok());
+            match whole.map_or(Err(LineError::Damaged), decode) {
+                Ok(record) if record.physics != PHYSICS_VERSION => {
+                    let (old, new) = (record.physics, PHYSICS_VERSION);
+                    let reason = format!("written with physics {old}, this program has physics {new}");
+                    return Err(StoreError::Foreign { file: path.to_owned(), line: number, reason });
+                }
+                Ok(record) => self.insert(Stored { record, file, line: number })?,
+                Err(LineError::Damaged) => self.torn.push(Torn { file: path.to_owned(), line: number }),
+                Err(error) => {
+                    let reason = error.to_string();
+                    return Err(StoreError::Foreign { file: path.to_owned(), line: number, reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, new: Stored) -> Result<(), StoreError> {
+        let mut old = match self.records.entry((new.record.cell, new.record.rep)) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(new);
+                return Ok(());
+            }
+            Entry::Occupied(occupied) => occupied,
+        };
+        self.duplicates += 1;
+        let (before, after) = (&old.get().record, &new.record);
+        let comparable = after.engine.is_virtual().then(|| comparable(before) == comparable(after));
+        if before.seed != after.seed || comparable == Some(false) {
+            let place = |it: &Stored| (self.files[it.file].clone(), it.line);
+            let repetition = (after.cell, after.rep);
+            let conflict = Conflict { first: place(old.get()), second: place(&new), repetition };
+            return Err(StoreError::Differ(Box::new(conflict)));
+        }
+        // A repetition in real time is repeated if the host was too slow for it.
+        if before.status != Status::Ok && after.status == Status::Ok {
+            old.insert(new);
+        }
+        Ok(())
+    }
+}
+
+/// Adds the journal files in and below a folder.
+fn journals(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), StoreError> {
+    let failed = |error| StoreError::Read(folder.to_owned(), error);
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    let is_journal = folder.file_name().is_some_and(|name| name == JOURNAL_FOLDER);
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
+        if entry.file_type().map_err(failed)?.is_dir() {
+            journals(&path, files)?;
+        } else if is_journal && path.extension().is_some_and(|it| it == "ndjson") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::tests::record;
+    use super::super::{Durability, JournalWriter, encode};
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary folder")
+    }
+
+    fn written(records: &[Record]) -> tempfile::TempDir {
+        let folder = folder();
+        let mut writer = JournalWriter::create(folder.path(), "a/b", Durability::Batched).expect("a journal");
+        for record in records {
+            writer.append(record).expect("an appended line");
+        }
+        folder
+    }
+
+    fn read(folders: &[&tempfile::TempDir]) -> Result<Store, StoreError> {
+        Store::read(&folders.iter().map(|it| it.path().to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn journals_of_several_folders_are_one_store() {
+        let (one, two) = (written(&[record(1, 0), record(1, 1)]), written(&[record(1, 1), record(2, 0)]));
+        let store = read(&[&one, &two]).expect("a store");
+        let reps: Vec<_> = store.records().map(|it| (it.cell.0[0], it.rep)).collect();
+        assert_eq!((reps, store.duplicates()), (vec![(1, 0), (1, 1), (2, 0)], 1));
+    }
+
+    #[test]
+    fn torn_lines_are_named_and_ignored() {
+        let folder = written(&[record(1, 0)]);
+        let line = encode(&record(1, 1));
+        let path = folder.path().join(JOURNAL_FOLDER).join("other.ndjson");
+        for cut in [0, 1, line.len() / 2, line.len() - 1] {
+            fs::write(&path, encode(&record(1, 2)) + &line[..cut]).expect("a written file");
+            let store = read(&[&folder]).expect("a store");
+            let torn: Vec<_> = store.torn().iter().map(|it| (it.file.clone(), it.line)).collect();
+            let expected = if cut == 0 { vec![] } else { vec![(path.clone(), 2)] };
+            assert_eq!((torn, store.records().count()), (expected, 2), "cut after {cut} bytes");
+        }
+    }
+
+    #[test]
+    fn results_that_differ_are_an_error() {
+        let mut other = record(1, 0);
+        other.metrics.insert("goodput".to_owned(), 1.0);
+        let (one, two) = (written(&[record(1, 0)]), written(&[other]));
+        let error = read(&[&one, &two]).expect_err("two results").to_string();
+        for folder in [&one, &two] {
+            assert!(error.contains(&folder.path().display().to_string()), "{error}");
+        }
+        let slower = Record { wall_ms: 9000, host: "other".to_owned(), ..record(1, 0) };
+        assert!(read(&[&one, &written(&[slower])]).is_ok(), "times and hosts may differ");
+    }
+
+    #[test]
+    fn other_physics_are_an_error() {
+        let folder = written(&[Record { physics: PHYSICS_VERSION + 1, ..record(1, 0) }]);
+        let error = read(&[&folder]).expect_err("other physics").to_string();
+        assert!(error.contains("physics"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_journal_leaves_no_file() {
+        let folder = written(&[]);
+        let left = fs::read_dir(folder.path().join(JOURNAL_FOLDER)).expect("the folder").count();
+        assert_eq!(left, 0);
+    }
+}

@@ -1,0 +1,101 @@
+//! Writer of one journal file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rdt_udp::clock;
+
+use super::JOURNAL_FOLDER;
+use super::line::encode;
+use crate::record::Record;
+
+/// Longest time that a line waits for its synchronisation with [`Durability::Batched`].
+const SYNC_INTERVAL: Duration = Duration::from_millis(200);
+
+/// When lines are synchronised with the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// After every line: for repetitions that take long.
+    EachLine,
+    /// At most every 200 ms, and at the end: for repetitions in virtual time.
+    Batched,
+}
+
+/// Appends records to a journal file of its own. If the process is killed, at most the lines of the
+/// last 200 ms are lost, and at most the last line is torn.
+#[derive(Debug)]
+pub struct JournalWriter {
+    file: File,
+    path: PathBuf,
+    durability: Durability,
+    synced: Instant,
+    unsynced: bool,
+}
+
+impl JournalWriter {
+    /// Creates a new journal file in a folder of results. Its name has the host and the process, so
+    /// that no two writers share a file.
+    pub fn create(results: &Path, host: &str, durability: Durability) -> io::Result<Self> {
+        let folder = results.join(JOURNAL_FOLDER);
+        fs::create_dir_all(&folder)?;
+        let host: String =
+            host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
+        let mut attempt = 0_u32;
+        loop {
+            let path = folder.join(format!("{host}-{}-{attempt}.ndjson", std::process::id()));
+            match OpenOptions::new().append(true).create_new(true).open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => attempt += 1,
+                result => {
+                    let synced = clock::now();
+                    return Ok(Self { file: result?, path, durability, synced, unsynced: false });
+                }
+            }
+        }
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// Writing or synchronising failed. A part of the line may be in the file; readers ignore it.
+    pub fn append(&mut self, record: &Record) -> io::Result<()> {
+        let whole = self.file.metadata()?.len();
+        if let Err(error) = self.file.write_all(encode(record).as_bytes()) {
+            // A later line must not continue the torn one.
+            let _ = self.file.set_len(whole);
+            return Err(error);
+        }
+        self.unsynced = true;
+        let now = clock::now();
+        if self.durability == Durability::EachLine || now.duration_since(self.synced) >= SYNC_INTERVAL {
+            self.sync()?;
+            self.synced = now;
+        }
+        Ok(())
+    }
+
+    /// Synchronises all lines with the disk.
+    pub fn sync(&mut self) -> io::Result<()> {
+        if self.unsynced {
+            self.file.sync_data()?;
+            self.unsynced = false;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for JournalWriter {
+    /// Synchronises the file, and removes it if nothing was written.
+    fn drop(&mut self) {
+        let _ = self.sync();
+        if self.file.metadata().is_ok_and(|it| it.len() == 0) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
