@@ -12,8 +12,8 @@ use crate::Endpoint;
 pub struct Budget {
     /// Largest number of received batches.
     pub receive: usize,
-    /// Received bytes after which no more batches are read. A prompt ACK keeps a sender going whose
-    /// window is only as large as the caches.
+    /// Received bytes after which no more batches are read, so that ACKs are prompt: the window of
+    /// the sender may be only as large as the caches.
     pub receive_bytes: usize,
     /// Transmitted datagrams after which no more batches are filled.
     pub transmit: usize,
@@ -43,7 +43,7 @@ pub struct Turn {
     pub transmitted: usize,
 }
 
-/// Takes datagrams in, handles due timers and sends datagrams. `now` is the present time.
+/// Reads datagrams, handles due timers and sends datagrams. `now` is the present time.
 pub fn turn<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget) -> Turn
 where
     E: Endpoint + ?Sized,
@@ -66,8 +66,8 @@ where
     turn
 }
 
-/// First half of a turn: takes datagrams in, up to the `budget`, and handles due timers. Returns
-/// the present time.
+/// First half of a turn: reads datagrams, up to the `budget`, and handles due timers. Returns the
+/// present time.
 pub fn take_in<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,
@@ -84,7 +84,7 @@ where
         endpoint.handle_refused(now, reports);
         turn.fired = true;
     }
-    // Timers compare with the time before the read: an answer that arrived since then is still
+    // Compare timers with the time before the read, because an answer that arrived since then is
     // unread.
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
@@ -116,8 +116,8 @@ pub fn send_out<E, I, R>(
     turn.deadline = endpoint.poll_timeout();
 }
 
-/// Takes datagrams in and returns the present time, which is at least the newest time of arrival:
-/// the clock was read before the socket.
+/// Reads datagrams and returns the present time. It is later than `now` if a datagram arrived after
+/// `now` was read.
 fn receive<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,

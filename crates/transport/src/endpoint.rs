@@ -21,16 +21,16 @@ pub trait Endpoint {
     /// Event for the application.
     type Event;
 
-    /// Takes one datagram that arrived at `now` with the codepoint `ecn`. Invalid datagrams are
+    /// Processes one datagram that arrived at `now` with the codepoint `ecn`. Invalid datagrams are
     /// counted; they cause no error and no panic.
     fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, ecn: Ecn, datagram: &[u8]);
 
-    /// Takes coalesced datagrams: `bytes` holds them end to end, each of `stride` bytes except for
-    /// a shorter last one. Empty `bytes` are one empty datagram. Returns their number.
+    /// Processes coalesced datagrams: `bytes` is their concatenation, each of `stride` bytes except
+    /// for a shorter last one. Empty `bytes` are one empty datagram. Returns their number.
     ///
     /// The effect equals one call of [`Endpoint::handle_datagram`] for each, but an implementation
     /// may share work: a listener computes the memory limit once, so an offered window may differ
-    /// by what the datagrams themselves take.
+    /// by the memory of the datagrams themselves.
     fn handle_datagrams(
         &mut self,
         now: Instant,
@@ -42,14 +42,14 @@ pub trait Endpoint {
         one_by_one(self, now, peer, ecn, bytes, stride)
     }
 
-    /// Takes the number of ICMP "port unreachable" errors since the last call. They can be forged
-    /// by a host that guesses the ports, and the cause may be temporary. An endpoint with many
-    /// peers may ignore them.
+    /// Handles ICMP "port unreachable" errors; `_reports` is their number since the last call. They
+    /// can be forged by a host that guesses the ports, and the cause may be temporary. An endpoint
+    /// with many peers may ignore them.
     fn handle_refused(&mut self, _now: Instant, _reports: u64) {}
 
-    /// Takes the number of messages dropped since the last call because the socket's receive buffer
-    /// was full. They were lost in this host and not in the network. A message may hold many
-    /// coalesced datagrams, and their peer is unknown.
+    /// Handles drops at the socket's full receive buffer; `_messages` is their number since the
+    /// last call. The messages were lost in this host and not in the network. A message may have
+    /// many coalesced datagrams, and their peer is unknown.
     fn handle_overflow(&mut self, _messages: u64) {}
 
     /// Handles timers that are due at `now`. Has no effect if none is.

@@ -56,11 +56,11 @@ pub enum TransferError {
     /// The receiver closed the transfer.
     #[error("the receiver closed the transfer: {0}")]
     Closed(CloseReason),
-    /// The receiver supports none of the sender's versions of the format; its versions.
+    /// The receiver supports none of the sender's versions of the format, only these.
     #[error("the receiver speaks {0} of the protocol")]
     Version(Versions),
-    /// The receiver supports a version that the sender prefers to the negotiated one, so a VERSIONS
-    /// packet was forged; its versions.
+    /// The receiver supports these versions, one of which the sender prefers to the negotiated one,
+    /// so a VERSIONS packet was forged.
     #[error("the receiver speaks {0} of the protocol, but was made out to speak only less")]
     Downgrade(Versions),
     /// Receiving failed with this error number of the operating system.
@@ -96,11 +96,11 @@ pub enum ConfigError {
     /// The send buffer for this window would exceed its memory limit.
     #[error("a window of {window} packets needs {needed} bytes of send buffer, but {limit} are allowed")]
     WindowTooLarge {
-        /// Packets.
+        /// Requested window, packets.
         window: u32,
-        /// Bytes.
+        /// Size of the send buffer for it, bytes.
         needed: u64,
-        /// Bytes.
+        /// Memory limit of the send buffer, bytes.
         limit: u64,
     },
     /// A packet size below the format's minimum or above that of UDP.
@@ -108,7 +108,7 @@ pub enum ConfigError {
     PacketSize {
         /// Smallest value that the format allows, bytes.
         least: usize,
-        /// Bytes.
+        /// Configured size, bytes.
         size: usize,
     },
     /// A property of the emulated link that no receiver would accept.

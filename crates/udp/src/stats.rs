@@ -96,7 +96,8 @@ impl UdpStats {
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
     }
 
-    /// Adds ICMP errors that are newer than all counted before.
+    /// Adds ICMP errors just read. They are newer than all counted before, so they determine
+    /// `no_route`.
     pub(crate) fn note_icmp_errors(&mut self, reports: IcmpErrors) {
         self.unreachable += reports.count();
         self.refused += reports.refused;

@@ -233,7 +233,8 @@ impl Controller for Cubic {
         // RFC 5681, section 3.1: ssthresh is unchanged if a retransmission times out again.
         let repeated = event.cause == Cause::Timeout && self.backed_off;
         if !repeated {
-            // A CE mark is never spurious, and it ends the previous episode.
+            // A CE mark is never spurious. Its episode cannot be undone, nor can the one that it
+            // ends.
             self.undo = (event.cause != Cause::Ecn).then_some(self.window);
             self.window.cwnd_prior = self.window.cwnd;
             self.window.ssthresh = Some((self.segments(event.flight_size) * BETA).max(MIN_SSTHRESH));
@@ -280,7 +281,7 @@ impl Controller for Cubic {
         window.cwnd_prior *= scale;
         window.ssthresh = window.ssthresh.map(|ssthresh| (ssthresh * scale).max(MIN_SSTHRESH));
         window.w_max = window.w_max.map(|w_max| w_max * scale);
-        // Restart the curve at the current window: it has another shape in other units.
+        // The shape of the curve depends on the segment size, so restart it at the current window.
         window.epoch = None;
         self.undo = None;
         self.mss = mss;

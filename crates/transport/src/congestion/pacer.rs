@@ -14,7 +14,7 @@ const MAX_BATCH: u64 = 65_507;
 /// Smallest burst, segments: two do not wait for the delayed-ACK timer, even at low rates.
 const MIN_BURST: u64 = 2;
 
-/// Divisor of the rate that gives the burst: 1 ms.
+/// Bursts per second at the pacing rate: a burst is 1 ms of it.
 const BURST_PER_SECOND: u64 = 1000;
 
 /// Token bucket. Rates are in bytes per second; the caller decides which bytes count.

@@ -89,7 +89,8 @@ impl Controller for Reno {
         // RFC 5681, section 3.1: ssthresh is unchanged if a retransmission times out again.
         let repeated = event.cause == Cause::Timeout && self.backed_off;
         if !repeated {
-            // A CE mark is never spurious, and it ends the previous episode.
+            // A CE mark is never spurious. Its episode cannot be undone, nor can the one that it
+            // ends.
             self.undo = (event.cause != Cause::Ecn).then_some(self.window);
             self.window.ssthresh = Some((event.flight_size / 2).max(2 * self.mss));
         }

@@ -54,8 +54,8 @@ impl Trains {
     /// Processes an ACK at `now` of a segment sent at `sent_at`; `delivered` is the total so far.
     pub(super) fn on_ack(&mut self, now: u64, sent_at: u64, delivered: u64) {
         match &mut self.current {
-            // Skip an ACK of fewer bytes: the delayed-ACK timer sent it, so its time is not the
-            // path's.
+            // Skip an ACK of fewer bytes than `step`: the delayed-ACK timer sent it, so its time is
+            // not the path's.
             Some(train)
                 if train.sent_at == sent_at
                     && delivered.saturating_sub(train.last_delivered) < train.step => {}

@@ -116,7 +116,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 }
 
-/// Bytes of a peer's key, collected by hashing it, for its cookie.
+/// Hasher that collects the bytes of a peer's key, for its cookie.
 #[derive(Default)]
 struct Address(Vec<u8>);
 

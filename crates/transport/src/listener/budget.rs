@@ -140,7 +140,8 @@ impl Budget {
         })
     }
 
-    /// Advances to the epoch of `now`, in which transfers without new data become less active.
+    /// Advances to the epoch of `now`, and moves the transfers without new data to the next older
+    /// group.
     fn advance(&mut self, now: Instant, buffer: &SocketBuffer) {
         let began = *self.began.get_or_insert(now);
         let passed = now.saturating_duration_since(began);

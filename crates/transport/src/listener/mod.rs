@@ -28,8 +28,8 @@ use crate::wire::native::CloseReason;
 use crate::wire::{FromSender, MAX_REPLY, Near, Wire};
 use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};
 
-/// Numbers near which those of a peer without a transfer are unwrapped: packet numbers far enough
-/// from 0 that none is negative.
+/// References for unwrapping the numbers of a peer without a transfer. The packet number is so far
+/// from 0 that no unwrapped number is negative.
 const NO_TRANSFER: Near = Near { seq: 0, packet_number: 1 << 31 };
 
 /// Longest idle timeout, 100 years: a deadline after `Duration::MAX` cannot be represented.
@@ -42,11 +42,11 @@ struct Entry {
     /// Format and connection ID of the newest SYN.
     wire: Wire,
     last_active: Instant,
-    /// Key of this peer in [`Listener::idle`].
+    /// Time under which the peer is in [`Listener::idle`].
     idle_at: Instant,
     /// True if the peer is in [`Listener::ready`].
     queued: bool,
-    /// Key of this peer in [`Listener::ack_timers`].
+    /// Time under which the peer is in [`Listener::ack_timers`]; `None` if it is not.
     ack_timer: Option<Instant>,
     /// Memory of the receiver as counted in [`Listener::memory`], bytes.
     memory: u64,
@@ -59,12 +59,12 @@ struct Entry {
 pub struct Listener<P> {
     config: ListenerConfig,
     peers: Peers<P, Entry>,
-    /// Idle deadline of every peer, perhaps too early: it is renewed only when it comes up, so
-    /// datagrams do not touch it.
+    /// Idle deadline of every peer. May be too early, because it is computed again only when it
+    /// expires, not for each datagram.
     idle: BTreeSet<(Instant, P)>,
-    /// Deadlines of receivers, for delayed ACKs; perhaps too early, never too late.
+    /// Deadlines of delayed ACKs. May be too early, never too late.
     ack_timers: BTreeSet<(Instant, P)>,
-    /// Cached minimum of both sets: it is read far more often than it changes.
+    /// Cached minimum of `idle` and `ack_timers`, which is read far more often than it changes.
     deadline: Option<Instant>,
     /// Peers with replies to send, round-robin.
     ready: VecDeque<P>,
@@ -137,8 +137,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.get(&peer).map_or(0, |entry| entry.receiver.unread())
     }
 
-    /// The next unread bytes of `peer` in order, as far as they lie in one piece. Empty only if
-    /// there are none.
+    /// Returns contiguous unread bytes of `peer`, in order. Empty only if no byte is unread.
     pub fn data(&self, peer: P) -> &[u8] {
         self.peers.get(&peer).map_or(&[], |entry| entry.receiver.data())
     }
@@ -233,8 +232,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.config.peer_memory_limit.min(held + free / (others + 1))
     }
 
-    /// Overflow count for ACKs. `None` if the buffer does not limit windows: then a sender must
-    /// treat these drops as congestion and slow down.
+    /// Number of drops at the socket's full buffer, for ACKs. `None` if the buffer does not limit
+    /// windows: then a sender must treat such drops as congestion and slow down.
     fn overflow(&self) -> Option<u32> {
         self.config.socket_buffer.map(|_| self.overflow)
     }
@@ -256,7 +255,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// Does the same for the peer looked up last.
+    /// Calls `act` on the receiver of the peer looked up last, then processes its output.
     fn with_latest(&mut self, peer: P, act: impl FnOnce(&mut Receiver)) {
         let Some(entry) = self.peers.latest_mut() else { return };
         act(&mut entry.receiver);
@@ -284,11 +283,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             entry.queued = true;
             self.ready.push_back(peer);
         }
-        // A queued peer needs its timer as well: it may turn out to have no reply yet.
+        // A queued peer needs its timer too: when its turn comes, it may have no reply to send yet.
         self.set_timer(peer);
     }
 
-    /// Schedules the receiver of the peer looked up last, if its deadline moved forward.
+    /// Schedules the receiver of the peer looked up last, if its deadline is earlier than
+    /// scheduled.
     fn set_timer(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
         if let Some(deadline) = entry.receiver.deadline()

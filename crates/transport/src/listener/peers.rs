@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Peers<P, V> {
     slots: Vec<Option<(P, V)>>,
-    /// Empty slots.
+    /// Indices of empty slots.
     free: Vec<usize>,
     index: BTreeMap<P, usize>,
     /// Slot of the latest [`Peers::get_mut`]; may be empty or out of range.

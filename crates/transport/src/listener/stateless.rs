@@ -26,9 +26,8 @@ const PEER_REPLIES_PER_STATELESS: u32 = 16;
 /// Average interval of stateless resets: 1000 a second, as systems limit their ICMP errors, or 0.4
 /// Mbit/s with headers.
 const RESET_INTERVAL: Duration = Duration::from_millis(1);
-/// Burst allowance of stateless resets: 1000 at once. Retransmission timers of transfers that ended
-/// together fire together, so all senders of a listener with the default peer limit are reset
-/// before their give-up time of 30 s.
+/// Burst of stateless resets: 1000. Retransmission timers of transfers that ended together fire
+/// together. With 4096 peers, the default limit, all senders are reset within 4 s.
 const RESET_BURST: Duration = Duration::from_secs(1);
 
 /// Reply to an unconnected address.
@@ -97,8 +96,8 @@ impl<P> StatelessReplies<P> {
         has_room
     }
 
-    /// Lets the newest reply answer `packet_number` instead, if it is a reset of the same
-    /// connection; else false.
+    /// Makes the newest reply answer `packet_number`, if that reply is a reset of the same
+    /// connection. Returns false otherwise.
     pub(super) fn renew_reset(&mut self, peer: &P, connection_id: u64, packet_number: u64) -> bool
     where
         P: PartialEq,
@@ -133,7 +132,8 @@ impl<P> StatelessReplies<P> {
         Some(encode(reply, out))
     }
 
-    /// Does the same if enough replies to peers were sent in between.
+    /// Like [`pop`](Self::pop), but only if enough replies to peers were sent since the last reply
+    /// to an unconnected address.
     pub(super) fn pop_overdue(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
         if self.peer_replies < PEER_REPLIES_PER_STATELESS {
             return None;
@@ -165,7 +165,7 @@ pub(super) struct ResetLimiter {
 }
 
 impl ResetLimiter {
-    /// Takes one reset from the allowance; false if there is none now.
+    /// Uses one reset of the allowance; false if none is left now.
     fn take(&mut self, now: Instant) -> bool {
         let spent_until = self.spent_until.map_or(now, |until| until.max(now)) + RESET_INTERVAL;
         let granted = spent_until <= now + RESET_BURST;
@@ -177,7 +177,8 @@ impl ResetLimiter {
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// Answers `packet_number` of `connection_id` from `peer`, which has no receiver.
+    /// Queues a reset that answers `packet_number` of `connection_id` from `peer`, which has no
+    /// receiver.
     pub(super) fn reset(&mut self, now: Instant, peer: P, connection_id: u64, packet_number: u64) {
         // Packets that arrive together get one reset.
         if self.stateless.renew_reset(&peer, connection_id, packet_number) || !self.resets.take(now) {

@@ -17,7 +17,7 @@ pub struct ListenerStats {
     pub too_long: u64,
     /// Dropped: data or FIN from a peer without a transfer.
     pub no_connection: u64,
-    /// Stateless resets sent in answer to those.
+    /// Stateless resets sent in answer to data or a FIN from a peer without a transfer.
     pub resets: u64,
     /// Dropped: SYN while the number of peers was at its limit.
     pub refused: u64,

@@ -32,7 +32,8 @@ pub(super) struct Writer<W> {
     syns: u64,
     /// Transmissions acknowledged by the current ACK, as inclusive ranges.
     acked: Vec<[u64; 2]>,
-    /// For classic, which does not number transmissions.
+    /// Oldest unacknowledged packet. Classic has no transmission numbers, so it bounds the
+    /// acknowledged packets.
     snd_una: u64,
     window_unit: u64,
     /// Last values written.
@@ -165,7 +166,7 @@ impl<W: Write> Writer<W> {
             Trace::SynAckReceived { .. } => self.enter(time_ms, "handshake_complete"),
             Trace::FinAckReceived { .. } => self.close(time_ms, "remote", "clean"),
             Trace::AttemptsExhausted { .. } => self.close(time_ms, "local", "idle_timeout"),
-            // The remaining events repeat these in the classic format's terms.
+            // The remaining events repeat the handled ones in the terms of the classic format.
             _ => {}
         }
     }

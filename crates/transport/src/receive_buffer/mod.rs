@@ -27,13 +27,13 @@ pub const MAX_RANGES: usize = 1 << 16;
 pub struct Segment<'a> {
     /// Number of the packet, or offset of the first byte.
     pub seq: u64,
-    /// Its bytes.
+    /// Payload of the packet.
     pub payload: &'a [u8],
-    /// Their CRC-32, if the check of the packet computed it.
+    /// CRC-32 of `payload`, if the check of the packet computed it.
     pub crc: Option<u32>,
 }
 
-/// Limits on what is accepted.
+/// Limits on the data that is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Right edge of the window: the first offset that was not offered. At least `rcv_nxt`. Unused
@@ -45,7 +45,8 @@ pub struct Limits {
     pub unread: u64,
 }
 
-/// Result of [`ReceiveBuffer::insert`], in packets or bytes. The first four add up to the segment.
+/// Result of [`ReceiveBuffer::insert`], in packets or bytes. The first four counts add up to the
+/// segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// New and accepted.
@@ -58,10 +59,10 @@ pub struct Arrival {
     pub no_room: u64,
     /// Distance by which `rcv_nxt` moved.
     pub advanced: u64,
-    /// Data was buffered beyond a hole before. If `rcv_nxt` advanced, the segment filled the hole
-    /// or a part of it.
+    /// True if data was buffered beyond a hole before this segment. If `rcv_nxt` advanced, the
+    /// segment filled the hole or a part of it.
     pub had_hole: bool,
-    /// The refused data was the next in order: too much is unread.
+    /// True if the refused data was the next in order, because too much data is unread.
     pub next_refused: bool,
 }
 
@@ -148,8 +149,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of its
-    /// description.
+    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of the ranges
+    /// and their CRCs.
     pub(crate) fn held_memory(&self) -> u64 {
         match &self.beyond {
             Beyond::Ranges(ranges) => ranges.memory(),
@@ -199,9 +200,9 @@ impl ReceiveBuffer {
         self.ordered.crc()
     }
 
-    /// Returns the memory in use, in bytes. Beside it, 1 MiB or as much again may be kept for
-    /// reuse. If packets are numbered, only their bytes count, and their chunks may take twice as
-    /// much and 256 KiB.
+    /// Returns the memory in use, in bytes, without spare chunks (1 MiB, or as many as are in use).
+    /// If packets are numbered, only their payload counts, although their chunks may occupy twice
+    /// that and 256 KiB.
     pub(crate) fn memory(&self) -> u64 {
         let ordered = match &self.beyond {
             Beyond::Ranges(_) => self.ordered.chunks.memory(),

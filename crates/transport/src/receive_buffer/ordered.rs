@@ -9,7 +9,7 @@ use super::crc::OrderedCrc;
 use crate::crc::{Crc32, combine};
 
 /// Bytes in order that may wait for their CRC. The library is twice as fast at pieces of some
-/// thousand bytes as at packets, and bytes read later than this have left the cache.
+/// thousand bytes as at packets; with more bytes waiting, the first ones would leave the cache.
 const MAX_UNHASHED: u64 = 64 * 1024;
 
 /// Use of the received bytes.

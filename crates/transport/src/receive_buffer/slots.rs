@@ -1,7 +1,7 @@
-//! Packets beyond a hole where the wire numbers packets (classic). The offset of such a packet is
-//! not known until the hole is filled, but nearly all packets of a stream have one size. So a
-//! packet is written to the offset that it has if the missing ones have its size, too. A packet of
-//! another size is kept aside, in memory of its own.
+//! //! Packets beyond a hole where the wire numbers packets (classic). The offset of such a packet
+//! is not known until the hole is filled, but nearly all packets of a stream have one size. So the
+//! offset is computed as if the missing packets had the size of this one. A packet of another size
+//! is kept aside, in memory of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 

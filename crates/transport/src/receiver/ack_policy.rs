@@ -55,15 +55,15 @@ pub(crate) enum Order {
 /// A packet to acknowledge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received {
-    /// Its transmission number; a retransmission has a new one.
+    /// Transmission number of the packet; a retransmission has a new one.
     pub packet_number: u64,
-    /// Its ECN codepoint. CE is acknowledged at once (RFC 9000, section 13.2.1).
+    /// ECN codepoint of the packet. CE is acknowledged at once (RFC 9000, section 13.2.1).
     pub ecn: Ecn,
-    /// Its position in the stream.
+    /// Position of the packet in the stream.
     pub order: Order,
-    /// It requests an immediate ACK.
+    /// True if the packet requests an immediate ACK.
     pub ack_now: bool,
-    /// Packets per ACK that it requests; half of that for an urgent packet. 0: as configured.
+    /// Packets per ACK that the packet requests; half of that if it is urgent. 0: as configured.
     pub every: u16,
 }
 
@@ -72,17 +72,18 @@ pub(crate) struct Received {
 pub(crate) struct AckFields {
     /// Largest transmission number received.
     pub largest_received: u64,
-    /// Time since its arrival, which the sender subtracts from the RTT sample.
+    /// Time since the arrival of `largest_received`, which the sender subtracts from the RTT
+    /// sample.
     pub delay: Duration,
     /// Packets received.
     pub packets: u64,
-    /// Of these, the ones with [`Order::Duplicate`].
+    /// Packets that were [`Order::Duplicate`].
     pub duplicates: u64,
-    /// Of these, the ones with ECT(0).
+    /// Packets received with ECT(0).
     pub ect0: u64,
-    /// Of these, the ones with ECT(1).
+    /// Packets received with ECT(1).
     pub ect1: u64,
-    /// Of these, the ones with CE.
+    /// Packets received with CE.
     pub ce: u64,
 }
 
@@ -99,7 +100,7 @@ pub(crate) struct Acks {
     largest: Option<Largest>,
     /// Packets since the last ACK.
     waiting: u32,
-    /// An ACK is due now.
+    /// True if an ACK is due now.
     due: bool,
     /// Urgent packets since the last ACK: after a gap, in a hole, duplicate, or with CE.
     urgent: u32,

@@ -14,7 +14,6 @@ pub(super) struct End {
     pub(super) crc: u32,
 }
 
-/// A FIN.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fin {
     pub(super) seq: u64,
@@ -35,8 +34,8 @@ impl Receiver {
                 match seal {
                     Some(Seal { packet_number, .. }) => self.stream.on_control(now, packet_number, ecn, true),
                     None if understands_ack => self.reply(Answer::Ack { ack: seq, window: 0 }),
-                    // The reference sender treats any answer as the FIN-ACK, and its window as the
-                    // checksum.
+                    // No answer, because the reference sender treats any answer as the FIN-ACK, and
+                    // its window as the checksum.
                     None => {}
                 }
             }

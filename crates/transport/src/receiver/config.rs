@@ -41,14 +41,14 @@ pub enum AckPolicy {
 pub struct ReceiverConfig {
     /// Window to offer in packets.
     pub window: WindowPolicy,
-    /// Number of plain ACKs.
+    /// Number of ACKs for packets in order (classic).
     pub ack: AckPolicy,
     /// Frequency and delay of selective ACKs (native).
     pub acks: AckConfig,
     /// Window to offer in bytes (native).
     pub stream_window: WindowConfig,
-    /// Packets accepted from the next expected one on, whatever the window (classic). As many
-    /// before it are answered as duplicates.
+    /// Number of packets from the next expected one on that are accepted, whatever the window
+    /// (classic). The same number before it are answered as duplicates.
     pub range: u32,
     /// Compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0.
     pub checksum: bool,
@@ -59,7 +59,8 @@ pub struct ReceiverConfig {
 }
 
 impl ReceiverConfig {
-    /// Largest window, and the range, of the reference receiver in packets.
+    /// Largest window of the reference receiver, in packets, and its
+    /// [`range`](ReceiverConfig::range).
     pub const REFERENCE_WINDOW: u32 = 80_000;
     /// Largest window in bytes. The listener's memory limit for a peer is smaller, and therefore
     /// the one in force.

@@ -26,7 +26,7 @@ const FORGET_AFTER_RTTS: u128 = 8;
 /// Share of the socket's receive buffer that one peer may fill.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BufferShare {
-    /// Bytes, as [`charge`](Self::charge) counts them.
+    /// Size of the share, in bytes as [`charge`](Self::charge) counts them.
     pub bytes: u64,
     /// True if a larger buffer would make the share larger.
     pub is_scarce: bool,
@@ -43,13 +43,13 @@ pub(crate) struct BufferShare {
 struct Probe {
     number: u64,
     offered_at: Instant,
-    /// End of the data that had arrived when it was offered.
+    /// End of the data that had arrived when `number` was offered.
     arrived: u64,
     /// True if a larger buffer would have allowed a larger offer.
     bounded: bool,
 }
 
-/// Flight limit of one peer.
+/// Limit on the data that one peer may have in flight, and the measurements that determine it.
 #[derive(Debug)]
 pub(crate) struct FlightLimit {
     /// `None` for no limit.
@@ -76,7 +76,7 @@ pub(crate) struct FlightLimit {
 }
 
 impl FlightLimit {
-    /// No limit yet, for packets with about `payload` bytes of payload.
+    /// Returns a state without a limit, for packets with about `payload` bytes of payload.
     pub(crate) fn new(numbering: Numbering, payload: u64) -> Self {
         Self {
             share: None,
@@ -173,7 +173,7 @@ impl FlightLimit {
         }
     }
 
-    /// True if the time since the last arrival shows that the sender had nothing to send, rather
+    /// True if so much time has passed since the last arrival that the sender had no data, rather
     /// than no window.
     fn is_pause(&self, now: Instant, share: &BufferShare) -> bool {
         let silence = self.last_arrival.map(|arrival| now.saturating_duration_since(arrival));

@@ -57,7 +57,8 @@ impl Receiver {
     }
 
     /// Repeats the answer to the data that followed an earlier copy of the SYN. A sender that
-    /// received neither takes that data for lost with its SYN and would repeat all of it.
+    /// received no answer assumes that the data was lost with its SYN, and would retransmit all of
+    /// it.
     fn repeat_answer(&mut self) {
         match (self.state, &mut self.stream.selective) {
             (State::Finished { seq, crc }, _) => self.reply(Answer::FinAck { ack: seq, crc }),

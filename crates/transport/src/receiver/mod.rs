@@ -88,18 +88,18 @@ pub enum ReceiverEvent {
 pub struct ReceiverStats {
     /// Data packets received.
     pub data: u64,
-    /// Of these, the ones marked CE.
+    /// Data packets marked CE.
     pub ce: u64,
-    /// Of all data packets, the new ones.
+    /// Data packets accepted as new.
     pub accepted: u64,
-    /// Of the new ones, those beyond a hole.
+    /// Data packets accepted beyond a hole.
     pub out_of_order: u64,
     /// Data packets received before.
     pub duplicates: u64,
     /// Data packets dropped because their number is too far from the next expected one.
     pub out_of_range: u64,
-    /// Data packets dropped for lack of memory, beyond a hole or in order. In order, the
-    /// application had left too much unread, and the packet was answered.
+    /// Data packets dropped for lack of memory: beyond a hole, or in order because the application
+    /// left too much unread. The latter are answered.
     pub no_memory: u64,
     /// Data or FINs that do not fit the state: data after the end, or a classic FIN before all data
     /// arrived.
@@ -110,7 +110,7 @@ pub struct ReceiverStats {
     pub bytes: u64,
     /// Replies generated.
     pub replies: u64,
-    /// Of these, the ones dropped because too many were waiting to be sent.
+    /// Replies dropped because too many were waiting to be sent.
     pub replies_dropped: u64,
 }
 
@@ -407,7 +407,8 @@ impl Receiver {
                 self.last_data_at = Some(now);
                 self.report_readable();
             }
-            // Acknowledged, so that the sender learns the window and that the receiver is alive.
+            // Dropped, but acknowledged: the sender learns the window and that the receiver is
+            // alive.
             Arrival { next_refused: true, .. } => self.stats.no_memory += 1,
             Arrival { duplicate: 1.., .. } => self.stats.duplicates += 1,
             Arrival { no_room: 1.., .. } => return self.stats.no_memory += 1,

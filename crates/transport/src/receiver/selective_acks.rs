@@ -11,8 +11,8 @@ use crate::receive_buffer::{Arrival, ReceiveBuffer};
 use crate::wire::Piece;
 use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
 
-/// Shortest interval and number of repetitions of an ACK that reopens a window. The interval
-/// doubles each time.
+/// First interval of the repetitions of an ACK that reopens a window, and their number. The
+/// interval doubles each time.
 const REOPEN_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_REOPEN_REPEATS: u32 = 4;
 
@@ -40,7 +40,7 @@ pub(super) struct SelectiveAcks {
 struct Reopened {
     /// Time of the next repetition.
     at: Instant,
-    /// Interval before it.
+    /// Interval before `at`.
     wait: Duration,
     /// Repetitions left.
     left: u32,
@@ -145,7 +145,7 @@ impl SelectiveAcks {
         }
         let window = flow.window(now, buffer);
         self.on_window(now, window, flow.rtt());
-        // Counts wrap on the wire. A delay stays at the largest value that the field can hold.
+        // Counts wrap on the wire; delays saturate.
         #[allow(clippy::cast_possible_truncation, reason = "the wire carries counts modulo 2^32")]
         let low = |count: u64| count as u32;
         let ack = Ack {
@@ -182,7 +182,7 @@ impl SelectiveAcks {
                 (left > 1).then(|| Reopened { at: now + 2 * wait, wait: 2 * wait, left: left - 1 })
             }
             None if was_closed => {
-                // The first new data arrives after an RTT.
+                // New data arrives an RTT after the ACK at the earliest.
                 let wait = REOPEN_INTERVAL.max(2 * rtt.unwrap_or_default());
                 Some(Reopened { at: now + wait, wait, left: MAX_REOPEN_REPEATS })
             }

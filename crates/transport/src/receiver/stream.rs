@@ -1,4 +1,5 @@
-//! Stream of one transfer: its receive buffer, flow control, and selective ACKs (native).
+//! //! Stream of one transfer: its receive buffer and flow control, and in the native format its
+//! selective ACKs.
 
 use std::time::Instant;
 

@@ -21,8 +21,8 @@ pub struct WindowConfig {
 }
 
 impl WindowConfig {
-    /// From 32 MiB, which is 440 Mbit/s at an RTT of 600 ms, up to `max` bytes. The first flights
-    /// of a long path are too few to size a window by.
+    /// Returns bounds from 32 MiB, which is 440 Mbit/s at an RTT of 600 ms, to `max` bytes. The
+    /// first flights of a long path are too few to size a window by.
     pub fn new(max: u64, mss: u64) -> Self {
         Self { initial: 32 << 20, max, mss }
     }
@@ -45,13 +45,13 @@ struct Probe {
     offered: Instant,
 }
 
-/// The window.
+/// Receive window of one stream, in bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceiveWindow {
     config: WindowConfig,
     /// Memory limit, in bytes; may be less than `window`.
     memory: u64,
-    /// Limit on the right edge, whatever the window is.
+    /// Limit on the right edge; see [`set_most`](Self::set_most).
     most: u64,
     window: u64,
     /// Offset of the first byte that was never offered.
@@ -62,12 +62,12 @@ pub(crate) struct ReceiveWindow {
     read: u64,
     /// Offset of the first byte that has not arrived.
     rcv_nxt: u64,
-    /// End of what arrived, offset.
+    /// Offset after the last byte that arrived.
     arrived: u64,
     rtt: Option<Duration>,
     probe: Option<Probe>,
     round: Option<Round>,
-    /// Largest number of bytes of one round so far.
+    /// Largest number of bytes in one round so far.
     peak: u64,
 }
 
@@ -136,7 +136,7 @@ impl ReceiveWindow {
         self.most = offset;
     }
 
-    /// True if that limit keeps the window from being larger.
+    /// True if the limit of [`set_most`](Self::set_most) makes the window smaller.
     pub(crate) fn is_bounded(&self) -> bool {
         self.most < self.read.saturating_add(self.window())
     }
@@ -161,10 +161,10 @@ impl ReceiveWindow {
         self.right_edge
     }
 
-    /// True if an ACK should be sent only to update the window. Then the edge can move by two
-    /// packets, or half of the window if that is less; and the move is a quarter of the window, or
-    /// the sender has less than half of it left. So small reads cause no ACKs while the sender has
-    /// window left.
+    /// True if an ACK should be sent only to update the window. The edge must be able to move by
+    /// two packets, or by half of the window if that is less. In addition, the move must be a
+    /// quarter of the window, or the sender must have less than half of the window left. So small
+    /// reads cause no ACKs while the sender has window left.
     pub(crate) fn should_update(&self) -> bool {
         let (growth, window) = (self.growth(), self.window());
         let left = self.right_edge.saturating_sub(self.arrived);
@@ -193,8 +193,8 @@ impl ReceiveWindow {
         self.read.saturating_add(self.window()).min(self.most).saturating_sub(self.right_edge)
     }
 
-    /// A round longer than an RTT is not scaled down to one: an application that reads seldom needs
-    /// a window for the time between two reads.
+    /// Ends the round. If it was longer than an RTT, its bytes are not scaled down to one: an
+    /// application that reads seldom needs a window for the time between two reads.
     fn end_round(&mut self, now: Instant) {
         let next = Round { started: now, read: self.read, arrived: self.arrived };
         let round = *self.round.get_or_insert(next);
@@ -209,7 +209,7 @@ impl ReceiveWindow {
     }
 
     /// Grows the window to four times the bytes of a round. A full queue doubles the data in
-    /// flight, and while a loss is repaired as much again follows that cannot be read yet. While
+    /// flight, and while a loss is repaired the same amount arrives that cannot be read yet. While
     /// rounds still grow, the factor is twice the square of their growth, between 4 and 16: when an
     /// ACK reaches the sender, the data that sized its window was sent one to two RTTs ago.
     fn grow(&mut self, bytes: u64) {

@@ -45,7 +45,7 @@ struct Episode {
     /// End of the data sent when the first loss was detected: the episode ends when it is
     /// acknowledged.
     recover: u64,
-    /// The first loss was a timeout.
+    /// True if the first loss was a timeout.
     timeout: bool,
 }
 
@@ -56,7 +56,7 @@ struct Suspect {
     first_number: u64,
     /// Time of its only transmission before; `None` if there were several.
     sent_at: Option<Instant>,
-    /// The loss was a timeout.
+    /// True if the loss was a timeout.
     timeout: bool,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Engine {
     excused: Option<u64>,
     /// Drops in the receiver's socket, which are no sign of congestion.
     drops: ReceiverDrops,
-    /// Losses detected since the last verdict.
+    /// Losses detected since the last [`Verdict`].
     lost: Vec<Lost>,
 }
 
@@ -85,7 +85,7 @@ impl LossRecovery for Engine {
                 episode.original.get_or_insert((before.offset, before.sent_at));
             }
             if std::mem::take(&mut episode.forced) && !episode.timeout {
-                // The timer ran for the original, whose ACK will not come.
+                // The running timer belongs to the original, whose ACK will not arrive.
                 self.rto_at = Some(*now + timing.rtt.rto());
             }
             episode.resent += 1;
@@ -148,8 +148,8 @@ impl LossRecovery for Engine {
 
     fn on_ack(&mut self, ack: &AckOutcome, timing: &Timing<'_>, flight: &mut Flight) -> Verdict {
         if ack.window.was_closed {
-            // It was a zero-window probe (RFC 9293, section 3.8.6.1), so its ACK reveals no loss
-            // (RFC 8985, section 7.4.2).
+            // The probe was a zero-window probe (RFC 9293, section 3.8.6.1), so its ACK reveals no
+            // loss (RFC 8985, section 7.4.2).
             self.probe.cancel();
         }
         if let Some(wait) = ack.window.persist {
@@ -256,14 +256,15 @@ impl Engine {
             lost.to_socket = asks && self.drops.covers(lost.packet_number);
             found |= !lost.to_socket && Some(lost.packet_number) != self.excused;
             if let (Detector::Rack(rack), true) = (&mut self.detector, lost.to_socket) {
-                // Lost and not reordered, so reordering gets no more time than after other losses.
+                // The segment was dropped, not reordered: RACK waits no longer for reordering than
+                // after other losses.
                 rack.on_loss();
             }
         }
         found
     }
 
-    /// Ends the episode or the tail loss probe if this ACK decides it.
+    /// Ends the episode or the tail loss probe if this ACK decides its outcome.
     fn ended(&mut self, ack: &AckOutcome, board: &mut Scoreboard) -> Option<Ended> {
         if let Some(episode) = self.episode {
             let done = board.una_offset() >= episode.recover;
@@ -414,8 +415,8 @@ impl Engine {
         }
         self.probe.cancel();
         self.probe_at = None;
-        // The back-off ends at one second, so retransmissions must not load a path that delivers
-        // nothing.
+        // The back-off is limited to one second, so retransmissions are limited too: they must not
+        // load a path that delivers nothing.
         let blind = timeout && (self.silent || matches!(self.detector, Detector::NewReno(_)));
         let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
         self.episode = Some(Episode {
@@ -481,8 +482,8 @@ impl Engine {
 
     fn arm_probe(&mut self, now: Instant, timing: &Timing<'_>) {
         let probes = matches!(self.detector, Detector::Rack(_));
-        // Without an RTT sample RFC 8985, section 7.2, has a probe after 1 s, but the RTO is 1 s as
-        // well.
+        // RFC 8985, section 7.2, sends a probe after 1 s without an RTT sample, but the RTO is 1 s
+        // as well.
         if let Some(srtt) = timing.rtt.sampled().filter(|_| probes && self.probe.is_ready()) {
             let timeout = TailLossProbe::timeout(srtt, timing.may_wait, self.max_ack_delay);
             // Not after the retransmission timer: a probe due at the same time replaces it (RFC

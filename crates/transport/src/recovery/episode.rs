@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::{Fate, SegmentRun};
 use crate::congestion::Cause;
 
-/// Number of holes repaired in an episode from which on even a spurious retransmission allows
-/// another one. With fewer holes that would only add spurious ones.
+/// Number of holes repaired in an episode at which even a spurious retransmission allows another
+/// one. With fewer holes that would only add spurious ones.
 pub(super) const MANY_HOLES: u32 = 16;
 
 /// Current recovery episode. It ends when all data sent before it is acknowledged (RFC 6675,
@@ -39,8 +39,8 @@ pub(super) struct Episode {
     /// True until the first retransmission, which ignores the window (RFC 6675, section 5, step
     /// 4.3).
     pub(super) forced: bool,
-    /// Number of retransmissions allowed before the next delivery; `None` for no limit. Limits
-    /// timeouts without SACK, and consecutive timeouts.
+    /// Number of retransmissions allowed before the next delivery; `None` for no limit. Set after a
+    /// timeout without SACK, and after consecutive timeouts.
     pub(super) credit: Option<u32>,
 }
 
@@ -57,15 +57,15 @@ impl Episode {
     }
 
     /// Handles the delivery of a run of segments. `later` is `Some` if the original and not the
-    /// retransmission arrived: then it is the newest transmission that arrived, which was sent
+    /// retransmission arrived. Its value is the newest transmission that arrived, which was sent
     /// before the run's last one.
     pub(super) fn on_delivered(&mut self, now: Instant, run: &SegmentRun<'_>, later: Option<u64>) {
         let segment = run.first();
         let in_flight = segment.fate == Fate::InFlight;
         if in_flight && segment.packet_number >= self.first_number {
-            // As in slow start, a repaired hole allows two more retransmissions. A spurious one
-            // allows none, which limits spurious ones; but with many holes that would repair only
-            // one hole a round trip.
+            // As in slow start, a repaired hole allows two more retransmissions. A spurious
+            // retransmission allows none, which limits spurious ones. With many holes, however,
+            // that would repair only one hole a round trip.
             let more = match later {
                 None => 2,
                 Some(_) if self.repaired >= MANY_HOLES => 1,

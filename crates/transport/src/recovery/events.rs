@@ -141,7 +141,7 @@ pub(crate) struct AckArrival<'a> {
     pub(crate) largest_acked: Option<u64>,
     /// Number of the next transmission.
     pub(crate) next_number: u64,
-    /// True if it has the maximum number of SACK blocks, so that it may omit some.
+    /// True if the ACK has the maximum number of SACK blocks, so that it may omit some.
     pub(crate) full: bool,
 }
 

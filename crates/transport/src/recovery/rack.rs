@@ -126,7 +126,8 @@ impl Rack {
         if full {
             self.untold = next_number;
         }
-        // ACKs may have been lost since the last one; then this ACK's news are older than it.
+        // If ACKs were lost since the last one, this ACK reports arrivals that are older than
+        // itself.
         let prior = self.ack_at.replace(now);
         self.known_at = Some(prior.map_or(now, |prior| now.min(prior + srtt / 4)));
         self.prior_fack = self.fack;
@@ -207,15 +208,15 @@ impl Rack {
         if !expected && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
             return Duration::ZERO;
         }
-        // Before there is experience, `rttvar` measures the variation; it starts at half of the
-        // handshake RTT.
+        // Before reordering is measured, `rttvar` stands for the variation; it starts at half of
+        // the handshake RTT.
         let varies = if self.patient { times.rttvar } else { Duration::ZERO };
         let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).max(varies).min(times.srtt);
         by_rounds.max(self.expected_late(times.srtt).min(times.srtt.max(MAX_LATE)))
     }
 
-    /// Returns the lateness to expect from the measured one. A short history shows only part of it,
-    /// so it counts double.
+    /// Returns the expected lateness: the measured one, doubled while the history is short, because
+    /// a short history shows only part of it.
     fn expected_late(&self, srtt: Duration) -> Duration {
         let learnt = self.late[0].max(self.late[1]) * 5 / 4;
         match self.late {
@@ -234,8 +235,8 @@ impl Rack {
     }
 
     /// Returns the age from which on a transmission counts as lost when the retransmission timer
-    /// fires (section 6.3); `None` before the first delivery. While a queue grows, `srtt` is far
-    /// below the newest RTT.
+    /// fires (section 6.3); `None` before the first delivery. Based on the newest RTT, because
+    /// `srtt` is far below it while a queue grows.
     pub(crate) fn timeout_age(&self, times: &Times, sacked: u64) -> Option<Duration> {
         Some(self.rtt(times.srtt)? + self.reordering_window(times, sacked))
     }

@@ -10,10 +10,10 @@ const JOINED: u32 = 64;
 pub(crate) struct ReceiverDrops {
     /// Newest reported count of dropped messages, modulo 2^32.
     told: u32,
-    /// Dropped messages to which no loss is attributed yet.
+    /// Reported drops to which no loss is attributed yet, in messages of coalesced datagrams.
     messages: u32,
-    /// Number of the next transmission when the drops were reported: only earlier ones can be among
-    /// them.
+    /// Number of the next transmission when the drops were reported: only earlier transmissions can
+    /// have been dropped.
     until: u64,
     /// Newest transmission attributed to a message, and the number of transmissions attributed to
     /// that message.
@@ -61,7 +61,8 @@ impl ReceiverDrops {
             return true;
         }
         if packet_number >= self.until {
-            // The earlier drops belong to losses that were never detected, or to another sender.
+            // The reported drops are older than this packet: they belong to losses that were never
+            // detected, or to another sender.
             self.messages = 0;
         }
         let covered = self.messages > 0;

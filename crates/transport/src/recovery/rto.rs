@@ -65,14 +65,14 @@ impl RtoEstimator {
         Self { config, smoothed: None, latest_rtt: None, min_rtt: None, backoff: 0 }
     }
 
-    /// Processes a valid sample, one of few in its RTT. Ends the back-off.
+    /// Processes a valid sample with the full gains of RFC 6298. Ends the back-off.
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
         self.on_sample_of_many(rtt, 1);
     }
 
-    /// Processes one of about `samples` samples per RTT (0 counts as 1). The gains are divided by
-    /// `samples`, so that the history is as long as with one sample (RFC 7323, appendix G). Ends
-    /// the back-off.
+    /// Processes a valid sample when there are about `samples` per RTT (0 counts as 1). The gains
+    /// are divided by `samples`, so that the history is as long as with one sample (RFC 7323,
+    /// appendix G). Ends the back-off.
     pub(crate) fn on_sample_of_many(&mut self, rtt: Duration, samples: u32) {
         self.latest_rtt = Some(rtt);
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));

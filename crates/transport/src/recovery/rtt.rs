@@ -127,7 +127,7 @@ impl Rtt {
         self.quality != RttQuality::Nothing
     }
 
-    /// The SYN was retransmitted.
+    /// Records that the SYN was retransmitted.
     pub(crate) fn on_syn_again(&mut self) {
         if self.quality == RttQuality::Provisional {
             self.quality = RttQuality::Guessed;

@@ -21,7 +21,7 @@ pub(crate) struct SentPacket {
 struct Run {
     /// Number of the first transmission.
     packet_number: u64,
-    /// At least 1.
+    /// Number of transmissions, at least 1.
     count: u64,
     /// Stream bytes of each transmission.
     len: u64,

@@ -58,7 +58,8 @@ pub(crate) struct Ready {
 }
 
 impl SendBuffer {
-    /// With `of_packets` the caller passes the CRC-32 of each packet to [`SendBuffer::sent`].
+    /// Returns an empty buffer. With `of_packets` the caller passes the CRC-32 of each packet to
+    /// [`SendBuffer::sent`].
     pub(crate) fn new(of_packets: bool, memory: FramePool) -> Self {
         let crc = if of_packets {
             Crc::Sent { crc: 0, combiner: Box::default() }

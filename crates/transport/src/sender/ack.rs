@@ -50,7 +50,7 @@ impl Sender {
     /// See [`Endpoint::handle_datagrams`].
     pub(super) fn on_datagrams(&mut self, now: Instant, bytes: &[u8], stride: usize) -> usize {
         // The estimator of RFC 6298 weights samples by the data in flight, which is unknown within
-        // a run.
+        // coalesced ACKs.
         let unweighted = self.config.rto == RtoPolicy::Reference;
         let plain = self.config.wire.plain_ack_len() == Some(stride) && self.recovery.coalesces_acks();
         if bytes.is_empty() || !plain || !unweighted {
@@ -375,8 +375,8 @@ impl Sender {
             let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
             self.recovery.rearm(outcome, &timing, &self.flight.board);
         }
-        // Without a delivery rate the controller hears of no ACK. Its window changes with episodes,
-        // and base-only recovery of the classic format has none.
+        // Without a delivery rate no ACK is reported to the controller: its window changes only
+        // with episodes, and base-only recovery (classic) has none.
         if self.flight.rate().is_some() || self.recovery.marks_losses() {
             self.pace(now);
         }

@@ -21,8 +21,8 @@ const ACKS_PER_RATE: u64 = 8;
 /// train of 16 packets. With one ACK per two packets, a return path of 3 Mbit/s would spread the
 /// ACKs more than a forward path of 250 Mbit/s spreads the packets.
 const ACKS_PER_START: u64 = 64;
-/// Smallest request, packets per ACK. Below it the frequency of the handshake applies: there is
-/// little to save.
+/// Smallest request, packets per ACK. Below it the ACK frequency agreed in the handshake applies:
+/// there is little to save.
 const LEAST: u64 = 4;
 /// Congestion window, packets, below which every packet is acknowledged at once: with a window of
 /// ten, an ACK that waits for a second packet delays the next packets by a twentieth of an RTT.
@@ -53,8 +53,8 @@ pub(super) struct AckFrequency {
 }
 
 impl AckFrequency {
-    /// Returns the request of a packet sent with `in_flight` bytes in flight before it. 0: the
-    /// frequency of the handshake.
+    /// Returns the request of a packet sent with `in_flight` bytes in flight before it. 0 stands
+    /// for the ACK frequency agreed in the handshake.
     pub(super) fn every(self, in_flight: u64) -> u16 {
         if self.bytes == 0 {
             return 0;

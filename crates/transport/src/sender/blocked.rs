@@ -30,13 +30,13 @@ impl Blocked {
 /// Time that the sender waited, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waited {
-    /// The congestion window.
+    /// Time waited for the congestion window.
     pub cwnd: Duration,
-    /// The receive window.
+    /// Time waited for the receive window.
     pub peer_window: Duration,
-    /// Pacing.
+    /// Time waited for the pacer.
     pub pacing: Duration,
-    /// The application.
+    /// Time waited for the application to write.
     pub application: Duration,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct BlockedTime {
     in_flight: u64,
     /// True if the application filled all the room at its last call.
     has_more: bool,
-    /// Time at which that data was sent.
+    /// Time at which the data of that call was sent.
     ran_out: Option<Instant>,
     /// True if the pacing deadline is void: the transfer is over, or the paced packet is not
     /// needed.
@@ -67,9 +67,9 @@ impl BlockedTime {
         self.has_more
     }
 
-    /// Returns true if the sender is app-limited, now that all written data is sent. It is not if
-    /// the application filled all the room and has had no chance to write since, that is, within
-    /// the same instant.
+    /// Returns true if the sender is app-limited, now that all written data is sent. False within
+    /// the instant in which the application filled all the room, because it has had no chance to
+    /// write since.
     pub(crate) fn is_starved(&mut self, now: Instant) -> bool {
         !self.has_more || *self.ran_out.get_or_insert(now) < now
     }

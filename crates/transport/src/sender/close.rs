@@ -26,12 +26,12 @@ pub(super) struct Closing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SentFin {
-    /// Transmission number.
+    /// Transmission number of the FIN.
     packet_number: u64,
     at: Instant,
-    /// True if an ACK echoed it.
+    /// True if an ACK echoed the FIN.
     arrived: bool,
-    /// True for a retransmission.
+    /// True if the FIN was a retransmission.
     again: bool,
 }
 

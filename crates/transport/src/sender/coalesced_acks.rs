@@ -13,7 +13,7 @@ const MAX_COALESCED_ACKS: usize = 128;
 /// ACKs whose RTT samples were taken, and that the last one represents.
 pub(super) struct AckRun {
     pub(super) count: usize,
-    /// Cumulative ACK and window of the last one.
+    /// Cumulative ACK and window of the last ACK.
     pub(super) edge: u64,
     pub(super) window: u64,
 }

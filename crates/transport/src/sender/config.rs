@@ -39,8 +39,8 @@ pub struct SenderConfig {
     /// Sender's window W in packets, at least 1. The window in force is min(W, receiver's window),
     /// or the congestion window if that is smaller.
     pub window: u32,
-    /// Congestion control. A classic sender measures no delivery and tells a controller of no ACK:
-    /// only [`Algorithm::Fixed`] is of use there, any other keeps its initial window.
+    /// Congestion control. A classic sender measures no delivery rate and reports no ACK to the
+    /// controller: only [`Algorithm::Fixed`] is of use there, any other keeps its initial window.
     pub congestion: Algorithm,
     /// Factory of the caller's own controller, used instead of `congestion`.
     pub controller_factory: Option<Arc<dyn ControllerFactory>>,

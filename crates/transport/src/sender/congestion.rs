@@ -12,7 +12,7 @@ use crate::recovery::Scoreboard;
 /// Largest number of segments in one send call.
 const MAX_BATCH_SEGMENTS: usize = 64;
 
-/// State just before an ACK or a timeout: reductions count from it.
+/// State just before an ACK or a timeout, from which window reductions are computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prior {
     /// Bytes in flight (`pipe` of RFC 6675).

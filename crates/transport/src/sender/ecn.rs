@@ -85,12 +85,12 @@ pub(super) struct PathEcn {
     answered: Answered,
 }
 
-/// Transmissions for which congestion is answered already.
+/// Transmissions to whose congestion the sender has already responded.
 #[derive(Debug, Default, Clone, Copy)]
 struct Answered {
     /// All transmissions below this number.
     below: u64,
-    /// True if the answer was to a CE mark.
+    /// True if the response was to a CE mark.
     to_mark: bool,
 }
 
@@ -154,19 +154,19 @@ impl PathEcn {
 
     /// True if an ACK of `arrived` packets up to transmission `packet_number`, of which `marked`
     /// have CE, requires a reduction: at least one mark must belong to a packet sent after the last
-    /// answer.
+    /// response.
     fn is_news(&self, packet_number: u64, arrived: u32, marked: u32) -> bool {
         let new = (packet_number + 1).saturating_sub(self.answered.below);
         u64::from(marked) > u64::from(arrived).saturating_sub(new)
     }
 
-    /// True if the congestion that lost transmission `packet_number` or earlier ones was already
-    /// answered because of a CE mark.
+    /// True if the sender has already responded to the congestion that lost transmission
+    /// `packet_number` or earlier ones, because of a CE mark.
     pub(super) fn covers_loss(&self, packet_number: u64) -> bool {
         self.answered.to_mark && packet_number < self.answered.below
     }
 
-    /// Records an answer to the congestion of all transmissions below `next_number`.
+    /// Records a response to the congestion of all transmissions below `next_number`.
     pub(super) fn on_answered(&mut self, cause: Cause, next_number: u64) {
         self.answered = Answered { below: next_number, to_mark: cause == Cause::Ecn };
     }

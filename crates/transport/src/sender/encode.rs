@@ -25,7 +25,7 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// Stands for no packet.
+    /// Value of `ack_now` that stands for no packet.
     pub(super) const NONE: u64 = u64::MAX;
 
     #[inline]
@@ -45,7 +45,7 @@ pub(super) struct Segments<'a> {
     pub(super) buffer: &'a mut SendBuffer,
     pub(super) heads: Heads,
     pub(super) cut: Cut,
-    /// At least 1.
+    /// Number of segments, at least 1.
     pub(super) count: u64,
 }
 
@@ -59,7 +59,8 @@ pub(super) struct Encoded {
 
 impl Segments<'_> {
     /// Encodes the segments in place. `resent` is the number of retransmissions so far. `None` if
-    /// they are not laid out for that, or if they are so few that a copy makes a better batch.
+    /// the payload is not laid out for that, or if the segments are so few that copies make a
+    /// better batch.
     pub(super) fn encode_in_place(&mut self, resent: u64, out: &mut TransmitBuf) -> Option<Encoded> {
         let Self { codec, buffer, heads, cut, count } = self;
         let size = cut.header + cut.mss;
@@ -68,7 +69,7 @@ impl Segments<'_> {
         }
         let most = (*count).min(out.max_segments() as u64);
         let ready = buffer.ready(*cut) as u64;
-        // A copy can share a batch with the segments that follow.
+        // If these segments are copied, the next ones fit the same batch.
         let followed = ready < most || buffer.end() > cut.offset + ready * cut.mss as u64;
         let few = ready.saturating_mul(size as u64) < Frame::MIN_ZERO_COPY_BYTES as u64;
         if ready == 0 || (few && followed) {

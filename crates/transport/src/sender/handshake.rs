@@ -60,7 +60,7 @@ impl Syns {
         u8::try_from(self.sent_at.len()).map_or(u8::MAX, |sent| sent.saturating_add(1))
     }
 
-    /// Records the transmission of the next SYN. All beyond the largest number share it.
+    /// Records the transmission of the next SYN. SYNs beyond the largest attempt number share it.
     fn on_sent(&mut self, now: Instant) {
         self.first.get_or_insert(now);
         self.sent_at.truncate(usize::from(u8::MAX) - 1);
@@ -89,12 +89,12 @@ impl Handshake {
         self.request.is_some()
     }
 
-    /// True if a SYN that requests them is due.
+    /// True if a SYN that requests the receiver's parameters is due.
     pub(super) fn requests_params(&self) -> bool {
         self.request.is_some_and(|request| request.send)
     }
 
-    /// Handles the timeout of such a SYN.
+    /// Handles the timeout of a SYN that requests the receiver's parameters.
     pub(super) fn on_params_timeout(&mut self) {
         self.request = self
             .request
@@ -241,8 +241,8 @@ impl Sender {
         }
     }
 
-    /// Marks lost the early data sent before the SYN of `sent_at`, which is the one that the
-    /// SYN-ACK names: it arrived before that SYN and was dropped. Not counted as congestion.
+    /// Marks as lost the early data sent before `sent_at`, the send time of the SYN that the
+    /// SYN-ACK names: the data arrived before that SYN and was dropped. Not counted as congestion.
     fn give_up_before(&mut self, sent_at: Instant) {
         let segments = self.flight.board.segments();
         let unanswered = segments.filter(|s| s.fate == Fate::InFlight && s.sent_at < sent_at);

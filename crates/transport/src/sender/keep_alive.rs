@@ -36,7 +36,7 @@ impl KeepAlive {
         self.at = idle.then(|| now + interval());
     }
 
-    /// Cancels timer and keep-alive: data or a FIN leaves, or the transfer ended.
+    /// Cancels timer and keep-alive: data or a FIN is sent, or the transfer ended.
     pub(super) fn cancel(&mut self) {
         *self = Self::default();
     }

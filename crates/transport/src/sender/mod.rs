@@ -196,8 +196,8 @@ impl Sender {
         self.spare_within(wanted, allowed)
     }
 
-    /// Returns room unless `wanted` unsent bytes are buffered already; at most so much that `most`
-    /// unsent bytes are buffered.
+    /// Returns room unless `wanted` unsent bytes are buffered already. Filling the room leaves at
+    /// most `most` unsent bytes in the buffer.
     fn spare_within(&mut self, wanted: u64, most: u64) -> Result<Spare<'_>, TransferError> {
         if self.state == State::Idle {
             return Err(TransferError::NotConnected);
@@ -449,7 +449,8 @@ impl Endpoint for Sender {
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
         if matches!(self.state, State::Opening { send: true, .. }) || self.requests_params() {
-            // The SYN has a batch of its own: the packets behind it leave with another codepoint.
+            // The SYN has a batch of its own, because the packets behind it have another ECN
+            // codepoint.
             self.transmit_next(now, out);
         } else {
             if self.data_flows() {

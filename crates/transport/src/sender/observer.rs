@@ -64,7 +64,7 @@ pub(super) struct DataRun {
     pub(super) count: u64,
     /// Length of each header, bytes.
     pub(super) header: usize,
-    /// Number of this transmission of the segment, from 1, and the limit.
+    /// Attempt number of these transmissions, from 1, and the limit of attempts.
     pub(super) attempt: u32,
     pub(super) of: u32,
     pub(super) resend: Option<Resend>,

@@ -33,7 +33,8 @@ impl Path {
         }
     }
 
-    /// Processes a valid RTT sample. An ACK covers two packets, or `ack_every` if that is more.
+    /// Processes a valid RTT sample. One ACK is expected for every two packets, or `ack_every` if
+    /// that is more.
     pub(super) fn on_sample(&mut self, sample: Duration, in_flight: u64, ack_every: u16) {
         let samples = in_flight / (u64::from(ack_every.max(2)) * self.mss as u64);
         self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));

@@ -24,8 +24,8 @@ const STEP: usize = 4;
 /// 4.3): as many as the attempts of a probe. With a window of one or two packets, a loss rate of a
 /// quarter often causes two in a row.
 const BLACK_HOLE_TIMEOUTS: u32 = MAX_PROBES;
-/// Consecutive timeouts after which even the base size presumably does not fit, which is rare. Six
-/// in a row do occur at a loss rate of a half.
+/// Consecutive timeouts after which even the base size presumably does not fit. Such a path is
+/// rare, and at a loss rate of a half six timeouts in a row occur without one.
 const SMALL_PATH_TIMEOUTS: u32 = 2 * MAX_PROBES;
 /// Time from the end of a search to the next one, because the path may change (`PMTU_RAISE_TIMER`;
 /// RFC 8899, section 5.1.1).
@@ -72,7 +72,7 @@ impl PathMtu {
         self.confirmed
     }
 
-    /// Returns the size of the next probe. `None` if the search is over or a probe is in flight.
+    /// Exclusive upper limit of the next size.
     pub(crate) fn candidate(&self) -> Option<usize> {
         // Exclusive.
         let end = self.refused.map_or(self.ceiling + 1, |refused| refused.min(self.ceiling + 1));
@@ -80,7 +80,7 @@ impl PathMtu {
         if self.probe.is_some() {
             return None;
         }
-        // After timeouts: this size tells a small path MTU from an outage.
+        // Only after timeouts: a probe of this size tells a small path MTU from an outage.
         if fits(&BASE) {
             return Some(BASE);
         }
@@ -147,8 +147,8 @@ impl PathMtu {
     }
 
     /// Handles a retransmission timeout. Returns true if the size has become smaller. The larger
-    /// size is not excluded, because an outage looks the same; a probe will tell. Sizes excluded by
-    /// lost probes stay excluded.
+    /// size is not excluded, because an outage has the same effect; a later probe decides. Sizes
+    /// excluded by lost probes stay excluded.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += 1;
         let (confirmed, most) =

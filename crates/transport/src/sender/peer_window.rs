@@ -19,7 +19,8 @@ pub(super) struct Peer {
     persist: Persist,
     /// The receiver's count of duplicate packets.
     pub(super) duplicates: u32,
-    /// Packets per ACK requested by the newest data packet; 0: the frequency of the handshake.
+    /// Packets per ACK that the newest data packet requested; 0 stands for the number agreed in the
+    /// handshake.
     pub(super) ack_every: u16,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct PeerWindow {
 #[derive(Debug, Default)]
 struct Persist {
     answered: u32,
-    /// Number of the last one.
+    /// Transmission number of the last probe answered with a closed window.
     packet_number: Option<u64>,
 }
 
@@ -131,7 +132,7 @@ impl Peer {
         Some(rto.saturating_mul(factor).min(MAX_PERSIST.min(idle / 3).max(rto)))
     }
 
-    /// True if the timer of data is that of the next zero-window probe, and the one before was
+    /// True if the timer of data is that of the next zero-window probe, and the previous probe was
     /// answered.
     pub(super) fn answered_probe(&self, board: &Scoreboard) -> bool {
         self.persist.packet_number.is_some()
@@ -143,9 +144,9 @@ fn idle_timeout(params: &Params) -> Duration {
     Duration::from_millis(u64::from(params.idle_timeout_ms))
 }
 
-/// True if this ACK tells that the base arrived and was refused. After the last segment comes
-/// nothing but the FIN: where that was heard of and the segment is missing, it was refused, too, or
-/// lost; either way it may leave again.
+/// True if this ACK shows that the base arrived and was refused: the ACK echoes its transmission.
+/// If the base is the last segment, the echo of a later transmission (the FIN) suffices. Then the
+/// base was refused or lost, and in both cases it may be retransmitted.
 fn was_refused(ack: &Ack<'_>, board: &Scoreboard) -> bool {
     let last = |base: &Segment| base.end() == board.next_offset();
     let heard = |base: &Segment| {

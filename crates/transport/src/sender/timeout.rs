@@ -13,7 +13,7 @@ use crate::{Trace, TransferError};
 /// 1122, section 4.2.3.9), but it can be forged by a host that guesses the ports, and the cause may
 /// be temporary.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Smallest number of ICMP errors in that time.
+/// Smallest number of ICMP errors within [`REFUSED_FOR`].
 const MIN_REFUSALS: u64 = 5;
 
 /// Give-up timer: time without an answer from the receiver.
@@ -79,7 +79,7 @@ impl Sender {
         let Some(base) = board.base().filter(|base| tried == Some(base.packet_number)) else {
             return LostTo::Network;
         };
-        // Data sent after the probe arrived, or there is none.
+        // Only the probe is missing: data sent after it arrived, or none was sent.
         let alone = self.recovery.repeats_base() || board.in_flight() <= u64::from(base.len);
         if alone { LostTo::Size } else { LostTo::Network }
     }

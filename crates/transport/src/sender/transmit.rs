@@ -37,7 +37,7 @@ enum Next {
 struct Fresh {
     /// Payload of each segment, bytes.
     len: usize,
-    /// At least 1.
+    /// Number of segments, at least 1.
     count: u64,
     /// True for a tail loss probe.
     probe: bool,
@@ -349,7 +349,7 @@ impl Sender {
         // Base-only recovery retransmits without declaring a loss.
         self.path.on_lost(segment.packet_number);
         let (seq, packet_number) = (self.flight.board.number(segment.offset), self.flight.next_number());
-        // The FIN, which is acknowledged at once, may have been sent before.
+        // The FIN may have been sent before, so no later packet triggers an immediate ACK.
         let last = self.stream.finishing && segment.end() == self.stream.end();
         let ack_now = repeat.reason == Resend::Probe || last;
         let ack_every = self.ack_frequency().every(self.flight.board.in_flight());
@@ -428,8 +428,8 @@ impl Sender {
         let head = DataHeader { seq, packet_number, ack_now: true, ack_every: 0 };
         let length = self.codec.keep_alive_len(head);
         self.codec.encode_keep_alive(head, out.slot(length)?);
-        // Its ACK finds nothing outstanding and is not sampled: without data the records of
-        // keep-alives would only add up.
+        // Remove old records: the ACK of a keep-alive finds nothing outstanding and gives no RTT
+        // sample, so without data the records of keep-alives would accumulate.
         self.flight.forget_resolved();
         self.flight.on_transmitted(now, None, 0, 1);
         self.keep_alive.on_sent(now, self.peer.idle_timeout());

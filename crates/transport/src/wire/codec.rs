@@ -67,7 +67,7 @@ impl Wire {
 pub enum Numbering {
     /// Packets of the stream.
     Packets,
-    /// Its bytes.
+    /// Bytes of the stream.
     Bytes,
 }
 

@@ -135,14 +135,14 @@ impl Ack<'_> {
 pub struct Echo {
     /// Number of the newest transmission that arrived.
     pub packet_number: u64,
-    /// ACK delay: time from its arrival to the ACK.
+    /// ACK delay: time from the arrival of that transmission to the ACK.
     pub delay: Duration,
 }
 
 /// Counts of received data packets by ECN codepoint, modulo 2^32.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// All packets.
+    /// All data packets received.
     pub packets: u32,
     /// Packets with CE.
     pub ce: u32,
@@ -209,7 +209,7 @@ pub struct Piece<'a> {
     pub crc: Option<u32>,
     /// The sender requests an immediate ACK.
     pub ack_now: bool,
-    /// Largest number of packets per ACK that it requests. 0: as agreed in the handshake.
+    /// Largest number of packets per ACK that the sender requests. 0: as agreed in the handshake.
     pub ack_every: u16,
 }
 
@@ -347,7 +347,7 @@ pub(crate) fn encode_plain_ack(ack: u64, window: u64, out: &mut [u8]) {
 }
 
 /// Writes a reply in the format of its transfer and returns its length; `None` if the format has no
-/// such reply. `params` is what a receiver says of itself in a SYN-ACK that can say it.
+/// such reply. `params` returns the receiver's transport parameters for a native SYN-ACK.
 pub(crate) fn encode_answer(
     wire: Wire,
     answer: Answer,
@@ -401,8 +401,8 @@ pub(crate) fn encode_close(connection_id: u64, reason: CloseReason, out: &mut [u
     put_close(connection_id, &Close::new(reason, ""), out)
 }
 
-/// Writes the CLOSE that answers packet `packet_number` of a connection that is not known, and
-/// gives its length.
+/// Writes the CLOSE that answers packet `packet_number` of an unknown connection, and returns its
+/// length.
 pub(crate) fn encode_no_connection(
     connection_id: u64,
     packet_number: u64,

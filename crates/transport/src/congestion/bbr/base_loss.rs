@@ -120,7 +120,7 @@ impl BaseLoss {
         self.round.lost += lost;
     }
 
-    /// Ends a round outside `Startup`, after its loss has been judged.
+    /// Ends a round outside `Startup`, after its loss was evaluated.
     pub(super) fn on_round(&mut self, mss: u64) {
         self.commit(self.round, mss);
         self.round = Tally::default();
@@ -132,7 +132,8 @@ impl BaseLoss {
         self.evidence.halve();
     }
 
-    /// Ends `Startup`: drops the samples without later growth, which a full pipe may have caused.
+    /// Ends `Startup`: drops the samples of rounds after which the delivery rate did not grow,
+    /// because a full pipe may have caused their losses.
     pub(super) fn on_startup_done(&mut self) {
         self.round = Tally::default();
         self.awaiting_growth = Tally::default();

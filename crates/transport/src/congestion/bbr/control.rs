@@ -7,9 +7,10 @@ use super::{AckEvent, Bbr, State};
 
 /// 1 - `BBR.PacingMarginPercent`, in thousandths.
 const PACING_MARGIN: u64 = 990;
-/// Half of that margin: a deviation. The margin drains the queue that the bandwidth estimate, a
-/// maximum, would keep. `ProbeBW_DOWN` and `Drain` end without a queue, so little is left to drain
-/// in `CRUISE`, most of a transfer. Without ACK aggregation the estimate is 0.1 % too high.
+/// Half of the margin in [`PACING_MARGIN`]: a deviation. The margin drains the queue that the
+/// bandwidth estimate, a maximum, would keep. `ProbeBW_DOWN` and `Drain` end without a queue, so
+/// little is left to drain in `CRUISE`, most of a transfer. Without ACK aggregation the estimate is
+/// 0.1 % too high.
 const NARROW_PACING_MARGIN: u64 = 995;
 /// `BBR.StartupPacingGain`, in thousandths: doubles the rate each round.
 const STARTUP_PACING_GAIN: u64 = 2770;

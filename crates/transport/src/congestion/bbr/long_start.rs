@@ -100,14 +100,15 @@ impl Bbr {
         self.long_start.ceiling = self.long_start.ceiling.max(gain(train.rate, CEILING_GAIN));
     }
 
-    /// Keeps the pace of the start between what trains allow; after its tripling part, below that.
+    /// Limits the pacing rate of `Startup` to the ceiling and, while the rate triples, to the floor
+    /// that trains set. `None` if trains do not apply.
     pub(super) fn clamp_to_trains(&self, rate: u64) -> Option<u64> {
         let LongStart { on, floor, ceiling } = self.long_start;
         let floor = if self.fast_startup { floor } else { 0 };
         (on && self.state == State::Startup && ceiling > 0).then(|| rate.min(ceiling).max(floor))
     }
 
-    /// Smallest window, bytes.
+    /// Lower limit of the window that trains set, bytes; 0 for none.
     pub(super) fn train_window(&self) -> u64 {
         match self.min_rtt.get() {
             Some(min_rtt) if self.starts_long() => {

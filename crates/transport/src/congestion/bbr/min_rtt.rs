@@ -30,7 +30,8 @@ struct Sample {
 }
 
 impl MinRtt {
-    /// Returns an empty filter; without `confirm`, that of the draft.
+    /// Returns an empty filter. With `confirm`, samples near the minimum confirm it (the
+    /// deviation).
     pub(super) fn new(confirm: bool) -> Self {
         Self { min: None, probe: None, probe_due: false, confirm }
     }

@@ -230,8 +230,8 @@ impl Bbr {
         }
     }
 
-    /// `InflightAtLoss`: bytes in flight at which loss exceeded the tolerance, within the lost
-    /// packet.
+    /// `InflightAtLoss`: bytes in flight at which loss exceeded the tolerance, interpolated within
+    /// the lost packet.
     pub(super) fn inflight_at_loss(&self, lost: &LostPacket) -> u64 {
         let inflight_prev = lost.tx_in_flight.saturating_sub(lost.bytes);
         let lost_prev = lost.lost_since_sent.saturating_sub(lost.bytes);

@@ -51,7 +51,7 @@ impl Scoreboard {
         }
     }
 
-    /// Gives the next segment number `number`.
+    /// Sets the number of the next segment.
     #[cfg(test)]
     pub(crate) fn number_from(&mut self, number: u64) {
         self.snd_una = number;
@@ -290,7 +290,7 @@ impl Scoreboard {
         self.next_offset
     }
 
-    /// Recounts the sums, with debug assertions on.
+    /// With debug assertions on, checks the sums against the segments.
     pub(crate) fn check(&self) {
         if cfg!(debug_assertions) && self.segments.len() < 64 {
             let count =

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::*;
 use rdt_testing::random;
 
-/// A list in which everything is looked for from the beginning.
+/// Model: a list in which every lookup searches from the beginning.
 struct Model {
     segments: Vec<Segment>,
     next_offset: u64,
@@ -21,7 +21,8 @@ impl Model {
         self.segments.iter().filter(|s| s.fate == fate).map(|s| u64::from(s.len)).sum()
     }
 
-    /// Bytes newly delivered, and the offsets told of.
+    /// Applies a cumulative ACK. Returns the bytes newly delivered, and the offsets of their
+    /// segments.
     fn acknowledge(&mut self, ack: u64) -> (u64, Vec<u64>) {
         let (mut bytes, mut told) = (0, Vec::new());
         for segment in self.segments.extract_if(.., |segment| segment.end() <= ack) {
@@ -70,7 +71,7 @@ impl Model {
     }
 }
 
-/// The two, which are asked the same.
+/// Scoreboard and model, on which the same operations are performed.
 struct Both {
     board: Scoreboard,
     model: Model,
@@ -112,7 +113,8 @@ impl Both {
         }
     }
 
-    /// One thing happens, at a place that is most often near the beginning of a segment.
+    /// Performs one random operation, at an offset that is most often near the beginning of a
+    /// segment.
     fn step(&mut self, random: &mut impl FnMut(u64) -> u64) {
         let count = self.model.segments.len() as u64;
         let (una, end) = (self.model.una(), self.model.next_offset);
@@ -127,7 +129,8 @@ impl Both {
             5 => {
                 let mut told = Vec::new();
                 let ack = at.min(other);
-                // Where all that it covers is one run, it is told of at once.
+                // If all segments that the ACK covers form one run, the scoreboard reports the run
+                // at once.
                 let together = random(2) == 0;
                 let tell = |run: &SegmentRun<'_>| {
                     told.extend(run.segments().map(|segment| segment.offset));
@@ -201,7 +204,7 @@ fn random_operations_match_plain_list() {
     }
 }
 
-/// Says the seed when the test fails.
+/// Prints the seed when the test fails.
 struct Seed(u64);
 
 impl Drop for Seed {

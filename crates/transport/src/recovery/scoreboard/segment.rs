@@ -17,21 +17,21 @@ pub(crate) enum Fate {
 /// Segment that was sent and is not cumulatively acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
-    /// Offset of its first byte in the stream.
+    /// Stream offset of the segment's first byte.
     pub(crate) offset: u64,
-    /// Time of its last transmission.
+    /// Time of the segment's last transmission.
     pub(crate) sent_at: Instant,
-    /// Number of its last transmission.
+    /// Number of the segment's last transmission.
     pub(crate) packet_number: u64,
     /// Length, bytes.
     pub(crate) len: u32,
-    /// Number of its transmissions; saturates.
+    /// Number of the segment's transmissions; saturates.
     pub(crate) sent_count: u16,
     pub(crate) fate: Fate,
 }
 
 impl Segment {
-    /// Returns the stream offset after its last byte.
+    /// Returns the stream offset after the segment's last byte.
     pub(crate) fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }
@@ -43,7 +43,7 @@ impl Segment {
 pub struct SegmentRun<'a> {
     pub(super) first: &'a Segment,
     pub(super) last: &'a Segment,
-    /// At least 1.
+    /// Number of segments, at least 1.
     pub(super) count: u64,
 }
 
@@ -52,12 +52,12 @@ impl<'a> SegmentRun<'a> {
         Self { first: segment, last: segment, count: 1 }
     }
 
-    /// Returns the oldest segment, as before the ACK.
+    /// Returns the oldest segment, in its state before the ACK.
     pub(crate) fn first(&self) -> &'a Segment {
         self.first
     }
 
-    /// Returns the newest segment, as before the ACK.
+    /// Returns the newest segment, in its state before the ACK.
     pub(crate) fn last(&self) -> &'a Segment {
         self.last
     }

@@ -32,7 +32,7 @@ const STORED: u8 = 0;
 pub struct Ack {
     /// Largest number among the transmissions received.
     pub largest_received: u64,
-    /// ACK delay since the arrival of that transmission, microseconds; saturates.
+    /// ACK delay since the arrival of `largest_received`, microseconds; saturates.
     pub echo_delay_us: u32,
     /// Cumulative ACK (`rcv_nxt`), stream offset.
     pub ack: u64,
