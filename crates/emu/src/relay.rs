@@ -33,15 +33,16 @@ pub(crate) trait Observer {
     /// this order.
     fn on_arrival(&mut self, _direction: Direction, _at: Instant, _packet: &Packet) {}
 
-    /// The link dropped the packet that arrived last.
+    /// Called when a packet arrives, before it enters the link. Packets of a direction are numbered
+    /// from 0 in this order.
     fn on_drop(&mut self, _direction: Direction, _at: Instant, _dropped: &Dropped) {}
 
     /// The link dropped a packet that it had accepted, or its duplicate. Reported at the end of the
     /// relay's turn, for up to [`late_drops`](Self::late_drops) packets per turn.
     fn on_late_drop(&mut self, _direction: Direction, _dropped: &LateDrop) {}
 
-    /// Number of late drops of a direction that were not reported, because a turn had more than
-    /// [`late_drops`](Self::late_drops). Called once, at the end.
+    /// Reports the number of late drops of a direction that `on_late_drop` did not, because a turn
+    /// had more than [`late_drops`](Self::late_drops). Called once, at the end.
     fn on_overlooked(&mut self, _direction: Direction, _packets: u64) {}
 
     /// A packet departed from the link at `at`, which is not before its due time.

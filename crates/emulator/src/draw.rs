@@ -118,7 +118,8 @@ const fn hash(seed: u64, purpose: u64, index: u64) -> u64 {
     mix(stream ^ mix(index.wrapping_add(GOLDEN_GAMMA)))
 }
 
-/// Bijection in which each input bit changes each output bit with a probability of about one half.
+/// Maps 64 bits to 64 bits, one to one. Each input bit changes each output bit with a probability
+/// of about one half.
 const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

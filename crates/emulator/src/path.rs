@@ -106,7 +106,7 @@ impl Path {
         forward.into_iter().chain(reverse).min_by_key(|(start, direction)| (*start, *direction == self.last))
     }
 
-    /// Reports the airtime that this direction used to the other direction.
+    /// Reports the airtime that this direction used, to the other direction.
     fn report_turn(&mut self, direction: Direction) {
         let (link, other) = match direction {
             Direction::Forward => (&mut self.forward, &mut self.reverse),

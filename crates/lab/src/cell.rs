@@ -149,7 +149,7 @@ pub struct Cell {
     pub id: CellId,
     /// Short name and level of each factor, in the order of the file: `("sack", "on")`.
     pub factors: Vec<(String, String)>,
-    /// What is run.
+    /// Engine and settings of the repetitions.
     pub physics: Physics,
 }
 

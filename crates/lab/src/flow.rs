@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cell::nanoseconds;
 
-/// What sends.
+/// Kind of sender of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowKind {
     /// A transfer of rdt in the native format.
@@ -33,11 +33,11 @@ impl FlowKind {
 /// Rule of the receiver's application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
-    /// It reads at once.
+    /// The application reads at once.
     AtOnce,
-    /// It reads at most this many bits per second.
+    /// The application reads at most this many bits per second.
     Rate(u64),
-    /// It reads nothing from the first time, for the second.
+    /// The application stalls: it reads nothing from the first time on, for the second.
     Stalled(Duration, Duration),
 }
 
@@ -55,7 +55,7 @@ pub enum Spacing {
 pub struct Flow {
     /// Name, with which factors, metrics and claims refer to the flow.
     pub name: String,
-    /// What sends.
+    /// Kind of sender.
     pub kind: FlowKind,
     /// Earliest and latest start. Each repetition draws its start between them.
     pub start: (Duration, Duration),
@@ -96,7 +96,7 @@ pub struct Flow {
     pub send_buffer: Option<u64>,
     /// Receiver's window, bytes, not growing. `None`: it grows.
     pub window: Option<u64>,
-    /// Packets for one ACK, and the longest time that an ACK is delayed.
+    /// Number of packets per ACK, and the longest time that an ACK is delayed.
     pub ack: Option<(u32, Duration)>,
     /// Rule of the receiving application.
     pub reads: Reads,

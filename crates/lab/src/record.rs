@@ -38,7 +38,7 @@ pub struct Record {
     pub seed: u64,
     /// The engine.
     pub engine: EngineKind,
-    /// [`PHYSICS_VERSION`](crate::cell::PHYSICS_VERSION) of the program that ran it.
+    /// [`PHYSICS_VERSION`](crate::cell::PHYSICS_VERSION) of the program that ran the repetition.
     pub physics: u32,
     /// Name of the experiment for which the repetition was run.
     pub experiment: String,
@@ -50,7 +50,7 @@ pub struct Record {
     pub metrics: BTreeMap<String, f64>,
     /// Hash of all events of the repetition, in engines of virtual time.
     pub hash: Option<u64>,
-    /// How it ended.
+    /// How the repetition ended.
     pub status: Status,
     /// Block of the repetition, in engines of real time: blocks contain every cell once.
     pub block: Option<u32>,

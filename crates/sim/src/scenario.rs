@@ -36,7 +36,7 @@ pub struct Scenario {
 }
 
 impl Default for Scenario {
-    /// 2^14 words of payload, a window of 10 packets, 100 ms, 1 Gbit/s, no loss.
+    /// Returns 2^14 words of payload, a window of 10 packets, 100 ms, 1 Gbit/s, no loss.
     fn default() -> Self {
         Self {
             window: 10,

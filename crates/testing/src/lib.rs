@@ -13,23 +13,23 @@ pub fn epoch() -> Instant {
     Instant::now()
 }
 
-/// A duration in milliseconds.
+/// Returns a duration in milliseconds.
 pub const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A duration in nanoseconds.
+/// Returns a duration in nanoseconds.
 pub const fn ns(nanoseconds: u64) -> Duration {
     Duration::from_nanos(nanoseconds)
 }
 
-/// The last nanosecond before `time`, which is not zero.
+/// Returns the last nanosecond before `time`, which is not zero.
 pub const fn just_before(time: Duration) -> Duration {
     time.saturating_sub(ns(1))
 }
 
-/// Linear congruential generator of numbers below the argument, which is at most 2^31; equal seeds
-/// give equal numbers.
+/// Returns a linear congruential generator of numbers below the argument, which is at most 2^31.
+/// Equal seeds give equal numbers.
 pub fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
@@ -47,12 +47,12 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// A generator with this seed.
+    /// Creates a generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self { stream: mix(mix(seed.wrapping_add(GOLDEN_GAMMA)) ^ 2 << 32), drawn: 0 }
     }
 
-    /// The next number below `bound`. The bias of the remainder is negligible.
+    /// Returns the next number below `bound`. The bias of the remainder is negligible.
     pub const fn below(&mut self, bound: u64) -> u64 {
         self.drawn += 1;
         mix(self.stream ^ mix(self.drawn.wrapping_add(GOLDEN_GAMMA))) % bound
@@ -62,7 +62,7 @@ impl Numbers {
 /// The odd integer nearest to 2^64 divided by the golden ratio.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The output function of `SplitMix64`.
+/// Returns the output function of `SplitMix64`.
 const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

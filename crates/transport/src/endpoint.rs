@@ -59,7 +59,7 @@ pub trait Endpoint {
     /// `out` unchanged if there is nothing to send before the next input or timeout.
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<Self::Peer>;
 
-    /// Time of the next call of [`Endpoint::handle_timeout`].
+    /// Returns the time of the next call of [`Endpoint::handle_timeout`].
     fn poll_timeout(&self) -> Option<Instant>;
 
     /// Returns the next event for the application.

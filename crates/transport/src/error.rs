@@ -1,5 +1,5 @@
-//! Errors of a transfer and of a configuration. Malformed datagrams cause neither: they are counted
-//! ([`crate::wire::WireError`]).
+//! Errors of a transfer and of a configuration. Malformed datagrams are not errors: they are
+//! counted ([`crate::wire::WireError`]).
 
 use std::fmt;
 

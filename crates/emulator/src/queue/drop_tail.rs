@@ -44,7 +44,7 @@ pub(crate) struct BoundedQueue {
     /// packets on the wire count too, its delivery. If packets overtake others, that is not the
     /// order of arrival.
     leaves: VecDeque<Instant>,
-    /// Sizes of the packets in `leaves`, in bytes on the wire and the same order. Empty unless
+    /// Sizes of the packets in `leaves`, in the same order, in bytes on the wire. Empty unless
     /// `counts_bytes`.
     sizes: VecDeque<u64>,
     counts_bytes: bool,

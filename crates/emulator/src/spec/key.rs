@@ -71,7 +71,7 @@ impl LinkKey {
         Self::Framing,
     ];
 
-    /// The name in TOML.
+    /// Returns the name in TOML.
     pub const fn name(self) -> &'static str {
         self.entry().name
     }

@@ -177,7 +177,8 @@ impl Radio {
         if rate.is_dsss() { self.dsss(rate, bytes) } else { self.ofdm(rate, bytes) }
     }
 
-    /// Airtime of a DSSS frame, in ns. That of its bytes is rounded up to a microsecond (16.3.4).
+    /// Returns the airtime of a DSSS frame, in ns. The airtime of its bytes is rounded up to a
+    /// microsecond (16.3.4).
     fn dsss(self, rate: WifiRate, bytes: u32) -> u64 {
         // In microseconds. Long: preamble of 144 bits and header of 48 bits at 1 Mbit/s. Short:
         // preamble of 72 bits at 1 Mbit/s and header of 48 bits at 2 Mbit/s (16.2.2).
@@ -188,7 +189,8 @@ impl Radio {
         (head + (u64::from(bytes) * 16).div_ceil(rate.0.into())) * NS_PER_US
     }
 
-    /// Airtime of an OFDM frame, in ns (17.4.3; 802.11g adds the signal extension of clause 18).
+    /// Returns the airtime of an OFDM frame, in ns (17.4.3; 802.11g adds the signal extension of
+    /// clause 18).
     fn ofdm(self, rate: WifiRate, bytes: u32) -> u64 {
         /// Microseconds of the preamble and of the SIGNAL symbol (17.3.2).
         const HEAD: u64 = 16 + 4;

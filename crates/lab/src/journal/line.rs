@@ -13,13 +13,13 @@ const VERSION: u64 = 1;
 /// Why a line is no record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// It is not a whole line, or bytes of it are wrong.
+    /// The line is incomplete, or bytes of it are wrong.
     #[error("the line is torn or damaged")]
     Damaged,
-    /// It was written by a version with another form.
+    /// A program with another form of lines wrote the line.
     #[error("the line has version {0}, this program reads version {VERSION}")]
     Version(u64),
-    /// Its CRC is right, but a key is missing or of the wrong type.
+    /// The CRC of the line is right, but a key is missing or of the wrong type.
     #[error("the key '{0}' is missing or has a value of the wrong type")]
     Key(&'static str),
 }
@@ -115,8 +115,8 @@ pub fn decode(line: &str) -> Result<Record, LineError> {
     })
 }
 
-/// True if the CRC of a line is that of its other bytes. Quotes inside of strings are escaped, and
-/// no object precedes the key, so its first appearance is the key of the line.
+/// True if the CRC of a line is that of its other bytes. Quotes inside strings are escaped, and no
+/// object precedes the key, so the first match is the key of the line.
 fn is_whole(line: &str) -> bool {
     const KEY: &str = "\"check\":\"";
     let Some((before, rest)) = line.split_once(KEY) else { return false };

@@ -33,7 +33,7 @@ pub struct Start {
     pub mss: u64,
     /// Initial window, packets; `Fixed` ignores it.
     pub initial_window: u32,
-    /// The sender paces.
+    /// True if the sender paces.
     pub paced: bool,
     /// Handshake RTT, once known.
     pub rtt: Option<Duration>,

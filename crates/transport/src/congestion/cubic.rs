@@ -37,7 +37,7 @@ pub(crate) enum SlowStart {
     Standard,
     /// A rise of the RTT (RFC 9406).
     HyStart {
-        /// Sending is paced, so the growth per ACK is not limited.
+        /// True if sending is paced, so that the growth per ACK is not limited.
         paced: bool,
     },
 }
@@ -178,8 +178,9 @@ impl Cubic {
         now.saturating_duration_since(before)
     }
 
-    /// Plateau of the next curve. Fast convergence (section 4.7): lower than `cwnd` if the loss
-    /// came before the window reached the previous plateau, which frees capacity for other flows.
+    /// Returns the plateau of the next curve. Fast convergence (section 4.7): lower than `cwnd` if
+    /// the loss came before the window reached the previous plateau, which frees capacity for other
+    /// flows.
     fn next_w_max(&self) -> f64 {
         let cwnd = self.window.cwnd;
         let yields = self.window.w_max.is_some_and(|w_max| cwnd < w_max);

@@ -46,7 +46,7 @@ pub(super) struct HyStart {
 #[derive(Debug, Clone, Copy)]
 struct Conservative {
     baseline_min_rtt: Duration,
-    /// Rounds completed in this phase, including the one in which it began.
+    /// Rounds completed in this phase, including its first round.
     rounds: u32,
 }
 

@@ -138,7 +138,7 @@ impl Pacer {
         self.level.saturating_add(gained).min(self.capacity().max(self.level))
     }
 
-    /// Level of a full bucket; if unpaced, the smallest capacity of any rate.
+    /// Returns the level of a full bucket; if unpaced, the smallest capacity of any rate.
     fn capacity(&self) -> i128 {
         let burst = if self.rate.is_some() { self.burst() } else { MIN_BURST * self.mss };
         nano_bytes(burst)

@@ -14,7 +14,7 @@ pub(crate) struct PrrAck {
     pub pipe: u64,
     /// Target flight at the end of recovery.
     pub ssthresh: u64,
-    /// The cumulative ACK advanced without further loss (`safeACK`).
+    /// True if the cumulative ACK advanced without further loss (`safeACK`).
     pub safe: bool,
 }
 
@@ -67,7 +67,7 @@ impl Prr {
         self.sndcnt = self.sndcnt.saturating_sub(bytes);
     }
 
-    /// Remaining allowance before the next ACK, bytes.
+    /// Returns the remaining allowance before the next ACK, bytes.
     pub(crate) fn sndcnt(&self) -> u64 {
         self.sndcnt
     }

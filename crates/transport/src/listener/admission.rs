@@ -125,7 +125,7 @@ impl Hasher for Address {
         self.0.extend_from_slice(bytes);
     }
 
-    /// The hash value is not used.
+    /// Returns 0: the hash value is not used.
     fn finish(&self) -> u64 {
         0
     }

@@ -59,7 +59,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A budget without claims.
+    /// Returns a budget without claims.
     pub(super) fn new(buffer: Option<SocketBuffer>) -> Self {
         Self {
             buffer,

@@ -90,7 +90,7 @@ pub struct Listener<P> {
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// A listener without peers.
+    /// Creates a listener without peers.
     pub fn new(config: ListenerConfig) -> Self {
         Self {
             cookies: config.secret.map(CookieJar::new),
@@ -122,17 +122,17 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// Time at which the idle timeout of `peer` last restarted.
+    /// Returns the time at which the idle timeout of `peer` last restarted.
     pub fn last_active(&self, peer: P) -> Option<Instant> {
         self.peers.get(&peer).map(|entry| entry.last_active)
     }
 
-    /// Format and connection ID of the newest SYN of `peer`.
+    /// Returns the format and connection ID of the newest SYN of `peer`.
     pub fn wire(&self, peer: P) -> Option<Wire> {
         self.peers.get(&peer).map(|entry| entry.wire)
     }
 
-    /// Number of in-order bytes of `peer` that are not consumed yet.
+    /// Returns the number of in-order bytes of `peer` that are not consumed yet.
     pub fn unread(&self, peer: P) -> u64 {
         self.peers.get(&peer).map_or(0, |entry| entry.receiver.unread())
     }
@@ -203,7 +203,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.config.max_peers = 0;
     }
 
-    /// Number of peers.
+    /// Returns the number of peers.
     pub fn active(&self) -> usize {
         self.peers.len()
     }
@@ -219,21 +219,21 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.values().any(|entry| entry.receiver.is_unfinished())
     }
 
-    /// Memory of all receivers, bytes.
+    /// Returns the memory of all receivers, bytes.
     pub fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Memory limit of a receiver that holds `held` bytes. Receivers that hold memory divide what
-    /// is free, so the windows offered to all of them fit the limit.
+    /// Returns the memory limit of a receiver that holds `held` bytes. Receivers that hold memory
+    /// divide what is free, so the windows offered to all of them fit the limit.
     fn allowance(&self, held: u64) -> u64 {
         let others = self.holders - u64::from(held > 0);
         let free = self.config.memory_limit.saturating_sub(self.memory);
         self.config.peer_memory_limit.min(held + free / (others + 1))
     }
 
-    /// Number of drops at the socket's full buffer, for ACKs. `None` if the buffer does not limit
-    /// windows: then a sender must treat such drops as congestion and slow down.
+    /// Returns the number of drops at the socket's full buffer, for ACKs. `None` if the buffer does
+    /// not limit windows: then a sender must treat such drops as congestion and slow down.
     fn overflow(&self) -> Option<u32> {
         self.config.socket_buffer.map(|_| self.overflow)
     }
@@ -302,7 +302,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// Idle timeout of peers with this format.
+    /// Returns the idle timeout of peers with this format.
     fn idle_limit(&self, wire: Wire) -> Duration {
         let limit = match wire.connection_id() {
             Some(_) => self.config.native_idle,

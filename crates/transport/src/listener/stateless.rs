@@ -57,7 +57,7 @@ pub(super) struct StatelessReplies<P> {
 }
 
 impl<P> StatelessReplies<P> {
-    /// Empty queues, with room for a CLOSE to each of `peers` at once.
+    /// Returns empty queues, with room for a CLOSE to each of `peers` at once.
     pub(super) fn new(peers: usize) -> Self {
         Self {
             replies: VecDeque::new(),
@@ -74,7 +74,7 @@ impl<P> StatelessReplies<P> {
         self.replies_dropped
     }
 
-    /// CLOSEs that found the queue full.
+    /// Returns the number of CLOSEs that found the queue full.
     pub(super) fn closes_dropped(&self) -> u64 {
         self.closes_dropped
     }

@@ -60,7 +60,7 @@ impl ListenerStats {
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// Current counters.
+    /// Returns the current counters.
     pub fn stats(&self) -> ListenerStats {
         let mut stats = self.stats;
         stats.stateless_dropped = self.stateless.replies_dropped();

@@ -38,7 +38,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 break;
             };
             slot.copy_from_slice(&self.scratch[..len]);
-            // Most replies have the same size: without room for it, do not encode another one.
+            // Most replies have the same size: if one more of them does not fit, do not encode
+            // another.
             let Some(entry) = found.then(|| self.peers.latest_mut()).flatten().filter(|_| out.has_room(len))
             else {
                 break;

@@ -128,7 +128,7 @@ impl Display for Json {
     }
 }
 
-/// A string literal (RFC 8259, section 7).
+/// Writes a string literal (RFC 8259, section 7).
 fn quoted(text: &str, f: &mut Formatter<'_>) -> fmt::Result {
     f.write_str("\"")?;
     for c in text.chars() {

@@ -20,12 +20,12 @@ pub(crate) struct Chunks {
     slots: VecDeque<Option<Box<[u8]>>>,
     used: usize,
     spare: Vec<Box<[u8]>>,
-    /// No more data will arrive.
+    /// True if no more data will arrive.
     ended: bool,
 }
 
 impl Chunks {
-    /// A stream that begins at offset `start`.
+    /// Returns an empty stream that begins at offset `start`.
     pub(crate) fn new(start: u64) -> Self {
         Self { first: start / CHUNK, ..Self::default() }
     }
@@ -106,13 +106,14 @@ impl Chunks {
         self.first = start / CHUNK;
     }
 
-    /// No more data will arrive: frees the spare chunks, and every chunk as soon as it is released.
+    /// Frees the spare chunks, and every chunk as soon as it is released, because no more data will
+    /// arrive.
     pub(crate) fn end(&mut self) {
         self.ended = true;
         self.spare = Vec::new();
     }
 
-    /// Memory of the chunks in use and of their list, in bytes; without spare chunks.
+    /// Returns the memory of the chunks in use and of their list, in bytes; without spare chunks.
     pub(crate) fn memory(&self) -> u64 {
         self.used as u64 * CHUNK + self.slots.len() as u64 * SLOT
     }

@@ -68,7 +68,7 @@ pub(super) struct RunCrcs {
 }
 
 impl RunCrcs {
-    /// Memory of the runs, in bytes.
+    /// Returns the memory of the runs, in bytes.
     pub(super) fn memory(&self) -> u64 {
         (self.runs.len() * size_of::<Run>()) as u64
     }

@@ -15,9 +15,9 @@ const MAX_UNHASHED: u64 = 64 * 1024;
 /// Use of the received bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
-    /// Keep the bytes for the application.
+    /// True to keep the bytes for the application.
     pub payload: bool,
-    /// Compute their CRC-32.
+    /// True to compute the CRC-32 of the bytes.
     pub checksum: bool,
 }
 

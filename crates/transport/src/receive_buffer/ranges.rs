@@ -54,7 +54,7 @@ impl Ranges {
         &self.held
     }
 
-    /// Memory of the ranges and of their CRC, in bytes.
+    /// Returns the memory of the ranges and of their CRCs, in bytes.
     pub(super) fn memory(&self) -> u64 {
         self.crcs.memory() + (self.held.len() * RangeSet::RANGE_SIZE) as u64
     }

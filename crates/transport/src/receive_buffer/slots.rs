@@ -77,12 +77,12 @@ impl Slots {
         arrival
     }
 
-    /// Number of the next packet expected.
+    /// Returns the number of the next packet expected.
     pub(super) fn rcv_nxt(&self) -> u64 {
         self.rcv_nxt
     }
 
-    /// Number after the farthest packet that arrived.
+    /// Returns the number after the farthest packet that arrived.
     pub(super) fn arrived(&self) -> u64 {
         self.rcv_nxt + self.beyond.len() as u64
     }
@@ -95,7 +95,7 @@ impl Slots {
         self.largest
     }
 
-    /// Memory accounted for packets beyond holes, in bytes.
+    /// Returns the memory accounted for packets beyond holes, in bytes.
     pub(super) fn memory(&self) -> u64 {
         self.held_bytes + self.beyond.len() as u64 * SLOT
     }
@@ -107,7 +107,7 @@ impl Slots {
         }
     }
 
-    /// No more data will arrive.
+    /// Frees the memory for further data, because none will arrive.
     pub(super) fn end(&mut self) {
         self.beyond = VecDeque::new();
     }
@@ -151,7 +151,7 @@ impl Slots {
         self.advance(len);
     }
 
-    /// The packet in the first slot, of `len` bytes, is in order now.
+    /// Advances by the packet in the first slot, of `len` bytes, which is in order now.
     fn advance(&mut self, len: u64) {
         self.beyond.pop_front();
         self.rcv_nxt += 1;

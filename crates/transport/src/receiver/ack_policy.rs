@@ -33,7 +33,7 @@ impl AckConfig {
 }
 
 impl Default for AckConfig {
-    /// Every second packet, after at most 25 ms.
+    /// Returns one ACK for every second packet, after at most 25 ms.
     fn default() -> Self {
         Self { every: 2, max_delay: Duration::from_millis(25) }
     }
@@ -42,13 +42,13 @@ impl Default for AckConfig {
 /// Position of a packet in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// It advanced `rcv_nxt`, and there was no hole.
+    /// The packet advanced `rcv_nxt`, and there was no hole.
     Next,
-    /// It lies beyond a hole.
+    /// The packet lies beyond a hole.
     BeyondHole,
-    /// It filled a hole, wholly or in part.
+    /// The packet filled a hole, wholly or in part.
     FilledHole,
-    /// It has no new data: a spurious retransmission.
+    /// The packet has no new data: a spurious retransmission.
     Duplicate,
 }
 

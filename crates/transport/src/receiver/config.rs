@@ -50,9 +50,10 @@ pub struct ReceiverConfig {
     /// Number of packets from the next expected one on that are accepted, whatever the window
     /// (classic). The same number before it are answered as duplicates.
     pub range: u32,
-    /// Compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0.
+    /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0.
     pub checksum: bool,
-    /// Keep the bytes for [`Receiver::data`](crate::Receiver::data); otherwise only count them.
+    /// True to keep the bytes for [`Receiver::data`](crate::Receiver::data); false to count them
+    /// only.
     pub keep_payload: bool,
     /// Longest datagram accepted, in bytes.
     pub max_datagram: usize,
@@ -68,7 +69,8 @@ impl ReceiverConfig {
     /// Largest datagram that the reference receiver accepts, in bytes.
     pub const REFERENCE_DATAGRAM: usize = 1472;
 
-    /// The reference receiver: growing window, checksum, datagrams up to 1472 bytes.
+    /// Returns the configuration of the reference receiver: growing window, checksum, datagrams up
+    /// to 1472 bytes.
     pub fn reference() -> Self {
         Self {
             window: WindowPolicy::Growing { max: Self::REFERENCE_WINDOW },
@@ -82,8 +84,8 @@ impl ReceiverConfig {
         }
     }
 
-    /// The dummy receiver of the reference: full window at once, no checksum, datagrams of any
-    /// size.
+    /// Returns the configuration of the reference's dummy receiver: full window at once, no
+    /// checksum, datagrams of any size.
     pub fn dummy() -> Self {
         Self {
             window: WindowPolicy::Fixed(Self::REFERENCE_WINDOW),

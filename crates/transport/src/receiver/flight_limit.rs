@@ -66,8 +66,8 @@ pub(crate) struct FlightLimit {
     rate: u64,
     /// Time of the newest arrival.
     last_arrival: Option<Instant>,
-    /// The sender paused since the probe was offered, so the probe measures the sender's rate and
-    /// not the path's.
+    /// True if the sender paused since the probe was offered, so that the probe measures the
+    /// sender's rate and not the path's.
     paused: bool,
     /// Allowance for the path, in the format's numbers.
     path: u64,
@@ -158,7 +158,7 @@ impl FlightLimit {
         self.limited
     }
 
-    /// Size of a full packet, in the format's numbers.
+    /// Returns the size of a full packet, in the format's numbers.
     fn packet(&self) -> u64 {
         match self.numbering {
             Numbering::Packets => 1,

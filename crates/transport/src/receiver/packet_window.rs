@@ -110,8 +110,8 @@ impl PacketWindow {
         if unread > self.unread_limit(state) / 2 { unread } else { 0 }
     }
 
-    /// Limit on unread bytes: twice the largest flight (at least 16 MiB), so that data already
-    /// offered still fits when the application stops reading.
+    /// Returns the limit on unread bytes: twice the largest flight (at least 16 MiB), so that data
+    /// already offered still fits when the application stops reading.
     fn unread_limit(&self, state: Reception<'_>) -> u64 {
         let flight = self.full_window(state).saturating_mul(state.buffer.largest_packet());
         state.memory.min(MIN_UNREAD_LIMIT.max(flight.saturating_mul(2)))

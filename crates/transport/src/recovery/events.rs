@@ -71,12 +71,12 @@ pub(crate) struct Probe {
 /// Effect of an ACK on the receive window.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WindowUpdate {
-    /// The window has room for a full packet.
+    /// True if the window has room for a full packet.
     pub(crate) has_room: bool,
-    /// The window had no room before this ACK.
+    /// True if the window had no room before this ACK.
     pub(crate) was_closed: bool,
-    /// The window opened after the receiver dropped the oldest segment for lack of room; that
-    /// segment may be retransmitted at once.
+    /// True if the window opened after the receiver dropped the oldest segment for lack of room;
+    /// that segment may be retransmitted at once.
     pub(crate) reopened: bool,
     /// Time until the next zero-window probe, if this ACK answered a probe and the window is still
     /// closed.
@@ -87,10 +87,10 @@ pub(crate) struct WindowUpdate {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckOutcome {
     pub(crate) now: Instant,
-    /// The ACK advanced `snd_una`.
+    /// True if the ACK advanced `snd_una`.
     pub(crate) moved: bool,
-    /// The ACK is a duplicate: `snd_una` and window unchanged, and the window has room (RFC 5681,
-    /// section 2).
+    /// True if the ACK is a duplicate: `snd_una` and window unchanged, and the window has room (RFC
+    /// 5681, section 2).
     pub(crate) repeats: bool,
     /// Bytes newly delivered, in order or not.
     pub(crate) bytes: u64,
@@ -150,7 +150,7 @@ pub(crate) struct AckArrival<'a> {
 pub(crate) struct Verdict {
     /// Segments newly declared lost.
     pub(crate) lost: Vec<Lost>,
-    /// A recovery episode began.
+    /// True if a recovery episode began.
     pub(crate) begins: bool,
     /// Number of duplicate ACKs of the oldest segment, if the rule counts them.
     pub(crate) dup_acks: Option<u32>,
@@ -167,7 +167,7 @@ pub(crate) enum Ended {
     Recovered,
     /// The episode was spurious: the originals of all retransmissions arrived.
     Spurious {
-        /// A timeout began the episode.
+        /// True if a timeout began the episode.
         timeout: bool,
         /// RTT of the original transmission of the first segment retransmitted.
         late_rtt: Option<Duration>,

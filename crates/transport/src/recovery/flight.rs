@@ -19,7 +19,7 @@ pub(crate) struct Flight {
     numbered: bool,
     /// Number of the newest transmission that arrived, as reported by the receiver.
     largest_acked: Option<u64>,
-    /// Processes segments one by one, never as a run.
+    /// True to process segments one by one, never as a run.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
 }

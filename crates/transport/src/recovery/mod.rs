@@ -113,32 +113,33 @@ pub(crate) use crate::observer::Resend;
 /// [`on_delivered`](Self::on_delivered) for every run of newly acknowledged segments,
 /// [`on_ack`](Self::on_ack), and after the congestion controller [`rearm`](Self::rearm).
 pub(crate) trait LossRecovery: fmt::Debug + Send {
-    /// New segments were sent. `timing.may_wait` is true if nothing else is in flight.
+    /// Handles the first transmission of segments. `timing.may_wait` is true if nothing else is in
+    /// flight.
     fn on_sent(&mut self, now: Instant, timing: &Timing<'_>);
 
-    /// The segment of packet `packet_number` was divided into smaller ones, which will be
-    /// retransmitted.
+    /// Handles the division of the segment of packet `packet_number` into smaller ones, which will
+    /// be retransmitted.
     fn on_recut(&mut self, _packet_number: u64) {}
 
-    /// A segment was retransmitted.
+    /// Handles a retransmission.
     fn on_resent(&mut self, resent: &Resent<'_>);
 
-    /// A tail loss probe was sent.
+    /// Handles the transmission of a tail loss probe.
     fn on_probe_sent(&mut self, _probe: Probe) {}
 
-    /// Packet `packet_number` is a path MTU probe: its loss is no sign of congestion.
+    /// Excuses a path MTU probe, packet `packet_number`: its loss is no sign of congestion.
     fn excuse(&mut self, packet_number: Option<u64>);
 
-    /// The handshake completed. Early data may be in flight.
+    /// Handles the end of the handshake. Early data may be in flight.
     fn on_open(&mut self, _now: Instant, _timing: &Timing<'_>, _board: &Scoreboard) {}
 
     /// Sets the receiver's maximum ACK delay.
     fn set_max_ack_delay(&mut self, _delay: Duration) {}
 
-    /// An ACK will be processed.
+    /// Prepares for an ACK.
     fn on_ack_begins(&mut self, _ack: &AckArrival<'_>) {}
 
-    /// A run of segments was newly acknowledged.
+    /// Handles the delivery of a run of segments, newly acknowledged.
     fn on_delivered(&mut self, _run: &SegmentRun<'_>, _ack: &AckArrival<'_>) {}
 
     /// Detects losses after an ACK.

@@ -137,13 +137,13 @@ impl RtoEstimator {
         self.smoothed.map(|(_, rttvar)| rttvar)
     }
 
-    /// The newest sample.
+    /// Returns the newest sample.
     #[cfg(test)]
     pub(crate) fn latest_rtt(&self) -> Option<Duration> {
         self.latest_rtt
     }
 
-    /// The smallest sample of the connection.
+    /// Returns the smallest sample of the connection.
     #[cfg(test)]
     pub(crate) fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt

@@ -13,7 +13,7 @@ const MARGIN: Duration = Duration::from_millis(2);
 /// Probe state.
 #[derive(Debug, Default)]
 pub(crate) struct TailLossProbe {
-    /// A probe is due and not yet sent.
+    /// True if a probe is due and not yet sent.
     pub(crate) pending: bool,
     /// Probe that was sent and not yet acknowledged.
     out: Option<Probe>,

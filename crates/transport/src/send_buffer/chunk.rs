@@ -51,7 +51,7 @@ impl Chunk {
         Self { frame, base, written: 0, capacity, lead, header, mss, zero_copied: None }
     }
 
-    /// Stream offset after the last byte written.
+    /// Returns the stream offset after the last byte written.
     pub(super) fn end(&self) -> u64 {
         self.base + self.written as u64
     }
@@ -148,7 +148,7 @@ pub struct Spare<'a> {
 }
 
 impl Spare<'_> {
-    /// Total length of the slices, bytes.
+    /// Returns the total length of the slices, bytes.
     pub fn len(&self) -> usize {
         self.rest
     }

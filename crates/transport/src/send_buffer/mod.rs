@@ -31,7 +31,7 @@ pub(crate) struct SendBuffer {
     crc: Crc,
 }
 
-/// CRC-32 of the stream. Either way reads each byte once.
+/// CRC-32 of the stream. Each byte is read once in both variants.
 #[derive(Debug)]
 enum Crc {
     /// Computed when the bytes are written.

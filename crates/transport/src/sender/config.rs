@@ -25,7 +25,7 @@ pub struct Attempts {
 }
 
 impl Default for Attempts {
-    /// The limits of the reference sender: 30, 50, 50.
+    /// Returns the limits of the reference sender: 30, 50, 50.
     fn default() -> Self {
         Self { syn: 30, data: 50, fin: 50 }
     }

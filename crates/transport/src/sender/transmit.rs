@@ -378,8 +378,8 @@ impl Sender {
         Some(())
     }
 
-    /// True if neither data nor a FIN follows offset `end` for now, so that the receiver would
-    /// delay the ACK of the last packets.
+    /// True if no data and no FIN follows offset `end` for now, so that the receiver would delay
+    /// the ACK of the last packets.
     fn is_last(&self, end: u64) -> bool {
         let followed = self.stream.finishing && self.stream.fin_with_data;
         !followed && self.stream.is_last(end)

@@ -29,7 +29,7 @@ pub enum PacketKind {
 }
 
 impl PacketKind {
-    /// The kind with this type in the native format.
+    /// Returns the kind with this type in the native format.
     pub(super) const fn from_type(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::Syn,
@@ -181,7 +181,7 @@ impl Open {
         Self { wire: Wire::Classic, seq: u64::from(seq), cookie: None, link, params: None }
     }
 
-    /// Attempt number of this SYN (native); 1 in the classic format.
+    /// Returns the attempt number of this SYN (native); 1 in the classic format.
     pub(crate) fn attempt(&self) -> u8 {
         self.params.map_or(1, |params| params.attempt)
     }
@@ -207,7 +207,7 @@ pub struct Piece<'a> {
     pub packet_number: Option<u64>,
     /// CRC-32 of the payload, if the check of the packet computed it (native).
     pub crc: Option<u32>,
-    /// The sender requests an immediate ACK.
+    /// True if the sender requests an immediate ACK.
     pub ack_now: bool,
     /// Largest number of packets per ACK that the sender requests. 0: as agreed in the handshake.
     pub ack_every: u16,

@@ -33,8 +33,8 @@ impl ExtraAcked {
         self.filter.update(self.delivered.saturating_sub(expected).min(cwnd), round);
     }
 
-    /// Maximum surplus in bytes. Over ten rounds; over one round until the pipe is full, because
-    /// early bandwidth estimates are too low.
+    /// Returns the maximum surplus over ten rounds, in bytes. Until the pipe is full, over one
+    /// round, because early bandwidth estimates are too low.
     pub(super) fn bytes(&self, full_bw_reached: bool) -> u64 {
         self.filter.max(if full_bw_reached { RoundMaxFilter::ROUNDS } else { 1 })
     }

@@ -67,7 +67,7 @@ impl Bounds {
         self.inflight_shortterm = latest.inflight.max(gain(self.inflight_shortterm, BETA));
     }
 
-    /// Long-term bound minus the headroom for other flows, at least `floor`
+    /// Returns the long-term bound minus the headroom for other flows, at least `floor`
     /// (`InflightWithHeadroom`).
     pub(super) fn with_headroom(&self, mss: u64, floor: u64) -> u64 {
         if self.inflight_longterm == UNBOUNDED {

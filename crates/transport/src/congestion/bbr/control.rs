@@ -99,8 +99,8 @@ impl Bbr {
         (self.pacing_rate / 1000).min(MAX_QUANTUM).max(2 * self.config.mss)
     }
 
-    /// Bandwidth-delay product at `bw`, bytes (`BDPMultiple(1.0)`), including the expected base
-    /// loss.
+    /// Returns the bandwidth-delay product at `bw`, bytes (`BDPMultiple(1.0)`), including the
+    /// expected base loss.
     pub(super) fn bdp(&self, bw: u64) -> u64 {
         match self.min_rtt.get() {
             Some(min_rtt) => self.before_base_loss(volume(bw, min_rtt)),

@@ -54,7 +54,7 @@ impl FullBandwidth {
         self.last = None;
     }
 
-    /// Verdict of the last round; `None` if it was app-limited.
+    /// Returns the verdict of the last round; `None` if it was app-limited.
     pub(super) fn last(&self) -> Option<Verdict> {
         self.last
     }

@@ -68,12 +68,13 @@ impl Bbr {
         self.long_start.on && self.state == State::Startup && self.fast_startup
     }
 
-    /// Size of a train, bytes; 0 if no trains are sent.
+    /// Returns the size of a train, bytes; 0 if no trains are sent.
     pub(super) fn train_bytes(&self) -> u64 {
         if self.starts_long() { TRAIN_SEGMENTS * self.config.mss } else { 0 }
     }
 
-    /// Estimated transmission time of a train at the bottleneck, which must not count as a queue.
+    /// Returns the estimated transmission time of a train at the bottleneck, which must not count
+    /// as a queue.
     pub(super) fn train_time(&self) -> Duration {
         let rate = self.max_bw.max().max(self.long_start.floor);
         let nanos = mul_div(self.train_bytes(), 1_000_000_000, rate.max(1));
@@ -108,7 +109,7 @@ impl Bbr {
         (on && self.state == State::Startup && ceiling > 0).then(|| rate.min(ceiling).max(floor))
     }
 
-    /// Lower limit of the window that trains set, bytes; 0 for none.
+    /// Returns the lower limit of the window that trains set, bytes; 0 for none.
     pub(super) fn train_window(&self) -> u64 {
         match self.min_rtt.get() {
             Some(min_rtt) if self.starts_long() => {

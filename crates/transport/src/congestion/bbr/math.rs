@@ -25,8 +25,8 @@ pub(super) fn volume(rate: u64, time: Duration) -> u64 {
     mul_div(rate, nanos, 1_000_000_000)
 }
 
-/// Pseudo-random number below `bound`: draw `count` of the sequence `seed`. A hash of both (the
-/// `SplitMix64` finalizer), so that the count is the only state.
+/// Returns a pseudo-random number below `bound`: draw `count` of the sequence `seed`. Hashes both
+/// (the `SplitMix64` finalizer), so that the count is the only state.
 pub(super) fn draw(seed: u64, count: u64, bound: u64) -> u64 {
     let mut hash = seed.wrapping_add(count.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

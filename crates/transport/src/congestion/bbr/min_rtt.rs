@@ -73,7 +73,7 @@ impl MinRtt {
         self.probe_due
     }
 
-    /// Minimum RTT of the model; `None` before the first sample.
+    /// Returns the minimum RTT of the model; `None` before the first sample.
     pub(super) fn get(&self) -> Option<Duration> {
         self.min.map(|sample| sample.rtt)
     }

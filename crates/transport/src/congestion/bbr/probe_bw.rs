@@ -34,7 +34,8 @@ pub(super) struct Cycle {
     wait: Duration,
     rounds_since_probe_up: u64,
     draws: u64,
-    /// ACKs may still cover data of a probe that has had no excessive loss (`is_bw_probe_sample`).
+    /// True if ACKs may still cover data of a probe that has had no excessive loss
+    /// (`is_bw_probe_sample`).
     probe_sample: bool,
     prev_too_high: bool,
     prev_precautionary: bool,

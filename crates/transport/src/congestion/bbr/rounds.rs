@@ -30,7 +30,7 @@ impl Rounds {
         self.next_round_delivered = delivered;
     }
 
-    /// Number of rounds (`BBR.round_count`).
+    /// Returns the number of rounds (`BBR.round_count`).
     pub(super) fn count(&self) -> u64 {
         self.count
     }
@@ -47,9 +47,9 @@ pub(super) struct LossRound {
     latest: Latest,
     ends_at: u64,
     over: bool,
-    /// Loss was detected in this round (`BBR.is_loss_in_round`).
+    /// True if loss was detected in this round (`BBR.is_loss_in_round`).
     pub(super) congested: bool,
-    /// CE marks were reported in this round.
+    /// True if CE marks were reported in this round.
     pub(super) marked: bool,
     tally: Tally,
     recovery: InRecovery,

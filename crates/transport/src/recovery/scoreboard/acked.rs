@@ -10,7 +10,7 @@ use crate::wire::Numbering;
 /// Result of an ACK.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Acked {
-    /// The ACK advanced `snd_una`.
+    /// True if the ACK advanced `snd_una`.
     pub moved: bool,
     /// Bytes newly delivered.
     pub bytes: u64,
