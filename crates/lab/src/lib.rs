@@ -27,6 +27,7 @@ pub mod flow;
 pub mod journal;
 pub mod record;
 pub mod results;
+pub mod statistics;
 
 pub use cell::{Cell, CellId, EngineKind, Physics};
 pub use flow::{Flow, FlowKind};

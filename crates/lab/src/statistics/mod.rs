@@ -1,0 +1,39 @@
+//! Statistics of repetitions: intervals, tests and contrasts. Pure functions of their arguments.
+//!
+//! | question | file |
+//! |---|---|
+//! | mean of a cell | `interval.rs`: t interval; `bootstrap.rs`: BCa bootstrap beside it |
+//! | median and other quantiles | `order.rs` |
+//! | is A more than B? are they equal? | `comparison.rs` |
+//! | several claims at once | `holm.rs` |
+//! | main effects and interactions of a factorial | `factorial.rs` |
+//! | effects of a factorial without repetitions | `lenth.rs` |
+//! | when are repetitions enough? | `stopping.rs` |
+//! | where does the warm-up end? | `stationarity.rs` |
+//! | how fair is a division of a link? | `fairness.rs` |
+
+mod bootstrap;
+mod comparison;
+mod distribution;
+mod factorial;
+mod fairness;
+mod holm;
+mod interval;
+mod lenth;
+mod order;
+mod stationarity;
+mod stopping;
+
+pub use bootstrap::bca_interval;
+pub use comparison::{
+    Comparison, difference, equivalent, paired_log_ratio, pairing_gain, unpaired_log_ratio,
+};
+pub use distribution::{normal_quantile, t_quantile, t_two_sided_p};
+pub use factorial::{Analysis, Effect, Term, analyse};
+pub use fairness::{convergence_time, jain};
+pub use holm::holm;
+pub use interval::{Interval, mean, standard_deviation, t_interval};
+pub use lenth::{Lenth, half_normal_scores, lenth};
+pub use order::{quantile, quantile_interval};
+pub use stationarity::{Warmup, mser5, theil_sen};
+pub use stopping::{LOOKS, needed_runs, next_look, spent_level};

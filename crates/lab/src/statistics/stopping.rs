@@ -1,0 +1,124 @@
+//! When a cell has enough repetitions, and which level a claim may use if it is examined several
+//! times.
+
+use super::distribution::t_quantile;
+
+/// Numbers of repetitions after which a cell is examined; then always twice the number before the
+/// last.
+pub const LOOKS: [u32; 2] = [10, 15];
+
+/// Returns the first number of repetitions, of 10, 15, 20, 30, 40, 60, 80, ... and between the
+/// bounds, that is above `done`. `None` if `done` is `most` or more.
+pub fn next_look(done: u32, least: u32, most: u32) -> Option<u32> {
+    let mut look = LOOKS;
+    loop {
+        let candidate = look[0].clamp(least, most);
+        if candidate > done {
+            return Some(candidate);
+        }
+        if look[0] >= most {
+            return None;
+        }
+        look = [look[1], look[0].saturating_mul(2)];
+    }
+}
+
+/// Returns the part of `alpha` that a claim may use at a look at `done` repetitions, after a look
+/// at `before` (0 at the first look), if there are at most `most`. The parts of all looks sum to at
+/// most `alpha`, so repeated looks do not make a false claim more likely than `alpha`. The level is
+/// spent as in Pocock's boundaries (Lan and DeMets 1983).
+pub fn spent_level(alpha: f64, before: u32, done: u32, most: u32) -> f64 {
+    let spent = |n: u32| {
+        let share = f64::from(n.min(most)) / f64::from(most.max(1));
+        alpha * (1.0 + (std::f64::consts::E - 1.0) * share).ln()
+    };
+    spent(done) - spent(before)
+}
+
+/// Returns how many repetitions bring the half-width of an interval, now `half_width` after `n`
+/// repetitions, to `goal`. At least `n`.
+pub fn needed_runs(n: u32, half_width: f64, goal: f64) -> u32 {
+    if half_width <= goal || n < 2 {
+        return n;
+    }
+    if goal <= 0.0 {
+        return u32::MAX;
+    }
+    // The half-width is t s / sqrt(n), and t changes little with n.
+    let large = t_quantile(0.975, 1e6) / t_quantile(0.975, f64::from(n - 1));
+    let runs = f64::from(n) * (half_width * large / goal).powi(2);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let runs = runs.ceil() as u32;
+    runs.max(n + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distribution::normal_quantile;
+    use super::super::interval::t_interval;
+    use super::*;
+    use rdt_emulator::child_seed;
+
+    #[test]
+    fn looks_grow_by_about_the_half() {
+        let mut looks = vec![0];
+        while let Some(look) = next_look(looks[looks.len() - 1], 10, 100) {
+            looks.push(look);
+        }
+        assert_eq!(looks, [0, 10, 15, 20, 30, 40, 60, 80, 100]);
+        assert_eq!(next_look(0, 3, 3), Some(3));
+        assert_eq!(next_look(3, 3, 3), None);
+        assert_eq!(next_look(0, 25, 400), Some(25));
+    }
+
+    #[test]
+    fn parts_of_a_level_sum_to_the_level() {
+        let looks = [0, 10, 20, 40, 80, 160];
+        let parts: f64 = looks.windows(2).map(|it| spent_level(0.05, it[0], it[1], 160)).sum();
+        assert!((parts - 0.05).abs() < 1e-12, "{parts}");
+    }
+
+    /// Standard normal value i of an experiment.
+    fn normal(experiment: u64, i: u64) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "a random number of 53 bits")]
+        let uniform = ((child_seed(experiment, i) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        normal_quantile(uniform)
+    }
+
+    #[test]
+    fn intervals_cover_the_truth_as_often_as_they_say() {
+        let experiments = 4000;
+        let covered = (0..experiments).filter(|&seed| {
+            let values: Vec<f64> = (0..12).map(|i| 5.0 + normal(seed, i)).collect();
+            t_interval(&values, 0.95).is_some_and(|it| it.contains(5.0))
+        });
+        let covered = covered.count();
+        assert!((3740..=3860).contains(&covered), "{covered} of {experiments}: 93.5 to 96.5 %");
+    }
+
+    #[test]
+    fn stopping_at_a_width_keeps_coverage() {
+        let experiments = 2000;
+        let covered = (0..experiments).filter(|&seed| {
+            let (mut values, mut done) = (Vec::new(), 0);
+            while let Some(look) = next_look(done, 10, 400) {
+                values.extend((done..look).map(|i| 5.0 + normal(seed, i.into())));
+                done = look;
+                if t_interval(&values, 0.95).is_some_and(|it| it.half_width() <= 0.3) {
+                    break;
+                }
+            }
+            t_interval(&values, 0.95).is_some_and(|it| it.contains(5.0))
+        });
+        let covered = covered.count();
+        assert!(covered >= 1860, "{covered} of {experiments}: at least 93 %");
+    }
+
+    #[test]
+    fn needed_runs_reach_the_goal() {
+        assert_eq!(needed_runs(10, 0.1, 0.2), 10);
+        let runs = needed_runs(10, 0.4, 0.2);
+        assert!((25..=41).contains(&runs), "{runs}");
+        assert_eq!(needed_runs(10, 0.4, 0.0), u32::MAX);
+    }
+}
