@@ -105,7 +105,7 @@ pub(crate) struct Calibration {
     pub(crate) measured: Timestamp,
     pub(crate) host: Host,
     pub(crate) proxy: Bounds,
-    /// Empty if the host has no namespaces.
+    /// Bounds of `rdt-emu run`; empty if the host has no namespaces.
     pub(crate) namespace: Bounds,
 }
 

@@ -30,7 +30,8 @@ impl Signals {
         Self::of(&REQUESTS.into_iter().collect())
     }
 
-    /// Also reads SIGCHLD, which ends a wait but is not returned as a signal.
+    /// Reads the signals of [`requests`](Self::requests), and SIGCHLD, which ends a wait but is not
+    /// returned as a signal.
     pub(crate) fn requests_and_children() -> io::Result<Self> {
         Self::of(&REQUESTS.into_iter().chain([Signal::SIGCHLD]).collect())
     }

@@ -202,7 +202,7 @@ impl Inside {
                 }
             }
             if relay_ended {
-                // The error is in the result of the relay.
+                // The relay has ended with an error, which is in its result.
                 return Ok((exit::OS, Overflow::default()));
             }
         }

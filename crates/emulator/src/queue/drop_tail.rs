@@ -154,7 +154,7 @@ impl BoundedQueue {
         }
     }
 
-    /// Counts a packet that stops counting before packets that arrived earlier.
+    /// Counts a packet that leaves the count before packets that arrived earlier.
     #[cold]
     fn overtake(&mut self, leaves: Instant, bytes: u64) {
         let after = self.leaves.partition_point(|other| *other <= leaves);

@@ -14,7 +14,7 @@ const MIN_RTT_DIVISOR: u32 = 8;
 /// RTT samples needed per round.
 const N_RTT_SAMPLE: u32 = 8;
 
-/// Growth divisor and length, in rounds, of conservative slow start.
+/// Growth divisor of conservative slow start, and its length in rounds.
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
 

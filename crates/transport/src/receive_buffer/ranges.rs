@@ -13,7 +13,7 @@ use crate::range_set::RangeSet;
 
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// Ranges beyond the first hole; none begins at its start.
+    /// Ranges beyond the first hole. No range begins at the start of the hole.
     held: RangeSet,
     crcs: RunCrcs,
 }

@@ -35,7 +35,7 @@ pub(super) struct Slots {
     held_packets: u64,
     /// Payload beyond holes, with [`PACKET`] for each packet, in bytes.
     held_bytes: u64,
-    /// Packets in place, and the payload of each in bytes.
+    /// Number of packets in the memory of the stream, and the payload of each in bytes.
     in_place: u64,
     stride: u64,
     aside: BTreeMap<u64, Box<[u8]>>,

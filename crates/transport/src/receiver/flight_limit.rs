@@ -184,7 +184,7 @@ impl FlightLimit {
 
     /// Updates the allowance for the path by a probe's RTT and the amount delivered meanwhile. A
     /// sender that does not use its window up makes the sample longer than the RTT, so the shortest
-    /// sample counts. A lower rate replaces a higher one by degrees, the faster the longer it was
+    /// sample counts. A lower rate replaces a higher one gradually, the faster the longer it was
     /// observed: the path may have become slower.
     fn measure(&mut self, sample: Duration, delivered: u64, share: &BufferShare) {
         let nanos = sample.as_nanos();

@@ -8,7 +8,7 @@ use crate::range_set::RangeSet;
 
 /// Largest number of blocks in one SACK.
 pub const MAX_BLOCKS: usize = 32;
-/// If not all blocks fit, one in this many places of a report rotates.
+/// If not all blocks fit, one in this many places of a report goes to the rotation.
 const ROUND_SHARE: usize = 4;
 
 /// Blocks by recency. Each is represented by one of its numbers, because blocks grow and merge.

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Bounds of the window.
+/// Bounds of the receive window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowConfig {
     /// Initial window, in bytes.

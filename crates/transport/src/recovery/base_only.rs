@@ -17,7 +17,6 @@ use crate::congestion::Cause;
 /// do not.
 const DUP_ACK_THRESHOLD: u32 = 3;
 
-/// Base-only recovery.
 #[derive(Debug, Default)]
 pub(crate) struct BaseOnly {
     /// True for the variant of the reference sender.
@@ -54,7 +53,7 @@ struct Episode {
 struct Suspect {
     /// Number of the first transmission after the loss was declared.
     first_number: u64,
-    /// Time of its only transmission before; `None` if there were several.
+    /// Time of the base's only earlier transmission; `None` if there were several.
     sent_at: Option<Instant>,
     /// True if the loss was a timeout.
     timeout: bool,

@@ -75,8 +75,8 @@ pub(crate) struct Rack {
     prior_fack: u64,
     prior_newest: Option<(u64, Instant, Instant)>,
     reordering_seen: bool,
-    /// Largest lateness of reordered segments against later ones: in the current series of
-    /// [`PERSIST`] recoveries and in the one before.
+    /// Largest lateness of reordered segments: in the current series of [`PERSIST`] recoveries, and
+    /// in the series before.
     late: [Duration; 2],
     recoveries: u32,
     /// Reordering window at the last check.

@@ -7,7 +7,7 @@ use super::observer::{CoalescedAck, Observers};
 use crate::recovery::{Flight, Rtt};
 use crate::wire::Codec;
 
-/// Limit of ACKs processed together: the most that GRO coalesces.
+/// Limit of ACKs processed together, at least as many as GRO coalesces.
 const MAX_COALESCED_ACKS: usize = 128;
 
 /// ACKs whose RTT samples were taken, and that the last one represents.

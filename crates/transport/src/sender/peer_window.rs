@@ -97,8 +97,8 @@ impl Peer {
         }
     }
 
-    /// Returns the effect of an ACK on the window, which was `before`. A full packet occupies
-    /// `span` sequence numbers.
+    /// Returns the effect of an ACK on the window; `before` is the window before this ACK. A full
+    /// packet occupies `span` sequence numbers.
     pub(super) fn on_window(
         &mut self,
         ack: &Ack<'_>,

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Shortest RTT of a long path.
 const LONG_RTT: Duration = Duration::from_millis(100);
-/// RTT covered by one initial window of RFC 6928.
+/// RTT per initial window of RFC 6928: a path of twice this RTT starts with two.
 const WINDOW_RTT: Duration = Duration::from_millis(50);
 /// Largest number of initial windows in the first flight.
 const MAX_WINDOWS: u128 = 12;
