@@ -9,6 +9,7 @@
 
 mod determinism;
 mod faults;
+mod flows;
 mod golden;
 mod impaired;
 mod many;

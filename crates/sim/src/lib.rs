@@ -11,10 +11,14 @@
 //! | simulation | `simulation.rs` | clock, nodes, wires; the loop over events |
 //! | network | `network.rs` | wires, inboxes, interceptors |
 //! | nodes | `node.rs` | senders and servers, with the outcome of each transfer |
+//! | application | `application.rs` | what a sending application writes, and when |
 //! | read policy | `read_policy.rs` | when a receiving application reads |
+//! | bins | `bins.rs` | bytes counted in bins of time |
 //! | observers | `observers.rs` | sampled metrics, window reductions |
 #![forbid(unsafe_code)]
 
+mod application;
+mod bins;
 mod network;
 mod node;
 mod observers;
@@ -22,6 +26,8 @@ mod read_policy;
 mod scenario;
 mod simulation;
 
+pub use application::Application;
+pub use bins::Bins;
 pub use network::{EcnRewrite, Interceptor, WireId};
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
 pub use observers::{Recorder, Series, WindowReductions};

@@ -8,6 +8,8 @@ use rdt_payload as payload;
 use rdt_server::Server;
 use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError};
 
+use crate::application::{Application, Plan};
+use crate::bins::Bins;
 use crate::read_policy::{ReadPolicy, Reader};
 
 /// Identifier of a node in its simulation.
@@ -45,23 +47,65 @@ pub struct SenderNode {
     pub sender: Sender,
     /// State of the transfer.
     pub outcome: Outcome,
+    /// Time at which the application opened the connection. `None` before its start.
+    pub opened_at: Option<Instant>,
     /// Time at which the transfer succeeded or failed. `None` while it is running.
     pub ended_at: Option<Instant>,
     pub(crate) server: NodeId,
+    application: Application,
+    /// Start of virtual time.
+    epoch: Instant,
     /// Bytes of the transfer written into the sender so far.
     written: u64,
-    /// Length of the transfer, bytes.
-    bytes: u64,
+    /// True if the application has finished the stream.
+    is_finished: bool,
+    /// Time at which the application next does anything of its own accord.
+    wakes_at: Option<Instant>,
 }
 
 impl SenderNode {
-    pub(crate) fn new(sender: Sender, server: NodeId, bytes: u64) -> Self {
-        Self { sender, outcome: Outcome::Running, ended_at: None, server, written: 0, bytes }
+    /// Creates a sender at time `now`, which opens the connection if its application has started.
+    pub(crate) fn new(
+        sender: Sender,
+        server: NodeId,
+        application: Application,
+        epoch: Instant,
+        now: Instant,
+    ) -> Self {
+        let mut node = Self {
+            sender,
+            outcome: Outcome::Running,
+            opened_at: None,
+            ended_at: None,
+            server,
+            application,
+            epoch,
+            written: 0,
+            is_finished: false,
+            wakes_at: Some(epoch + application.start),
+        };
+        node.open_if_due(now);
+        node
+    }
+
+    /// True from the start of the application on.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened_at.is_some()
+    }
+
+    fn open_if_due(&mut self, now: Instant) {
+        if !self.is_open() && self.wakes_at.is_some_and(|at| at <= now) {
+            // Cannot fail: the sender is new.
+            let _ = self.sender.open();
+            self.opened_at = Some(now);
+            self.wakes_at = None;
+        }
     }
 
     /// Fills the send buffer and handles events. Returns true if another call may have more to do.
     pub(crate) fn pump(&mut self, now: Instant) -> bool {
-        let mut busy = self.fill();
+        self.open_if_due(now);
+        let mut busy = self.is_open() && !self.is_finished && self.write(now);
         while let Some(event) = self.sender.poll_event() {
             busy = true;
             let outcome = match event {
@@ -71,15 +115,39 @@ impl SenderNode {
             };
             self.outcome = outcome;
             self.ended_at = Some(now);
+            self.is_finished = true;
+            self.wakes_at = None;
         }
         busy
     }
 
-    fn fill(&mut self) -> bool {
-        let mut busy = false;
-        while self.written < self.bytes {
-            let Ok(spare) = self.sender.spare() else { return busy };
-            let rest = usize::try_from(self.bytes - self.written).unwrap_or(usize::MAX);
+    /// Writes what the application has, and finishes the stream after its last byte. Returns true
+    /// if it did anything.
+    fn write(&mut self, now: Instant) -> bool {
+        let Plan { due, ends, next } =
+            self.application.plan(now.saturating_duration_since(self.epoch), self.written);
+        self.wakes_at = next.map(|next| self.epoch + next);
+        let before = self.written;
+        self.fill(due);
+        if self.written < due {
+            return self.written > before;
+        }
+        if ends {
+            // Cannot fail: the sender is open.
+            let _ = self.sender.finish();
+            self.is_finished = true;
+            self.wakes_at = None;
+            return true;
+        }
+        self.sender.push();
+        self.written > before
+    }
+
+    /// Writes up to offset `due` as far as there is room.
+    fn fill(&mut self, due: u64) {
+        while self.written < due {
+            let Ok(spare) = self.sender.spare() else { return };
+            let rest = usize::try_from(due - self.written).unwrap_or(usize::MAX);
             let before = self.written;
             for piece in spare.within(rest) {
                 payload::fill(self.written, piece);
@@ -87,16 +155,10 @@ impl SenderNode {
             }
             let n = usize::try_from(self.written - before).unwrap_or(usize::MAX);
             if n == 0 {
-                return busy;
+                return;
             }
             self.sender.advance(n);
-            busy = true;
-            if self.written == self.bytes {
-                // Cannot fail: the sender was opened when the node was created.
-                let _ = self.sender.finish();
-            }
         }
-        busy
     }
 }
 
@@ -115,11 +177,29 @@ pub struct Transfer {
     pub elapsed: Option<Duration>,
     /// `None` until the server removes the peer; then true if the transfer was unfinished.
     pub closed: Option<bool>,
+    /// Virtual time at which the application read the first byte. `None` before.
+    pub first_byte_at: Option<Duration>,
+    /// Virtual time at which the application confirmed the transfer, with all bytes read. `None`
+    /// before.
+    pub completed_at: Option<Duration>,
+    /// Bytes by the time at which the application read them. `None` without
+    /// [`Simulation::record_goodput`](crate::Simulation::record_goodput).
+    pub goodput: Option<Bins>,
 }
 
 impl Default for Transfer {
     fn default() -> Self {
-        Self { bytes: 0, intact: true, crc: None, starts: 0, elapsed: None, closed: None }
+        Self {
+            bytes: 0,
+            intact: true,
+            crc: None,
+            starts: 0,
+            elapsed: None,
+            closed: None,
+            first_byte_at: None,
+            completed_at: None,
+            goodput: None,
+        }
     }
 }
 
@@ -148,10 +228,14 @@ pub struct ServerNode {
     read_at: Option<Instant>,
     /// Time before which the application does nothing. `None`: it is not stalled.
     pub(crate) asleep_until: Option<Instant>,
+    /// Width of the bins of goodput. `None`: not recorded.
+    pub(crate) bin: Option<Duration>,
+    /// Start of virtual time.
+    epoch: Instant,
 }
 
 impl ServerNode {
-    pub(crate) fn new(server: Server<NodeId>) -> Self {
+    pub(crate) fn new(server: Server<NodeId>, epoch: Instant) -> Self {
         Self {
             server,
             transfers: BTreeMap::new(),
@@ -161,15 +245,17 @@ impl ServerNode {
             finishing: BTreeMap::new(),
             read_at: None,
             asleep_until: None,
+            bin: None,
+            epoch,
         }
     }
 
-    pub(crate) fn set_read_policy(&mut self, policy: ReadPolicy, epoch: Instant) {
-        self.reader = Some(Reader::new(policy, epoch));
+    pub(crate) fn set_read_policy(&mut self, policy: ReadPolicy) {
+        self.reader = Some(Reader::new(policy, self.epoch));
     }
 
-    pub(crate) fn set_peer_read_policy(&mut self, peer: NodeId, policy: ReadPolicy, epoch: Instant) {
-        self.readers.insert(peer, Reader::new(policy, epoch));
+    pub(crate) fn set_peer_read_policy(&mut self, peer: NodeId, policy: ReadPolicy) {
+        self.readers.insert(peer, Reader::new(policy, self.epoch));
     }
 
     /// Handles events, then reads, checks and confirms data. Returns true if it did anything.
@@ -225,6 +311,11 @@ impl ServerNode {
             }
             transfer.intact &= payload::matches(transfer.bytes, &data[..n]);
             transfer.bytes += n as u64;
+            let elapsed = now.saturating_duration_since(self.epoch);
+            transfer.first_byte_at.get_or_insert(elapsed);
+            if let Some(bin) = self.bin {
+                transfer.goodput.get_or_insert_with(|| Bins::new(bin)).add(elapsed, n as u64);
+            }
             self.server.consume(peer, n);
             if let Some(reader) = &mut reader {
                 reader.read(n as u64);
@@ -235,6 +326,7 @@ impl ServerNode {
         transfer.bytes = bytes;
         transfer.crc = Some(crc);
         transfer.elapsed = Some(elapsed);
+        transfer.completed_at = Some(now.saturating_duration_since(self.epoch));
         self.server.confirm(now, peer);
         true
     }
@@ -255,7 +347,10 @@ impl Node {
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Sender(node) => node.sender.poll_timeout(),
+            Self::Sender(node) => {
+                let timer = node.sender.poll_timeout();
+                timer.into_iter().chain(node.wakes_at).min()
+            }
             Self::Server(node) => {
                 [node.server.poll_timeout(), node.read_at, node.asleep_until].into_iter().flatten().min()
             }

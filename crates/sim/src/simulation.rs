@@ -10,6 +10,7 @@ use rdt_server::{Server, ServerConfig};
 use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
 
+use crate::application::Application;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
 use crate::read_policy::ReadPolicy;
@@ -92,37 +93,62 @@ impl Simulation {
 
     /// Adds a server, and an application that reads and confirms its transfers.
     pub fn add_server(&mut self, config: ServerConfig) -> NodeId {
-        self.add(Node::Server(Box::new(ServerNode::new(Server::new(config)))))
+        self.add(Node::Server(Box::new(ServerNode::new(Server::new(config), self.epoch))))
     }
 
     /// Adds a sender that connects to `server` immediately and transfers `bytes` bytes.
+    ///
+    /// # Errors
+    /// As [`SenderConfig::validate`].
     pub fn add_sender(
         &mut self,
         config: SenderConfig,
         server: NodeId,
         bytes: u64,
     ) -> Result<NodeId, ConfigError> {
-        let sender = opened(config, bytes)?;
-        Ok(self.add(Node::Sender(Box::new(SenderNode::new(sender, server, bytes)))))
+        self.add_application(config, server, Application::transfer(bytes))
     }
 
-    /// Replaces a sender by a new one with the same address, as if its program restarted.
+    /// Adds a sender that transfers to `server` what its application writes.
+    ///
+    /// # Errors
+    /// As [`SenderConfig::validate`].
+    ///
+    /// # Panics
+    /// If the application has a rate of zero, or empty periods of activity.
+    pub fn add_application(
+        &mut self,
+        config: SenderConfig,
+        server: NodeId,
+        application: Application,
+    ) -> Result<NodeId, ConfigError> {
+        application.check();
+        let sender = Sender::new(config)?;
+        let node = SenderNode::new(sender, server, application, self.epoch, self.now);
+        Ok(self.add(Node::Sender(Box::new(node))))
+    }
+
+    /// Replaces a sender by a new one with the same address, as if its program restarted. It
+    /// transfers `bytes` bytes.
+    ///
+    /// # Errors
+    /// As [`SenderConfig::validate`].
     pub fn restart_sender(
         &mut self,
         id: NodeId,
         config: SenderConfig,
         bytes: u64,
     ) -> Result<(), ConfigError> {
-        let sender = opened(config, bytes)?;
-        let server = self.sender(id).server;
-        *self.sender_mut(id) = SenderNode::new(sender, server, bytes);
+        let (sender, server) = (Sender::new(config)?, self.sender(id).server);
+        let application = Application::transfer(bytes);
+        *self.sender_mut(id) = SenderNode::new(sender, server, application, self.epoch, self.now);
         self.network.woken.push_back(id);
         Ok(())
     }
 
     /// Replaces a server by a new one without peers, as if its program restarted.
     pub fn restart_server(&mut self, id: NodeId, config: ServerConfig) {
-        *self.server_mut(id) = ServerNode::new(Server::new(config));
+        *self.server_mut(id) = ServerNode::new(Server::new(config), self.epoch);
         self.network.woken.push_back(id);
     }
 
@@ -163,14 +189,23 @@ impl Simulation {
 
     /// Sets the read policy of a server's application. By default it reads immediately.
     pub fn set_read_policy(&mut self, server: NodeId, policy: ReadPolicy) {
-        let epoch = self.epoch;
-        self.server_mut(server).set_read_policy(policy, epoch);
+        self.server_mut(server).set_read_policy(policy);
     }
 
     /// Sets the read policy of a server's application for the data of one peer.
     pub fn set_peer_read_policy(&mut self, server: NodeId, peer: NodeId, policy: ReadPolicy) {
-        let epoch = self.epoch;
-        self.server_mut(server).set_peer_read_policy(peer, policy, epoch);
+        self.server_mut(server).set_peer_read_policy(peer, policy);
+    }
+
+    /// Counts the bytes that a server's application reads from now on in bins of this width, for
+    /// each peer ([`Transfer::goodput`](crate::Transfer)). Requires
+    /// [`ReceiverConfig::keep_payload`](rdt_transport::ReceiverConfig).
+    ///
+    /// # Panics
+    /// If the width is zero.
+    pub fn record_goodput(&mut self, server: NodeId, width: Duration) {
+        assert!(!width.is_zero(), "the width of a bin is not zero");
+        self.server_mut(server).bin = Some(width);
     }
 
     /// Returns a wire, for example to read its ledgers.
@@ -328,6 +363,7 @@ impl Simulation {
     fn turn(&mut self, node: NodeId) -> Turn {
         let (network, now, batch) = (&mut self.network, self.now, &mut self.batch);
         match &mut self.nodes[node.index()] {
+            Node::Sender(n) if !n.is_open() => Turn::default(),
             Node::Sender(n) => {
                 let mut io = NodeIo {
                     network,
@@ -367,16 +403,6 @@ impl Simulation {
             }
         }
     }
-}
-
-fn opened(config: SenderConfig, bytes: u64) -> Result<Sender, ConfigError> {
-    let mut sender = Sender::new(config)?;
-    // Cannot fail: the sender is new.
-    let _ = sender.open();
-    if bytes == 0 {
-        let _ = sender.finish();
-    }
-    Ok(sender)
 }
 
 #[cfg(test)]
