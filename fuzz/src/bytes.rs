@@ -8,7 +8,7 @@ pub const DATA_HEADER: usize = 28;
 /// Type of DATA.
 const DATA: u8 = 4;
 
-/// A native packet of this type: header, body, and the right check.
+/// Returns a native packet of this type: header, body, and the correct check.
 pub fn native(kind: u8, info: u16, connection_id: u64, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![if kind == 10 { 0xD0 } else { 0xD1 }, kind];
     packet.extend(info.to_le_bytes());
@@ -19,7 +19,7 @@ pub fn native(kind: u8, info: u16, connection_id: u64, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Writes the right check: CRC-32 of the payload followed by the header (PROTOCOL, N1).
+/// Writes the correct check: CRC-32 of the payload followed by the header (PROTOCOL, N1).
 pub fn seal(packet: &mut [u8]) {
     if packet.len() < HEADER {
         return;
@@ -33,7 +33,7 @@ pub fn seal(packet: &mut [u8]) {
     packet[4..8].copy_from_slice(&check.to_le_bytes());
 }
 
-/// A number of variable length: seven bits a byte, the lowest first.
+/// Appends a number of variable length: seven bits a byte, the lowest first.
 pub fn varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -42,7 +42,7 @@ pub fn varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// A classic packet: flags, magic, then the fields.
+/// Returns a classic packet: flags, magic, then the fields.
 pub fn classic(flags: u8, fields: &[u32], payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![flags, 0xAA, 0x11, 0x83];
     for field in fields {

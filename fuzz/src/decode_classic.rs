@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The datagram with the magic number, which random bytes seldom have.
+/// Returns the datagram with the magic number, which random bytes seldom have.
 fn with_magic(datagram: &mut [u8]) -> &[u8] {
     if let Some(magic) = datagram.get_mut(1..4) {
         magic.copy_from_slice(&[0xAA, 0x11, 0x83]);

@@ -1,5 +1,5 @@
-//! Decoders of the native format over arbitrary bytes, as they are and with header and check made
-//! right.
+//! Decoders of the native format over arbitrary bytes: unchanged, and with a valid header and
+//! check.
 
 use rdt_transport::wire::{FromReceiver, FromSender, Near, native};
 

@@ -1,5 +1,5 @@
-//! Packets that are nearly right: generated from the formats' grammar, around the numbers that the
-//! machine expects.
+//! Packets that are nearly valid: generated from the formats' grammar, around the numbers that the
+//! state machine expects.
 
 use arbitrary::Arbitrary;
 
@@ -8,14 +8,14 @@ use crate::bytes::{classic, native, varint};
 /// A number of the stream.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 pub enum Number {
-    /// Near the one that the machine expects.
+    /// Near the number that the state machine expects.
     Near(i8),
-    /// Anything.
+    /// Any number.
     Any(u64),
 }
 
 impl Number {
-    /// The number, where `expected` is the machine's and a step is one packet.
+    /// Returns the number. `expected` is the state machine's, and a step is one packet.
     pub fn around(self, expected: u64, step: u64) -> u64 {
         match self {
             Self::Near(n) => expected.wrapping_add_signed(i64::from(n).wrapping_mul(step as i64)),

@@ -32,7 +32,7 @@ enum Op {
         damage: Damage,
         ecn: u8,
     },
-    /// Data in order: random numbers alone seldom carry a stream on.
+    /// Data in order, because random numbers alone seldom extend a stream.
     Next {
         peer: u8,
         len: u16,
@@ -133,7 +133,7 @@ impl Harness {
         }
     }
 
-    /// Takes events and replies, and learns from the replies what the receivers expect.
+    /// Processes events and replies, and learns from the replies what the receivers expect.
     fn drain(&mut self) {
         while let Some((_, event)) = self.listener.poll_event() {
             if let ReceiverEvent::Finished { bytes, .. } = event {

@@ -36,7 +36,8 @@ enum Op {
         packet: FromReceiver,
         damage: Damage,
     },
-    /// Acknowledges a part of what was sent, as a receiver does: random numbers alone seldom do.
+    /// Acknowledges a part of what was sent, as a receiver does, because random numbers alone
+    /// seldom do.
     Ack {
         part: u8,
         window: u16,
@@ -64,7 +65,7 @@ struct Harness {
     expected: Expected,
     /// One past the last byte (native) or packet (classic) that was sent.
     sent: u64,
-    /// The sender finished or failed: a driver asks nothing more of it.
+    /// True if the sender finished or failed: then a driver makes no further calls.
     is_over: bool,
     out: TransmitBuf,
 }
@@ -196,7 +197,7 @@ impl Harness {
         panic!("a timer stays due: {:?}", self.sender.stats());
     }
 
-    /// Takes events and datagrams; every datagram decodes.
+    /// Processes events and datagrams; every datagram must decode.
     fn drain(&mut self) {
         while let Some(event) = self.sender.poll_event() {
             self.is_over |= !matches!(event, SenderEvent::Connected { .. });

@@ -21,7 +21,7 @@ fn bbr_sustains_rate_at_30_percent_loss() {
     }
 }
 
-/// Four flows overflow a queue of five packets: none may take the drops for random loss of the
+/// Four flows overflow a queue of five packets: none may mistake the drops for random loss of the
 /// path.
 #[test]
 fn bbr_treats_rate_dependent_loss_as_congestion() {

@@ -166,7 +166,7 @@ fn resets_reach_maximum_number_of_senders() {
 }
 
 /// Fifty small transfers start at once on a wire that loses, duplicates and reorders. Data
-/// overtakes its SYN and replies come in any order; no reset may end a transfer.
+/// overtakes its SYN, and replies arrive in any order; no reset may end a transfer.
 #[test]
 fn data_before_its_syn_ends_no_transfer() {
     let mut resets = 0;

@@ -39,8 +39,8 @@ pub struct AckEvent {
     pub prior_in_flight: u64,
     /// Bytes in flight after this ACK.
     pub in_flight: u64,
-    /// The sender was cwnd-limited since the previous ACK: only then may the window grow (RFC 7661,
-    /// RFC 9438 section 5.8).
+    /// True if the sender was cwnd-limited since the previous ACK: only then may the window grow
+    /// (RFC 7661, RFC 9438 section 5.8).
     pub cwnd_limited: bool,
     /// Cause of the current recovery, if one is on.
     pub episode: Option<Cause>,
@@ -77,9 +77,9 @@ pub struct RateSample {
     pub lost: u64,
     /// Bytes delivered before the sampled packet was sent.
     pub prior_delivered: u64,
-    /// Bytes in flight when it was sent, itself included.
+    /// Bytes in flight when the sampled packet was sent, including it.
     pub tx_in_flight: u64,
-    /// The sender was app-limited at that time.
+    /// True if the sender was app-limited when the sampled packet was sent.
     pub app_limited: bool,
 }
 
@@ -114,11 +114,11 @@ pub struct LostPacket {
     pub now: Instant,
     /// Size of the packet, bytes.
     pub bytes: u64,
-    /// Bytes in flight when it was sent, itself included.
+    /// Bytes in flight when the packet was sent, including it.
     pub tx_in_flight: u64,
-    /// Bytes lost since it was sent, including itself.
+    /// Bytes lost since the packet was sent, including it.
     pub lost_since_sent: u64,
-    /// The sender was app-limited when it was sent.
+    /// True if the sender was app-limited when the packet was sent.
     pub app_limited: bool,
 }
 
@@ -131,7 +131,7 @@ pub trait Controller: Debug + Send {
     /// Processes an ACK.
     fn on_ack(&mut self, ack: &AckEvent);
 
-    /// A bottleneck rate measured by trains; called before `on_ack` of the same ACK.
+    /// Reports a bottleneck rate measured by packet trains; called before `on_ack` of the same ACK.
     fn on_train(&mut self, _rate: TrainRate) {}
 
     /// Reports a lost packet.
@@ -150,20 +150,22 @@ pub trait Controller: Debug + Send {
     /// Changes the payload of a full segment, bytes.
     fn on_mss(&mut self, mss: u64);
 
-    /// Congestion window, bytes.
+    /// Returns the congestion window, bytes.
     fn cwnd(&self) -> u64;
 
-    /// Slow-start threshold, bytes; `None` before the first congestion or without a threshold.
+    /// Returns the slow-start threshold, bytes; `None` before the first congestion or without a
+    /// threshold.
     fn ssthresh(&self) -> Option<u64> {
         None
     }
 
-    /// Pacing rate, bytes per second; `None` for the sender's default, a multiple of cwnd / srtt.
+    /// Returns the pacing rate, bytes per second; `None` for the sender's default, a multiple of
+    /// cwnd / srtt.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Size of the packet trains to send, bytes; 0 for none.
+    /// Returns the size of the packet trains to send, bytes; 0 for none.
     fn train(&self) -> u64 {
         0
     }
@@ -174,6 +176,6 @@ pub trait Controller: Debug + Send {
         true
     }
 
-    /// Name of the phase in traces: `slow_start`, `congestion_avoidance`, ...
+    /// Returns the name of the phase in traces: `slow_start`, `congestion_avoidance`, ...
     fn phase(&self) -> &'static str;
 }

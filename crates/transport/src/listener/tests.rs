@@ -39,7 +39,7 @@ impl Script {
         Self { listener: Listener::new(config), epoch, now: epoch, batch: TransmitBuf::new(64) }
     }
 
-    /// Connects the given peers and drops the replies and events of that.
+    /// Connects the given peers, and discards the replies and events.
     fn connected(config: ListenerConfig, peers: &str) -> Self {
         let mut script = Self::new(config);
         for peer in peers.chars() {
@@ -50,7 +50,7 @@ impl Script {
         script
     }
 
-    /// Advances the clock to `time` ms and fires all timers on the way.
+    /// Advances the clock to `time` ms, and fires all timers due by then.
     fn at(&mut self, time: u64) -> &mut Self {
         let end = self.epoch + Duration::from_millis(time);
         assert!(end >= self.now, "the script goes back to {time} ms");
@@ -80,13 +80,13 @@ impl Script {
         self.recv(peer, &packet(0x80, seq, &[]))
     }
 
-    /// All batches that leave now: peer and decoded replies.
+    /// Returns all batches sent now: peer and decoded replies.
     fn batches(&mut self) -> Vec<(char, Vec<FromReceiver<'static>>)> {
         let mut batches = Vec::new();
         loop {
             self.batch.clear();
             let Some(peer) = self.listener.poll_transmit(self.now, &mut self.batch) else { break };
-            // Unwrapped near the middle, numbers equal their 32 bits on the wire.
+            // Unwrapped near the middle of the range, numbers equal their 32 bits on the wire.
             let decode = |datagram: &[u8]| decode_from_receiver(datagram, 1 << 31).unwrap();
             batches.push((peer, self.batch.datagrams().map(decode).collect()));
         }
@@ -99,7 +99,7 @@ impl Script {
         self.batches().into_iter().flat_map(flat).collect()
     }
 
-    /// Replies of the next batch as bytes.
+    /// Returns the replies of the next batch as bytes.
     fn datagrams(&mut self) -> Vec<Vec<u8>> {
         self.batch.clear();
         self.listener.poll_transmit(self.now, &mut self.batch);

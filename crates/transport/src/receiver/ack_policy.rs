@@ -278,8 +278,8 @@ mod tests {
         }
     }
 
-    /// Packets other than the lost ones arrive and ask for an ACK after 32. Returns the numbers
-    /// acknowledged at once.
+    /// Delivers all packets but the lost ones, which request an ACK per 32 packets. Returns the
+    /// numbers acknowledged at once.
     fn acked(count: u64, lost: impl Fn(u64) -> bool) -> Vec<u64> {
         let (mut acks, epoch) = start();
         let mut hole = false;
@@ -317,7 +317,7 @@ mod tests {
             assert_eq!(acks.take(epoch), NONE, "{n}");
             acks.on_packet(epoch, Received { order: Order::BeyondHole, every: 256, ..packet(2 * n + 1) });
         }
-        // The first number of all follows none.
+        // The first packet follows no other, so it is in order.
         assert_eq!(acks.take(epoch), NONE);
         acks.on_packet(epoch, Received { order: Order::BeyondHole, every: 256, ..packet(1000) });
         assert!(acks.take(epoch).is_some());

@@ -18,7 +18,7 @@ use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Open, Piece, de
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
-/// First number that does not fit the wire.
+/// First sequence number that does not fit 32 bits.
 const WRAP: u64 = 1 << 32;
 
 /// A receiver, its clock, and the memory that it may use beyond holes.
@@ -36,7 +36,7 @@ impl Script {
         Self { receiver: Receiver::new(config), epoch, now: epoch, memory: 128 << 20 }
     }
 
-    /// A transfer that begins with packet `seq`. Its SYN-ACK and event were taken.
+    /// Returns a transfer that begins with packet `seq`. Its SYN-ACK and event were discarded.
     fn open_at(config: ReceiverConfig, seq: u32) -> Self {
         let mut script = Self::new(config);
         script.syn(seq);

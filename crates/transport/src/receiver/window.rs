@@ -364,9 +364,9 @@ mod tests {
         assert!(window.should_update(), "49 000 bytes left of 100 000");
     }
 
-    /// Bytes that a window-limited sender in slow start, over a wire of `rate` bytes a millisecond,
-    /// gets across, against the same sender without a window. Time goes in milliseconds, and so do
-    /// packets.
+    /// Returns the bytes that a sender in slow start delivers over a wire of `rate` bytes per
+    /// millisecond, within the windows that `offer` returns. Time advances, and data is sent, in
+    /// steps of a millisecond.
     fn transfer(rtt: usize, rate: u64, mut offer: impl FnMut(u64, u64) -> u64) -> u64 {
         let (mut sent, mut cwnd, mut acked) = (0, 10 * MSS, 0);
         let mut arrivals = vec![0; rtt / 2];

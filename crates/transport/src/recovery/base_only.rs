@@ -390,7 +390,7 @@ mod tests {
             let base = case.base();
             assert!(case.rules.begin_episode(&base, &case.flight, true));
             case.resend();
-            // Another timeout of the same base: what counts is the first.
+            // After another timeout of the same base, the time of the first one counts.
             assert!(case.rules.begin_episode(&base, &case.flight, true));
             let later = case.now + Duration::from_millis(300);
             let ack = AckOutcome { now: later, moved: true, largest_acked: largest, ..case.outcome() };

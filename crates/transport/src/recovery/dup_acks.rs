@@ -103,7 +103,7 @@ mod tests {
     use crate::wire::Numbering;
     use rdt_testing::random;
 
-    /// RFC 6675, section 4, `IsLost` as it is written.
+    /// `IsLost` of RFC 6675, section 4, as written there.
     fn is_lost(board: &Scoreboard, offset: u64, mss: u64) -> bool {
         let above = |s: &&Segment| s.fate == Fate::Sacked && s.offset > offset;
         let bytes: u64 = board.segments().filter(above).map(|s| u64::from(s.len)).sum();

@@ -345,7 +345,8 @@ mod tests {
         for reordering in [Reordering::UntilLoss, Reordering::OnceSeen] {
             let mut rack = Rack::new(reordering);
             for (round, quarters) in [(0, 2), (1, 3), (2, 4)] {
-                // Ten in a round trip of ten transmissions.
+                // Ten spurious retransmissions in an RTT of ten transmissions widen the window
+                // once.
                 for n in 0..10 {
                     rack.on_spurious(epoch, &segment(epoch, 0, 10 * round + n, 2), 10 * round + 10);
                 }
@@ -422,7 +423,7 @@ mod tests {
     #[test]
     fn expected_reordering_delays_loss_by_quarter_rtt() {
         let epoch = epoch();
-        // Four segments a millisecond apart; news of the last three comes at 103 ms.
+        // Four segments a millisecond apart; the ACK of the last three arrives at 103 ms.
         for (reordering, due) in [(Reordering::OnceSeen, None), (Reordering::UntilLoss, Some(ms(128)))] {
             let mut rack = Rack::new(reordering);
             let mut board = Scoreboard::new(Numbering::Bytes);

@@ -209,8 +209,8 @@ mod tests {
             let cells: Vec<&str> = line.split(',').collect();
             let (initial, max) = (secs(cells[0]), secs(cells[1]));
             if initial > max {
-                // The table lets the first wait exceed its own bound; here the bound holds from the
-                // start.
+                // In the table the first wait may exceed its own bound; here the bound holds from
+                // the start.
                 continue;
             }
             if cells[2] == "1" {
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(estimator.rto(), Duration::from_millis(200));
         let late = Duration::from_millis(400);
         estimator.on_timeout();
-        // One sample of many hardly moves it.
+        // One of many samples per RTT hardly changes it.
         estimator.on_sample_of_many(late, 50);
         assert!(estimator.rto() < late);
         estimator.on_spurious_timeout(late);

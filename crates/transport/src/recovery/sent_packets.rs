@@ -207,7 +207,7 @@ mod tests {
         assert!(size_of::<Run>() <= 96, "{}", size_of::<Run>());
     }
 
-    /// Beside one record for each transmission, whatever is sent and forgotten.
+    /// Compares with one record per transmission, whatever is sent and removed.
     #[test]
     fn runs_tell_what_single_records_would() {
         for seed in 0..200 {

@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(memory.free().frames.len(), FREE_FRAMES);
     }
 
-    /// Gives one frame out, and remembers how it came back.
+    /// Source of one frame, which records how the frame is returned.
     struct One(Option<Arc<Frame>>, Arc<Mutex<Vec<Reuse>>>);
 
     impl FrameSource for One {

@@ -60,7 +60,7 @@ fn combined_crc_covers_sent_bytes() {
     }
 }
 
-/// Lets all that is ready leave from where it lies; gives the batch's bytes.
+/// Sends all ready packets in place; returns the batch's bytes.
 fn lend(buffer: &mut SendBuffer, cut: Cut) -> Vec<u8> {
     let count = buffer.ready(cut);
     let head = |number: u64, header: &mut [u8], payload: &[u8]| {
@@ -97,7 +97,7 @@ fn frame_begins_with_rest_of_packet() {
     let data = data(200_000);
     for before in [1, 600, 1463, 1464, 100_000] {
         let mut buffer = own(false);
-        // Packets are cut another way from here on.
+        // From here on, packets are divided differently.
         write(&mut buffer, cut(0), &data[..before]);
         let start = before as u64 - 1;
         buffer.seal();
@@ -196,7 +196,7 @@ fn spare_is_limited_and_split_by_packet() {
     assert_eq!((room.len(), room.map(|piece| piece.len()).sum::<usize>()), (63_416, 63_416));
 }
 
-/// Zero-copy frames that record how they came back.
+/// Zero-copy frames that record how they are returned.
 struct Lendable(std::sync::mpsc::Sender<Reuse>);
 
 impl FrameSource for Lendable {
@@ -225,8 +225,8 @@ fn returned_frames_say_when_reusable() {
     };
     leaves(&mut buffer, 0, 44, 0);
     buffer.release(frame, 0);
-    // Something is sent again after the first batch of the second one left, and before all of the
-    // third one does.
+    // A segment is retransmitted after the first batch of the second frame was sent, and before all
+    // of the third frame is.
     leaves(&mut buffer, frame, 20, 0);
     leaves(&mut buffer, frame + 20 * 1464, 24, 1);
     leaves(&mut buffer, 2 * frame, 44, 1);

@@ -166,7 +166,7 @@ impl PathMtu {
 mod tests {
     use super::*;
 
-    /// Runs the search over a path that carries datagrams up to `path`; gives the sizes tried.
+    /// Runs the search over a path that carries datagrams up to `path`; returns the sizes tried.
     fn search(mtu: &mut PathMtu, path: usize) -> Vec<usize> {
         let mut tried = Vec::new();
         for packet_number in 0.. {
@@ -236,7 +236,7 @@ mod tests {
         }
         mtu.on_ack(at(605));
         assert_eq!(mtu.candidate(), Some(8972), "the largest first, as at the beginning");
-        // Not yet larger, and the time runs again from the end of that search.
+        // The path is not larger yet, and the interval starts again at the end of that search.
         search(&mut mtu, 1472);
         mtu.on_ack(at(700));
         mtu.on_ack(at(1299));

@@ -1,5 +1,4 @@
-//! The sender alone, driven by a script: what is handed in at which millisecond, and what must come
-//! out.
+//! The sender alone, driven by a script: input at given milliseconds, and the expected output.
 
 mod ack_frequency;
 mod acks;
@@ -38,7 +37,7 @@ const LINK: LinkProperties =
 /// Payload bytes of a full packet in these tests.
 const PAYLOAD: usize = 100;
 
-/// A packet that left the sender.
+/// A packet that the sender sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Syn,
@@ -52,20 +51,20 @@ struct Script {
     epoch: Instant,
     now: Instant,
     batch: TransmitBuf,
-    /// Payload of every packet so far; a packet sent again must carry the same.
+    /// Payload of every packet so far; a retransmission must carry the same.
     payloads: Vec<Vec<u8>>,
     written: usize,
 }
 
 impl Script {
-    /// An opened sender at millisecond 0.
+    /// Creates an opened sender at 0 ms.
     fn new(config: SenderConfig) -> Self {
         let mut script = Self::idle(config);
         script.sender.open().unwrap();
         script
     }
 
-    /// A sender that was not opened.
+    /// Creates a sender that is not opened.
     fn idle(config: SenderConfig) -> Self {
         let epoch = rdt_testing::epoch();
         Self {
@@ -78,7 +77,8 @@ impl Script {
         }
     }
 
-    /// A connected sender: SYN at 0, SYN-ACK with `window` after `rtt` ms, which is the time now.
+    /// Creates a connected sender: SYN at 0 ms, SYN-ACK with `window` after `rtt` ms, which is the
+    /// time now.
     fn connected(config: SenderConfig, rtt: u64, window: u32) -> Self {
         let mut script = Self::new(config);
         assert_eq!(script.sent(), [Sent::Syn]);
@@ -87,15 +87,15 @@ impl Script {
         script
     }
 
-    /// A connected sender with RTT 100 ms (so RTO 300 ms), both windows `window`, and `packets`
-    /// written.
+    /// Creates a connected sender with RTT 100 ms (so RTO 300 ms), both windows `window`, and
+    /// `packets` packets written.
     fn flowing(window: u32, packets: usize) -> Self {
         let mut script = Self::connected(config(window), 100, window);
         script.write(packets * PAYLOAD);
         script
     }
 
-    /// Moves the clock on to `time` ms and fires the timer if it is due then.
+    /// Advances the clock to `time` ms, and fires the timer if it is due then.
     fn at(&mut self, time: u64) -> &mut Self {
         self.at_exactly(ms(time))
     }
@@ -107,7 +107,7 @@ impl Script {
         self
     }
 
-    /// Waits for the timer and says when it fired.
+    /// Waits for the timer, and returns when it fired.
     fn expire(&mut self) -> Duration {
         let due = self.timer().expect("no timer is set");
         self.at_exactly(due);
@@ -142,7 +142,7 @@ impl Script {
         self
     }
 
-    /// Everything that wants to leave now, as bytes.
+    /// Returns the datagrams that the sender sends now, as bytes.
     fn datagrams(&mut self) -> Vec<Vec<u8>> {
         let mut datagrams = Vec::new();
         self.batch.clear();
@@ -153,12 +153,12 @@ impl Script {
         datagrams
     }
 
-    /// Everything that wants to leave now.
+    /// Returns the packets that the sender sends now.
     fn sent(&mut self) -> Vec<Sent> {
         self.datagrams().iter().map(|datagram| self.note(datagram)).collect()
     }
 
-    /// The numbers of the data packets that want to leave now; nothing else may.
+    /// Returns the numbers of the data packets that the sender sends now; it must send no others.
     fn data(&mut self) -> Vec<u64> {
         let number = |sent| match sent {
             Sent::Data(seq) => seq,
@@ -188,7 +188,7 @@ impl Script {
         std::iter::from_fn(|| self.sender.poll_event()).collect()
     }
 
-    /// When the timer fires, counted from millisecond 0.
+    /// Returns when the timer fires, since 0 ms.
     fn timer(&self) -> Option<Duration> {
         self.sender.timer().map(|deadline| deadline - self.epoch)
     }
@@ -202,18 +202,19 @@ impl Script {
     }
 }
 
-/// The reference's behaviour (no floor under the first timeout), with small packets.
+/// Returns the configuration of the reference sender (no lower limit of the first timeout), with
+/// small packets.
 fn config(window: u32) -> SenderConfig {
     let packet_size = wire::DATA_HEADER + PAYLOAD;
     SenderConfig { packet_size, min_rto: Duration::ZERO, ..SenderConfig::new(window, LINK) }
 }
 
-/// Bytes `from .. from + len` of a stream in which neighbouring packets differ.
+/// Returns bytes `from .. from + len` of a stream in which neighbouring packets differ.
 fn pattern(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|i| (i ^ (i / 251) ^ (i / 65_521)).to_le_bytes()[0]).collect()
 }
 
-/// Bytes of a classic reply.
+/// Returns the bytes of a classic reply.
 fn encoded(reply: &FromReceiver<'_>) -> [u8; REPLY_LEN] {
     let mut datagram = [0; REPLY_LEN];
     let (ack, value) = match *reply {

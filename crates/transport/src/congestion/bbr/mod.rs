@@ -84,22 +84,23 @@ pub(crate) struct BbrConfig {
     pub initial_rtt: Option<Duration>,
     /// Seed of the pseudo-random waits between probes.
     pub seed: u64,
-    /// Estimate the loss that does not depend on the rate; only the excess counts as congestion.
+    /// True to estimate the loss that does not depend on the rate; only the excess counts as
+    /// congestion.
     pub base_loss: bool,
-    /// Skip `ProbeRTT` while samples confirm the minimum RTT.
+    /// True to skip `ProbeRTT` while samples confirm the minimum RTT.
     pub confirm_min_rtt: bool,
-    /// Triple (not double) the rate each round of `Startup` until there is a queue or loss.
+    /// True to triple (not double) the rate each round of `Startup` until there is a queue or loss.
     pub fast_startup: bool,
-    /// Estimate the bandwidth of a long path with packet trains.
+    /// True to estimate the bandwidth of a long path with packet trains.
     pub long_start: bool,
-    /// Keep the bandwidth after a lossy round that delivered as fast as it was paced.
+    /// True to keep the bandwidth after a lossy round that delivered as fast as it was paced.
     pub skip_pacing_limited: bool,
-    /// Pace 0.5 % below the bandwidth instead of 1 %.
+    /// True to pace 0.5 % below the bandwidth instead of 1 %.
     pub narrow_pacing_margin: bool,
 }
 
 impl BbrConfig {
-    /// All deviations on, handshake RTT unknown.
+    /// Returns a configuration with all deviations on and the handshake RTT unknown.
     pub(crate) fn new(mss: u64, initial_cwnd: u64, seed: u64) -> Self {
         Self {
             mss,
@@ -230,19 +231,19 @@ impl Bbr {
         }
     }
 
-    /// Estimated bandwidth of the path, bytes per second (`BBR.max_bw`).
+    /// Returns the estimated bandwidth of the path, bytes per second (`BBR.max_bw`).
     #[cfg(test)]
     pub(crate) fn max_bw(&self) -> u64 {
         self.max_bw.max()
     }
 
-    /// Bound on the bytes in flight set by excessive loss (`BBR.inflight_longterm`).
+    /// Returns the bound on the bytes in flight set by excessive loss (`BBR.inflight_longterm`).
     #[cfg(test)]
     pub(crate) fn inflight_longterm(&self) -> Option<u64> {
         Some(self.bounds.inflight_longterm).filter(|&bound| bound != math::UNBOUNDED)
     }
 
-    /// Base loss rate of the path, parts per million of the bytes sent.
+    /// Returns the base loss rate of the path, parts per million of the bytes sent.
     pub(crate) fn base_loss_ppm(&self) -> u64 {
         if self.config.base_loss { self.base_loss.ppm(self.config.mss) } else { 0 }
     }
@@ -311,12 +312,12 @@ impl Bbr {
         self.config.base_loss && self.base_loss.wants_test(now, self.config.mss)
     }
 
-    /// Bytes of loss among `sent` bytes that are no sign of congestion.
+    /// Returns the bytes of loss among `sent` bytes that are no sign of congestion.
     fn explained_loss(&self, sent: u64) -> u64 {
         if self.config.base_loss { self.base_loss.explained(sent, self.config.mss) } else { 0 }
     }
 
-    /// Bytes of loss among `sent` bytes that a probe tolerates.
+    /// Returns the bytes of loss among `sent` bytes that a probe tolerates.
     fn tolerated_loss(&self, sent: u64) -> u64 {
         mul_div(sent, LOSS_THRESH, math::PPM) + self.explained_loss(sent)
     }

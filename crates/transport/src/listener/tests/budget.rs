@@ -27,7 +27,7 @@ fn bounded(window: WindowPolicy) -> ListenerConfig {
     ListenerConfig { socket_buffer: Some(BUFFER), ..ListenerConfig::new(receiver) }
 }
 
-/// The window in the ACK of packet `seq`.
+/// Returns the window in the ACK of packet `seq`.
 fn window(script: &mut Script, peer: char, seq: u32) -> u32 {
     let [(to, FromReceiver::Ack(Ack { window, .. }))] = script.data(peer, seq, &FULL).replies()[..] else {
         panic!("one ACK")
@@ -198,11 +198,12 @@ struct Peer {
     next: u32,
     edge: u32,
     sent: Option<u64>,
-    /// It never sends data.
+    /// True if the peer never sends data.
     is_forged: bool,
 }
 
-/// Packets offered to all peers and not sent, and the upper limit of that at `time`.
+/// Returns the packets offered to all peers and not sent, and the upper limit of that number at
+/// `time`.
 fn offered(peers: &BTreeMap<char, Peer>, time: u64) -> (u32, u32) {
     let held = |peer: &Peer| peer.edge - peer.next;
     let is_quiet = |peer: &&Peer| peer.sent.is_none_or(|sent| sent + 100 <= time);

@@ -6,7 +6,7 @@ use crate::wire::native::{DATA_HEADER, Params};
 use crate::wire::{Codec, Wire};
 use rdt_testing::random;
 
-/// All observable state of a listener and its output, as text.
+/// Returns all observable state of a listener and its output, as text.
 fn observe(script: &mut Script) -> String {
     let mut replies = Vec::new();
     loop {
@@ -48,7 +48,7 @@ fn compare(
         }
         assert_eq!(count, bytes.len().div_ceil(stride).max(1));
         assert_eq!(observe(&mut coalesced), observe(&mut single), "seed {seed} step {step}");
-        // Delayed replies leave before the next datagrams arrive.
+        // Delayed replies are sent before the next datagrams arrive.
         let (read, pause) = (usize::try_from(random(2000)).unwrap(), random(30));
         time += pause;
         for script in [&mut coalesced, &mut single] {

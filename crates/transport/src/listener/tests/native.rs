@@ -8,7 +8,7 @@ use crate::wire::{Codec, Wire};
 
 pub(super) const PAYLOAD: usize = 100;
 
-/// Connects peer `a`; returns its codec as well.
+/// Connects peer `a`; also returns its codec.
 pub(super) fn connected(keep_payload: bool) -> (Script, Codec) {
     connected_to(ReceiverConfig { keep_payload, ..ReceiverConfig::reference() })
 }
@@ -19,12 +19,12 @@ fn connected_to(receiver: ReceiverConfig) -> (Script, Codec) {
     (script, codec)
 }
 
-/// Connects a sender with `params`; returns the parameters of the receiver as well.
+/// Connects a sender with `params`; also returns the parameters of the receiver.
 fn connected_with(config: ListenerConfig, params: Params) -> (Script, Codec, Params) {
     handshake(Script::new(config), params)
 }
 
-/// Does the same with an existing listener.
+/// Like [`connected_with`], with an existing listener.
 fn handshake(mut script: Script, params: Params) -> (Script, Codec, Params) {
     let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, params);
     let mut announced = None;
@@ -78,8 +78,8 @@ fn data_before_its_syn_is_dropped() {
     let wire = Wire::Native { connection_id: 8 };
     let other = Codec::new(wire, LINK, Params::default());
     let now = script.now;
-    // The SYN of the new connection is on an emulated link, or came while the previous transfer was
-    // being stored.
+    // The SYN of the new connection is on an emulated link, or arrived while the previous transfer
+    // was being stored.
     script.listener.peers.get_mut(&'a').unwrap().wire = wire;
     let bytes = script.stats().receivers.bytes;
     script.listener.deliver_datagram(now, 'a', Ecn::NotEct, &data(&other, 1));
@@ -125,7 +125,7 @@ fn fin(packets: u64, packet_number: u64) -> Vec<u8> {
     datagram
 }
 
-/// Length of the transfer of `a` if it finished.
+/// Returns the length of the transfer of `a`, if it has finished.
 fn finished(script: &mut Script) -> Option<u64> {
     let length = script.events().into_iter().find_map(|(_, event)| match event {
         ReceiverEvent::Finished { bytes, .. } => Some(bytes),

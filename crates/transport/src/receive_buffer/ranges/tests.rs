@@ -125,7 +125,7 @@ impl Model {
         self.bytes.iter().map_while(|byte| *byte).collect()
     }
 
-    /// Returns how many bytes were new, and how many here before.
+    /// Returns the number of bytes that were new, and of those that had arrived before.
     fn insert(&mut self, offset: usize, payload: &[u8]) -> (u64, u64) {
         let mut counts = (0, 0);
         for (place, byte) in self.bytes[offset..].iter_mut().zip(payload) {

@@ -7,7 +7,8 @@ use crate::wire::native::{self, Params, SackBlock};
 /// Blocks of the longest ACK that fits.
 const FIT: usize = 4;
 
-/// Hands in packet `packet_number` with the segment at `seq`. Returns the blocks of the ACK.
+/// Passes packet `packet_number` with the segment at `seq` to the receiver. Returns the blocks of
+/// the ACK.
 fn blocks_after(script: &mut Script, packet_number: u64, seq: u64) -> Vec<SackBlock> {
     let crc = Some(crc32fast::hash(b"x"));
     let piece =

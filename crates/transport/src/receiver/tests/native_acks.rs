@@ -1,4 +1,4 @@
-//! Selective ACKs of each kind of packet: when they leave, and what they count.
+//! Selective ACKs of each kind of packet: when they are sent, and what they count.
 
 use super::*;
 use crate::wire::Wire;

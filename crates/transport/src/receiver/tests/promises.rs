@@ -18,7 +18,7 @@ const UNIT: u64 = 4096;
 const UNITS: u64 = 60;
 const LENGTH: u64 = UNITS * UNIT;
 
-/// Hands a packet in and records its ACKs in `reported`.
+/// Passes a packet to the receiver, and records its ACKs in `reported`.
 fn exchange(script: &mut Script, packet: &FromSender<'_>, reported: &mut RangeSet, seed: u64) {
     script.receiver.handle(script.now, packet, Ecn::NotEct, script.memory);
     let mut out = [0; MAX_REPLY];

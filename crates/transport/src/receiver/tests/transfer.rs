@@ -116,7 +116,7 @@ fn repeated_fin_is_answered_while_storing_if_understood() {
     script.data(0, b"abc").at(10).fin(1);
     script.replies();
     script.events();
-    // Other implementations take any answer for the FIN-ACK.
+    // Other implementations treat any answer as the FIN-ACK.
     script.at(50).fin(1).at(70).fin(1);
     assert_eq!(script.replies(), []);
     let heeding = |seq| FromSender::Fin { seq, seal: None, understands_ack: true };

@@ -108,7 +108,7 @@ fn fast_reader_gets_window_with_little_memory() {
 fn data_in_flight_fits_when_reader_stops() {
     for stops_at in [0, 1, 100, 2000, 5000, 9000] {
         let mut script = behind();
-        // As much is in flight as the window allows: each ACK lets the next packets out.
+        // The flight fills the window: each ACK allows the next packets.
         let (mut next, mut edge) = (0, 1);
         while next < edge {
             script.data(next, &PAYLOAD);
@@ -137,7 +137,7 @@ fn without_payload_window_ignores_memory() {
     }
 }
 
-/// Hands in a native segment. Returns its ACK.
+/// Passes a native segment to the receiver. Returns its ACK.
 fn native_data(script: &mut Script, offset: u64, packet_number: u64) -> Ack<'static> {
     let payload = &[7; 1 << 14];
     let piece = Piece {
@@ -210,7 +210,7 @@ fn filled_holes_keep_memory_bounded_for_slow_reader() {
     }
     assert!(script.receiver.stats().no_memory > 1000);
     let mut read = script.read().len() as u64;
-    // Packets may be held behind the one that was refused.
+    // Packets behind the refused one may be buffered.
     script.data(script.receiver.rcv_nxt(), &PAYLOAD);
     script.fin(script.receiver.rcv_nxt());
     read += script.read().len() as u64;

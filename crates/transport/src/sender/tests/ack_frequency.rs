@@ -1,4 +1,4 @@
-//! How often data asks to be acknowledged.
+//! ACK frequency that data packets request.
 
 use super::native::{MSS, connected_to};
 use super::*;
@@ -6,7 +6,8 @@ use crate::wire::native::Params;
 use crate::wire::{FromSender, Near};
 use crate::{LossDetection, SenderConfig};
 
-/// ACK frequencies that the packets of a first flight of `window` ask for, on a path of 100 ms.
+/// Returns the ACK frequencies that the packets of a first flight of `window` packets request, on a
+/// path of 100 ms.
 fn asked(window: u32, change: impl FnOnce(&mut SenderConfig)) -> Vec<u16> {
     let base = SenderConfig::native(7);
     let packet_size = base.wire.data_header() + usize::try_from(MSS).unwrap();

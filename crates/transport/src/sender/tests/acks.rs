@@ -1,4 +1,4 @@
-//! ACKs that arrive joined against the same one by one.
+//! ACKs that arrive coalesced, compared with the same ACKs one by one.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::{Interest, Metrics, Observer, RtoPolicy};
 use rdt_testing::random;
 
-/// Events that an observer heard, and the last metrics.
+/// Events reported to an observer, and the last metrics.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Told>>);
 
@@ -16,7 +16,7 @@ struct Told {
     metrics: Option<Metrics>,
 }
 
-/// An observer of round trips alone.
+/// Observer of RTT samples only.
 struct Sparing(Log);
 
 impl Observer for Log {
@@ -24,7 +24,7 @@ impl Observer for Log {
         let mut told = self.0.lock().unwrap();
         match trace {
             Trace::MetricsUpdated(metrics) => told.metrics = Some(*metrics),
-            // A call tells how the timers stand after it, and joined ACKs are one call.
+            // The sender reports its timers after each call, and coalesced ACKs are one call.
             Trace::TimerSet { .. } | Trace::TimerCancelled { .. } => {}
             _ => told.facts.push((now, *trace)),
         }
@@ -42,7 +42,7 @@ impl Observer for Sparing {
     }
 }
 
-/// Two senders that get the same, one of them joined.
+/// Two senders that receive the same ACKs, one of them coalesced.
 struct Pair {
     joined: Script,
     single: Script,
@@ -50,7 +50,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// `heard` selects an observer: 0 hears everything, 1 round trips, and 2 is none.
+    /// `heard` selects the observer: 0 for all events, 1 for RTT samples, 2 for none.
     fn new(config: &SenderConfig, heard: u64) -> Self {
         let logs = [Log::default(), Log::default()];
         let [joined, mut single] = logs.each_ref().map(|log| {
@@ -89,7 +89,8 @@ impl Pair {
         }
     }
 
-    /// Both stand alike, said the same and told the same.
+    /// Asserts that both senders have the same state, sent the same packets and reported the same
+    /// events.
     fn compare(&mut self, at: &str) {
         let (joined, single) = (&mut self.joined, &mut self.single);
         assert_eq!(joined.events(), single.events(), "{at}");
@@ -115,7 +116,8 @@ impl Pair {
     }
 }
 
-/// Answers of a receiver that answers every packet, and now and then some that it would not give.
+/// Returns ACKs of a receiver that acknowledges every packet, and occasionally some that it would
+/// not send.
 fn answers(random: &mut impl FnMut(u64) -> u64, stats: &SenderStats) -> Vec<u8> {
     let mut edge = stats.snd_una;
     let mut bytes = Vec::new();
@@ -145,7 +147,7 @@ fn answers(random: &mut impl FnMut(u64) -> u64, stats: &SenderStats) -> Vec<u8> 
     bytes
 }
 
-/// Gives how many packets were acknowledged.
+/// Returns the number of acknowledged packets.
 fn run(seed: u64) -> u64 {
     let mut random = random(seed);
     let window = 1 + u32::try_from(random(60)).unwrap();

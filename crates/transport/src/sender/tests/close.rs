@@ -42,7 +42,7 @@ fn repeated_fin_says_that_acks_are_heeded() {
         script.expire();
         let fins = script.datagrams();
         assert_eq!(fins, [[0x80, 0xaa, 0x11, 0x83, 3, 0, 0, 0, 0x40, 0xaa, 0x11, 0x83]]);
-        // The receiver is still storing, so the attempts count from here.
+        // The receiver is still storing, so attempts count from now.
         script.recv(&ack(3, 0));
     }
 }

@@ -32,7 +32,7 @@ fn syn_ack(window: u64) -> Vec<u8> {
     syn_ack_to(1, window)
 }
 
-/// The answer to this one of the SYNs with the cookie.
+/// Returns the SYN-ACK that answers this one of the SYNs with the cookie.
 fn syn_ack_to(attempt: u8, window: u64) -> Vec<u8> {
     let syn_ack = SynAck { window, params: Params { attempt, ..Params::default() } };
     let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
@@ -40,7 +40,7 @@ fn syn_ack_to(attempt: u8, window: u64) -> Vec<u8> {
     reply
 }
 
-/// Segments below `below` are here, and packet `packet_number` is the newest.
+/// Returns an ACK: segments below `below` arrived, and packet `packet_number` is the newest.
 fn ack(packet_number: u64, below: u64) -> Vec<u8> {
     let ack = native::Ack {
         largest_received: packet_number,
@@ -59,8 +59,8 @@ fn ack(packet_number: u64, below: u64) -> Vec<u8> {
     reply
 }
 
-/// Packets that leave now: `SYN`, `SYN+` with a cookie, data as segment and number of the
-/// transmission.
+/// Returns the packets sent now: `SYN`, `SYN+` with a cookie, data as segment and transmission
+/// number.
 fn leaving(script: &mut Script) -> Vec<String> {
     let read = |datagram: &Vec<u8>| match FromSender::decode(datagram, Near::default()).unwrap() {
         FromSender::Syn(open) if open.cookie.is_some() => "SYN+".to_owned(),
@@ -116,7 +116,7 @@ fn lost_syn_resends_early_data_on_answer() {
 
 #[test]
 fn numbered_syn_ack_measures_long_rtt() {
-    // The cookie came at once: the link that the receiver emulates was not there yet.
+    // The cookie arrives at once, because the receiver does not emulate the link yet.
     for (rtt, named) in [(1500, 1), (2500, 1), (1050, 1)] {
         let mut script = asked(LossDetection::Rack);
         assert_eq!(leaving(&mut script).len(), 4);
@@ -130,7 +130,7 @@ fn numbered_syn_ack_measures_long_rtt() {
         assert_eq!((leaving(&mut script), script.rto()), (vec![], 3 * ms(rtt)));
         script.recv_bytes(&ack(2, 3));
         assert_eq!(leaving(&mut script), ["3/3", "4/4"]);
-        // Those to the others come when they come.
+        // The SYN-ACKs to the other SYNs arrive later.
         script.at(RTT + rtt + 1000).recv_bytes(&syn_ack_to(2, 1 << 20));
         let stats = script.stats();
         assert_eq!((stats.stale, stats.retransmitted, stats.timeouts, stats.probes), (1, 0, 0, 0));
@@ -145,7 +145,8 @@ fn answer_to_unsent_syn_gives_no_sample() {
     assert_eq!(leaving(&mut script), ["SYN+"]);
     script.at(1150).recv_bytes(&syn_ack_to(9, 1 << 20));
     assert_eq!((leaving(&mut script), script.stats().lost), (vec![], 0));
-    // Nothing was measured, so nothing is probed, and the timer waits as long as after a lost SYN.
+    // No RTT was measured, so there is no tail loss probe, and the timer waits as long as after a
+    // lost SYN.
     assert_eq!(script.timer(), Some(ms(1150 + 3000)));
 }
 
@@ -171,7 +172,8 @@ fn lost_parameters_are_requested_again() {
     script.at(2 * RTT).recv_bytes(&ack(2, 3));
     leaving(&mut script);
     script.at(210).recv_bytes(&ack(4, 5));
-    // A quarter of a round trip after the answer that opened it; then as the timer backs off.
+    // A quarter of an RTT after the ACK that opened the connection, then with the back-off of the
+    // timer.
     let rto = script.rto();
     let mut asked_at = Vec::new();
     while script.timer().is_some() {
@@ -281,7 +283,7 @@ fn probe_waits_for_announced_ack_delay() {
         script.at(2 * RTT).recv_bytes(&reply).recv_bytes(&ack(2, 3));
         leaving(&mut script);
         script.at(3 * RTT).recv_bytes(&ack(3, 4));
-        // One segment is out; the timer comes first where the delay is longer.
+        // One segment is in flight. If the ACK delay is longer, the timer fires first.
         let wait = ms(2 * RTT + u64::from(delay_ms)).min(script.rto());
         assert_eq!(script.timer(), Some(ms(3 * RTT) + wait), "{delay_ms} ms");
     }

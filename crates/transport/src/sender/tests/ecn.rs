@@ -1,4 +1,4 @@
-//! Marks: what leaves with a codepoint, and how often reports of marks slow the sender down.
+//! ECN: which packets have a codepoint, and how often reports of marks reduce the window.
 
 use super::*;
 use crate::wire::native::{self, Params};
@@ -7,8 +7,8 @@ use crate::{EcnFailure, EcnState, SenderConfig};
 
 const ID: u64 = 7;
 
-/// A window of 10 packets with Reno, a round trip of 100 ms, and a receiver that counts marks or
-/// not.
+/// Returns a sender with Reno, a window of 10 packets and an RTT of 100 ms, and a receiver that
+/// counts marks or not.
 fn connected(counts: bool) -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
@@ -25,7 +25,7 @@ fn connected(counts: bool) -> Script {
     script
 }
 
-/// How many datagrams want to leave, and with which codepoint.
+/// Returns the number of datagrams sent now, and their codepoint.
 fn leaving(script: &mut Script) -> (usize, Ecn) {
     let (mut sent, mut codepoints) = (0, Vec::new());
     let mut out = TransmitBuf::new(64);
@@ -39,7 +39,7 @@ fn leaving(script: &mut Script) -> (usize, Ecn) {
     (sent, codepoints.first().copied().unwrap_or_default())
 }
 
-/// The first `arrived` packets are here, `ce` of them marked, and no other.
+/// Acknowledges the first `arrived` packets, `ce` of them marked.
 fn ack(script: &mut Script, arrived: u32, ce: u32, ect: u32) {
     let ack = native::Ack {
         largest_received: u64::from(arrived) - 1,

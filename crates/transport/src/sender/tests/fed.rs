@@ -1,9 +1,9 @@
-//! Reasons why nothing leaves: an application that filled all the room is asked again before it is
-//! blamed.
+//! Reasons why nothing is sent: an application that filled all the room is called again before the
+//! sender counts as app-limited.
 
 use super::*;
 
-/// The classic sender, whose window holds more than the buffer takes at a time.
+/// Returns a classic sender whose window exceeds the room in its buffer.
 fn wide() -> Script {
     let mut script = Script::new(config(8192));
     assert_eq!((fill(&mut script) > 0, script.sent()), (true, vec![Sent::Syn]));
@@ -12,7 +12,7 @@ fn wide() -> Script {
     script
 }
 
-/// Writes all that there is room for, and says how much that was.
+/// Fills all the room, and returns the number of bytes.
 fn fill(script: &mut Script) -> usize {
     let bytes = pattern(script.written, 1 << 20);
     let taken = script.sender.write(&bytes).unwrap();
@@ -23,14 +23,14 @@ fn fill(script: &mut Script) -> usize {
 #[test]
 fn sending_time_is_not_application_limited() {
     let mut script = wide();
-    // A turn takes a millisecond, sends all that there is, and the application is asked again.
+    // Each turn takes a millisecond and sends all data, then the application is called again.
     for turn in 0..3 {
         script.at(100 + turn);
         fill(&mut script);
         assert!(script.data().len() > 2000, "turn {turn}");
     }
     assert_eq!(script.stats().waited, Waited::default());
-    // The window is full; that is not the application's doing either.
+    // The window is full, which is not the application's limit either.
     script.at(103);
     fill(&mut script);
     script.data();
@@ -45,8 +45,7 @@ fn idle_writer_is_application_limited() {
     let mut script = wide();
     fill(&mut script);
     script.data();
-    // It is asked, and fills a part of the room that there is: that it has no more is known at
-    // once.
+    // The application is called and fills a part of the room only, so it has no more data.
     script.at(101).write(1000);
     assert_eq!(script.data().len(), 10);
     script.at(109).write(1000);

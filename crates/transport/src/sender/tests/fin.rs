@@ -1,4 +1,4 @@
-//! The FIN that leaves with the last of the data.
+//! The FIN that is sent with the last data.
 
 use super::*;
 use crate::wire::native::{self, FIN_ACK_LEN, FinAck, Params, SackBlock, SynAck};
@@ -36,8 +36,7 @@ fn leaving(script: &mut Script) -> Vec<String> {
     script.datagrams().iter().map(read).collect()
 }
 
-/// Segments below `below` are here, packet `packet_number` is the newest, and segments `blocks` are
-/// here too.
+/// Acknowledges segments below `below` and segments `blocks`; packet `packet_number` is the newest.
 fn ack(script: &mut Script, packet_number: u64, below: u64, blocks: &[(u64, u64)]) {
     let mss = PAYLOAD as u64;
     let blocks: Vec<SackBlock> =
@@ -85,7 +84,7 @@ fn lost_fin_leaves_again_after_quarter_rtt() {
     assert_eq!((script.timer(), leaving(&mut script)), (Some(ms(225)), vec![]));
     script.expire();
     assert_eq!(leaving(&mut script), ["FIN 300/4"]);
-    // Its own timer from now on: RTO of two samples of 100 ms, then twice that.
+    // From now on the FIN has its own timer: the RTO of two samples of 100 ms, then twice that.
     assert_eq!(script.expire(), ms(225 + 250));
     assert_eq!(leaving(&mut script), ["FIN 300/5"]);
     assert_eq!(script.expire(), ms(475 + 500));
@@ -162,7 +161,7 @@ fn fin_gives_up_by_time() {
         last = script.now;
         fins += leaving(&mut script).len();
         if fins == 30 {
-            // The receiver has it and is still storing: patience starts again.
+            // The receiver has the FIN and is still storing: the give-up time starts again.
             let packet_number = script.sender.flight.next_number() - 1;
             ack(&mut script, packet_number, 3, &[]);
         }

@@ -1,4 +1,4 @@
-//! When a receiver that answers no more is given up, in the native format.
+//! Give-up time of a native sender whose receiver no longer answers.
 
 use super::*;
 use crate::wire::Wire;
@@ -22,7 +22,7 @@ fn connected_for(give_up: Duration) -> Script {
     script
 }
 
-/// Lets every timer fire until the transfer ends, and says when.
+/// Fires every timer until the transfer ends, and returns when it ended.
 fn ended(script: &mut Script) -> Duration {
     for _ in 0..100 {
         script.datagrams();
@@ -78,7 +78,7 @@ fn port_unreachable_for_five_seconds_ends_transfer() {
         assert!(!is_gone(&mut patient(wire), &[100, 200, 300, 400, 5099]), "{wire:?}: not long");
         assert!(!is_gone(&mut patient(wire), &[100, 200, 300, 5100]), "{wire:?}: not often");
     }
-    // The receiver is there after all, even if it repeats its last answer.
+    // The receiver answers again, even if it repeats its last answer.
     let mut script = waiting(connected_for(Duration::MAX));
     assert!(!is_gone(&mut script, &[100, 200, 300, 400, 500]));
     let syn_ack = SynAck { window: 1 << 20, params: Params::default() };

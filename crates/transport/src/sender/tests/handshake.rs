@@ -331,8 +331,8 @@ fn round_trip_observer_hears_of_moving_acks() {
     assert!(both.0.lock().unwrap().len() > 10);
 }
 
-/// Events of a transfer of two packets, the first of which is sent twice, and the start of its
-/// times.
+/// Returns the events of a transfer of two packets, the first of which is sent twice, and the start
+/// of its times.
 fn observed() -> (Vec<Trace>, Instant) {
     let log = Log::default();
     let epoch = observed_by(Box::new(log.clone()));
@@ -340,7 +340,7 @@ fn observed() -> (Vec<Trace>, Instant) {
     (told, epoch)
 }
 
-/// Tells this transfer to an observer.
+/// Reports this transfer to an observer.
 fn observed_by(observer: Box<dyn Observer>) -> Instant {
     let mut script = Script::new(config(2));
     script.sender.observe(observer);

@@ -1,4 +1,4 @@
-//! A sender whose application pauses: its receiver must not forget it.
+//! A sender whose application pauses: its receiver must not time out.
 
 use super::*;
 

@@ -10,12 +10,13 @@ const ID: u64 = 7;
 const WIRE: Wire = Wire::Native { connection_id: ID };
 pub(super) const MSS: u64 = 100;
 
-/// Window of 10 packets, round trip of the handshake 100 ms, which is the time now.
+/// Returns a sender with a window of 10 packets after a handshake RTT of 100 ms, which is the time
+/// now.
 fn connected(recovery: LossDetection) -> Script {
     connected_by(recovery, Algorithm::Fixed(10))
 }
 
-/// As [`connected`], with another congestion control and its first window of 10 packets.
+/// Like [`connected`], with another congestion control and its initial window of 10 packets.
 pub(super) fn connected_by(recovery: LossDetection, congestion: Algorithm) -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
@@ -23,7 +24,7 @@ pub(super) fn connected_by(recovery: LossDetection, congestion: Algorithm) -> Sc
     connected_to(SenderConfig { congestion, ..config }, Params::default())
 }
 
-/// A receiver that says `params` of itself has answered after 100 ms, which is the time now.
+/// Returns a sender whose receiver has answered with `params` after 100 ms, which is the time now.
 pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
     let mut script = Script::new(config);
     assert_eq!(script.datagrams().len(), 1);
@@ -35,8 +36,7 @@ pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
     script
 }
 
-/// The data that wants to leave now: index of the segment, number of the transmission, whether it
-/// asks.
+/// Returns the data sent now: segment index, transmission number, and whether it requests an ACK.
 pub(super) fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
     script.datagrams().iter().map(|datagram| read(datagram)).collect()
 }
@@ -48,13 +48,12 @@ fn read(datagram: &[u8]) -> (u64, u64, bool) {
     }
 }
 
-/// Segments below `below` are here, packet `packet_number` is the newest, and segments `blocks` are
-/// here too.
+/// Acknowledges segments below `below` and segments `blocks`; packet `packet_number` is the newest.
 fn ack(script: &mut Script, packet_number: u64, below: u64, blocks: &[(u64, u64)]) {
     ack_with_window(script, packet_number, below, blocks, 1 << 20);
 }
 
-/// As [`ack`], from a receiver that takes `window` bytes more.
+/// Like [`ack`], with a receive window of `window` bytes.
 pub(super) fn ack_with_window(
     script: &mut Script,
     packet_number: u64,
@@ -67,7 +66,7 @@ pub(super) fn ack_with_window(
     recv_ack(script, &native::Ack { ack: below * MSS, window, ..answer_to(packet_number) }, &blocks);
 }
 
-/// As [`ack`], with a segment that arrived in part: `below` is in bytes.
+/// Like [`ack`], with a segment that arrived in part: `below` is in bytes.
 pub(super) fn ack_bytes(script: &mut Script, packet_number: u64, below: u64, window: u64) {
     recv_ack(script, &native::Ack { ack: below, window, ..answer_to(packet_number) }, &[]);
 }
@@ -79,7 +78,7 @@ pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlo
     script.recv_bytes(&reply[..len]);
 }
 
-/// Packet `packet_number` is the newest, and nothing else is said.
+/// Returns an ACK that echoes packet `packet_number` and reports nothing else.
 pub(super) fn answer_to(packet_number: u64) -> native::Ack {
     native::Ack {
         largest_received: packet_number,
@@ -119,7 +118,7 @@ fn probe_replaces_earlier_rto() {
     ack(&mut script, 1, 2, &[]);
     script.write(2 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 2);
-    // The timer is at 250 ms (two samples of 100 ms), as two round trips are 200 ms: the probe
+    // The timer is due after 250 ms (two samples of 100 ms), and two RTTs are 200 ms: the probe is
     // first.
     assert_eq!(script.rto(), ms(250));
     assert_eq!(script.expire(), ms(400));
@@ -154,7 +153,7 @@ fn probe_repaired_loss_halves_prior_flight() {
     let mut script = connected_by(LossDetection::Rack, Algorithm::Reno);
     script.write(10 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
-    // The last one is lost, and all answers to the others are.
+    // The last segment is lost, and so are all ACKs of the others.
     script.expire();
     assert_eq!(leaving(&mut script), [(9, 10, true)]);
     ack(&mut script, 10, 10, &[]);
@@ -164,8 +163,8 @@ fn probe_repaired_loss_halves_prior_flight() {
 
 #[test]
 fn newreno_ignores_sack_blocks() {
-    // The first of ten is lost. With SACK each ACK beyond the hole lets another segment out; the
-    // course's rule keeps its window shut, and repeats the base on the third.
+    // The first of ten segments is lost. With SACK each ACK beyond the hole allows another segment;
+    // the reference's rule keeps its window closed, and retransmits the base on the third.
     for (rule, after_each) in [
         (LossDetection::Sack, [vec![10], vec![11], vec![0, 12]]),
         (LossDetection::BaseOnly, [vec![], vec![], vec![0]]),
@@ -208,8 +207,8 @@ fn window_grows_per_ack_after_timeout() {
 
 #[test]
 fn reneging_receiver_is_given_up() {
-    // Receivers may not (PROTOCOL.md, N3), so the timer sends nothing again that was reported; a
-    // probe may.
+    // Receivers may not renege (PROTOCOL.md, N3), so a timeout retransmits nothing that was
+    // reported; a probe may.
     for rule in [LossDetection::Rack, LossDetection::Sack] {
         let mut script = connected(rule);
         script.write(3 * PAYLOAD);
@@ -248,8 +247,8 @@ fn duplicate_acks_keep_data_flowing_while_newreno_recovers() {
         let sent: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
         assert_eq!(sent, expected, "duplicate {n}");
     }
-    // One round trip later: the edge passes the hole and the nine of which duplicates told, which
-    // are not counted twice.
+    // One RTT later, `snd_una` passes the hole and the nine segments that duplicate ACKs reported,
+    // which are not counted twice.
     script.at(300);
     ack(&mut script, 12, 10, &[]);
     let stats = script.stats();
@@ -268,7 +267,7 @@ fn duplicate_acks_count_although_the_window_changes() {
         ack_with_window(&mut script, n, 0, &[], 100_000 - n);
     }
     assert_eq!(leaving(&mut script).first().map(|(segment, ..)| *segment), Some(0));
-    // A window update names the packet that was named before.
+    // A window update echoes the same packet again.
     ack_with_window(&mut script, 3, 0, &[], 200_000);
     // The receiver had packet 4 already.
     let again = native::Ack { ack: 0, window: 100_000, duplicates: 1, ..answer_to(4) };
@@ -279,8 +278,8 @@ fn duplicate_acks_count_although_the_window_changes() {
 
 #[test]
 fn blind_timeout_resends_as_answers_come() {
-    // Of ten the first and the sixth are lost, and all answers. The window has room for all of
-    // them.
+    // The first and the sixth of ten segments are lost, and all ACKs. The window has room for all
+    // of them.
     let mut script = connected(LossDetection::NewReno);
     script.write(40 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
@@ -291,7 +290,7 @@ fn blind_timeout_resends_as_answers_come() {
     assert_eq!(again(&mut script), [0]);
     script.at(600);
     ack(&mut script, 10, 5, &[]);
-    // Slow start; the second of them had arrived, which no ACK told.
+    // Slow start; the second of these segments had arrived, which no ACK reported.
     assert_eq!(again(&mut script), [5, 6]);
     script.at(700);
     ack(&mut script, 11, 10, &[]);
@@ -321,8 +320,8 @@ fn flight_timeout_continues_in_slow_start() {
 
 #[test]
 fn two_holes_in_one_ack_are_no_reordering() {
-    // Segments 0 and 4 of ten are lost, and the answers to those between, so one ACK brings both
-    // blocks, the newest first as receivers have it (PROTOCOL.md, N3).
+    // Segments 0 and 4 of ten are lost, and so are the ACKs between them. So one ACK has both
+    // blocks, newest first as receivers send them (PROTOCOL.md, N3).
     let base = SenderConfig { reordering: Reordering::OnceSeen, ..SenderConfig::native(ID) };
     let config = SenderConfig { pacing: false, packet_size: base.wire.data_header() + PAYLOAD, ..base };
     let config = SenderConfig { congestion: Algorithm::Fixed(10), window: 10, ..config };
@@ -333,7 +332,7 @@ fn two_holes_in_one_ack_are_no_reordering() {
     ack(&mut script, 7, 0, &[(5, 8), (1, 4)]);
     let sent: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
     assert_eq!(sent[..2], [0, 4]);
-    // A second pair of holes: had the first been taken for reordering, these would be given time.
+    // A second pair of holes: if the first had counted as reordering, these would wait.
     script.at(300);
     let newest = 10 + sent.len() as u64 - 1;
     ack(&mut script, newest, 10, &[]);
@@ -353,7 +352,7 @@ fn a_push_asks_for_its_answer_at_once() {
     assert_eq!(leaving(&mut script), [(0, 0, true)]);
     script.at(200);
     ack_bytes(&mut script, 0, MSS / 2, 1 << 20);
-    // The last of what was pushed, and no other.
+    // Only the last of the pushed data.
     script.write(3 * PAYLOAD);
     script.sender.push();
     assert_eq!(
@@ -372,7 +371,7 @@ fn spurious_timeout_raises_rto_without_burst() {
             connected_to(SenderConfig { recovery: LossDetection::Rack, ..config }, Params::default());
         script.write(100 * PAYLOAD);
         assert_eq!(leaving(&mut script).len(), 20);
-        // Everything is held up for a second. The probe, then the timer.
+        // All packets are delayed by a second. First the probe is due, then the timer.
         while script.stats().timeouts == 0 {
             script.expire();
             leaving(&mut script);
@@ -383,8 +382,8 @@ fn spurious_timeout_raises_rto_without_burst() {
         ack(&mut script, 9, 10, &[]);
         let stats = script.stats();
         assert_eq!((stats.spurious, stats.timeouts), (1, 1), "{congestion}: {stats:?}");
-        // Step 8: no more leaves than what came, up to the initial window; all is given back by
-        // slow start.
+        // Step 8: the sender sends no more than what arrived, up to the initial window; slow start
+        // restores the window.
         assert!(stats.cwnd <= stats.in_flight + 10 * MSS, "{congestion}: {stats:?}");
         assert!(leaving(&mut script).len() <= 10, "{congestion}");
         // Step 9: the sample of 1 s is the round trip, and half of it its deviation.
@@ -405,9 +404,8 @@ fn spurious_timeout_raises_rto_without_burst() {
 
 #[test]
 fn timeouts_back_off_to_one_second() {
-    // RFC 6298, rules 2.2 to 2.5 and 5.5, with at least 200 ms and a back-off to 1 s: the
-    // handshake's round trip and the times from one timeout to the next while they grow, and then,
-    // in ms.
+    // RFC 6298, rules 2.2 to 2.5 and 5.5, with at least 200 ms and a back-off to 1 s. Handshake
+    // RTT, the intervals between timeouts while they grow, and the interval afterwards, ms.
     const TABLE: [(u64, &[u64], u64); 4] =
         [(1, &[200, 400, 800], 1000), (100, &[300, 600], 1000), (1000, &[], 3000), (2500, &[], 7500)];
     for (rtt, growing, steady) in TABLE {
@@ -435,7 +433,7 @@ fn timeouts_back_off_to_one_second() {
                 last = at;
                 script.datagrams();
             }
-            // The last is cut short by the end of the patience.
+            // The give-up time shortens the last interval.
             let rest = waited.split_off(growing.len());
             assert_eq!(waited, growing, "{rtt} ms, {recovery}");
             assert!(rest[..rest.len() - 1].iter().all(|wait| *wait == steady), "{rtt} ms, {recovery}");
@@ -444,7 +442,7 @@ fn timeouts_back_off_to_one_second() {
     }
 }
 
-/// All that was paced is void when its time comes: nothing is left to wait for.
+/// The paced retransmission is void when its time comes, so nothing is left to wait for.
 #[test]
 fn acknowledged_retransmission_leaves_no_pacing_timer() {
     let base = SenderConfig::native(ID);
@@ -512,7 +510,7 @@ fn late_ack_does_not_reset_duplicate_count() {
         ..answer_to(packet_number)
     };
     recv_ack(&mut script, &answer(1, 1), &[]);
-    // Sent before the one above and overtaken by it.
+    // This ACK was sent before the one above, which overtook it.
     recv_ack(&mut script, &answer(0, 0), &[]);
     recv_ack(&mut script, &answer(2, 1), &[]);
     recv_ack(&mut script, &answer(3, 1), &[]);

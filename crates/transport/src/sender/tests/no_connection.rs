@@ -1,4 +1,4 @@
-//! A receiver that says that it has no such connection: when that is believed.
+//! Stateless resets by the receiver, and when the sender believes them.
 
 use super::native::{answer_to, connected_by, connected_to, recv_ack};
 use super::*;
@@ -8,7 +8,7 @@ use crate::{LossDetection, SenderConfig};
 
 const ID: u64 = 7;
 
-/// Packet `packet_number` is said to have found no connection.
+/// Returns a stateless reset that answers packet `packet_number`.
 fn no_connection(packet_number: u64) -> Vec<u8> {
     let close = Close::to_unknown(packet_number);
     let mut reply = vec![0; native::close_len(&close)];
@@ -16,7 +16,7 @@ fn no_connection(packet_number: u64) -> Vec<u8> {
     reply
 }
 
-/// Ten segments of data, 0 to 9, left after the SYN was answered.
+/// Returns a sender that sent segments 0 to 9 after its SYN was answered.
 fn flowing() -> Script {
     let mut script = connected_by(LossDetection::Rack, Algorithm::Fixed(10));
     script.write(20 * PAYLOAD);
@@ -28,7 +28,7 @@ fn failed(phase: Phase) -> [SenderEvent; 1] {
     [SenderEvent::Failed { phase, error: TransferError::Closed(CloseReason::NoConnection) }]
 }
 
-/// Data followed the SYN that shows a cookie: the SYN was lost, or was overtaken.
+/// Returns a sender whose data followed the SYN with a cookie: the SYN was lost, or was overtaken.
 fn opening() -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;

@@ -1,4 +1,4 @@
-//! The sender on a wire that numbers transmissions: what only its answers can say.
+//! Sender in a format that numbers transmissions: effects of their echoes.
 
 use super::*;
 use crate::wire::Numbering;
@@ -32,12 +32,12 @@ fn ack(largest_received: u64, ack: u64, blocks: &[SackBlock]) -> Vec<u8> {
     datagram
 }
 
-/// Ten packets of 100 bytes are out at millisecond `rtt`.
+/// Returns a sender that sent ten packets of 100 bytes at `rtt` ms.
 fn flying(config: &SenderConfig, rtt: u64) -> Script {
     flying_from(0, config, rtt)
 }
 
-/// As [`flying`]; the first of the ten is transmission `first_number`.
+/// Like [`flying`]; the first of the ten is transmission `first_number`.
 fn flying_from(first_number: u64, config: &SenderConfig, rtt: u64) -> Script {
     let mut script = Script::new(SenderConfig {
         packet_size: native::DATA_HEADER + PAYLOAD,

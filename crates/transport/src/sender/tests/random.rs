@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Marsaglia's 64-bit xorshift; says its seed when the test fails.
+/// Marsaglia's 64-bit xorshift; prints its seed when the test fails.
 struct Random {
     seed: u64,
     state: u64,
@@ -24,7 +24,7 @@ impl Random {
         usize::try_from(self.below(end as u64)).unwrap()
     }
 
-    /// Often one of the small numbers on which windows turn, else anything.
+    /// Returns a window: often one of the small numbers at a limit, else any number.
     fn window(&mut self) -> u32 {
         match self.below(4) {
             0 => 0,
@@ -34,7 +34,7 @@ impl Random {
         }
     }
 
-    /// A number around the flight, else anything.
+    /// Returns a number around the flight, else any number.
     fn ack(&mut self, stats: &SenderStats) -> u64 {
         match self.below(8) {
             0 => self.below(1 << 32),

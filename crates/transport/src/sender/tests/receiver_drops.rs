@@ -1,12 +1,12 @@
-//! Losses that the receiver's socket accounts for.
+//! Losses attributed to drops in the receiver's socket.
 
 use super::native::{MSS, answer_to, connected_by, leaving, recv_ack};
 use super::*;
 use crate::LossDetection;
 use crate::wire::native::{Ack, SackBlock};
 
-/// Ten segments left at 100 ms, and at 200 ms the receiver has all but two that are missing from
-/// `first` on. Its socket dropped `overflow` messages.
+/// Returns a sender that sent ten segments at 100 ms. At 200 ms the receiver has all but two,
+/// missing from `first` on. Its socket dropped `overflow` messages.
 fn after_a_hole(first: u64, overflow: Option<u32>) -> Script {
     let mut script = connected_by(LossDetection::Rack, Algorithm::Reno);
     script.write(10 * PAYLOAD);
@@ -16,7 +16,7 @@ fn after_a_hole(first: u64, overflow: Option<u32>) -> Script {
     script
 }
 
-/// The segments that leave within 100 ms.
+/// Returns the segments sent within 100 ms.
 fn leaving_soon(script: &mut Script) -> Vec<u64> {
     let until = script.now + ms(100);
     let mut segments = Vec::new();
@@ -29,7 +29,7 @@ fn leaving_soon(script: &mut Script) -> Vec<u64> {
     }
 }
 
-/// Segments below `below` are here, and so are `beyond`; packet `packet_number` is the newest.
+/// Acknowledges segments below `below`, and `beyond`; packet `packet_number` is the newest.
 fn hear_of(
     script: &mut Script,
     below: u64,
@@ -67,7 +67,7 @@ fn overflow_does_not_cover_later_losses() {
     let more = leaving(&mut script).len() as u64;
     assert!(more > 4);
     script.at(400);
-    // The first two of those after it are missing, and the count is what it was.
+    // The first two of the next segments are missing, and the count is unchanged.
     hear_of(&mut script, 10, 12..10 + more, 11 + more, Some(1));
     assert!(leaving_soon(&mut script).starts_with(&[10]));
     let stats = script.stats();

@@ -1,4 +1,4 @@
-//! Round-trip samples, the timer, and what is sent again.
+//! RTT samples, timer, and retransmissions.
 
 use super::*;
 
@@ -347,7 +347,7 @@ fn classic_newreno_restores_window_after_spurious_recovery() {
         script.recv(&ack(0, 10));
     }
     assert_eq!((script.stats().recoveries, script.stats().window), (1, 4));
-    // All of it had arrived before the repetition left.
+    // All packets had arrived before the retransmission was sent.
     script.recv(&ack(10, 10));
     assert_eq!((script.stats().spurious, script.stats().window), (1, 10));
 }

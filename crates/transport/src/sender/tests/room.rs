@@ -1,4 +1,4 @@
-//! Data that a receiver had no room for: it leaves again, and is not lost.
+//! Data that a receiver had no room for: it is retransmitted, and does not count as lost.
 
 use super::native::{MSS, ack_bytes, ack_with_window, connected_by, leaving};
 use super::*;
@@ -30,7 +30,7 @@ fn a_probe_that_asked_for_room_repaired_nothing() {
     assert_eq!(leaving(&mut script), [(10, 11, false)]);
     assert_eq!((script.stats().probes, script.stats().timeouts), (0, 1));
     let window = script.stats().cwnd;
-    // It opens before the timer fires.
+    // The window opens before the timer fires.
     ack_with_window(&mut script, 11, 10, &[], OPEN);
     assert_eq!(leaving(&mut script)[0], (10, 12, false));
     ack_with_window(&mut script, 13, 12, &[], OPEN);
@@ -56,7 +56,7 @@ fn partly_taken_segment_leaves_when_window_opens() {
         let mut script = filled(rule);
         script.write(10 * PAYLOAD);
         assert_eq!(leaving(&mut script), [(10, 10, false)], "{rule}");
-        // The answer that told of the half that was taken is lost; this one tells of both.
+        // The ACK that reported the first half is lost; this one reports both.
         ack_bytes(&mut script, 10, 10 * MSS + MSS / 2, OPEN);
         let first = leaving(&mut script)[0];
         assert_eq!((first.0, first.1), (10, 11), "{rule}");

@@ -1,5 +1,5 @@
-//! Runs of segments against the same one by one: of two senders, one has batches of a single
-//! segment, acknowledges segments one by one, and is observed.
+//! Runs of segments, compared with single segments: of two senders, one sends batches of one
+//! segment, processes segments one by one, and is observed.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ use rdt_testing::random;
 
 const ID: u64 = 7;
 
-/// Hears of each packet, and does nothing.
+/// Observer that does nothing.
 struct Hears;
 
 impl Observer for Hears {
     fn on(&mut self, _: Instant, _: &Trace) {}
 }
 
-/// The two senders, the receiver of what both send, and the datagrams under way.
+/// Two senders, the receiver of what both send, and the datagrams in flight.
 struct Pair {
     single: Script,
     runs: Script,
@@ -56,14 +56,14 @@ impl Pair {
         assert_eq!(self.single.sender.write(bytes), self.runs.sender.write(bytes));
     }
 
-    /// Sends all that may leave, and loses one datagram in `lost`; 0 is none.
+    /// Sends all that the windows allow, and loses one datagram in `lost`; 0 for none.
     fn send(&mut self, random: &mut impl FnMut(u64) -> u64, lost: u64) {
         let (single, runs) = (self.single.datagrams(), self.runs.datagrams());
         assert_eq!(single, runs);
         self.there.extend(runs.into_iter().filter(|_| lost == 0 || random(lost) > 0));
     }
 
-    /// The receiver takes `count` datagrams and answers.
+    /// Delivers `count` datagrams to the receiver, which answers.
     fn deliver(&mut self, count: u64) {
         let now = self.now();
         for _ in 0..count {
@@ -85,7 +85,7 @@ impl Pair {
         self.runs.recv_bytes(datagram);
     }
 
-    /// Both stand alike, as far as can be seen from outside, and in what was kept of transmissions.
+    /// Asserts that both senders have the same visible state and the same records of transmissions.
     fn compare(&self, at: &str) {
         let (single, runs) = (&self.single.sender, &self.runs.sender);
         assert_eq!(format!("{:?}", single.stats()), format!("{:?}", runs.stats()), "{at}");
@@ -121,7 +121,8 @@ fn config(random: &mut impl FnMut(u64) -> u64) -> SenderConfig {
     }
 }
 
-/// An ACK that no honest receiver would send: any edge, in the middle of segments, and any echo.
+/// An ACK that no honest receiver would send: any cumulative ACK, inside of segments too, and any
+/// echo.
 fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
     let (una, sent) = (sender.flight.board.una_offset(), sender.flight.board.next_offset());
     let (ack, largest_received) = (una + random(sent - una + 1), random(sender.flight.next_number() + 1));
@@ -142,7 +143,7 @@ fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
     datagram
 }
 
-/// Gives the bytes that arrived in order.
+/// Returns the number of bytes that arrived in order.
 fn run(seed: u64) -> u64 {
     let mut random = random(seed);
     let mut pair = Pair::new(&config(&mut random));

@@ -1,4 +1,4 @@
-//! Bytes into packets, packets into batches.
+//! Division of bytes into packets, and of packets into batches.
 
 use super::*;
 
@@ -323,8 +323,8 @@ fn spare_now_is_empty_unless_open() {
     assert!(script.sender.spare_now(1).unwrap().is_empty());
 }
 
-/// Nine packets and a piece, behind one that is in flight, as they leave: from where they were
-/// written, or copied behind another datagram.
+/// Nine packets and a part of one, behind a packet in flight, as they are sent: in place, or copied
+/// behind another datagram.
 fn nine_packets(script: &mut Script, copied: bool) -> Vec<Vec<u8>> {
     let mss = script.sender.path.mss;
     script.write(mss).datagrams();
@@ -341,7 +341,7 @@ fn nine_packets(script: &mut Script, copied: bool) -> Vec<Vec<u8>> {
 fn zero_copy_packets_equal_copies() {
     let classic = || Script::connected(config(1000), 100, 1000);
     let native = || {
-        // No larger datagram is tried.
+        // No larger datagram is probed.
         let config = SenderConfig { pacing: false, packet_size: 1200, ..SenderConfig::native(7) };
         native::connected_to(SenderConfig { congestion: Algorithm::Fixed(100), ..config }, Params::default())
     };

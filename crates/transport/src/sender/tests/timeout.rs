@@ -1,4 +1,4 @@
-//! Causes of a timeout: the network, a receiver without room, or a size that was tried.
+//! Causes of a timeout: the network, a closed window, or an unconfirmed datagram size.
 
 use super::native::{MSS, ack_bytes, ack_with_window, connected_by, connected_to, leaving};
 use super::*;
@@ -42,7 +42,8 @@ fn zero_window_probe_is_no_loss() {
             assert_eq!((stats.lost, stats.dup_acks, stats.recoveries), (0, 0, 0), "{rule}, {refusal}");
             assert_eq!((stats.cwnd, stats.ssthresh), (window, None), "{rule}, {refusal}");
         }
-        // It opens: the refused segment leaves at once, and its timer starts again.
+        // The window opens: the refused segment is retransmitted at once, and its timer starts
+        // again.
         let (_, packet_number, _) = leaving(&mut script)[0];
         let timeouts = script.stats().timeouts;
         assert!(timeouts > 4, "{rule}");
@@ -68,15 +69,14 @@ fn zero_window_probes_back_off_to_forty_seconds() {
         for _ in 0..11 {
             let [(10, packet_number, _)] = leaving(&mut script)[..] else { panic!("{rule}: one probe") };
             let answered = script.now;
-            // The second answer to the same probe is no news.
+            // The second answer to the same probe has no effect.
             ack_with_window(&mut script, packet_number, 10, &[], 0);
             ack_with_window(&mut script, packet_number, 10, &[], 0);
             script.expire();
             waited.push((script.now - answered).as_millis());
         }
         // Twice as long each time (RFC 9293, section 3.8.6.1), of a timeout that shrinks a little
-        // with each answer; and no longer than a third of the time after which a receiver forgets
-        // its sender, 120 s.
+        // with each answer, and at most a third of the receiver's idle timeout, 120 s.
         assert_eq!(waited[0], 300, "{rule}");
         assert_eq!(waited[8..], [40_000; 3], "{rule}");
         let doubles = |pair: &[u128]| pair[1] * 10 > pair[0] * 17 && pair[1] < pair[0] * 11 / 5;
@@ -102,7 +102,7 @@ fn unanswered_zero_window_probe_is_repeated_like_data() {
             assert!(script.now - before <= Duration::from_secs(1), "{rule}");
             before = script.now;
         }
-        // Patience begins with the probe that got no answer, not with the answer before it.
+        // The give-up time begins with the probe that got no answer, not with the answer before it.
         assert_eq!(script.now - last_answer, script.sender.config().give_up, "{rule}");
         assert!(matches!(script.events()[..], [SenderEvent::Failed { .. }]), "{rule}");
     }
@@ -127,7 +127,7 @@ fn opening_window_ends_probe_back_off() {
     assert!(script.now - shut < Duration::from_millis(500));
 }
 
-/// A sender of 20 segments whose receiver took ten and has room for no more.
+/// Returns a sender of 20 segments whose receiver accepted ten and has room for no more.
 fn without_room(rule: LossDetection) -> Script {
     let params = Params { idle_timeout_ms: 120_000, ..Params::default() };
     let base = SenderConfig::native(7);
@@ -194,12 +194,12 @@ fn second_timeout_in_a_row_sends_one_segment() {
                 }
             }
             let sent = leaving(&mut script);
-            // The window of NewReno is not known to be empty after the first one either.
+            // With NewReno, the window is not known to be empty after the first timeout either.
             let first = timeout == 0 && rule != LossDetection::NewReno;
             assert_eq!(sent.len(), if first { 10 } else { 1 }, "{rule}, timeout {timeout}");
             assert_eq!(sent[0].0, 0, "{rule}");
         }
-        // An answer lets as many out as slow start does.
+        // An ACK allows as many segments as slow start does.
         let newest = script.sender.flight.next_number() - 1;
         ack_with_window(&mut script, newest, 1, &[], 1 << 20);
         assert_eq!(leaving(&mut script).len(), 2, "{rule}");
@@ -224,7 +224,7 @@ fn base_only_sends_pieces_without_further_timeouts() {
         script.expire();
         sizes.extend(script.datagrams().iter().map(Vec::len));
     }
-    // Two pieces of 520 bytes and one of 132 were one segment; then comes one that was not cut.
+    // Two pieces of 520 bytes and one of 132 were one segment; the next segment was not divided.
     for acked in [520, 1040] {
         let newest = script.sender.flight.next_number() - 1;
         ack_bytes(&mut script, newest, acked, 1 << 20);

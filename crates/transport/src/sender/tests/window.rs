@@ -1,4 +1,4 @@
-//! How far ahead of the base the sender may run.
+//! Limit of the data beyond the base.
 
 use super::native::MSS;
 use super::*;
@@ -122,8 +122,7 @@ fn late_ack_does_not_change_window() {
     assert_eq!((script.sent(), script.stats().window), (vec![], 4));
 }
 
-/// A native transfer with a hole at segment 4, in which two ACKs can only be told apart by what
-/// they echo.
+/// A native transfer with a hole at segment 4, in which only echoes distinguish two ACKs.
 fn with_a_hole(rule: LossDetection) -> Script {
     let mut script = native::connected_by(rule, Algorithm::Fixed(10));
     script.write(40 * PAYLOAD);
@@ -174,7 +173,7 @@ fn ack_of_unsent_does_not_change_window() {
 #[test]
 fn what_is_written_ahead_fills_whole_batches() {
     let mut script = Script::connected(config(8192), 100, 80_000);
-    // One batch tells how much fits.
+    // After the first batch, the sender knows how much fits one.
     for round in 0..3 {
         loop {
             let spare = script.sender.spare().unwrap().len();

@@ -46,14 +46,14 @@ pub(crate) use stream::{FIN_LEN, Fin, MAX_ACK_EVERY, encode_fin};
 /// 1122, section 3.3.3).
 pub(crate) const SMALLEST_PATH: usize = 548;
 
-/// Reads a packet on its way to a receiver. Transmissions get the number nearest to `near`, the
-/// largest received in this transfer, or 0 where there is none yet.
+/// Decodes a packet for a receiver. Transmission numbers are unwrapped around `near`: the largest
+/// received in this transfer, or 0 before the first.
 pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
     FromSender::decode_native(datagram, near)
 }
 
-/// Reads a packet on its way to a sender. Transmissions get the number nearest to `near`, the
-/// largest sent in this transfer.
+/// Decodes a packet for a sender. Transmission numbers are unwrapped around `near`, the largest
+/// sent in this transfer.
 pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver<'_>, WireError> {
     FromReceiver::decode_native(datagram, near)
 }

@@ -362,7 +362,8 @@ mod tests {
     const LINK_OK: LinkRequest =
         LinkRequest { rtt_us: 0, rate_bps: 1, loss_forward_ppb: 0, loss_reverse_ppb: 0, queue_bytes: 1 };
 
-    /// Decodes what is encoded from the defaults with this change: it is the same, or refused.
+    /// Encodes and decodes the defaults with this change. Returns true if the result is equal, and
+    /// false if it is refused.
     fn accepts(change: impl FnOnce(&mut Params)) -> bool {
         let mut params = Params { link: Some(LINK_OK), ..Params::default() };
         change(&mut params);

@@ -15,7 +15,7 @@ const DATA: u8 = PacketKind::Data as u8;
 const CID: u64 = 0x0807_0605_0403_0201;
 const DOCUMENT: &str = include_str!("../../../../../docs/PROTOCOL.md");
 
-/// The bytes that the document gives under this name.
+/// Returns the bytes that the document gives under this name.
 fn vector(name: &str) -> Vec<u8> {
     let (_, section) = DOCUMENT.split_once("## N6. Vectors").unwrap();
     let block = section.split("```").nth(1).unwrap();
@@ -39,7 +39,7 @@ enum Packet<'a> {
     Down(FromReceiver<'a>),
 }
 
-/// Both directions have CLOSE; it counts as a sender's here.
+/// Both directions have CLOSE; here it counts as a sender's.
 fn decode(datagram: &[u8], near: u64) -> Result<Packet<'_>, WireError> {
     let up = decode_from_sender(datagram, near).map(Packet::Up);
     let down = decode_from_receiver(datagram, near).map(Packet::Down);
@@ -55,7 +55,7 @@ fn decode(datagram: &[u8], near: u64) -> Result<Packet<'_>, WireError> {
 
 fn encode(packet: &Packet<'_>) -> Vec<u8> {
     let written = |len: usize, write: &dyn Fn(&mut [u8])| {
-        // What a slot held before must not shine through.
+        // Old contents of the memory must not appear in the packet.
         let mut out = vec![0xEE; len];
         write(&mut out);
         out
@@ -104,7 +104,7 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
     }
 }
 
-/// The fields that are encoded to this ACK.
+/// Returns the fields that are encoded to this ACK.
 fn fields(ack: &wire::Ack<'_>) -> Ack {
     let (echo, marks) = (ack.echo.unwrap(), ack.marks.unwrap());
     Ack {
@@ -120,7 +120,7 @@ fn fields(ack: &wire::Ack<'_>) -> Ack {
     }
 }
 
-/// What a receiver says with these fields.
+/// Returns the packet of a receiver with these fields.
 fn down(fields: Ack, sack: SackBlocks<'_>) -> Packet<'_> {
     let delay = Duration::from_micros(u64::from(fields.echo_delay_us));
     Packet::Down(FromReceiver::Ack(wire::Ack {
@@ -144,7 +144,7 @@ fn piece(packet_number: u64, seq: u64, payload: &[u8]) -> Piece<'_> {
     Piece { seq, payload, packet_number: Some(packet_number), crc, ack_now: false, ack_every: 0 }
 }
 
-/// Makes the check of a packet right again after a change.
+/// Corrects the check of a packet after a change.
 fn reseal(packet: &mut [u8]) {
     let has_payload = matches!(packet.get(1), Some(&DATA));
     let head = if has_payload { DATA_HEADER.min(packet.len()) } else { packet.len() };
@@ -154,7 +154,7 @@ fn reseal(packet: &mut [u8]) {
     }
 }
 
-/// A changed vector with a right check.
+/// Returns a changed vector with a correct check.
 fn changed(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut packet = vector(name);
     change(&mut packet);
@@ -282,8 +282,8 @@ fn check_finds_single_and_adjacent_bit_flips() {
     }
 }
 
-/// What a check that is the exclusive or of two CRCs would miss: the same change at the same
-/// distance from the end of the header and from that of the payload.
+/// An exclusive or of two CRCs would not detect this: the same change at the same distance from the
+/// end of the header and of the payload.
 #[test]
 fn check_finds_header_and_payload_flips() {
     let good = encode(&data(9, 1 << 20, false, &[0x55; 64]));
@@ -312,8 +312,7 @@ fn truncated_and_extended_packets_are_refused() {
     }
 }
 
-/// Changes valid packets at random and makes their check right again, so that every rule behind it
-/// is met.
+/// Changes valid packets at random and corrects their check, so that every later rule is reached.
 #[test]
 fn accepted_random_bytes_encode_to_equal_packets() {
     let seed = 0x5EED_0003;
@@ -520,7 +519,7 @@ fn no_ack_is_longer_than_said() {
         ..ack()
     };
     let mut out = vec![0; ack_len(0)];
-    // A window of 64 bits does not go with an edge of as many.
+    // A window of 64 bits and a cumulative ACK of 64 bits together exceed the range of offsets.
     assert_eq!(encode_ack(CID, &most, &[], &mut out), ack_len(0) - 9);
     assert_eq!((ack_len(33), most_blocks(ack_len(7)), most_blocks(ack_len(7) - 1)), (ack_len(32), 7, 6));
 }
