@@ -28,6 +28,7 @@ pub mod journal;
 pub mod record;
 pub mod results;
 pub mod statistics;
+pub mod theory;
 
 pub use cell::{Cell, CellId, EngineKind, Physics};
 pub use flow::{Flow, FlowKind};

@@ -1,0 +1,155 @@
+//! Conditions of a flow, from the description of its cell.
+
+use rdt_emulator::{Direction, LinkConfig, Loss, VaryingRate, WifiConfig};
+
+use crate::cell::Physics;
+use crate::flow::{Flow, FlowKind};
+
+/// Bytes of IPv4 and UDP headers.
+const UDP_HEADERS: u32 = 28;
+/// Bytes of IPv4 and TCP headers with timestamps.
+const TCP_HEADERS: u32 = 52;
+/// Bytes of the header of a DATA packet in the native format.
+const NATIVE_HEADER: u32 = 24;
+/// Largest IP packet unless a flow says otherwise.
+const DEFAULT_PACKET: u32 = 1500;
+
+/// What the models need to know of a flow and its path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conditions {
+    /// Rate of the slowest link towards the receiver, bits per second on the link. `None`: no
+    /// limit.
+    pub rate_bps: Option<f64>,
+    /// Round-trip propagation delay, seconds.
+    pub rtt_s: f64,
+    /// Long-term loss towards the receiver, 0 to 1.
+    pub loss: f64,
+    /// Payload of a full packet, bytes.
+    pub payload: f64,
+    /// A full packet on the slowest link, bytes, with all headers.
+    pub on_link: f64,
+    /// Receiver's window, bytes. `None`: it does not limit.
+    pub window: Option<f64>,
+    /// Packets for one ACK.
+    pub ack_every: f64,
+    /// Initial congestion window, packets.
+    pub initial_window: f64,
+    /// Lower limit of the retransmission timeout, seconds.
+    pub min_rto_s: f64,
+    /// Bytes that the application writes. `None`: without end.
+    pub bytes: Option<f64>,
+    /// The 802.11 cell, if the link is one.
+    pub wifi: Option<WifiConfig>,
+}
+
+impl Conditions {
+    /// Returns the conditions of a flow. `None` if a link uses a trace, whose rate has no formula.
+    pub fn of(physics: &Physics, flow: &Flow) -> Option<Self> {
+        let towards = if flow.reverse { Direction::Reverse } else { Direction::Forward };
+        let (mut rate, mut rtt_s, mut arrives, mut wifi) = (None, 0.0, 1.0, None);
+        let mut added = 0;
+        for path in &physics.links {
+            let path = path.to_path_config(|_| Err("a trace".to_owned())).ok()?;
+            let link = match towards {
+                Direction::Forward => &path.forward,
+                Direction::Reverse => &path.reverse,
+            };
+            rtt_s += path.rtt().as_secs_f64();
+            arrives *= 1.0 - mean_loss(&link.loss);
+            if let Some(VaryingRate::Wifi(cell)) = link.varying {
+                wifi = Some(cell);
+            }
+            let bps = link.rate.map(rdt_emulator::Bitrate::as_bps_f64);
+            if bps.is_some_and(|bps| rate.is_none_or(|slowest| bps < slowest)) {
+                rate = bps;
+                added = added_bytes(link, flow);
+            }
+        }
+        let packet = flow.packet.unwrap_or(DEFAULT_PACKET);
+        let (payload, packet) = match flow.kind {
+            FlowKind::Udp => {
+                flow.size.map_or((packet - UDP_HEADERS, packet), |size| (size, size + UDP_HEADERS))
+            }
+            FlowKind::Tcp if !physics.engine.is_virtual() => (packet.checked_sub(TCP_HEADERS)?, packet),
+            FlowKind::Rdt | FlowKind::Tcp => (packet.checked_sub(UDP_HEADERS + NATIVE_HEADER)?, packet),
+        };
+        Some(Self {
+            rate_bps: rate,
+            rtt_s,
+            loss: 1.0 - arrives,
+            payload: payload.into(),
+            on_link: f64::from(packet + added),
+            #[allow(clippy::cast_precision_loss, reason = "a window is far below 2^53 bytes")]
+            window: flow.window.map(|bytes| bytes as f64),
+            ack_every: flow.ack.map_or(2.0, |(packets, _)| f64::from(packets.max(1))),
+            initial_window: flow.initial_window.unwrap_or(10).into(),
+            min_rto_s: flow.min_rto.map_or(0.2, |time| time.as_secs_f64()),
+            #[allow(clippy::cast_precision_loss, reason = "a transfer is far below 2^53 bytes")]
+            bytes: flow.bytes.map(|bytes| bytes as f64),
+            wifi,
+        })
+    }
+
+    /// Returns the goodput of a full link, bits per second. `None` if no link limits.
+    pub fn link_goodput_bps(&self) -> Option<f64> {
+        Some(self.rate_bps? * self.payload / self.on_link)
+    }
+
+    /// Returns the round trip of a packet on an idle path: propagation and serialisation, seconds.
+    pub fn idle_rtt_s(&self) -> f64 {
+        self.rtt_s + self.rate_bps.map_or(0.0, |bps| self.on_link * 8.0 / bps)
+    }
+}
+
+/// Returns the bytes that a link adds to an IP packet. Engines send IP packets, so headers that a
+/// path adds are beyond those of IP.
+fn added_bytes(link: &LinkConfig, flow: &Flow) -> u32 {
+    let ip = if flow.kind == FlowKind::Tcp { 0 } else { UDP_HEADERS };
+    link.framing + link.overhead.saturating_sub(ip)
+}
+
+/// Returns the long-term loss rate of a model, 0 to 1. A script has none.
+fn mean_loss(loss: &Loss) -> f64 {
+    match loss {
+        Loss::None | Loss::Script(_) => 0.0,
+        Loss::Bernoulli(p) => p.as_f64(),
+        Loss::Bounded { probability, max_run } => {
+            let p = probability.as_f64();
+            let run = p.powf(f64::from(max_run.get()) + 1.0);
+            if run < 1.0 { (p - run) / (1.0 - run) } else { 1.0 }
+        }
+        Loss::GilbertElliott(channel) => channel.mean_loss(),
+        #[allow(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
+        Loss::EveryNth(n) => 1.0 / n.get() as f64,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::cell::EngineKind;
+    use rdt_emulator::spec::PathSpec;
+
+    pub(in crate::theory) fn conditions(path: &str, change: impl Fn(&mut Flow)) -> Conditions {
+        let mut flow = Flow::new("a");
+        change(&mut flow);
+        let physics = Physics {
+            engine: EngineKind::Virtual,
+            duration: None,
+            links: vec![PathSpec::from_toml(path).expect("a path")],
+            flows: vec![flow.clone()],
+            engine_words: Vec::new(),
+        };
+        Conditions::of(&physics, &flow).expect("no trace")
+    }
+
+    #[test]
+    fn headers_and_loss_come_from_the_path() {
+        let path = "rtt = '10ms'\nrate = '8mbit'\nloss = '2.5%/0'\nheaders = 28\nframing = 38";
+        let it = conditions(path, |_| ());
+        assert_eq!((it.payload, it.on_link), (1448.0, 1538.0));
+        assert!((it.loss - 0.025).abs() < 1e-12 && (it.idle_rtt_s() - 0.011_538).abs() < 1e-9, "{it:?}");
+        let reversed = conditions(path, |flow| flow.reverse = true);
+        assert!(reversed.loss < 1e-12, "{reversed:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Models of throughput and time, to draw beside measurements. Each says from where it is, and for
+//! which conditions it holds; outside of them it still returns a value, marked as such.
+//!
+//! | question | file |
+//! |---|---|
+//! | conditions of a flow: rate, round trip, loss, window | `conditions.rs` |
+//! | limits by window and link | `window.rs` |
+//! | limits by random loss | `loss.rs` |
+//! | time of a short transfer | `start.rs` |
+//! | flows that share a link | `sharing.rs` |
+//! | 802.11 airtime, fragments | `airtime.rs` |
+
+mod airtime;
+mod conditions;
+mod loss;
+mod sharing;
+mod start;
+mod window;
+
+pub use airtime::{fragment_sizes, saturation_bps};
+pub use conditions::Conditions;
+pub use loss::{cubic_bps, mathis_bps, pftk_bps};
+pub use sharing::{aimd_share_bps, beside_udp_bps};
+pub use start::slow_start_s;
+pub use window::{rtt_behind_window_s, window_bps};
+
+/// Value of a model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// The value, in the unit of the metric.
+    pub value: f64,
+    /// True inside of the model's range of validity.
+    pub valid: bool,
+}
+
+impl Prediction {
+    const fn new(value: f64, valid: bool) -> Self {
+        Self { value, valid }
+    }
+}
+
+/// A model of one metric of a flow.
+#[derive(Debug, Clone, Copy)]
+pub struct Model {
+    /// Word in experiment files: `theory = ["mathis"]`.
+    pub name: &'static str,
+    /// Metric that the model predicts: `goodput`, `completion`, `rtt-mean`.
+    pub metric: &'static str,
+    /// Formula in words or symbols.
+    pub formula: &'static str,
+    /// Where the model is published.
+    pub source: &'static str,
+    /// Conditions for which it holds.
+    pub range: &'static str,
+    /// Returns the prediction. `None` if the model does not apply, as a model of loss without loss.
+    pub predict: fn(&Conditions) -> Option<Prediction>,
+}
+
+/// All models.
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "window",
+        metric: "goodput",
+        formula: "min(W / RTT, C), with whole packets in W",
+        source: "RFC 9293, section 3.8.6",
+        range: "no loss, window fixed",
+        predict: window::window,
+    },
+    Model {
+        name: "link",
+        metric: "goodput",
+        formula: "C times the share of payload in a packet on the link",
+        source: "lengths of headers",
+        range: "one flow, link always busy",
+        predict: window::link,
+    },
+    Model {
+        name: "rtt-of-window",
+        metric: "rtt-mean",
+        formula: "max(RTT, W / C)",
+        source: "Little's law",
+        range: "no loss, window fixed, queue deep enough",
+        predict: window::rtt_of_window,
+    },
+    Model {
+        name: "mathis",
+        metric: "goodput",
+        formula: "MSS / RTT * sqrt(3 / (2 b p))",
+        source: "Mathis, Semke, Mahdavi, Ott, 1997",
+        range: "Reno, 0 < p <= 2 %, no timeouts, link not full",
+        predict: loss::mathis,
+    },
+    Model {
+        name: "pftk",
+        metric: "goodput",
+        formula: "full formula with timeouts and a limit by the receiver's window",
+        source: "Padhye, Firoiu, Towsley, Kurose, 2000",
+        range: "Reno, 0 < p <= 20 %, link not full",
+        predict: loss::pftk,
+    },
+    Model {
+        name: "cubic",
+        metric: "goodput",
+        formula: "max of the CUBIC and the Reno-friendly response",
+        source: "RFC 9438, sections 4.3 and 5.1",
+        range: "CUBIC, 0 < p <= 2 %, no timeouts, link not full",
+        predict: loss::cubic,
+    },
+    Model {
+        name: "slow-start",
+        metric: "completion",
+        formula: "handshake + rounds of slow start + rest at the link's rate",
+        source: "Cardwell, Savage, Anderson, 2000",
+        range: "no loss",
+        predict: start::slow_start,
+    },
+    Model {
+        name: "airtime",
+        metric: "goodput",
+        formula: "payload / airtime of a packet",
+        source: "IEEE Std 802.11-2020, clauses 10.3 and 17",
+        range: "one saturated UDP flow in an 802.11 cell",
+        predict: airtime::airtime,
+    },
+];
+
+/// Returns the model of this name.
+pub fn model(name: &str) -> Option<&'static Model> {
+    MODELS.iter().find(|model| model.name == name)
+}

@@ -1,0 +1,64 @@
+//! Limits by the window and by the link.
+
+use super::{Conditions, Prediction};
+
+/// Returns the goodput of a fixed window, bits per second: `packets` whole packets of `payload`
+/// bytes a round trip, at most `link_bps`.
+pub fn window_bps(packets: f64, payload: f64, rtt_s: f64, link_bps: Option<f64>) -> f64 {
+    let by_window = packets * payload * 8.0 / rtt_s;
+    link_bps.map_or(by_window, |link| link.min(by_window))
+}
+
+/// Returns the round trip behind a window that fills the link: the queue holds the rest. Seconds.
+pub fn rtt_behind_window_s(window_bits: f64, rtt_s: f64, link_bps: f64) -> f64 {
+    (window_bits / link_bps).max(rtt_s)
+}
+
+pub(super) fn window(it: &Conditions) -> Option<Prediction> {
+    let packets = (it.window? / it.payload).floor();
+    // With an ACK for several packets, the last of an odd window waits for the ACK timer.
+    let moving = if packets > it.ack_every { packets - packets % it.ack_every } else { packets };
+    let value = window_bps(moving, it.payload, it.idle_rtt_s(), it.link_goodput_bps());
+    Some(Prediction::new(value, it.loss == 0.0 && packets >= it.ack_every))
+}
+
+pub(super) fn link(it: &Conditions) -> Option<Prediction> {
+    Some(Prediction::new(it.link_goodput_bps()?, it.loss == 0.0))
+}
+
+pub(super) fn rtt_of_window(it: &Conditions) -> Option<Prediction> {
+    let packets = (it.window? / it.payload).floor();
+    let value = rtt_behind_window_s(packets * it.on_link * 8.0, it.idle_rtt_s(), it.rate_bps?);
+    Some(Prediction::new(value, it.loss == 0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conditions::tests::conditions;
+    use super::*;
+    use std::time::Duration;
+
+    /// A published sweep: 34 Mbit/s, 10 ms, windows of 5,000 to 60,000 bytes, an ACK for two.
+    #[test]
+    fn windows_move_whole_pairs_of_packets() {
+        let segments = [(5_000, 2.0), (10_000, 6.0), (16_357, 10.0), (25_000, 16.0), (40_000, 26.0)];
+        for (bytes, moved) in segments {
+            let it = conditions("rtt = '10ms'\nrate = '34mbit'\nheaders = 28", |flow| {
+                flow.window = Some(bytes);
+                flow.ack = Some((2, Duration::from_millis(25)));
+            });
+            let ours = window(&it).expect("a window").value;
+            let expected = moved * 1448.0 * 8.0 / it.idle_rtt_s();
+            assert!((ours / expected - 1.0).abs() < 1e-9, "window {bytes}: {ours} for {expected}");
+        }
+    }
+
+    #[test]
+    fn the_link_limits_large_windows() {
+        let it = conditions("rtt = '10ms'\nrate = '34mbit'\nheaders = 28", |flow| flow.window = Some(60_000));
+        let ours = window(&it).expect("a window").value;
+        assert!((ours / 32.82e6 - 1.0).abs() < 0.01, "{ours}");
+        let rtt = rtt_of_window(&it).expect("a window").value;
+        assert!((rtt - 41.0 * 1500.0 * 8.0 / 34e6).abs() < 1e-6, "{rtt}");
+    }
+}
