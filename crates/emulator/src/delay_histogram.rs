@@ -20,7 +20,6 @@ pub struct DelayHistogram {
     histogram: Histogram<u64>,
 }
 
-/// Creates an empty histogram.
 impl Default for DelayHistogram {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_DELAY_NS, 2).expect("constant bounds are valid");

@@ -92,7 +92,6 @@ impl RangeSet {
         range.contains(&number).then(|| range.clone())
     }
 
-    /// True if the set has this number.
     #[cfg(test)]
     pub(crate) fn contains(&self, number: u64) -> bool {
         self.range_of(number).is_some()
@@ -176,7 +175,6 @@ impl RangeSet {
         self.ranges.len()
     }
 
-    /// True if the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -42,7 +42,6 @@ pub(crate) enum SlowStart {
     },
 }
 
-/// CUBIC controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Cubic {
     mss: u64,

@@ -12,7 +12,6 @@ const SLOW_START_LIMIT: u64 = 2;
 /// Limit `L` while retransmissions of a timeout are acknowledged (RFC 3465, section 2.3).
 const LIMIT_AFTER_TIMEOUT: u64 = 1;
 
-/// Reno controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Reno {
     mss: u64,

@@ -79,7 +79,6 @@ impl Budget {
         Claim { epoch: None, offered: 0 }
     }
 
-    /// Removes a transfer.
     pub(super) fn close(&mut self, claim: Claim) {
         let group = self.group_of(claim);
         group.transfers -= 1;

@@ -79,7 +79,6 @@ impl<P> StatelessReplies<P> {
         self.closes_dropped
     }
 
-    /// True if nothing is queued.
     pub(super) fn is_empty(&self) -> bool {
         self.replies.is_empty() && self.closes.is_empty()
     }
@@ -141,7 +140,6 @@ impl<P> StatelessReplies<P> {
         self.pop(out)
     }
 
-    /// Counts a reply to a peer.
     pub(super) fn on_peer_reply(&mut self) {
         self.peer_replies = self.peer_replies.saturating_add(1);
     }

@@ -100,7 +100,6 @@ pub(crate) struct Acks {
     largest: Option<Largest>,
     /// Packets since the last ACK.
     waiting: u32,
-    /// True if an ACK is due now.
     due: bool,
     /// Urgent packets since the last ACK: after a gap, in a hole, duplicate, or with CE.
     urgent: u32,
@@ -131,7 +130,6 @@ impl Acks {
         }
     }
 
-    /// Handles the arrival of a packet.
     pub(crate) fn on_packet(&mut self, now: Instant, packet: Received) {
         self.packets += 1;
         self.duplicates += u64::from(packet.order == Order::Duplicate);

@@ -93,7 +93,6 @@ impl FlightLimit {
         }
     }
 
-    /// Sets the peer's share of the buffer.
     pub(crate) fn set_share(&mut self, share: BufferShare) {
         let before = self.share.replace(share);
         if before.is_none_or(|before| before.bytes != share.bytes) {

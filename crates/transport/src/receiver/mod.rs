@@ -115,7 +115,6 @@ pub struct ReceiverStats {
 }
 
 impl ReceiverStats {
-    /// Adds another receiver's counts.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.data += other.data;
         self.ce += other.ce;

@@ -100,7 +100,6 @@ impl SelectiveAcks {
         self.on_packet(now, Received { packet_number, ecn, order: Order::Next, ack_now, every: 0 });
     }
 
-    /// Handles a read by the application.
     pub(super) fn on_read(&mut self) {
         self.read = true;
     }

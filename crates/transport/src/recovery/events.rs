@@ -156,7 +156,6 @@ pub(crate) struct Verdict {
     pub(crate) dup_acks: Option<u32>,
     /// Cause of the episode before this ACK, even if the ACK ends it.
     pub(crate) episode: Option<Cause>,
-    /// The episode ended.
     pub(crate) ended: Option<Ended>,
 }
 

@@ -140,7 +140,6 @@ impl Flight {
         })
     }
 
-    /// Declares the segment at `offset` lost.
     pub(crate) fn mark_lost(&mut self, offset: u64) {
         self.board.mark_lost(offset);
     }

@@ -121,10 +121,8 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// be retransmitted.
     fn on_recut(&mut self, _packet_number: u64) {}
 
-    /// Handles a retransmission.
     fn on_resent(&mut self, resent: &Resent<'_>);
 
-    /// Handles the transmission of a tail loss probe.
     fn on_probe_sent(&mut self, _probe: Probe) {}
 
     /// Excuses a path MTU probe, packet `packet_number`: its loss is no sign of congestion.
@@ -133,7 +131,6 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// Handles the end of the handshake. Early data may be in flight.
     fn on_open(&mut self, _now: Instant, _timing: &Timing<'_>, _board: &Scoreboard) {}
 
-    /// Sets the receiver's maximum ACK delay.
     fn set_max_ack_delay(&mut self, _delay: Duration) {}
 
     /// Prepares for an ACK.
@@ -148,7 +145,6 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// Restarts the timers after an ACK.
     fn rearm(&mut self, ack: &AckOutcome, timing: &Timing<'_>, board: &Scoreboard);
 
-    /// Handles the timers that are due.
     fn on_timeout(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> (Expired, Vec<Lost>);
 
     /// Returns the transmission that is due next.

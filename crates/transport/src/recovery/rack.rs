@@ -55,7 +55,6 @@ impl Times {
     }
 }
 
-/// RACK detector.
 #[derive(Debug)]
 pub(crate) struct Rack {
     /// True if the reordering window is a quarter of the minimum RTT although no reordering was

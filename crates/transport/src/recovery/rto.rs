@@ -23,7 +23,6 @@ pub enum RtoPolicy {
     },
 }
 
-/// Limits of the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RtoConfig {
     /// Timeout before the first sample (RFC 6298, rule 2.1).

@@ -38,7 +38,6 @@ impl ReferenceRtt {
         self.rto = (self.srtt * 3).max(nanos(min_rto));
     }
 
-    /// Processes a valid sample.
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
         let rtt = nanos(rtt);
         self.srtt = (self.srtt * 7 + rtt) / 8;
@@ -66,7 +65,6 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).map_or(LONGEST, |nanos| nanos.min(LONGEST))
 }
 
-/// RTT estimator of a connection.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "the names are the RFCs'")]
 pub(crate) struct Rtt {

@@ -148,7 +148,6 @@ impl SentPackets {
         }
     }
 
-    /// Removes the oldest record.
     pub(crate) fn pop(&mut self) {
         self.pop_of_run(1);
     }

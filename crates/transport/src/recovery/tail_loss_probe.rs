@@ -10,7 +10,6 @@ use super::Probe;
 /// RTTs would be less.
 const MARGIN: Duration = Duration::from_millis(2);
 
-/// Probe state.
 #[derive(Debug, Default)]
 pub(crate) struct TailLossProbe {
     /// True if a probe is due and not yet sent.

@@ -138,7 +138,6 @@ impl Sender {
         }
     }
 
-    /// Handles the timeout of the FIN.
     pub(super) fn on_fin_timeout(&mut self, now: Instant) {
         let patient = !self.patience.left(now).is_zero();
         let Some(closing) = &mut self.closing else { return };

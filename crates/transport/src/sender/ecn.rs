@@ -74,7 +74,6 @@ impl fmt::Display for EcnFailure {
     }
 }
 
-/// ECN state of a path.
 #[derive(Debug, Default)]
 pub(super) struct PathEcn {
     state: EcnState,

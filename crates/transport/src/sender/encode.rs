@@ -49,11 +49,9 @@ pub(super) struct Segments<'a> {
     pub(super) count: u64,
 }
 
-/// Result of encoding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Encoded {
     pub(super) count: u64,
-    /// True if the batch is full.
     pub(super) full: bool,
 }
 

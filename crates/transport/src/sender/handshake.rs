@@ -20,7 +20,6 @@ const SYN_ACK_DELAY: u32 = 4;
 /// With half of all packets lost each way, one transfer in thirty reaches it.
 const PARAMS_RETRY_LIMIT: u32 = 5;
 
-/// State of the handshake.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
     syns: Syns,

@@ -19,7 +19,6 @@ impl KeepAlive {
         self.at
     }
 
-    /// True if a keep-alive is due.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
@@ -49,7 +48,6 @@ impl KeepAlive {
         }
     }
 
-    /// Records the transmission of a keep-alive.
     pub(super) fn on_sent(&mut self, now: Instant, idle_timeout: Option<Duration>) {
         self.due = false;
         self.restart(now, true, || idle_timeout);

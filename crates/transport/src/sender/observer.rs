@@ -40,7 +40,6 @@ pub(super) struct Snapshot {
     pub(super) metrics: Metrics,
 }
 
-/// One of several coalesced ACKs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CoalescedAck {
     pub(super) ack: u64,
@@ -207,7 +206,6 @@ impl Observers {
         observed.observer.on(now, &trace);
     }
 
-    /// Reports one of several coalesced ACKs.
     #[cold]
     pub(super) fn on_coalesced_ack(&mut self, now: Instant, coalesced: &CoalescedAck, rto: Duration) {
         let CoalescedAck { ack, window, bytes, length, sample } = *coalesced;
@@ -222,7 +220,6 @@ impl Observers {
         self.on_moved(now, || Trace::AckReceived { ack, window, rto, deadline: Some(now + rto), sample });
     }
 
-    /// Reports the `timers` that are due.
     pub(super) fn on_timers_due(&mut self, now: Instant, timers: [Option<Instant>; 4]) {
         for timer in Timer::ALL {
             if timers[timer.index()].is_some_and(|at| at <= now) {

@@ -132,7 +132,6 @@ impl PathMtu {
         }
     }
 
-    /// Handles the loss of transmission `packet_number`.
     pub(crate) fn on_lost(&mut self, packet_number: u64) {
         if let Some((size, probe)) = self.probe
             && probe == packet_number

@@ -84,7 +84,6 @@ impl Sender {
         if alone { LostTo::Size } else { LostTo::Network }
     }
 
-    /// Handles the timers of data that are due.
     pub(super) fn on_data_timeout(&mut self, now: Instant) {
         if self.peer.answered_probe(&self.flight.board) {
             // The last zero-window probe was answered, so the give-up time starts with the next

@@ -84,7 +84,6 @@ impl Tally {
     }
 }
 
-/// Estimator of the base loss rate.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BaseLoss {
     evidence: Tally,

@@ -63,7 +63,6 @@ impl Bbr {
         }
     }
 
-    /// `SetPacingRate`.
     pub(super) fn set_pacing_rate(&mut self) {
         self.set_pacing_rate_with_gain(self.pacing_gain());
     }
@@ -113,22 +112,18 @@ impl Bbr {
         self.quantization_budget(self.bdp(bw))
     }
 
-    /// `TargetInflight`.
     pub(super) fn target_inflight(&self) -> u64 {
         self.bdp(self.bw).min(self.cwnd)
     }
 
-    /// `InflightWithHeadroom`.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         self.bounds.with_headroom(self.config.mss, self.min_pipe_cwnd())
     }
 
-    /// `ProbeRTTCwnd`.
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         gain(self.bdp(self.bw), PROBE_RTT_CWND_GAIN).max(self.min_pipe_cwnd())
     }
 
-    /// `QuantizationBudget`.
     fn quantization_budget(&self, inflight_cap: u64) -> u64 {
         let cap = inflight_cap.max(self.send_quantum()).max(self.min_pipe_cwnd());
         if self.state == State::ProbeBwUp { cap + 2 * self.config.mss } else { cap }
@@ -140,7 +135,6 @@ impl Bbr {
         self.quantization_budget(multiple + self.extra_acked.bytes(self.full_bw.reached()))
     }
 
-    /// `SetCwnd`.
     pub(super) fn set_cwnd(&mut self, event: &AckEvent) {
         let max_inflight = self.max_inflight();
         if self.full_bw.reached() {
@@ -156,7 +150,6 @@ impl Bbr {
         self.bound_cwnd_for_model();
     }
 
-    /// `BoundCwndForModel`.
     fn bound_cwnd_for_model(&mut self) {
         let cap = match self.state {
             State::ProbeBwCruise | State::ProbeRtt => self.inflight_with_headroom(),

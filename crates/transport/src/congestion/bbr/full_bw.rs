@@ -17,7 +17,6 @@ pub(super) enum Verdict {
     Flat,
 }
 
-/// Full-pipe detector.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FullBandwidth {
     baseline: u64,

@@ -25,7 +25,6 @@ const LONG_RTT: Duration = Duration::from_millis(100);
 const WINDOW_RTT: Duration = Duration::from_millis(50);
 /// Largest number of initial windows in the first flight.
 const MAX_WINDOWS: u128 = 12;
-/// Segments per train.
 const TRAIN_SEGMENTS: u64 = 16;
 /// Largest rate increase, as a factor, if trains agree.
 const MAX_STEADY_STEP: u64 = 80;

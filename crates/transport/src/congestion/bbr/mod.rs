@@ -1,7 +1,8 @@
 //! BBR version 3 (draft-ietf-ccwg-bbr): a path model (bandwidth, minimum RTT, inflight bounds) and
 //! a state machine of seven phases that sends by the model and keeps it current.
 //!
-//! Names and order of steps are the draft's; each file quotes the section it implements.
+//! Names (`set_cwnd` is the draft's `SetCwnd`) and order of steps are the draft's; each file quotes
+//! the section it implements.
 //!
 //! | file | owns |
 //! |---|---|
@@ -248,7 +249,6 @@ impl Bbr {
         if self.config.base_loss { self.base_loss.ppm(self.config.mss) } else { 0 }
     }
 
-    /// `UpdateModelAndState`.
     fn update_model_and_state(&mut self, ack: &Ack<'_>) {
         let AckEvent { now, acked, lost, delivered, .. } = *ack.event;
         self.loss_round.count(acked, lost, ack.event.in_recovery());
@@ -267,7 +267,6 @@ impl Bbr {
         self.bw = self.max_bw.max().min(self.bounds.bw_shortterm);
     }
 
-    /// `UpdateMaxBw`.
     fn update_max_bw(&mut self, ack: &Ack<'_>) {
         if self.rounds.update(ack.sample.prior_delivered, ack.event.delivered) {
             self.cycle.on_round();
@@ -322,7 +321,6 @@ impl Bbr {
         mul_div(sent, LOSS_THRESH, math::PPM) + self.explained_loss(sent)
     }
 
-    /// `IsInflightTooHigh`.
     fn is_inflight_too_high(&self, lost: u64, tx_in_flight: u64) -> bool {
         lost > self.tolerated_loss(tx_in_flight)
     }

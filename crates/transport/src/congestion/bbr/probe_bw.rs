@@ -24,7 +24,6 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// State of the probing cycle.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cycle {
     ack_phase: AckPhase,
@@ -68,7 +67,6 @@ impl Cycle {
 }
 
 impl Bbr {
-    /// `StartProbeBW_DOWN`.
     pub(super) fn start_probe_bw_down(&mut self, now: Instant) {
         self.loss_round.reset();
         self.cycle.up_acked_per_inc = UNBOUNDED;
@@ -84,7 +82,6 @@ impl Bbr {
         self.state = State::ProbeBwCruise;
     }
 
-    /// `StartProbeBW_REFILL`.
     pub(super) fn start_probe_bw_refill(&mut self) {
         self.bounds.reset_short_term();
         self.cycle.up_rounds = 0;
@@ -95,7 +92,6 @@ impl Bbr {
         self.state = State::ProbeBwRefill;
     }
 
-    /// `StartProbeBW_UP`.
     fn start_probe_bw_up(&mut self, ack: &Ack<'_>) {
         self.cycle.probe_sample = true;
         self.cycle.ack_phase = AckPhase::ProbeStarting;
@@ -105,7 +101,6 @@ impl Bbr {
         self.raise_inflight_longterm_slope();
     }
 
-    /// `UpdateProbeBWCyclePhase`.
     pub(super) fn update_probe_bw_cycle_phase(&mut self, ack: &Ack<'_>) {
         if !self.full_bw.reached() || self.adapt_long_term_model(ack) {
             return;
@@ -126,19 +121,16 @@ impl Bbr {
         }
     }
 
-    /// `IsTimeToProbeBW`.
     fn is_time_to_probe_bw(&self, now: Instant) -> bool {
         let waited = self.cycle.began.is_none_or(|began| now > began + self.cycle.wait);
         let reno_rounds = (self.target_inflight() / self.config.mss).min(MAX_RENO_ROUNDS);
         waited || self.cycle.rounds_since_probe_up >= reno_rounds
     }
 
-    /// `IsTimeToCruise`.
     fn is_time_to_cruise(&self, in_flight: u64) -> bool {
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.max_bw.max())
     }
 
-    /// `IsTimeToGoDown`.
     fn is_time_to_go_down(&mut self, ack: &Ack<'_>) -> bool {
         if self.cycle.prev_too_high && ack.event.in_flight >= self.bounds.inflight_longterm {
             self.cycle.prev_precautionary = true;
@@ -181,7 +173,6 @@ impl Bbr {
         false
     }
 
-    /// `ProbeInflightLongtermUpward`.
     fn probe_inflight_longterm_upward(&mut self, event: &AckEvent) {
         if !event.cwnd_limited || self.cwnd < self.bounds.inflight_longterm {
             return;

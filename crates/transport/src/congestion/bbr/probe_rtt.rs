@@ -29,7 +29,6 @@ impl ProbeRtt {
 }
 
 impl Bbr {
-    /// `CheckProbeRTT`.
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack<'_>) {
         let tests = self.full_bw.reached() && self.wants_loss_test(ack.event.now);
         if self.state != State::ProbeRtt && (self.min_rtt.probe_due() || tests) && !self.idle_restart {
@@ -52,7 +51,6 @@ impl Bbr {
         }
     }
 
-    /// `HandleProbeRTT`.
     fn handle_probe_rtt(&mut self, ack: &Ack<'_>) {
         self.probe_rtt.limited_until = (self.delivered + ack.event.in_flight).max(1);
         if self.probe_rtt.done_at.is_none() {

@@ -38,12 +38,10 @@ const RTT_NOISE: Duration = Duration::from_millis(1);
 const MAX_DRAIN_ROUNDS: u64 = 3;
 
 impl Bbr {
-    /// `EnterStartup`.
     pub(super) fn enter_startup(&mut self) {
         self.state = State::Startup;
     }
 
-    /// `CheckFullBWReached`.
     pub(super) fn check_full_bw_reached(&mut self, ack: &Ack<'_>) {
         if self.rounds.starts() {
             if ack.sample.app_limited {
@@ -71,7 +69,6 @@ impl Bbr {
         })
     }
 
-    /// `CheckStartupDone`.
     pub(super) fn check_startup_done(&mut self, ack: &Ack<'_>) {
         if self.state != State::Startup {
             return;
@@ -112,7 +109,6 @@ impl Bbr {
         self.full_bw.last() == Some(Verdict::Growing)
     }
 
-    /// `CheckDrainDone`.
     pub(super) fn check_drain_done(&mut self, event: &AckEvent) {
         if self.state == State::Drain
             && (event.in_flight <= self.inflight(self.bw)

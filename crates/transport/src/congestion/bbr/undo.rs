@@ -12,7 +12,6 @@ pub(super) struct Undo {
     bounds: Bounds,
 }
 
-/// Recovery from loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Recovery {
     /// No recovery.
@@ -25,7 +24,6 @@ pub(super) enum Recovery {
 }
 
 impl Bbr {
-    /// `SaveStateUponLoss`.
     pub(super) fn save_state_upon_loss(&mut self) {
         self.save_cwnd();
         self.undo = Undo { state: None, bounds: self.bounds };
@@ -53,7 +51,6 @@ impl Bbr {
         }
     }
 
-    /// `SaveCwnd`.
     pub(super) fn save_cwnd(&mut self) {
         self.prior_cwnd = if self.recovery != Recovery::None || self.state == State::ProbeRtt {
             self.prior_cwnd.max(self.cwnd)
@@ -62,7 +59,6 @@ impl Bbr {
         };
     }
 
-    /// `RestoreCwnd`.
     pub(super) fn restore_cwnd(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }

@@ -88,7 +88,6 @@ impl<'a> SegmentRun<'a> {
         Some((newest, segment.sent_at))
     }
 
-    /// Iterates over the segments.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + use<> {
         let (first, last, count) = (*self.first, *self.last, self.count);
         (0..count).map(move |n| {

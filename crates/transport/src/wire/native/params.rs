@@ -111,7 +111,6 @@ impl Versions {
         self.0
     }
 
-    /// True if `version` is in the set.
     pub(crate) fn contains(self, version: u8) -> bool {
         version < 16 && self.0 >> version & 1 == 1
     }
