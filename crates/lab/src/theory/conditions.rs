@@ -1,6 +1,7 @@
 //! Conditions of a flow, from the description of its cell.
 
 use rdt_emulator::{Direction, LinkConfig, Loss, VaryingRate, WifiConfig};
+use rdt_transport::SenderConfig;
 
 use crate::cell::Physics;
 use crate::flow::{Flow, FlowKind};
@@ -9,8 +10,6 @@ use crate::flow::{Flow, FlowKind};
 const UDP_HEADERS: u32 = 28;
 /// Bytes of IPv4 and TCP headers with timestamps.
 const TCP_HEADERS: u32 = 52;
-/// Bytes of the header of a DATA packet in the native format.
-const NATIVE_HEADER: u32 = 24;
 /// Largest IP packet unless a flow says otherwise.
 const DEFAULT_PACKET: u32 = 1500;
 
@@ -71,7 +70,7 @@ impl Conditions {
                 flow.size.map_or((packet - UDP_HEADERS, packet), |size| (size, size + UDP_HEADERS))
             }
             FlowKind::Tcp if !physics.engine.is_virtual() => (packet.checked_sub(TCP_HEADERS)?, packet),
-            FlowKind::Rdt | FlowKind::Tcp => (packet.checked_sub(UDP_HEADERS + NATIVE_HEADER)?, packet),
+            FlowKind::Rdt | FlowKind::Tcp => (native_payload(packet)?, packet),
         };
         Some(Self {
             rate_bps: rate,
@@ -99,6 +98,13 @@ impl Conditions {
     pub fn idle_rtt_s(&self) -> f64 {
         self.rtt_s + self.rate_bps.map_or(0.0, |bps| self.on_link * 8.0 / bps)
     }
+}
+
+/// Returns the payload of a full packet of the native format, bytes.
+fn native_payload(packet: u32) -> Option<u32> {
+    let packet_size = usize::try_from(packet.checked_sub(UDP_HEADERS)?).ok()?;
+    let config = SenderConfig { packet_size, ..SenderConfig::native(0) };
+    u32::try_from(config.payload_size()).ok().filter(|bytes| *bytes > 0)
 }
 
 /// Returns the bytes that a link adds to an IP packet. Engines send IP packets, so headers that a
@@ -147,7 +153,7 @@ pub(super) mod tests {
     fn headers_and_loss_come_from_the_path() {
         let path = "rtt = '10ms'\nrate = '8mbit'\nloss = '2.5%/0'\nheaders = 28\nframing = 38";
         let it = conditions(path, |_| ());
-        assert_eq!((it.payload, it.on_link), (1448.0, 1538.0));
+        assert_eq!((it.payload, it.on_link), (1444.0, 1538.0));
         assert!((it.loss - 0.025).abs() < 1e-12 && (it.idle_rtt_s() - 0.011_538).abs() < 1e-9, "{it:?}");
         let reversed = conditions(path, |flow| flow.reverse = true);
         assert!(reversed.loss < 1e-12, "{reversed:?}");
