@@ -1,0 +1,112 @@
+//! Experiments as they are written: a TOML file with a path, flows, factors, claims and figures.
+//!
+//! Unknown words are errors with line, column and the nearest word. A factor may vary any word of
+//! the path, of a link, of a flow, of an engine, or the duration; a level may also be a table with
+//! a name that sets several words at once.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `claims.rs` | claims, expected values, statements of the source |
+//! | `design.rs` | combinations, seeds, repetitions, what is measured |
+//! | `document.rs` | access to TOML tables with places |
+//! | `error.rs` | errors with places, nearest words |
+//! | `factor.rs` | factors and levels |
+//! | `figure.rs` | figures |
+//! | `flow_words.rs` | the words of a flow |
+//! | `physics.rs` | from settings to the physics of a cell |
+//! | `setting.rs` | one word with its value |
+
+mod claims;
+mod design;
+mod document;
+mod error;
+mod factor;
+mod figure;
+mod flow_words;
+mod physics;
+mod read;
+mod setting;
+#[cfg(test)]
+mod tests;
+
+use crate::cell::EngineKind;
+
+pub use claims::{Claim, Compare, Expect, ExpectedValue, Otherwise, Statement, StatementKind, Tolerance};
+pub use design::{Design, DesignKind, KeepSeries, Measure, Repeats, Seeds, Until, WarmUp};
+pub use error::{ExperimentError, Place};
+pub use factor::{Factor, Level};
+pub use figure::{Figure, FigureKind, LogAxes};
+pub use setting::{Setting, Target};
+
+pub(crate) use error::suggest;
+
+/// A program that the engine `command` runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Command line. `{WORD}` stands for the value of the word `command.WORD`.
+    pub program: String,
+    /// Names of metrics, each with the JSON pointer (RFC 6901) of its value in the output.
+    pub metrics: Vec<(String, String)>,
+}
+
+/// A `[[flow]]` table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowTable {
+    /// Name of the flow.
+    pub name: String,
+    /// Words of the flow, in the order of the file.
+    pub settings: Vec<Setting>,
+    /// Place of the table.
+    pub place: Place,
+}
+
+/// An experiment as it is written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// Text of the file.
+    pub text: String,
+    /// Name, which commands and directories use.
+    pub name: String,
+    /// Title for readers.
+    pub title: String,
+    /// Origin of the experiment, such as `seed 000, table 1`.
+    pub source: Option<String>,
+    /// Prose for the report: what was done, what was published, what theory says of it.
+    pub about: Option<String>,
+    /// Engines, in the order of the file.
+    pub engines: Vec<EngineKind>,
+    /// The words `for`, and those of engines.
+    pub settings: Vec<Setting>,
+    /// Words of each link, in series.
+    pub links: Vec<Vec<Setting>>,
+    /// Flows.
+    pub flows: Vec<FlowTable>,
+    /// Program of the engine `command`.
+    pub command: Option<Command>,
+    /// Factors in the order of the file.
+    pub factors: Vec<Factor>,
+    /// Combinations and seeds.
+    pub design: Design,
+    /// Number of repetitions.
+    pub repeats: Repeats,
+    /// What is recorded.
+    pub measure: Measure,
+    /// Claims.
+    pub claims: Vec<Claim>,
+    /// Expected values.
+    pub expects: Vec<Expect>,
+    /// Figures.
+    pub figures: Vec<Figure>,
+    /// Statements of the source that do not hold as they were made.
+    pub statements: Vec<Statement>,
+}
+
+impl Experiment {
+    /// Parses the text of an experiment file.
+    ///
+    /// # Errors
+    /// The first word or value that is wrong, with its place and the remedy.
+    pub fn from_toml(text: &str) -> Result<Self, ExperimentError> {
+        read::experiment(text)
+    }
+}

@@ -1,0 +1,288 @@
+//! Sentences of an experiment about results: claims, expected values of a source, and statements
+//! of the source that are wrong or open.
+
+use super::document::{Item, Section};
+use super::error::{ExperimentError, Place};
+use super::factor::{Factor, read_levels};
+use crate::cell::EngineKind;
+use crate::results::Selection;
+
+/// A sentence with a predicate about results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// Name, unique in the file.
+    pub id: String,
+    /// The sentence for readers.
+    pub says: String,
+    /// The predicate in the grammar of claims.
+    pub that: String,
+    /// Largest relative difference that counts as none: with it the claim is an equivalence.
+    pub margin: Option<f64>,
+    /// Engines for which the claim is made. Empty: all of the experiment.
+    pub engines: Vec<EngineKind>,
+    /// Place of `that`, to which positions inside the predicate are added.
+    pub place: Place,
+}
+
+/// Quantity that is compared with the expected values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Compare {
+    /// The value itself.
+    Absolute,
+    /// Its ratio to the value of the cells with these levels.
+    RatioTo(Selection),
+}
+
+/// Largest difference between expected and measured value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tolerance {
+    /// Share of the expected value.
+    Share(f64),
+    /// Difference in the unit of the metric.
+    Absolute(f64),
+}
+
+/// What a difference beyond the tolerance means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Otherwise {
+    /// The report shows it.
+    Note,
+    /// The experiment fails.
+    Fail,
+}
+
+/// An expected value of the cells with some levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExpectedValue {
+    /// Levels of the cells, by the short names of factors.
+    pub levels: Selection,
+    /// The value, in the unit of the metric: bit/s, seconds, bytes, or a share.
+    pub is: f64,
+    /// The value as it is written.
+    pub text: String,
+}
+
+/// Values that a source published or a model predicts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expect {
+    /// Origin of the values.
+    pub source: String,
+    /// Metric or expression in the grammar of claims.
+    pub of: String,
+    /// The values.
+    pub values: Vec<ExpectedValue>,
+    /// Quantity that is compared.
+    pub compare: Compare,
+    /// Largest difference.
+    pub within: Tolerance,
+    /// Meaning of a larger difference.
+    pub otherwise: Otherwise,
+    /// Engines whose results are compared. Empty: all of the experiment.
+    pub engines: Vec<EngineKind>,
+    /// Place of `of`.
+    pub place: Place,
+}
+
+/// What is the matter with a statement of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatementKind {
+    /// It is wrong.
+    Error,
+    /// Its method does not support it.
+    Method,
+    /// It is unexplained.
+    Open,
+}
+
+impl StatementKind {
+    /// Returns the word in experiment files.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Method => "method",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// A statement of a source that does not hold as it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// Number in the list of all statements, from 1.
+    pub number: u32,
+    /// What is the matter with it.
+    pub kind: StatementKind,
+    /// Experiment of the source, such as `000-A`.
+    pub at: String,
+    /// What the source says.
+    pub says: String,
+    /// What is so.
+    pub so: String,
+    /// The computation that shows it, as arithmetic (`38785361 + 30790*54 + 12 = 40448033`) or in
+    /// words.
+    pub shows: Option<String>,
+}
+
+/// Reads the words `engine` of a claim or of expected values.
+pub(super) fn read_engines(
+    item: Option<&Item<'_, '_>>,
+    known: Option<&[EngineKind]>,
+) -> Result<Vec<EngineKind>, ExperimentError> {
+    let Some(item) = item else { return Ok(Vec::new()) };
+    let words = EngineKind::ALL.map(|engine| (engine.word(), engine));
+    let mut engines = Vec::new();
+    for item in item.list() {
+        let engine = item.one_of(&words)?;
+        if known.is_some_and(|known| !known.contains(&engine)) {
+            return Err(item.error(format!("the experiment does not run with engine {engine}")));
+        }
+        if engines.contains(&engine) {
+            return Err(item.error(format!("{engine} is there twice")));
+        }
+        engines.push(engine);
+    }
+    if engines.is_empty() {
+        return Err(item.error("at least one engine is wanted"));
+    }
+    Ok(engines)
+}
+
+impl Claim {
+    pub(super) fn read(section: &Section<'_, '_>, engines: &[EngineKind]) -> Result<Self, ExperimentError> {
+        section.check(&["id", "says", "that", "margin", "engine"])?;
+        let that = section.require("that")?;
+        let margin = section.get("margin").map(|item| {
+            let share = rdt_emulator::parse_probability(&item.text()?).map_err(|error| item.error(error))?;
+            if share.as_f64() > 0.0 {
+                Ok(share.as_f64())
+            } else {
+                Err(item.error("a margin is more than 0%"))
+            }
+        });
+        Ok(Self {
+            id: section.require("id")?.text()?,
+            says: section.require("says")?.text()?,
+            that: that.text()?,
+            margin: margin.transpose()?,
+            engines: read_engines(section.get("engine"), Some(engines))?,
+            place: that.place(),
+        })
+    }
+}
+
+/// Parses a number with or without unit: `1.2390mbit` is 1239000, `25ms` is 0.025, `1.5 points` is
+/// 0.015, `16kib` is 16384, `5%` is 0.05.
+pub(super) fn parse_quantity(text: &str) -> Option<f64> {
+    let text = text.trim();
+    if let Ok(number) = text.parse::<f64>() {
+        return number.is_finite().then_some(number);
+    }
+    if let Some(points) = text.strip_suffix("points").or_else(|| text.strip_suffix('%')) {
+        return points.trim().parse::<f64>().ok().map(|points| points / 100.0);
+    }
+    let rate = rdt_emulator::parse_bitrate(text).map(rdt_emulator::Bitrate::as_bps_f64);
+    let time = rdt_emulator::parse_duration(text).map(|time| time.as_secs_f64());
+    #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53 bytes")]
+    let size = rdt_emulator::parse_bytes(text).map(|bytes| bytes as f64);
+    rate.or(time).or(size).ok()
+}
+
+fn quantity(item: &Item<'_, '_>) -> Result<f64, ExperimentError> {
+    let text = item.text()?;
+    let message = || item.error(format!("'{text}' is no value: write such as 1.2mbit, 25ms, 16kib or 0.5"));
+    parse_quantity(&text).ok_or_else(message)
+}
+
+impl Tolerance {
+    fn read(item: &Item<'_, '_>) -> Result<Self, ExperimentError> {
+        let value = quantity(item)?;
+        if value < 0.0 {
+            return Err(item.error("a tolerance is not negative"));
+        }
+        Ok(if item.text()?.trim().ends_with('%') { Self::Share(value) } else { Self::Absolute(value) })
+    }
+}
+
+/// Returns a selection by the short names of factors.
+fn selection(factors: &[Factor], levels: &[(usize, usize)]) -> Selection {
+    let pair = |&(factor, level): &(usize, usize)| {
+        let factor: &Factor = &factors[factor];
+        (factor.name.clone(), factor.levels[level].name.clone())
+    };
+    Selection(levels.iter().map(pair).collect())
+}
+
+impl Expect {
+    pub(super) fn read(
+        section: &Section<'_, '_>,
+        factors: &[Factor],
+        engines: &[EngineKind],
+    ) -> Result<Self, ExperimentError> {
+        section.check(&["source", "of", "values", "compare", "within", "else", "engine"])?;
+        let mut values = Vec::new();
+        for item in section.require("values")?.list() {
+            let value = item.section()?;
+            let levels = read_levels(&value, factors, &["is"])?;
+            let is = value.require("is")?;
+            values.push(ExpectedValue {
+                levels: selection(factors, &levels),
+                is: quantity(is)?,
+                text: is.text()?,
+            });
+        }
+        let compare =
+            section.get("compare").map_or(Ok(Compare::Absolute), |item| read_compare(item, factors))?;
+        let words = [("note", Otherwise::Note), ("fail", Otherwise::Fail)];
+        let of = section.require("of")?;
+        Ok(Self {
+            source: section.require("source")?.text()?,
+            of: of.text()?,
+            values,
+            compare,
+            within: Tolerance::read(section.require("within")?)?,
+            otherwise: section.get("else").map_or(Ok(Otherwise::Note), |item| item.one_of(&words))?,
+            engines: read_engines(section.get("engine"), Some(engines))?,
+            place: of.place(),
+        })
+    }
+}
+
+/// Reads `absolute` or `ratio to sack=off, initial-window=1`.
+fn read_compare(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Compare, ExperimentError> {
+    let text = item.text()?;
+    if text.trim() == "absolute" {
+        return Ok(Compare::Absolute);
+    }
+    let Some(cell) = text.trim().strip_prefix("ratio to ") else {
+        return Err(item.error(format!("'{text}' is not \"absolute\" or such as \"ratio to sack=off\"")));
+    };
+    let mut levels = Vec::new();
+    for pair in cell.split(',') {
+        let (name, level) = pair
+            .split_once('=')
+            .ok_or_else(|| item.error(format!("'{pair}' has no level: write FACTOR=LEVEL")))?;
+        let (index, factor) = super::factor::find(factors, name.trim()).map_err(|error| item.error(error))?;
+        let level = factor.level(level.trim()).ok_or_else(|| {
+            let names = factor.levels.iter().map(|level| level.name.as_str());
+            let hint = super::error::suggest(level.trim(), names);
+            item.error(format!("'{}' is no level of {}; {hint}", level.trim(), factor.name))
+        })?;
+        levels.push((index, level));
+    }
+    Ok(Compare::RatioTo(selection(factors, &levels)))
+}
+
+impl Statement {
+    pub(super) fn read(section: &Section<'_, '_>) -> Result<Self, ExperimentError> {
+        section.check(&["number", "kind", "at", "says", "so", "shows"])?;
+        let kinds = [StatementKind::Error, StatementKind::Method, StatementKind::Open];
+        Ok(Self {
+            number: section.require("number")?.number()?,
+            kind: section.require("kind")?.one_of(&kinds.map(|kind| (kind.word(), kind)))?,
+            at: section.require("at")?.text()?,
+            says: section.require("says")?.text()?,
+            so: section.require("so")?.text()?,
+            shows: section.text("shows")?,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! Figures of an experiment.
+
+use super::document::{Item, Section};
+use super::error::{ExperimentError, Place};
+use super::factor::{Factor, find, read_levels};
+use crate::results::Selection;
+
+/// Form of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words of experiment files, explained in docs/lab")]
+pub enum FigureKind {
+    Means,
+    Marginals,
+    Interaction,
+    HalfNormal,
+    Box,
+    Cdf,
+    Heat,
+    Lines,
+    Series,
+    Sequence,
+    Share,
+    Limits,
+    Airtime,
+    Offered,
+    Ellipse,
+    Table,
+}
+
+impl FigureKind {
+    /// All forms with their words in experiment files.
+    pub const ALL: [(&'static str, Self); 16] = [
+        ("means", Self::Means),
+        ("marginals", Self::Marginals),
+        ("interaction", Self::Interaction),
+        ("half-normal", Self::HalfNormal),
+        ("box", Self::Box),
+        ("cdf", Self::Cdf),
+        ("heat", Self::Heat),
+        ("lines", Self::Lines),
+        ("series", Self::Series),
+        ("sequence", Self::Sequence),
+        ("share", Self::Share),
+        ("limits", Self::Limits),
+        ("airtime", Self::Airtime),
+        ("offered", Self::Offered),
+        ("ellipse", Self::Ellipse),
+        ("table", Self::Table),
+    ];
+
+    /// Returns the word in experiment files.
+    pub fn word(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
+}
+
+/// Axes that are logarithmic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogAxes {
+    /// The horizontal axis.
+    pub x: bool,
+    /// The vertical axis.
+    pub y: bool,
+}
+
+/// A figure of the report. Factors are named by their short names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Form.
+    pub kind: FigureKind,
+    /// Metrics, or columns of series. Empty: those that the form has by itself.
+    pub of: Vec<String>,
+    /// Factor on the horizontal axis.
+    pub x: Option<String>,
+    /// Factor that gives the colours and lines.
+    pub by: Option<String>,
+    /// Factor that gives the panels.
+    pub panel: Option<String>,
+    /// Levels of the cells that are shown.
+    pub only: Selection,
+    /// Names of models that are drawn in.
+    pub theory: Vec<String>,
+    /// Logarithmic axes.
+    pub log: LogAxes,
+    /// Title. `None`: made from the other words.
+    pub title: Option<String>,
+    /// Place of the table.
+    pub place: Place,
+}
+
+impl Figure {
+    pub(super) fn read(section: &Section<'_, '_>, factors: &[Factor]) -> Result<Self, ExperimentError> {
+        section.check(&["kind", "of", "x", "by", "panel", "only", "theory", "log", "title"])?;
+        let factor = |word: &str| {
+            let found = section.get(word).map(|item| {
+                let found = find(factors, &item.text()?).map_err(|error| item.error(error))?;
+                Ok(found.1.name.clone())
+            });
+            found.transpose()
+        };
+        let mut only = Selection::default();
+        if let Some(item) = section.get("only") {
+            for (index, level) in read_levels(&item.section()?, factors, &[])? {
+                let factor = &factors[index];
+                only.0.push((factor.name.clone(), factor.levels[level].name.clone()));
+            }
+        }
+        let axes = [
+            ("none", LogAxes::default()),
+            ("x", LogAxes { x: true, y: false }),
+            ("y", LogAxes { x: false, y: true }),
+            ("xy", LogAxes { x: true, y: true }),
+        ];
+        Ok(Self {
+            kind: section.require("kind")?.one_of(&FigureKind::ALL)?,
+            of: texts(section.get("of"))?,
+            x: factor("x")?,
+            by: factor("by")?,
+            panel: factor("panel")?,
+            only,
+            theory: texts(section.get("theory"))?,
+            log: section.get("log").map_or(Ok(LogAxes::default()), |item| item.one_of(&axes))?,
+            title: section.text("title")?,
+            place: section.place,
+        })
+    }
+}
+
+fn texts(item: Option<&Item<'_, '_>>) -> Result<Vec<String>, ExperimentError> {
+    item.map_or_else(|| Ok(Vec::new()), |item| item.list().iter().map(Item::text).collect())
+}

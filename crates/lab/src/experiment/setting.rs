@@ -1,0 +1,168 @@
+//! Settings: one word of a path, of a flow, of an engine or of the run, with its value.
+
+use rdt_emulator::spec::{PathSpec, Scope};
+
+use super::document::Item;
+use super::error::{ExperimentError, Place, suggest};
+use super::flow_words::{self, FlowDraft};
+use crate::cell::EngineKind;
+
+/// What a word describes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// A link, by its index from 0, in one or both directions.
+    Link(usize, Scope),
+    /// The flow with this name. `*` stands for all flows.
+    Flow(String),
+    /// An engine, in whose cells alone the word counts.
+    Engine(EngineKind),
+    /// The run: the word `for`.
+    Run,
+}
+
+/// A word with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// What the word describes.
+    pub target: Target,
+    /// The word: `rate`, `receiver.window`.
+    pub word: String,
+    /// Its value as it is written.
+    pub value: String,
+    /// Place of the value.
+    pub place: Place,
+}
+
+impl Setting {
+    /// True if both set the same word, so that one of them would have no effect.
+    pub(super) fn collides(&self, other: &Self) -> bool {
+        let same_target = match (&self.target, &other.target) {
+            (Target::Flow(one), Target::Flow(two)) => one == two || one == "*" || two == "*",
+            (one, two) => one == two,
+        };
+        same_target && self.word == other.word
+    }
+}
+
+/// Names that a file defines, with which its words are resolved.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Names {
+    /// True if the links are written as `[[link]]`, so that their words begin with `link.N`.
+    pub(super) numbered_links: bool,
+    pub(super) links: usize,
+    pub(super) flows: Vec<String>,
+    pub(super) engines: Vec<EngineKind>,
+}
+
+impl Names {
+    /// Returns what the words of a factor describe: `flow.a.sack` is the word `sack` of flow `a`.
+    /// The error is a sentence.
+    pub(super) fn resolve(&self, path: &str) -> Result<(Target, String), String> {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let rest_of = |example: &str| rest.ok_or_else(|| format!("write a word after it, such as {example}"));
+        match first {
+            "for" if rest.is_none() => Ok((Target::Run, "for".to_owned())),
+            "path" if self.numbered_links => {
+                Err("this file has [[link]] tables: write link.1.rate".to_owned())
+            }
+            "path" => link_word(0, rest_of("path.rate")?),
+            "link" => {
+                let (number, word) = rest_of("link.1.rate")?.split_once('.').ok_or("write link.1.rate")?;
+                let number: usize =
+                    number.parse().map_err(|_| format!("'{number}' is no number of a link"))?;
+                if !self.numbered_links && number == 1 {
+                    return Err("there is no link 1; write path.rate".to_owned());
+                }
+                if !(1..=self.links).contains(&number) {
+                    return Err(format!("there is no link {number}; the file has {}", self.links));
+                }
+                link_word(number - 1, word)
+            }
+            "flow" => {
+                let (name, word) = rest_of("flow.a.cc")?.split_once('.').ok_or("write flow.a.cc")?;
+                if name != "*" && !self.flows.iter().any(|known| known == name) {
+                    let hint = suggest(name, self.flows.iter().map(String::as_str));
+                    return Err(format!("there is no flow '{name}'; {hint}"));
+                }
+                flow_words::check_word(word)?;
+                Ok((Target::Flow(name.to_owned()), word.to_owned()))
+            }
+            _ => self.resolve_engine(first, rest),
+        }
+    }
+
+    fn resolve_engine(&self, first: &str, rest: Option<&str>) -> Result<(Target, String), String> {
+        let Ok(engine) = first.parse::<EngineKind>() else {
+            let starts = ["path", "link", "flow", "for"];
+            let engines = EngineKind::ALL.map(EngineKind::word);
+            let hint = suggest(first, starts.into_iter().chain(engines));
+            return Err(format!("nothing uses '{first}'; {hint}"));
+        };
+        let Some(word) = rest else { return Err(format!("write a word after it, such as {first}.WORD")) };
+        if !self.engines.contains(&engine) {
+            return Err(format!("nothing uses it: the experiment does not run with engine {engine}"));
+        }
+        check_engine_word(engine, word)?;
+        Ok((Target::Engine(engine), word.to_owned()))
+    }
+}
+
+fn link_word(index: usize, words: &str) -> Result<(Target, String), String> {
+    let (scope, word) = match words.split_once('.') {
+        Some(("forward", word)) => (Scope::Forward, word),
+        Some(("reverse", word)) => (Scope::Reverse, word),
+        _ => (Scope::Both, words),
+    };
+    if word == "seed" {
+        return Err("the seeds come from the plan: write seed in [design]".to_owned());
+    }
+    word.parse::<rdt_emulator::spec::Key>().map_err(|unknown| unknown.to_string())?;
+    Ok((Target::Link(index, scope), word.to_owned()))
+}
+
+/// Words of the engines `virtual` and `kernel` about the host of the sender.
+const HOST_WORDS: [&str; 2] = ["device-queue", "device-rate"];
+
+/// Returns an error if the engine has no such word. The engine `kernel` takes the names of sysctls.
+fn check_engine_word(engine: EngineKind, word: &str) -> Result<(), String> {
+    let is_sysctl = word.starts_with("tcp_") || word.starts_with("net.");
+    match engine {
+        EngineKind::Virtual if HOST_WORDS.contains(&word) => Ok(()),
+        EngineKind::Kernel if is_sysctl || HOST_WORDS.contains(&word) => Ok(()),
+        EngineKind::Command => Ok(()),
+        EngineKind::Virtual => {
+            Err(format!("engine virtual has no word '{word}'; {}", suggest(word, HOST_WORDS)))
+        }
+        EngineKind::Kernel => {
+            let sysctls = ["tcp_recovery", "tcp_sack", "tcp_timestamps", "tcp_frto", "tcp_early_retrans"];
+            let hint = suggest(word, HOST_WORDS.into_iter().chain(sysctls));
+            Err(format!("engine kernel has no word '{word}'; {hint}"))
+        }
+        EngineKind::Packets | EngineKind::Real => Err(format!("engine {engine} has no words of its own")),
+    }
+}
+
+/// Reads the value of a word and checks it by itself.
+pub(super) fn read(target: Target, word: &str, item: &Item<'_, '_>) -> Result<Setting, ExperimentError> {
+    let Some(value) = item.plain() else {
+        return Err(item.error(format!("a text in quotes or a number is wanted, not {}", item.type_name())));
+    };
+    let setting = Setting { target, word: word.to_owned(), value, place: item.place() };
+    check(&setting).map_err(|message| item.error(message))?;
+    Ok(setting)
+}
+
+/// Checks the value of a setting by itself. The error is a sentence.
+fn check(setting: &Setting) -> Result<(), String> {
+    let Setting { target, word, value, .. } = setting;
+    match target {
+        Target::Link(_, scope) => PathSpec::default().set(*scope, word, value).map_err(|error| {
+            let text = error.to_string();
+            let subject = error.subject().map_or_else(String::new, |subject| format!("{subject}: "));
+            text.strip_prefix(&subject).unwrap_or(&text).to_owned()
+        }),
+        Target::Flow(_) => FlowDraft::new("").set(word, value),
+        Target::Engine(_) => Ok(()),
+        Target::Run => rdt_emulator::parse_duration(value).map(drop).map_err(|error| error.to_string()),
+    }
+}
