@@ -23,8 +23,10 @@
 #![forbid(unsafe_code)]
 
 pub mod cell;
+pub mod experiment;
 pub mod flow;
 pub mod journal;
+pub mod plan;
 pub mod record;
 pub mod results;
 pub mod statistics;

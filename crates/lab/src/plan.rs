@@ -1,0 +1,229 @@
+//! Plan of an experiment: its cells, their seeds, their estimated costs, and shards.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `combinations.rs` | the combinations of levels that a design asks for |
+//! | `cost.rs` | estimates of packets and seconds |
+//! | `fraction.rs` | generators, resolution and aliases of a fraction |
+//! | `shard.rs` | the distribution of cells to shards |
+
+mod combinations;
+mod cost;
+mod fraction;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use rdt_emulator::child_seed;
+use serde_json::{Map, Value, json};
+
+use crate::cell::{Cell, CellId, EngineKind};
+use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds};
+
+pub use cost::Cost;
+pub use fraction::Fraction;
+
+/// Limit on the cells of a plan.
+pub const MAX_CELLS: usize = 100_000;
+
+/// Bytes of a repetition's line in the journal, an estimate.
+const JOURNAL_LINE_BYTES: u64 = 1_500;
+
+/// Error: the experiment cannot be planned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A combination of words excludes itself, or a factor has no effect.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The experiment does not list this engine.
+    #[error("the experiment does not run with engine {engine}; it names {}", words(.known))]
+    Engine {
+        /// The engine that was asked for.
+        engine: EngineKind,
+        /// Engines of the experiment.
+        known: Vec<EngineKind>,
+    },
+    /// The design has too many cells.
+    #[error(
+        "the design has {cells} cells and the limit is {MAX_CELLS}: take levels out, or write kind = \
+         \"random:1000\" or \"one-at-a-time\" in [design]"
+    )]
+    TooManyCells {
+        /// Number of combinations of all levels with all engines.
+        cells: u128,
+    },
+    /// A generator of a fraction is wrong.
+    #[error("generator '{generator}': {message}")]
+    Generator {
+        /// The generator as it is written.
+        generator: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+fn words(engines: &[EngineKind]) -> String {
+    engines.iter().map(|engine| engine.word()).collect::<Vec<_>>().join(", ")
+}
+
+/// The plan of an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// One cell for each combination of levels with each engine: engines in the order that was
+    /// asked for, combinations in the order of the factors, the last factor fastest. Cells whose
+    /// levels lead to the same physics share their identity and their repetitions.
+    pub cells: Vec<Cell>,
+    /// Resolution and aliases, if the design is a fraction.
+    pub fraction: Option<Fraction>,
+    /// Number of repetitions of each cell.
+    pub repeats: Repeats,
+    seeds: Seeds,
+    seed: u64,
+}
+
+impl Plan {
+    /// Plans an experiment with some of its engines. An empty list means all of them.
+    ///
+    /// # Errors
+    /// A combination of words that excludes itself, a factor without effect, more cells than
+    /// [`MAX_CELLS`], a wrong generator, or an engine that the experiment does not name.
+    pub fn new(experiment: &Experiment, engines: &[EngineKind]) -> Result<Self, PlanError> {
+        let engines = if engines.is_empty() { &experiment.engines } else { engines };
+        if let Some(engine) = engines.iter().find(|engine| !experiment.engines.contains(engine)) {
+            return Err(PlanError::Engine { engine: *engine, known: experiment.engines.clone() });
+        }
+        let (combinations, fraction) = combinations::of(experiment, engines.len())?;
+        let mut cells = Vec::new();
+        for engine in engines {
+            for combination in &combinations {
+                let cell = cell(experiment, *engine, combination)?;
+                cost::check_end(experiment, &cell)?;
+                cells.push(cell);
+            }
+        }
+        check_factors(experiment, &combinations)?;
+        Ok(Self {
+            experiment: experiment.name.clone(),
+            cells,
+            fraction,
+            repeats: experiment.repeats.clone(),
+            seeds: experiment.design.seeds,
+            seed: experiment.design.seed,
+        })
+    }
+
+    /// Returns the cells without those that share the identity of an earlier one.
+    pub fn distinct(&self) -> impl Iterator<Item = &Cell> {
+        let mut seen: BTreeSet<CellId> = BTreeSet::new();
+        self.cells.iter().filter(move |cell| seen.insert(cell.id))
+    }
+
+    /// Returns the seed of a repetition, counted from 0.
+    pub fn seed(&self, cell: &Cell, rep: u32) -> u64 {
+        let common = child_seed(self.seed, u64::from(rep));
+        match self.seeds {
+            Seeds::Common => common,
+            Seeds::Independent => {
+                let (id, _) = cell.id.0.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+                child_seed(common, u64::from_be_bytes(*id))
+            }
+        }
+    }
+
+    /// True if repetition r of every cell has the same seed, so that comparisons are paired.
+    pub fn is_paired(&self) -> bool {
+        self.seeds == Seeds::Common
+    }
+
+    /// Returns the cells of shard `index` (from 0) of `count`, in the order of the plan. Each cell
+    /// is in exactly one shard, whatever the order of the cells in the plan.
+    pub fn shard(&self, index: u32, count: u32) -> Vec<&Cell> {
+        shard::of(self, index, count)
+    }
+
+    /// Returns the estimated cost of one repetition of a cell.
+    pub fn cost(&self, cell: &Cell) -> Cost {
+        Cost::of(cell)
+    }
+
+    /// Returns the plan as JSON: every cell with its identity, levels and cost, and the totals for
+    /// the least number of repetitions.
+    pub fn to_json(&self) -> Value {
+        let mut total = Cost::default();
+        for cell in self.distinct() {
+            total.add(self.cost(cell).times(self.repeats.least));
+        }
+        let distinct = self.distinct().count();
+        let repetitions = distinct as u64 * u64::from(self.repeats.least);
+        json!({
+            "experiment": self.experiment,
+            "cells": self.cells.iter().map(|cell| self.cell_json(cell)).collect::<Vec<_>>(),
+            "distinct_cells": distinct,
+            "repeats": { "least": self.repeats.least, "most": self.repeats.most },
+            "paired": self.is_paired(),
+            "fraction": self.fraction.as_ref().map(Fraction::to_json),
+            "estimate": {
+                "packets": total.packets,
+                "seconds": total.seconds(),
+                "journal_bytes": repetitions * JOURNAL_LINE_BYTES,
+            },
+        })
+    }
+
+    fn cell_json(&self, cell: &Cell) -> Value {
+        let factors = cell.factors.iter();
+        let factors: Map<String, Value> =
+            factors.map(|(name, level)| (name.clone(), Value::from(level.as_str()))).collect();
+        let cost = self.cost(cell);
+        json!({
+            "cell": cell.id.to_string(),
+            "engine": cell.physics.engine.word(),
+            "factors": factors,
+            "packets": cost.packets,
+            "seconds": cost.seconds(),
+        })
+    }
+}
+
+fn levels<'a>(factors: &'a [Factor], combination: &[usize]) -> Vec<&'a Level> {
+    factors.iter().zip(combination).map(|(factor, level)| &factor.levels[*level]).collect()
+}
+
+fn cell(experiment: &Experiment, engine: EngineKind, combination: &[usize]) -> Result<Cell, ExperimentError> {
+    let levels = levels(&experiment.factors, combination);
+    let physics = experiment.physics(engine, &levels)?;
+    let names = experiment.factors.iter().zip(&levels);
+    let names = names.map(|(factor, level)| (factor.name.clone(), level.name.clone()));
+    Ok(Cell::new(names.collect(), physics))
+}
+
+/// Combinations among which an effect of each factor is searched.
+const SEARCHED_COMBINATIONS: usize = 1_000;
+
+/// Returns an error for the first factor whose levels never change the physics of a cell.
+fn check_factors(experiment: &Experiment, combinations: &[Vec<usize>]) -> Result<(), ExperimentError> {
+    for (index, factor) in experiment.factors.iter().enumerate().filter(|(_, factor)| factor.levels.len() > 1)
+    {
+        let has_effect = |combination: &Vec<usize>, engine: EngineKind| {
+            let mut ids = (0..factor.levels.len()).filter_map(|level| {
+                let mut changed = combination.clone();
+                changed[index] = level;
+                cell(experiment, engine, &changed).ok().map(|cell| cell.id)
+            });
+            let first = ids.next();
+            ids.any(|id| Some(id) != first)
+        };
+        let searched = combinations.iter().take(SEARCHED_COMBINATIONS);
+        let mut pairs = searched.flat_map(|it| experiment.engines.iter().map(move |engine| (it, *engine)));
+        if !pairs.any(|(combination, engine)| has_effect(combination, engine)) {
+            let message = format!("{}: nothing uses this factor: its levels are the same cell", factor.path);
+            return Err(ExperimentError { place: factor.place, message });
+        }
+    }
+    Ok(())
+}

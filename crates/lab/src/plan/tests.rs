@@ -1,0 +1,180 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// An experiment with 32 cells of different costs, and other tables after `tail`.
+fn experiment(tail: &str) -> Experiment {
+    let text = format!(
+        r#"
+        schema = 1
+        name = "grid"
+        title = "A grid"
+        engine = "virtual"
+        [path]
+        rate = "8mbit"
+        [[flow]]
+        name = "a"
+        bytes = "1mb"
+        [factors]
+        flow.a.sack = ["off", "on"]
+        flow.a.bytes = ["10kb", "2mb"]
+        flow.a.cc = ["reno", "cubic"]
+        path.loss = ["0", "1%"]
+        path.rtt = ["2ms", "50ms"]
+        {tail}
+        "#
+    );
+    Experiment::from_toml(&text).expect("a file")
+}
+
+fn plan(tail: &str) -> Plan {
+    Plan::new(&experiment(tail), &[]).expect("a plan")
+}
+
+fn ids(plan: &Plan) -> Vec<CellId> {
+    plan.cells.iter().map(|cell| cell.id).collect()
+}
+
+#[test]
+fn shards_partition_cells_for_all_counts() {
+    let plan = plan("");
+    let reversed = Plan { cells: plan.cells.iter().rev().cloned().collect(), ..plan.clone() };
+    for count in 1..40 {
+        let mut all = Vec::new();
+        let mut loads = Vec::new();
+        for index in 0..count {
+            let cells = plan.shard(index, count);
+            let mine: BTreeSet<CellId> = cells.iter().map(|cell| cell.id).collect();
+            let other: BTreeSet<CellId> = reversed.shard(index, count).iter().map(|cell| cell.id).collect();
+            assert_eq!(mine, other, "the order of cells does not matter");
+            loads.push(cells.iter().map(|cell| plan.cost(cell).micros).sum::<u64>());
+            all.extend(cells.iter().map(|cell| cell.id));
+        }
+        assert_eq!(all.len(), 32);
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 32, "each cell is in one of {count} shards");
+        let largest = plan.cells.iter().map(|cell| plan.cost(cell).micros).max().expect("cells");
+        let spread = loads.iter().max().expect("shards") - loads.iter().min().expect("shards");
+        assert!(spread <= largest, "{count} shards differ by {spread}");
+    }
+}
+
+#[test]
+fn words_for_readers_keep_identities() {
+    let one = plan("");
+    let other = plan(
+        "[[figure]]\nkind = 'means'\nof = 'goodput'\n[[claim]]\nid = 'x'\nsays = 'y'\nthat = 'goodput > 0'\n\
+         [repeats]\nleast = 3\n[measure]\nseries = '1s'",
+    );
+    assert_eq!(ids(&one), ids(&other));
+}
+
+#[test]
+fn physics_word_changes_only_its_cells() {
+    let one = plan("");
+    let text = experiment("").text.replace("\"2mb\"", "\"3mb\"");
+    let other = Plan::new(&Experiment::from_toml(&text).expect("a file"), &[]).expect("a plan");
+    let changed: Vec<&Cell> =
+        one.cells.iter().zip(&other.cells).filter(|(a, b)| a.id != b.id).map(|(a, _)| a).collect();
+    assert_eq!(changed.len(), 16);
+    assert!(changed.iter().all(|cell| cell.level("bytes") == Some("2mb")));
+}
+
+#[test]
+fn common_seeds_are_equal_in_all_cells() {
+    let common = plan("");
+    let independent = plan("[design]\nseeds = 'independent'");
+    let [one, two] = [&common.cells[0], &common.cells[1]];
+    assert_eq!(common.seed(one, 3), common.seed(two, 3));
+    assert_ne!(common.seed(one, 3), common.seed(one, 4));
+    assert_ne!(independent.seed(one, 3), independent.seed(two, 3));
+    assert_ne!(common.seed(one, 3), plan("[design]\nseed = 2").seed(one, 3));
+}
+
+#[test]
+fn equal_physics_is_one_cell() {
+    let plan = plan(
+        "place = [{ name = 'x', flow.a.packet = 1500 }, { name = 'y', flow.a.packet = 1500 }, { name = 'z', flow.a.packet = 1000 }]",
+    );
+    assert_eq!((plan.cells.len(), plan.distinct().count()), (96, 64));
+}
+
+#[test]
+fn fraction_lists_aliases() {
+    let plan = plan("[design]\nkind = 'fraction'\ngenerators = ['rtt = sack*bytes*cc*loss']");
+    assert_eq!(plan.cells.len(), 16);
+    let fraction = plan.fraction.expect("a fraction");
+    assert_eq!(fraction.resolution, 5);
+    assert_eq!(fraction.relation, ["sack*bytes*cc*loss*rtt"]);
+    assert_eq!(fraction.aliases_of("bytes*sack"), ["cc*loss*rtt"]);
+    assert!(fraction.aliases_of("sack").is_empty(), "aliases of four factors are not listed");
+    let sign = |level: &str| if ["off", "10kb", "reno", "0", "2ms"].contains(&level) { -1 } else { 1 };
+    for cell in &plan.cells {
+        assert_eq!(cell.factors.iter().map(|(_, level)| sign(level)).product::<i32>(), 1);
+    }
+}
+
+#[test]
+fn quarter_fraction_has_three_words() {
+    let plan = plan("[design]\nkind = 'fraction'\ngenerators = ['d = a*b', 'e = -a*c']");
+    assert_eq!(plan.cells.len(), 8);
+    let fraction = plan.fraction.expect("a fraction");
+    assert_eq!(fraction.resolution, 3);
+    assert_eq!(fraction.relation, ["sack*bytes*loss", "-sack*cc*rtt", "-bytes*cc*loss*rtt"]);
+    assert_eq!(fraction.aliases_of("sack"), ["bytes*loss", "-cc*rtt"]);
+}
+
+#[test]
+fn wrong_generators_are_refused() {
+    let wrong = |generator: &str| {
+        let tail = format!("[design]\nkind = 'fraction'\ngenerators = ['{generator}']");
+        Plan::new(&experiment(&tail), &[]).expect_err("an error").to_string()
+    };
+    assert_eq!(
+        wrong("x = sack*bytes"),
+        "generator 'x = sack*bytes': there is no factor 'x'; did you mean 'cc'?"
+    );
+    assert_eq!(wrong("rtt = rtt*cc"), "generator 'rtt = rtt*cc': rtt is on both sides");
+    assert_eq!(wrong("rtt"), "generator 'rtt': write it as e = a*b*c");
+}
+
+#[test]
+fn other_designs_choose_their_cells() {
+    assert_eq!(plan("[design]\nkind = 'one-at-a-time'").cells.len(), 6);
+    let cell = "{ sack = 'on', bytes = '2mb', cc = 'reno', loss = '0', rtt = '2ms' }";
+    assert_eq!(plan(&format!("[design]\nkind = 'list'\ncells = [{cell}]")).cells.len(), 1);
+    for wanted in [3, 20] {
+        let one = plan(&format!("[design]\nkind = 'random:{wanted}'"));
+        assert_eq!(one.distinct().count(), wanted);
+        assert_eq!(ids(&one), ids(&plan(&format!("[design]\nkind = 'random:{wanted}'"))));
+        assert_ne!(ids(&one), ids(&plan(&format!("[design]\nkind = 'random:{wanted}'\nseed = 2"))));
+    }
+}
+
+#[test]
+fn grids_of_a_billion_cells_are_refused() {
+    let levels: Vec<String> = (1..=1000).map(|n| format!("{n}")).collect();
+    let levels = levels.join(", ");
+    let words = ["packet", "initial-window"].map(|word| format!("flow.a.{word} = [{levels}]")).join("\n");
+    let error = Plan::new(&experiment(&words), &[]).expect_err("too many").to_string();
+    assert!(error.starts_with("the design has 32000000 cells and the limit is 100000: "), "{error}");
+    assert_eq!(plan(&format!("{words}\n[design]\nkind = 'random:50'")).cells.len(), 50);
+}
+
+#[test]
+fn estimate_follows_bytes_and_rates() {
+    let plan = plan("");
+    let packets = |bytes| {
+        plan.cells.iter().find(|cell| cell.level("bytes") == Some(bytes)).map(|c| plan.cost(c).packets)
+    };
+    assert_eq!(packets("2mb"), Some(1_333));
+    let json = plan.to_json();
+    assert_eq!(json["distinct_cells"], 32);
+    assert_eq!(json["cells"][0]["factors"]["rtt"], "2ms");
+    assert_eq!(json["estimate"]["journal_bytes"], 32 * 10 * 1_500);
+}
+
+#[test]
+fn engine_that_is_not_named_is_refused() {
+    let error = Plan::new(&experiment(""), &[EngineKind::Kernel]).expect_err("an error").to_string();
+    assert_eq!(error, "the experiment does not run with engine kernel; it names virtual");
+}
