@@ -5,7 +5,7 @@ use super::distribution::{normal_quantile, t_quantile};
 use super::interval::count;
 use super::order::quantile;
 
-/// Error of the effects of an unreplicated factorial.
+/// Standard error and margins of the effects of a factorial without repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lenth {
     /// Pseudo standard error of an effect.

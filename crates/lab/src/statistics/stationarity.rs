@@ -9,7 +9,7 @@ const BATCH: usize = 5;
 /// Number of bins at the start of a series that are not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Warmup {
-    /// Bins to leave out.
+    /// Bins to discard at the start.
     pub bins: usize,
     /// False if the best cut lies in the second half: the series is not stationary.
     pub stationary: bool,

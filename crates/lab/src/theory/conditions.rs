@@ -13,7 +13,7 @@ const TCP_HEADERS: u32 = 52;
 /// Largest IP packet unless a flow says otherwise.
 const DEFAULT_PACKET: u32 = 1500;
 
-/// What the models need to know of a flow and its path.
+/// Properties of a flow and its path that the models use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conditions {
     /// Rate of the slowest link towards the receiver, bits per second on the link. `None`: no
@@ -29,7 +29,7 @@ pub struct Conditions {
     pub on_link: f64,
     /// Receiver's window, bytes. `None`: it does not limit.
     pub window: Option<f64>,
-    /// Packets for one ACK.
+    /// Number of packets per ACK.
     pub ack_every: f64,
     /// Initial congestion window, packets.
     pub initial_window: f64,

@@ -29,7 +29,7 @@ pub use window::{rtt_behind_window_s, window_bps};
 pub struct Prediction {
     /// The value, in the unit of the metric.
     pub value: f64,
-    /// True inside of the model's range of validity.
+    /// True if the conditions are within the range for which the model holds.
     pub valid: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Model {
     pub formula: &'static str,
     /// Where the model is published.
     pub source: &'static str,
-    /// Conditions for which it holds.
+    /// Conditions for which the model holds.
     pub range: &'static str,
     /// Returns the prediction. `None` if the model does not apply, as a model of loss without loss.
     pub predict: fn(&Conditions) -> Option<Prediction>,

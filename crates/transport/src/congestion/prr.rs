@@ -1,7 +1,7 @@
 //! Proportional rate reduction (RFC 9937, obsoletes RFC 6937): limits sending during loss recovery,
 //! so that the flight reaches `ssthresh` at its end and ACKs keep clocking data out.
 //!
-//! One value per recovery episode. Byte counts are stream payload.
+//! Each recovery episode has a [`Prr`] of its own. Byte counts are stream payload.
 
 /// Effect of an ACK during recovery, bytes.
 #[derive(Debug, Clone, Copy)]

@@ -18,7 +18,8 @@ pub(crate) struct Reno {
     window: Window,
     /// Bytes acknowledged in congestion avoidance since the window last grew.
     bytes_acked: u64,
-    /// Cause of the current recovery: a loss holds the window, a timeout does not.
+    /// Cause of the current recovery. The window does not grow during recovery from a loss; after a
+    /// timeout it does.
     episode: Option<Cause>,
     /// True from a retransmission timeout until the next delivery.
     backed_off: bool,

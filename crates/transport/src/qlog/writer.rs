@@ -32,8 +32,8 @@ pub(super) struct Writer<W> {
     syns: u64,
     /// Transmissions acknowledged by the current ACK, as inclusive ranges.
     acked: Vec<[u64; 2]>,
-    /// Oldest unacknowledged packet. Classic has no transmission numbers, so it bounds the
-    /// acknowledged packets.
+    /// Cumulative ACK of the last ACK. In classic, which has no transmission numbers, the next ACK
+    /// acknowledges the packets from here on.
     snd_una: u64,
     window_unit: u64,
     /// Last values written.

@@ -1,4 +1,4 @@
-//! //! Packets beyond a hole where the wire numbers packets (classic). The offset of such a packet
+//! Packets beyond a hole where the wire numbers packets (classic). The offset of such a packet
 //! is not known until the hole is filled, but nearly all packets of a stream have one size. So the
 //! offset is computed as if the missing packets had the size of this one. A packet of another size
 //! is kept aside, in memory of its own.

@@ -1,4 +1,4 @@
-//! //! Stream of one transfer: its receive buffer and flow control, and in the native format its
+//! Stream of one transfer: its receive buffer and flow control, and in the native format its
 //! selective ACKs.
 
 use std::time::Instant;
