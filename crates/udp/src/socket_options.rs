@@ -28,7 +28,7 @@ pub struct UdpOptions {
 }
 
 impl Default for UdpOptions {
-    /// 32 MiB in each direction (the kernel may grant less), offloads on, zero-copy off.
+    /// Returns 32 MiB in each direction (the kernel may grant less), offloads on, zero-copy off.
     fn default() -> Self {
         Self {
             receive_buffer: 32 << 20,

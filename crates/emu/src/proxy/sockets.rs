@@ -64,13 +64,14 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Packets dropped in receive buffers, forward first; `None` if the system does not report
-    /// them.
+    /// Returns the number of packets dropped in receive buffers, forward first; `None` if the
+    /// system does not report them.
     pub(crate) fn overflow(&self) -> [Option<u64>; 2] {
         [self.listener.receive_overflow, self.totals.overflow]
     }
 
-    /// Packets that sockets accepted from the relay and then failed to send, forward first.
+    /// Returns the number of packets that sockets accepted from the relay and then failed to send,
+    /// forward first.
     fn lost(&self) -> [u64; 2] {
         [&self.totals.sockets, &self.listener]
             .map(|stats| stats.lost_no_buffers + stats.lost_too_big + stats.lost_other)

@@ -137,7 +137,7 @@ pub(super) struct Timing {
 pub(super) const CW_MAX: u32 = 1023;
 
 impl Timing {
-    /// Values from the tables of PHY characteristics in clauses 16, 17 and 18.
+    /// Returns the values of the tables of PHY characteristics in clauses 16, 17 and 18.
     pub(super) const fn new(standard: WifiStandard, slot: SlotTime) -> Self {
         match (standard, slot) {
             (WifiStandard::A, _) => Self { slot: 9 * NS_PER_US, sifs: 16 * NS_PER_US, cw_min: 15 },

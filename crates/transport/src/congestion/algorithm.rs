@@ -74,7 +74,7 @@ impl Algorithm {
             Self::Cubic => Box::new(Cubic::new(mss, initial_window, SlowStart::HyStart { paced })),
             Self::Bbr => {
                 let initial_cwnd = u64::from(initial_window.max(1)) * mss;
-                // Without pacing, the larger initial window would leave as one burst.
+                // Without pacing, the larger initial window would be sent as one burst.
                 let config = BbrConfig::new(mss, initial_cwnd, seed);
                 Box::new(Bbr::new(BbrConfig { initial_rtt: rtt, long_start: paced, ..config }))
             }
@@ -125,7 +125,7 @@ pub enum AlgorithmError {
     /// `fixed` without a valid number.
     #[error("fixed needs a window in packets, as in fixed:64")]
     FixedWindow,
-    /// Value for a controller that takes none.
+    /// Value given to a controller that has none.
     #[error("{0} takes no value; write just {0}")]
     TakesNoValue(Algorithm),
     /// Unknown name.

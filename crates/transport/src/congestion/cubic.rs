@@ -33,7 +33,7 @@ const LIMIT_AFTER_TIMEOUT: u64 = 1;
 /// Exit condition of the first slow start besides congestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlowStart {
-    /// None.
+    /// Congestion only.
     Standard,
     /// A rise of the RTT (RFC 9406).
     HyStart {
@@ -137,7 +137,7 @@ impl Cubic {
         }
     }
 
-    /// Largest window growth per ACK in slow start, bytes.
+    /// Returns the largest window growth per ACK in slow start, bytes.
     fn slow_start_limit(&self) -> u64 {
         match self.episode {
             _ if self.paced => u64::MAX,

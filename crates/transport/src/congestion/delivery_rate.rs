@@ -76,12 +76,12 @@ impl DeliveryRate {
         self.epoch + Duration::from_nanos(state.sent_at)
     }
 
-    /// Bytes delivered since the connection began.
+    /// Returns the bytes delivered since the connection began.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Bytes declared lost since the connection began, counted for each transmission.
+    /// Returns the bytes declared lost since the connection began, counted for each transmission.
     #[cfg(test)]
     pub(crate) fn lost(&self) -> u64 {
         self.lost
@@ -112,7 +112,7 @@ impl DeliveryRate {
     }
 
     /// Records the delivery of `bytes`, by cumulative ACK or SACK. For transmissions of one batch,
-    /// one call suffices: `state` is that of the last one, `bytes` their sum.
+    /// one call suffices: `state` is that of the last transmission, `bytes` the sum.
     pub(crate) fn on_delivered(&mut self, now: Instant, state: &SentState, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = self.nanos(now);
@@ -182,7 +182,7 @@ impl DeliveryRate {
         self.trains.rate()
     }
 
-    /// Nanoseconds since the epoch; 64 bits last 584 years.
+    /// Converts to nanoseconds since the epoch; 64 bits last 584 years.
     fn nanos(&mut self, time: Instant) -> u64 {
         if self.clock.0 != time {
             let elapsed = time.saturating_duration_since(self.epoch).as_nanos();

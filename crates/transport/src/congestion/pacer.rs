@@ -70,20 +70,20 @@ impl Pacer {
         self.level = self.level.min(self.capacity());
     }
 
-    /// Bytes per second; `None` is unpaced.
+    /// Returns the rate, bytes per second; `None` if unpaced.
     pub(crate) fn rate(&self) -> Option<u64> {
         self.rate
     }
 
-    /// Burst size, bytes: one batch or 1 ms of the rate, whichever is less. At least two segments
-    /// and one train. `u64::MAX` if unpaced.
+    /// Returns the burst size, bytes: one batch or 1 ms of the rate, whichever is less. At least
+    /// two segments and one train. `u64::MAX` if unpaced.
     pub(crate) fn burst(&self) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
         self.batch.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss).max(self.train)
     }
 
-    /// Returns when `bytes` may be sent; `None` is now. Larger amounts wait for one
-    /// [`burst`](Self::burst) only; the rest becomes debt.
+    /// Returns when `bytes` may be sent; `None` if they may be sent now. Larger amounts wait for
+    /// one [`burst`](Self::burst) only; the rest becomes debt.
     pub(crate) fn next_send_at(&self, now: Instant, bytes: u64) -> Option<Instant> {
         let rate = self.rate?;
         let wanted = if self.filling { self.burst() } else { bytes.min(self.burst()) };

@@ -11,7 +11,7 @@ use crate::wire::Open;
 use crate::wire::native::CloseReason;
 use crate::{Receiver, ReceiverEvent};
 
-/// Peers searched for a finished one to remove when there is no room for a new one.
+/// Limit on the peers searched for a finished one, which is removed to make room for a new one.
 const MAX_SEARCHED: usize = 64;
 
 /// Result of admitting the sender of a SYN.

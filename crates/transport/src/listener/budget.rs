@@ -1,5 +1,5 @@
 //! Budget of the socket's receive buffer, which all peers share: how much each unfinished transfer
-//! may have in flight. The receivers turn that into windows.
+//! may have in flight. Receivers convert this budget into windows.
 //!
 //! - Transfers that sent data in this epoch (100 ms) or in the previous one are active. They divide
 //!   the buffer equally.
@@ -23,7 +23,7 @@ const EPOCH: Duration = Duration::from_millis(100);
 /// Claim of one unfinished transfer to the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim {
-    /// Epoch of its newest data; `None` before the first.
+    /// Epoch of the transfer's newest data; `None` before its first data.
     epoch: Option<u64>,
     /// Bytes, as charged to the buffer, that are offered and have not arrived.
     offered: u64,
@@ -97,7 +97,7 @@ impl Budget {
         }
     }
 
-    /// Counts bytes of data, of whichever transfer.
+    /// Counts received bytes of data, of any transfer.
     pub(super) fn on_bytes(&mut self, bytes: usize) {
         self.arrived += bytes as u64;
     }

@@ -403,7 +403,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
 }
 
 impl Entry {
-    /// Gives the receiver its present share of the socket's buffer.
+    /// Sets the receiver's share of the socket's buffer.
     fn set_share(&mut self, budget: &Budget) {
         let share = self.claim.map_or_else(|| budget.share_of_new(), |claim| budget.share_of(claim));
         if let Some(share) = share {

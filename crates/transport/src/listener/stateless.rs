@@ -69,7 +69,7 @@ impl<P> StatelessReplies<P> {
         }
     }
 
-    /// Replies to unconnected addresses that found the queue full.
+    /// Returns the number of replies to unconnected addresses that found the queue full.
     pub(super) fn replies_dropped(&self) -> u64 {
         self.replies_dropped
     }

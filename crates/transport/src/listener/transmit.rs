@@ -33,7 +33,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let found = self.peers.get_mut(&peer).is_some();
         loop {
             let Some(slot) = out.slot(len) else {
-                // A batch holds datagrams of one size, or the batch is full.
+                // This reply has another size than the batch, or the batch is full: it begins the
+                // next batch.
                 self.left_over = Some((peer, len));
                 break;
             };

@@ -26,7 +26,7 @@ macro_rules! object {
 pub(super) use object;
 
 impl Json {
-    /// This object with one more member, unless `value` is `None`.
+    /// Returns this object with one more member, unless `value` is `None`.
     pub(super) fn with(mut self, name: &'static str, value: Option<impl Into<Self>>) -> Self {
         self.insert(name, value);
         self

@@ -306,7 +306,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Milliseconds, exact to the nanosecond for 100 days.
+/// Converts to milliseconds, exact to the nanosecond for 100 days.
 #[expect(clippy::cast_precision_loss, reason = "no trace lasts for 100 days")]
 fn millis(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6

@@ -139,8 +139,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Returns how many bytes of `payload` come before an offset that is `distance` bytes from its
-/// start.
+/// Returns how many bytes of `payload` precede an offset that is `distance` bytes from its start.
 fn length(distance: u64, payload: &[u8]) -> usize {
     usize::try_from(distance).unwrap_or(usize::MAX).min(payload.len())
 }

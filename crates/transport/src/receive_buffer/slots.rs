@@ -166,7 +166,7 @@ impl Slots {
         limits: Limits,
         arrival: &mut Arrival,
     ) {
-        // Below `range`, a count of slots.
+        // `ahead` is below `range`, so it fits.
         let index = usize::try_from(ahead).unwrap_or(usize::MAX);
         if self.beyond.get(index).is_some_and(|slot| *slot != Slot::Missing) {
             arrival.duplicate = 1;
@@ -204,7 +204,7 @@ impl Slots {
         Slot::Aside
     }
 
-    /// Bytes that chunks may take, however sparsely packets lie in them.
+    /// Returns the bytes that chunks may occupy, however sparsely packets lie in them.
     fn most_memory(&self, ordered: &Ordered) -> u64 {
         2 * (self.held_bytes + ordered.unread()) + SLACK
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::wire::Numbering;
 
-/// Lower limit of the window, packets. With one ACK per two packets, a single one would wait for
+/// Lower limit of the window, packets. With one ACK per two packets, a single packet would wait for
 /// the ACK delay.
 const MIN_PACKETS: u64 = 2;
 /// A sender that uses a new window within this many shortest RTTs was blocked by the window.

@@ -72,9 +72,9 @@ impl PathMtu {
         self.confirmed
     }
 
-    /// Exclusive upper limit of the next size.
+    /// Returns the size of the next probe. `None` if the search is over or a probe is in flight.
     pub(crate) fn candidate(&self) -> Option<usize> {
-        // Exclusive.
+        // Exclusive upper limit of the next size.
         let end = self.refused.map_or(self.ceiling + 1, |refused| refused.min(self.ceiling + 1));
         let fits = |size: &usize| (self.confirmed + 1..end).contains(size);
         if self.probe.is_some() {

@@ -385,8 +385,8 @@ impl Sender {
         !followed && self.stream.is_last(end)
     }
 
-    /// Returns the index of the last waiting segment, whose ACK the receiver would delay. Counts from
-    /// `offset` in segments of `len` bytes. [`Heads::NONE`] if more data or a FIN follows.
+    /// Returns the index of the last waiting segment, whose ACK the receiver would delay. Counts
+    /// from `offset` in segments of `len` bytes. [`Heads::NONE`] if more data or a FIN follows.
     fn last_of(&self, offset: u64, len: u64) -> u64 {
         let end = self.stream.end();
         let waiting = end - offset;

@@ -73,7 +73,7 @@ impl Tally {
         self.acked + self.lost
     }
 
-    /// Loss rate, parts per million.
+    /// Returns the loss rate, parts per million.
     fn ppm(&self) -> u64 {
         mul_div(self.lost, PPM, self.sent().max(1))
     }
@@ -138,7 +138,7 @@ impl BaseLoss {
         self.awaiting_growth = Tally::default();
     }
 
-    /// Base loss rate, parts per million of the bytes sent.
+    /// Returns the base loss rate, parts per million of the bytes sent.
     pub(super) fn ppm(&self, mss: u64) -> u64 {
         if self.evidence.sent() < MIN_SEGMENTS * mss {
             return 0;
@@ -167,7 +167,8 @@ impl BaseLoss {
         }
     }
 
-    /// Bytes of loss among `sent` bytes that the base rate and random variation explain.
+    /// Returns the bytes of loss among `sent` bytes that the base rate and random variation
+    /// explain.
     pub(super) fn explained(&self, sent: u64, mss: u64) -> u64 {
         let expected = mul_div(sent, self.ppm(mss), PPM);
         if expected == 0 {

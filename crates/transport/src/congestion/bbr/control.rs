@@ -87,13 +87,13 @@ impl Bbr {
         }
     }
 
-    /// Bytes to send so that `delivered` bytes arrive. The model's bandwidth counts delivered bytes
-    /// only; filling the link takes the base loss on top.
+    /// Returns the bytes to send so that `delivered` bytes arrive. The model's bandwidth counts
+    /// delivered bytes only; to fill the link, the base loss is added.
     fn before_base_loss(&self, delivered: u64) -> u64 {
         mul_div(delivered, PPM, PPM - self.base_loss_ppm())
     }
 
-    /// Largest batch, bytes (`SetSendQuantum`): 1 ms of the pacing rate.
+    /// Returns the largest batch, bytes (`SetSendQuantum`): 1 ms of the pacing rate.
     pub(crate) fn send_quantum(&self) -> u64 {
         (self.pacing_rate / 1000).min(MAX_QUANTUM).max(2 * self.config.mss)
     }
@@ -107,7 +107,7 @@ impl Bbr {
         }
     }
 
-    /// `Inflight(1.0)` at `bw`.
+    /// Returns `Inflight(1.0)` at `bw`, bytes.
     pub(super) fn inflight(&self, bw: u64) -> u64 {
         self.quantization_budget(self.bdp(bw))
     }

@@ -19,7 +19,7 @@ pub(super) fn gain(value: u64, thousandths: u64) -> u64 {
     if value == UNBOUNDED { UNBOUNDED } else { mul_div(value, thousandths, 1000) }
 }
 
-/// Bytes sent in `time` at `rate` bytes per second.
+/// Returns the bytes sent in `time` at `rate` bytes per second.
 pub(super) fn volume(rate: u64, time: Duration) -> u64 {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     mul_div(rate, nanos, 1_000_000_000)

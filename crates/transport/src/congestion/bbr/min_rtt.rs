@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const FILTER_LEN: Duration = Duration::from_secs(10);
 /// `BBR.ProbeRTTInterval`.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// A sample confirms the minimum if it exceeds it by at most 1/64.
+/// A sample confirms the minimum RTT if it exceeds the minimum by at most 1/64.
 const CONFIRM_DIVISOR: u32 = 64;
 
 /// Two minimum filters: over 10 s for the model, over 5 s for the schedule of `ProbeRTT`.

@@ -74,8 +74,8 @@ pub(super) struct Tally {
 }
 
 impl LossRound {
-    /// Records a loss (`NoteLoss`). The first loss of a loss round starts a new one; then returns
-    /// true.
+    /// Records a loss (`NoteLoss`). The first loss in a loss round starts a new loss round, and
+    /// returns true.
     pub(super) fn note(&mut self, delivered: u64) -> bool {
         let first = !self.congested;
         if first {
