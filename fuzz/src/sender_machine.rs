@@ -105,10 +105,12 @@ fn config(input: &Input) -> SenderConfig {
         2 => Algorithm::Cubic,
         _ => Algorithm::Bbr,
     };
-    let recovery = match input.recovery % 4 {
+    let recovery = match input.recovery % 6 {
         0 => LossDetection::BaseOnly,
         1 => LossDetection::NewReno,
         2 => LossDetection::Sack,
+        4 => LossDetection::Reno,
+        5 => LossDetection::Tahoe,
         _ => LossDetection::Rack,
     };
     SenderConfig {

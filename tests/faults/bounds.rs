@@ -74,8 +74,8 @@ fn in_order(link: &LinkConfig) -> bool {
 /// Base of the bound: dropped packets, packets behind a lost SYN, and one more now and then for a
 /// share `q` of lost ACKs. Three terms can be added to it:
 /// - One packet for each lost ACK, as in a small window or if the ACKs of a whole flight are lost.
-/// - The packets outstanding at each timeout. RFC 6582 and 6675 forget the scoreboard then and send
-///   all of them again, base-only recovery sends one.
+/// - The packets outstanding at each timeout, and in Tahoe at each recovery. RFC 6582 and 6675
+///   forget the scoreboard then and send all of them again, base-only recovery sends one.
 /// - Packets later than others by over three quarters of an RTT. RACK waits at most `srtt` (RFC
 ///   8985, section 6.2, step 4).
 ///

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use rdt::payload;
 use rdt::sim::{Interceptor, NodeId};
+use rdt::transport::congestion::Cause;
 use rdt::transport::drive::Budget;
 use rdt::transport::wire::native::{self, Ack, SackBlock};
 use rdt::transport::{Observer, Timer, Trace};
@@ -73,7 +74,7 @@ impl Bucket {
 #[derive(Debug, Default)]
 struct Connection {
     id: u64,
-    /// Packets outstanding at each timeout, summed.
+    /// Packets outstanding at each timeout, and in Tahoe at each recovery, summed.
     at_stake: u64,
     /// Cumulative ACK at the last timeout, and the number of timeouts that found the same one.
     timed_out_at: Option<u64>,
@@ -114,6 +115,8 @@ pub(super) struct Checker {
     /// Bytes of the transfer.
     bytes: u64,
     forged: u32,
+    /// True if the sender recovers as Tahoe does.
+    pub(super) tahoe: bool,
     random: u64,
     /// Instant of the newest arrival at the sender, and datagrams that arrived then.
     arrivals: Option<(Instant, usize)>,
@@ -201,6 +204,7 @@ impl Checker {
             sender,
             bytes,
             forged,
+            tahoe: false,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             arrivals: None,
             connection: Connection::default(),
@@ -249,9 +253,15 @@ impl Checker {
     }
 
     fn timed_out(&mut self) {
+        self.stake();
+        let c = &mut self.connection;
+        c.in_a_row += u32::from(c.timed_out_at.replace(c.acked) == Some(c.acked));
+    }
+
+    /// Counts the packets outstanding, all of which may be sent again.
+    fn stake(&mut self) {
         let c = &mut self.connection;
         c.at_stake += (c.sent - c.acked).div_ceil(MSS);
-        c.in_a_row += u32::from(c.timed_out_at.replace(c.acked) == Some(c.acked));
     }
 
     /// Consecutive timeouts beyond the first, and SYNs and FINs that the timer repeated.
@@ -259,7 +269,8 @@ impl Checker {
         (self.connection.in_a_row, self.connection.controls)
     }
 
-    /// Packets outstanding at each timeout, summed: the upper bound on what timeouts send again.
+    /// Packets outstanding at each timeout, and in Tahoe at each recovery, summed: the upper bound
+    /// on what they send again.
     pub(super) fn at_stake(&self) -> u64 {
         self.connection.at_stake
     }
@@ -465,6 +476,7 @@ impl Observer for Shared {
         let rate = match *trace {
             Trace::Paced { rate } => rate,
             Trace::TimerExpired { timer: Timer::Retransmission } => return checker.timed_out(),
+            Trace::RecoveryBegan { cause: Cause::Loss } if checker.tahoe => return checker.stake(),
             Trace::TimerExpired { timer: Timer::Control } => {
                 checker.connection.controls += 1;
                 return;

@@ -48,7 +48,8 @@ pub(super) fn run(plan: &Plan) -> Result<Done, String> {
     let wire = simulation.add_wire(Path::new(plan.path.clone(), plan.seed));
     let sender = simulation.add_sender(plan.sender.clone(), server, plan.bytes).unwrap();
     simulation.route(sender, server, wire);
-    let checker = Checker::new(sender, plan.bytes, plan.forged, plan.seed);
+    let mut checker = Checker::new(sender, plan.bytes, plan.forged, plan.seed);
+    checker.tahoe = plan.sender.recovery == LossDetection::Tahoe;
     let shared = Shared(Arc::new(Mutex::new(checker)));
     simulation.intercept(Box::new(shared.clone()));
     simulation.sender_mut(sender).sender.observe(Box::new(shared.clone()));
@@ -189,7 +190,9 @@ impl Run<'_> {
         let stats = self.simulation.sender(self.sender).sender.stats();
         let (min, rtt) = (stats.min_rtt, self.plan.rtt);
         rule(min.is_none_or(|min| min >= rtt), || format!("a round trip of {min:?} on a path of {rtt:?}"))?;
-        if self.plan.kind == Kind::TwoLosses && self.plan.sender.recovery != LossDetection::BaseOnly {
+        // Base-only and Reno repair one hole of a window without a timeout.
+        let repairs = !matches!(self.plan.sender.recovery, LossDetection::BaseOnly | LossDetection::Reno);
+        if self.plan.kind == Kind::TwoLosses && repairs {
             rule(finished && stats.timeouts == 0, || {
                 format!("{} timeouts for two losses in mid-transfer", stats.timeouts)
             })?;

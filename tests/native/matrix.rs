@@ -3,8 +3,14 @@
 
 use super::*;
 
-const RULES: [LossDetection; 4] =
-    [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
+const RULES: [LossDetection; 6] = [
+    LossDetection::Rack,
+    LossDetection::Sack,
+    LossDetection::NewReno,
+    LossDetection::Reno,
+    LossDetection::Tahoe,
+    LossDetection::BaseOnly,
+];
 const CONTROLLERS: [Algorithm; 4] = [Algorithm::Fixed(40), Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr];
 
 #[test]

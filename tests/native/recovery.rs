@@ -75,6 +75,30 @@ fn base_only_reports_losses_and_timeouts_to_controller() {
 }
 
 #[test]
+fn reno_and_tahoe_finish_at_any_loss() {
+    let mean = |recovery, loss| {
+        let config = SenderConfig { recovery, pacing: false, ..native(Algorithm::Reno) };
+        let run = Run::new(8_000_000, ms(10)).queue(50).bytes(1_000_000).config(config);
+        let runs = (0..20).map(|n| Run { seed: seed() + n, ..run.clone() }.loss(bernoulli(loss)).run());
+        let done: Vec<Done> = runs.collect();
+        assert!(done.iter().all(|done| done.stats.spurious == 0), "no undo");
+        let mbps = done.iter().map(Done::goodput).sum::<f64>() / 1e6 / done.len() as f64;
+        let timeouts = done.iter().map(|done| done.stats.timeouts).sum::<u64>();
+        let recoveries = done.iter().map(|done| done.stats.recoveries).sum::<u64>();
+        eprintln!("{recovery}, {loss}: {mbps:.3} Mbps, {timeouts} timeouts, {recoveries} recoveries");
+        (mbps, timeouts)
+    };
+    for loss in [0.001, 0.01, 0.025, 0.1] {
+        let (reno, tahoe) = (mean(LossDetection::Reno, loss), mean(LossDetection::Tahoe, loss));
+        let newreno = mean(LossDetection::NewReno, loss);
+        if (0.01..0.1).contains(&loss) {
+            assert!(reno.0 <= newreno.0 && tahoe.0 <= newreno.0, "{reno:?}, {tahoe:?}, {newreno:?}");
+            assert!(reno.1 >= newreno.1, "a second hole costs Reno a timeout: {reno:?}, {newreno:?}");
+        }
+    }
+}
+
+#[test]
 fn one_packet_window_avoids_delayed_ack() {
     let config = SenderConfig { packet_size: 1200, ..native(Algorithm::Fixed(1)) };
     let done = Run::new(100_000_000, ms(10)).queue(10).bytes(100 * 1172).config(config).run();

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::congestion::Algorithm;
 use crate::wire::native::{CloseReason, Versions};
 
 /// Phase of a transfer in which it failed.
@@ -103,6 +104,9 @@ pub enum ConfigError {
         /// Memory limit of the send buffer, bytes.
         limit: u64,
     },
+    /// A loss window for a controller that has its own rule after a timeout.
+    #[error("the window after a timeout can be chosen for reno and cubic, not for {0}")]
+    LossWindow(Algorithm),
     /// A packet size below the format's minimum or above that of UDP.
     #[error("the packet size must be from {least} to 65507 bytes, not {size}")]
     PacketSize {

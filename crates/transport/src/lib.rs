@@ -62,7 +62,8 @@ pub use receiver::{
 pub use recovery::{LossDetection, Reordering, RtoPolicy};
 pub use send_buffer::{FramePool, Spare};
 pub use sender::{
-    Attempts, Blocked, EcnFailure, EcnState, Sender, SenderConfig, SenderEvent, SenderStats, Waited,
+    Attempts, Blocked, EcnFailure, EcnState, LossWindow, Sender, SenderConfig, SenderEvent, SenderStats,
+    Waited,
 };
 pub use wire::PacketKind;
 pub use wire::{LinkProperties, Wire};

@@ -33,6 +33,8 @@ pub struct Start {
     pub mss: u64,
     /// Initial window, packets; `Fixed` ignores it.
     pub initial_window: u32,
+    /// Window after a retransmission timeout, packets; `Fixed` and `Bbr` ignore it.
+    pub loss_window: u32,
     /// True if the sender paces.
     pub paced: bool,
     /// Handshake RTT, once known.
@@ -67,11 +69,14 @@ impl fmt::Debug for dyn ControllerFactory {
 impl Algorithm {
     /// Returns a controller in its initial state.
     pub fn build(self, start: Start) -> Box<dyn Controller> {
-        let Start { mss, initial_window, paced, rtt, seed } = start;
+        let Start { mss, initial_window, loss_window, paced, rtt, seed } = start;
         match self {
             Self::Fixed(packets) => Box::new(Fixed::new(mss, packets)),
-            Self::Reno => Box::new(Reno::new(mss, initial_window)),
-            Self::Cubic => Box::new(Cubic::new(mss, initial_window, SlowStart::HyStart { paced })),
+            Self::Reno => Box::new(Reno::new(mss, initial_window).with_loss_window(loss_window)),
+            Self::Cubic => {
+                let cubic = Cubic::new(mss, initial_window, SlowStart::HyStart { paced });
+                Box::new(cubic.with_loss_window(loss_window))
+            }
             Self::Bbr => {
                 let initial_cwnd = u64::from(initial_window.max(1)) * mss;
                 // Without pacing, the larger initial window would be sent as one burst.
@@ -176,7 +181,8 @@ mod tests {
             (Algorithm::Cubic, 10_000, "slow_start"),
             (Algorithm::Bbr, 10_000, "startup"),
         ] {
-            let start = Start { mss: 1000, initial_window: 10, paced: true, rtt: None, seed: 1 };
+            let start =
+                Start { mss: 1000, initial_window: 10, loss_window: 1, paced: true, rtt: None, seed: 1 };
             let controller = algorithm.build(start);
             assert_eq!((controller.cwnd(), controller.phase()), (cwnd, phase), "{algorithm}");
         }

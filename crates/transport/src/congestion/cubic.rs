@@ -45,6 +45,8 @@ pub(crate) enum SlowStart {
 #[derive(Debug, Clone)]
 pub(crate) struct Cubic {
     mss: u64,
+    /// Window after a timeout, packets.
+    loss_window: u32,
     hystart: Option<HyStart>,
     paced: bool,
     window: Window,
@@ -100,11 +102,13 @@ impl Epoch {
 
 impl Cubic {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
+    /// After a timeout the window is one segment.
     pub(crate) fn new(mss: u64, initial_window_packets: u32, slow_start: SlowStart) -> Self {
         let paced = slow_start == SlowStart::HyStart { paced: true };
         let cwnd = f64::from(initial_window_packets.max(1));
         Self {
             mss,
+            loss_window: 1,
             hystart: (slow_start != SlowStart::Standard).then(|| HyStart::new(paced)),
             paced,
             window: Window { cwnd, ssthresh: None, cwnd_prior: cwnd, w_max: None, epoch: None },
@@ -113,6 +117,11 @@ impl Cubic {
             accounted: None,
             undo: None,
         }
+    }
+
+    /// Sets the window after a timeout, packets (at least one).
+    pub(crate) fn with_loss_window(self, packets: u32) -> Self {
+        Self { loss_window: packets.max(1), ..self }
     }
 
     fn in_slow_start(&self) -> bool {
@@ -241,7 +250,7 @@ impl Controller for Cubic {
         }
         match event.cause {
             Cause::Timeout => {
-                self.window.cwnd = 1.0;
+                self.window.cwnd = f64::from(self.loss_window);
                 self.window.w_max = None;
                 self.backed_off = true;
                 self.episode = Some(Cause::Timeout);

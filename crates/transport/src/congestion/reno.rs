@@ -15,6 +15,8 @@ const LIMIT_AFTER_TIMEOUT: u64 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct Reno {
     mss: u64,
+    /// Window after a timeout, packets.
+    loss_window: u32,
     window: Window,
     /// Bytes acknowledged in congestion avoidance since the window last grew.
     bytes_acked: u64,
@@ -36,10 +38,16 @@ struct Window {
 
 impl Reno {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
+    /// After a timeout the window is one segment.
     pub(crate) fn new(mss: u64, initial_window_packets: u32) -> Self {
         let cwnd = u64::from(initial_window_packets.max(1)) * mss;
         let window = Window { cwnd, ssthresh: None };
-        Self { mss, window, bytes_acked: 0, episode: None, backed_off: false, undo: None }
+        Self { mss, loss_window: 1, window, bytes_acked: 0, episode: None, backed_off: false, undo: None }
+    }
+
+    /// Sets the window after a timeout, packets (at least one).
+    pub(crate) fn with_loss_window(self, packets: u32) -> Self {
+        Self { loss_window: packets.max(1), ..self }
     }
 
     fn in_slow_start(&self) -> bool {
@@ -96,7 +104,7 @@ impl Controller for Reno {
         }
         match event.cause {
             Cause::Timeout => {
-                self.window.cwnd = self.mss;
+                self.window.cwnd = u64::from(self.loss_window) * self.mss;
                 self.backed_off = true;
                 self.episode = Some(Cause::Timeout);
             }

@@ -1,10 +1,10 @@
-//! Loss recovery by RACK-TLP, RFC 6675 or `NewReno`: marks segments lost and retransmits them when
-//! the congestion window allows. Owns the timers and the episode; a detector decides which segments
-//! are lost.
+//! Loss recovery by RACK-TLP, RFC 6675 or duplicate ACKs: marks segments lost and retransmits them
+//! when the congestion window allows. Owns the timers and the episode; a detector decides which
+//! segments are lost.
 
 use std::time::{Duration, Instant};
 
-use super::dup_acks::{DupAcks, SackThreshold};
+use super::dup_acks::{DupAcks, FastRecovery, SackThreshold};
 use super::episode::{Episode, MANY_HOLES};
 use super::events::{AckArrival, AckOutcome, Ended, Expired, Lost, Probe, Resent, Timeout, Timing, Verdict};
 use super::rack::{Rack, Times};
@@ -12,9 +12,10 @@ use super::receiver_drops::ReceiverDrops;
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{
     Fate, Flight, Leave, LossDetection, LossRecovery, Pending, Reordering, Repeat, Resend, Rtt, Scoreboard,
-    Segment, SegmentRun,
+    SegmentRun,
 };
 use crate::LossTrigger;
+use crate::congestion::Cause;
 
 /// Default of the receiver's maximum ACK delay.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
@@ -24,7 +25,7 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 enum Detector {
     Rack(Rack),
     Sack(SackThreshold),
-    NewReno(DupAcks),
+    DupAcks(DupAcks),
 }
 
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Engine {
     probe: TailLossProbe,
     /// The receiver's maximum ACK delay.
     max_ack_delay: Duration,
+    /// Retransmissions allowed after a timeout before the next delivery, packets.
+    loss_window: u32,
     episode: Option<Episode>,
     rto_at: Option<Instant>,
     /// True if the retransmission timer fired and nothing was delivered since.
@@ -48,16 +51,20 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(rule: LossDetection, reordering: Reordering) -> Self {
+    pub(crate) fn new(rule: LossDetection, reordering: Reordering, loss_window: u32) -> Self {
+        let dup_acks = |recovery| Detector::DupAcks(DupAcks::new(recovery));
         let detector = match rule {
             LossDetection::Rack => Detector::Rack(Rack::new(reordering)),
             LossDetection::Sack => Detector::Sack(SackThreshold::default()),
-            LossDetection::NewReno | LossDetection::BaseOnly => Detector::NewReno(DupAcks::default()),
+            LossDetection::Tahoe => dup_acks(FastRecovery::Tahoe),
+            LossDetection::Reno => dup_acks(FastRecovery::Reno),
+            LossDetection::NewReno | LossDetection::BaseOnly => dup_acks(FastRecovery::NewReno),
         };
         Self {
             detector,
             probe: TailLossProbe::default(),
             max_ack_delay: MAX_ACK_DELAY,
+            loss_window,
             episode: None,
             rto_at: None,
             silent: false,
@@ -166,7 +173,7 @@ impl LossRecovery for Engine {
         let congestion = self.is_congestion(0);
         self.drops.settle(flight.board.base().map(|base| base.packet_number));
         let begins = congestion && self.on_loss(flight);
-        let episode = self.episode.map(|episode| episode.cause());
+        let episode = self.episode.map(|episode| episode.cause);
         let ended = self.ended(ack, &mut flight.board);
         Verdict { lost: std::mem::take(&mut self.lost), begins, dup_acks: None, episode, ended }
     }
@@ -202,7 +209,7 @@ impl LossRecovery for Engine {
         }
         let lost = board.first_lost()?;
         let (reason, leave) = match self.episode {
-            Some(Episode { timeout: true, credit: Some(0), .. }) if board.in_flight() > 0 => {
+            Some(Episode { credit: Some(0), .. }) if board.in_flight() > 0 => {
                 (Resend::Timeout, Leave::AfterAnswer)
             }
             Some(Episode { timeout: true, forced: true, .. }) => (Resend::Timeout, Leave::Forced),
@@ -239,20 +246,32 @@ impl LossRecovery for Engine {
 
 impl Engine {
     /// Handles losses that count as congestion. Returns true if an episode begins.
-    fn on_loss(&mut self, flight: &Flight) -> bool {
+    fn on_loss(&mut self, flight: &mut Flight) -> bool {
         if let Detector::Rack(rack) = &mut self.detector {
             rack.on_loss();
         }
-        self.begin(flight, false)
+        let begins = self.begin(flight, false);
+        if begins && self.fast_recovery() == Some(FastRecovery::Tahoe) {
+            self.lost.extend(flight.mark_all_lost(LossTrigger::DupAcks, |_| true));
+        }
+        begins
+    }
+
+    /// Returns the recovery after duplicate ACKs, if they are counted.
+    fn fast_recovery(&self) -> Option<FastRecovery> {
+        match &self.detector {
+            Detector::DupAcks(dup_acks) => Some(dup_acks.recovery),
+            Detector::Rack(_) | Detector::Sack(_) => None,
+        }
     }
 
     /// True if any loss from index `before` on counts as congestion: neither dropped by the
     /// receiver's socket nor a path MTU probe.
     fn is_congestion(&mut self, before: usize) -> bool {
         let mut found = false;
+        // NewReno detects further holes only within an episode, so each loss must begin one.
+        let asks = self.fast_recovery().is_none();
         for lost in &mut self.lost[before..] {
-            // NewReno detects further holes only within an episode, so each loss must begin one.
-            let asks = !matches!(self.detector, Detector::NewReno(_));
             lost.to_socket = asks && self.drops.covers(lost.packet_number);
             found |= !lost.to_socket && Some(lost.packet_number) != self.excused;
             if let (Detector::Rack(rack), true) = (&mut self.detector, lost.to_socket) {
@@ -267,9 +286,12 @@ impl Engine {
     /// Ends the episode or the tail loss probe if this ACK decides its outcome.
     fn ended(&mut self, ack: &AckOutcome, board: &mut Scoreboard) -> Option<Ended> {
         if let Some(episode) = self.episode {
-            let done = board.una_offset() >= episode.recover;
+            let rule = self.fast_recovery();
+            let first_ack = rule == Some(FastRecovery::Reno) && ack.moved && !episode.slow_start();
+            let done = board.una_offset() >= episode.recover || first_ack;
             // If all data arrived before any retransmission, nothing was lost.
-            let proven = episode.resent > 0 || (done && !episode.timeout);
+            let proven =
+                rule.is_none_or(FastRecovery::undoes) && (episode.resent > 0 || (done && !episode.timeout));
             let spurious = proven && episode.spurious >= episode.resent;
             // The originals of all retransmissions arrived, so the segments still marked lost are
             // presumably in flight as well.
@@ -304,9 +326,9 @@ impl Engine {
             self.probe_at = None;
             return;
         }
-        let blind = matches!(self.detector, Detector::NewReno(_));
+        let blind = self.fast_recovery().is_some();
         let repairs =
-            self.episode.is_some_and(|episode| !episode.timeout && episode.resent >= 4 * MANY_HOLES);
+            self.episode.is_some_and(|episode| !episode.slow_start() && episode.resent >= 4 * MANY_HOLES);
         if !(blind && repairs && self.rto_at.is_some()) {
             self.rto_at = Some(now + timing.rtt.rto());
         }
@@ -321,9 +343,8 @@ impl Engine {
         flight.mark_lost(base);
         flight.forget_resolved();
         self.silent = false;
-        if let Some(episode) =
-            self.episode.as_mut().filter(|_| !matches!(self.detector, Detector::NewReno(_)))
-        {
+        let blind = self.fast_recovery().is_some();
+        if let Some(episode) = self.episode.as_mut().filter(|_| !blind) {
             episode.credit = None;
         }
         self.restart(now, timing, &flight.board);
@@ -382,25 +403,10 @@ impl Engine {
                 });
                 sent.forget_resolved(board);
             }
-            Detector::NewReno(dup_acks) => {
-                // After a timeout, partial ACKs reveal no holes (RFC 6582, section 4).
-                let repairs = self.episode.is_some_and(|episode| !episode.timeout);
-                let partial = ack.moved && repairs;
-                if ack.moved {
-                    dup_acks.reset();
-                    board.forget_assumed(ack.bytes.saturating_sub(ack.mss));
-                } else if ack.repeats && !board.is_empty() && !self.episode.is_some_and(|e| e.timeout) {
-                    // After a timeout, duplicate ACKs are for data sent before it, which no longer
-                    // counts as in flight.
-                    board.assume_delivered(ack.mss);
-                }
-                let third = ack.repeats && dup_acks.on_duplicate() && !in_recovery;
-                let hole = board.base().copied().filter(|base| base.fate == Fate::InFlight);
-                let recover = self.episode.map_or(0, |episode| episode.recover);
-                if let Some(base) = hole.filter(|base| third || (partial && base.offset < recover)) {
+            Detector::DupAcks(dup_acks) => {
+                if let Some(base) = dup_acks.detect(ack, self.episode.as_ref(), board) {
                     let state = sent.get(base.packet_number).map(|packet| packet.state);
                     lost.push(Lost::new(&base, state, LossTrigger::DupAcks));
-                    board.mark_lost(base.offset);
                 }
                 sent.forget_resolved(board);
             }
@@ -417,7 +423,8 @@ impl Engine {
         self.probe_at = None;
         // The back-off is limited to one second, so retransmissions are limited too: they must not
         // load a path that delivers nothing.
-        let blind = timeout && (self.silent || matches!(self.detector, Detector::NewReno(_)));
+        let blind = timeout && (self.silent || self.fast_recovery().is_some());
+        let slow_start = timeout || self.fast_recovery() == Some(FastRecovery::Tahoe);
         let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
         self.episode = Some(Episode {
             recover: flight.board.next_offset(),
@@ -431,8 +438,9 @@ impl Engine {
             repaired: 0,
             spurious: 0,
             timeout,
+            cause: if slow_start { Cause::Timeout } else { Cause::Loss },
             forced: true,
-            credit: blind.then_some(1),
+            credit: blind.then_some(self.loss_window),
         });
         true
     }
@@ -442,7 +450,7 @@ impl Engine {
         match &mut self.detector {
             Detector::Rack(rack) => rack.on_recovered(spurious),
             Detector::Sack(rule) => rule.reset(),
-            Detector::NewReno(dup_acks) => dup_acks.reset(),
+            Detector::DupAcks(dup_acks) => dup_acks.reset(),
         }
     }
 
@@ -453,31 +461,22 @@ impl Engine {
     /// Selectively acknowledged segments stay acknowledged: RFC 6675, section 5.1, clears the marks
     /// only because receivers may renege, which native receivers may not (PROTOCOL.md, N3).
     fn mark_timed_out(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) {
-        let Flight { board, sent, .. } = flight;
-        let base = board.una_offset();
-        let blind = matches!(self.detector, Detector::NewReno(_)) || rtt.srtt().is_zero();
+        let base = flight.board.una_offset();
+        let blind = self.fast_recovery().is_some() || rtt.srtt().is_zero();
         let age = match &self.detector {
             Detector::Rack(rack) => {
-                rack.timeout_age(&Times::new(ack, rtt, self.episode.is_some()), board.sacked())
+                rack.timeout_age(&Times::new(ack, rtt, self.episode.is_some()), flight.board.sacked())
             }
             _ => None,
         };
         let age = age.unwrap_or(rtt.srtt());
-        let timed_out = |segment: &&Segment| {
-            let late = blind || segment.offset == base || segment.sent_at + age <= ack.now;
-            segment.fate == Fate::InFlight && late
-        };
-        let segments: Vec<Segment> = board.segments().filter(timed_out).copied().collect();
-        for segment in segments {
-            let state = sent.get(segment.packet_number).map(|packet| packet.state);
-            self.lost.push(Lost::new(&segment, state, LossTrigger::Timeout));
-            board.mark_lost(segment.offset);
-        }
-        board.forget_assumed(u64::MAX);
+        let now = ack.now;
+        self.lost.extend(flight.mark_all_lost(LossTrigger::Timeout, |segment| {
+            blind || segment.offset == base || segment.sent_at + age <= now
+        }));
         if let Detector::Sack(rule) = &mut self.detector {
             rule.reset();
         }
-        sent.forget_resolved(board);
     }
 
     fn arm_probe(&mut self, now: Instant, timing: &Timing<'_>) {

@@ -26,6 +26,8 @@ pub(super) struct Episode {
     pub(super) spurious: u32,
     /// True if a timeout began the episode.
     pub(super) timeout: bool,
+    /// Cause, as reported to the congestion controller. In Tahoe duplicate ACKs count as a timeout.
+    pub(super) cause: Cause,
     /// Number of the first transmission after the first of consecutive timeouts; this episode
     /// follows the last of them.
     pub(super) series_start: u64,
@@ -45,9 +47,9 @@ pub(super) struct Episode {
 }
 
 impl Episode {
-    /// Returns the cause, as reported to the congestion controller.
-    pub(super) fn cause(&self) -> Cause {
-        if self.timeout { Cause::Timeout } else { Cause::Loss }
+    /// True if slow start retransmits everything outstanding.
+    pub(super) fn slow_start(&self) -> bool {
+        self.cause == Cause::Timeout
     }
 
     /// True if the originals of all retransmissions have arrived: `largest_acked`, the newest
@@ -105,6 +107,7 @@ mod tests {
             repaired: 0,
             spurious: 0,
             timeout: true,
+            cause: Cause::Timeout,
             series_start: 10,
             answered: false,
             original: Some((0, now)),

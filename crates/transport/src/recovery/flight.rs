@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::scoreboard::Acked;
-use super::{Scoreboard, Segment, SegmentRun, SentPacket, SentPackets};
+use super::{Fate, Lost, Scoreboard, Segment, SegmentRun, SentPacket, SentPackets};
+use crate::LossTrigger;
 use crate::congestion::{DeliveryRate, SentState};
 use crate::wire::Numbering;
 
@@ -142,6 +143,25 @@ impl Flight {
 
     pub(crate) fn mark_lost(&mut self, offset: u64) {
         self.board.mark_lost(offset);
+    }
+
+    /// Declares the segments in flight lost for which `lost` is true. Forgets what duplicate ACKs
+    /// showed to be delivered, because no segment is known to be.
+    pub(super) fn mark_all_lost(
+        &mut self,
+        trigger: LossTrigger,
+        lost: impl Fn(&Segment) -> bool,
+    ) -> Vec<Lost> {
+        let in_flight = self.board.segments().filter(|segment| segment.fate == Fate::InFlight);
+        let segments = in_flight.filter(|segment| lost(segment));
+        let state = |segment: &Segment| self.sent.get(segment.packet_number).map(|packet| packet.state);
+        let marked: Vec<_> = segments.map(|segment| Lost::new(segment, state(segment), trigger)).collect();
+        for lost in &marked {
+            self.board.mark_lost(lost.offset);
+        }
+        self.board.forget_assumed(u64::MAX);
+        self.sent.forget_resolved(&self.board);
+        marked
     }
 
     /// Removes the oldest records whose segments are delivered or retransmitted.

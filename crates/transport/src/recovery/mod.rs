@@ -42,22 +42,35 @@ pub enum LossDetection {
     Sack,
     /// `NewReno`: duplicate and partial ACKs (RFC 5681, RFC 6582).
     NewReno,
+    /// Reno: duplicate ACKs alone (RFC 5681). The first ACK that advances `snd_una` ends fast
+    /// recovery, so a second hole needs three more duplicate ACKs or a timeout.
+    Reno,
+    /// Tahoe: the third duplicate ACK counts as a timeout. There is no fast recovery.
+    Tahoe,
     /// Only the oldest packet is ever retransmitted, on timeout or on exactly the third duplicate
     /// ACK: the rule of the classic format's reference sender.
     BaseOnly,
 }
 
 impl LossDetection {
-    const ALL: [(&'static str, Self); 4] = [
+    const ALL: [(&'static str, Self); 6] = [
         ("rack", Self::Rack),
         ("sack", Self::Sack),
         ("newreno", Self::NewReno),
+        ("reno", Self::Reno),
+        ("tahoe", Self::Tahoe),
         ("base-only", Self::BaseOnly),
     ];
 
     /// True if the rule uses SACK blocks; the others use only the cumulative ACK.
     pub(crate) fn uses_sack(self) -> bool {
         matches!(self, Self::Rack | Self::Sack)
+    }
+
+    /// True if PRR limits sending during fast recovery. Reno has the window of RFC 5681: `ssthresh`
+    /// and one segment for each duplicate ACK.
+    pub(crate) fn uses_prr(self) -> bool {
+        !matches!(self, Self::Reno | Self::Tahoe)
     }
 }
 
@@ -73,7 +86,7 @@ impl FromStr for LossDetection {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.iter().find(|(name, _)| *name == text);
-        found.map(|(_, rule)| *rule).ok_or("must be rack, sack, newreno or base-only")
+        found.map(|(_, rule)| *rule).ok_or("must be rack, sack, newreno, reno, tahoe or base-only")
     }
 }
 
@@ -183,15 +196,16 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
 
 /// Returns an implementation of `rule`. `reference` selects the reference sender's variant of
 /// [`LossDetection::BaseOnly`], which declares nothing lost. `attempts` limits the transmissions of
-/// one segment.
+/// one segment. `loss_window` is the window after a timeout, packets.
 pub(crate) fn build(
     rule: LossDetection,
     reordering: Reordering,
+    loss_window: u32,
     reference: bool,
     attempts: u32,
 ) -> Box<dyn LossRecovery> {
     match rule {
         LossDetection::BaseOnly => Box::new(BaseOnly::new(reference, attempts)),
-        rule => Box::new(Engine::new(rule, reordering)),
+        rule => Box::new(Engine::new(rule, reordering, loss_window)),
     }
 }

@@ -130,7 +130,7 @@ impl Sender {
             self.on_losses(now, std::mem::take(&mut verdict.lost), false);
         }
         if verdict.begins {
-            self.on_episode(now, prior);
+            self.on_episode(now, verdict.episode.unwrap_or(Cause::Loss), prior);
         }
         self.on_marks(now, ack, &outcome, prior);
         self.control_congestion(&outcome, &verdict, prior);
@@ -314,11 +314,12 @@ impl Sender {
         }
     }
 
-    /// Begins a recovery episode for losses detected by ACKs.
-    pub(super) fn on_episode(&mut self, now: Instant, prior: Prior) {
+    /// Begins a recovery episode for losses detected by ACKs. `cause` is that for the controller:
+    /// in Tahoe the window responds as to a timeout.
+    pub(super) fn on_episode(&mut self, now: Instant, cause: Cause, prior: Prior) {
         self.stats.recoveries += 1;
         self.observers.on(now, &Trace::RecoveryBegan { cause: Cause::Loss });
-        self.slow_down(now, Cause::Loss, prior);
+        self.slow_down(now, cause, prior);
     }
 
     /// Responds to the CE marks that an ACK reports.
@@ -456,7 +457,10 @@ impl Sender {
         // A CE mark during recovery does not end it; PRR then reduces to the new ssthresh.
         if cause != Cause::Ecn {
             let repairs = self.recovery.marks_losses() && cause == Cause::Loss;
-            let prr = repairs && reduces && self.congestion.controller.ssthresh().is_some();
+            let prr = repairs
+                && self.config.recovery.uses_prr()
+                && reduces
+                && self.congestion.controller.ssthresh().is_some();
             self.congestion.prr = prr.then(|| Prr::new(self.path.mss as u64, prior.recover_fs));
         }
         self.pace(now);

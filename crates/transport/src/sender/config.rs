@@ -1,5 +1,6 @@
 //! Configuration of a sender, and its validation.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,28 @@ impl Default for Attempts {
     }
 }
 
+/// Congestion window after a retransmission timeout.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LossWindow {
+    /// One segment (RFC 5681, section 3.1).
+    #[default]
+    One,
+    /// The initial window, as in some simulators.
+    Initial,
+}
+
+impl FromStr for LossWindow {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "1" => Ok(Self::One),
+            "initial" => Ok(Self::Initial),
+            _ => Err("must be 1 or initial"),
+        }
+    }
+}
+
 /// Parameters of one transfer.
 #[derive(Debug, Clone)]
 pub struct SenderConfig {
@@ -46,6 +69,9 @@ pub struct SenderConfig {
     pub controller_factory: Option<Arc<dyn ControllerFactory>>,
     /// Initial congestion window, packets (RFC 6928: 10).
     pub initial_window: u32,
+    /// Congestion window after a retransmission timeout, for Reno, CUBIC and a caller's own
+    /// controller; with [`LossDetection::Tahoe`] also after three duplicate ACKs.
+    pub loss_window: LossWindow,
     /// Rule of loss recovery.
     pub recovery: LossDetection,
     /// With [`LossDetection::Rack`]: reordering window before any reordering was seen.
@@ -92,6 +118,7 @@ impl SenderConfig {
             congestion: Algorithm::Fixed(window),
             controller_factory: None,
             initial_window: 10,
+            loss_window: LossWindow::One,
             recovery: LossDetection::BaseOnly,
             reordering: Reordering::UntilLoss,
             pacing: false,
@@ -195,6 +222,7 @@ impl SenderConfig {
         let start = Start {
             mss: mss as u64,
             initial_window: self.initial_window,
+            loss_window: self.loss_window(),
             paced: self.pacing,
             rtt,
             // The connection ID is random.
@@ -203,6 +231,14 @@ impl SenderConfig {
         match &self.controller_factory {
             Some(factory) => factory.build(start),
             None => self.congestion.build(start),
+        }
+    }
+
+    /// Returns the window after a timeout, packets.
+    fn loss_window(&self) -> u32 {
+        match self.loss_window {
+            LossWindow::One => 1,
+            LossWindow::Initial => self.initial_window.max(1),
         }
     }
 
@@ -218,7 +254,7 @@ impl SenderConfig {
     /// sender.
     pub(crate) fn loss_recovery(&self) -> Box<dyn LossRecovery> {
         let reference = self.wire.numbering() == Numbering::Packets;
-        recovery::build(self.recovery, self.reordering, reference, self.attempts.data)
+        recovery::build(self.recovery, self.reordering, self.loss_window(), reference, self.attempts.data)
     }
 
     /// Returns the timeout of a SYN: max(1 s, 2 RTT) with the requested RTT (classic), or 1 s,
@@ -261,6 +297,10 @@ impl SenderConfig {
         }
         if self.attempts.syn == 0 || self.attempts.data == 0 || self.attempts.fin == 0 {
             return Err(ConfigError::ZeroAttempts);
+        }
+        let own_window = matches!(self.congestion, Algorithm::Fixed(_) | Algorithm::Bbr);
+        if self.loss_window != LossWindow::One && self.controller_factory.is_none() && own_window {
+            return Err(ConfigError::LossWindow(self.congestion));
         }
         if let Some(link) = &self.link_request {
             link.validate().map_err(ConfigError::Link)?;

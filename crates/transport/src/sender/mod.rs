@@ -37,7 +37,7 @@ use crate::{ConfigError, Ecn, Endpoint, Metrics, Observer, Phase, Timer, Transfe
 use blocked::BlockedTime;
 pub use blocked::{Blocked, Waited};
 use close::Closing;
-pub use config::{Attempts, SenderConfig};
+pub use config::{Attempts, LossWindow, SenderConfig};
 use congestion::{CongestionControl, Prior};
 pub use ecn::{EcnFailure, EcnState};
 use handshake::Handshake;

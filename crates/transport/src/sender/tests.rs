@@ -3,6 +3,7 @@
 mod ack_frequency;
 mod acks;
 mod close;
+mod dup_acks;
 mod early;
 mod ecn;
 mod fed;

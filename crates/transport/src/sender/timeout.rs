@@ -100,7 +100,7 @@ impl Sender {
         self.on_losses(now, lost, refused);
         match expired {
             Expired::Nothing => {}
-            Expired::Episode => self.on_episode(now, prior),
+            Expired::Episode => self.on_episode(now, Cause::Loss, prior),
             Expired::Exhausted => self.exhaust(now, self.config.attempts.data),
             Expired::Timeout { episode } => {
                 self.stats.timeouts += u64::from(self.recovery.marks_losses());

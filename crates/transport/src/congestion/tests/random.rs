@@ -15,8 +15,14 @@ fn run(algorithm: Algorithm, seed: u64) {
         state ^= state << 17;
         (state >> 11) % end
     };
-    let mut controller =
-        algorithm.build(Start { mss: MSS, initial_window: 10, paced: below(2) == 0, rtt: None, seed });
+    let mut controller = algorithm.build(Start {
+        mss: MSS,
+        initial_window: 10,
+        loss_window: 1,
+        paced: below(2) == 0,
+        rtt: None,
+        seed,
+    });
     let mut now = start();
     let mut delivered = 0;
     for step in 0..2000 {

@@ -26,7 +26,8 @@ impl Case {
         let epoch = epoch();
         let mut flight = Flight::new(Numbering::Bytes, 0);
         flight.measure_from(epoch);
-        let mut case = Self { engine: Engine::new(rule, Reordering::UntilLoss), flight, rtt: rtt(), epoch };
+        let mut case =
+            Self { engine: Engine::new(rule, Reordering::UntilLoss, 1), flight, rtt: rtt(), epoch };
         for at in [0, 250] {
             case.flight.push_run(epoch + ms(at), 1000, 3);
             let timing = Timing { rtt: &case.rtt, may_wait: false };

@@ -49,7 +49,7 @@ fn read(datagram: &[u8]) -> (u64, u64, bool) {
 }
 
 /// Acknowledges segments below `below` and segments `blocks`; packet `packet_number` is the newest.
-fn ack(script: &mut Script, packet_number: u64, below: u64, blocks: &[(u64, u64)]) {
+pub(super) fn ack(script: &mut Script, packet_number: u64, below: u64, blocks: &[(u64, u64)]) {
     ack_with_window(script, packet_number, below, blocks, 1 << 20);
 }
 
