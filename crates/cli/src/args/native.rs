@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{LossDetection, SenderConfig};
+use rdt_transport::{LossDetection, LossWindow, RtoPolicy, SenderConfig};
 
 use super::{Switch, usage, values};
 use crate::Failure;
@@ -18,15 +18,27 @@ pub(crate) struct NativeArgs {
     /// given]
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_parser = values::congestion)]
     pub(crate) cc: Option<Algorithm>,
-    /// Loss detection: rack, sack, newreno or base-only [default: rack]
+    /// Loss detection: rack, sack, newreno, reno, tahoe or base-only [default: rack]
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_parser = values::recovery)]
     pub(crate) recovery: Option<LossDetection>,
-    /// Selective ACKs; `off` means --recovery newreno, or base-only if given [default: on]
+    /// Selective ACKs; `off` means --recovery newreno, or the one given that reads none [default:
+    /// on]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "on|off", hide_possible_values = true)]
     pub(crate) sack: Option<Switch>,
     /// First congestion window, at least 1 [default: 10]
     #[arg(long, help_heading = HEADING, value_name = "PACKETS", allow_negative_numbers = true, value_parser = values::initial_window)]
     pub(crate) initial_window: Option<u32>,
+    /// Congestion window after a timeout, for --cc reno and cubic: one packet (`1`) or the first
+    /// window (`initial`) [default: 1]
+    #[arg(long, help_heading = HEADING, value_name = "1|initial", value_parser = values::loss_window)]
+    pub(crate) loss_window: Option<LossWindow>,
+    /// Smallest retransmission timeout, at least 1ms [default: 200ms]
+    #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = values::timeout("--min-rto"))]
+    pub(crate) min_rto: Option<Duration>,
+    /// Largest retransmission timeout after back-off; a timeout that is longer without back-off
+    /// stays (RFC 6298: 60s) [default: 1s]
+    #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = values::timeout("--max-rto"))]
+    pub(crate) max_rto: Option<Duration>,
     /// Pacing: packets are spread over the round trip [default: on]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "on|off", hide_possible_values = true)]
     pub(crate) pacing: Option<Switch>,
@@ -69,12 +81,31 @@ impl NativeArgs {
             }
             (initial_window, _) => config.initial_window = initial_window.unwrap_or(config.initial_window),
         }
+        self.apply_timeouts(config)?;
         config.handshake_give_up = self.connect_give_up.or(self.give_up).unwrap_or(config.handshake_give_up);
         config.give_up = self.give_up.unwrap_or(config.give_up);
         config.window = match congestion {
             Algorithm::Fixed(packets) => packets,
             _ => config.largest_window(),
         };
+        Ok(())
+    }
+
+    /// Writes the rules of the retransmission timeout into `config`, whose controller is chosen.
+    fn apply_timeouts(&self, config: &mut SenderConfig) -> Result<(), Failure> {
+        let congestion = config.congestion;
+        if self.loss_window.is_some() && !matches!(congestion, Algorithm::Reno | Algorithm::Cubic) {
+            return Err(usage(format!(
+                "--loss-window goes with --cc reno or cubic: {congestion} has its own window after a timeout"
+            )));
+        }
+        config.loss_window = self.loss_window.unwrap_or_default();
+        if let RtoPolicy::Rfc6298 { min, backoff_max } = config.rto {
+            config.rto = RtoPolicy::Rfc6298 {
+                min: self.min_rto.unwrap_or(min),
+                backoff_max: self.max_rto.unwrap_or(backoff_max),
+            };
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rdt_emulator::{parse_bytes, parse_duration};
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{Attempts, LossDetection};
+use rdt_transport::{Attempts, LossDetection, LossWindow};
 
 use super::usage;
 use crate::Failure;
@@ -17,6 +17,8 @@ const MAX_POWER: u8 = 61;
 const MIN_RWND: u64 = 64 << 10;
 /// Smallest `--give-up`: the timeout of one SYN.
 const MIN_GIVE_UP: Duration = Duration::from_secs(1);
+/// Smallest `--min-rto` and `--max-rto`: the granularity of the timers.
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 /// Smallest `--memory` of a receiver, bytes.
 const MIN_RECV_MEMORY: u64 = 1 << 20;
 const MAX_THREADS: usize = 256;
@@ -89,6 +91,17 @@ pub(super) fn initial_window(text: &str) -> Result<u32, Failure> {
     text.trim().parse().ok().filter(|packets| *packets > 0).ok_or_else(|| {
         usage(format!("--initial-window must be a whole number of packets, at least 1, not '{text}'"))
     })
+}
+
+pub(super) fn loss_window(text: &str) -> Result<LossWindow, Failure> {
+    text.parse().map_err(|error| usage(format!("--loss-window {error}, not '{text}'")))
+}
+
+pub(super) fn timeout(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
+    move |text| match named(option, parse_duration, text)? {
+        time if time >= MIN_TIMEOUT => Ok(time),
+        _ => Err(usage(format!("{option} must be at least 1ms"))),
+    }
 }
 
 pub(super) fn rwnd(text: &str) -> Result<u64, Failure> {
