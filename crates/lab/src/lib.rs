@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cell;
+pub mod claim;
 pub mod experiment;
 pub mod flow;
 pub mod journal;

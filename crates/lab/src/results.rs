@@ -48,6 +48,23 @@ impl Results {
             .collect()
     }
 
+    /// Returns the numbers of the valid repetitions of a cell, ascending.
+    pub fn valid_repetitions(&self, cell: CellId) -> impl Iterator<Item = u32> + '_ {
+        let records = self.records.get(&cell).into_iter().flatten();
+        records.filter(|(_, record)| record.status == Status::Ok).map(|(rep, _)| *rep)
+    }
+
+    /// Returns a metric of a repetition. A name without a flow is that of the only flow, or of the
+    /// run.
+    pub fn metric(&self, cell: &Cell, name: &str, rep: u32) -> Option<f64> {
+        let metrics = &self.records.get(&cell.id)?.get(&rep)?.metrics;
+        let of_flow = || match cell.physics.flows.as_slice() {
+            [flow] => metrics.get(&format!("{}.{name}", flow.name)),
+            _ => None,
+        };
+        metrics.get(name).or_else(of_flow).copied()
+    }
+
     /// True if a cell has at least two valid repetitions, all with one hash: nothing in it is
     /// random, and an interval would mislead.
     pub fn is_one_run(&self, cell: CellId) -> bool {

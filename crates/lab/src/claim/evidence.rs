@@ -1,0 +1,220 @@
+//! Evidence for and against a predicate.
+
+use rdt_emulator::child_seed;
+
+use super::grammar::{Direction, Expression, Metric, Predicate, Relation};
+use super::value::{Missing, Scope};
+use crate::results::Selection;
+use crate::statistics::{Interval, equivalent, mean, standard_deviation, t_quantile, t_two_sided_p};
+
+/// Resamples for expressions that have no value in a single repetition, such as quantiles.
+const RESAMPLES: u64 = 1000;
+/// Probability with which a claim is decided after the number of repetitions that
+/// [`Evidence::needs`] proposes: normal quantiles of 0.975 and 0.8.
+const POWER: f64 = 1.96 + 0.84;
+
+/// What the repetitions say about a predicate.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Evidence {
+    /// Probability of measurements so favourable if the predicate is false.
+    pub(super) p_for: f64,
+    /// Probability of measurements so unfavourable if the predicate is true.
+    pub(super) p_against: f64,
+    /// Left side less right side, or their ratio, with a 95 % interval.
+    pub(super) estimate: Option<Interval>,
+    /// True if `estimate` is a ratio.
+    pub(super) is_ratio: bool,
+    /// Number of repetitions used.
+    pub(super) repetitions: u32,
+    /// Repetitions that would probably decide the predicate.
+    pub(super) needs: u32,
+    /// True if all repetitions gave one result, so that there is no interval.
+    pub(super) nothing_random: bool,
+}
+
+pub(super) fn examine(
+    scope: &Scope<'_>,
+    predicate: &Predicate,
+    margin: Option<f64>,
+) -> Result<Evidence, Missing> {
+    match predicate {
+        Predicate::Compare(left, relation, right) => {
+            let relation = margin.map_or(*relation, Relation::WithinFraction);
+            compare(scope, left, relation, right)
+        }
+        Predicate::Monotone(metric, factor, direction) => monotone(scope, metric, factor, *direction),
+        Predicate::All(selection, inner) => {
+            let cells = scope.cells(selection);
+            if cells.is_empty() {
+                return Err(Missing::Cells("all".to_owned()));
+            }
+            let each = cells
+                .iter()
+                .map(|cell| examine(&scope.within(&Selection(cell.factors.clone())), inner, margin));
+            together(each.collect::<Result<_, _>>()?)
+        }
+    }
+}
+
+/// Joins the evidence of parts that must all hold: the weakest evidence for them, the strongest
+/// against one of them, corrected for their number.
+fn together(parts: Vec<Evidence>) -> Result<Evidence, Missing> {
+    #[allow(clippy::cast_precision_loss, reason = "numbers of cells are small")]
+    let count = parts.len() as f64;
+    let against = parts.iter().map(|it| it.p_against).fold(1.0, f64::min);
+    let needs = parts.iter().map(|it| it.needs).max().unwrap_or(0);
+    let nothing_random = parts.iter().all(|it| it.nothing_random);
+    let weakest = parts.into_iter().max_by(|a, b| a.p_for.total_cmp(&b.p_for));
+    let weakest = weakest.ok_or_else(|| Missing::Cells("all".to_owned()))?;
+    Ok(Evidence { p_against: (against * count).min(1.0), needs, nothing_random, ..weakest })
+}
+
+fn monotone(
+    scope: &Scope<'_>,
+    metric: &Metric,
+    factor: &str,
+    direction: Direction,
+) -> Result<Evidence, Missing> {
+    let mut levels: Vec<String> = Vec::new();
+    for cell in scope.cells(&metric.selection) {
+        let Some(level) = cell.level(factor) else { return Err(Missing::Cells(factor.to_owned())) };
+        if !levels.iter().any(|known| known == level) {
+            levels.push(level.to_owned());
+        }
+    }
+    let at = |level: &String| {
+        let mut selection = metric.selection.clone();
+        selection.0.push((factor.to_owned(), level.clone()));
+        Expression::Metric(Metric { name: metric.name.clone(), selection })
+    };
+    let relation = match direction {
+        Direction::Up => Relation::More,
+        Direction::Down => Relation::Less,
+        Direction::Flat(by) => Relation::WithinFraction(by),
+    };
+    let steps = levels.windows(2).map(|pair| compare(scope, &at(&pair[1]), relation, &at(&pair[0])));
+    together(steps.collect::<Result<_, _>>()?)
+}
+
+/// Difference of two sides, estimated from the repetitions.
+struct Difference {
+    estimate: f64,
+    standard_error: f64,
+    degrees: f64,
+    is_ratio: bool,
+    repetitions: u32,
+}
+
+fn compare(
+    scope: &Scope<'_>,
+    left: &Expression,
+    relation: Relation,
+    right: &Expression,
+) -> Result<Evidence, Missing> {
+    let difference = difference(scope, left, right, matches!(relation, Relation::WithinAmount(_)))?;
+    let Difference { estimate, standard_error, degrees, is_ratio, repetitions } = difference;
+    let above = |bound: f64| beyond(estimate - bound, standard_error, degrees);
+    let below = |bound: f64| beyond(bound - estimate, standard_error, degrees);
+    let (p_for, p_against, distance) = match relation {
+        Relation::More => (above(0.0), below(0.0), estimate.abs()),
+        Relation::Less => (below(0.0), above(0.0), estimate.abs()),
+        Relation::WithinFraction(_) | Relation::WithinAmount(_) => {
+            let margin = match relation {
+                Relation::WithinFraction(by) if is_ratio => by.ln_1p(),
+                Relation::WithinFraction(by) => {
+                    by * scope.value(right, &scope.repetitions(&[left, right]))?.abs()
+                }
+                Relation::WithinAmount(by) => by,
+                Relation::Less | Relation::More => 0.0,
+            };
+            let outside = above(margin).min(below(-margin));
+            (equivalent(estimate, standard_error, degrees, margin), outside, (margin - estimate.abs()).abs())
+        }
+    };
+    let half = if standard_error > 0.0 { t_quantile(0.975, degrees) * standard_error } else { 0.0 };
+    let interval = Interval { estimate, low: estimate - half, high: estimate + half };
+    let interval = if is_ratio { interval.map(f64::exp) } else { interval };
+    let more = f64::from(repetitions) * (POWER * standard_error / distance).powi(2);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; NaN is 0")]
+    let needs = more.ceil() as u32;
+    Ok(Evidence {
+        p_for,
+        p_against,
+        estimate: Some(interval),
+        is_ratio,
+        repetitions,
+        needs,
+        nothing_random: standard_error == 0.0,
+    })
+}
+
+/// Returns the one-sided p value of an estimate that lies `distance` beyond a bound. It is small if
+/// the distance is positive and large.
+fn beyond(distance: f64, standard_error: f64, degrees: f64) -> f64 {
+    if standard_error == 0.0 {
+        return if distance > 0.0 { 0.0 } else { 1.0 };
+    }
+    let half = t_two_sided_p(distance / standard_error, degrees) / 2.0;
+    if distance > 0.0 { half } else { 1.0 - half }
+}
+
+/// Returns the difference of both sides: of their logarithms if both are positive in every
+/// repetition and `absolute` is false.
+fn difference(
+    scope: &Scope<'_>,
+    left: &Expression,
+    right: &Expression,
+    absolute: bool,
+) -> Result<Difference, Missing> {
+    let reps = scope.repetitions(&[left, right]);
+    let repetitions = u32::try_from(reps.len()).unwrap_or(u32::MAX);
+    let both = |reps: &[u32]| Ok((scope.value(left, reps)?, scope.value(right, reps)?));
+    let overall = both(&reps)?;
+    let whole = reps.len() < 2 || needs_all(left) || needs_all(right);
+    let pairs: Vec<(f64, f64)> = if whole {
+        resamples(&reps).iter().map(|reps| both(reps)).collect::<Result<_, _>>()?
+    } else {
+        reps.iter().map(|rep| both(&[*rep])).collect::<Result<_, _>>()?
+    };
+    let positive = |(a, b): &(f64, f64)| *a > 0.0 && *b > 0.0;
+    let is_ratio = !absolute && pairs.iter().chain([&overall]).all(positive);
+    let one = |(a, b): &(f64, f64)| if is_ratio { (a / b).ln() } else { a - b };
+    let differences: Vec<f64> = pairs.iter().map(one).collect();
+    let deviation = standard_deviation(&differences).unwrap_or(0.0);
+    // Rounding of equal results is no spread.
+    let negligible = deviation <= 1e-12 * overall.0.abs().max(overall.1.abs()).max(1.0);
+    #[allow(clippy::cast_precision_loss, reason = "numbers of repetitions are far below 2^53")]
+    let count = differences.len() as f64;
+    let standard_error = match (negligible, whole) {
+        (true, _) => 0.0,
+        (false, true) => deviation,
+        (false, false) => deviation / count.sqrt(),
+    };
+    let estimate = if whole { one(&overall) } else { mean(&differences).unwrap_or_else(|| one(&overall)) };
+    let degrees = f64::from(repetitions.max(2) - 1);
+    Ok(Difference { estimate, standard_error, degrees, is_ratio, repetitions })
+}
+
+/// True if an expression has no value in a single repetition.
+fn needs_all(expression: &Expression) -> bool {
+    match expression {
+        Expression::Quantile(..) => true,
+        Expression::Binary(left, _, right) => needs_all(left) || needs_all(right),
+        Expression::Number(_) | Expression::Metric(_) | Expression::Effect(..) | Expression::Theory(..) => {
+            false
+        }
+    }
+}
+
+/// Returns resampled lists of repetitions, or the list itself if it has fewer than two.
+fn resamples(reps: &[u32]) -> Vec<Vec<u32>> {
+    let n = reps.len() as u64;
+    if n < 2 {
+        return vec![reps.to_vec()];
+    }
+    let draw = |resample: u64, i: u64| {
+        let index = (u128::from(child_seed(child_seed(0, resample), i)) * u128::from(n)) >> 64;
+        reps[usize::try_from(index).unwrap_or(0)]
+    };
+    (0..RESAMPLES).map(|resample| (0..n).map(|i| draw(resample, i)).collect()).collect()
+}

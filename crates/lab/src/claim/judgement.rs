@@ -1,0 +1,308 @@
+//! Verdicts of the claims of an experiment.
+
+use std::fmt;
+
+use super::evidence::{Evidence, examine};
+use super::grammar::Predicate;
+use super::value::{Missing, Scope};
+use crate::cell::{Cell, EngineKind};
+use crate::results::{Results, Selection};
+use crate::statistics::{Interval, holm};
+
+/// Number of repetitions above which a verdict names no number.
+const IMPRACTICAL: u32 = 100_000;
+
+/// A sentence with its predicate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// Short name.
+    pub id: String,
+    /// The sentence.
+    pub says: String,
+    /// The predicate.
+    pub predicate: Predicate,
+    /// Fraction within which both sides of the predicate's comparison must be equal. `None`: the
+    /// comparison is as written.
+    pub margin: Option<f64>,
+    /// Engines for which the claim is made. Empty: all.
+    pub engines: Vec<EngineKind>,
+}
+
+/// Verdict of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The measurements show it.
+    Holds,
+    /// The measurements show the opposite.
+    Fails,
+    /// The measurements show neither.
+    Undecided {
+        /// Repetitions that would probably decide it, all in all.
+        needs: u32,
+    },
+    /// There are no measurements for it.
+    Missing,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Holds => f.write_str("holds"),
+            Self::Fails => f.write_str("fails"),
+            Self::Undecided { needs } if *needs > IMPRACTICAL => {
+                f.write_str("undecided (no difference in sight)")
+            }
+            Self::Undecided { needs } => write!(f, "undecided (needs about {needs} runs)"),
+            Self::Missing => f.write_str("not measured"),
+        }
+    }
+}
+
+/// A claim with its verdict for one engine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// Short name of the claim.
+    pub id: String,
+    /// The sentence.
+    pub says: String,
+    /// Engine of the measurements.
+    pub engine: EngineKind,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Left side less right side, or their ratio, with a 95 % interval.
+    pub estimate: Option<Interval>,
+    /// True if `estimate` is a ratio.
+    pub is_ratio: bool,
+    /// Probability of such measurements if the claim were false, corrected for the number of claims
+    /// (Holm).
+    pub p: Option<f64>,
+    /// Repetitions used.
+    pub repetitions: u32,
+    /// True if all repetitions gave one result.
+    pub nothing_random: bool,
+    /// Reason if the claim is not measured.
+    pub reason: Option<String>,
+}
+
+/// Judges the claims that are made for an engine. `alpha` is the probability of any false verdict
+/// among them, usually 0.05.
+pub fn judge(claims: &[Claim], results: &Results, engine: EngineKind, alpha: f64) -> Vec<Judgement> {
+    let scope = Scope { results, engine, levels: Selection::default() };
+    let made = claims.iter().filter(|claim| claim.engines.is_empty() || claim.engines.contains(&engine));
+    let examined: Vec<_> =
+        made.map(|claim| (claim, examine(&scope, &claim.predicate, claim.margin))).collect();
+    let p = |side: fn(&Evidence) -> f64| {
+        holm(&examined.iter().map(|(_, it)| it.as_ref().map_or(1.0, side)).collect::<Vec<_>>())
+    };
+    let (p_for, p_against) = (p(|it| it.p_for), p(|it| it.p_against));
+    let judged = examined.iter().zip(p_for.into_iter().zip(p_against));
+    judged
+        .map(|((claim, evidence), (p_for, p_against))| {
+            verdict(claim, engine, evidence, [p_for, p_against], alpha)
+        })
+        .collect()
+}
+
+fn verdict(
+    claim: &Claim,
+    engine: EngineKind,
+    evidence: &Result<Evidence, Missing>,
+    [p_for, p_against]: [f64; 2],
+    alpha: f64,
+) -> Judgement {
+    let unmeasured = Judgement {
+        id: claim.id.clone(),
+        says: claim.says.clone(),
+        engine,
+        verdict: Verdict::Missing,
+        estimate: None,
+        is_ratio: false,
+        p: None,
+        repetitions: 0,
+        nothing_random: false,
+        reason: None,
+    };
+    let evidence = match evidence {
+        Ok(evidence) => evidence,
+        Err(Missing::Cells(levels)) => {
+            return Judgement { reason: Some(format!("no cell has {levels}")), ..unmeasured };
+        }
+        Err(Missing::Metric(name)) => {
+            return Judgement { reason: Some(format!("the cells have no metric {name}")), ..unmeasured };
+        }
+    };
+    let verdict = if p_for <= alpha {
+        Verdict::Holds
+    } else if p_against <= alpha {
+        Verdict::Fails
+    } else {
+        Verdict::Undecided { needs: evidence.needs.max(evidence.repetitions + 1) }
+    };
+    Judgement {
+        verdict,
+        estimate: evidence.estimate,
+        is_ratio: evidence.is_ratio,
+        p: Some(p_for),
+        repetitions: evidence.repetitions,
+        nothing_random: evidence.nothing_random,
+        ..unmeasured
+    }
+}
+
+impl Claim {
+    /// Returns the cells of an engine whose measurements the claim uses.
+    pub fn cells<'a>(&self, results: &'a Results, engine: EngineKind) -> Vec<&'a Cell> {
+        let scope = Scope { results, engine, levels: Selection::default() };
+        let mut cells = Vec::new();
+        collect(&scope, &self.predicate, &mut cells);
+        cells
+    }
+}
+
+fn collect<'a>(scope: &Scope<'a>, predicate: &Predicate, cells: &mut Vec<&'a Cell>) {
+    match predicate {
+        Predicate::Compare(left, _, right) => {
+            scope.cells_of(left, cells);
+            scope.cells_of(right, cells);
+        }
+        Predicate::Monotone(metric, ..) => cells.extend(scope.cells(&metric.selection)),
+        Predicate::All(selection, inner) => collect(&scope.within(selection), inner, cells),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_emulator::child_seed;
+    use rdt_emulator::spec::PathSpec;
+
+    use super::super::parse;
+    use super::*;
+    use crate::cell::Physics;
+    use crate::flow::Flow;
+    use crate::record::{Record, Status};
+    use crate::statistics::normal_quantile;
+
+    /// Results of two cells, `sack` off and on, whose goodput is normal around a mean.
+    fn results(means: [f64; 2], deviation: f64, reps: u32, seed: u64) -> Results {
+        let mut results = Results::default();
+        for (i, level) in ["off", "on"].into_iter().enumerate() {
+            let physics = Physics {
+                engine: EngineKind::Virtual,
+                duration: None,
+                links: vec![PathSpec::default()],
+                flows: vec![Flow { initial_window: Some(i.try_into().expect("small")), ..Flow::new("a") }],
+                engine_words: Vec::new(),
+            };
+            let cell = Cell::new(vec![("sack".to_owned(), level.to_owned())], physics);
+            for rep in 0..reps {
+                #[allow(clippy::cast_precision_loss, reason = "a random number of 53 bits")]
+                let uniform = ((child_seed(child_seed(seed, i as u64), rep.into()) >> 11) as f64 + 0.5)
+                    / (1_u64 << 53) as f64;
+                let goodput = means[i] + deviation * normal_quantile(uniform);
+                let record = Record {
+                    cell: cell.id,
+                    rep,
+                    seed: rep.into(),
+                    engine: EngineKind::Virtual,
+                    physics: 1,
+                    experiment: String::new(),
+                    factors: cell.factors.clone(),
+                    metrics: [("a.goodput".to_owned(), goodput)].into(),
+                    hash: Some(rep.into()),
+                    status: Status::Ok,
+                    block: None,
+                    wall_ms: 0,
+                    tool: String::new(),
+                    host: String::new(),
+                };
+                results.records.entry(cell.id).or_default().insert(rep, record);
+            }
+            results.cells.push(cell);
+        }
+        results
+    }
+
+    fn claim(that: &str, margin: Option<f64>) -> Claim {
+        let predicate = parse(that).expect("a predicate");
+        Claim { id: "c".to_owned(), says: that.to_owned(), predicate, margin, engines: Vec::new() }
+    }
+
+    fn verdict_of(that: &str, margin: Option<f64>, results: &Results) -> Verdict {
+        judge(&[claim(that, margin)], results, EngineKind::Virtual, 0.05)[0].verdict
+    }
+
+    #[test]
+    fn clear_differences_are_decided() {
+        let results = results([100.0, 120.0], 5.0, 10, 1);
+        assert_eq!(verdict_of("goodput[sack=on] > goodput[sack=off]", None, &results), Verdict::Holds);
+        assert_eq!(verdict_of("goodput[sack=on] < goodput[sack=off]", None, &results), Verdict::Fails);
+        assert_eq!(verdict_of("effect(goodput, sack) within 10% of 1.2", None, &results), Verdict::Holds);
+        assert_eq!(verdict_of("monotone(goodput, sack, up)", None, &results), Verdict::Holds);
+        assert_eq!(verdict_of("monotone(goodput, sack, flat 2%)", None, &results), Verdict::Fails);
+        assert_eq!(verdict_of("all: goodput > 80", None, &results), Verdict::Holds);
+        assert_eq!(verdict_of("all: goodput > 110", None, &results), Verdict::Fails);
+        assert_eq!(verdict_of("q50(goodput[sack=on]) > 105", None, &results), Verdict::Holds);
+    }
+
+    #[test]
+    fn equality_needs_a_narrow_interval() {
+        let narrow = results([100.0, 100.1], 1.0, 40, 2);
+        let that = "goodput[sack=on] > goodput[sack=off]";
+        assert_eq!(verdict_of(that, Some(0.03), &narrow), Verdict::Holds);
+        let wide = results([100.0, 100.1], 20.0, 10, 2);
+        assert!(matches!(verdict_of(that, Some(0.03), &wide), Verdict::Undecided { needs } if needs > 10));
+    }
+
+    #[test]
+    fn equal_runs_are_decided_without_an_interval() {
+        let results = results([100.0, 120.0], 0.0, 2, 3);
+        let judged = judge(&[claim("goodput[sack=on] > 119", None)], &results, EngineKind::Virtual, 0.05);
+        assert!(judged[0].nothing_random && judged[0].verdict == Verdict::Holds, "{judged:?}");
+    }
+
+    #[test]
+    fn claims_about_nothing_are_not_measured() {
+        let results = results([1.0, 2.0], 0.1, 5, 4);
+        for that in ["goodput[sack=maybe] > 1", "jitter > 1"] {
+            let judged = judge(&[claim(that, None)], &results, EngineKind::Virtual, 0.05);
+            assert!(judged[0].verdict == Verdict::Missing && judged[0].reason.is_some(), "{judged:?}");
+        }
+        assert_eq!(verdict_of("goodput > 0", None, &Results::default()), Verdict::Missing);
+    }
+
+    #[test]
+    fn null_experiments_hold_rarely() {
+        let families = 200;
+        let that = ["goodput[sack=on] > goodput[sack=off]", "goodput[sack=on] < goodput[sack=off]"];
+        let wrong = (0..families).filter(|&seed| {
+            let results = results([100.0, 100.0], 5.0, 12, 1000 + seed);
+            let claims = that.map(|that| claim(that, None));
+            let judged = judge(&claims, &results, EngineKind::Virtual, 0.05);
+            judged.iter().any(|it| it.verdict == Verdict::Holds)
+        });
+        let wrong = wrong.count();
+        assert!(wrong <= 18, "{wrong} of {families} families: 5 %, and chance");
+    }
+
+    #[test]
+    fn proposed_runs_decide_a_claim() {
+        let that = "goodput[sack=on] > goodput[sack=off]";
+        let (mut undecided, mut decided) = (0, 0);
+        for seed in 0..60 {
+            let Verdict::Undecided { needs } =
+                verdict_of(that, None, &results([100.0, 103.0], 6.0, 10, seed))
+            else {
+                continue;
+            };
+            // A first estimate near zero proposes an impractical number of runs.
+            if needs > 400 {
+                continue;
+            }
+            undecided += 1;
+            decided += u32::from(
+                verdict_of(that, None, &results([100.0, 103.0], 6.0, needs.max(60), seed)) == Verdict::Holds,
+            );
+        }
+        assert!(undecided > 10 && decided * 10 >= undecided * 7, "{decided} of {undecided}");
+    }
+}

@@ -1,0 +1,16 @@
+//! Claims: sentences of an experiment with a predicate that the measurements decide.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | predicate | `grammar.rs` | the notation, and its syntax tree |
+//! | value | `value.rs` | value of an expression in one repetition |
+//! | evidence | `evidence.rs` | probabilities for and against a predicate |
+//! | judgement | `judgement.rs` | verdicts of all claims of an experiment |
+
+mod evidence;
+mod grammar;
+mod judgement;
+mod value;
+
+pub use grammar::{ClaimError, Direction, Expression, Metric, Operator, Predicate, Relation, parse};
+pub use judgement::{Claim, Judgement, Verdict, judge};
