@@ -29,6 +29,7 @@ pub mod flow;
 pub mod journal;
 pub mod plan;
 pub mod record;
+pub mod report;
 pub mod results;
 pub mod statistics;
 pub mod theory;

@@ -1,0 +1,223 @@
+//! Exported files of a figure: CSV, gnuplot, xplot.
+
+use super::scale::{Axis, Scale};
+use super::scene::{Mark, Row, Scene};
+
+/// Header of exported tables.
+const HEADER: &str = "panel,series,kind,mark,x,value,low,high,n\n";
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn cell(value: f64) -> String {
+    if value.is_finite() { format!("{value}") } else { String::new() }
+}
+
+/// Returns a value on an axis: on an axis of names, the name.
+fn on_axis(axis: &Axis, value: f64) -> String {
+    axis.scale.name(value).map_or_else(|| cell(value), quoted)
+}
+
+fn word(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Line => "line",
+        Mark::Steps => "steps",
+        Mark::Band => "band",
+        Mark::Points => "point",
+        Mark::Dots => "dot",
+        Mark::Bars(_) => "bar",
+        Mark::Boxes(_) => "box",
+        Mark::Spans(_) => "part",
+        Mark::Cells => "cell",
+        Mark::Rules => "time",
+        Mark::Levels => "level",
+    }
+}
+
+/// Returns the data of all marks as CSV, in base units (bits per second, seconds, bytes, shares of
+/// 1) and with all digits: one line for each row of each layer, in the order of drawing.
+pub fn csv(scene: &Scene) -> String {
+    let mut out = HEADER.to_owned();
+    for (panel, layer) in scene.layers() {
+        let series = &scene.series[layer.series];
+        let start = format!(
+            "{},{},{},{}",
+            quoted(&panel.y.label),
+            quoted(&series.name),
+            series.origin.word(),
+            word(layer.mark)
+        );
+        for row in &layer.rows {
+            let x = on_axis(&panel.x, row.x);
+            let y = on_axis(&panel.y, row.y);
+            let ends = [row.low, row.high].map(|end| end.map_or_else(String::new, cell));
+            let n = row.n.map_or_else(String::new, |n| n.to_string());
+            put!(out, "{start},{x},{y},{},{},{n}\n", ends[0], ends[1]);
+        }
+    }
+    out
+}
+
+/// Files for gnuplot: the commands, and the data that they read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gnuplot {
+    /// Commands, for a file `ID.gp`.
+    pub commands: String,
+    /// Data in blocks, for the file `ID.dat` beside it.
+    pub data: String,
+}
+
+fn string(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn axis_commands(name: &str, axis: &Axis) -> String {
+    let mut out = format!("set {name}label {}\n", string(&axis.label));
+    let (low, high) = axis.scale.ends();
+    let factor = if matches!(axis.scale, Scale::Names(_)) { 1.0 } else { axis.factor };
+    let log = if matches!(axis.scale, Scale::Log { .. }) { "set" } else { "unset" };
+    put!(out, "{log} logscale {name}\nset {name}range [{}:{}]\n", low * factor, high * factor);
+    let ticks: Vec<String> =
+        axis.ticks.iter().map(|tick| format!("{} {}", string(&tick.label), tick.at * factor)).collect();
+    out + &format!("set {name}tics ({})\n", ticks.join(", "))
+}
+
+/// Returns gnuplot files that draw the panels of a scene below each other, in shown units.
+pub fn gnuplot(scene: &Scene) -> Gnuplot {
+    let id = &scene.id;
+    let mut data = format!("# {}\n# columns: x value low high n\n", scene.title);
+    let mut commands = format!(
+        "# gnuplot {id}.gp writes {id}.pdf\nset terminal pdfcairo size 12cm,{}cm font \",8\"\n\
+         set output \"{id}.pdf\"\nset key outside top horizontal\nset grid\nset multiplot layout {},1\n",
+        8 + 4 * (scene.panels.len().saturating_sub(1)),
+        scene.panels.len().max(1)
+    );
+    let mut block = 0;
+    for panel in &scene.panels {
+        commands += &axis_commands("x", &panel.x);
+        commands += &axis_commands("y", &panel.y);
+        let mut plots = Vec::new();
+        for layer in &panel.layers {
+            let series = &scene.series[layer.series];
+            put!(data, "\n\n# {}: {}\n", panel.y.label, series.name);
+            for row in &layer.rows {
+                data += &data_line(row, panel.x.factor, panel.y.factor);
+            }
+            let colour = super::palette::LIGHT[series.look % super::palette::LIGHT.len()];
+            let (columns, style) = gnuplot_style(layer.mark);
+            plots.push(format!(
+                "  \"{id}.dat\" index {block} using {columns} with {style} lc rgb \"{colour}\" title {}",
+                string(&series.name)
+            ));
+            block += 1;
+        }
+        put!(
+            commands,
+            "plot \\\n{}\n",
+            if plots.is_empty() { "  0".to_owned() } else { plots.join(", \\\n") }
+        );
+    }
+    commands += "unset multiplot\n";
+    Gnuplot { commands, data }
+}
+
+fn data_line(row: &Row, x: f64, y: f64) -> String {
+    let number = |value: f64| if value.is_finite() { format!("{value}") } else { "nan".to_owned() };
+    let end = |value: Option<f64>| number(value.map_or(row.y, |end| end) * y);
+    let n = row.n.map_or_else(|| "nan".to_owned(), |n| n.to_string());
+    format!("{} {} {} {} {n}\n", number(row.x * x), number(row.y * y), end(row.low), end(row.high))
+}
+
+fn gnuplot_style(mark: Mark) -> (&'static str, &'static str) {
+    match mark {
+        Mark::Line | Mark::Levels => ("1:2", "lines"),
+        Mark::Steps => ("1:2", "steps"),
+        Mark::Band => ("1:3:4", "filledcurves fs transparent solid 0.3"),
+        Mark::Points | Mark::Boxes(_) => ("1:2:3:4", "yerrorbars"),
+        Mark::Bars(_) => ("1:2", "boxes"),
+        Mark::Rules => ("1:2", "impulses"),
+        Mark::Dots | Mark::Cells | Mark::Spans(_) => ("1:2", "points"),
+    }
+}
+
+/// Colours of xplot, in the order of series.
+const XPLOT: [&str; 7] = ["blue", "red", "green", "magenta", "white", "purple", "orange"];
+
+/// Returns a panel for xplot, the viewer of tcptrace's graphs: lines, dots, intervals as bars.
+/// `None` if there is no such panel or its axes have names.
+pub fn xplot(scene: &Scene, panel: usize) -> Option<String> {
+    let panel = scene.panels.get(panel)?;
+    if [&panel.x, &panel.y].iter().any(|axis| matches!(axis.scale, Scale::Names(_))) {
+        return None;
+    }
+    let mut out = format!(
+        "double double\ntitle\n{}\nxlabel\n{}\nylabel\n{}\n",
+        scene.title, panel.x.label, panel.y.label
+    );
+    let at = |row: &Row| (row.x * panel.x.factor, row.y * panel.y.factor);
+    for layer in &panel.layers {
+        put!(out, "{}\n", XPLOT[scene.series[layer.series].look % XPLOT.len()]);
+        let finite: Vec<&Row> =
+            layer.rows.iter().filter(|row| row.x.is_finite() && row.y.is_finite()).collect();
+        for row in &finite {
+            let (x, y) = at(row);
+            if let (Some(low), Some(high), Mark::Points) = (row.low, row.high, layer.mark) {
+                put!(out, "line {x} {} {x} {}\n", low * panel.y.factor, high * panel.y.factor);
+            }
+            match layer.mark {
+                Mark::Points => put!(out, "diamond {x} {y}\n"),
+                Mark::Dots => put!(out, "dot {x} {y}\n"),
+                Mark::Rules => put!(out, "utick {x} {y}\n"),
+                _ => {}
+            }
+        }
+        if matches!(layer.mark, Mark::Line | Mark::Steps) {
+            for pair in finite.windows(2) {
+                let ((a, b), (c, d)) = (at(pair[0]), at(pair[1]));
+                put!(out, "line {a} {b} {c} {d}\n");
+            }
+        }
+    }
+    Some(out + "go\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn csv_has_a_line_for_each_row() {
+        for scene in samples::gallery() {
+            let rows: usize = scene.layers().map(|(_, layer)| layer.rows.len()).sum();
+            let text = csv(&scene);
+            let mut reader = csv::Reader::from_reader(text.as_bytes());
+            let records: Vec<csv::StringRecord> =
+                reader.records().collect::<Result<_, _>>().expect("a valid table");
+            assert_eq!(records.len(), rows, "{}", scene.id);
+        }
+        let text = csv(&samples::side_by_side());
+        assert!(text.contains("newreno,measured,point,off,5780000.25,5700000,5860000.5,20\n"), "{text}");
+    }
+
+    #[test]
+    fn gnuplot_reads_a_block_for_each_layer() {
+        let files = gnuplot(&samples::against_window());
+        let blocks = files.data.matches("\n\n\n# ").count();
+        assert_eq!(files.commands.matches(" index ").count(), blocks);
+        assert!(files.commands.contains("set logscale x"));
+        assert!(files.data.lines().all(|line| !line.contains("inf")));
+    }
+
+    #[test]
+    fn xplot_ends_with_go() {
+        let text = xplot(&samples::against_window(), 0).expect("numeric axes");
+        assert!(text.starts_with("double double\ntitle\n") && text.ends_with("\ngo\n"));
+        assert_eq!(xplot(&samples::side_by_side(), 0), None, "names are no numbers");
+    }
+}

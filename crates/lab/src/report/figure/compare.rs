@@ -1,0 +1,102 @@
+//! Means side by side: for the levels of one factor, in groups, and of all factors.
+
+use super::super::scale::{Axis, number};
+use super::super::scene::{Mark, Origin, Panel, Row, Scene};
+use super::{Curve, HEIGHT, Heading, Quantity, describe, extent};
+
+/// Means for the levels of a factor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Means {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Quantity on the vertical axis.
+    pub of: Quantity,
+    /// Name of the factor on the horizontal axis.
+    pub factor: String,
+    /// Levels of the factor. `x` of a row is the index of its level.
+    pub levels: Vec<String>,
+    /// One curve for each group, and the published values of the source.
+    pub curves: Vec<Curve>,
+    /// True to join the means of a group by a line, to show interactions.
+    pub joined: bool,
+}
+
+/// Draws means with their intervals: groups beside each other, published values right of ours.
+pub fn means(data: &Means) -> Scene {
+    let mut scene = data.heading.scene();
+    let looks: Vec<usize> = {
+        let mut looks: Vec<usize> = data.curves.iter().map(|curve| curve.look).collect();
+        looks.sort_unstable();
+        looks.dedup();
+        looks
+    };
+    let x = Axis::names(&data.factor, data.levels.clone());
+    let y = Axis::linear(&data.of.name, data.of.unit, extent(data.curves.iter().flat_map(|c| &c.rows)), true);
+    let mut panel = Panel::new(HEIGHT, x, y);
+    panel.log_allowed = data.curves.iter().flat_map(|c| &c.rows).all(|row| row.y > 0.0);
+    let gap = if data.joined { 0.06 } else { 0.7 / number(looks.len().max(1)) };
+    for curve in &data.curves {
+        let place = number(looks.iter().position(|look| *look == curve.look).unwrap_or(0));
+        let aside = if curve.origin == Origin::Published { gap.min(0.3) * 0.3 } else { 0.0 };
+        let offset = (place - number(looks.len() - 1) / 2.0) * gap + aside;
+        let rows: Vec<Row> = curve.rows.iter().map(|row| Row { x: row.x + offset, ..*row }).collect();
+        let series = scene.series(&curve.name, curve.look, curve.origin);
+        if data.joined || curve.origin == Origin::Theory {
+            panel.draw(series, Mark::Line, rows.clone());
+        }
+        if curve.origin != Origin::Theory {
+            panel.draw(series, Mark::Points, rows);
+        }
+    }
+    scene.panels.push(panel);
+    describe(&mut scene, true);
+    scene
+}
+
+/// Marginal means of one factor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactorMeans {
+    /// Name of the factor.
+    pub factor: String,
+    /// Levels with the mean over all other factors. `x` is not used.
+    pub levels: Vec<(String, Row)>,
+    /// True if the interval of the difference between the levels contains zero.
+    pub within_noise: bool,
+}
+
+/// Draws the marginal means of all factors on one axis. Differences within the noise are grey.
+pub fn marginals(heading: &Heading, of: &Quantity, factors: &[FactorMeans]) -> Scene {
+    let mut scene = heading.scene();
+    let names =
+        factors.iter().flat_map(|f| f.levels.iter().map(|(level, _)| format!("{} {level}", f.factor)));
+    let x = Axis::names("factor and level", names.collect());
+    let all = factors.iter().flat_map(|f| f.levels.iter().map(|(_, row)| row));
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&of.name, of.unit, extent(all), true));
+    let mut place = 0.0;
+    for (look, factor) in factors.iter().enumerate() {
+        let series = scene.series(&factor.factor, look, Origin::Measured);
+        let rows: Vec<Row> = factor
+            .levels
+            .iter()
+            .zip(0_u32..)
+            .map(|((_, row), i)| Row { x: place + f64::from(i), ..*row })
+            .collect();
+        place += number(rows.len());
+        panel.draw(series, Mark::Line, rows.clone());
+        panel.draw(series, Mark::Points, rows);
+        for layer in panel.layers.iter_mut().rev().take(2) {
+            layer.muted = factor.within_noise;
+        }
+    }
+    scene.panels.push(panel);
+    describe(&mut scene, true);
+    let noise: Vec<&str> = factors.iter().filter(|f| f.within_noise).map(|f| f.factor.as_str()).collect();
+    if !noise.is_empty() {
+        put!(
+            scene.description,
+            " Grey: the levels of {} cannot be told apart with these runs.",
+            noise.join(", ")
+        );
+    }
+    scene
+}

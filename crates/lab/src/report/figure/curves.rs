@@ -1,0 +1,182 @@
+//! Means against a numeric factor, with models and their residuals.
+
+use super::super::scale::{Axis, Tick, Unit};
+use super::super::scene::{Mark, Origin, Panel, Row, Scene};
+use super::{Curve, HEIGHT, Heading, LOW, Quantity, describe, extent};
+
+/// Lines against a factor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lines {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Quantity on the vertical axis.
+    pub of: Quantity,
+    /// Factor on the horizontal axis.
+    pub x: Quantity,
+    /// Levels of the factor, labelled as in the experiment file. Empty: round numbers.
+    pub levels: Vec<Tick>,
+    /// True for a logarithmic horizontal axis.
+    pub log_x: bool,
+    /// True for a logarithmic vertical axis.
+    pub log_y: bool,
+    /// Measured, computed and published curves.
+    pub curves: Vec<Curve>,
+    /// Limits, drawn as horizontal lines with a name.
+    pub limits: Vec<(String, f64)>,
+}
+
+impl Lines {
+    fn x_axis(&self) -> Axis {
+        let values: Vec<f64> = self.curves.iter().flat_map(|c| c.rows.iter().map(|row| row.x)).collect();
+        let axis = if self.log_x {
+            Axis::log(&self.x.name, self.x.unit, values)
+        } else {
+            Axis::linear(&self.x.name, self.x.unit, values, true)
+        };
+        // Labels in the words of the file carry their units.
+        if self.levels.is_empty() || self.levels.len() > 12 {
+            axis
+        } else {
+            Axis { label: self.x.name.clone(), ..axis }.with_ticks(self.levels.clone())
+        }
+    }
+}
+
+/// Draws means with intervals, models as dashed lines (grey outside of their range), limits, and
+/// below them the residuals of the measured means in percent of the model.
+pub fn lines(data: &Lines) -> Scene {
+    let mut scene = data.heading.scene();
+    let x = data.x_axis();
+    let rows = data.curves.iter().filter(|c| c.origin != Origin::Theory).flat_map(|c| &c.rows);
+    let model = data.curves.iter().filter(|c| c.origin == Origin::Theory).flat_map(|c| &c.rows);
+    let mut values: Vec<f64> = extent(rows);
+    let top = values.iter().copied().fold(0.0, f64::max);
+    // A model far above what was measured would flatten the measurement.
+    values.extend(model.map(|row| row.y).filter(|y| *y <= 2.0 * top));
+    values.extend(data.limits.iter().map(|(_, limit)| *limit).filter(|limit| *limit <= 2.0 * top));
+    let y = if data.log_y {
+        Axis::log(&data.of.name, data.of.unit, values)
+    } else {
+        Axis::linear(&data.of.name, data.of.unit, values, true)
+    };
+    let mut panel = Panel::new(HEIGHT, x.clone(), y);
+    panel.log_allowed = extent(data.curves.iter().flat_map(|c| &c.rows)).iter().all(|y| *y > 0.0);
+    draw_curves(&mut scene, &mut panel, &data.curves);
+    let left = x.scale.ends().0;
+    for (i, (name, limit)) in data.limits.iter().enumerate() {
+        let series = scene.series(name, data.curves.len() + i, Origin::Theory);
+        panel.draw(series, Mark::Levels, vec![Row::at(left, *limit)]);
+    }
+    scene.panels.push(panel);
+    let residual = residuals(&mut scene, x, &data.curves);
+    scene.panels.extend(residual);
+    describe(&mut scene, data.curves.iter().any(|c| c.rows.iter().any(|row| row.low.is_some())));
+    scene
+}
+
+fn draw_curves(scene: &mut Scene, panel: &mut Panel, curves: &[Curve]) {
+    let order = [Origin::Theory, Origin::Published, Origin::Measured];
+    for curve in &curves.iter().collect::<Vec<_>>() {
+        scene.series(&curve.name, curve.look, curve.origin);
+    }
+    for curve in order.iter().flat_map(|origin| curves.iter().filter(move |c| c.origin == *origin)) {
+        let series = scene.series(&curve.name, curve.look, curve.origin);
+        if curve.origin != Origin::Theory {
+            panel.draw(series, Mark::Line, curve.rows.clone());
+            panel.draw(series, Mark::Points, curve.rows.clone());
+            continue;
+        }
+        let (from, to) = curve.valid.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+        let holds = |row: &&Row| row.x >= from && row.x <= to;
+        panel.draw(series, Mark::Line, curve.rows.iter().filter(holds).copied().collect());
+        let outside = |row: &Row| !(row.x > from && row.x < to);
+        for part in curve.rows.chunk_by(|a, b| outside(a) == outside(b)).filter(|part| outside(&part[0])) {
+            if part.len() > 1 {
+                panel.draw(series, Mark::Line, part.to_vec());
+                panel.layers.last_mut().expect("drawn above").muted = true;
+            }
+        }
+    }
+}
+
+/// Returns the value of a model at `x`, between its rows by a straight line.
+fn model_at(model: &Curve, x: f64) -> Option<f64> {
+    let after = model.rows.iter().position(|row| row.x >= x * (1.0 - 1e-12))?;
+    let right = model.rows[after];
+    if (right.x - x).abs() <= x.abs() * 1e-9 || after == 0 {
+        return ((right.x - x).abs() <= x.abs() * 1e-9).then_some(right.y);
+    }
+    let left = model.rows[after - 1];
+    Some(left.y + (right.y - left.y) * (x - left.x) / (right.x - left.x))
+}
+
+/// Returns the panel of residuals of all models that predict a curve. `None` if no model does.
+fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
+    let mut layers: Vec<(usize, Vec<Row>)> = Vec::new();
+    for model in curves {
+        let Some(measured) = model.predicts.and_then(|i| curves.get(i)) else { continue };
+        let series = scene.series(&model.name, model.look, Origin::Theory);
+        let relative = |row: &Row| {
+            let expected = model_at(model, row.x).filter(|y| *y > 0.0)?;
+            let part = |value: f64| value / expected - 1.0;
+            Some(Row { y: part(row.y), low: row.low.map(part), high: row.high.map(part), ..*row })
+        };
+        layers.push((series, measured.rows.iter().filter_map(relative).collect()));
+    }
+    let values = extent(layers.iter().flat_map(|(_, rows)| rows));
+    if values.is_empty() {
+        return None;
+    }
+    let y = Axis::linear("residual", Unit::Share, values, true).sparse();
+    let mut panel = Panel::new(LOW, x, y);
+    for (series, rows) in layers {
+        panel.draw(series, Mark::Points, rows);
+    }
+    Some(panel)
+}
+
+/// Offered against delivered rate, with loss.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offered {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Delivered rate against offered rate.
+    pub delivered: Vec<Curve>,
+    /// Share of lost packets against offered rate.
+    pub loss: Vec<Curve>,
+    /// Most that the link can deliver, with names.
+    pub limits: Vec<(String, f64)>,
+}
+
+/// Draws delivered rates with the line of equality and the limits, and below them the loss.
+pub fn offered(data: &Offered) -> Scene {
+    let quantity = |name: &str| Quantity { name: name.to_owned(), unit: Unit::Rate };
+    let largest = data.delivered.iter().flat_map(|c| c.rows.iter().map(|row| row.x)).fold(0.0, f64::max);
+    let mut curves = data.delivered.clone();
+    curves.push(Curve {
+        name: "all delivered".to_owned(),
+        origin: Origin::Theory,
+        look: 4,
+        rows: vec![Row::at(0.0, 0.0), Row::at(largest, largest)],
+        predicts: None,
+        valid: None,
+    });
+    let mut scene = lines(&Lines {
+        heading: data.heading.clone(),
+        of: quantity("delivered"),
+        x: quantity("offered"),
+        levels: Vec::new(),
+        log_x: false,
+        log_y: false,
+        curves,
+        limits: data.limits.clone(),
+    });
+    let x = scene.panels[0].x.clone();
+    let values = extent(data.loss.iter().flat_map(|c| &c.rows));
+    let y = Axis::linear("lost", Unit::Share, values, true).sparse();
+    let mut panel = Panel::new(LOW, x, y);
+    draw_curves(&mut scene, &mut panel, &data.loss);
+    scene.panels.push(panel);
+    describe(&mut scene, true);
+    scene
+}

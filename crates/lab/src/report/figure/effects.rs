@@ -1,0 +1,73 @@
+//! Half-normal plot of the effects of a factorial design.
+
+use statrs::distribution::{ContinuousCDF as _, Normal};
+
+use super::super::scale::{Axis, Unit, number};
+use super::super::scene::{Mark, Note, Origin, Panel, Row, Scene};
+use super::{HEIGHT, Heading, Quantity};
+
+/// Effect of a factor or of an interaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effect {
+    /// Name: `sack` or `sack x delay`.
+    pub name: String,
+    /// Change of the response from the low to the high level.
+    pub value: f64,
+    /// True if it differs from zero by the test of the design.
+    pub stands_out: bool,
+}
+
+/// Effects of a design.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HalfNormal {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Quantity of the response.
+    pub of: Quantity,
+    /// All effects of the design.
+    pub effects: Vec<Effect>,
+    /// Lenth's margin of error, if the design is not replicated.
+    pub margin: Option<f64>,
+}
+
+/// Draws the magnitudes of the effects against the quantiles that noise alone would have. Effects
+/// of noise are on a line through the origin; effects that stand out are named.
+pub fn half_normal(data: &HalfNormal) -> Scene {
+    let mut scene = data.heading.scene();
+    let mut effects: Vec<&Effect> = data.effects.iter().collect();
+    effects.sort_by(|a, b| a.value.abs().total_cmp(&b.value.abs()));
+    let normal = Normal::standard();
+    let count = number(effects.len().max(1));
+    let quantile = |i: usize| normal.inverse_cdf(0.5 + (number(i) + 0.5) / count / 2.0);
+    let place = |i: usize| Row::at(quantile(i), effects[i].value.abs());
+    let (out, noise): (Vec<usize>, Vec<usize>) = (0..effects.len()).partition(|i| effects[*i].stands_out);
+    let x = Axis::linear(
+        "quantile of the half-normal distribution",
+        Unit::None,
+        (0..effects.len()).map(quantile),
+        true,
+    );
+    let values = effects.iter().map(|effect| effect.value.abs()).chain(data.margin);
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.of.name, data.of.unit, values, true));
+    let series = scene.series("effects that stand out", 1, Origin::Measured);
+    panel.draw(series, Mark::Points, out.iter().map(|i| place(*i)).collect());
+    let series = scene.series("effects within the noise", 0, Origin::Published);
+    panel.draw(series, Mark::Points, noise.iter().map(|i| place(*i)).collect());
+    if let Some(margin) = data.margin {
+        let series = scene.series("margin of error (Lenth)", 4, Origin::Theory);
+        panel.draw(series, Mark::Levels, vec![Row::at(0.0, margin)]);
+    }
+    for i in &out {
+        let Row { x, y, .. } = place(*i);
+        let sign = if effects[*i].value < 0.0 { "\u{2212}" } else { "+" };
+        panel.notes.push(Note { x, y, text: format!("{sign} {}", effects[*i].name) });
+    }
+    scene.panels.push(panel);
+    let names: Vec<&str> = out.iter().rev().map(|i| effects[*i].name.as_str()).collect();
+    scene.description = if names.is_empty() {
+        format!("None of {} effects stands out of the noise.", effects.len())
+    } else {
+        format!("Of {} effects these stand out, the largest first: {}.", effects.len(), names.join(", "))
+    };
+    scene
+}

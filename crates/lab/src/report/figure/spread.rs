@@ -1,0 +1,105 @@
+//! Distributions: boxes with all repetitions as dots, and cumulative distributions.
+
+use super::super::scale::{Axis, Scale, Tick, number};
+use super::super::scene::{Mark, Origin, Panel, Row, Scene};
+use super::{HEIGHT, Heading, Quantity, describe};
+
+/// Repetitions for the levels of a factor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spread {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Quantity on the vertical axis.
+    pub of: Quantity,
+    /// Name of the factor.
+    pub factor: String,
+    /// Levels with the values of all their repetitions.
+    pub levels: Vec<(String, Vec<f64>)>,
+}
+
+/// Returns the quantile of sorted values, by straight lines between them.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * number(sorted.len() - 1);
+    let below = (0..sorted.len()).rev().find(|i| number(*i) <= place).unwrap_or(0);
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - number(below))
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// Draws a box from the first to the third quartile with the median, and a dot for each repetition.
+pub fn spread(data: &Spread) -> Scene {
+    let mut scene = data.heading.scene();
+    let x = Axis::names(&data.factor, data.levels.iter().map(|(level, _)| level.clone()).collect());
+    let all = data.levels.iter().flat_map(|(_, values)| values.iter().copied());
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.of.name, data.of.unit, all, true));
+    panel.log_allowed = data.levels.iter().all(|(_, values)| values.iter().all(|value| *value > 0.0));
+    let boxes = scene.series("quartiles and median", 0, Origin::Measured);
+    let dots = scene.series("repetitions", 1, Origin::Measured);
+    let mut rows = Vec::new();
+    for (i, (_, values)) in data.levels.iter().enumerate().filter(|(_, (_, values))| !values.is_empty()) {
+        let sorted = sorted(values);
+        let at = |share| Some(quantile(&sorted, share));
+        let n = u32::try_from(values.len()).ok();
+        rows.push(Row { x: number(i), y: quantile(&sorted, 0.5), low: at(0.25), high: at(0.75), n });
+    }
+    panel.draw(boxes, Mark::Boxes(0.5), rows);
+    // Multiples of the golden ratio spread the dots evenly without randomness.
+    let aside = |k: usize| ((number(k) * 0.618_033_988_75).fract() - 0.5) * 0.4;
+    let dot = |(i, (_, values)): (usize, &(String, Vec<f64>))| {
+        let rows = values.iter().enumerate().map(|(k, value)| Row::at(number(i) + aside(k), *value));
+        rows.collect::<Vec<_>>()
+    };
+    let rows: Vec<Row> = data.levels.iter().enumerate().flat_map(dot).collect();
+    panel.draw(dots, Mark::Dots, rows);
+    scene.panels.push(panel);
+    describe(&mut scene, false);
+    scene
+}
+
+/// Values of several groups whose cumulative distributions are compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distribution {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Quantity on the horizontal axis.
+    pub of: Quantity,
+    /// Groups with their values.
+    pub groups: Vec<(String, Vec<f64>)>,
+    /// True for the share above each value on a logarithmic axis, which shows the tail.
+    pub complementary: bool,
+}
+
+/// Draws the share of values at or below (or above) each value.
+pub fn distribution(data: &Distribution) -> Scene {
+    let mut scene = data.heading.scene();
+    let all = data.groups.iter().flat_map(|(_, values)| values.iter().copied());
+    let x = Axis::linear(&data.of.name, data.of.unit, all, false);
+    let largest = data.groups.iter().map(|(_, values)| values.len()).max().unwrap_or(1).max(2);
+    let percent = |at: f64| Tick { at, label: super::super::scale::fixed(at * 100.0, 3) };
+    let (name, scale, ticks) = if data.complementary {
+        let low = 0.7 / number(largest);
+        let ticks = [1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5].into_iter().filter(|at| *at >= low).map(percent);
+        ("share above (%)", Scale::Log { low, high: 1.0 }, ticks.collect())
+    } else {
+        let ticks = [0.0, 0.25, 0.5, 0.75, 1.0].map(percent).to_vec();
+        ("share at or below (%)", Scale::Linear { low: 0.0, high: 1.0 }, ticks)
+    };
+    let y = Axis { label: name.to_owned(), factor: 100.0, unit: "%", scale, ticks };
+    let mut panel = Panel::new(HEIGHT, x, y);
+    for (look, (group, values)) in data.groups.iter().enumerate() {
+        let series = scene.series(group, look, Origin::Measured);
+        let count = number(values.len());
+        let below =
+            |i: usize| if data.complementary { (count - number(i)) / count } else { number(i + 1) / count };
+        let rows = sorted(values).iter().enumerate().map(|(i, value)| Row::at(*value, below(i))).collect();
+        panel.draw(series, Mark::Steps, rows);
+    }
+    scene.panels.push(panel);
+    describe(&mut scene, false);
+    scene
+}

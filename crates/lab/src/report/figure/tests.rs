@@ -1,0 +1,61 @@
+use super::super::samples;
+use super::super::scene::Mark;
+use super::*;
+
+#[test]
+fn every_figure_describes_itself() {
+    for scene in samples::gallery() {
+        assert!(scene.description.len() > 30, "{}: {:?}", scene.id, scene.description);
+    }
+    let text = samples::side_by_side().description;
+    assert!(
+        text.starts_with("goodput (Mbit/s) against sack. Lowest: 4.3 Mbit/s (tahoe, sack off)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn residuals_are_relative_to_the_model() {
+    let scene = samples::against_window();
+    let panel = scene.panels.last().expect("a panel of residuals");
+    assert_eq!(panel.y.label, "residual (%)");
+    let plain = &panel.layers[0];
+    assert!(matches!(plain.mark, Mark::Points));
+    let last = plain.rows.last().expect("seven windows");
+    assert!((last.y - (32.68 / 32.7 - 1.0)).abs() < 1e-9, "{last:?}");
+    let (low, high) = (last.low.expect("an end"), last.high.expect("an end"));
+    assert!(low < last.y && last.y < high);
+}
+
+#[test]
+fn models_are_grey_outside_their_range() {
+    let scene = samples::against_window();
+    let grey = scene.panels[0].layers.iter().filter(|layer| layer.muted);
+    assert!(grey.clone().count() == 2 && grey.flat_map(|l| &l.rows).all(|row| row.x < 9e3));
+}
+
+#[test]
+fn half_normal_names_effects_that_stand_out() {
+    let scene =
+        samples::gallery().into_iter().find(|scene| scene.id == "half-normal").expect("in the gallery");
+    let notes: Vec<&str> = scene.panels[0].notes.iter().map(|note| note.text.as_str()).collect();
+    assert_eq!(notes, ["\u{2212} effect 3"]);
+    let drawn: usize = scene.panels[0].layers.iter().map(|layer| layer.rows.len()).sum();
+    assert_eq!(drawn, 31 + 1, "31 effects and the margin");
+}
+
+#[test]
+fn stacked_shares_add_up() {
+    let scene = samples::gallery().into_iter().find(|scene| scene.id == "share").expect("in the gallery");
+    let layers = &scene.panels[0].layers;
+    for (below, above) in layers[0].rows.iter().zip(&layers[1].rows) {
+        assert_eq!(below.high, above.low);
+    }
+    assert_eq!(jain_of(&scene, 0), None, "a flow alone has no index");
+    let both = jain_of(&scene, 30).expect("two flows");
+    assert!((both - 120.0_f64.powi(2) / (2.0 * (8100.0 + 900.0))).abs() < 1e-9);
+}
+
+fn jain_of(scene: &Scene, bin: usize) -> Option<f64> {
+    Some(scene.panels[1].layers[0].rows[bin].y).filter(|y| y.is_finite())
+}

@@ -1,0 +1,167 @@
+//! Series over time: linked panels with events, and shares of flows with Jain's index.
+
+use super::super::scale::{Axis, Tick, Unit, fixed, number};
+use super::super::scene::{Mark, Origin, Panel, Row, Scene};
+use super::{HEIGHT, Heading, LOW, Quantity, extent};
+
+/// Values of one column in bins of equal width from time 0 on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Name in the legend.
+    pub name: String,
+    /// Index of colour.
+    pub look: usize,
+    /// Value of each bin.
+    pub values: Vec<Option<f64>>,
+}
+
+impl Column {
+    /// Returns the rows at the ends of the bins, with a gap where a bin has no value.
+    fn rows(&self, bin_s: f64) -> Vec<Row> {
+        let rows = self.values.iter().enumerate();
+        rows.map(|(i, value)| Row::at(number(i + 1) * bin_s, value.unwrap_or(f64::NAN))).collect()
+    }
+}
+
+/// Columns with one vertical axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimePanel {
+    /// Quantity on the vertical axis.
+    pub of: Quantity,
+    /// Columns.
+    pub columns: Vec<Column>,
+}
+
+/// Times of one kind of event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventTimes {
+    /// Name in the legend.
+    pub name: String,
+    /// Index of colour.
+    pub look: usize,
+    /// Times in seconds.
+    pub times: Vec<f64>,
+}
+
+/// Series over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimeSeries {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Width of a bin, seconds.
+    pub bin_s: f64,
+    /// Panels from top to bottom, on one time axis.
+    pub panels: Vec<TimePanel>,
+    /// Events, drawn as vertical lines in the last panel.
+    pub events: Vec<EventTimes>,
+}
+
+fn time_axis<'a>(columns: impl Iterator<Item = &'a Column>, bin_s: f64) -> Axis {
+    let bins = columns.map(|column| column.values.len()).max().unwrap_or(0);
+    Axis::tight("time", Unit::Time, [0.0, number(bins.max(1)) * bin_s])
+}
+
+/// Draws linked panels.
+pub fn time_series(data: &TimeSeries) -> Scene {
+    let mut scene = data.heading.scene();
+    let x = time_axis(data.panels.iter().flat_map(|panel| &panel.columns), data.bin_s);
+    for (i, part) in data.panels.iter().enumerate() {
+        let curves: Vec<Vec<Row>> = part.columns.iter().map(|column| column.rows(data.bin_s)).collect();
+        let y = Axis::linear(&part.of.name, part.of.unit, extent(curves.iter().flatten()), true).sparse();
+        let height = if data.panels.len() > 2 { LOW } else { HEIGHT * 0.6 };
+        let mut panel = Panel::new(height, x.clone(), y);
+        if i + 1 == data.panels.len() {
+            for events in &data.events {
+                let series = scene.series(&events.name, events.look, Origin::Measured);
+                panel.draw(
+                    series,
+                    Mark::Rules,
+                    events.times.iter().map(|time| Row::at(*time, 0.0)).collect(),
+                );
+            }
+        }
+        for (column, rows) in part.columns.iter().zip(curves) {
+            let series = scene.series(&column.name, column.look, Origin::Measured);
+            panel.draw(series, Mark::Line, rows);
+        }
+        scene.panels.push(panel);
+    }
+    let names: Vec<&str> = data.panels.iter().map(|panel| panel.of.name.as_str()).collect();
+    let events = data.events.iter().map(|events| format!(" {} times {}.", events.times.len(), events.name));
+    scene.description = format!("{} over time.{}", names.join(", "), events.collect::<String>());
+    scene
+}
+
+/// Goodput of flows that share a link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Share {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Width of a bin, seconds.
+    pub bin_s: f64,
+    /// Goodput of each flow, bits per second. `None` while the flow does not exist.
+    pub flows: Vec<Column>,
+    /// Fair share of all flows together at each time, drawn as steps.
+    pub fair: Vec<Row>,
+}
+
+/// Jain's index of values; 1 if all are equal. `None` if all are zero or there are none.
+fn jain(values: &[f64]) -> Option<f64> {
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    (squares > 0.0).then(|| values.iter().sum::<f64>().powi(2) / squares / number(values.len()))
+}
+
+/// Draws the flows' goodput on top of each other, and below it Jain's index over the flows that are
+/// alive.
+pub fn share(data: &Share) -> Scene {
+    let mut scene = data.heading.scene();
+    let bins = data.flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
+    let x = time_axis(data.flows.iter(), data.bin_s);
+    let mut base = vec![0.0; bins];
+    let mut layers = Vec::new();
+    for flow in &data.flows {
+        let series = scene.series(&flow.name, flow.look, Origin::Measured);
+        let mut rows = Vec::with_capacity(bins);
+        for (i, base) in base.iter_mut().enumerate() {
+            let value = flow.values.get(i).copied().flatten().unwrap_or(0.0);
+            let low = *base;
+            *base += value;
+            rows.push(Row {
+                x: number(i + 1) * data.bin_s,
+                y: value,
+                low: Some(low),
+                high: Some(*base),
+                n: None,
+            });
+        }
+        layers.push((series, rows));
+    }
+    let y = Axis::linear("goodput", Unit::Rate, base.iter().copied(), true);
+    let mut panel = Panel::new(HEIGHT * 0.8, x.clone(), y);
+    for (series, rows) in layers {
+        panel.draw(series, Mark::Band, rows);
+    }
+    if !data.fair.is_empty() {
+        let series = scene.series("fair shares", 4, Origin::Theory);
+        panel.draw(series, Mark::Steps, data.fair.clone());
+    }
+    scene.panels.push(panel);
+    let index = |i: usize| {
+        let alive: Vec<f64> = data.flows.iter().filter_map(|f| f.values.get(i).copied().flatten()).collect();
+        Row::at(number(i + 1) * data.bin_s, jain(&alive).filter(|_| alive.len() > 1).unwrap_or(f64::NAN))
+    };
+    let tick = |at: f64| Tick { at, label: fixed(at, 1) };
+    let y = Axis::linear("Jain's index", Unit::None, [0.0, 1.0], true)
+        .with_ticks([0.0, 0.5, 1.0].map(tick).to_vec());
+    let mut panel = Panel::new(LOW * 0.7, x, y);
+    let series = scene.series("Jain's index", 5, Origin::Measured);
+    panel.draw(series, Mark::Line, (0..bins).map(index).collect());
+    scene.panels.push(panel);
+    let means = data.flows.iter().map(|flow| {
+        let values: Vec<f64> = flow.values.iter().flatten().copied().collect();
+        let mean = values.iter().sum::<f64>() / number(values.len().max(1));
+        format!("{}: {} on average.", flow.name, Unit::Rate.text(mean))
+    });
+    scene.description = format!("Goodput of each flow over time. {}", means.collect::<Vec<_>>().join(" "));
+    scene
+}

@@ -1,0 +1,29 @@
+//! The report of experiments: figures as scenes, the page, text for a terminal, exported files.
+//!
+//! ```text
+//! results -> prepare -> figure (builders) -> scene -> svg, export
+//!                    -> page (sections)            -> html, text
+//! ```
+//!
+//! Everything here is pure: the same results give the same bytes.
+
+/// Appends formatted text to a string, as `write!` does, which cannot fail for strings.
+macro_rules! put {
+    ($out:expr, $($text:tt)+) => {{
+        use std::fmt::Write as _;
+        write!($out, $($text)+).expect("strings accept all text");
+    }};
+}
+
+pub mod export;
+pub mod figure;
+pub mod palette;
+pub mod scale;
+pub mod scene;
+pub mod svg;
+
+#[cfg(test)]
+mod samples;
+
+pub use scene::Scene;
+pub use svg::{Place, svg};

@@ -1,0 +1,184 @@
+//! Scene: a figure as axes and marks over its data. Every mark has a row of data, so that the drawn
+//! figure, the page and the exported files show the same numbers.
+
+use super::scale::Axis;
+
+/// How the name of a series is shown in legends, and how its lines are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Measured by the lab: solid lines, filled markers.
+    Measured,
+    /// Computed by a model: dashed lines.
+    Theory,
+    /// Published by the source: dotted lines, hollow markers.
+    Published,
+}
+
+impl Origin {
+    /// Returns the word in class names and exported tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Theory => "theory",
+            Self::Published => "published",
+        }
+    }
+}
+
+/// Series of a figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeriesName {
+    /// Name in the legend.
+    pub name: String,
+    /// Index of colour and marker. Measurement and model of one cell share it.
+    pub look: usize,
+    /// Source of the values.
+    pub origin: Origin,
+}
+
+/// Row of data behind a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Row {
+    /// Value on the horizontal axis.
+    pub x: f64,
+    /// Value on the vertical axis: for means, the mean.
+    pub y: f64,
+    /// Lower end of the interval, or of the drawn bar.
+    pub low: Option<f64>,
+    /// Upper end of the interval, or of the drawn bar.
+    pub high: Option<f64>,
+    /// Number of repetitions behind the mean.
+    pub n: Option<u32>,
+}
+
+impl Row {
+    /// Creates a row without an interval.
+    pub const fn at(x: f64, y: f64) -> Self {
+        Self { x, y, low: None, high: None, n: None }
+    }
+}
+
+/// How the rows of a layer are drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mark {
+    /// Line through all rows. A gap in the data (`y` not finite) interrupts it.
+    Line,
+    /// Line that keeps each value until the next row.
+    Steps,
+    /// Area from `low` to `high`.
+    Band,
+    /// Marker at each row, with an error bar from `low` to `high`.
+    Points,
+    /// Dots in one path, for thousands of rows.
+    Dots,
+    /// Vertical bars from zero to `y`, this wide in units of the horizontal axis.
+    Bars(f64),
+    /// Vertical boxes from `low` to `high` with a line at `y`, this wide.
+    Boxes(f64),
+    /// Horizontal bars from `low` to `high` at `y`, this high in units of the vertical axis.
+    Spans(f64),
+    /// Cells of a heat map at `x` and `y`. `low` is the shown value, `high` its place between the
+    /// smallest (0) and the largest value (1).
+    Cells,
+    /// Vertical lines over the whole panel at `x`.
+    Rules,
+    /// Horizontal lines over the whole panel at `y`.
+    Levels,
+}
+
+/// Rows of one series drawn in one way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// Index in [`Scene::series`].
+    pub series: usize,
+    /// How the rows are drawn.
+    pub mark: Mark,
+    /// Data, in the order of drawing.
+    pub rows: Vec<Row>,
+    /// True to draw in grey: the difference between the rows is within the noise.
+    pub muted: bool,
+}
+
+/// Text inside a panel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    /// Value on the horizontal axis.
+    pub x: f64,
+    /// Value on the vertical axis.
+    pub y: f64,
+    /// Text. It begins right of the place, or ends there if there is no room.
+    pub text: String,
+}
+
+/// Panel: two axes with layers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// Height of the plot area in pixels.
+    pub height: f64,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// Layers, the first at the back.
+    pub layers: Vec<Layer>,
+    /// Texts above the layers.
+    pub notes: Vec<Note>,
+    /// True if the page may switch the vertical axis between linear and logarithmic.
+    pub log_allowed: bool,
+}
+
+impl Panel {
+    /// Creates a panel without layers.
+    pub const fn new(height: f64, x: Axis, y: Axis) -> Self {
+        Self { height, x, y, layers: Vec::new(), notes: Vec::new(), log_allowed: false }
+    }
+
+    /// Appends a layer.
+    pub fn draw(&mut self, series: usize, mark: Mark, rows: Vec<Row>) {
+        if !rows.is_empty() {
+            self.layers.push(Layer { series, mark, rows, muted: false });
+        }
+    }
+}
+
+/// Figure, ready to be drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scene {
+    /// Identifier in the page and name of exported files: letters, digits and hyphens.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// Sentences that tell a reader who cannot see the figure what it shows.
+    pub description: String,
+    /// Panels from top to bottom. Panels with equal horizontal axes share the labels of the last.
+    pub panels: Vec<Panel>,
+    /// Series that layers refer to.
+    pub series: Vec<SeriesName>,
+}
+
+impl Scene {
+    /// Creates a scene without panels.
+    pub fn new(id: &str, title: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            description: String::new(),
+            panels: Vec::new(),
+            series: Vec::new(),
+        }
+    }
+
+    /// Returns the index of the series with this name and origin, which is added if it is new.
+    pub fn series(&mut self, name: &str, look: usize, origin: Origin) -> usize {
+        let new = SeriesName { name: name.to_owned(), look, origin };
+        self.series.iter().position(|series| *series == new).unwrap_or_else(|| {
+            self.series.push(new);
+            self.series.len() - 1
+        })
+    }
+
+    /// Returns all layers with their panels, in the order of drawing.
+    pub fn layers(&self) -> impl Iterator<Item = (&Panel, &Layer)> {
+        self.panels.iter().flat_map(|panel| panel.layers.iter().map(move |layer| (panel, layer)))
+    }
+}

@@ -1,0 +1,100 @@
+use sha2::{Digest as _, Sha256};
+
+use super::super::samples;
+use super::*;
+
+#[test]
+fn figures_are_valid_and_small() {
+    for scene in samples::gallery() {
+        let text = svg(&scene, Place::File);
+        let document = roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", scene.id));
+        let root = document.root_element();
+        assert_eq!(root.attribute("role"), Some("img"));
+        let told: Vec<&str> = ["title", "desc"]
+            .iter()
+            .filter_map(|name| {
+                root.children().find(|child| child.has_tag_name(("http://www.w3.org/2000/svg", *name)))
+            })
+            .filter_map(|child| child.text())
+            .collect();
+        assert_eq!(told, [scene.title.as_str(), scene.description.as_str()]);
+        assert!(text.len() < 200_000, "{}: {} bytes", scene.id, text.len());
+        assert!(!text.contains("NaN") && !text.contains("inf ") && !text.contains("href"));
+    }
+}
+
+#[test]
+fn drawn_marks_equal_data() {
+    for scene in samples::gallery() {
+        let text = svg(&scene, Place::File);
+        let document = roxmltree::Document::parse(&text).expect("valid");
+        let class = |node: &roxmltree::Node<'_, '_>, word: &str| {
+            node.attribute("class").is_some_and(|classes| classes.split(' ').any(|class| class == word))
+        };
+        let layers: Vec<_> = document.descendants().filter(|node| class(node, "layer")).collect();
+        assert_eq!(layers.len(), scene.layers().count());
+        let mut first = 0;
+        for (node, (_, layer)) in layers.iter().zip(scene.layers()) {
+            assert_eq!(node.attribute("data-rows"), Some(format!("{first} {}", layer.rows.len()).as_str()));
+            first += layer.rows.len();
+            let marks = node.children().filter(|child| class(child, "m")).count();
+            if marks > 0 {
+                assert_eq!(marks, layer.rows.len(), "{}", scene.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn means_are_drawn_where_the_axis_says() {
+    let text = svg(&samples::side_by_side(), Place::File);
+    let document = roxmltree::Document::parse(&text).expect("valid");
+    let attribute =
+        |name: &str| document.descendants().find_map(|node| node.attribute(name)).expect("present");
+    let numbers = |text: &str| text.split(' ').filter_map(|word| word.parse().ok()).collect::<Vec<f64>>();
+    let area = numbers(attribute("data-box"));
+    let axis = numbers(attribute("data-y"));
+    let first = numbers(&attribute("transform").replace("translate(", "").replace(')', ""));
+    assert_eq!(axis[..2], [0.0, 6e6]);
+    let mark = document
+        .descendants()
+        .filter_map(|node| node.attribute("transform"))
+        .nth(3)
+        .map(|text| numbers(&text.replace("translate(", "").replace(')', "")))
+        .expect("three keys of the legend, then the first mean");
+    let value = (1.0 - (mark[1] - area[1]) / area[3]) * 6e6;
+    assert!((value - 5_780_000.25).abs() < 6e6 / area[3] / 10.0, "{value} at {mark:?}, {first:?}");
+}
+
+#[test]
+fn bytes_are_stable() {
+    let scene = samples::side_by_side();
+    assert_eq!(svg(&scene, Place::Page), svg(&scene, Place::Page));
+    let digest = Sha256::digest(svg(&scene, Place::Page).as_bytes());
+    let digest = u64::from_be_bytes(digest[..8].try_into().expect("32 bytes"));
+    assert_eq!(
+        digest, 0x4b0b_13ed_270a_e46c,
+        "a change of the writer changes the pictures of old reports: {digest:#x}"
+    );
+}
+
+#[test]
+fn style_has_the_colours_of_the_palette() {
+    for (i, colour) in super::super::palette::LIGHT.iter().enumerate() {
+        let colour = colour.to_lowercase();
+        assert!(STYLE.contains(&format!(".s{i}{{color:{colour};color:var(--s{i},{colour})}}")), "{colour}");
+    }
+    for (i, colour) in super::super::palette::HEAT.iter().enumerate() {
+        assert!(STYLE.contains(&format!(".h{i} .fill{{fill:{}}}", colour.to_lowercase())), "{colour}");
+    }
+}
+
+#[test]
+#[ignore = "writes the gallery to the folder RDT_LAB_GALLERY, to look at it"]
+fn write_gallery() {
+    let folder = std::env::var("RDT_LAB_GALLERY").expect("a folder");
+    for scene in samples::gallery() {
+        let path = format!("{folder}/{}.svg", scene.id);
+        std::fs::write(path, svg(&scene, Place::File)).expect("a folder to write to");
+    }
+}
