@@ -34,7 +34,7 @@ pub(crate) struct BaseOnly {
     /// Transmission number of a lost segment that was divided. All pieces but the first still have
     /// this number.
     recut: Option<u64>,
-    /// Transmission number of a path MTU probe.
+    /// Transmission number of a path MTU probe, whose loss is no sign of congestion.
     excused: Option<u64>,
 }
 

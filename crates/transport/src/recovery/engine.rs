@@ -414,7 +414,7 @@ impl Engine {
     }
 
     /// Begins an episode unless one is active; a timeout always begins a new one. Returns true if
-    /// it began.
+    /// an episode began.
     fn begin(&mut self, flight: &Flight, timeout: bool) -> bool {
         if self.episode.is_some() && !timeout {
             return false;

@@ -10,13 +10,14 @@ use crate::congestion::{Cause, SentState};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lost {
     pub(crate) offset: u64,
-    /// Number of its last transmission.
+    /// Number of the segment's last transmission.
     pub(crate) packet_number: u64,
     pub(crate) bytes: u32,
-    /// Delivery-rate state at its last transmission; `None` if the record is gone.
+    /// Delivery-rate state at the segment's last transmission; `None` if the record is gone.
     pub(crate) state: Option<SentState>,
     pub(crate) trigger: LossTrigger,
-    /// True if the receiver's socket dropped it (see [`ReceiverDrops`](super::receiver_drops)).
+    /// True if the receiver's socket dropped the segment (see
+    /// [`ReceiverDrops`](super::receiver_drops)).
     pub(crate) to_socket: bool,
 }
 
@@ -58,11 +59,11 @@ pub(crate) struct Resent<'a> {
 /// Tail loss probe that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
-    /// Number of its transmission.
+    /// Transmission number of the probe.
     pub(crate) packet_number: u64,
     /// End of the data sent so far, stream offset.
     pub(crate) end: u64,
-    /// True if it retransmitted a segment, false if it was new data.
+    /// True if the probe retransmitted a segment, false if it was new data.
     pub(crate) repeated: bool,
     /// Count of duplicate packets reported by the receiver so far.
     pub(crate) duplicates: u32,

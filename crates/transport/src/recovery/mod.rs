@@ -146,7 +146,7 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
 
     fn set_max_ack_delay(&mut self, _delay: Duration) {}
 
-    /// Prepares for an ACK.
+    /// Prepares for an ACK that the scoreboard will process.
     fn on_ack_begins(&mut self, _ack: &AckArrival<'_>) {}
 
     /// Handles the delivery of a run of segments, newly acknowledged.

@@ -80,9 +80,9 @@ pub(crate) struct Rack {
     recoveries: u32,
     /// Reordering window at the last check.
     given: Duration,
-    /// Arrival of the last ACK, and the earliest time at which the current ACK's news may have
-    /// arrived at the receiver.
+    /// Arrival of the newest ACK.
     ack_at: Option<Instant>,
+    /// Time by which the arrivals that the newest ACK reports were known, had no ACK been lost.
     known_at: Option<Instant>,
     /// Transmissions before this number may be missing in earlier ACKs, whose SACK blocks were
     /// full.

@@ -57,7 +57,7 @@ impl Run {
 /// Records of the transmissions that may still be acknowledged or declared lost.
 #[derive(Debug)]
 pub(crate) struct SentPackets {
-    /// Ascending, without gaps in the numbers.
+    /// Runs in ascending order of transmission numbers, without gaps.
     runs: VecDeque<Run>,
     next_number: u64,
 }

@@ -41,7 +41,7 @@ impl Chunk {
     pub(super) fn new(frame: Arc<Frame>, base: u64, cut: Cut) -> Self {
         let Cut { offset, header, mss } = cut;
         let into = base.saturating_sub(offset) % mss as u64;
-        // Less than a packet's payload.
+        // `lead` is less than `mss`, so the conversion cannot fail.
         let lead = usize::try_from(into).map_or(0, |into| (mss - into) % mss);
         let room = Frame::SIZE.saturating_sub(lead).min(MAX_DATAGRAM);
         let (lead, capacity) = match room / (header + mss) {

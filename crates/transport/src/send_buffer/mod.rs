@@ -16,7 +16,7 @@ pub use pool::FramePool;
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
-    /// In stream order, without gaps.
+    /// Chunks in stream order, without gaps.
     chunks: VecDeque<Chunk>,
     /// Source of frames. Acknowledged frames return to it, so the working set is the data in
     /// flight.
@@ -69,7 +69,7 @@ impl SendBuffer {
         Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc }
     }
 
-    /// Returns room for the next bytes: never empty, at most a frame. `cut` says where packet
+    /// Returns room for the next bytes: never empty, at most a frame. `cut` defines where packet
     /// headers will be.
     pub(crate) fn spare(&mut self, cut: Cut) -> Spare<'_> {
         if self.chunks.back_mut().is_none_or(|chunk| chunk.spare().is_none()) {

@@ -79,7 +79,7 @@ impl Sender {
         self.flight.on_transmitted(now, None, 0, 1);
         let idle = self.flight.board.is_empty();
         if attempt == 1 && idle {
-            // Nothing was unacknowledged until now.
+            // Nothing was unacknowledged until now, so the give-up time starts.
             self.patience.restart(now);
         }
         let rto = self.config.fin_timeout(self.path.rtt.rto(), attempt).min(self.patience.left(now));

@@ -17,11 +17,11 @@ const RECORD: usize = size_of::<Segment>();
 /// Limits of transmissions of one packet, the first one included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempts {
-    /// SYN.
+    /// Limit for a SYN.
     pub syn: u32,
-    /// Each data packet.
+    /// Limit for each data packet.
     pub data: u32,
-    /// FIN.
+    /// Limit for a FIN.
     pub fin: u32,
 }
 

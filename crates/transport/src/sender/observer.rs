@@ -74,7 +74,7 @@ pub(super) struct DataRun {
 }
 
 impl Observers {
-    /// Returns no observers; `numbered` if the format numbers transmissions.
+    /// Returns a list without observers; `numbered` is true if the format numbers transmissions.
     pub(super) fn new(numbered: bool) -> Self {
         Self { numbered, ..Self::default() }
     }

@@ -277,7 +277,7 @@ impl Sender {
         let last = count.checked_sub(1)?;
         self.peer.ack_every = heads.nth(last).ack_every;
         if starts {
-            // Nothing was unacknowledged until now.
+            // Nothing was unacknowledged until now, so the give-up time starts.
             self.patience.restart(now);
             self.keep_alive.cancel();
         }
