@@ -1,6 +1,8 @@
 //! Flows in virtual time: applications, series, limits, datagram sources, wires in series.
 
 mod applications;
+mod sources;
+mod wires;
 
 use std::env;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 //! (*wires*) that several pairs may share. Equal seeds give equal runs.
 //!
 //! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes and runs one
-//! transfer. A node is a sender or a server with its application. The same function,
-//! [`turn`](rdt_transport::drive::turn), drives nodes and real sockets.
+//! transfer. A node is a sender or a server with its application, or a source or a sink of
+//! datagrams without feedback. The same function, [`turn`](rdt_transport::drive::turn), drives
+//! senders, servers and real sockets.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -14,6 +15,7 @@
 //! | application | `application.rs` | what a sending application writes, and when |
 //! | read policy | `read_policy.rs` | when a receiving application reads |
 //! | bins | `bins.rs` | bytes counted in bins of time |
+//! | source, sink | `source.rs`, `sink.rs` | datagrams without feedback |
 //! | observers | `observers.rs` | sampled metrics, window reductions |
 #![forbid(unsafe_code)]
 
@@ -25,6 +27,8 @@ mod observers;
 mod read_policy;
 mod scenario;
 mod simulation;
+mod sink;
+mod source;
 
 pub use application::Application;
 pub use bins::Bins;
@@ -34,3 +38,5 @@ pub use observers::{Recorder, Series, WindowReductions};
 pub use read_policy::ReadPolicy;
 pub use scenario::{Report, Scenario};
 pub use simulation::Simulation;
+pub use sink::{Arrived, SinkNode};
+pub use source::{Arrivals, Source, SourceNode};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Direction, Link, Packet, Path};
+use rdt_emulator::{Direction, DropCause, Link, Packet, Path};
 use rdt_transport::drive::{DatagramIo, Received};
 use rdt_transport::{Ecn, TransmitBuf};
 
@@ -13,6 +13,8 @@ use crate::node::NodeId;
 /// Limit on the pool of unused datagram buffers.
 const MAX_POOLED_BUFFERS: usize = 64;
 /// Offset basis and prime of the 64-bit FNV-1a hash.
+/// Limit on the drops that a link stores between two calls: more than any call causes.
+const MAX_LATE_DROPS: usize = 1 << 20;
 const FNV: (u64, u64) = (0xCBF2_9CE4_8422_2325, 0x0000_0100_0000_01B3);
 
 /// Datagrams from one node, coalesced as by a socket with GRO. `stride` is the bytes of each.
@@ -34,8 +36,8 @@ pub trait Interceptor: Debug + Send {
     fn on_arrived(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]) -> Vec<Vec<u8>>;
 }
 
-/// Rewrites the ECN codepoint of a datagram before a wire. Its arguments are the time since the
-/// start and the codepoint. Returns the new codepoint, or `None` to drop the datagram.
+/// Rewrites the ECN codepoint of a datagram before its first wire. Its arguments are the time since
+/// the start and the codepoint. Returns the new codepoint, or `None` to drop the datagram.
 pub type EcnRewrite = fn(Duration, Ecn) -> Option<Ecn>;
 
 /// Identifier of a wire (an emulated path) in its simulation.
@@ -50,12 +52,39 @@ impl WireId {
 
 type Ends = (NodeId, NodeId);
 
+/// First wire of a route.
 #[derive(Debug, Clone, Copy)]
 struct Route {
     wire: WireId,
     direction: Direction,
-    /// Index of this route in [`Network::flows`], which is also the tag of its packets on the wire.
+    /// Index of this route in [`Network::flows`], which is also the tag of its packets on wires.
     flow: u32,
+}
+
+/// Packets of one route.
+#[derive(Debug)]
+struct Flow {
+    ends: Ends,
+    /// Wires in the order in which packets pass them.
+    hops: Vec<Hop>,
+    /// Packets inside the first wire.
+    backlog: u64,
+    /// True if the source waits until a packet leaves the first wire.
+    source_waits: bool,
+}
+
+#[derive(Debug)]
+struct Hop {
+    wire: WireId,
+    /// Packets dropped, by the index of their cause in [`DropCause::ALL`].
+    dropped: [u64; DropCause::ALL.len()],
+}
+
+impl Flow {
+    /// Returns the place of a wire among the hops.
+    fn hop(&self, wire: WireId) -> usize {
+        self.hops.iter().position(|hop| hop.wire == wire).unwrap_or(0)
+    }
 }
 
 fn link(path: &Path, direction: Direction) -> &Link {
@@ -72,9 +101,9 @@ pub(crate) struct Network {
     inboxes: Vec<VecDeque<Batch>>,
     wires: Vec<Path>,
     routes: BTreeMap<Ends, Route>,
-    /// Source and destination for each packet tag. Entries are never removed, because packets of a
-    /// replaced route may still be on its wire.
-    flows: Vec<Ends>,
+    /// Route for each packet tag. Entries are never removed, because packets of a replaced route
+    /// may still be on its wires.
+    flows: Vec<Flow>,
     pool: Vec<Vec<u8>>,
     /// Nodes to drive: they have new datagrams, or their state was changed from outside.
     pub(crate) woken: VecDeque<NodeId>,
@@ -118,20 +147,56 @@ impl Network {
         );
         let id = WireId(u32::try_from(self.wires.len()).expect("fewer wires than 2^32 fit in memory"));
         path.start(self.epoch);
+        for link in [&mut path.forward, &mut path.reverse] {
+            if link.drops_late() {
+                link.keep_dropped(MAX_LATE_DROPS);
+            }
+        }
         self.wires.push(path);
         id
     }
 
-    /// Routes datagrams between two nodes over a wire, forward from the first to the second.
-    pub(crate) fn route(&mut self, (from, to): Ends, wire: WireId) {
+    /// Routes datagrams between two nodes over wires in series: forward through all from the first
+    /// to the second node, and through their reverse links in the opposite order.
+    pub(crate) fn route(&mut self, (from, to): Ends, wires: &[WireId]) {
         let nodes = self.inboxes.len();
         assert!(from.index() < nodes && to.index() < nodes && from != to, "a route connects two nodes");
-        assert!(wire.index() < self.wires.len(), "a route uses a wire of its simulation");
-        for (ends, direction) in [((from, to), Direction::Forward), ((to, from), Direction::Reverse)] {
-            let flow = u32::try_from(self.flows.len()).expect("fewer routes than 2^32 fit in memory");
-            self.flows.push(ends);
-            self.routes.insert(ends, Route { wire, direction, flow });
-        }
+        assert!(!wires.is_empty(), "a route uses at least one wire");
+        assert!(wires.iter().all(|wire| wire.index() < self.wires.len()), "wires are of this simulation");
+        let twice = wires.iter().enumerate().any(|(n, wire)| wires[..n].contains(wire));
+        assert!(!twice, "a route uses a wire once");
+        let hop = |wire: &WireId| Hop { wire: *wire, dropped: [0; DropCause::ALL.len()] };
+        let there = wires.iter().map(hop).collect();
+        let back = wires.iter().rev().map(hop).collect();
+        self.add_flow((from, to), Direction::Forward, there);
+        self.add_flow((to, from), Direction::Reverse, back);
+    }
+
+    fn add_flow(&mut self, ends: Ends, direction: Direction, hops: Vec<Hop>) {
+        let flow = u32::try_from(self.flows.len()).expect("fewer routes than 2^32 fit in memory");
+        self.routes.insert(ends, Route { wire: hops[0].wire, direction, flow });
+        self.flows.push(Flow { ends, hops, backlog: 0, source_waits: false });
+    }
+
+    /// Returns the number of packets of a route dropped by each wire for each cause, if not zero.
+    pub(crate) fn drops(&self, ends: Ends) -> Vec<(WireId, DropCause, u64)> {
+        let Some(route) = self.routes.get(&ends) else { return Vec::new() };
+        let hops = self.flows[route.flow as usize].hops.iter();
+        let of_hop = |hop: &Hop| {
+            let wire = hop.wire;
+            let counts = DropCause::ALL.into_iter().zip(hop.dropped).filter(|(_, count)| *count > 0);
+            counts.map(move |(cause, count)| (wire, cause, count)).collect::<Vec<_>>()
+        };
+        hops.flat_map(of_hop).collect()
+    }
+
+    /// Returns whether fewer than `limit` packets from `from` to `to` are inside the first wire. If
+    /// not, wakes the node `from` when one leaves it. Without a route there is always room.
+    pub(crate) fn has_room(&mut self, (from, to): Ends, limit: u64) -> bool {
+        let Some(route) = self.routes.get(&(from, to)) else { return true };
+        let flow = &mut self.flows[route.flow as usize];
+        flow.source_waits = flow.backlog >= limit;
+        !flow.source_waits
     }
 
     pub(crate) fn wire(&self, wire: WireId) -> &Path {
@@ -142,17 +207,65 @@ impl Network {
         link(&self.wires[wire.index()], direction).next_wakeup()
     }
 
-    /// Moves the packets of one direction of a wire that are due by `now` into the inboxes.
+    /// Moves the packets of one direction of a wire that are due by `now` into their next wires or
+    /// the inboxes.
     pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, direction: Direction) {
         while let Some(delivery) = self.wires[wire.index()].pop(direction, now) {
-            let (from, to) = self.flows[delivery.tag as usize];
-            let stride = delivery.packet.len();
-            self.arrive(now, to, Batch { from, bytes: delivery.packet, stride, ecn: delivery.ecn });
+            let flow = &mut self.flows[delivery.tag as usize];
+            let hop = flow.hop(wire);
+            if hop == 0 && !delivery.is_copy {
+                Self::on_left(flow, &mut self.woken);
+            }
+            let flow = &self.flows[delivery.tag as usize];
+            if let Some(next) = flow.hops.get(hop + 1).map(|hop| hop.wire) {
+                let packet = Packet { bytes: delivery.packet, ecn: delivery.ecn, tag: delivery.tag };
+                self.enter(now, next, direction, packet);
+                self.rescheduled.push((next, direction));
+            } else {
+                let (from, to) = flow.ends;
+                let stride = delivery.packet.len();
+                self.arrive(now, to, Batch { from, bytes: delivery.packet, stride, ecn: delivery.ecn });
+            }
         }
+        self.count_late_drops(wire, direction);
         self.rescheduled.push((wire, direction));
     }
 
-    fn send(&mut self, now: Instant, from: NodeId, to: NodeId, batch: &TransmitBuf) {
+    /// Pushes a packet into a wire.
+    fn enter(&mut self, now: Instant, wire: WireId, direction: Direction, packet: Packet) {
+        let tag = packet.tag;
+        let result = self.wires[wire.index()].push(direction, now, packet);
+        let flow = &mut self.flows[tag as usize];
+        match result {
+            Ok(()) => flow.backlog += u64::from(flow.hops[0].wire == wire),
+            Err(dropped) => {
+                let hop = flow.hop(wire);
+                flow.hops[hop].dropped[dropped.cause as usize] += 1;
+            }
+        }
+        self.count_late_drops(wire, direction);
+    }
+
+    fn count_late_drops(&mut self, wire: WireId, direction: Direction) {
+        while let Some(drop) = self.wires[wire.index()].link_mut(direction).pop_dropped() {
+            let flow = &mut self.flows[drop.packet.tag as usize];
+            let hop = flow.hop(wire);
+            flow.hops[hop].dropped[drop.cause as usize] += 1;
+            if hop == 0 && !drop.is_copy {
+                Self::on_left(flow, &mut self.woken);
+            }
+        }
+    }
+
+    /// Counts a packet that has left the first wire.
+    fn on_left(flow: &mut Flow, woken: &mut VecDeque<NodeId>) {
+        flow.backlog -= 1;
+        if std::mem::take(&mut flow.source_waits) {
+            woken.push_back(flow.ends.0);
+        }
+    }
+
+    pub(crate) fn send(&mut self, now: Instant, from: NodeId, to: NodeId, batch: &TransmitBuf) {
         if let Some(interceptor) = &mut self.interceptor {
             for datagram in batch.datagrams() {
                 interceptor.on_sent(now, from, to, datagram);
@@ -168,10 +281,9 @@ impl Network {
         let elapsed = now.saturating_duration_since(self.epoch);
         let ecn = self.ecn_rewrite.map_or(Some(batch.ecn()), |rewrite| rewrite(elapsed, batch.ecn()));
         let Some(ecn) = ecn else { return };
-        let path = &mut self.wires[wire.index()];
         for datagram in batch.datagrams() {
-            // The link's ledger counts a dropped packet.
-            let _ = path.push(direction, now, Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn));
+            let packet = Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn);
+            self.enter(now, wire, direction, packet);
         }
         self.rescheduled.push((wire, direction));
     }
@@ -205,6 +317,22 @@ impl Network {
         self.woken.push_back(to);
     }
 
+    /// Passes each datagram in the inbox of `node` to `each`, with its source.
+    pub(crate) fn drain(&mut self, node: NodeId, mut each: impl FnMut(NodeId, &[u8])) {
+        while let Some(batch) = self.inboxes.get_mut(node.index()).and_then(VecDeque::pop_front) {
+            for datagram in batch.bytes.chunks(batch.stride.max(1)) {
+                each(batch.from, datagram);
+            }
+            self.recycle(batch.bytes);
+        }
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.pool.len() < MAX_POOLED_BUFFERS {
+            self.pool.push(buffer);
+        }
+    }
+
     fn note(&mut self, word: u64) {
         self.hash = (self.hash ^ word).wrapping_mul(FNV.1);
     }
@@ -227,10 +355,8 @@ impl<P: Copy> DatagramIo for NodeIo<'_, P> {
     type Peer = P;
 
     fn recv(&mut self) -> Option<Received<'_, P>> {
-        if let Some(old) = self.received.take()
-            && self.network.pool.len() < MAX_POOLED_BUFFERS
-        {
-            self.network.pool.push(old.bytes);
+        if let Some(old) = self.received.take() {
+            self.network.recycle(old.bytes);
         }
         self.received = self.network.inboxes.get_mut(self.node.index())?.pop_front();
         let batch = self.received.as_ref()?;

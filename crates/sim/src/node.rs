@@ -11,6 +11,8 @@ use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, Transfe
 use crate::application::{Application, Plan};
 use crate::bins::Bins;
 use crate::read_policy::{ReadPolicy, Reader};
+use crate::sink::SinkNode;
+use crate::source::SourceNode;
 
 /// Identifier of a node in its simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -335,6 +337,8 @@ impl ServerNode {
 pub(crate) enum Node {
     Sender(Box<SenderNode>),
     Server(Box<ServerNode>),
+    Source(Box<SourceNode>),
+    Sink(Box<SinkNode>),
 }
 
 impl Node {
@@ -342,6 +346,7 @@ impl Node {
         match self {
             Self::Sender(node) => node.pump(now),
             Self::Server(node) => node.pump(now),
+            Self::Source(_) | Self::Sink(_) => false,
         }
     }
 
@@ -354,6 +359,8 @@ impl Node {
             Self::Server(node) => {
                 [node.server.poll_timeout(), node.read_at, node.asleep_until].into_iter().flatten().min()
             }
+            Self::Source(node) => node.deadline(),
+            Self::Sink(_) => None,
         }
     }
 }

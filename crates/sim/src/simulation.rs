@@ -1,11 +1,13 @@
 //! Event loop in virtual time: the clock jumps from event to event, and nodes with input or due
 //! timers are driven.
 
+mod nodes;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Direction, Path};
+use rdt_emulator::{Direction, DropCause, Path};
 use rdt_server::{Server, ServerConfig};
 use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
@@ -51,9 +53,9 @@ impl<T: Ord> EventQueue<T> {
     }
 }
 
-/// Senders and servers (nodes), the wires between them, and a virtual clock. Methods panic if an
-/// identifier is not of this simulation, or is of a server where a sender is required or the
-/// reverse.
+/// Senders and servers, sources and sinks (nodes), the wires between them, and a virtual clock.
+/// Methods panic if an identifier is not of this simulation, or is of a node of another kind than
+/// the method requires.
 pub struct Simulation {
     epoch: Instant,
     now: Instant,
@@ -89,43 +91,6 @@ impl Simulation {
             events: EventQueue::new(),
             batch: TransmitBuf::new(MAX_SEGMENTS),
         }
-    }
-
-    /// Adds a server, and an application that reads and confirms its transfers.
-    pub fn add_server(&mut self, config: ServerConfig) -> NodeId {
-        self.add(Node::Server(Box::new(ServerNode::new(Server::new(config), self.epoch))))
-    }
-
-    /// Adds a sender that connects to `server` immediately and transfers `bytes` bytes.
-    ///
-    /// # Errors
-    /// As [`SenderConfig::validate`].
-    pub fn add_sender(
-        &mut self,
-        config: SenderConfig,
-        server: NodeId,
-        bytes: u64,
-    ) -> Result<NodeId, ConfigError> {
-        self.add_application(config, server, Application::transfer(bytes))
-    }
-
-    /// Adds a sender that transfers to `server` what its application writes.
-    ///
-    /// # Errors
-    /// As [`SenderConfig::validate`].
-    ///
-    /// # Panics
-    /// If the application has a rate of zero, or empty periods of activity.
-    pub fn add_application(
-        &mut self,
-        config: SenderConfig,
-        server: NodeId,
-        application: Application,
-    ) -> Result<NodeId, ConfigError> {
-        application.check();
-        let sender = Sender::new(config)?;
-        let node = SenderNode::new(sender, server, application, self.epoch, self.now);
-        Ok(self.add(Node::Sender(Box::new(node))))
     }
 
     /// Replaces a sender by a new one with the same address, as if its program restarted. It
@@ -184,7 +149,20 @@ impl Simulation {
     /// `from` over its reverse link. Several pairs may share a wire. Between nodes without a route,
     /// datagrams arrive without delay or loss.
     pub fn route(&mut self, from: NodeId, to: NodeId, wire: WireId) {
-        self.network.route((from, to), wire);
+        self.route_over(from, to, &[wire]);
+    }
+
+    /// As [`Simulation::route`], over several wires in series: a datagram that leaves a wire enters
+    /// the next one at that instant. Datagrams from `to` to `from` pass the reverse links in the
+    /// opposite order.
+    pub fn route_over(&mut self, from: NodeId, to: NodeId, wires: &[WireId]) {
+        self.network.route((from, to), wires);
+    }
+
+    /// Returns how many datagrams from `from` to `to` each wire of their route dropped, by cause.
+    /// Counts of zero are left out.
+    pub fn drops(&self, from: NodeId, to: NodeId) -> Vec<(WireId, DropCause, u64)> {
+        self.network.drops((from, to))
     }
 
     /// Sets the read policy of a server's application. By default it reads immediately.
@@ -265,60 +243,11 @@ impl Simulation {
         self.network.hash
     }
 
-    /// Returns a sender.
-    ///
-    /// # Panics
-    /// If `id` is not a sender.
-    pub fn sender(&self, id: NodeId) -> &SenderNode {
-        match &self.nodes[id.index()] {
-            Node::Sender(node) => node,
-            Node::Server(_) => panic!("node {} is a server", id.0),
-        }
-    }
-
-    /// Returns a sender to modify, for example to attach an observer.
-    ///
-    /// # Panics
-    /// If `id` is not a sender.
-    pub fn sender_mut(&mut self, id: NodeId) -> &mut SenderNode {
-        match &mut self.nodes[id.index()] {
-            Node::Sender(node) => node,
-            Node::Server(_) => panic!("node {} is a server", id.0),
-        }
-    }
-
-    /// Returns a server.
-    ///
-    /// # Panics
-    /// If `id` is not a server.
-    pub fn server(&self, id: NodeId) -> &ServerNode {
-        match &self.nodes[id.index()] {
-            Node::Server(node) => node,
-            Node::Sender(_) => panic!("node {} is a sender", id.0),
-        }
-    }
-
-    fn server_mut(&mut self, id: NodeId) -> &mut ServerNode {
-        match &mut self.nodes[id.index()] {
-            Node::Server(node) => node,
-            Node::Sender(_) => panic!("node {} is a sender", id.0),
-        }
-    }
-
     fn senders(&self) -> impl Iterator<Item = &SenderNode> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Sender(node) => Some(&**node),
-            Node::Server(_) => None,
+            _ => None,
         })
-    }
-
-    fn add(&mut self, node: Node) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer nodes than 2^32 fit in memory"));
-        self.nodes.push(node);
-        self.scheduled.push(None);
-        self.network.add_inbox();
-        self.network.woken.push_back(id);
-        id
     }
 
     fn step(&mut self) {
@@ -389,6 +318,14 @@ impl Simulation {
                     default_peer: node,
                 };
                 turn(&mut n.server, &mut io, now, Budget::default())
+            }
+            Node::Source(n) => {
+                n.send(now, node, network, batch);
+                Turn::default()
+            }
+            Node::Sink(n) => {
+                network.drain(node, |from, datagram| n.receive(now, from, datagram));
+                Turn::default()
             }
         }
     }

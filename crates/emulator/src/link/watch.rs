@@ -68,6 +68,11 @@ impl Link {
         watch.overlooked += beyond as u64;
     }
 
+    /// Returns whether the link can drop packets after their [`push`](Self::push) succeeded.
+    pub fn drops_late(&self) -> bool {
+        self.impairments.is_some() || (self.managed.is_some() && !self.decides_on_arrival())
+    }
+
     /// Removes and returns the oldest stored drop.
     pub fn pop_dropped(&mut self) -> Option<LateDrop> {
         self.watch.as_mut()?.dropped.pop_front()

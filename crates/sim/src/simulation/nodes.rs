@@ -1,0 +1,155 @@
+//! Nodes of a simulation: creation, and access by identifier.
+
+use std::time::Duration;
+
+use rdt_server::{Server, ServerConfig};
+use rdt_transport::{ConfigError, Sender, SenderConfig};
+
+use super::Simulation;
+use crate::application::Application;
+use crate::node::{Node, NodeId, SenderNode, ServerNode};
+use crate::sink::SinkNode;
+use crate::source::{Source, SourceNode};
+
+impl Simulation {
+    /// Adds a server, and an application that reads and confirms its transfers.
+    pub fn add_server(&mut self, config: ServerConfig) -> NodeId {
+        self.add(Node::Server(Box::new(ServerNode::new(Server::new(config), self.epoch))))
+    }
+
+    /// Adds a sender that connects to `server` immediately and transfers `bytes` bytes.
+    ///
+    /// # Errors
+    /// As [`SenderConfig::validate`].
+    pub fn add_sender(
+        &mut self,
+        config: SenderConfig,
+        server: NodeId,
+        bytes: u64,
+    ) -> Result<NodeId, ConfigError> {
+        self.add_application(config, server, Application::transfer(bytes))
+    }
+
+    /// Adds a sender that transfers to `server` what its application writes.
+    ///
+    /// # Errors
+    /// As [`SenderConfig::validate`].
+    ///
+    /// # Panics
+    /// If the application has a rate of zero, or empty periods of activity.
+    pub fn add_application(
+        &mut self,
+        config: SenderConfig,
+        server: NodeId,
+        application: Application,
+    ) -> Result<NodeId, ConfigError> {
+        application.check();
+        let sender = Sender::new(config)?;
+        let node = SenderNode::new(sender, server, application, self.epoch, self.now);
+        Ok(self.add(Node::Sender(Box::new(node))))
+    }
+
+    /// Adds a sink of datagrams.
+    pub fn add_sink(&mut self) -> NodeId {
+        self.add(Node::Sink(Box::new(SinkNode::new(self.epoch))))
+    }
+
+    /// Adds a source that sends datagrams to `sink`.
+    ///
+    /// # Panics
+    /// If the rate, the payload or the active periods are empty, or the datagrams have fewer than
+    /// 12 bytes or more than 65,507.
+    pub fn add_source(&mut self, config: Source, sink: NodeId) -> NodeId {
+        config.check();
+        let id = self.add(Node::Source(Box::new(SourceNode::new(config, sink, self.epoch))));
+        self.sink_mut(sink).expect(id, config.header);
+        id
+    }
+
+    /// Counts the payload of each source that arrives at `sink` from now on in bins of this width
+    /// ([`Arrived::goodput`](crate::Arrived)). Has no effect on sources that are added later.
+    ///
+    /// # Panics
+    /// If the width is zero.
+    pub fn record_arrivals(&mut self, sink: NodeId, width: Duration) {
+        self.sink_mut(sink).record(width);
+    }
+
+    /// Returns a sender.
+    ///
+    /// # Panics
+    /// If `id` is not a sender.
+    pub fn sender(&self, id: NodeId) -> &SenderNode {
+        match &self.nodes[id.index()] {
+            Node::Sender(node) => node,
+            _ => panic!("node {} is not a sender", id.0),
+        }
+    }
+
+    /// Returns a sender to modify, for example to attach an observer.
+    ///
+    /// # Panics
+    /// If `id` is not a sender.
+    pub fn sender_mut(&mut self, id: NodeId) -> &mut SenderNode {
+        match &mut self.nodes[id.index()] {
+            Node::Sender(node) => node,
+            _ => panic!("node {} is not a sender", id.0),
+        }
+    }
+
+    /// Returns a server.
+    ///
+    /// # Panics
+    /// If `id` is not a server.
+    pub fn server(&self, id: NodeId) -> &ServerNode {
+        match &self.nodes[id.index()] {
+            Node::Server(node) => node,
+            _ => panic!("node {} is not a server", id.0),
+        }
+    }
+
+    pub(super) fn server_mut(&mut self, id: NodeId) -> &mut ServerNode {
+        match &mut self.nodes[id.index()] {
+            Node::Server(node) => node,
+            _ => panic!("node {} is not a server", id.0),
+        }
+    }
+
+    /// Returns a source of datagrams.
+    ///
+    /// # Panics
+    /// If `id` is not a source.
+    pub fn source(&self, id: NodeId) -> &SourceNode {
+        match &self.nodes[id.index()] {
+            Node::Source(node) => node,
+            _ => panic!("node {} is not a source", id.0),
+        }
+    }
+
+    /// Returns a sink of datagrams.
+    ///
+    /// # Panics
+    /// If `id` is not a sink.
+    pub fn sink(&self, id: NodeId) -> &SinkNode {
+        match &self.nodes[id.index()] {
+            Node::Sink(node) => node,
+            _ => panic!("node {} is not a sink", id.0),
+        }
+    }
+
+    fn sink_mut(&mut self, id: NodeId) -> &mut SinkNode {
+        match &mut self.nodes[id.index()] {
+            Node::Sink(node) => node,
+            _ => panic!("node {} is not a sink", id.0),
+        }
+    }
+
+    fn add(&mut self, node: Node) -> NodeId {
+        let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer nodes than 2^32 fit in memory"));
+        self.nodes.push(node);
+        self.scheduled.push(None);
+        self.network.add_inbox();
+        self.network.woken.push_back(id);
+        id
+    }
+}
