@@ -24,6 +24,7 @@
 
 pub mod cell;
 pub mod claim;
+pub mod engine;
 pub mod experiment;
 pub mod flow;
 pub mod journal;

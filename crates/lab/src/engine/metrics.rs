@@ -1,0 +1,261 @@
+//! From the counters of a simulation to metrics and series.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdt_emulator::{DropCause, Ledger};
+use rdt_sim::{Bins, Outcome, Simulation, WireId};
+
+use super::Run;
+use super::virtual_time::Placed;
+use crate::experiment::{Measure, WarmUp};
+use crate::flow::FlowKind;
+use crate::record::Series;
+use crate::statistics::{jain, mean, mser5};
+
+/// Fewest bins of which the rule MSER-5 cuts off a warm-up.
+const MIN_BINS_FOR_MSER: usize = 40;
+
+/// A flow's goodput over time.
+struct Delivered {
+    bins: Vec<u64>,
+    start: Duration,
+    end: Duration,
+}
+
+/// Collects the metrics of a repetition.
+pub(super) fn of(
+    simulation: &Simulation,
+    flows: &[Placed<'_>],
+    wires: &[WireId],
+    duration: Option<Duration>,
+    measure: &Measure,
+) -> Run {
+    let ended = duration.unwrap_or_else(|| simulation.elapsed());
+    let mut run = Run { metrics: BTreeMap::new(), series: Series::default(), hash: Some(simulation.hash()) };
+    run.series.bin_s = measure.series.as_secs_f64();
+    let mut delivered = Vec::new();
+    for placed in flows {
+        let it = if placed.flow.kind == FlowKind::Udp {
+            datagrams(simulation, placed, ended, &mut run)
+        } else {
+            transfer(simulation, placed, ended, measure, &mut run)
+        };
+        let name = format!("{}.goodput", placed.flow.name);
+        let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
+        run.series.columns.insert(name, bps.collect());
+        delivered.push(it);
+    }
+    together(&delivered, measure.series, &mut run.metrics);
+    for (index, wire) in wires.iter().enumerate() {
+        let path = simulation.wire(*wire);
+        let name = if wires.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
+        for (direction, ledger) in [("forward", path.forward.ledger()), ("reverse", path.reverse.ledger())] {
+            link(&format!("{name}.{direction}"), ledger, ended, &mut run.metrics);
+        }
+    }
+    equal_lengths(&mut run.series);
+    run
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counters are far below 2^53")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// Returns bits per second.
+fn rate(bytes: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { number(bytes) * 8.0 / time.as_secs_f64() }
+}
+
+fn transfer(
+    simulation: &Simulation,
+    placed: &Placed<'_>,
+    ended: Duration,
+    measure: &Measure,
+    run: &mut Run,
+) -> Delivered {
+    let node = simulation.sender(placed.from);
+    let stats = node.sender.stats();
+    let received = simulation.server(placed.to).transfers.get(&placed.from).cloned().unwrap_or_default();
+    let completed = received.completed_at.or(node.ended_at.map(|at| at - simulation.epoch()));
+    let end = completed.unwrap_or(ended).min(ended);
+    let bins = padded(received.goodput.as_ref(), end, measure.series);
+    let life = end.saturating_sub(placed.start);
+    let cut = warm_up(&bins, placed, measure);
+    let mut add = |name: &str, value: Option<f64>| {
+        let finite = value.filter(|value| value.is_finite());
+        run.metrics.extend(finite.map(|value| (format!("{}.{name}", placed.flow.name), value)));
+    };
+    let skipped: u64 = bins[..cut].iter().sum();
+    let cut_time = measure.series.saturating_mul(u32::try_from(cut).unwrap_or(u32::MAX));
+    let span = if cut == 0 { life } else { end.saturating_sub(cut_time) };
+    let seconds = |time: Duration| time.as_secs_f64();
+    add("goodput", Some(rate(received.bytes - skipped, span)));
+    add("warm-up", (cut > 0).then(|| seconds(cut_time.saturating_sub(placed.start))));
+    add("bytes", Some(number(received.bytes)));
+    add("completion", completed.map(|at| seconds(at.saturating_sub(placed.start))));
+    add("first-byte", received.first_byte_at.map(|at| seconds(at.saturating_sub(placed.start))));
+    add("failed", Some(f64::from(u8::from(matches!(node.outcome, Outcome::Failed { .. })))));
+    add("retransmitted", Some(number(stats.retransmitted)));
+    add("lost", Some(number(stats.lost)));
+    add("timeouts", Some(number(stats.timeouts)));
+    add("recoveries", Some(number(stats.recoveries)));
+    add("spurious", Some(number(stats.spurious)));
+    add("ecn-reductions", Some(number(stats.ecn_reductions)));
+    add("packets-sent", Some(number(stats.datagrams_sent)));
+    add("acks-received", Some(number(stats.datagrams_received)));
+    add("rtt-min", stats.min_rtt.map(seconds));
+    add("handshake-rtt", stats.handshake_rtt.map(seconds));
+    add("waited-window", Some(seconds(stats.waited.peer_window)));
+    add("waited-cwnd", Some(seconds(stats.waited.cwnd)));
+    add("waited-pacing", Some(seconds(stats.waited.pacing)));
+    add("waited-application", Some(seconds(stats.waited.application)));
+    if let Some(recorder) = &placed.recorder {
+        let samples = recorder.series();
+        let first = cut.min(samples.len());
+        let inside = || first..samples.len();
+        let column = |values: Vec<f64>| mean(&values[first..]);
+        add("cwnd-mean", column(samples.cwnd.iter().map(|bytes| number(*bytes)).collect()));
+        add("cwnd-max", samples.cwnd[inside()].iter().max().map(|bytes| number(*bytes)));
+        let rtts: Vec<f64> = samples.srtt_s[inside()].iter().copied().filter(|rtt| *rtt > 0.0).collect();
+        add("rtt-mean", mean(&rtts));
+        add("rtt-max", rtts.iter().copied().reduce(f64::max));
+        add("in-flight-mean", column(samples.in_flight.iter().map(|bytes| number(*bytes)).collect()));
+        columns(&placed.flow.name, &samples, &mut run.series);
+    }
+    Delivered { bins, start: placed.start, end }
+}
+
+fn columns(flow: &str, samples: &rdt_sim::Series, series: &mut Series) {
+    let mut add = |name: &str, values: Vec<Option<f64>>| {
+        series.columns.insert(format!("{flow}.{name}"), values);
+    };
+    let all = |values: &[u64]| values.iter().map(|value| Some(number(*value))).collect();
+    add("cwnd", all(&samples.cwnd));
+    add("ssthresh", samples.ssthresh.iter().map(|it| it.map(number)).collect());
+    add("srtt", samples.srtt_s.iter().map(|it| (*it > 0.0).then_some(*it)).collect());
+    add("in-flight", all(&samples.in_flight));
+    add("rwnd", all(&samples.rwnd));
+}
+
+fn datagrams(simulation: &Simulation, placed: &Placed<'_>, ended: Duration, run: &mut Run) -> Delivered {
+    let source = simulation.source(placed.from);
+    let arrived = simulation.sink(placed.to).sources.get(&placed.from).cloned().unwrap_or_default();
+    let end = placed.flow.stop.unwrap_or(ended).min(ended);
+    let life = end.saturating_sub(placed.start);
+    let mut add = |name: &str, value: Option<f64>| {
+        let finite = value.filter(|value| value.is_finite());
+        run.metrics.extend(finite.map(|value| (format!("{}.{name}", placed.flow.name), value)));
+    };
+    add("goodput", Some(rate(arrived.bytes, life)));
+    add("offered", Some(rate(source.sent_bytes(), life)));
+    add("sent", Some(number(source.sent)));
+    add("delivered", Some(number(arrived.packets)));
+    add("blocked", Some(source.blocked.as_secs_f64()));
+    add("jitter", Some(arrived.jitter_s));
+    add("longest-gap", Some(arrived.longest_gap.as_secs_f64()));
+    add("reordered", Some(number(arrived.reordered)));
+    add("delay-mean", arrived.mean_delay().map(|it| it.as_secs_f64()));
+    add("delay-max", (arrived.packets > 0).then_some(arrived.max_delay.as_secs_f64()));
+    let mut by_cause: BTreeMap<&str, u64> = BTreeMap::new();
+    for (_, cause, packets) in simulation.drops(placed.from, placed.to) {
+        *by_cause.entry(cause_word(cause)).or_default() += packets;
+    }
+    let lost: u64 = by_cause.values().sum();
+    for (cause, packets) in &by_cause {
+        add(&format!("lost-{cause}"), Some(number(*packets)));
+    }
+    add("lost", Some(number(lost)));
+    add("loss", (source.sent > 0).then(|| number(lost) / number(source.sent)));
+    let width = Duration::from_secs_f64(run.series.bin_s);
+    Delivered { bins: padded(arrived.goodput.as_ref(), ended, width), start: placed.start, end }
+}
+
+/// Returns the bins up to `end`, filled with zeros.
+fn padded(bins: Option<&Bins>, end: Duration, width: Duration) -> Vec<u64> {
+    let mut values = bins.map_or_else(Vec::new, |bins| bins.bytes().to_vec());
+    let wanted = usize::try_from(end.as_nanos().div_ceil(width.as_nanos().max(1))).unwrap_or(0);
+    values.resize(wanted.max(values.len()), 0);
+    values
+}
+
+/// Returns the number of bins from time 0 on that are left out of the means of a flow without end.
+fn warm_up(bins: &[u64], placed: &Placed<'_>, measure: &Measure) -> usize {
+    if placed.flow.bytes.is_some() || placed.flow.rate.is_some() {
+        return 0;
+    }
+    let whole =
+        |time: Duration| usize::try_from(time.as_nanos() / measure.series.as_nanos().max(1)).unwrap_or(0);
+    let cut = match measure.warm_up {
+        WarmUp::Time(time) if time.is_zero() => return 0,
+        WarmUp::Time(time) => whole(placed.start + time),
+        WarmUp::Auto => {
+            let first = whole(placed.start);
+            let values: Vec<f64> = bins.iter().skip(first).map(|bytes| number(*bytes)).collect();
+            if values.len() < MIN_BINS_FOR_MSER {
+                return 0;
+            }
+            match mser5(&values).bins {
+                0 => return 0,
+                cut => first + cut,
+            }
+        }
+    };
+    cut.min(bins.len())
+}
+
+/// Adds the metrics of all flows together, over the span in which all of them were active.
+fn together(flows: &[Delivered], width: Duration, metrics: &mut BTreeMap<String, f64>) {
+    let from = flows.iter().map(|it| it.start).max().unwrap_or_default();
+    let to = flows.iter().map(|it| it.end).min().unwrap_or_default();
+    let width_ns = width.as_nanos().max(1);
+    let whole = |bins: u128| usize::try_from(bins).unwrap_or(0);
+    let (first, last) = (whole(from.as_nanos().div_ceil(width_ns)), whole(to.as_nanos() / width_ns));
+    if flows.is_empty() || first >= last {
+        return;
+    }
+    let span = width.saturating_mul(u32::try_from(last - first).unwrap_or(u32::MAX));
+    let bytes = |it: &Delivered| it.bins.iter().take(last).skip(first).sum::<u64>();
+    let rates: Vec<f64> = flows.iter().map(|it| rate(bytes(it), span)).collect();
+    metrics.insert("sum".to_owned(), rates.iter().sum());
+    if flows.len() > 1 {
+        metrics.extend(jain(&rates).map(|index| ("jain".to_owned(), index)));
+    }
+}
+
+fn cause_word(cause: DropCause) -> &'static str {
+    match cause {
+        DropCause::Loss => "loss",
+        DropCause::Outage => "outage",
+        DropCause::TooLong => "mtu",
+        DropCause::QueueFull => "queue",
+        DropCause::Head => "head",
+        DropCause::Congestion => "congestion",
+        DropCause::Aqm => "aqm",
+        DropCause::Memory => "memory",
+    }
+}
+
+fn link(name: &str, ledger: &Ledger, ended: Duration, metrics: &mut BTreeMap<String, f64>) {
+    let mut add = |key: &str, value: f64| metrics.insert(format!("{name}.{key}"), value);
+    add("sent", number(ledger.sent));
+    add("delivered", number(ledger.delivered));
+    for cause in DropCause::ALL {
+        let packets = ledger.dropped(cause);
+        if packets > 0 || matches!(cause, DropCause::Loss | DropCause::QueueFull) {
+            add(&format!("dropped-{}", cause_word(cause)), number(packets));
+        }
+    }
+    add("marked", number(ledger.marked));
+    add("queue-max", number(ledger.max_occupancy));
+    if !ended.is_zero() {
+        add("utilisation", ledger.busy.as_secs_f64() / ended.as_secs_f64());
+    }
+}
+
+/// Makes all columns as long as the longest one.
+fn equal_lengths(series: &mut Series) {
+    let longest = series.columns.values().map(Vec::len).max().unwrap_or(0);
+    series.columns.values_mut().for_each(|column| column.resize(longest, None));
+}

@@ -1,0 +1,158 @@
+//! From the words of a flow to the configuration of its two ends in virtual time.
+
+use std::time::Duration;
+
+use rdt_emulator::child_seed;
+use rdt_server::{LinkMode, ServerConfig};
+use rdt_sim::{Application, Arrivals, ReadPolicy, Source};
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::{LossDetection, LossWindow, ReceiverConfig, RtoPolicy, SenderConfig, WindowConfig};
+
+use super::EngineError;
+use crate::cell::{EngineKind, Physics};
+use crate::flow::{Flow, FlowKind, Reads, Spacing};
+
+/// Bytes of IPv4 and UDP headers.
+pub(super) const UDP_HEADERS: u32 = 28;
+/// Largest IP packet unless a flow says otherwise, bytes.
+const DEFAULT_PACKET: u32 = 1500;
+/// Payload of a datagram unless a flow says otherwise: a full packet.
+const DEFAULT_SIZE: u32 = DEFAULT_PACKET - UDP_HEADERS;
+/// Limits of the retransmission timeout of TCP: that of Linux, and that of RFC 6298, section 2.5.
+const TCP_MIN_RTO: Duration = Duration::from_millis(200);
+const TCP_MAX_RTO: Duration = Duration::from_secs(60);
+
+fn word(flow: &Flow, message: impl std::fmt::Display) -> EngineError {
+    EngineError::Word(format!("flow {}: {message}", flow.name))
+}
+
+/// Checks that the engines of virtual time can run this physics.
+///
+/// # Errors
+/// The first word or value that they cannot apply.
+pub fn check(physics: &Physics) -> Result<(), EngineError> {
+    for flow in &physics.flows {
+        if flow.kind == FlowKind::Udp {
+            source(flow, Duration::ZERO, 0)?;
+        } else if physics.engine == EngineKind::Packets {
+            return Err(word(flow, "the engine 'packets' has no transport: use kind = \"udp\""));
+        } else {
+            sender(flow, 0)?.validate().map_err(|error| word(flow, error))?;
+        }
+    }
+    for link in &physics.links {
+        if let Some(file) = link.trace_files().first() {
+            return Err(EngineError::Word(format!(
+                "the trace {file} must be part of the experiment: give the rate in steps"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the start of a flow in a repetition: drawn between its two bounds.
+pub(super) fn start(flow: &Flow, seed: u64, index: u64) -> Duration {
+    let (from, to) = flow.start;
+    let draw = child_seed(child_seed(seed, START_CHILD), index);
+    let span = u128::from(u64::try_from(to.saturating_sub(from).as_nanos()).unwrap_or(u64::MAX));
+    let offset = (u128::from(draw) * span) >> 64;
+    from + Duration::from_nanos(u64::try_from(offset).unwrap_or(u64::MAX))
+}
+
+/// Child number of a repetition's seed for the starts of flows. Links have the numbers from 1 on.
+const START_CHILD: u64 = 1 << 32;
+
+/// Returns the configuration of a sender.
+pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, EngineError> {
+    let mut config = SenderConfig::native(connection_id);
+    let packet = flow.packet.unwrap_or(DEFAULT_PACKET);
+    config.packet_size = packet.saturating_sub(UDP_HEADERS) as usize;
+    if flow.kind == FlowKind::Tcp {
+        config.congestion = Algorithm::Cubic;
+        (config.pacing, config.ecn) = (false, false);
+        config.rto = RtoPolicy::Rfc6298 { min: TCP_MIN_RTO, backoff_max: TCP_MAX_RTO };
+    }
+    if let Some(name) = &flow.cc {
+        config.congestion = name.parse().map_err(|error| word(flow, error))?;
+    }
+    if let Some(rule) = &flow.recovery {
+        config.recovery = rule.parse::<LossDetection>().map_err(|error| word(flow, error))?;
+    }
+    config.initial_window = flow.initial_window.unwrap_or(config.initial_window);
+    if flow.loss_window_initial {
+        config.loss_window = LossWindow::Initial;
+    }
+    if let RtoPolicy::Rfc6298 { min, backoff_max } = config.rto {
+        let min = flow.min_rto.unwrap_or(min);
+        // A lower limit above the default of the upper one means no back-off otherwise.
+        let backoff_max =
+            flow.max_rto.unwrap_or(if flow.min_rto.is_some() { TCP_MAX_RTO } else { backoff_max });
+        config.rto = RtoPolicy::Rfc6298 { min, backoff_max };
+    }
+    config.pacing = flow.pacing.unwrap_or(config.pacing);
+    config.ecn = flow.ecn.unwrap_or(config.ecn);
+    config.memory_limit = flow.send_buffer.unwrap_or(config.memory_limit);
+    config.window = match config.congestion {
+        Algorithm::Fixed(packets) => packets,
+        _ => config.largest_window(),
+    };
+    Ok(config)
+}
+
+/// Returns the configuration of a receiver for the packets of `sender`.
+pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
+    let mut receiver = ReceiverConfig {
+        keep_payload: true,
+        max_datagram: sender.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
+        ..ReceiverConfig::reference()
+    };
+    if let Some(bytes) = flow.window {
+        receiver.stream_window =
+            WindowConfig { initial: bytes, max: bytes, mss: sender.payload_size() as u64 };
+    }
+    if let Some((packets, delay)) = flow.ack {
+        (receiver.acks.every, receiver.acks.max_delay) = (packets, delay);
+    }
+    let mut server = ServerConfig::new(receiver, LinkMode::None);
+    server.listener.secret = Some([1; 32]);
+    server
+}
+
+pub(super) fn application(flow: &Flow, start: Duration) -> Application {
+    Application { start, bytes: flow.bytes, stop: flow.stop, rate: flow.rate, on_off: flow.on_off }
+}
+
+pub(super) fn read_policy(flow: &Flow) -> Option<ReadPolicy> {
+    match flow.reads {
+        Reads::AtOnce => None,
+        Reads::Rate(bps) => Some(ReadPolicy::AtRate(bps / 8)),
+        Reads::Stalled(from, length) => Some(ReadPolicy::Stalled { from, length }),
+    }
+}
+
+/// Returns the configuration of a source of datagrams.
+pub(super) fn source(flow: &Flow, start: Duration, seed: u64) -> Result<Source, EngineError> {
+    let bps =
+        flow.rate.filter(|bps| *bps > 0).ok_or_else(|| word(flow, "a udp flow needs a rate above zero"))?;
+    let size = flow
+        .size
+        .unwrap_or_else(|| flow.packet.map_or(DEFAULT_SIZE, |packet| packet.saturating_sub(UDP_HEADERS)));
+    let arrivals = match (flow.spacing, flow.on_off) {
+        (Spacing::Constant, None) => Arrivals::Constant { bps },
+        (Spacing::Constant, Some((on, off))) => Arrivals::OnOff { bps, on, off },
+        (Spacing::Poisson, None) => Arrivals::Poisson { bps, seed },
+        (Spacing::Poisson, Some(_)) => return Err(word(flow, "poisson and on-off exclude each other")),
+    };
+    if !(12..=65_507).contains(&size) {
+        return Err(word(flow, "a datagram has 12 to 65507 bytes of payload"));
+    }
+    Ok(Source {
+        start,
+        stop: flow.stop,
+        packets: flow.bytes.map(|bytes| bytes.div_ceil(size.into())),
+        payload: size as usize,
+        header: 0,
+        arrivals,
+        send_buffer: flow.send_buffer.map(|bytes| (bytes / u64::from(size)).max(1)),
+    })
+}
