@@ -1,4 +1,5 @@
-//! Data source of `rdt-send`: the array of the reference programs, a file, or the standard input.
+//! Source of the data that `rdt-send` sends: an array of 32-bit numbers as in the reference
+//! programs, a file, or the standard input.
 
 use std::fs::File;
 use std::io::{self, Stdin};

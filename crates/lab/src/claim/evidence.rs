@@ -13,20 +13,20 @@ const RESAMPLES: u64 = 1000;
 /// [`Evidence::needs`] proposes: normal quantiles of 0.975 and 0.8.
 const POWER: f64 = 1.96 + 0.84;
 
-/// What the repetitions say about a predicate.
+/// Answer of the repetitions to a predicate.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Evidence {
-    /// Probability of measurements so favourable if the predicate is false.
+    /// Probability of measurements that favour the predicate so much, if it is false.
     pub(super) p_for: f64,
-    /// Probability of measurements so unfavourable if the predicate is true.
+    /// Probability of measurements that contradict the predicate so much, if it is true.
     pub(super) p_against: f64,
-    /// Left side less right side, or their ratio, with a 95 % interval.
+    /// Left side of the comparison minus the right side, or their ratio, with a 95 % interval.
     pub(super) estimate: Option<Interval>,
-    /// True if `estimate` is a ratio.
+    /// True if `estimate` is a ratio, false if it is a difference.
     pub(super) is_ratio: bool,
     /// Number of repetitions used.
     pub(super) repetitions: u32,
-    /// Repetitions that would probably decide the predicate.
+    /// Number of repetitions that would probably decide the predicate.
     pub(super) needs: u32,
     /// True if all repetitions gave one result, so that there is no interval.
     pub(super) nothing_random: bool,
@@ -56,8 +56,8 @@ pub(super) fn examine(
     }
 }
 
-/// Joins the evidence of parts that must all hold: the weakest evidence for them, the strongest
-/// against one of them, corrected for their number.
+/// Combines the evidence of parts that must all hold: the weakest evidence for them, and the
+/// strongest against one of them, corrected for their number.
 fn together(parts: Vec<Evidence>) -> Result<Evidence, Missing> {
     #[allow(clippy::cast_precision_loss, reason = "numbers of cells are small")]
     let count = parts.len() as f64;
@@ -96,7 +96,7 @@ fn monotone(
     together(steps.collect::<Result<_, _>>()?)
 }
 
-/// Difference of two sides, estimated from the repetitions.
+/// Difference of the two sides of a comparison, estimated from the repetitions.
 struct Difference {
     estimate: f64,
     standard_error: f64,

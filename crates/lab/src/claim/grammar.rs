@@ -31,9 +31,9 @@ use crate::results::Selection;
 /// A metric of the cells that a selection matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metric {
-    /// Name with the flow, if one is given: `b.goodput`.
+    /// Name of the metric, after that of the flow if one is given: `b.goodput`.
     pub name: String,
-    /// Levels of the cells. The metric is the mean over all cells that match.
+    /// Levels that select the cells. The value is the mean over all cells that match.
     pub selection: Selection,
 }
 
@@ -71,24 +71,24 @@ pub enum Expression {
 /// Relation of two expressions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Relation {
-    /// The first is less.
+    /// The first expression is less than the second.
     Less,
-    /// The first is more.
+    /// The first expression is more than the second.
     More,
-    /// They differ by at most this fraction of the second.
+    /// The expressions differ by at most this fraction of the second.
     WithinFraction(f64),
-    /// They differ by at most this much.
+    /// The expressions differ by at most this much.
     WithinAmount(f64),
 }
 
-/// Course of a metric over the levels of a factor.
+/// How a metric changes from level to level of a factor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Direction {
-    /// Each level has more than the one before.
+    /// The metric grows from each level to the next.
     Up,
-    /// Each level has less than the one before.
+    /// The metric falls from each level to the next.
     Down,
-    /// Neighbouring levels differ by at most this fraction.
+    /// The metric differs between neighbouring levels by at most this fraction.
     Flat(f64),
 }
 
@@ -97,7 +97,7 @@ pub enum Direction {
 pub enum Predicate {
     /// Comparison of two expressions.
     Compare(Expression, Relation, Expression),
-    /// Course of a metric over the levels of a factor, in the order of the experiment.
+    /// Change of a metric from level to level of a factor, in the order of the experiment.
     Monotone(Metric, String, Direction),
     /// The predicate holds in each cell that matches.
     All(Selection, Box<Self>),

@@ -9,10 +9,10 @@ use crate::cell::{Cell, EngineKind};
 use crate::results::{Results, Selection};
 use crate::statistics::{Interval, holm};
 
-/// Number of repetitions above which a verdict names no number.
+/// Number of repetitions above which a verdict does not say how many would decide it.
 const IMPRACTICAL: u32 = 100_000;
 
-/// A sentence with its predicate.
+/// A sentence of an experiment, with the predicate that decides it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// Short name.
@@ -31,16 +31,16 @@ pub struct Claim {
 /// Verdict of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The measurements show it.
+    /// The measurements show that the claim is true.
     Holds,
-    /// The measurements show the opposite.
+    /// The measurements show that the claim is false.
     Fails,
-    /// The measurements show neither.
+    /// The measurements do not decide the claim.
     Undecided {
-        /// Repetitions that would probably decide it, all in all.
+        /// Number of repetitions, those measured included, that would probably decide the claim.
         needs: u32,
     },
-    /// There are no measurements for it.
+    /// The measurements that the claim needs do not exist.
     Missing,
 }
 
@@ -69,18 +69,18 @@ pub struct Judgement {
     pub engine: EngineKind,
     /// The verdict.
     pub verdict: Verdict,
-    /// Left side less right side, or their ratio, with a 95 % interval.
+    /// Left side of the predicate minus the right side, or their ratio, with a 95 % interval.
     pub estimate: Option<Interval>,
-    /// True if `estimate` is a ratio.
+    /// True if `estimate` is a ratio, false if it is a difference.
     pub is_ratio: bool,
     /// Probability of such measurements if the claim were false, corrected for the number of claims
     /// (Holm).
     pub p: Option<f64>,
-    /// Repetitions used.
+    /// Number of repetitions used.
     pub repetitions: u32,
-    /// True if all repetitions gave one result.
+    /// True if all repetitions gave one result, so that there is no interval.
     pub nothing_random: bool,
-    /// Reason if the claim is not measured.
+    /// Reason for which the claim is not measured, if it is not.
     pub reason: Option<String>,
 }
 

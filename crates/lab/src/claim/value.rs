@@ -6,7 +6,7 @@ use crate::results::{Results, Selection};
 use crate::statistics::quantile;
 use crate::theory::{self, Conditions};
 
-/// Measurements in which expressions have values: those of one engine, in the cells with some
+/// Measurements that give expressions their values: those of one engine, in the cells with certain
 /// levels.
 #[derive(Debug, Clone)]
 pub(super) struct Scope<'a> {

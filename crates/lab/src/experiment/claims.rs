@@ -36,7 +36,7 @@ pub enum Compare {
 /// Largest difference between expected and measured value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tolerance {
-    /// Share of the expected value.
+    /// Difference as a share of the expected value.
     Share(f64),
     /// Difference in the unit of the metric.
     Absolute(f64),

@@ -54,7 +54,7 @@ pub enum Until {
     Least,
     /// The half-width of the 95 % interval of a metric's mean is at most this share of the mean.
     Width {
-        /// Share of the mean, for example 0.02.
+        /// Largest half-width as a share of the mean, for example 0.02.
         share: f64,
         /// The metric.
         of: String,

@@ -15,9 +15,9 @@ type Name<'i> = Spanned<Cow<'i, str>>;
 #[derive(Clone)]
 pub(super) struct Item<'t, 'i> {
     file: &'t str,
-    /// Word with its tables, for messages: `repeats.least`.
+    /// The word after the names of its tables, as messages show it: `repeats.least`.
     pub(super) path: String,
-    /// Place of the word.
+    /// Line and column of the word.
     pub(super) word_place: Place,
     value: &'t Spanned<DeValue<'i>>,
 }
@@ -117,7 +117,7 @@ impl<'t, 'i> Item<'t, 'i> {
 pub(super) struct Section<'t, 'i> {
     /// Name of the table, for messages. Empty for the file itself.
     pub(super) name: String,
-    /// Place of the table's name.
+    /// Line and column of the table's name.
     pub(super) place: Place,
     entries: Vec<(String, Item<'t, 'i>)>,
 }

@@ -11,7 +11,7 @@ pub struct Level {
     pub name: String,
     /// Words that the level sets.
     pub settings: Vec<Setting>,
-    /// Place of the level.
+    /// Line and column of the level in the experiment file.
     pub place: Place,
 }
 
@@ -25,7 +25,7 @@ pub struct Factor {
     pub path: String,
     /// Levels in the order of the file.
     pub levels: Vec<Level>,
-    /// Place of the name.
+    /// Line and column of the name in the experiment file.
     pub place: Place,
 }
 

@@ -84,7 +84,7 @@ pub struct Figure {
     pub log: LogAxes,
     /// Title. `None`: made from the other words.
     pub title: Option<String>,
-    /// Place of the table.
+    /// Line and column of the table in the experiment file.
     pub place: Place,
 }
 

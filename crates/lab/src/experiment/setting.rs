@@ -29,7 +29,7 @@ pub struct Setting {
     pub word: String,
     /// Its value as it is written.
     pub value: String,
-    /// Place of the value.
+    /// Line and column of the value in the experiment file.
     pub place: Place,
 }
 

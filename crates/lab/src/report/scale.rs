@@ -19,7 +19,7 @@ pub enum Unit {
     Bytes,
     /// Share of 1, shown in percent.
     Share,
-    /// Packets or events.
+    /// Number of packets or events.
     Count,
 }
 

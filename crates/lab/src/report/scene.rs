@@ -65,17 +65,18 @@ pub enum Mark {
     Line,
     /// Line that keeps each value until the next row.
     Steps,
-    /// Area from `low` to `high`.
+    /// Area between `low` and `high` of all rows.
     Band,
     /// Marker at each row, with an error bar from `low` to `high`.
     Points,
     /// Dots in one path, for thousands of rows.
     Dots,
-    /// Vertical bars from zero to `y`, this wide in units of the horizontal axis.
+    /// Vertical bars from zero to `y`, with this width in units of the horizontal axis.
     Bars(f64),
-    /// Vertical boxes from `low` to `high` with a line at `y`, this wide.
+    /// Vertical boxes from `low` to `high` with a line at `y`, with this width in units of the
+    /// horizontal axis.
     Boxes(f64),
-    /// Horizontal bars from `low` to `high` at `y`, this high in units of the vertical axis.
+    /// Horizontal bars from `low` to `high` at `y`, with this height in units of the vertical axis.
     Spans(f64),
     /// Cells of a heat map at `x` and `y`. `low` is the shown value, `high` its place between the
     /// smallest (0) and the largest value (1).
@@ -95,7 +96,7 @@ pub struct Layer {
     pub mark: Mark,
     /// Data, in the order of drawing.
     pub rows: Vec<Row>,
-    /// True to draw in grey: the difference between the rows is within the noise.
+    /// True to draw in grey, because the difference between the rows is within the noise.
     pub muted: bool,
 }
 

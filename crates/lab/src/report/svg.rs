@@ -24,7 +24,7 @@ const LETTER: f64 = 6.2;
 /// Rows of a line above which it is drawn with the extremes of each pixel column.
 const DENSE: usize = 1200;
 
-/// Where the SVG will be.
+/// Place of the SVG, which decides whether it contains the style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In a file of its own, which contains the style.

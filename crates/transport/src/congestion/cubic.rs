@@ -102,7 +102,7 @@ impl Epoch {
 
 impl Cubic {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
-    /// After a timeout the window is one segment.
+    /// After a timeout the window is one segment, unless [`Self::with_loss_window`] changes it.
     pub(crate) fn new(mss: u64, initial_window_packets: u32, slow_start: SlowStart) -> Self {
         let paced = slow_start == SlowStart::HyStart { paced: true };
         let cwnd = f64::from(initial_window_packets.max(1));

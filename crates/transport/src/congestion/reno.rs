@@ -38,7 +38,7 @@ struct Window {
 
 impl Reno {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
-    /// After a timeout the window is one segment.
+    /// After a timeout the window is one segment, unless [`Self::with_loss_window`] changes it.
     pub(crate) fn new(mss: u64, initial_window_packets: u32) -> Self {
         let cwnd = u64::from(initial_window_packets.max(1)) * mss;
         let window = Window { cwnd, ssthresh: None };

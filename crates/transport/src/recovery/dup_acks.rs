@@ -83,16 +83,18 @@ impl SackThreshold {
 /// Recovery after the third duplicate ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FastRecovery {
-    /// None: all outstanding segments are lost, and slow start retransmits them from the base.
+    /// Nothing is repaired in fast recovery: all outstanding segments are lost, and slow start
+    /// retransmits them from the base.
     Tahoe,
-    /// Ends with the first ACK that advances `snd_una` (RFC 5681, section 3.2, step 6).
+    /// Fast recovery ends with the first ACK that advances `snd_una` (RFC 5681, section 3.2, step
+    /// 6).
     Reno,
-    /// Partial ACKs reveal further holes (RFC 6582).
+    /// Fast recovery continues after partial ACKs, which reveal further holes (RFC 6582).
     NewReno,
 }
 
 impl FastRecovery {
-    /// True if a spurious recovery is undone. RFC 5681 has no undo.
+    /// True if a spurious recovery is undone. RFC 5681 does not define an undo.
     pub(crate) fn undoes(self) -> bool {
         self == Self::NewReno
     }

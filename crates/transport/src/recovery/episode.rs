@@ -34,7 +34,7 @@ pub(super) struct Episode {
     /// True if anything was delivered since the episode began.
     pub(super) answered: bool,
     /// First segment retransmitted after the first of consecutive timeouts: its offset, and the
-    /// time of its only transmission before.
+    /// time of its original transmission.
     pub(super) original: Option<(u64, Instant)>,
     /// RTT of that original transmission, which arrived after all.
     pub(super) late_rtt: Option<Duration>,

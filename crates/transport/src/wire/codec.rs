@@ -65,9 +65,9 @@ impl Wire {
 /// Unit of sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbering {
-    /// Packets of the stream.
+    /// Sequence numbers count packets.
     Packets,
-    /// Bytes of the stream.
+    /// Sequence numbers count bytes.
     Bytes,
 }
 

@@ -13,7 +13,7 @@ pub struct Effect {
     pub name: String,
     /// Change of the response from the low to the high level.
     pub value: f64,
-    /// True if it differs from zero by the test of the design.
+    /// True if the effect differs from zero by the test of the design.
     pub stands_out: bool,
 }
 

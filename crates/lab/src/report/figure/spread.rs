@@ -9,7 +9,7 @@ use super::{HEIGHT, Heading, Quantity, describe};
 pub struct Spread {
     /// Identifier and title.
     pub heading: Heading,
-    /// Quantity on the vertical axis.
+    /// Quantity whose values are shown, on the vertical axis.
     pub of: Quantity,
     /// Name of the factor.
     pub factor: String,
@@ -66,7 +66,7 @@ pub fn spread(data: &Spread) -> Scene {
 pub struct Distribution {
     /// Identifier and title.
     pub heading: Heading,
-    /// Quantity on the horizontal axis.
+    /// Quantity whose values are shown, on the horizontal axis.
     pub of: Quantity,
     /// Groups with their values.
     pub groups: Vec<(String, Vec<f64>)>,

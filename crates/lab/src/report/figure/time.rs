@@ -4,7 +4,7 @@ use super::super::scale::{Axis, Tick, Unit, fixed, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{HEIGHT, Heading, LOW, Quantity, extent};
 
-/// Values of one column in bins of equal width from time 0 on.
+/// Values in bins of equal width, from time 0 on: one line of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Name in the legend.
@@ -23,12 +23,12 @@ impl Column {
     }
 }
 
-/// Columns with one vertical axis.
+/// Columns that share a vertical axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimePanel {
     /// Quantity on the vertical axis.
     pub of: Quantity,
-    /// Columns.
+    /// Lines of the panel.
     pub columns: Vec<Column>,
 }
 
@@ -43,7 +43,7 @@ pub struct EventTimes {
     pub times: Vec<f64>,
 }
 
-/// Series over time.
+/// Series over time, in panels on one time axis, with events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimeSeries {
     /// Identifier and title.
@@ -61,7 +61,7 @@ fn time_axis<'a>(columns: impl Iterator<Item = &'a Column>, bin_s: f64) -> Axis 
     Axis::tight("time", Unit::Time, [0.0, number(bins.max(1)) * bin_s])
 }
 
-/// Draws linked panels.
+/// Draws the panels below each other.
 pub fn time_series(data: &TimeSeries) -> Scene {
     let mut scene = data.heading.scene();
     let x = time_axis(data.panels.iter().flat_map(|panel| &panel.columns), data.bin_s);

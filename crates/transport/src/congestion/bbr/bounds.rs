@@ -38,7 +38,7 @@ impl Default for Bounds {
     }
 }
 
-/// Best delivery signals of a round.
+/// Largest delivery rate, and largest number of bytes delivered, of the samples of a round.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Latest {
     /// Bytes per second (`BBR.bw_latest`).
