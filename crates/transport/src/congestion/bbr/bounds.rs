@@ -9,12 +9,21 @@
 //! every lossy round of `CRUISE` cut it further, whatever the capacity. The bound on inflight
 //! follows the draft.
 //!
+//! Deviation, switched by `discount_down_gain`: in `ProbeBW_DOWN`, the delivered rate and volume
+//! are divided by the pacing gain of 0.9 before they become bounds. The draft means loss of X %
+//! to lower the rate by X % ("Design Considerations for Choosing Constant Parameters").
+//! Its pseudocode lowers the rate by 10 % more in each lossy round of `ProbeBW_DOWN`: such a round
+//! delivers at most 0.9 of the bandwidth, that becomes the bandwidth, and the next round is paced
+//! at 0.9 of it. Beside a flow that keeps the queue full, `ProbeBW_DOWN` lasts until the next
+//! probe.
+//!
 //! Known errors: the comparison uses the current pacing rate, so a loss in the first round after
 //! `DOWN` still lowers the bandwidth. A queue that overflows by less than 2 % of the rate lowers
 //! inflight only.
 
+use super::control::DOWN_PACING_GAIN;
 use super::math::{PPM, UNBOUNDED, gain, mul_div};
-use super::{Bbr, LOSS_THRESH};
+use super::{Bbr, LOSS_THRESH, State};
 
 /// `BBR.Beta`, in thousandths.
 pub(super) const BETA: u64 = 700;
@@ -96,6 +105,20 @@ impl Bbr {
             return Latest { bw: latest.bw.max(self.bw), ..latest };
         }
         latest
+    }
+
+    /// Divides the signals of a lossy round of `ProbeBW_DOWN` by its pacing gain. This raises them
+    /// to the current bandwidth and window at most.
+    pub(super) fn discount_down_gain(&self, latest: Latest) -> Latest {
+        if !self.config.discount_down_gain || self.state != State::ProbeBwDown {
+            return latest;
+        }
+        let at_full_pace = |delivered| mul_div(delivered, 1000, DOWN_PACING_GAIN);
+        let window = self.bounds.inflight_shortterm.min(self.cwnd);
+        Latest {
+            bw: at_full_pace(latest.bw).min(self.bw).max(latest.bw),
+            inflight: at_full_pace(latest.inflight).min(window).max(latest.inflight),
+        }
     }
 }
 

@@ -18,6 +18,8 @@ const STARTUP_PACING_GAIN: u64 = 2770;
 const TRIPLE_PACING_GAIN: u64 = 6000;
 /// Window gain while the rate triples, in thousandths.
 const TRIPLE_CWND_GAIN: u64 = 4000;
+/// Pacing gain of `ProbeBW_DOWN`, in thousandths.
+pub(super) const DOWN_PACING_GAIN: u64 = 900;
 /// `BBR.ProbeRTTCwndGain`, in thousandths.
 const PROBE_RTT_CWND_GAIN: u64 = 500;
 /// RTT assumed before the first sample.
@@ -39,7 +41,7 @@ impl Bbr {
             State::Startup if self.triples() => TRIPLE_PACING_GAIN,
             State::Startup => STARTUP_PACING_GAIN,
             State::Drain => 500,
-            State::ProbeBwDown => 900,
+            State::ProbeBwDown => DOWN_PACING_GAIN,
             State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeRtt => 1000,
             State::ProbeBwUp => 1250,
         }

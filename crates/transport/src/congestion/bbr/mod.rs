@@ -28,6 +28,7 @@
 //! | tripling in `Startup` | `startup.rs` |
 //! | packet trains in `Startup` on long paths | `long_start.rs` |
 //! | pacing-limited rounds do not lower the bandwidth | `bounds.rs` |
+//! | loss in `ProbeBW_DOWN` is measured against its pace | `bounds.rs` |
 //! | half the pacing margin | `control.rs` |
 //!
 //! The draft does not specify a response to ECN. Here CE marks count as unexplained loss and end a
@@ -96,6 +97,8 @@ pub(crate) struct BbrConfig {
     pub long_start: bool,
     /// True to keep the bandwidth after a lossy round that delivered as fast as it was paced.
     pub skip_pacing_limited: bool,
+    /// True to divide what a lossy round of `ProbeBW_DOWN` delivered by its pacing gain.
+    pub discount_down_gain: bool,
     /// True to pace 0.5 % below the bandwidth instead of 1 %.
     pub narrow_pacing_margin: bool,
 }
@@ -113,6 +116,7 @@ impl BbrConfig {
             fast_startup: true,
             long_start: true,
             skip_pacing_limited: true,
+            discount_down_gain: true,
             narrow_pacing_margin: true,
         }
     }
@@ -127,6 +131,7 @@ impl BbrConfig {
             fast_startup: false,
             long_start: false,
             skip_pacing_limited: false,
+            discount_down_gain: false,
             narrow_pacing_margin: false,
             ..self
         }
@@ -285,7 +290,7 @@ impl Bbr {
         }
         let tally = self.loss_round.tally();
         if self.loss_round.marked || tally.lost > self.explained_loss(tally.acked + tally.lost) {
-            let latest = self.discount_pacing_limited(self.loss_round.latest());
+            let latest = self.discount_down_gain(self.discount_pacing_limited(self.loss_round.latest()));
             self.bounds.lower(latest, self.max_bw.max(), self.cwnd);
         }
     }

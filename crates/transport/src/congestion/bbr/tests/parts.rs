@@ -295,6 +295,24 @@ fn pacing_limited_round_keeps_bandwidth_unless_disabled() {
 }
 
 #[test]
+fn lossy_down_round_lowers_bandwidth_by_loss() {
+    for (discounts, expected) in [(true, BW * 95 / 100), (false, BW * 855 / 1000)] {
+        let config = BbrConfig::new(MSS, 10 * MSS, 1).without_deviations();
+        let mut script = Script::new(BbrConfig { discount_down_gain: discounts, ..config });
+        script.probe_up();
+        script.congestion(Cause::Ecn);
+        assert_eq!(script.bbr.phase(), "probe_bw_down");
+        // More in flight than the bandwidth-delay product, so that DOWN goes on.
+        // Of 0.9 of the bandwidth, 95 % arrives.
+        for losses in [0, 0, 1, 0, 0] {
+            script.round(BW * 855 / 1000, 110_000, losses);
+        }
+        assert_eq!(script.bbr.phase(), "probe_bw_down");
+        assert_eq!(script.bbr.bounds.bw_shortterm, expected, "{discounts}");
+    }
+}
+
+#[test]
 fn base_loss_lowers_no_bound_but_mark_does() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.cruise();
