@@ -29,6 +29,7 @@
 //! | packet trains in `Startup` on long paths | `long_start.rs` |
 //! | pacing-limited rounds do not lower the bandwidth | `bounds.rs` |
 //! | loss in `ProbeBW_DOWN` is measured against its pace | `bounds.rs` |
+//! | loss of `REFILL`'s packets does not end a probe | `probe_bw.rs` |
 //! | half the pacing margin | `control.rs` |
 //!
 //! The draft does not specify a response to ECN. Here CE marks count as unexplained loss and end a
@@ -99,6 +100,8 @@ pub(crate) struct BbrConfig {
     pub skip_pacing_limited: bool,
     /// True to divide what a lossy round of `ProbeBW_DOWN` delivered by its pacing gain.
     pub discount_down_gain: bool,
+    /// True to keep a probe after loss detected in the first round of `ProbeBW_UP`.
+    pub skip_refill_loss: bool,
     /// True to pace 0.5 % below the bandwidth instead of 1 %.
     pub narrow_pacing_margin: bool,
 }
@@ -117,6 +120,7 @@ impl BbrConfig {
             long_start: true,
             skip_pacing_limited: true,
             discount_down_gain: true,
+            skip_refill_loss: true,
             narrow_pacing_margin: true,
         }
     }
@@ -132,6 +136,7 @@ impl BbrConfig {
             long_start: false,
             skip_pacing_limited: false,
             discount_down_gain: false,
+            skip_refill_loss: false,
             narrow_pacing_margin: false,
             ..self
         }

@@ -1,4 +1,12 @@
 //! "ProbeBW": DOWN, CRUISE, REFILL, UP, and the long-term bound found by probing.
+//!
+//! Deviation, switched by `skip_refill_loss` of [`BbrConfig`](super::BbrConfig): loss detected in
+//! the first round of `UP` does not end the probe. The ACKs of that round are of packets that
+//! `REFILL` sent at the estimated bandwidth. The draft counts their loss, too ("`REFILL` or
+//! `UP`"). Beside a flow that keeps the queue full, as BBR version 1 does, packets are lost at any
+//! rate. By the draft a probe then ends before one packet sent at 1.25 of the bandwidth is
+//! acknowledged, and the estimate cannot rise. A probe into a full queue thus lasts at most one
+//! round longer.
 
 use std::time::{Duration, Instant};
 
@@ -194,7 +202,10 @@ impl Bbr {
 
     /// `HandleLostPacket`, "Probing for Bandwidth In `ProbeBW`".
     pub(super) fn probe_met_loss(&mut self, lost: &LostPacket) {
-        if !self.cycle.probe_sample || !self.is_inflight_too_high(lost.lost_since_sent, lost.tx_in_flight) {
+        if !self.cycle.probe_sample
+            || self.skips_refill_loss()
+            || !self.is_inflight_too_high(lost.lost_since_sent, lost.tx_in_flight)
+        {
             return;
         }
         self.cycle.prev_too_high = true;
@@ -207,6 +218,11 @@ impl Bbr {
             self.undo.state = Some(State::ProbeBwUp);
             self.start_probe_bw_down(lost.now);
         }
+    }
+
+    /// True while loss is of packets sent in `REFILL`, which does not end the probe.
+    fn skips_refill_loss(&self) -> bool {
+        self.config.skip_refill_loss && self.cycle.ack_phase == AckPhase::ProbeStarting
     }
 
     /// Ends a probe on a CE mark, as excessive loss does, at most once per RTT. The draft does not

@@ -359,6 +359,24 @@ fn excess_probe_loss_sets_long_term_bound() {
 }
 
 #[test]
+fn refill_loss_ends_probe_only_without_deviation() {
+    for (skips, phase) in [(true, "probe_bw_up"), (false, "probe_bw_down")] {
+        let config = BbrConfig::new(MSS, 10 * MSS, 1).without_deviations();
+        let mut script = Script::new(BbrConfig { skip_refill_loss: skips, ..config });
+        script.probe_up();
+        // Packets sent before UP: the third loss of 100 is too many.
+        script.ack(BW, 100_000, 3 * MSS, (0, script.lost));
+        assert_eq!(script.bbr.phase(), phase, "{skips}");
+        if skips {
+            assert_eq!(script.bbr.inflight_longterm(), None);
+            script.round(BW, 100_000, 0);
+            script.round(BW, 100_000, 3);
+            assert_eq!(script.bbr.phase(), "probe_bw_down", "packets sent in UP");
+        }
+    }
+}
+
+#[test]
 fn inflight_at_loss_lies_within_lost_packet() {
     let script = Script::letter();
     let lost = LostPacket {
