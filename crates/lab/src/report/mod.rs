@@ -17,13 +17,17 @@ macro_rules! put {
 
 pub mod export;
 pub mod figure;
+pub mod html;
 pub mod palette;
 pub mod scale;
 pub mod scene;
+pub mod section;
 pub mod svg;
 
 #[cfg(test)]
 mod samples;
 
+pub use html::{Report, html};
 pub use scene::Scene;
+pub use section::Section;
 pub use svg::{Place, svg};

@@ -1,8 +1,8 @@
 //! Half-normal plot of the effects of a factorial design.
 
-use statrs::distribution::{ContinuousCDF as _, Normal};
+use crate::statistics::half_normal_scores;
 
-use super::super::scale::{Axis, Unit, number};
+use super::super::scale::{Axis, Unit};
 use super::super::scene::{Mark, Note, Origin, Panel, Row, Scene};
 use super::{HEIGHT, Heading, Quantity};
 
@@ -36,17 +36,11 @@ pub fn half_normal(data: &HalfNormal) -> Scene {
     let mut scene = data.heading.scene();
     let mut effects: Vec<&Effect> = data.effects.iter().collect();
     effects.sort_by(|a, b| a.value.abs().total_cmp(&b.value.abs()));
-    let normal = Normal::standard();
-    let count = number(effects.len().max(1));
-    let quantile = |i: usize| normal.inverse_cdf(0.5 + (number(i) + 0.5) / count / 2.0);
-    let place = |i: usize| Row::at(quantile(i), effects[i].value.abs());
+    let scores = half_normal_scores(effects.len());
+    let place = |i: usize| Row::at(scores[i], effects[i].value.abs());
     let (out, noise): (Vec<usize>, Vec<usize>) = (0..effects.len()).partition(|i| effects[*i].stands_out);
-    let x = Axis::linear(
-        "quantile of the half-normal distribution",
-        Unit::None,
-        (0..effects.len()).map(quantile),
-        true,
-    );
+    let x =
+        Axis::linear("quantile of the half-normal distribution", Unit::None, scores.iter().copied(), true);
     let values = effects.iter().map(|effect| effect.value.abs()).chain(data.margin);
     let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.of.name, data.of.unit, values, true));
     let series = scene.series("effects that stand out", 1, Origin::Measured);

@@ -1,5 +1,7 @@
 //! Distributions: boxes with all repetitions as dots, and cumulative distributions.
 
+use crate::statistics::quantile;
+
 use super::super::scale::{Axis, Scale, Tick, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{HEIGHT, Heading, Quantity, describe};
@@ -15,14 +17,6 @@ pub struct Spread {
     pub factor: String,
     /// Levels with the values of all their repetitions.
     pub levels: Vec<(String, Vec<f64>)>,
-}
-
-/// Returns the quantile of sorted values, by straight lines between them.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * number(sorted.len() - 1);
-    let below = (0..sorted.len()).rev().find(|i| number(*i) <= place).unwrap_or(0);
-    let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - number(below))
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {
@@ -43,9 +37,9 @@ pub fn spread(data: &Spread) -> Scene {
     let mut rows = Vec::new();
     for (i, (_, values)) in data.levels.iter().enumerate().filter(|(_, (_, values))| !values.is_empty()) {
         let sorted = sorted(values);
-        let at = |share| Some(quantile(&sorted, share));
+        let at = |share| quantile(&sorted, share);
         let n = u32::try_from(values.len()).ok();
-        rows.push(Row { x: number(i), y: quantile(&sorted, 0.5), low: at(0.25), high: at(0.75), n });
+        rows.push(Row { x: number(i), y: at(0.5).unwrap_or(f64::NAN), low: at(0.25), high: at(0.75), n });
     }
     panel.draw(boxes, Mark::Boxes(0.5), rows);
     // Multiples of the golden ratio spread the dots evenly without randomness.

@@ -1,5 +1,7 @@
 //! Series over time: linked panels with events, and shares of flows with Jain's index.
 
+use crate::statistics::jain;
+
 use super::super::scale::{Axis, Tick, Unit, fixed, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{HEIGHT, Heading, LOW, Quantity, extent};
@@ -103,12 +105,6 @@ pub struct Share {
     pub flows: Vec<Column>,
     /// Fair share of all flows together at each time, drawn as steps.
     pub fair: Vec<Row>,
-}
-
-/// Jain's index of values; 1 if all are equal. `None` if all are zero or there are none.
-fn jain(values: &[f64]) -> Option<f64> {
-    let squares: f64 = values.iter().map(|value| value * value).sum();
-    (squares > 0.0).then(|| values.iter().sum::<f64>().powi(2) / squares / number(values.len()))
 }
 
 /// Draws the flows' goodput on top of each other, and below it Jain's index over the flows that are

@@ -1,0 +1,278 @@
+//! The page: one file without requests, with its own content security policy.
+
+use miniz_oxide::deflate::compress_to_vec_zlib;
+use sha2::{Digest as _, Sha256};
+
+use super::export::csv;
+use super::scene::{Mark as Drawn, Scene};
+use super::section::{Entry, Mark, Section, Table, Tally, measured};
+use super::svg::{Place, STYLE, escape, svg};
+use crate::claim::Verdict;
+
+const PAGE_STYLE: &str = include_str!("../../assets/report.css");
+const SCRIPT: &str = include_str!("../../assets/report.js");
+/// uPlot with its licence, which every copy must contain.
+const UPLOT: &str = concat!(
+    "/*",
+    include_str!("../../assets/uPlot.LICENSE"),
+    "*/",
+    include_str!("../../assets/uPlot.iife.min.js")
+);
+const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
+/// Bytes of a table above which the page contains it compressed.
+const COMPRESS_OVER: usize = 1500;
+
+/// Report on one or several experiments.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    /// Title of the page.
+    pub title: String,
+    /// Experiments.
+    pub sections: Vec<Section>,
+}
+
+/// Returns the page.
+pub fn html(report: &Report) -> String {
+    let has_series = report.sections.iter().flat_map(|section| &section.figures).any(is_series);
+    let mut styles = vec![("page-style", PAGE_STYLE), ("figure-style", STYLE)];
+    let mut scripts = vec![SCRIPT];
+    if has_series {
+        styles.push(("uplot-style", UPLOT_STYLE));
+        scripts.insert(0, UPLOT);
+    }
+    let mut out = head(&report.title, &styles, &scripts);
+    first_screen(&mut out, report);
+    for (i, section) in report.sections.iter().enumerate() {
+        experiment(&mut out, section, usize::from(i == 0));
+    }
+    for section in &report.sections {
+        doubter(&mut out, section);
+    }
+    put!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n");
+    for script in scripts {
+        put!(out, "<script>{script}</script>\n");
+    }
+    out + "</body>\n</html>\n"
+}
+
+fn head(title: &str, styles: &[(&str, &str)], scripts: &[&str]) -> String {
+    let hashes = |texts: Vec<&str>| {
+        let hash = |text: &str| format!("'sha256-{}'", base64(&Sha256::digest(text.as_bytes())));
+        texts.into_iter().map(hash).collect::<Vec<_>>().join(" ")
+    };
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src {}; \
+         script-src {}; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n",
+        hashes(styles.iter().map(|(_, text)| *text).collect()),
+        hashes(scripts.to_vec()),
+        escape(title)
+    );
+    for (id, style) in styles {
+        put!(out, "<style id=\"{id}\">{style}</style>\n");
+    }
+    out + "</head>\n<body>\n<main>\n"
+}
+
+fn first_screen(out: &mut String, report: &Report) {
+    let tally = Tally::of(&report.sections);
+    put!(
+        out,
+        "<header><h1>{}</h1>\n<p id=\"verdict\">{}</p></header>\n",
+        escape(&report.title),
+        tally.line()
+    );
+    if let Some(scene) = report.sections.first().and_then(|section| section.figures.first()) {
+        figure(out, scene);
+    }
+    if report.sections.len() > 1 {
+        put!(out, "<nav aria-label=\"Experiments\"><ul>\n");
+        for section in &report.sections {
+            let (id, title) = (anchor(&section.name), escape(&section.title));
+            let line = Tally::of([section]).line();
+            put!(out, "<li><a href=\"#{id}\">{}</a> {title}: {line}</li>\n", escape(&section.name));
+        }
+        put!(out, "</ul></nav>\n");
+    }
+}
+
+/// Returns a name as an identifier of the page.
+fn anchor(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+fn paragraph(out: &mut String, text: &str) {
+    put!(out, "<p>{}</p>\n", escape(text));
+}
+
+/// Writes an experiment. Its first figures may be on the first screen already.
+fn experiment(out: &mut String, section: &Section, shown: usize) {
+    let name = escape(&section.name);
+    put!(out, "<section id=\"{}\">\n<h2>{}</h2>\n", anchor(&section.name), escape(&section.title));
+    let source = section.source.as_ref().map_or_else(String::new, |source| format!(", {}", escape(source)));
+    put!(out, "<p class=\"origin\">{name}{source}. {}.</p>\n", Tally::of([section]).line());
+    for text in section.about.iter().flat_map(|about| about.split("\n\n")) {
+        paragraph(out, text);
+    }
+    statements(out, section);
+    for results in &section.results {
+        table(out, results);
+    }
+    for scene in section.figures.iter().skip(shown) {
+        figure(out, scene);
+    }
+    claims(out, section);
+    if !section.limits.is_empty() {
+        put!(out, "<h3>What limits the flows</h3>\n");
+        section.limits.iter().for_each(|sentence| paragraph(out, sentence));
+    }
+    for more in [&section.losses, &section.models].into_iter().flatten() {
+        table(out, more);
+    }
+    put!(out, "<h3>How it was run</h3>\n");
+    section.run.iter().for_each(|sentence| paragraph(out, sentence));
+    put!(out, "<pre class=\"command\">{}</pre>\n", escape(&section.command));
+    put!(
+        out,
+        "<details><summary>The experiment as it is written</summary><pre>{}</pre></details>\n</section>\n",
+        escape(&section.toml)
+    );
+}
+
+fn statements(out: &mut String, section: &Section) {
+    let entry = |text: &str| Entry::text(text);
+    let rows = section.statements.iter().map(|it| {
+        let mark = match it.kind.word() {
+            "open" => Mark::Open,
+            _ => Mark::Bad,
+        };
+        vec![
+            Entry::number(it.number.to_string(), it.number.into()),
+            Entry { text: it.kind.word().to_owned(), value: None, mark },
+            entry(&it.at),
+            entry(&it.says),
+            entry(&it.so),
+            entry(it.shows.as_deref().unwrap_or("")),
+        ]
+    });
+    let head = ["#", "kind", "at", "the source says", "what is so", "what shows it"];
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        let caption = "Statements of the source that do not hold as they were made".to_owned();
+        table(out, &Table { caption, head: head.map(str::to_owned).to_vec(), rows });
+    }
+}
+
+fn claims(out: &mut String, section: &Section) {
+    if section.judgements.is_empty() {
+        return;
+    }
+    let rows = section.judgements.iter().map(|it| {
+        let mark = match it.verdict {
+            Verdict::Holds => Mark::Good,
+            Verdict::Fails => Mark::Bad,
+            Verdict::Undecided { .. } | Verdict::Missing => Mark::Open,
+        };
+        let predicate = section.predicates.iter().find(|(id, _)| *id == it.id);
+        vec![
+            Entry::text(&it.says),
+            Entry { text: it.verdict.to_string(), value: None, mark },
+            Entry::text(it.engine.word()),
+            Entry::text(measured(it)),
+            Entry::text(predicate.map_or("", |(_, that)| that)),
+        ]
+    });
+    let head = ["claim", "verdict", "engine", "measured", "predicate"].map(str::to_owned).to_vec();
+    table(out, &Table { caption: "Claims".to_owned(), head, rows: rows.collect() });
+}
+
+fn table(out: &mut String, table: &Table) {
+    put!(out, "<div class=\"scroll\" tabindex=\"0\"><table><caption>{}</caption>\n", escape(&table.caption));
+    put!(out, "<thead><tr>");
+    for name in &table.head {
+        put!(out, "<th scope=\"col\">{}</th>", escape(name));
+    }
+    put!(out, "</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        put!(out, "<tr>");
+        for entry in row {
+            let value = entry.value.map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
+            let (class, sign) = match entry.mark {
+                Mark::None => ("", ""),
+                Mark::Good => (" class=\"good\"", "\u{2713} "),
+                Mark::Bad => (" class=\"bad\"", "\u{2717} "),
+                Mark::Open => (" class=\"open\"", "? "),
+            };
+            put!(out, "<td{class}{value}>{sign}{}</td>", escape(&entry.text));
+        }
+        put!(out, "</tr>\n");
+    }
+    put!(out, "</tbody></table></div>\n");
+}
+
+/// True if a figure has series over time, which the page can draw with other bin widths.
+fn is_series(scene: &Scene) -> bool {
+    scene.panels.first().is_some_and(|panel| panel.x.label.starts_with("time ("))
+        && scene
+            .layers()
+            .any(|(_, layer)| matches!(layer.mark, Drawn::Line | Drawn::Band) && layer.rows.len() > 20)
+}
+
+fn figure(out: &mut String, scene: &Scene) {
+    let id = &scene.id;
+    let kind = if is_series(scene) { " data-series=\"1\"" } else { "" };
+    put!(out, "<figure id=\"fig-{id}\"{kind}>\n<figcaption>{}</figcaption>\n", escape(&scene.title));
+    put!(out, "<div class=\"scroll\" tabindex=\"0\">\n{}</div>\n", svg(scene, Place::Page));
+    put!(out, "<p class=\"alt\">{}</p>\n", escape(&scene.description));
+    data(out, "csv", &csv(scene));
+    put!(out, "</figure>\n");
+}
+
+/// Writes a table as a block of data, compressed if it is long or could end the block.
+fn data(out: &mut String, class: &str, text: &str) {
+    if text.len() <= COMPRESS_OVER && !text.contains('<') {
+        put!(out, "<script type=\"text/csv\" class=\"{class}\">{text}</script>\n");
+    } else {
+        let packed = base64(&compress_to_vec_zlib(text.as_bytes(), 9));
+        put!(out, "<script type=\"text/plain\" class=\"{class}\" data-z=\"1\">{packed}</script>\n");
+    }
+}
+
+fn doubter(out: &mut String, section: &Section) {
+    let (id, title) = (anchor(&section.name), escape(&section.title));
+    put!(out, "<section id=\"raw-{id}\" class=\"raw\">\n<h2>For doubters: {title}</h2>\n");
+    section.versions.iter().for_each(|sentence| paragraph(out, sentence));
+    if let Some(cells) = &section.cells {
+        table(out, cells);
+    }
+    if !section.raw.is_empty() {
+        let digest = Sha256::digest(section.raw.as_bytes());
+        let mut hex = String::new();
+        digest.iter().for_each(|byte| put!(hex, "{byte:02x}"));
+        let rows = section.raw.lines().count().saturating_sub(1);
+        put!(out, "<p>{rows} repetitions, SHA-256 of the table {hex}.</p>\n");
+        data(out, "raw", &section.raw);
+    }
+    put!(out, "</section>\n");
+}
+
+/// Returns bytes in base64 (RFC 4648, section 4).
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let [a, b, c] = [0, 1, 2].map(|i| u32::from(group.get(i).copied().unwrap_or(0)));
+        let bits = a << 16 | b << 8 | c;
+        for i in 0..4_u32 {
+            let index = usize::try_from(bits >> (18 - 6 * i) & 63).unwrap_or(0);
+            let is_padding = usize::try_from(i).unwrap_or(0) > group.len();
+            out.push(if is_padding { '=' } else { char::from(LETTERS[index]) });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

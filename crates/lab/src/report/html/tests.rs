@@ -1,0 +1,171 @@
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::super::samples;
+use super::*;
+use crate::cell::EngineKind;
+use crate::claim::Judgement;
+use crate::experiment::{Statement, StatementKind};
+use crate::statistics::Interval;
+
+fn judgement(id: &str, verdict: Verdict) -> Judgement {
+    Judgement {
+        id: id.to_owned(),
+        says: "SACK helps more than a larger initial window".to_owned(),
+        engine: EngineKind::Virtual,
+        verdict,
+        estimate: Some(Interval { estimate: 1.26, low: 1.24, high: 1.28 }),
+        is_ratio: true,
+        p: Some(0.001),
+        repetitions: 20,
+        nothing_random: false,
+        reason: None,
+    }
+}
+
+fn report() -> Report {
+    let claims = [Verdict::Holds, Verdict::Undecided { needs: 40 }, Verdict::Fails];
+    let numbers = |i: u32| vec![Entry::text("off"), Entry::number(format!("{i} Mbit/s"), f64::from(i) * 1e6)];
+    let section = Section {
+        name: "000-A".to_owned(),
+        title: "SACK and </script> the initial window".to_owned(),
+        source: Some("seed 000, table 1".to_owned()),
+        about: Some("One flow.\n\nA lossy link.".to_owned()),
+        statements: vec![Statement {
+            number: 1,
+            kind: StatementKind::Error,
+            at: "000-A".to_owned(),
+            says: "IW 4 takes effect after each congestion".to_owned(),
+            so: "the loss window is 1".to_owned(),
+            shows: None,
+        }],
+        judgements: claims.into_iter().zip(["a", "b", "c"]).map(|(v, id)| judgement(id, v)).collect(),
+        results: vec![Table {
+            caption: "Goodput".to_owned(),
+            head: vec!["sack".to_owned(), "goodput".to_owned()],
+            rows: [5, 4, 10].map(numbers).to_vec(),
+        }],
+        figures: samples::gallery(),
+        limits: vec!["flow a: 88 % receiver window".to_owned()],
+        run: vec!["20 repetitions of 4 cells".to_owned()],
+        command: "rdt-lab run 000-A --engine virtual".to_owned(),
+        toml: "name = \"sack\" # <script>alert(1)</script>".to_owned(),
+        raw: "cell,rep,seed\n9f2c,0,<b>\n9f2c,1,2\n".to_owned(),
+        ..Section::default()
+    };
+    Report { title: "SACK & windows".to_owned(), sections: vec![section] }
+}
+
+#[test]
+fn page_loads_nothing() {
+    let page = html(&report());
+    for word in ["src=\"http", "href=\"http", "url(", "@import", "src=\"//", "<link", "<iframe", "<img"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    // What is left are the namespace of SVG and the address in the comment of uPlot.
+    let addresses: Vec<&str> = page
+        .match_indices("http:")
+        .chain(page.match_indices("https:"))
+        .map(|(at, _)| &page[at..at + 24])
+        .collect();
+    let harmless = ["http://www.w3.org/2000/s", "https://github.com/leeon"];
+    assert!(addresses.iter().all(|address| harmless.contains(address)), "{addresses:?}");
+}
+
+#[test]
+fn policy_allows_exactly_own_scripts_and_styles() {
+    let page = html(&report());
+    let policy = page.split("content=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"), "{policy}");
+    for (begin, end) in [("<style", "</style>"), ("<script>", "</script>")] {
+        for part in page.split(begin).skip(1) {
+            let part = part.split(end).next().expect("an end");
+            let text = if begin == "<style" { part.split_once('>').expect("a tag").1 } else { part };
+            assert!(policy.contains(&base64(&Sha256::digest(text.as_bytes()))), "{}", &text[..20]);
+        }
+    }
+    let scripts = page.matches("<script").count();
+    assert_eq!(scripts, page.matches("</script>").count(), "no text ends a script");
+    assert_eq!(scripts, 2 + samples::gallery().len() + 1, "uPlot, ours, one block for each table");
+}
+
+#[test]
+fn page_is_the_same_every_time() {
+    let page = html(&report());
+    assert_eq!(page, html(&report()));
+    assert!(page.len() < 400_000, "{} bytes", page.len());
+    let mut plain = report();
+    plain.sections[0].figures.truncate(2);
+    let page = html(&plain);
+    assert!(page.len() < 80_000 && !page.contains("uPlot="), "{} bytes without series", page.len());
+}
+
+#[test]
+fn first_screen_has_title_verdict_and_figure() {
+    let page = html(&report());
+    let order =
+        ["<h1>SACK &amp; windows</h1>", "1 claim holds, 1 cannot be told, 1 fails; 1 of", "<figure ", "<h2>"];
+    let places = order.map(|text| page.find(text).unwrap_or_else(|| panic!("{text} is missing")));
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn bytes_become_base64() {
+    for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+        assert_eq!(base64(bytes.as_bytes()), text);
+    }
+}
+
+/// Returns the browser in `RDT_LAB_BROWSER`, or one of the path.
+fn browser() -> Option<PathBuf> {
+    let named = std::env::var_os("RDT_LAB_BROWSER").map(PathBuf::from);
+    let folders: Vec<PathBuf> = std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect();
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let found =
+        || names.iter().find_map(|name| folders.iter().map(|f| f.join(name)).find(|path| path.is_file()));
+    named.or_else(found)
+}
+
+/// Returns the verdict that a page writes about itself in a window of this size.
+fn verdict(browser: &PathBuf, page: &str, size: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.html");
+    std::fs::write(&path, page).expect("a file");
+    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+    let size = format!("--window-size={size}");
+    let out = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", &size, &profile])
+        .args(["--virtual-time-budget=60000", "--dump-dom"])
+        .arg(format!("file://{}#selftest", path.display()))
+        .output()
+        .expect("a browser that starts");
+    let dom = String::from_utf8_lossy(&out.stdout);
+    let written = dom.split("<pre id=\"selftest\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+    written.unwrap_or("no verdict").to_owned()
+}
+
+#[test]
+fn page_passes_its_test_in_a_browser() {
+    let Some(browser) = browser() else {
+        eprintln!("skipped: no Chromium in the path, and RDT_LAB_BROWSER is not set");
+        return;
+    };
+    let page = html(&report());
+    let expected = format!("selftest ok: {} figures, ", samples::gallery().len());
+    for size in ["1200,900", "360,740"] {
+        let verdict = verdict(&browser, &page, size);
+        assert!(verdict.starts_with(&expected), "{size}: {verdict}");
+    }
+    let lost = verdict(&browser, &page.replacen("<g class=\"m\" ", "<g class=\"x\" ", 1), "1200,900");
+    assert!(lost.contains("fig-means: 1 marks for 2 rows"), "a lost mark is found: {lost}");
+    let request = page.replacen("</main>", "<img src=\"file:///tmp/x.png\"></main>", 1);
+    let blocked = verdict(&browser, &request, "1200,900");
+    assert!(blocked.contains("requests: file:///tmp/x.png"), "a request is found: {blocked}");
+}
+
+#[test]
+#[ignore = "writes the page to the file RDT_LAB_PAGE, to look at it"]
+fn write_page() {
+    let path = std::env::var("RDT_LAB_PAGE").expect("a path");
+    std::fs::write(path, html(&report())).expect("a file");
+}

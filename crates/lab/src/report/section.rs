@@ -1,0 +1,215 @@
+//! Content of the report: what the page and the text for terminals show of each experiment.
+
+use crate::claim::{Judgement, Verdict};
+use crate::experiment::Statement;
+
+use super::scene::Scene;
+
+/// Entry of a table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Entry {
+    /// Text for readers.
+    pub text: String,
+    /// Exact number, by which the page sorts.
+    pub value: Option<f64>,
+    /// How the entry is marked.
+    pub mark: Mark,
+}
+
+/// Marking of an entry. It is shown by a sign and by colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mark {
+    /// Not marked.
+    #[default]
+    None,
+    /// As expected.
+    Good,
+    /// Not as expected.
+    Bad,
+    /// Open, or different but allowed to be.
+    Open,
+}
+
+impl Entry {
+    /// Creates an entry of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Creates an entry of a number with its text.
+    pub fn number(text: impl Into<String>, value: f64) -> Self {
+        Self { text: text.into(), value: Some(value), mark: Mark::None }
+    }
+}
+
+/// Table of the report.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    /// Caption.
+    pub caption: String,
+    /// Names of the columns.
+    pub head: Vec<String>,
+    /// Rows of as many entries.
+    pub rows: Vec<Vec<Entry>>,
+}
+
+/// Experiment in the report.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Section {
+    /// Name of the experiment.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// Origin of the experiment.
+    pub source: Option<String>,
+    /// Prose: what was done, what was published, what theory says of it.
+    pub about: Option<String>,
+    /// Statements of the source that do not hold as they were made.
+    pub statements: Vec<Statement>,
+    /// Claims with their verdicts.
+    pub judgements: Vec<Judgement>,
+    /// Predicates of the claims, by the claims' short names.
+    pub predicates: Vec<(String, String)>,
+    /// Results beside published values.
+    pub results: Vec<Table>,
+    /// Figures.
+    pub figures: Vec<Scene>,
+    /// Sentences about limits that bind.
+    pub limits: Vec<String>,
+    /// Lost packets by place and cause.
+    pub losses: Option<Table>,
+    /// Models drawn in, with source and range.
+    pub models: Option<Table>,
+    /// Sentences about what was run: repetitions, warm-up, randomness, failed repetitions.
+    pub run: Vec<String>,
+    /// Command that makes these results again.
+    pub command: String,
+    /// Experiment as it is written.
+    pub toml: String,
+    /// Versions of programs and names of hosts.
+    pub versions: Vec<String>,
+    /// Cells with identity and a digest of their results.
+    pub cells: Option<Table>,
+    /// Repetitions as CSV: seed, hash, status, metrics.
+    pub raw: String,
+}
+
+/// Numbers of claims by verdict, and of wrong statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Claims that hold.
+    pub holds: usize,
+    /// Claims that fail.
+    pub fails: usize,
+    /// Claims that the measurements do not decide.
+    pub undecided: usize,
+    /// Claims without measurements.
+    pub missing: usize,
+    /// Statements of sources that do not hold as they were made.
+    pub statements: usize,
+}
+
+impl Tally {
+    /// Counts the claims and statements of sections.
+    pub fn of<'a>(sections: impl IntoIterator<Item = &'a Section>) -> Self {
+        let mut tally = Self::default();
+        for section in sections {
+            tally.statements += section.statements.len();
+            for judgement in &section.judgements {
+                *match judgement.verdict {
+                    Verdict::Holds => &mut tally.holds,
+                    Verdict::Fails => &mut tally.fails,
+                    Verdict::Undecided { .. } => &mut tally.undecided,
+                    Verdict::Missing => &mut tally.missing,
+                } += 1;
+            }
+        }
+        tally
+    }
+
+    /// Returns the line of verdicts: `14 claims hold, 1 cannot be told, 0 fail; 4 of the source's
+    /// own statements do not hold as they were made`.
+    pub fn line(&self) -> String {
+        let mut line = format!(
+            "{} {} {}, {} cannot be told, {} {}",
+            self.holds,
+            if self.holds == 1 { "claim" } else { "claims" },
+            if self.holds == 1 { "holds" } else { "hold" },
+            self.undecided,
+            self.fails,
+            if self.fails == 1 { "fails" } else { "fail" },
+        );
+        if self.missing > 0 {
+            put!(line, ", {} not measured", self.missing);
+        }
+        if self.statements > 0 {
+            let verb = if self.statements == 1 { "does" } else { "do" };
+            put!(
+                line,
+                "; {} of the source's own statements {verb} not hold as {} made",
+                self.statements,
+                if self.statements == 1 { "it was" } else { "they were" }
+            );
+        }
+        line
+    }
+}
+
+/// Returns the measured side of a judgement for readers: `ratio 1.437 (1.402 to 1.473), 20 runs`.
+pub fn measured(judgement: &Judgement) -> String {
+    let Some(estimate) = judgement.estimate else {
+        return judgement.reason.clone().unwrap_or_default();
+    };
+    let number = |value| super::scale::significant(value, 4);
+    let word = if judgement.is_ratio { "ratio" } else { "difference" };
+    let runs = judgement.repetitions;
+    if judgement.nothing_random {
+        return format!("{word} {}, exact: all repetitions are one run", number(estimate.estimate));
+    }
+    format!(
+        "{word} {} ({} to {}), {runs} runs",
+        number(estimate.estimate),
+        number(estimate.low),
+        number(estimate.high)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::EngineKind;
+    use crate::statistics::Interval;
+
+    fn judgement(verdict: Verdict) -> Judgement {
+        Judgement {
+            id: "c".to_owned(),
+            says: "SACK helps".to_owned(),
+            engine: EngineKind::Virtual,
+            verdict,
+            estimate: Some(Interval { estimate: 1.4371, low: 1.4, high: 1.5 }),
+            is_ratio: true,
+            p: Some(0.01),
+            repetitions: 20,
+            nothing_random: false,
+            reason: None,
+        }
+    }
+
+    #[test]
+    fn verdict_line_counts_claims() {
+        let verdicts = [Verdict::Holds, Verdict::Holds, Verdict::Undecided { needs: 40 }];
+        let section = Section { judgements: verdicts.map(judgement).to_vec(), ..Section::default() };
+        assert_eq!(Tally::of([&section]).line(), "2 claims hold, 1 cannot be told, 0 fail");
+        let empty = Tally { missing: 2, statements: 1, ..Tally::default() };
+        assert_eq!(
+            empty.line(),
+            "0 claims hold, 0 cannot be told, 0 fail, 2 not measured; \
+             1 of the source's own statements does not hold as it was made"
+        );
+    }
+
+    #[test]
+    fn estimates_have_their_interval() {
+        assert_eq!(measured(&judgement(Verdict::Holds)), "ratio 1.437 (1.4 to 1.5), 20 runs");
+    }
+}
