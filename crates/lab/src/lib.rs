@@ -32,6 +32,7 @@ pub mod plan;
 pub mod record;
 pub mod report;
 pub mod results;
+pub mod run;
 pub mod statistics;
 pub mod theory;
 

@@ -20,10 +20,14 @@ use rdt_emulator::child_seed;
 use serde_json::{Map, Value, json};
 
 use crate::cell::{Cell, CellId, EngineKind};
-use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds};
+use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds, Until};
+use crate::statistics::spent_level;
 
 pub use cost::Cost;
 pub use fraction::Fraction;
+
+/// Probability of any false verdict among the claims of an experiment.
+const ALPHA: f64 = 0.05;
 
 /// Limit on the cells of a plan.
 pub const MAX_CELLS: usize = 100_000;
@@ -133,6 +137,19 @@ impl Plan {
                 child_seed(common, u64::from_be_bytes(*id))
             }
         }
+    }
+
+    /// Returns the probability that a verdict on the claims may be false if they are judged after
+    /// this number of repetitions. If repetitions go on until the claims are decided, claims are
+    /// judged after several rounds, each twice as long as the one before, which share the
+    /// probability.
+    pub fn level(&self, repetitions: u32) -> f64 {
+        if self.repeats.until != Until::Claims {
+            return ALPHA;
+        }
+        let repetitions = repetitions.min(self.repeats.most);
+        let before = if repetitions <= self.repeats.least { 0 } else { repetitions / 2 };
+        spent_level(ALPHA, before, repetitions, self.repeats.most)
     }
 
     /// True if repetition r of every cell has the same seed, so that comparisons are paired.

@@ -84,9 +84,14 @@ pub struct Judgement {
     pub reason: Option<String>,
 }
 
-/// Judges the claims that are made for an engine. `alpha` is the probability of any false verdict
-/// among them, usually 0.05.
-pub fn judge(claims: &[Claim], results: &Results, engine: EngineKind, alpha: f64) -> Vec<Judgement> {
+/// Judges the claims that are made for an engine. `level` returns the probability of any false
+/// verdict among them after a number of repetitions, usually 0.05.
+pub fn judge(
+    claims: &[Claim],
+    results: &Results,
+    engine: EngineKind,
+    level: &dyn Fn(u32) -> f64,
+) -> Vec<Judgement> {
     let scope = Scope { results, engine, levels: Selection::default() };
     let made = claims.iter().filter(|claim| claim.engines.is_empty() || claim.engines.contains(&engine));
     let examined: Vec<_> =
@@ -98,7 +103,7 @@ pub fn judge(claims: &[Claim], results: &Results, engine: EngineKind, alpha: f64
     let judged = examined.iter().zip(p_for.into_iter().zip(p_against));
     judged
         .map(|((claim, evidence), (p_for, p_against))| {
-            verdict(claim, engine, evidence, [p_for, p_against], alpha)
+            verdict(claim, engine, evidence, [p_for, p_against], level)
         })
         .collect()
 }
@@ -108,7 +113,7 @@ fn verdict(
     engine: EngineKind,
     evidence: &Result<Evidence, Missing>,
     [p_for, p_against]: [f64; 2],
-    alpha: f64,
+    level: &dyn Fn(u32) -> f64,
 ) -> Judgement {
     let unmeasured = Judgement {
         id: claim.id.clone(),
@@ -131,6 +136,7 @@ fn verdict(
             return Judgement { reason: Some(format!("the cells have no metric {name}")), ..unmeasured };
         }
     };
+    let alpha = level(evidence.repetitions);
     let verdict = if p_for <= alpha {
         Verdict::Holds
     } else if p_against <= alpha {
@@ -228,7 +234,7 @@ mod tests {
     }
 
     fn verdict_of(that: &str, margin: Option<f64>, results: &Results) -> Verdict {
-        judge(&[claim(that, margin)], results, EngineKind::Virtual, 0.05)[0].verdict
+        judge(&[claim(that, margin)], results, EngineKind::Virtual, &|_| 0.05)[0].verdict
     }
 
     #[test]
@@ -256,7 +262,8 @@ mod tests {
     #[test]
     fn equal_runs_are_decided_without_an_interval() {
         let results = results([100.0, 120.0], 0.0, 2, 3);
-        let judged = judge(&[claim("goodput[sack=on] > 119", None)], &results, EngineKind::Virtual, 0.05);
+        let judged =
+            judge(&[claim("goodput[sack=on] > 119", None)], &results, EngineKind::Virtual, &|_| 0.05);
         assert!(judged[0].nothing_random && judged[0].verdict == Verdict::Holds, "{judged:?}");
     }
 
@@ -264,7 +271,7 @@ mod tests {
     fn claims_about_nothing_are_not_measured() {
         let results = results([1.0, 2.0], 0.1, 5, 4);
         for that in ["goodput[sack=maybe] > 1", "jitter > 1"] {
-            let judged = judge(&[claim(that, None)], &results, EngineKind::Virtual, 0.05);
+            let judged = judge(&[claim(that, None)], &results, EngineKind::Virtual, &|_| 0.05);
             assert!(judged[0].verdict == Verdict::Missing && judged[0].reason.is_some(), "{judged:?}");
         }
         assert_eq!(verdict_of("goodput > 0", None, &Results::default()), Verdict::Missing);
@@ -277,7 +284,7 @@ mod tests {
         let wrong = (0..families).filter(|&seed| {
             let results = results([100.0, 100.0], 5.0, 12, 1000 + seed);
             let claims = that.map(|that| claim(that, None));
-            let judged = judge(&claims, &results, EngineKind::Virtual, 0.05);
+            let judged = judge(&claims, &results, EngineKind::Virtual, &|_| 0.05);
             judged.iter().any(|it| it.verdict == Verdict::Holds)
         });
         let wrong = wrong.count();

@@ -102,6 +102,11 @@ impl Store {
         self.records.get(&(cell, rep)).map(|stored| &stored.record)
     }
 
+    /// Returns the records of a cell, by number of the repetition.
+    pub fn of_cell(&self, cell: CellId) -> impl Iterator<Item = &Record> {
+        self.records.range((cell, 0)..=(cell, u32::MAX)).map(|(_, stored)| &stored.record)
+    }
+
     /// Returns all records, by cell and number of the repetition.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.records.values().map(|stored| &stored.record)

@@ -1,0 +1,267 @@
+//! Runs the repetitions of a plan that a store lacks, as many as the experiment asks for.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | campaign | `mod.rs` | rounds of repetitions until nothing is missing |
+//! | targets | `targets.rs` | number of repetitions that each cell needs next |
+//! | pool | `pool.rs` | threads that run repetitions |
+
+mod pool;
+mod targets;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rdt_program::Stop;
+
+use crate::cell::{Cell, CellId, PHYSICS_VERSION};
+use crate::claim::Claim;
+use crate::engine::{EngineError, engine};
+use crate::experiment::{Experiment, KeepSeries};
+use crate::journal::{Durability, JournalWriter, Store, StoreError, read_series, write_series};
+use crate::plan::Plan;
+use crate::record::{Record, Status};
+use crate::results::Results;
+
+pub use pool::Task;
+pub use targets::Targets;
+
+/// What to run, and where results are kept.
+#[derive(Debug)]
+pub struct Campaign<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Its plan, which decides also the engines.
+    pub plan: &'a Plan,
+    /// Claims of the experiment, for repetitions until claims are decided.
+    pub claims: &'a [Claim],
+    /// Folder of results.
+    pub folder: &'a Path,
+    /// Number of threads for engines of virtual time.
+    pub threads: usize,
+    /// Part of the plan: index from 0, and number of shards.
+    pub shard: Option<(u32, u32)>,
+    /// Name of this host, for the journal.
+    pub host: String,
+}
+
+/// Why a campaign ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record has another seed than the plan gives.
+    #[error(
+        "{}, line {line}: repetition {rep} of cell {cell} has the seed {found}, but this experiment gives it {wanted}; \
+         keep results of different seeds in separate folders", .file.display()
+    )]
+    Seed {
+        /// The journal file.
+        file: PathBuf,
+        /// Number of the line.
+        line: usize,
+        /// The cell.
+        cell: CellId,
+        /// Number of the repetition.
+        rep: u32,
+        /// Seed of the record.
+        found: u64,
+        /// Seed of the plan.
+        wanted: u64,
+    },
+    /// A folder or file cannot be created.
+    #[error("cannot create results in {}: {}", .0.display(), .1)]
+    Create(PathBuf, io::Error),
+    /// Results cannot be written.
+    #[error("cannot write results to {}: {}; what was finished before is kept", .0.display(), .1)]
+    Write(PathBuf, io::Error),
+    /// The engine cannot run.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Progress of a campaign.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Repetitions that are done.
+    pub done: u64,
+    /// Repetitions that are known to be wanted.
+    pub wanted: u64,
+}
+
+/// Result of a campaign.
+#[derive(Debug)]
+pub struct Finished {
+    /// All results of the plan, with those that were there before.
+    pub results: Results,
+    /// Repetitions that were run now.
+    pub ran: u64,
+    /// Repetitions that failed.
+    pub failed: u64,
+    /// Repetitions that are still missing: the campaign was stopped, or runs one shard.
+    pub missing: u64,
+    /// Sentences about the store, such as torn lines.
+    pub remarks: Vec<String>,
+}
+
+impl Campaign<'_> {
+    /// Runs what is missing. `progress` is called after every repetition. If `stop` is set, no
+    /// further repetition starts.
+    pub fn run(&self, stop: &Stop, mut progress: impl FnMut(Progress)) -> Result<Finished, CampaignError> {
+        std::fs::create_dir_all(self.folder)
+            .map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?;
+        let store = Store::read(&[self.folder.to_owned()])?;
+        let mut results = self.results(&store)?;
+        let mut remarks: Vec<String> = store.torn().iter().map(ToString::to_string).collect();
+        drop(store);
+        let mine = self.cells();
+        for cell in &mine {
+            // Says what is wrong before anything runs.
+            engine(cell.physics.engine)?;
+        }
+        let mut targets = Targets::new(self.plan, self.claims);
+        let durable = if mine.iter().all(|cell| cell.physics.engine.is_virtual()) {
+            Durability::Batched
+        } else {
+            Durability::EachLine
+        };
+        let mut writer: Option<JournalWriter> = None;
+        let (mut ran, mut done) = (0, 0);
+        loop {
+            let tasks = self.missing(&mine, &targets, &results);
+            if tasks.is_empty() || stop.is_set() {
+                if stop.is_set() || !targets.raise(&mine, &results, self.shard.is_some()) {
+                    break;
+                }
+                continue;
+            }
+            let wanted = done + tasks.len() as u64;
+            if writer.is_none() {
+                let created = JournalWriter::create(self.folder, &self.host, durable);
+                writer = Some(created.map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?);
+            }
+            let Some(writer) = writer.as_mut() else { break };
+            let context = pool::Context { campaign: self, measure: &self.experiment.measure };
+            let written = context.run_all(&tasks, stop, |record, series| {
+                if self.keeps(record.rep) && record.status == Status::Ok {
+                    write_series(self.folder, record.cell, record.rep, &series)?;
+                    results.series.insert((record.cell, record.rep), series);
+                }
+                writer.append(&record)?;
+                results.records.entry(record.cell).or_default().insert(record.rep, record);
+                ran += 1;
+                done += 1;
+                progress(Progress { done, wanted });
+                Ok(())
+            });
+            let synced = written.and_then(|()| writer.sync());
+            synced.map_err(|error| CampaignError::Write(writer.path().to_owned(), error))?;
+        }
+        let missing =
+            self.missing(&self.plan.distinct().collect::<Vec<_>>(), &targets, &results).len() as u64;
+        let failed = results.records.values().flat_map(BTreeMap::values).filter(|it| it.status != Status::Ok);
+        let failed = failed.count() as u64;
+        remarks.extend(self.first_failure(&results));
+        Ok(Finished { results, ran, failed, missing, remarks })
+    }
+
+    /// Reads all results of the plan from a store, without running anything.
+    pub fn results(&self, store: &Store) -> Result<Results, CampaignError> {
+        let mut results = Results { cells: self.plan.cells.clone(), ..Results::default() };
+        for cell in self.plan.distinct() {
+            let reps = results.records.entry(cell.id).or_default();
+            for record in store.of_cell(cell.id) {
+                let (found, wanted) = (record.seed, self.plan.seed(cell, record.rep));
+                if found != wanted {
+                    let (file, line) = store.place(cell.id, record.rep).unwrap_or((self.folder, 0));
+                    let (file, cell, rep) = (file.to_owned(), cell.id, record.rep);
+                    return Err(CampaignError::Seed { file, line, cell, rep, found, wanted });
+                }
+                reps.insert(record.rep, record.clone());
+            }
+        }
+        for cell in self.plan.distinct() {
+            let reps: Vec<u32> =
+                results.records[&cell.id].keys().copied().filter(|rep| self.keeps(*rep)).collect();
+            for rep in reps {
+                // A series that cannot be read is a figure less, not a wrong figure.
+                if let Ok(Some(series)) = read_series(self.folder, cell.id, rep) {
+                    results.series.insert((cell.id, rep), series);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    /// Returns the distinct cells of this shard.
+    fn cells(&self) -> Vec<&Cell> {
+        match self.shard {
+            Some((index, count)) => self.plan.shard(index, count),
+            None => self.plan.distinct().collect(),
+        }
+    }
+
+    fn keeps(&self, rep: u32) -> bool {
+        match self.experiment.measure.keep_series {
+            KeepSeries::None => false,
+            KeepSeries::First => rep == 0,
+            KeepSeries::All => true,
+        }
+    }
+
+    /// Returns the repetitions that the targets ask for and the results lack, round by round.
+    fn missing(&self, cells: &[&Cell], targets: &Targets<'_>, results: &Results) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        for cell in cells {
+            let there = results.records.get(&cell.id);
+            let lacks = |rep: &u32| there.is_none_or(|reps| !reps.contains_key(rep));
+            let reps = (0..targets.of(cell.id)).filter(lacks);
+            tasks.extend(reps.map(|rep| Task {
+                cell: (*cell).clone(),
+                rep,
+                seed: self.plan.seed(cell, rep),
+            }));
+        }
+        tasks.sort_by_key(|task| task.rep);
+        tasks
+    }
+
+    fn first_failure(&self, results: &Results) -> Option<String> {
+        let mut records = results.records.values().flat_map(BTreeMap::values);
+        records.find_map(|record| match &record.status {
+            Status::Failed(reason) => {
+                let levels = record.factors.iter().map(|(factor, level)| format!("{factor}={level}"));
+                let levels = levels.collect::<Vec<_>>().join(", ");
+                Some(format!(
+                    "{}: cell [{levels}], repetition {}: {reason}",
+                    self.experiment.name, record.rep
+                ))
+            }
+            Status::Ok | Status::HostLimited => None,
+        })
+    }
+}
+
+impl Task {
+    /// Returns the record of this task without its result.
+    fn record(&self, campaign: &Campaign<'_>) -> Record {
+        Record {
+            cell: self.cell.id,
+            rep: self.rep,
+            seed: self.seed,
+            engine: self.cell.physics.engine,
+            physics: PHYSICS_VERSION,
+            experiment: campaign.experiment.name.clone(),
+            factors: self.cell.factors.clone(),
+            metrics: BTreeMap::new(),
+            hash: None,
+            status: Status::Ok,
+            block: None,
+            wall_ms: 0,
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            host: campaign.host.clone(),
+        }
+    }
+}

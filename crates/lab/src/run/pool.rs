@@ -1,0 +1,101 @@
+//! Threads that run repetitions. Results arrive in any order; readers of a journal sort them.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+
+use rdt_program::Stop;
+use rdt_udp::clock;
+
+use super::Campaign;
+use crate::cell::Cell;
+use crate::engine::engine;
+use crate::experiment::Measure;
+use crate::record::{Record, Series, Status};
+
+/// One repetition to run.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The cell.
+    pub cell: Cell,
+    /// Number of the repetition, from 0.
+    pub rep: u32,
+    /// Its seed.
+    pub seed: u64,
+}
+
+pub(super) struct Context<'a> {
+    pub(super) campaign: &'a Campaign<'a>,
+    pub(super) measure: &'a Measure,
+}
+
+impl Context<'_> {
+    /// Runs tasks and passes each result to `take`. Repetitions in virtual time run on all threads;
+    /// those in real time run one after another.
+    pub(super) fn run_all(
+        &self,
+        tasks: &[Task],
+        stop: &Stop,
+        mut take: impl FnMut(Record, Series) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (in_virtual, real): (Vec<&Task>, Vec<&Task>) =
+            tasks.iter().partition(|task| task.cell.physics.engine.is_virtual());
+        self.run_parallel(&in_virtual, stop, &mut take)?;
+        for task in real {
+            if stop.is_set() {
+                break;
+            }
+            let (record, series) = self.run_one(task);
+            take(record, series)?;
+        }
+        Ok(())
+    }
+
+    fn run_parallel(
+        &self,
+        tasks: &[&Task],
+        stop: &Stop,
+        take: &mut impl FnMut(Record, Series) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let next = AtomicUsize::new(0);
+        let threads = self.campaign.threads.clamp(1, tasks.len().max(1));
+        std::thread::scope(|scope| {
+            let (sender, results) = channel();
+            for _ in 0..threads {
+                let sender = sender.clone();
+                let next = &next;
+                scope.spawn(move || {
+                    while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        // A closed channel means that results cannot be written.
+                        if stop.is_set() || sender.send(self.run_one(task)).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            results.into_iter().try_for_each(|(record, series)| take(record, series))
+        })
+    }
+
+    fn run_one(&self, task: &Task) -> (Record, Series) {
+        let started = clock::now();
+        let run = || engine(task.cell.physics.engine)?.run(&task.cell, task.seed, self.measure);
+        let mut record = task.record(self.campaign);
+        let mut series = Series::default();
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(run)) => {
+                record.metrics = run.metrics;
+                record.hash = run.hash;
+                series = run.series;
+            }
+            Ok(Err(error)) => record.status = Status::Failed(error.to_string()),
+            Err(_) => {
+                record.status = Status::Failed("the engine panicked: please report this cell".to_owned());
+            }
+        }
+        record.wall_ms = u64::try_from(clock::now().duration_since(started).as_millis()).unwrap_or(u64::MAX);
+        (record, series)
+    }
+}
