@@ -6,6 +6,7 @@
 //!
 //! | file | owns |
 //! |---|---|
+//! | `builtin.rs` | the experiments that are part of the program |
 //! | `claims.rs` | claims, expected values, statements of the source |
 //! | `design.rs` | combinations, seeds, repetitions, what is measured |
 //! | `document.rs` | access to TOML tables with places |
@@ -16,6 +17,7 @@
 //! | `physics.rs` | from settings to the physics of a cell |
 //! | `setting.rs` | one word with its value |
 
+mod builtin;
 mod claims;
 mod design;
 mod document;
@@ -31,6 +33,7 @@ mod tests;
 
 use crate::cell::EngineKind;
 
+pub use builtin::{Builtin, builtin, find_builtin};
 pub use claims::{Claim, Compare, Expect, ExpectedValue, Otherwise, Statement, StatementKind, Tolerance};
 pub use design::{Design, DesignKind, KeepSeries, Measure, Repeats, Seeds, Until, WarmUp};
 pub use error::{ExperimentError, Place};

@@ -79,8 +79,9 @@ pub struct Plan {
     /// Name of the experiment.
     pub experiment: String,
     /// One cell for each combination of levels with each engine: engines in the order that was
-    /// asked for, combinations in the order of the factors, the last factor fastest. Cells whose
-    /// levels lead to the same physics share their identity and their repetitions.
+    /// asked for, combinations in the order of the factors, the last factor fastest. A combination
+    /// has no cell with an engine that one of its levels excludes. Cells whose levels lead to the
+    /// same physics share their identity and their repetitions.
     pub cells: Vec<Cell>,
     /// Resolution and aliases, if the design is a fraction.
     pub fraction: Option<Fraction>,
@@ -104,7 +105,8 @@ impl Plan {
         let (combinations, fraction) = combinations::of(experiment, engines.len())?;
         let mut cells = Vec::new();
         for engine in engines {
-            for combination in &combinations {
+            let runs = |combination: &&Vec<usize>| runs(*engine, &levels(&experiment.factors, combination));
+            for combination in combinations.iter().filter(runs) {
                 let cell = cell(experiment, *engine, combination)?;
                 cost::check_end(experiment, &cell)?;
                 cells.push(cell);
@@ -171,16 +173,16 @@ impl Plan {
     /// Returns the plan as JSON: every cell with its identity, levels and cost, and the totals for
     /// the least number of repetitions.
     pub fn to_json(&self) -> Value {
-        let mut total = Cost::default();
+        let (mut total, mut repetitions) = (Cost::default(), 0);
         for cell in self.distinct() {
-            total.add(self.cost(cell).times(self.repeats.least));
+            let (least, _) = self.repeats.range(cell.physics.engine);
+            total.add(self.cost(cell).times(least));
+            repetitions += u64::from(least);
         }
-        let distinct = self.distinct().count();
-        let repetitions = distinct as u64 * u64::from(self.repeats.least);
         json!({
             "experiment": self.experiment,
             "cells": self.cells.iter().map(|cell| self.cell_json(cell)).collect::<Vec<_>>(),
-            "distinct_cells": distinct,
+            "distinct_cells": self.distinct().count(),
             "repeats": { "least": self.repeats.least, "most": self.repeats.most },
             "paired": self.is_paired(),
             "fraction": self.fraction.as_ref().map(Fraction::to_json),
@@ -201,6 +203,7 @@ impl Plan {
             "cell": cell.id.to_string(),
             "engine": cell.physics.engine.word(),
             "factors": factors,
+            "repeats": self.repeats.range(cell.physics.engine).0,
             "packets": cost.packets,
             "seconds": cost.seconds(),
         })
@@ -209,6 +212,11 @@ impl Plan {
 
 fn levels<'a>(factors: &'a [Factor], combination: &[usize]) -> Vec<&'a Level> {
     factors.iter().zip(combination).map(|(factor, level)| &factor.levels[*level]).collect()
+}
+
+/// True if the engine runs cells with these levels.
+fn runs(engine: EngineKind, levels: &[&Level]) -> bool {
+    levels.iter().all(|level| level.engines.is_empty() || level.engines.contains(&engine))
 }
 
 fn cell(experiment: &Experiment, engine: EngineKind, combination: &[usize]) -> Result<Cell, ExperimentError> {

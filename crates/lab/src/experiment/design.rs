@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::document::{Item, Section};
 use super::error::ExperimentError;
+use crate::cell::EngineKind;
 
 /// Combinations of levels that become cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +73,8 @@ pub struct Repeats {
     pub most: u32,
     /// Condition that ends the repetitions between the two.
     pub until: Until,
+    /// Lower limits on `most` for single engines.
+    pub limits: Vec<(EngineKind, u32)>,
 }
 
 /// Part of a repetition that is cut off at its begin before means are taken.
@@ -125,9 +128,11 @@ impl Repeats {
     pub(super) fn read(section: Option<&Section<'_, '_>>, claims: bool) -> Result<Self, ExperimentError> {
         let default = if claims { Until::Claims } else { Until::Least };
         let Some(section) = section else {
-            return Ok(Self { least: DEFAULT_LEAST, most: DEFAULT_MOST, until: default });
+            return Ok(Self { least: DEFAULT_LEAST, most: DEFAULT_MOST, until: default, limits: Vec::new() });
         };
-        section.check(&["least", "most", "until"])?;
+        let engines = EngineKind::ALL.map(EngineKind::word);
+        let words: Vec<&'static str> = ["least", "most", "until"].into_iter().chain(engines).collect();
+        section.check(&words)?;
         let least = section.get("least").map_or(Ok(DEFAULT_LEAST), Item::number)?;
         let most = section.get("most").map_or(Ok(least.max(DEFAULT_MOST)), Item::number)?;
         if let Some(item) = section.get("most").filter(|_| most > MAX_REPETITIONS) {
@@ -146,7 +151,23 @@ impl Repeats {
                 })?
             }
         };
-        Ok(Self { least, most, until })
+        let mut limits = Vec::new();
+        for engine in EngineKind::ALL {
+            let Some(item) = section.get(engine.word()) else { continue };
+            let limit = item.number()?;
+            if limit == 0 {
+                return Err(item.error("at least 1 repetition is wanted"));
+            }
+            limits.push((engine, limit));
+        }
+        Ok(Self { least, most, until, limits })
+    }
+
+    /// Returns the least and the largest number of repetitions of a cell with this engine.
+    pub fn range(&self, engine: EngineKind) -> (u32, u32) {
+        let limit = self.limits.iter().find(|(other, _)| *other == engine);
+        let most = limit.map_or(self.most, |(_, limit)| self.most.min(*limit));
+        (self.least.min(most), most)
     }
 }
 

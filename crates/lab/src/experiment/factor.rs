@@ -1,8 +1,10 @@
 //! Factors: words that take several values, or names for several words that change together.
 
+use super::claims::read_engines;
 use super::document::{Item, Section};
 use super::error::{ExperimentError, Place, suggest};
 use super::setting::{self, Names, Setting};
+use crate::cell::EngineKind;
 
 /// One level of a factor.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +13,8 @@ pub struct Level {
     pub name: String,
     /// Words that the level sets.
     pub settings: Vec<Setting>,
+    /// Engines that run cells with this level. Empty: all of the experiment.
+    pub engines: Vec<EngineKind>,
     /// Line and column of the level in the experiment file.
     pub place: Place,
 }
@@ -117,7 +121,12 @@ fn read_one(path: String, item: &Item<'_, '_>, names: &Names) -> Result<Factor, 
         } else {
             let (target, word) = names.resolve(&path).map_err(|error| place.error(&path, error))?;
             let setting = setting::read(target, &word, &item)?;
-            Level { name: setting.value.clone(), place: item.place(), settings: vec![setting] }
+            Level {
+                name: setting.value.clone(),
+                place: item.place(),
+                settings: vec![setting],
+                engines: Vec::new(),
+            }
         };
         if levels.iter().any(|other| other.name == level.name) {
             return Err(item.error(format!("the level '{}' is there twice", level.name)));
@@ -134,11 +143,13 @@ fn read_table(path: &str, item: &Item<'_, '_>, names: &Names) -> Result<Level, E
         section.require("name").map_err(|_| item.error("the level has no name: write name = \"...\""))?;
     let name = name.text()?;
     let mut settings = Vec::new();
-    for (words, item) in section.leaves().into_iter().filter(|(words, _)| words != "name") {
+    let engines = read_engines(section.get("engine"), Some(&names.engines))?;
+    let is_setting = |words: &str| words != "name" && words != "engine";
+    for (words, item) in section.leaves().into_iter().filter(|(words, _)| is_setting(words)) {
         let (target, word) = names
             .resolve(&words)
             .map_err(|error| item.word_place.error(&format!("{path}, level {name}: {words}"), error))?;
         settings.push(setting::read(target, &word, &item)?);
     }
-    Ok(Level { name, settings, place: item.place() })
+    Ok(Level { name, settings, engines, place: item.place() })
 }

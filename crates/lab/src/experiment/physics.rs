@@ -6,7 +6,7 @@ use super::error::ExperimentError;
 use super::factor::Level;
 use super::flow_words::{FlowDraft, check_kind, parse_kind};
 use super::read::sets_kind;
-use super::setting::{Setting, Target};
+use super::setting::{Setting, Target, option_of};
 use super::{Experiment, FlowTable};
 use crate::cell::{EngineKind, Physics};
 use crate::flow::{Flow, FlowKind};
@@ -87,18 +87,58 @@ impl Experiment {
 fn link(index: usize, words: &[Setting], varied: &[&Setting]) -> Result<PathSpec, ExperimentError> {
     let of_link = |setting: &&Setting| matches!(setting.target, Target::Link(link, _) if link == index);
     let varied: Vec<&Setting> = varied.iter().copied().filter(of_link).collect();
-    let is_preset = |setting: &&Setting| setting.word == "preset";
+    let is_option = |setting: &&Setting| option_of(&setting.word).is_some();
+    let (options, varied): (Vec<&Setting>, Vec<&Setting>) = varied.into_iter().partition(is_option);
+    let (own_options, words): (Vec<&Setting>, Vec<&Setting>) = words.iter().partition(is_option);
+    let options: Vec<&Setting> = own_options.into_iter().chain(options).collect();
+    let is_preset = |setting: &Setting| setting.word == "preset";
     let preset = varied.iter().copied().find(|setting| is_preset(setting));
-    let base = words.iter().filter(|setting| preset.is_none() || !is_preset(setting));
+    let base = words.into_iter().filter(|setting| preset.is_none() || !is_preset(setting));
+    let base: Vec<&Setting> = base.chain(preset).collect();
+    let levels: Vec<&Setting> = varied.into_iter().filter(|setting| !is_preset(setting)).collect();
+    for option in &options {
+        let is_set = base.iter().chain(&levels).any(|setting| is_completed_by(setting, option));
+        if !is_set {
+            let (key, _) = option_of(&option.word).unwrap_or_default();
+            return Err(option
+                .place
+                .error(&option.word, format!("it completes {key}, which is not set here")));
+        }
+    }
     let mut path = PathSpec::default();
-    for layer in
-        [base.chain(preset).collect::<Vec<_>>(), varied.iter().copied().filter(|s| !is_preset(s)).collect()]
-    {
-        let triples =
-            layer.iter().map(|setting| (scope(setting), setting.word.as_str(), setting.value.as_str()));
-        path.set_all(triples).map_err(|error| combination(&layer, &error))?;
+    for layer in [base, levels] {
+        let values: Vec<String> = layer.iter().map(|setting| with_options(setting, &options)).collect();
+        let triples = layer.iter().zip(&values);
+        let triples = triples.map(|(setting, value)| (scope(setting), setting.word.as_str(), value.as_str()));
+        path.set_all(triples).map_err(|error| combination(&layer, &options, &error))?;
     }
     Ok(path)
+}
+
+/// True if `option` is one of the value of `setting`.
+fn is_completed_by(setting: &Setting, option: &Setting) -> bool {
+    scope(setting) == scope(option) && option_of(&option.word).is_some_and(|(key, _)| key == setting.word)
+}
+
+/// Returns the value of a setting with its options: `wifi-a` with `rate.rts = on` is `wifi-a:rts`.
+/// A later option replaces an earlier one of the same name, `off` takes it out.
+fn with_options(setting: &Setting, options: &[&Setting]) -> String {
+    let mut named: Vec<(&str, &str)> = Vec::new();
+    for option in options.iter().filter(|option| is_completed_by(setting, option)) {
+        let Some((_, name)) = option_of(&option.word) else { continue };
+        named.retain(|(other, _)| *other != name);
+        named.push((name, option.value.as_str()));
+    }
+    let mut text = setting.value.clone();
+    for (name, value) in named {
+        let separator = if text.contains(':') { ',' } else { ':' };
+        match value {
+            "off" | "false" => {}
+            "on" | "true" => text.extend([separator.to_string().as_str(), name]),
+            _ => text.extend([separator.to_string().as_str(), name, "=", value]),
+        }
+    }
+    text
 }
 
 fn scope(setting: &Setting) -> Scope {
@@ -109,7 +149,7 @@ fn scope(setting: &Setting) -> Scope {
 }
 
 /// Returns an error about words of a path, at the place of the word that the error names.
-fn combination(layer: &[&Setting], error: &SpecError) -> ExperimentError {
+fn combination(layer: &[&Setting], options: &[&Setting], error: &SpecError) -> ExperimentError {
     let flag = |setting: &Setting| match scope(setting) {
         Scope::Both => format!("--{}", setting.word),
         Scope::Forward => format!("--{}-forward", setting.word),
@@ -119,6 +159,12 @@ fn combination(layer: &[&Setting], error: &SpecError) -> ExperimentError {
     let text = error.to_string();
     let message = text.strip_prefix(&format!("{subject}: ")).unwrap_or(&text);
     let setting = layer.iter().find(|setting| flag(setting) == subject);
-    let place = setting.or(layer.first()).map_or_else(Default::default, |setting| setting.place);
+    // A value was right by itself, so an option that completes it is wrong.
+    let options = || {
+        let completes = |option: &&&Setting| setting.is_some_and(|setting| is_completed_by(setting, option));
+        options.iter().filter(completes)
+    };
+    let option = options().find(|option| message.contains(&option.value)).or(options().next_back());
+    let place = option.or(setting).or(layer.first()).map_or_else(Default::default, |setting| setting.place);
     place.error("path", message)
 }

@@ -107,6 +107,14 @@ impl Names {
     }
 }
 
+/// Keys of a path whose values have options after a colon: `wifi-a:rate=6mbit,rts`.
+const KEYS_WITH_OPTIONS: [&str; 2] = ["rate", "discipline"];
+
+/// Splits the word of an option: `rate.rts` is the option `rts` of the key `rate`.
+pub(super) fn option_of(word: &str) -> Option<(&str, &str)> {
+    word.split_once('.')
+}
+
 fn link_word(index: usize, words: &str) -> Result<(Target, String), String> {
     let (scope, word) = match words.split_once('.') {
         Some(("forward", word)) => (Scope::Forward, word),
@@ -116,7 +124,11 @@ fn link_word(index: usize, words: &str) -> Result<(Target, String), String> {
     if word == "seed" {
         return Err("the seeds come from the plan: write seed in [design]".to_owned());
     }
-    word.parse::<rdt_emulator::spec::Key>().map_err(|unknown| unknown.to_string())?;
+    let key = option_of(word).map_or(word, |(key, _)| key);
+    key.parse::<rdt_emulator::spec::Key>().map_err(|unknown| unknown.to_string())?;
+    if option_of(word).is_some() && !KEYS_WITH_OPTIONS.contains(&key) {
+        return Err(format!("{key} has no options; {} have", KEYS_WITH_OPTIONS.join(" and ")));
+    }
     Ok((Target::Link(index, scope), word.to_owned()))
 }
 
@@ -156,6 +168,8 @@ pub(super) fn read(target: Target, word: &str, item: &Item<'_, '_>) -> Result<Se
 fn check(setting: &Setting) -> Result<(), String> {
     let Setting { target, word, value, .. } = setting;
     match target {
+        // An option is checked with the value that it completes.
+        Target::Link(..) if option_of(word).is_some() => Ok(()),
         Target::Link(_, scope) => PathSpec::default().set(*scope, word, value).map_err(|error| {
             let text = error.to_string();
             let subject = error.subject().map_or_else(String::new, |subject| format!("{subject}: "));

@@ -339,3 +339,58 @@ fn command_words_are_part_of_physics() {
     assert!(words.contains(&("cc".to_owned(), "cubic".to_owned())), "{words:?}");
     assert_eq!(plan.distinct().count(), 2);
 }
+
+#[test]
+fn builtin_experiments_can_be_planned() {
+    let mut wrong = Vec::new();
+    let mut numbers = Vec::new();
+    for builtin in builtin() {
+        match Experiment::from_toml(builtin.text) {
+            Err(error) => wrong.push(format!("{}: {error}\n", builtin.id)),
+            Ok(experiment) => {
+                assert_eq!(experiment.name.to_ascii_uppercase(), builtin.id);
+                if let Err(error) = Plan::new(&experiment, &[]) {
+                    wrong.push(format!("{}: {error}\n", builtin.id));
+                }
+                numbers.extend(experiment.statements.iter().map(|statement| statement.number));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.concat());
+    numbers.sort_unstable();
+    let count = numbers.len();
+    numbers.dedup();
+    assert_eq!(numbers.len(), count, "each statement is at one experiment");
+    assert_eq!(find_builtin("000-a").map(|builtin| builtin.id), Some("000-A"));
+}
+
+#[test]
+fn options_complete_values_of_paths() {
+    let (text, _) = EXAMPLE.split_once("[[claim]]").expect("a claim");
+    let text = text.replace("rate = \"8mbit\"", "rate = \"wifi-a\"");
+    let factors = "path.rate.rate = [\"6mbit\", \"54mbit\"]\npath.rate.rts = [\"off\", 1000]";
+    let options = text.replace("\"flow.a.initial-window\" = [1, 4]", factors);
+    let plan = Plan::new(&Experiment::from_toml(&options).expect("a file"), &[]).expect("a plan");
+    assert_eq!(plan.cells[0].level("rts"), Some("off"));
+    assert!(plan.cells[2].physics.links[0].to_toml().contains("rate = \"wifi-a:rate=6mbit,rts=1000\""));
+    let wrong = error(&options.replace("54mbit", "55mbit"));
+    assert!(wrong.starts_with("line 23, column 28: path: 'rate=55mbit' is not a rate of 802.11"), "{wrong}");
+    let wrong = error(&options.replace("path.rate.rate", "path.mtu.rate"));
+    assert_eq!(wrong, "line 23, column 10: path.mtu.rate: mtu has no options; rate and discipline have");
+    let wrong = error(
+        &text.replace("\"flow.a.sack\" = [\"off\", \"on\"]", "path.discipline.ecn = [\"off\", \"on\"]"),
+    );
+    assert_eq!(wrong, "line 22, column 24: discipline.ecn: it completes discipline, which is not set here");
+}
+
+#[test]
+fn levels_may_exclude_engines() {
+    let levels = "sack = [{ name = \"off\", flow.a.sack = \"off\" }, { name = \"on\", flow.a.sack = \"on\", engine = \"virtual\" }]";
+    let text = example_with("\"flow.a.sack\" = [\"off\", \"on\"]", levels);
+    let text = text.replace("least = 10", "least = 10\nkernel = 3");
+    let plan = Plan::new(&Experiment::from_toml(&text).expect("a file"), &[]).expect("a plan");
+    let count = |engine| plan.cells.iter().filter(|cell| cell.physics.engine == engine).count();
+    assert_eq!((count(EngineKind::Virtual), count(EngineKind::Kernel)), (8, 4));
+    assert_eq!(plan.repeats.range(EngineKind::Virtual), (10, 400));
+    assert_eq!(plan.repeats.range(EngineKind::Kernel), (3, 3));
+}
