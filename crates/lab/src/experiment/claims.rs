@@ -5,6 +5,7 @@ use super::document::{Item, Section};
 use super::error::{ExperimentError, Place};
 use super::factor::{Factor, read_levels};
 use crate::cell::EngineKind;
+use crate::claim::{Expression, Predicate, parse};
 use crate::results::Selection;
 
 /// A sentence with a predicate about results.
@@ -16,6 +17,8 @@ pub struct Claim {
     pub says: String,
     /// The predicate in the grammar of claims.
     pub that: String,
+    /// The predicate.
+    pub predicate: Predicate,
     /// Largest relative difference that counts as none: with it the claim is an equivalence.
     pub margin: Option<f64>,
     /// Engines for which the claim is made. Empty: all of the experiment.
@@ -148,9 +151,25 @@ pub(super) fn read_engines(
 }
 
 impl Claim {
-    pub(super) fn read(section: &Section<'_, '_>, engines: &[EngineKind]) -> Result<Self, ExperimentError> {
+    /// Returns the claim as its judge wants it.
+    pub fn to_judged(&self) -> crate::claim::Claim {
+        crate::claim::Claim {
+            id: self.id.clone(),
+            says: self.says.clone(),
+            predicate: self.predicate.clone(),
+            margin: self.margin,
+            engines: self.engines.clone(),
+        }
+    }
+
+    pub(super) fn read(
+        section: &Section<'_, '_>,
+        factors: &[Factor],
+        engines: &[EngineKind],
+    ) -> Result<Self, ExperimentError> {
         section.check(&["id", "says", "that", "margin", "engine"])?;
         let that = section.require("that")?;
+        let predicate = read_predicate(that, factors)?;
         let margin = section.get("margin").map(|item| {
             let share = rdt_emulator::parse_probability(&item.text()?).map_err(|error| item.error(error))?;
             if share.as_f64() > 0.0 {
@@ -163,11 +182,84 @@ impl Claim {
             id: section.require("id")?.text()?,
             says: section.require("says")?.text()?,
             that: that.text()?,
+            predicate,
             margin: margin.transpose()?,
             engines: read_engines(section.get("engine"), Some(engines))?,
             place: that.place(),
         })
     }
+}
+
+/// Parses a predicate, and checks that its factors and levels exist.
+fn read_predicate(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Predicate, ExperimentError> {
+    let predicate = parse(&item.text()?).map_err(|error| {
+        let place = item.place();
+        // The text begins after its quote.
+        let place = Place { column: place.column + error.column, ..place };
+        place.error(&item.path, error.message)
+    })?;
+    check_predicate(&predicate, factors).map_err(|message| item.error(message))?;
+    Ok(predicate)
+}
+
+fn check_predicate(predicate: &Predicate, factors: &[Factor]) -> Result<(), String> {
+    match predicate {
+        Predicate::Compare(left, _, right) => {
+            check_expression(left, factors)?;
+            check_expression(right, factors)
+        }
+        Predicate::Monotone(metric, factor, _) => {
+            check_factor(factor, factors)?;
+            check_selection(&metric.selection, factors)
+        }
+        Predicate::All(selection, inner) => {
+            check_selection(selection, factors)?;
+            check_predicate(inner, factors)
+        }
+    }
+}
+
+fn check_expression(expression: &Expression, factors: &[Factor]) -> Result<(), String> {
+    match expression {
+        Expression::Number(_) => Ok(()),
+        Expression::Metric(metric) | Expression::Quantile(_, metric) => {
+            check_selection(&metric.selection, factors)
+        }
+        Expression::Effect(metric, names) => {
+            names.iter().try_for_each(|name| {
+                let levels = check_factor(name, factors)?.levels.len();
+                if levels == 2 {
+                    Ok(())
+                } else {
+                    Err(format!("{name} has {levels} levels: an effect needs two"))
+                }
+            })?;
+            check_selection(&metric.selection, factors)
+        }
+        Expression::Theory(_, _, selection) => check_selection(selection, factors),
+        Expression::Binary(left, _, right) => {
+            check_expression(left, factors)?;
+            check_expression(right, factors)
+        }
+    }
+}
+
+/// Returns the factor with this short name: claims know no other.
+fn check_factor<'a>(name: &str, factors: &'a [Factor]) -> Result<&'a Factor, String> {
+    let (_, factor) = super::factor::find(factors, name)?;
+    if factor.name == name { Ok(factor) } else { Err(format!("write {} for {name}", factor.name)) }
+}
+
+fn check_selection(selection: &Selection, factors: &[Factor]) -> Result<(), String> {
+    selection.0.iter().try_for_each(|(name, level)| {
+        let factor = check_factor(name, factors)?;
+        factor.level(level).map(|_| ()).ok_or_else(|| no_level(factor, level))
+    })
+}
+
+fn no_level(factor: &Factor, level: &str) -> String {
+    let names = factor.levels.iter().map(|level| level.name.as_str());
+    format!("'{level}' is no level of {}; {}", factor.name, super::error::suggest(level, names))
 }
 
 /// Parses a number with or without unit: `1.2390mbit` is 1239000, `25ms` is 0.025, `1.5 points` is
@@ -262,11 +354,8 @@ fn read_compare(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Compare, Expe
             .split_once('=')
             .ok_or_else(|| item.error(format!("'{pair}' has no level: write FACTOR=LEVEL")))?;
         let (index, factor) = super::factor::find(factors, name.trim()).map_err(|error| item.error(error))?;
-        let level = factor.level(level.trim()).ok_or_else(|| {
-            let names = factor.levels.iter().map(|level| level.name.as_str());
-            let hint = super::error::suggest(level.trim(), names);
-            item.error(format!("'{}' is no level of {}; {hint}", level.trim(), factor.name))
-        })?;
+        let level = level.trim();
+        let level = factor.level(level).ok_or_else(|| item.error(no_level(factor, level)))?;
         levels.push((index, level));
     }
     Ok(Compare::RatioTo(selection(factors, &levels)))

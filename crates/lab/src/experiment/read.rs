@@ -66,7 +66,7 @@ pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
         None => Vec::new(),
     };
     check_kinds(&flows, &factors)?;
-    let claims = tables(&file, "claim", |section| Claim::read(section, &names.engines))?;
+    let claims = tables(&file, "claim", |section| Claim::read(section, &factors, &names.engines))?;
     check_unique(&file, "claim", "id")?;
     let section = |word: &str| file.get(word).map(Item::section).transpose();
     let name = file.require("name")?;

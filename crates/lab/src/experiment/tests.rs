@@ -198,6 +198,12 @@ const ERRORS: &[(&str, &str, &str)] = &[
         "line 2, column 8: name: 'SACK' is no name: use small letters",
     ),
     ("for = \"99s\"", "", "line 14, column 1: flow a: it never ends: write bytes or stop"),
+    (
+        "goodput[sack=on, initial",
+        "goodput[sock=on, initial",
+        "line 44, column 8: claim.that: there is no factor 'sock'; did you mean 'sack'?",
+    ),
+    ("initial-window=1] >", "initial-window=1] =", "line 44, column 44: claim.that: "),
     ("schema = 1", "schema = 2", "line 1, column 10: schema: this program reads schema = 1"),
     (
         "rtt = \"10ms\"",
