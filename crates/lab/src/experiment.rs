@@ -1,8 +1,9 @@
 //! Experiments as they are written: a TOML file with a path, flows, factors, claims and figures.
 //!
-//! Unknown words are errors with line, column and the nearest word. A factor may vary any word of
-//! the path, of a link, of a flow, of an engine, or the duration; a level may also be a table with
-//! a name that sets several words at once.
+//! The name of a setting (a key of the file, such as `rate`) is called a word. Unknown words are
+//! errors with line, column and the nearest word. A factor may vary any word of the path, of a
+//! link, of a flow, of an engine, or the duration; a level may also be a table with a name that
+//! sets several words at once.
 //!
 //! | file | owns |
 //! |---|---|

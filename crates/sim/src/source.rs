@@ -16,7 +16,7 @@ const BIT_NANOS_PER_BYTE: u128 = 8_000_000_000;
 /// Times at which a source sends. Rates are bits of payload per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Equal gaps.
+    /// Equal gaps between datagrams.
     Constant {
         /// Rate.
         bps: u64,
@@ -31,7 +31,7 @@ pub enum Arrivals {
     /// Equal gaps in active periods, and none in the pauses between them. A source starts with an
     /// active period.
     OnOff {
-        /// Rate in an active period.
+        /// Rate in the active periods.
         bps: u64,
         /// Length of an active period.
         on: Duration,

@@ -7,7 +7,8 @@ use super::value::{Missing, Scope};
 use crate::results::Selection;
 use crate::statistics::{Interval, equivalent, mean, standard_deviation, t_quantile, t_two_sided_p};
 
-/// Resamples for expressions that have no value in a single repetition, such as quantiles.
+/// Number of resamples for expressions that have no value in a single repetition, such as
+/// quantiles.
 const RESAMPLES: u64 = 1000;
 /// Probability with which a claim is decided after the number of repetitions that
 /// [`Evidence::needs`] proposes: normal quantiles of 0.975 and 0.8.

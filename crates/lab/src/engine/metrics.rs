@@ -13,7 +13,7 @@ use crate::flow::FlowKind;
 use crate::record::Series;
 use crate::statistics::{jain, mean, mser5};
 
-/// Fewest bins of which the rule MSER-5 cuts off a warm-up.
+/// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
 const MIN_BINS_FOR_MSER: usize = 40;
 
 /// A flow's goodput over time.

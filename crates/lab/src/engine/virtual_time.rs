@@ -21,9 +21,9 @@ pub(super) struct VirtualTime;
 pub(super) struct Placed<'a> {
     pub(super) flow: &'a Flow,
     pub(super) start: Duration,
-    /// Sender or source.
+    /// Node that sends: a sender or a source.
     pub(super) from: NodeId,
-    /// Server or sink.
+    /// Node that receives: a server or a sink.
     pub(super) to: NodeId,
     /// Samples of the sender's state. `None` for a source.
     pub(super) recorder: Option<Recorder>,

@@ -23,16 +23,16 @@ pub struct Claim {
     pub margin: Option<f64>,
     /// Engines for which the claim is made. Empty: all of the experiment.
     pub engines: Vec<EngineKind>,
-    /// Place of `that`, to which positions inside the predicate are added.
+    /// Line and column of `that`, from which positions inside the predicate are counted.
     pub place: Place,
 }
 
 /// Quantity that is compared with the expected values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Compare {
-    /// The value itself.
+    /// The measured value is compared.
     Absolute,
-    /// Its ratio to the value of the cells with these levels.
+    /// The ratio of the measured value to that of the cells with these levels is compared.
     RatioTo(Selection),
 }
 
@@ -48,7 +48,7 @@ pub enum Tolerance {
 /// What a difference beyond the tolerance means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Otherwise {
-    /// The report shows it.
+    /// The report shows the difference.
     Note,
     /// The experiment fails.
     Fail,
@@ -74,26 +74,26 @@ pub struct Expect {
     pub of: String,
     /// The values.
     pub values: Vec<ExpectedValue>,
-    /// Quantity that is compared.
+    /// Quantity that is compared with the expected values.
     pub compare: Compare,
-    /// Largest difference.
+    /// Largest difference between expected and measured value.
     pub within: Tolerance,
     /// Meaning of a larger difference.
     pub otherwise: Otherwise,
     /// Engines whose results are compared. Empty: all of the experiment.
     pub engines: Vec<EngineKind>,
-    /// Place of `of`.
+    /// Line and column of `of`.
     pub place: Place,
 }
 
-/// What is the matter with a statement of a source.
+/// Fault of a statement of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementKind {
-    /// It is wrong.
+    /// The statement is wrong.
     Error,
-    /// Its method does not support it.
+    /// The method of the source does not support the statement.
     Method,
-    /// It is unexplained.
+    /// The statement has no explanation yet.
     Open,
 }
 
@@ -113,15 +113,15 @@ impl StatementKind {
 pub struct Statement {
     /// Number in the list of all statements, from 1.
     pub number: u32,
-    /// What is the matter with it.
+    /// Fault of the statement.
     pub kind: StatementKind,
     /// Experiment of the source, such as `000-A`.
     pub at: String,
-    /// What the source says.
+    /// Statement as the source makes it.
     pub says: String,
-    /// What is so.
+    /// What is true instead.
     pub so: String,
-    /// The computation that shows it, as arithmetic (`38785361 + 30790*54 + 12 = 40448033`) or in
+    /// Computation of what is true, as arithmetic (`38785361 + 30790*54 + 12 = 40448033`) or in
     /// words.
     pub shows: Option<String>,
 }

@@ -51,7 +51,7 @@ impl Default for Design {
 /// Condition that ends the repetitions of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Until {
-    /// The least number of repetitions is there.
+    /// The least number of repetitions has been run.
     Least,
     /// The half-width of the 95 % interval of a metric's mean is at most this share of the mean.
     Width {
@@ -80,9 +80,9 @@ pub struct Repeats {
 /// Part of a repetition that is cut off at its begin before means are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
-    /// As much as the rule MSER-5 finds, at most half.
+    /// A warm-up as long as the rule MSER-5 finds, at most half of the repetition.
     Auto,
-    /// This time.
+    /// A warm-up of this length.
     Time(Duration),
 }
 

@@ -48,7 +48,7 @@ impl FigureKind {
         ("table", Self::Table),
     ];
 
-    /// Returns the word in experiment files.
+    /// Returns the word for this form in experiment files.
     pub fn word(self) -> &'static str {
         Self::ALL.into_iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }

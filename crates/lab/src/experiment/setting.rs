@@ -7,7 +7,7 @@ use super::error::{ExperimentError, Place, suggest};
 use super::flow_words::{self, FlowDraft};
 use crate::cell::EngineKind;
 
-/// What a word describes.
+/// Link, flow, engine or run that a setting is for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// A link, by its index from 0, in one or both directions.
@@ -20,21 +20,22 @@ pub enum Target {
     Run,
 }
 
-/// A word with its value.
+/// A setting of an experiment file: a word (the name of a setting, such as `rate`) with its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// What the word describes.
+    /// Link, flow, engine or run whose setting it is.
     pub target: Target,
-    /// The word: `rate`, `receiver.window`.
+    /// Name of the setting: `rate`, `receiver.window`.
     pub word: String,
-    /// Its value as it is written.
+    /// Value as the file has it.
     pub value: String,
     /// Line and column of the value in the experiment file.
     pub place: Place,
 }
 
 impl Setting {
-    /// True if both set the same word, so that one of them would have no effect.
+    /// True if both settings set the same word of the same target, so that one of them would have
+    /// no effect.
     pub(super) fn collides(&self, other: &Self) -> bool {
         let same_target = match (&self.target, &other.target) {
             (Target::Flow(one), Target::Flow(two)) => one == two || one == "*" || two == "*",

@@ -107,7 +107,7 @@ pub struct Note {
     pub x: f64,
     /// Value on the vertical axis.
     pub y: f64,
-    /// Text. It begins right of the place, or ends there if there is no room.
+    /// The text. It begins right of the point, or ends there if there is no room.
     pub text: String,
 }
 

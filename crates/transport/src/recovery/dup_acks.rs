@@ -83,8 +83,8 @@ impl SackThreshold {
 /// Recovery after the third duplicate ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FastRecovery {
-    /// Nothing is repaired in fast recovery: all outstanding segments are lost, and slow start
-    /// retransmits them from the base.
+    /// There is no fast recovery: all outstanding segments are lost, and slow start retransmits
+    /// them from the base.
     Tahoe,
     /// Fast recovery ends with the first ACK that advances `snd_una` (RFC 5681, section 3.2, step
     /// 6).

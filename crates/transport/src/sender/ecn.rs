@@ -29,7 +29,7 @@ pub enum EcnState {
     Testing,
     /// Validated: the codepoints arrive and are reported.
     On,
-    /// Validation failed; not used for the rest of the transfer.
+    /// Validation failed; ECN is not used for the rest of the transfer.
     Failed(EcnFailure),
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Patience {
     refusals: Option<Refusals>,
 }
 
-/// ICMP "port unreachable" errors.
+/// Series of ICMP "port unreachable" errors without a packet from the receiver in between.
 #[derive(Debug, Clone, Copy)]
 struct Refusals {
     since: Instant,

@@ -17,7 +17,7 @@ pub(super) enum Recovery {
     /// No recovery.
     #[default]
     None,
-    /// Fast recovery.
+    /// Fast recovery: ACKs revealed a loss.
     Fast,
     /// Recovery from a timeout; the window has not been restored yet.
     Timeout,
