@@ -68,6 +68,21 @@ fn all_combinations_survive_smaller_mtu() {
     }
 }
 
+/// Base-only recovery repairs one segment each timeout, so each drop in an overfilled queue costs
+/// 0.2 s. If the ACK that fills a hole counts as the delivery of all data beyond it, BBR
+/// overestimates the bandwidth and overfills the queue: 4700 drops, 1107 s (MTU 600).
+#[test]
+fn base_only_bbr_overfills_no_queue() {
+    for mtu in [1000, 600, 576] {
+        let config = SenderConfig { recovery: LossDetection::BaseOnly, ..native(Algorithm::Bbr) };
+        let mtu_after = Mtu::new(1500).then(secs(2), mtu);
+        let run = Run::new(10_000_000, ms(30)).bytes(5_000_000).config(config);
+        let run = run.both_ways(|link| link.overhead(IP_UDP).mtu(mtu_after.clone()));
+        let done = Run { limit: secs(120), ..run }.run();
+        assert!(done.forward.dropped_queue < 300, "{mtu}: {:?}", done.forward);
+    }
+}
+
 #[test]
 fn mtu_of_576_bytes_is_found_at_start() {
     for congestion in CONTROLLERS {

@@ -46,6 +46,11 @@ pub(crate) struct DeliveryRate {
     lost: u64,
     delivered_at: u64,
     first_sent_at: u64,
+    /// Bytes in `delivered` that duplicate ACKs reported and no cumulative ACK has covered.
+    reported: u64,
+    /// `delivered` and `reported` after the previous ACK.
+    prior_delivered: u64,
+    prior_reported: u64,
     /// App-limited until `delivered` exceeds this value; 0 if not app-limited.
     app_limited_until: u64,
     /// Most recently sent transmission among those delivered by the current ACK.
@@ -64,6 +69,9 @@ impl DeliveryRate {
             lost: 0,
             delivered_at: 0,
             first_sent_at: 0,
+            reported: 0,
+            prior_delivered: 0,
+            prior_reported: 0,
             app_limited_until: 0,
             newest: None,
             clock: (epoch, 0),
@@ -124,6 +132,30 @@ impl DeliveryRate {
             self.newest = Some(*state);
             self.first_sent_at = state.sent_at;
         }
+    }
+
+    /// Records the delivery of `bytes` that a duplicate ACK reports. A later cumulative ACK
+    /// covers them again: see [`on_reported_acked`](Self::on_reported_acked).
+    pub(crate) fn on_reported(&mut self, now: Instant, state: &SentState, bytes: u64) {
+        self.on_delivered(now, state, bytes);
+        self.reported += bytes;
+    }
+
+    /// Handles a cumulative ACK that covers up to `bytes` of the reported data: counts them once.
+    pub(crate) fn on_reported_acked(&mut self, bytes: u64) {
+        let covered = bytes.min(self.reported);
+        self.reported -= covered;
+        // Transmissions without a record were not counted a second time.
+        self.delivered -= covered.min(self.delivered - self.prior_delivered);
+    }
+
+    /// Returns the bytes that the current ACK shows to be delivered. It newly acknowledges
+    /// `acked` bytes, of which duplicate ACKs may have reported a part before. Call once for each
+    /// ACK, last.
+    pub(crate) fn newly_delivered(&mut self, acked: u64) -> u64 {
+        self.prior_delivered = self.delivered;
+        let before = std::mem::replace(&mut self.prior_reported, self.reported);
+        (acked + self.reported).saturating_sub(before)
     }
 
     /// Records the loss of one transmission of `bytes`.

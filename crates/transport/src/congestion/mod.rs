@@ -31,7 +31,8 @@ pub use trains::TrainRate;
 pub struct AckEvent {
     /// Arrival time of the ACK.
     pub now: Instant,
-    /// Bytes newly delivered, by cumulative ACK or SACK.
+    /// Bytes newly delivered, by cumulative ACK or SACK. Without SACK a controller that does not
+    /// [use PRR](Controller::uses_prr) gets the deliveries that duplicate ACKs show as they arrive.
     pub acked: u64,
     /// Bytes declared lost since the previous event.
     pub lost: u64,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::scoreboard::Acked;
-use super::{Fate, Lost, Scoreboard, Segment, SegmentRun, SentPacket, SentPackets};
+use super::{AckOutcome, Fate, Lost, Scoreboard, Segment, SegmentRun, SentPacket, SentPackets};
 use crate::LossTrigger;
 use crate::congestion::{DeliveryRate, SentState};
 use crate::wire::Numbering;
@@ -20,6 +20,8 @@ pub(crate) struct Flight {
     numbered: bool,
     /// Number of the newest transmission that arrived, as reported by the receiver.
     largest_acked: Option<u64>,
+    /// End of the data that duplicate ACKs have reported, stream offset.
+    reported_end: u64,
     /// True to process segments one by one, never as a run.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
@@ -34,6 +36,7 @@ impl Flight {
             rate: None,
             numbered: numbering == Numbering::Bytes,
             largest_acked: None,
+            reported_end: 0,
             #[cfg(test)]
             one_by_one: false,
         }
@@ -164,6 +167,25 @@ impl Flight {
         marked
     }
 
+    /// Measures deliveries by duplicate ACKs, for rules without SACK
+    /// (draft-cheng-iccrg-delivery-rate-estimation, "TCP Connections without SACK"). Otherwise
+    /// the ACK that fills a hole would count as the delivery of all data beyond it, within the
+    /// RTT of one retransmission. The rate would be several times too high.
+    pub(crate) fn measure_duplicates(&mut self, ack: &AckOutcome) {
+        let Self { board, sent, rate: Some(rate), reported_end, .. } = self else { return };
+        if ack.moved {
+            // If data beyond the next hole was reported, only the filled hole is new.
+            let all = board.una_offset() >= *reported_end;
+            rate.on_reported_acked(if all { ack.bytes } else { ack.bytes.saturating_sub(ack.mss) });
+        } else if ack.repeats
+            && let Some(packet) = ack.largest_acked.and_then(|number| sent.get(number))
+            && let Some(segment) = packet.offset.and_then(|offset| board.find(offset))
+        {
+            rate.on_reported(ack.now, &packet.state, u64::from(segment.len));
+            *reported_end = segment.end().max(*reported_end);
+        }
+    }
+
     /// Removes the oldest records whose segments are delivered or retransmitted.
     pub(crate) fn forget_resolved(&mut self) {
         if self.numbered {
@@ -204,6 +226,53 @@ mod tests {
             flight.acknowledge(now, ack, |_| {});
             assert_eq!(flight.rate().map(DeliveryRate::delivered), Some(delivered));
         }
+    }
+
+    /// Echoes the transmissions `echoed` by duplicate ACKs, then applies each cumulative ACK.
+    /// Returns the delivered bytes after each of both.
+    fn measured(echoed: &[u64], acks: &[u64]) -> Vec<u64> {
+        let now = rdt_testing::epoch();
+        let mut flight = flight(now);
+        let delivered = |flight: &mut Flight, outcome: &AckOutcome| {
+            flight.measure_duplicates(outcome);
+            let rate = flight.rate_mut().unwrap();
+            rate.newly_delivered(outcome.bytes);
+            rate.delivered()
+        };
+        let quiet = AckOutcome::quiet(now, 100, 0, true);
+        let duplicate = |number: &u64| AckOutcome { repeats: true, largest_acked: Some(*number), ..quiet };
+        let mut all: Vec<_> =
+            echoed.iter().map(|number| delivered(&mut flight, &duplicate(number))).collect();
+        for ack in acks {
+            let bytes = flight.acknowledge(now, *ack, |_| {}).bytes;
+            all.push(delivered(&mut flight, &AckOutcome { moved: true, bytes, ..quiet }));
+        }
+        all
+    }
+
+    #[test]
+    fn duplicate_acks_measure_each_delivery_once() {
+        assert_eq!(measured(&[1, 2, 3], &[400]), [100, 200, 300, 400]);
+        assert_eq!(measured(&[1, 3], &[200, 400]), [100, 200, 300, 400], "two holes");
+        assert_eq!(measured(&[3], &[400]), [100, 400], "two duplicate ACKs were lost");
+        assert_eq!(measured(&[9], &[400]), [0, 400], "no such transmission");
+    }
+
+    #[test]
+    fn reported_segment_without_record_counts_once() {
+        let now = rdt_testing::epoch();
+        let mut flight = flight(now);
+        let quiet = AckOutcome::quiet(now, 100, 0, true);
+        flight.measure_duplicates(&AckOutcome { repeats: true, largest_acked: Some(1), ..quiet });
+        assert_eq!(flight.rate_mut().unwrap().newly_delivered(0), 100);
+        for offset in [0, 100, 200, 300] {
+            flight.mark_lost(offset);
+        }
+        flight.forget_resolved();
+        let bytes = flight.acknowledge(now, 400, |_| {}).bytes;
+        flight.measure_duplicates(&AckOutcome { moved: true, bytes, ..quiet });
+        let rate = flight.rate_mut().unwrap();
+        assert_eq!((rate.newly_delivered(bytes), rate.delivered()), (300, 100));
     }
 
     #[test]

@@ -120,6 +120,9 @@ impl Sender {
             self.observers.on_ack(now, ack, &outcome);
         }
         self.note_progress(&outcome);
+        if !self.config.recovery.uses_sack() {
+            self.flight.measure_duplicates(&outcome);
+        }
         let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
         let mut verdict = self.recovery.on_ack(&outcome, &timing, &mut self.flight);
         if let Some(dup_acks) = verdict.dup_acks {
@@ -420,12 +423,15 @@ impl Sender {
             controller.on_train(train);
         }
         let rate = delivery.sample(outcome.now, min_rtt);
+        let newly_delivered = delivery.newly_delivered(outcome.bytes);
         observers.on_rate(rate);
         let latest_rtt = outcome.latest_rtt;
         let smooth = self.recovery.reorders();
         controller.on_ack(&AckEvent {
             now: outcome.now,
-            acked: outcome.bytes,
+            // Duplicate ACKs do not raise the window of a loss-based controller (RFC 5681,
+            // section 3.2).
+            acked: if controller.uses_prr() { outcome.bytes } else { newly_delivered },
             lost,
             prior_in_flight,
             in_flight,
