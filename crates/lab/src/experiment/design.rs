@@ -9,14 +9,14 @@ use crate::cell::EngineKind;
 /// Combinations of levels that become cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DesignKind {
-    /// All combinations.
+    /// All combinations of levels are cells.
     Full,
     /// A fraction of all combinations: each generator (`cc = sack*window`) sets the level of a
     /// factor of two levels from the levels of others.
     Fraction(Vec<String>),
     /// The first level of every factor, then every other level of one factor at a time.
     OneAtATime,
-    /// These combinations: for each the index of the level of every factor.
+    /// Each entry is a combination: for every factor the index of its level.
     List(Vec<Vec<usize>>),
     /// This many different combinations, drawn from all by the seed of the design.
     Random(usize),
@@ -89,11 +89,11 @@ pub enum WarmUp {
 /// Repetitions of a cell whose series are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepSeries {
-    /// None of them.
+    /// No repetition's series are stored.
     None,
     /// Repetition 0.
     First,
-    /// All.
+    /// The series of all repetitions are stored.
     All,
 }
 

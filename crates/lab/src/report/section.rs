@@ -5,7 +5,7 @@ use crate::experiment::Statement;
 
 use super::scene::Scene;
 
-/// Entry of a table.
+/// Entry of a table of the report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Entry {
     /// Text for readers.
@@ -19,14 +19,14 @@ pub struct Entry {
 /// Marking of an entry. It is shown by a sign and by colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mark {
-    /// Not marked.
+    /// The entry is not marked.
     #[default]
     None,
-    /// As expected.
+    /// The result is as expected.
     Good,
-    /// Not as expected.
+    /// The result is not as expected.
     Bad,
-    /// Open, or different but allowed to be.
+    /// The result is open, or differs and is allowed to.
     Open,
 }
 
@@ -74,7 +74,7 @@ pub struct Section {
     pub results: Vec<Table>,
     /// Figures.
     pub figures: Vec<Scene>,
-    /// Sentences about limits that bind.
+    /// Sentences about what limits the flows, such as a window.
     pub limits: Vec<String>,
     /// Lost packets by place and cause.
     pub losses: Option<Table>,
@@ -94,7 +94,7 @@ pub struct Section {
     pub raw: String,
 }
 
-/// Numbers of claims by verdict, and of wrong statements.
+/// Number of claims with each verdict, and number of statements that do not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Claims that hold.

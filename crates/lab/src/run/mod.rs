@@ -30,9 +30,9 @@ pub use targets::Targets;
 /// What to run, and where results are kept.
 #[derive(Debug)]
 pub struct Campaign<'a> {
-    /// The experiment.
+    /// Experiment to run.
     pub experiment: &'a Experiment,
-    /// Its plan, which decides also the engines.
+    /// Plan of the experiment, which decides also the engines.
     pub plan: &'a Plan,
     /// Claims of the experiment, for repetitions until claims are decided.
     pub claims: &'a [Claim],
@@ -85,7 +85,7 @@ pub enum CampaignError {
 /// Progress of a campaign.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
-    /// Repetitions that are done.
+    /// Number of repetitions that are done.
     pub done: u64,
     /// Repetitions that are known to be wanted.
     pub wanted: u64,
@@ -94,11 +94,11 @@ pub struct Progress {
 /// Result of a campaign.
 #[derive(Debug)]
 pub struct Finished {
-    /// All results of the plan, with those that were there before.
+    /// All results of the plan, also those of earlier runs.
     pub results: Results,
-    /// Repetitions that were run now.
+    /// Number of repetitions that this run added.
     pub ran: u64,
-    /// Repetitions that failed.
+    /// Number of repetitions that failed.
     pub failed: u64,
     /// Repetitions that are still missing: the campaign was stopped, or runs one shard.
     pub missing: u64,
@@ -107,8 +107,8 @@ pub struct Finished {
 }
 
 impl Campaign<'_> {
-    /// Runs what is missing. `progress` is called after every repetition. If `stop` is set, no
-    /// further repetition starts.
+    /// Runs the missing repetitions, and calls `progress` after each. If `stop` is set, no further
+    /// repetition starts.
     pub fn run(&self, stop: &Stop, mut progress: impl FnMut(Progress)) -> Result<Finished, CampaignError> {
         std::fs::create_dir_all(self.folder)
             .map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?;
@@ -118,7 +118,7 @@ impl Campaign<'_> {
         drop(store);
         let mine = self.cells();
         for cell in &mine {
-            // Says what is wrong before anything runs.
+            // Fails before anything runs if an engine cannot run.
             engine(cell.physics.engine)?;
         }
         let mut targets = Targets::new(self.plan, self.claims);

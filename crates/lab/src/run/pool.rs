@@ -21,7 +21,7 @@ pub struct Task {
     pub cell: Cell,
     /// Number of the repetition, from 0.
     pub rep: u32,
-    /// Its seed.
+    /// Seed of the repetition.
     pub seed: u64,
 }
 

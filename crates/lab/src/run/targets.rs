@@ -44,7 +44,7 @@ impl<'a> Targets<'a> {
         };
         let mut raised = false;
         for cell in wanting {
-            // Equal runs stay equal.
+            // Equal repetitions say that further ones would be equal too.
             if results.is_one_run(cell) {
                 continue;
             }
@@ -59,7 +59,8 @@ impl<'a> Targets<'a> {
 
     fn next(&self, now: u32, most: u32) -> Option<u32> {
         if self.plan.repeats.until == Until::Claims {
-            // Rounds double, so that few looks share the error probability.
+            // The number of repetitions doubles from round to round, so that few tests share the
+            // error probability.
             (now < most).then(|| now.saturating_mul(2).clamp(1, most))
         } else {
             next_look(now, self.plan.repeats.least, most)
