@@ -229,6 +229,8 @@ pub enum Trace {
     /// A tail loss probe repaired a loss that nothing else detected; the window is reduced (RFC
     /// 8985, section 7.4).
     ProbeRepaired,
+    /// The congestion window was reduced because of CE marks.
+    EcnReduced,
     /// At least one metric changed since the last such event.
     MetricsUpdated(Metrics),
     /// The phase of the congestion controller changed

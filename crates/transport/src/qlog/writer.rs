@@ -160,6 +160,7 @@ impl<W: Write> Writer<W> {
                 self.event(time_ms, "rdt:recovery_ended", object! { "spurious": spurious });
             }
             Trace::ProbeRepaired => self.event(time_ms, "rdt:probe_repaired", object! {}),
+            Trace::EcnReduced => self.event(time_ms, "rdt:ecn_reduced", object! {}),
             Trace::Blocked { reason } => {
                 self.event(time_ms, "rdt:blocked", object! { "reason": blocked_by(reason) });
             }

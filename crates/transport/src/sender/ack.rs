@@ -332,6 +332,7 @@ impl Sender {
         self.stats.ce_marks += u64::from(marked);
         if answer {
             self.stats.ecn_reductions += 1;
+            self.observers.on(now, &Trace::EcnReduced);
             self.slow_down(now, Cause::Ecn, prior);
         }
     }
