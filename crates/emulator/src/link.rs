@@ -25,6 +25,8 @@ use crate::wifi::Turn;
 use watch::Watch;
 
 use delivery::charge;
+pub use watch::{BusyPeriod, Queued};
+
 pub use delivery::{Delivery, Dropped, LateDrop, MIN_PACKET_CHARGE_BYTES};
 
 /// One direction of a path: a state machine from (time, packet) to (due time, packet).
@@ -128,7 +130,7 @@ impl Link {
     /// Removes and returns the next packet whose due time is not after `now`.
     pub fn pop(&mut self, now: Instant) -> Option<Delivery> {
         if self.managed.is_some() {
-            self.settle(now);
+            self.settle(now, self.delay.least());
         }
         if self.inside.front()?.due > now {
             return None;
@@ -333,7 +335,7 @@ impl Link {
             self.ledger.corrupted += 1;
         }
         if let Some(watch) = &mut self.watch {
-            watch.on_served(service.start.saturating_duration_since(enters));
+            watch.on_served(enters, service);
         }
         let Packet { bytes: packet, ecn, tag } = packet;
         self.hold(Delivery { due, packet, tag, ecn, is_copy: self.is_copy(draws.seed), is_corrupted });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::bitrate::Bitrate;
 use crate::config::LinkConfig;
 use crate::draw::Direction;
-use crate::link::{Delivery, Dropped, Link};
+use crate::link::{Delivery, Dropped, Link, Queued};
 use crate::loss::Loss;
 use crate::packet::Packet;
 use crate::probability::Probability;
@@ -74,6 +74,13 @@ impl Path {
     pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         self.settle(now, self.forward.least_delay().min(self.reverse.least_delay()));
         self.link_mut(direction).pop(now)
+    }
+
+    /// Returns the packets queued in a direction at `now`. Changes no drop and no due time, unless
+    /// a packet is pushed later with an earlier time.
+    pub fn queued(&mut self, direction: Direction, now: Instant) -> Queued {
+        self.settle(now, Duration::ZERO);
+        self.link_mut(direction).queued(now)
     }
 
     /// Starts both links at `at`; see [`Link::start`].

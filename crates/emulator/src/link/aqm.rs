@@ -123,13 +123,13 @@ impl Link {
         }
     }
 
-    /// Serves the queued packets that could be due by `now`, given the shortest delay.
+    /// Serves all queued packets whose service starts by `now - ahead`.
     #[cold]
-    pub(super) fn settle(&mut self, now: Instant) {
+    pub(crate) fn settle(&mut self, now: Instant, ahead: Duration) {
         let Some(mut managed) = self.managed.take() else { return };
         let ManagedQueue { aqm, waiting } = &mut *managed;
         if let Waiting::Undecided(queue) = waiting {
-            self.serve(&mut **aqm, queue, now, self.delay.least());
+            self.serve(&mut **aqm, queue, now, ahead);
         }
         self.managed = Some(managed);
         debug_assert!(self.ledger.balances(), "{:?}", self.ledger);

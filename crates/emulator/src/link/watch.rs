@@ -1,11 +1,14 @@
-//! Optional measurements of a link besides its ledger: queueing delays and late drops.
+//! Optional measurements of a link besides its ledger: queueing delays, late drops, busy periods,
+//! and the length of the queue.
 
 use std::collections::VecDeque;
 use std::mem;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{LateDrop, Link};
 use crate::delay_histogram::DelayHistogram;
+use crate::packet::Service;
+use crate::time::saturating_add;
 
 #[derive(Debug, Default)]
 pub(super) struct Watch {
@@ -16,12 +19,40 @@ pub(super) struct Watch {
     pub(super) most_dropped: usize,
     /// Late drops removed from `dropped` because of `most_dropped`.
     pub(super) overlooked: u64,
+    /// Busy periods so far. `None`: not recorded.
+    pub(super) busy: Option<Vec<BusyPeriod>>,
+}
+
+/// A time in which packets were waiting or in service without a break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusyPeriod {
+    /// Arrival of the first packet at an idle link.
+    pub from: Instant,
+    /// End of the service of the last packet.
+    pub to: Instant,
+}
+
+/// Packets that count towards the queue limit of a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Number of packets.
+    pub packets: u64,
+    /// Sum of their lengths, bytes on the wire. Zero without [`Link::count_queued_bytes`], unless
+    /// the queue limit is in bytes.
+    pub bytes: u64,
 }
 
 impl Watch {
-    pub(super) fn on_served(&mut self, waited: Duration) {
+    pub(super) fn on_served(&mut self, enters: Instant, service: Service) {
         if let Some(delays) = &mut self.delays {
-            delays.record(waited);
+            delays.record(service.start.saturating_duration_since(enters));
+        }
+        if let Some(busy) = &mut self.busy {
+            let to = saturating_add(service.start, service.busy);
+            match busy.last_mut() {
+                Some(last) if enters <= last.to => last.to = last.to.max(to),
+                _ => busy.push(BusyPeriod { from: enters, to }),
+            }
         }
     }
 
@@ -53,6 +84,33 @@ impl Link {
     /// `None` if the link does not measure them.
     pub fn queue_delays(&self) -> Option<&DelayHistogram> {
         self.watch.as_ref()?.delays.as_ref()
+    }
+
+    /// Starts to record busy periods, for [`busy_periods`](Self::busy_periods).
+    pub fn record_busy_periods(&mut self) {
+        self.watch.get_or_insert_default().busy.get_or_insert_default();
+    }
+
+    /// Returns the busy periods so far, in order. The last one may end later: it covers the packets
+    /// served so far. Empty without [`record_busy_periods`](Self::record_busy_periods).
+    pub fn busy_periods(&self) -> &[BusyPeriod] {
+        self.watch.as_ref().and_then(|watch| watch.busy.as_deref()).unwrap_or_default()
+    }
+
+    /// Counts the bytes of queued packets from now on, for [`Path::queued`](crate::Path::queued).
+    ///
+    /// # Panics
+    /// If packets are queued.
+    pub fn count_queued_bytes(&mut self) {
+        self.queue.count_bytes();
+    }
+
+    /// Returns the packets queued at `now`. The caller must not push with an earlier time later.
+    pub(crate) fn queued(&mut self, now: Instant) -> Queued {
+        if self.managed.is_some() {
+            self.settle(now, Duration::ZERO);
+        }
+        self.queue.queued(now)
     }
 
     /// Starts to store packets that are dropped after their [`push`](Self::push) succeeded, for

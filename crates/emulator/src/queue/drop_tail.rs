@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::Ecn;
 use crate::bitrate::Bitrate;
+use crate::link::Queued;
 use crate::packet::Passage;
 use crate::queue::aqm::{Aqm, ManagedQueue};
 use crate::queue::notation::{DisciplineConfig, Parameters};
@@ -171,6 +172,18 @@ impl BoundedQueue {
             Occupancy::Waiting => starts <= now || limit.allows(self.packets() + 1, self.bytes() + bytes),
             Occupancy::WaitingAndInFlight => limit.allows(self.packets(), self.bytes()),
         }
+    }
+
+    /// Counts the bytes of packets from now on.
+    pub(crate) fn count_bytes(&mut self) {
+        assert!(self.counts_bytes || self.packets() == 0, "bytes are counted from an empty queue on");
+        self.counts_bytes = true;
+    }
+
+    /// Returns the packets that count at `now`.
+    pub(crate) fn queued(&mut self, now: Instant) -> Queued {
+        self.release(now);
+        Queued { packets: self.packets() as u64, bytes: self.bytes() }
     }
 
     /// Returns the number of packets that counted at the last [`BoundedQueue::admits`].
