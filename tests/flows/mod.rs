@@ -1,6 +1,8 @@
 //! Flows in virtual time: applications, series, limits, datagram sources, wires in series.
 
 mod applications;
+mod limits;
+mod series;
 mod sources;
 mod wires;
 

@@ -16,14 +16,20 @@
 //! | read policy | `read_policy.rs` | when a receiving application reads |
 //! | bins | `bins.rs` | bytes counted in bins of time |
 //! | source, sink | `source.rs`, `sink.rs` | datagrams without feedback |
+//! | limits | `limits.rs` | what kept a flow from sending faster, and for how long |
+//! | marks | `marks.rs` | events of a sender with their times |
+//! | queue series | `queue_series.rs` | queue of a link over time |
 //! | observers | `observers.rs` | sampled metrics, window reductions |
 #![forbid(unsafe_code)]
 
 mod application;
 mod bins;
+mod limits;
+mod marks;
 mod network;
 mod node;
 mod observers;
+mod queue_series;
 mod read_policy;
 mod scenario;
 mod simulation;
@@ -32,9 +38,12 @@ mod source;
 
 pub use application::Application;
 pub use bins::Bins;
+pub use limits::{LimitRecorder, Limits};
+pub use marks::{Mark, Marks};
 pub use network::{EcnRewrite, Interceptor, WireId};
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
 pub use observers::{Recorder, Series, WindowReductions};
+pub use queue_series::QueueSeries;
 pub use read_policy::ReadPolicy;
 pub use scenario::{Report, Scenario};
 pub use simulation::Simulation;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Direction, DropCause, Link, Packet, Path};
+use rdt_emulator::{BusyPeriod, Direction, DropCause, Link, Packet, Path, Queued};
 use rdt_transport::drive::{DatagramIo, Received};
 use rdt_transport::{Ecn, TransmitBuf};
 
@@ -65,6 +65,7 @@ struct Route {
 #[derive(Debug)]
 struct Flow {
     ends: Ends,
+    direction: Direction,
     /// Wires in the order in which packets pass them.
     hops: Vec<Hop>,
     /// Packets inside the first wire.
@@ -175,7 +176,30 @@ impl Network {
     fn add_flow(&mut self, ends: Ends, direction: Direction, hops: Vec<Hop>) {
         let flow = u32::try_from(self.flows.len()).expect("fewer routes than 2^32 fit in memory");
         self.routes.insert(ends, Route { wire: hops[0].wire, direction, flow });
-        self.flows.push(Flow { ends, hops, backlog: 0, source_waits: false });
+        self.flows.push(Flow { ends, direction, hops, backlog: 0, source_waits: false });
+    }
+
+    /// Returns the packets queued in a direction of a wire.
+    pub(crate) fn queued(&mut self, now: Instant, wire: WireId, direction: Direction) -> Queued {
+        self.wires[wire.index()].queued(direction, now)
+    }
+
+    pub(crate) fn link_mut(&mut self, wire: WireId, direction: Direction) -> &mut Link {
+        self.wires[wire.index()].link_mut(direction)
+    }
+
+    /// Returns the wires of a route with their direction; none if there is no route.
+    pub(crate) fn hops(&self, ends: Ends) -> Vec<(WireId, Direction)> {
+        let Some(route) = self.routes.get(&ends) else { return Vec::new() };
+        let flow = &self.flows[route.flow as usize];
+        flow.hops.iter().map(|hop| (hop.wire, flow.direction)).collect()
+    }
+
+    /// Returns the busy periods of the links of a route that are at least as long as `least`.
+    pub(crate) fn busy_periods(&self, ends: Ends, least: Duration) -> Vec<BusyPeriod> {
+        let links = self.hops(ends).into_iter().map(|(wire, way)| link(&self.wires[wire.index()], way));
+        let is_long = |period: &&BusyPeriod| period.to.saturating_duration_since(period.from) >= least;
+        links.flat_map(|link| link.busy_periods().iter().filter(is_long).copied()).collect()
     }
 
     /// Returns the number of packets of a route dropped by each wire for each cause, if not zero.

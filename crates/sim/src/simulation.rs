@@ -1,13 +1,14 @@
 //! Event loop in virtual time: the clock jumps from event to event, and nodes with input or due
 //! timers are driven.
 
+mod measure;
 mod nodes;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Direction, DropCause, Path};
+use rdt_emulator::{Direction, Path};
 use rdt_server::{Server, ServerConfig};
 use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
@@ -15,6 +16,7 @@ use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
 use crate::application::Application;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
+use crate::queue_series::QueueSamplers;
 use crate::read_policy::ReadPolicy;
 
 /// Limit on the datagrams in a batch of a simulated socket.
@@ -68,6 +70,7 @@ pub struct Simulation {
     network: Network,
     events: EventQueue<Event>,
     batch: TransmitBuf,
+    queues: QueueSamplers,
 }
 
 impl Default for Simulation {
@@ -90,6 +93,7 @@ impl Simulation {
             network: Network::new(epoch),
             events: EventQueue::new(),
             batch: TransmitBuf::new(MAX_SEGMENTS),
+            queues: QueueSamplers::default(),
         }
     }
 
@@ -159,12 +163,6 @@ impl Simulation {
         self.network.route((from, to), wires);
     }
 
-    /// Returns how many datagrams from `from` to `to` each wire of their route dropped, by cause.
-    /// Counts of zero are left out.
-    pub fn drops(&self, from: NodeId, to: NodeId) -> Vec<(WireId, DropCause, u64)> {
-        self.network.drops((from, to))
-    }
-
     /// Sets the read policy of a server's application. By default it reads immediately.
     pub fn set_read_policy(&mut self, server: NodeId, policy: ReadPolicy) {
         self.server_mut(server).set_read_policy(policy);
@@ -173,17 +171,6 @@ impl Simulation {
     /// Sets the read policy of a server's application for the data of one peer.
     pub fn set_peer_read_policy(&mut self, server: NodeId, peer: NodeId, policy: ReadPolicy) {
         self.server_mut(server).set_peer_read_policy(peer, policy);
-    }
-
-    /// Counts the bytes that a server's application reads from now on in bins of this width, for
-    /// each peer ([`Transfer::goodput`](crate::Transfer)). Requires
-    /// [`ReceiverConfig::keep_payload`](rdt_transport::ReceiverConfig).
-    ///
-    /// # Panics
-    /// If the width is zero.
-    pub fn record_goodput(&mut self, server: NodeId, width: Duration) {
-        assert!(!width.is_zero(), "the width of a bin is not zero");
-        self.server_mut(server).bin = Some(width);
     }
 
     /// Returns a wire, for example to read its ledgers.
@@ -203,6 +190,7 @@ impl Simulation {
                 _ => break,
             }
         }
+        self.sample_queues(until);
         self.now = self.now.max(until);
     }
 
@@ -252,6 +240,7 @@ impl Simulation {
 
     fn step(&mut self) {
         let Some((time, event)) = self.events.pop() else { return };
+        self.sample_queues(time);
         self.now = self.now.max(time);
         match event {
             Event::Timer(id) => {

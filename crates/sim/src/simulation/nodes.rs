@@ -1,7 +1,5 @@
 //! Nodes of a simulation: creation, and access by identifier.
 
-use std::time::Duration;
-
 use rdt_server::{Server, ServerConfig};
 use rdt_transport::{ConfigError, Sender, SenderConfig};
 
@@ -66,15 +64,6 @@ impl Simulation {
         id
     }
 
-    /// Counts the payload of each source that arrives at `sink` from now on in bins of this width
-    /// ([`Arrived::goodput`](crate::Arrived)). Has no effect on sources that are added later.
-    ///
-    /// # Panics
-    /// If the width is zero.
-    pub fn record_arrivals(&mut self, sink: NodeId, width: Duration) {
-        self.sink_mut(sink).record(width);
-    }
-
     /// Returns a sender.
     ///
     /// # Panics
@@ -137,7 +126,7 @@ impl Simulation {
         }
     }
 
-    fn sink_mut(&mut self, id: NodeId) -> &mut SinkNode {
+    pub(super) fn sink_mut(&mut self, id: NodeId) -> &mut SinkNode {
         match &mut self.nodes[id.index()] {
             Node::Sink(node) => node,
             _ => panic!("node {} is not a sink", id.0),
