@@ -22,20 +22,33 @@ pub struct AckConfig {
     pub every: u32,
     /// Longest delay of an ACK. RFC 9293 asks for less than 500 ms.
     pub max_delay: Duration,
+    /// True to acknowledge data in order by these two rules alone. Requests of the sender, and
+    /// reads of data that still waits for its ACK, then cause none. Data out of order, duplicates
+    /// and CE marks are acknowledged at once in any case.
+    pub exact: bool,
 }
 
 impl AckConfig {
+    /// Returns an ACK for every `every` packets, or `max_delay` after the first of them, whatever
+    /// the sender requests.
+    pub fn exact(every: u32, max_delay: Duration) -> Self {
+        Self { every, max_delay, exact: true }
+    }
+
     /// Applies the peer's request where it asks for more frequent or earlier ACKs.
     #[must_use]
     pub(crate) fn within(self, every: u32, max_delay: Duration) -> Self {
-        Self { every: self.every.min(every), max_delay: self.max_delay.min(max_delay) }
+        if self.exact {
+            return self;
+        }
+        Self { every: self.every.min(every), max_delay: self.max_delay.min(max_delay), ..self }
     }
 }
 
 impl Default for AckConfig {
     /// Returns one ACK for every second packet, after at most 25 ms.
     fn default() -> Self {
-        Self { every: 2, max_delay: Duration::from_millis(25) }
+        Self { every: 2, max_delay: Duration::from_millis(25), exact: false }
     }
 }
 
@@ -160,6 +173,16 @@ impl Acks {
         self.deadline
     }
 
+    /// True if nothing but the configured frequency and delay decides on the ACK of data in order.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.config.exact
+    }
+
+    /// True if packets wait for an ACK.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
     /// True if [`Acks::take`] would return an ACK.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.largest.is_some() && (self.due || self.deadline.is_some_and(|deadline| deadline <= now))
@@ -243,6 +266,14 @@ mod tests {
         acks.on_packet(epoch + ms(200), packet(2));
         assert_eq!(acks.take(epoch + ms(224)), NONE);
         assert_eq!(acks.take(epoch + ms(225)).unwrap().delay, ms(25));
+    }
+
+    #[test]
+    fn exact_config_stands_against_requests() {
+        let exact = AckConfig::exact(4, ms(100));
+        assert_eq!(exact.within(1, ms(0)), exact);
+        let other = AckConfig { exact: false, ..exact };
+        assert_eq!(other.within(1, ms(0)), AckConfig { every: 1, max_delay: ms(0), exact: false });
     }
 
     #[test]
@@ -375,7 +406,7 @@ mod tests {
             let mut random = rdt_testing::random(seed);
             let (_, epoch) = start();
             let every = 1 + u32::try_from(random(5)).unwrap();
-            let mut acks = Acks::new(AckConfig { every, max_delay: ms(random(30)) });
+            let mut acks = Acks::new(AckConfig { every, max_delay: ms(random(30)), ..AckConfig::default() });
             let (mut now, mut waiting, mut urgent, mut newest) = (epoch, Vec::new(), false, None);
             for packet_number in 0..200 {
                 now += ms(random(12));

@@ -3,13 +3,16 @@
 use std::time::{Duration, Instant};
 
 use super::{Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
-use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
+use crate::wire::native::{DATA_HEADER, MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
 use crate::wire::{Answer, Open};
 
 impl Receiver {
     pub(super) fn params(&self) -> Params {
+        // A packet larger than the largest window would leave only as a probe of that window.
+        let window = usize::try_from(self.config.stream_window.max).unwrap_or(usize::MAX);
+        let max_datagram = self.config.max_datagram.min(window.saturating_add(DATA_HEADER));
         Params {
-            max_datagram: Params::clamp_datagram(self.config.max_datagram),
+            max_datagram: Params::clamp_datagram(max_datagram),
             ack_delay_max_us: u32::try_from(self.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
             ack_every: u16::try_from(self.acks.every.max(1)).unwrap_or(u16::MAX),
             idle_timeout_ms: Params::clamp_idle(self.idle),

@@ -89,10 +89,10 @@ impl SelectiveAcks {
         // If the payload is not kept, in-order bytes count as read.
         self.read |= new > 0 && !buffer.keeps_payload();
         let packet_number = piece.packet_number.unwrap_or(self.largest_received);
-        self.on_packet(
-            now,
-            Received { packet_number, ecn, order, ack_now: piece.ack_now || refused, every: piece.ack_every },
-        );
+        let (ack_now, every) =
+            if self.acks.is_exact() { (false, 0) } else { (piece.ack_now, piece.ack_every) };
+        let ack_now = ack_now || refused;
+        self.on_packet(now, Received { packet_number, ecn, order, ack_now, every });
     }
 
     /// Handles the arrival of a packet without data. With `ack_now` it is acknowledged at once.
@@ -132,7 +132,10 @@ impl SelectiveAcks {
         flow: &mut FlowControl,
         buffer: &ReceiveBuffer,
     ) -> Option<(Ack, &[SackBlock])> {
-        if std::mem::take(&mut self.read) && flow.on_read(now, buffer) || self.is_reopening_due(now) {
+        let update = std::mem::take(&mut self.read) && flow.on_read(now, buffer);
+        // The ACK of packets that wait for one will carry the window.
+        let waits = self.acks.is_exact() && self.acks.is_waiting();
+        if update && !waits || self.is_reopening_due(now) {
             self.acks.request();
         }
         let fields = self.acks.take(now)?;

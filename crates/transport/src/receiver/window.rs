@@ -21,6 +21,12 @@ pub struct WindowConfig {
 }
 
 impl WindowConfig {
+    /// Returns a window of `bytes` that does not grow, for packets with `mss` bytes of stream. The
+    /// sender then has at most `bytes` / `mss` full packets in flight.
+    pub fn fixed(bytes: u64, mss: u64) -> Self {
+        Self { initial: bytes, max: bytes, mss }
+    }
+
     /// Returns bounds from 32 MiB, which is 440 Mbit/s at an RTT of 600 ms, to `max` bytes. The
     /// first flights of a long path are too few to size a window by.
     pub fn new(max: u64, mss: u64) -> Self {

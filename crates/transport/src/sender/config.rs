@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::path_mtu::PathMtu;
 use crate::congestion::{Algorithm, Controller, ControllerFactory, Start};
 use crate::recovery::{self, LossRecovery, Segment};
-use crate::wire::native::{LinkRequest, Params};
+use crate::wire::native::{FIRST_WINDOW, LinkRequest, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
 use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy};
 
@@ -99,6 +99,9 @@ pub struct SenderConfig {
     pub ecn: bool,
     /// Attempt limits.
     pub attempts: Attempts,
+    /// Largest number of bytes sent before the receiver offers a window, at most 65,536 (native). 0
+    /// for none: then data waits for the SYN-ACK.
+    pub early_data: u64,
     /// Lower limit of the first timeout of data, which is three handshake RTTs. The default of 40
     /// ms is the minimum of later timeouts. The reference sender has 0, and so fails if the
     /// receiver pauses for 50 tiny timeouts at the start.
@@ -130,6 +133,7 @@ impl SenderConfig {
             packet_size: 1472,
             ecn: false,
             attempts: Attempts::default(),
+            early_data: FIRST_WINDOW,
             min_rto: Duration::from_millis(40),
             memory_limit: 1 << 30,
         }

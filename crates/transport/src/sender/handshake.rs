@@ -146,7 +146,7 @@ impl Sender {
             let quality = if attempts <= 1 { RttQuality::Provisional } else { RttQuality::Guessed };
             self.learn_path(now, now.saturating_duration_since(sent_at), quality);
             self.pace(now);
-            self.peer.window.open(self.codec.first_window());
+            self.peer.window.open(self.codec.first_window().min(self.config.early_data));
         }
     }
 

@@ -413,7 +413,9 @@ impl Sender {
 
     /// Returns true if so little is outstanding that the receiver may delay its ACK.
     pub(super) fn may_wait(&self) -> bool {
-        let delayed = u64::from(self.peer.ack_every.max(1)) * self.path.mss as u64;
+        // One packet fewer than the receiver waits for, or as many as the newest packet requested.
+        let waits = self.peer.params.map_or(1, |params| params.ack_every.saturating_sub(1));
+        let delayed = u64::from(self.peer.ack_every.max(waits).max(1)) * self.path.mss as u64;
         self.flight.board.outstanding() <= delayed
     }
 
