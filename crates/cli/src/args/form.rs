@@ -59,6 +59,11 @@ impl<'a> Form<'a> {
                 "--rwnd is for HOST local: the window of another receiver is set there, with rdt-recv --rwnd",
             ));
         }
+        if args.native.ack.is_some() && !is_local {
+            return Err(usage(
+                "--ack is for HOST local: the ACKs of another receiver are set there, with rdt-recv --ack",
+            ));
+        }
         match (self.wire, &args.native_option) {
             (WireArg::Native, _) if args.attempts.is_some() => {
                 Err(usage("--attempts is for --wire classic; the native format has --give-up TIME"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{LossDetection, LossWindow, RtoPolicy, SenderConfig};
+use rdt_transport::{AckConfig, LossDetection, LossWindow, RtoPolicy, SenderConfig};
 
 use super::{Switch, usage, values};
 use crate::Failure;
@@ -46,10 +46,15 @@ pub(crate) struct NativeArgs {
     /// with --cc fixed:N [default: on]
     #[arg(long, help_heading = HEADING, value_enum, value_name = "on|off", hide_possible_values = true)]
     pub(crate) ecn: Option<Switch>,
-    /// Largest window of the embedded receiver (HOST `local`), at least 64kib [default: 1/8 of its
-    /// memory]
+    /// Largest window of the embedded receiver (HOST `local`), at least 1444 (a packet) [default:
+    /// 1/8 of its memory]
     #[arg(long, help_heading = HEADING, value_name = "SIZE", value_parser = values::rwnd)]
     pub(crate) rwnd: Option<u64>,
+    /// ACKs of the embedded receiver (HOST `local`): one for COUNT packets in order, or TIME after
+    /// the first of them, whatever the sender requests: 1/0ms, 2/25ms [default: 2/25ms, or as
+    /// requested]
+    #[arg(long, help_heading = HEADING, value_name = "COUNT/TIME", value_parser = values::ack)]
+    pub(crate) ack: Option<AckConfig>,
     /// Give up after this long without an answer from the receiver (at least 1s) [default: 100s]
     #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = values::give_up("--give-up"))]
     pub(crate) give_up: Option<Duration>,
@@ -82,6 +87,8 @@ impl NativeArgs {
             (initial_window, _) => config.initial_window = initial_window.unwrap_or(config.initial_window),
         }
         self.apply_timeouts(config)?;
+        // The first flight leaves before the receiver offers its window.
+        config.early_data = self.rwnd.map_or(config.early_data, |rwnd| rwnd.min(config.early_data));
         config.handshake_give_up = self.connect_give_up.or(self.give_up).unwrap_or(config.handshake_give_up);
         config.give_up = self.give_up.unwrap_or(config.give_up);
         config.window = match congestion {

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+use rdt_transport::AckConfig;
 
 use super::{AckEvery, OffloadArgs, target, values};
 use crate::exit::RECV_CODES;
@@ -55,8 +56,8 @@ pub(crate) struct RecvArgs {
     /// [default: 1/4 of the host's, at least 1gib]
     #[arg(long, value_name = "SIZE", value_parser = values::recv_memory)]
     pub(crate) memory: Option<u64>,
-    /// Largest window of a native sender, from 64kib to 1/8 of --memory; it opens as the data is
-    /// read [default: 1/8 of --memory]
+    /// Largest window of a native sender, from 1444 (a packet) to 1/8 of --memory; it opens as the
+    /// data is read [default: 1/8 of --memory]
     #[arg(long, value_name = "SIZE", value_parser = values::rwnd)]
     pub(crate) rwnd: Option<u64>,
     /// Number of threads, each with its own socket on the same port; --memory and --max-peers are
@@ -67,10 +68,13 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = values::max_peers)]
     pub(crate) max_peers: usize,
     /// ACKs for classic senders: one for each packet (`1`, as the reference does; costs 25 % of the
-    /// rate or more) or one for each batch (`batch`; no effect with an emulated link). Native
-    /// senders get one for every second packet
+    /// rate or more) or one for each batch (`batch`; no effect with an emulated link)
     #[arg(long, value_enum, value_name = "1|batch", hide_possible_values = true, default_value_t = AckEvery::One)]
     pub(crate) ack_every: AckEvery,
+    /// ACKs for native senders: one for COUNT packets in order, or TIME after the first of them,
+    /// whatever the sender requests: 1/0ms, 2/25ms [default: 2/25ms, or as requested]
+    #[arg(long, value_name = "COUNT/TIME", value_parser = values::ack)]
+    pub(crate) ack: Option<AckConfig>,
     /// Receive buffer of each socket. Without a link, the buffer granted limits the senders'
     /// windows [default: 32mib; with more than 8 threads, 256mib in total]
     #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]

@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use rdt_emulator::{parse_bytes, parse_duration};
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{Attempts, LossDetection, LossWindow};
+use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow};
 
 use super::usage;
 use crate::Failure;
 
 /// Largest K for which the length of 2^K 32-bit words, in bytes, fits a `u64`.
 const MAX_POWER: u8 = 61;
-/// Smallest `--rwnd`, bytes: room for the largest datagram.
-const MIN_RWND: u64 = 64 << 10;
+/// Smallest `--rwnd`, bytes: the payload of a native packet of the default size.
+const MIN_RWND: u64 = 1444;
+/// Largest values of `--ack`; the delay is the format's limit (PROTOCOL.md, N4).
+const MAX_ACK_COUNT: u32 = 256;
+const MAX_ACK_DELAY: Duration = Duration::from_secs(1);
 /// Smallest `--give-up`: the timeout of one SYN.
 const MIN_GIVE_UP: Duration = Duration::from_secs(1);
 /// Smallest `--min-rto` and `--max-rto`: the granularity of the timers.
@@ -107,7 +110,21 @@ pub(super) fn timeout(option: &'static str) -> impl Fn(&str) -> Result<Duration,
 pub(super) fn rwnd(text: &str) -> Result<u64, Failure> {
     match named("--rwnd", parse_bytes, text)? {
         bytes @ MIN_RWND.. => Ok(bytes),
-        _ => Err(usage("--rwnd must be at least 64kib, so that every datagram fits")),
+        _ => Err(usage(format!("--rwnd must be at least {MIN_RWND}, the bytes of a packet"))),
+    }
+}
+
+/// Parses `--ack`: packets per ACK, and the delay after which fewer are acknowledged.
+pub(super) fn ack(text: &str) -> Result<AckConfig, Failure> {
+    let Some((count, delay)) = text.split_once('/') else {
+        return Err(usage(format!("--ack must be COUNT/TIME, as in 2/25ms, not '{text}'")));
+    };
+    let delay = named("--ack", parse_duration, delay)?;
+    match count.trim().parse() {
+        Ok(every @ 1..=MAX_ACK_COUNT) if delay <= MAX_ACK_DELAY => Ok(AckConfig::exact(every, delay)),
+        _ => Err(usage(format!(
+            "--ack must be from 1 to {MAX_ACK_COUNT} packets and at most 1s, not '{text}'"
+        ))),
     }
 }
 

@@ -269,6 +269,7 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     let mut config =
         ServerConfig::new(ReceiverConfig { ack, ..receiver }, link).with_memory(memory / threads);
     config.listener.secret = Some(rand::random());
+    config.listener.receiver.acks = args.ack.unwrap_or_default();
     let window = &mut config.listener.receiver.stream_window.max;
     let most = config.listener.peer_memory_limit;
     match args.rwnd {

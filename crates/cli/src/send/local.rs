@@ -10,7 +10,7 @@ use rdt_driver::{
 };
 use rdt_program::Stop;
 use rdt_server::{LinkMode, Server, ServerConfig};
-use rdt_transport::{ReceiverConfig, SenderConfig, Wire};
+use rdt_transport::{AckConfig, ReceiverConfig, SenderConfig, Wire};
 
 use crate::output::log::EventLog;
 use crate::output::receiver_report::ReceiverReport;
@@ -28,17 +28,20 @@ pub(crate) struct LocalReceiver {
 
 impl LocalReceiver {
     /// Starts the receiver. Its memory is the sender's `--memory` or its own default, whichever is
-    /// larger. `rwnd` is the largest window of a native sender, bytes.
+    /// larger. `rwnd` is the largest window of a native sender, bytes, and `acks` the ACKs that it
+    /// gets; `None` for the defaults.
     pub(crate) fn start(
         seed: u64,
         sender: &SenderConfig,
         rwnd: Option<u64>,
+        acks: Option<AckConfig>,
         options: UdpOptions,
     ) -> Result<Self, Failure> {
         let mut receiver = ReceiverConfig {
             max_datagram: sender.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
             ..ReceiverConfig::reference()
         };
+        receiver.acks = acks.unwrap_or_default();
         receiver.stream_window.max = rwnd.unwrap_or(receiver.stream_window.max);
         receiver.stream_window.mss = sender.payload_size() as u64;
         // One sender may use 1/8 of the receiver's memory.

@@ -52,7 +52,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
         Target::Local => {
             let seed = args.seed.unwrap_or_else(draw_seed);
             let options = socket::of_receiver(1, buffer, args.offload.options());
-            let local = LocalReceiver::start(seed, &config, args.native.rwnd, options)?;
+            let local = LocalReceiver::start(seed, &config, args.native.rwnd, args.native.ack, options)?;
             (local.address, Some(local))
         }
         Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),

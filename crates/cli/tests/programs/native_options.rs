@@ -15,7 +15,12 @@ fn contradictory_or_invalid_options_are_refused() {
         ("local --attempts 9", "--give-up"),
         ("localhost --rwnd 1mib", "rdt-recv --rwnd"),
         ("localhost --seed 1", "rdt-recv --seed"),
-        ("local --rwnd 1", "at least 64kib"),
+        ("local --rwnd 1443", "at least 1444"),
+        ("localhost --ack 1/0ms", "rdt-recv --ack"),
+        ("local --ack 2", "count/time"),
+        ("local --ack 0/1ms", "from 1 to 256"),
+        ("local --ack 2/2s", "at most 1s"),
+        ("local --ack 2/25", "has no unit"),
         ("local --rwnd x", "--rwnd"),
         ("local --cc vegas", "fixed:n, reno, cubic or bbr"),
         ("local --cc fixed", "fixed:64"),
@@ -93,9 +98,14 @@ fn contradictory_or_invalid_options_are_refused() {
     ] {
         refused("rdt-send", &mut rdt_send(&format!("{args} --wire native")), 64, word);
     }
+}
+
+#[test]
+fn invalid_options_of_receiver_are_refused() {
     for (args, word) in [
         ("--rwnd x", "--rwnd"),
-        ("--rwnd 1kb", "at least 64kib"),
+        ("--rwnd 1kb", "at least 1444"),
+        ("--ack 1", "count/time"),
         ("--rwnd 1gib --memory 1gib", "8 times"),
         ("--rwnd 1mib --memory 1mib", "8 times"),
     ] {
@@ -115,7 +125,7 @@ fn compatible_options_are_accepted() {
         "local --queue 1bdp --rtt 1ms --rate 10mbit --loss 0/0",
         "local --ecn off --cc fixed:3",
         "local --ecn on --cc reno",
-        "local --give-up 1s --initial-window 1 --rwnd 64kib --pacing on",
+        "local --give-up 1s --initial-window 1 --rwnd 1444 --ack 1/0ms --pacing on",
     ] {
         send(&format!("{args} --bytes 9000 --quiet")).with_code(0);
     }
