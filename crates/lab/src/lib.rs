@@ -19,11 +19,14 @@
 //! | statistics | `statistics/` | intervals, tests, contrasts: pure functions |
 //! | theory | `theory/` | models to draw beside measurements, with their ranges of validity |
 //! | claim | `claim/` | predicates about results, and their verdicts |
+//! | campaign | `run/` | repetitions that a folder of results lacks |
 //! | report | `report/` | figures, the HTML page, text for a terminal |
+//! | command | `cli/` | the program |
 #![forbid(unsafe_code)]
 
 pub mod cell;
 pub mod claim;
+pub mod cli;
 pub mod engine;
 pub mod experiment;
 pub mod flow;

@@ -1,0 +1,188 @@
+//! Arguments and help.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::cell::EngineKind;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    success
+  1    a claim fails
+  2    some repetitions failed
+  3    repetitions are missing
+  4    a claim is undecided (with --strict)
+  64   wrong arguments or experiment file
+  65   results that do not fit together
+  66   a file cannot be read
+  69   this host or program cannot run the engine
+  73   a folder or file cannot be created
+  74   results cannot be written
+  130  stopped; what is done is kept";
+
+const EXAMPLES: &str = "\
+Examples:
+  rdt-lab list                          the experiments of the program
+  rdt-lab run 000-A                     run one in virtual time
+  rdt-lab show 000-A > mine.toml        copy it, to change it
+  rdt-lab plan mine.toml                what it would run, and how long that takes
+  rdt-lab run mine.toml -o results      run it; the same command again goes on where it stopped
+  rdt-lab claims results/mine --json    the verdicts";
+
+/// Runs network experiments that are written down, and says whether their claims hold.
+#[derive(Debug, Parser)]
+#[command(name = "rdt-lab", version, after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List the experiments of the program
+    List(ListArgs),
+    /// Print the file of an experiment
+    Show(ShowArgs),
+    /// Print the cells of an experiment without running it
+    Plan(PlanArgs),
+    /// Run what is missing of an experiment, and judge its claims
+    Run(RunArgs),
+    /// Judge the claims of results without running anything
+    Claims(ClaimsArgs),
+    /// Print what is done and what is missing
+    Status(StatusArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// Only experiments of this document: 000
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) seed_doc: Option<String>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ShowArgs {
+    /// Identity of an experiment: 000-A
+    #[arg(value_name = "ID")]
+    pub(super) id: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct PlanArgs {
+    /// Identity of an experiment, or its file
+    #[arg(value_name = "ID|FILE")]
+    pub(super) experiment: String,
+    /// Only these engines: virtual,packets
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = engine)]
+    pub(super) engine: Vec<EngineKind>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(super) struct RunArgs {
+    /// Identities of experiments, or their files
+    #[arg(value_name = "ID|FILE", required_unless_present = "all")]
+    pub(super) experiments: Vec<String>,
+    /// Run all experiments of the program
+    #[arg(long, conflicts_with = "experiments")]
+    pub(super) all: bool,
+    /// Only these engines [default: those of the experiment that run in virtual time]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = engine)]
+    pub(super) engine: Vec<EngineKind>,
+    /// Run exactly N repetitions of each cell
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "quick")]
+    pub(super) repeats: Option<u32>,
+    /// Run three repetitions of each cell
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// Threads for virtual time [default: one for each core]
+    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) jobs: Option<u16>,
+    /// Run part I of N of the cells, from 0: 3/16
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    pub(super) shard: Option<(u32, u32)>,
+    /// Folder of results; each experiment has its own folder in it [default: results]
+    #[arg(short, long, value_name = "DIR", default_value = "results", hide_default_value = true)]
+    pub(super) output: PathBuf,
+    /// Run without judging claims
+    #[arg(long)]
+    pub(super) only_run: bool,
+    /// Fail with code 4 if a claim is undecided
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Print the verdicts as JSON, one object a line
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Do not print progress
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ClaimsArgs {
+    /// Folders of results of one experiment each
+    #[arg(value_name = "DIR", required = true)]
+    pub(super) folders: Vec<PathBuf>,
+    /// Fail with code 4 if a claim is undecided
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct StatusArgs {
+    /// Folders of results of one experiment each
+    #[arg(value_name = "DIR", required = true)]
+    pub(super) folders: Vec<PathBuf>,
+    /// Number of shards of the run: names the missing ones
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) shards: Option<u32>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+fn engine(text: &str) -> Result<EngineKind, String> {
+    text.parse().map_err(|()| {
+        let words = EngineKind::ALL.map(EngineKind::word).join(", ");
+        format!("there is no engine '{text}': choose one of {words}")
+    })
+}
+
+/// Parses `I/N`.
+fn shard(text: &str) -> Result<(u32, u32), String> {
+    let parts =
+        text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+    parts
+        .filter(|(index, count)| index < count)
+        .ok_or_else(|| format!("'{text}' is not a part and a number of parts, such as 0/4 or 3/4"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn shards_count_from_zero() {
+        assert_eq!(shard("3/4"), Ok((3, 4)));
+        for wrong in ["4/4", "1", "a/b", "-1/4", "0/0"] {
+            assert!(shard(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Errors of the program and their exit codes.
+
+use std::io;
+use std::path::PathBuf;
+
+use rdt_program::exit::{CANNOT_CREATE, IO, NO_INPUT, UNAVAILABLE, USAGE};
+
+use crate::engine::EngineError;
+use crate::journal::StoreError;
+use crate::run::CampaignError;
+
+/// Exit code: a claim fails.
+pub(super) const CLAIM_FAILS: u8 = 1;
+/// Exit code: some repetitions failed.
+pub(super) const CELLS_FAILED: u8 = 2;
+/// Exit code: repetitions are missing.
+pub(super) const INCOMPLETE: u8 = 3;
+/// Exit code: claims are undecided, with `--strict`.
+pub(super) const UNDECIDED: u8 = 4;
+/// Exit code: results that do not fit together (`EX_DATAERR`).
+const DATA: u8 = 65;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("{0}")]
+    Usage(String),
+    #[error("cannot read {}: {}", .0.display(), .1)]
+    Read(PathBuf, io::Error),
+    #[error("cannot write {}: {}", .0.display(), .1)]
+    Create(PathBuf, io::Error),
+    #[error("cannot write the standard output: {0}")]
+    Output(io::Error),
+    #[error(transparent)]
+    Campaign(#[from] CampaignError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl Failure {
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => USAGE,
+            Self::Read(..) => NO_INPUT,
+            Self::Create(..) | Self::Campaign(CampaignError::Create(..)) => CANNOT_CREATE,
+            Self::Output(_) | Self::Campaign(CampaignError::Write(..)) => IO,
+            Self::Campaign(CampaignError::Store(error)) | Self::Store(error) => store_code(error),
+            Self::Campaign(CampaignError::Seed { .. }) => DATA,
+            Self::Campaign(CampaignError::Engine(error)) | Self::Engine(error) => match error {
+                EngineError::Word(_) => USAGE,
+                EngineError::Unavailable(_) => UNAVAILABLE,
+            },
+        }
+    }
+}
+
+fn store_code(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Read(..) => NO_INPUT,
+        StoreError::Foreign { .. } | StoreError::Differ(_) => DATA,
+    }
+}

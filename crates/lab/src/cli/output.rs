@@ -1,0 +1,34 @@
+//! The standard output.
+
+use std::io::{self, Write as _};
+
+use serde_json::Value;
+
+use super::failure::Failure;
+
+/// Prints a text. A closed pipe is no error: the reader has seen enough.
+pub(super) fn text(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Prints a value as one line of JSON.
+pub(super) fn json(value: &Value) -> Result<(), Failure> {
+    text(&format!("{value}\n"))
+}
+
+/// Returns a table with aligned columns. The first row is the heading.
+pub(super) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}

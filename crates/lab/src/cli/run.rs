@@ -1,0 +1,223 @@
+//! `rdt-lab run`.
+
+use std::fs;
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rdt_program::Stop;
+use rdt_program::exit::INTERRUPTED;
+use rdt_udp::clock;
+
+use super::args::RunArgs;
+use super::failure::{CELLS_FAILED, Failure, INCOMPLETE};
+use super::load::{Loaded, load};
+use super::{talk, verdicts};
+use crate::cell::EngineKind;
+use crate::experiment::{Until, builtin};
+use crate::run::{Campaign, Finished, Progress};
+
+/// Name of the experiment file in a folder of results.
+pub(super) const EXPERIMENT_FILE: &str = "experiment.toml";
+/// Repetitions of each cell with `--quick`.
+const QUICK: u32 = 3;
+/// Time between lines of progress where there is no terminal.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let stop = Stop::default();
+    stop.on_interrupt();
+    let names: Vec<String> = if args.all {
+        builtin().iter().map(|builtin| builtin.id.to_owned()).collect()
+    } else {
+        args.experiments.clone()
+    };
+    // Errors of any file are told before anything runs.
+    let mut loaded = Vec::new();
+    for name in &names {
+        loaded.extend(chosen(name, args)?);
+    }
+    if loaded.is_empty() {
+        return Err(Failure::Usage(
+            "none of these experiments has such an engine; 'rdt-lab list' names them".to_owned(),
+        ));
+    }
+    let mut worst = 0;
+    for loaded in &loaded {
+        let code = one(loaded, args, &stop)?;
+        if stop.is_set() {
+            talk("stopped; what is done is kept, and the same command goes on");
+            return Ok(INTERRUPTED);
+        }
+        // Failed cells are worse than a claim that fails, which is worse than missing cells.
+        worst = [CELLS_FAILED, 1, INCOMPLETE, 4, 0]
+            .into_iter()
+            .find(|it| *it == code || *it == worst)
+            .unwrap_or(0);
+    }
+    Ok(worst)
+}
+
+/// Loads an experiment with the engines asked for. `None` if it has none of them and all
+/// experiments are run.
+fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
+    let whole = load(name, &[])?;
+    let has = |engine: &EngineKind| whole.experiment.engines.contains(engine);
+    let mut engines: Vec<EngineKind> = if args.engine.is_empty() {
+        whole.experiment.engines.iter().copied().filter(|engine| engine.is_virtual()).collect()
+    } else if args.all || args.experiments.len() > 1 {
+        args.engine.iter().copied().filter(has).collect()
+    } else {
+        args.engine.clone()
+    };
+    engines.dedup();
+    if engines.is_empty() {
+        let words =
+            whole.experiment.engines.iter().map(|engine| engine.word()).collect::<Vec<_>>().join(", ");
+        talk(&format!("{name}: not run, it needs the engine {words}"));
+        return Ok(None);
+    }
+    let mut loaded = load(name, &engines)?;
+    if let Some(repeats) = args.repeats.or(args.quick.then_some(QUICK)) {
+        loaded.plan.repeats.least = repeats;
+        loaded.plan.repeats.most = repeats;
+        loaded.plan.repeats.until = Until::Least;
+    }
+    Ok(Some(loaded))
+}
+
+fn one(loaded: &Loaded, args: &RunArgs, stop: &Stop) -> Result<u8, Failure> {
+    let folder = args.output.join(&loaded.experiment.name);
+    keep_file(&folder, &loaded.experiment.text)?;
+    let campaign = Campaign {
+        experiment: &loaded.experiment,
+        plan: &loaded.plan,
+        claims: if args.only_run { &[] } else { &loaded.claims },
+        folder: &folder,
+        threads: args.jobs.map_or_else(cores, usize::from),
+        shard: args.shard,
+        host: host(),
+    };
+    let started = clock::now();
+    let mut progress = Display::new(&loaded.experiment.name, args.quiet, started);
+    let finished = campaign.run(stop, |now| progress.show(now))?;
+    progress.finish();
+    for remark in &finished.remarks {
+        talk(remark);
+    }
+    if stop.is_set() {
+        return Ok(INTERRUPTED);
+    }
+    let elapsed = clock::now().duration_since(started);
+    let code = if args.only_run || args.shard.is_some() {
+        talk(&format!(
+            "{}: {} repetitions run in {:.1} s",
+            loaded.experiment.name,
+            finished.ran,
+            elapsed.as_secs_f64()
+        ));
+        0
+    } else {
+        verdicts::print(
+            loaded,
+            &finished.results,
+            args.json,
+            args.strict,
+            &summary(&finished, &folder, elapsed),
+        )?
+    };
+    Ok(match (finished.failed, finished.missing, args.shard) {
+        (1.., ..) => CELLS_FAILED,
+        (0, 1.., None) if code == 0 => INCOMPLETE,
+        _ => code,
+    })
+}
+
+fn summary(finished: &Finished, folder: &Path, elapsed: Duration) -> String {
+    let all: usize = finished.results.records.values().map(std::collections::BTreeMap::len).sum();
+    let cells = finished.results.records.len();
+    let seconds = elapsed.as_secs_f64();
+    let before = all as u64 - finished.ran.min(all as u64);
+    let there = if before > 0 { format!(", {before} were there") } else { String::new() };
+    format!(
+        "{cells} cells, {all} repetitions ({} run in {seconds:.1} s{there}); results in {}",
+        finished.ran,
+        folder.display()
+    )
+}
+
+/// Writes the experiment's file into its folder of results, unless it is there.
+fn keep_file(folder: &Path, text: &str) -> Result<(), Failure> {
+    let path = folder.join(EXPERIMENT_FILE);
+    if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    fs::create_dir_all(folder).map_err(|error| Failure::Create(folder.to_owned(), error))?;
+    let unfinished = folder.join(format!("{EXPERIMENT_FILE}.{}", std::process::id()));
+    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, &path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&unfinished);
+        Failure::Create(path, error)
+    })
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Returns the name of this host, for the journal.
+fn host() -> String {
+    #[cfg(unix)]
+    return rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    return std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned());
+}
+
+/// Progress on the standard error: a bar on a terminal, else a line each 10 s.
+struct Display {
+    name: String,
+    bar: Option<ProgressBar>,
+    is_quiet: bool,
+    started: Instant,
+    told: Instant,
+}
+
+impl Display {
+    fn new(name: &str, is_quiet: bool, started: Instant) -> Self {
+        let bar = (!is_quiet && io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(4));
+            let template = "{prefix} {bar:30} {pos}/{len} repetitions, {eta} left";
+            // The template is fixed, and the test of this module reads it.
+            bar.set_style(
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
+            bar.set_prefix(name.to_owned());
+            bar
+        });
+        Self { name: name.to_owned(), bar, is_quiet, started, told: started }
+    }
+
+    fn show(&mut self, now: Progress) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(now.wanted);
+            bar.set_position(now.done);
+            return;
+        }
+        let time = clock::now();
+        if self.is_quiet || time.duration_since(self.told) < PROGRESS_INTERVAL {
+            return;
+        }
+        self.told = time;
+        let elapsed = time.duration_since(self.started).as_secs_f64();
+        #[allow(clippy::cast_precision_loss, reason = "numbers of repetitions are far below 2^53")]
+        let left = elapsed * (now.wanted - now.done) as f64 / now.done.max(1) as f64;
+        talk(&format!("{}: {} of {} repetitions, about {left:.0} s left", self.name, now.done, now.wanted));
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! `rdt-lab claims` and `status`, and the text at the end of `run`.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::args::{ClaimsArgs, StatusArgs};
+use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, UNDECIDED};
+use super::load::{Loaded, load};
+use super::output;
+use super::run::EXPERIMENT_FILE;
+use crate::claim::{Judgement, Verdict, judge};
+use crate::journal::Store;
+use crate::results::Results;
+use crate::run::{Campaign, Targets};
+
+/// Prints the verdicts of an experiment, and returns the exit code.
+pub(super) fn print(
+    loaded: &Loaded,
+    results: &Results,
+    as_json: bool,
+    strict: bool,
+    summary: &str,
+) -> Result<u8, Failure> {
+    let judged = judged(loaded, results);
+    let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|it| wanted(&it.verdict)).count();
+    let holds = count(|it| *it == Verdict::Holds);
+    let fails = count(|it| *it == Verdict::Fails);
+    let open = judged.len() - holds - fails;
+    if as_json {
+        for it in &judged {
+            output::json(&line(&loaded.experiment.name, it))?;
+        }
+    } else {
+        output::text(&format!("{}: {}\n", loaded.experiment.name, loaded.experiment.title))?;
+        for it in &judged {
+            output::text(&sentence(it))?;
+        }
+        let open = if open > 0 { format!(", {open} cannot be told") } else { String::new() };
+        output::text(&format!("{holds} claims hold, {fails} fail{open}. {summary}\n"))?;
+    }
+    Ok(if fails > 0 {
+        CLAIM_FAILS
+    } else if strict && open > 0 {
+        UNDECIDED
+    } else {
+        0
+    })
+}
+
+fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
+    let mut engines: Vec<_> = results.cells.iter().map(|cell| cell.physics.engine).collect();
+    engines.sort_unstable();
+    engines.dedup();
+    let level = |reps| loaded.plan.level(reps);
+    engines.into_iter().flat_map(|engine| judge(&loaded.claims, results, engine, &level)).collect()
+}
+
+fn sentence(it: &Judgement) -> String {
+    let estimate = it.estimate.map_or(String::new(), |estimate| {
+        let kind = if it.is_ratio { "ratio" } else { "difference" };
+        if it.nothing_random {
+            format!(" [{kind} {:.4}, nothing random]", estimate.estimate)
+        } else {
+            format!(" [{kind} {:.4}, 95 % {:.4} to {:.4}]", estimate.estimate, estimate.low, estimate.high)
+        }
+    });
+    let reason = it.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    format!("  {} ({}): {}{estimate}{reason}\n", it.verdict, it.engine, it.says)
+}
+
+fn line(experiment: &str, it: &Judgement) -> Value {
+    let (verdict, needs) = match it.verdict {
+        Verdict::Holds => ("holds", None),
+        Verdict::Fails => ("fails", None),
+        Verdict::Undecided { needs } => ("undecided", Some(needs)),
+        Verdict::Missing => ("missing", None),
+    };
+    let interval = it.estimate.map(|estimate| json!([estimate.low, estimate.high]));
+    json!({
+        "experiment": experiment,
+        "claim": it.id,
+        "says": it.says,
+        "engine": it.engine.word(),
+        "verdict": verdict,
+        "needs_repetitions": needs,
+        "estimate": it.estimate.map(|estimate| estimate.estimate),
+        "interval_95": interval,
+        "is_ratio": it.is_ratio,
+        "p_adjusted": it.p,
+        "repetitions": it.repetitions,
+        "nothing_random": it.nothing_random,
+        "reason": it.reason,
+    })
+}
+
+/// Reads the experiment of a folder of results, with the engines of its results.
+fn of_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>), Failure> {
+    let file = folder.join(EXPERIMENT_FILE);
+    fs::metadata(&file).map_err(|error| Failure::Read(file.clone(), error))?;
+    let store = Store::read(&[folder.to_owned()])?;
+    let mut engines: Vec<_> = store.records().map(|record| record.engine).collect();
+    engines.sort_unstable();
+    engines.dedup();
+    let mut loaded = load(&file.display().to_string(), &[])?;
+    engines.retain(|engine| loaded.experiment.engines.contains(engine));
+    if engines.is_empty() {
+        engines = loaded.experiment.engines.iter().copied().filter(|engine| engine.is_virtual()).collect();
+    }
+    if !engines.is_empty() {
+        loaded = load(&file.display().to_string(), &engines)?;
+    }
+    let results = campaign(&loaded, folder).results(&store)?;
+    let torn = store.torn().iter().map(ToString::to_string).collect();
+    Ok((loaded, results, torn))
+}
+
+fn campaign<'a>(loaded: &'a Loaded, folder: &'a Path) -> Campaign<'a> {
+    Campaign {
+        experiment: &loaded.experiment,
+        plan: &loaded.plan,
+        claims: &loaded.claims,
+        folder,
+        threads: 1,
+        shard: None,
+        host: String::new(),
+    }
+}
+
+pub(super) fn claims(args: &ClaimsArgs) -> Result<u8, Failure> {
+    let mut worst = 0;
+    for folder in &args.folders {
+        let (loaded, results, _) = of_folder(folder)?;
+        let repetitions: usize = results.records.values().map(std::collections::BTreeMap::len).sum();
+        let summary = format!("{repetitions} repetitions in {}", folder.display());
+        let code = print(&loaded, &results, args.json, args.strict, &summary)?;
+        worst = [CLAIM_FAILS, UNDECIDED, 0].into_iter().find(|it| *it == code || *it == worst).unwrap_or(0);
+    }
+    Ok(worst)
+}
+
+pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
+    let mut incomplete = false;
+    for folder in &args.folders {
+        let (loaded, results, torn) = of_folder(folder)?;
+        let targets = Targets::new(&loaded.plan, &loaded.claims);
+        let lacks = |cell: crate::cell::CellId| {
+            let there = results.records.get(&cell).map_or(0, std::collections::BTreeMap::len);
+            (targets.of(cell) as usize).saturating_sub(there)
+        };
+        let cells = loaded.plan.distinct().count();
+        let missing: usize = loaded.plan.distinct().map(|cell| lacks(cell.id)).sum();
+        let done: usize = results.records.values().map(std::collections::BTreeMap::len).sum();
+        let shards: Vec<u32> = args.shards.map_or_else(Vec::new, |count| {
+            let wants = |index: &u32| loaded.plan.shard(*index, count).iter().any(|cell| lacks(cell.id) > 0);
+            (0..count).filter(wants).collect()
+        });
+        incomplete |= missing > 0;
+        if args.json {
+            output::json(&json!({
+                "experiment": loaded.experiment.name,
+                "cells": cells,
+                "repetitions": done,
+                "missing": missing,
+                "missing_shards": args.shards.map(|_| shards),
+                "torn": torn,
+            }))?;
+            continue;
+        }
+        output::text(&format!(
+            "{}: {cells} cells, {done} repetitions done, {missing} missing\n",
+            loaded.experiment.name
+        ))?;
+        for torn in torn {
+            output::text(&format!("  {torn}\n"))?;
+        }
+        if let (Some(count), false) = (args.shards, shards.is_empty()) {
+            let list = shards.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            output::text(&format!(
+                "  missing parts of {count}: {list}; submit them again with --array={list}\n"
+            ))?;
+        }
+    }
+    Ok(if incomplete { INCOMPLETE } else { 0 })
+}
