@@ -33,8 +33,8 @@ pub(super) fn lateness(waiting: Waiting) -> io::Result<Value> {
     Ok(json::lateness(&forward.lateness))
 }
 
-/// Packets that become readable at given times, as on a socket: a poll reports them, and each ends
-/// a sleep.
+/// Packets that become readable at given times, as on a socket: a poll reports them, and each
+/// arrival wakes a sleeping caller.
 #[derive(Clone)]
 struct Arrivals {
     next: Rc<Cell<Instant>>,
