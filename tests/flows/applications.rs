@@ -1,5 +1,6 @@
 use super::*;
 use rdt::emulator::{Loss, Probability};
+use rdt::sim::Source;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -59,6 +60,22 @@ fn rate_limits_goodput_exactly() {
         assert!(read.abs_diff(expected) <= 1400.max(rate / 8000 * 2), "{read} of {expected} at {rate} bit/s");
         assert_eq!(shared.simulation.sender(sender).sender.stats().retransmitted, 0);
     }
+}
+
+#[test]
+fn late_application_has_no_backlog() {
+    let mut shared = Shared::new(path(10_000_000, ms(20)));
+    shared.simulation.run_until(ms(5000));
+    let sender = shared.add(reno(), Application { rate: Some(1_000_000), ..Application::default() });
+    shared.simulation.run_until(ms(7000));
+    assert!(shared.read(sender, ms(5000), ms(7000)) <= 250_000);
+    let node = shared.simulation.sender(sender);
+    assert_eq!(node.opened_at, Some(shared.simulation.epoch() + ms(5000)));
+
+    let sink = shared.simulation.add_sink();
+    let source = shared.simulation.add_source(Source::constant(1_000_000, 1250), sink);
+    shared.simulation.run_until(ms(7995));
+    assert_eq!(shared.simulation.sink(sink).sources[&source].packets, 100);
 }
 
 #[test]

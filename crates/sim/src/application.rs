@@ -13,7 +13,7 @@ const BIT_NANOS_PER_BYTE: u128 = 8_000_000_000;
 /// Application of a sender. By default it writes without end from the start of virtual time on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Application {
-    /// Virtual time at which the application opens the connection.
+    /// Virtual time at which the application opens the connection. In the past: immediately.
     pub start: Duration,
     /// Bytes of the transfer. `None`: the application writes until `stop`.
     pub bytes: Option<u64>,

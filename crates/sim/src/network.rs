@@ -12,9 +12,9 @@ use crate::node::NodeId;
 
 /// Limit on the pool of unused datagram buffers.
 const MAX_POOLED_BUFFERS: usize = 64;
-/// Offset basis and prime of the 64-bit FNV-1a hash.
 /// Limit on the drops that a link stores between two calls: more than any call causes.
 const MAX_LATE_DROPS: usize = 1 << 20;
+/// Offset basis and prime of the 64-bit FNV-1a hash.
 const FNV: (u64, u64) = (0xCBF2_9CE4_8422_2325, 0x0000_0100_0000_01B3);
 
 /// Datagrams from one node, coalesced as by a socket with GRO. `stride` is the bytes of each.

@@ -74,6 +74,9 @@ impl SenderNode {
         epoch: Instant,
         now: Instant,
     ) -> Self {
+        // A start in the past would make the bytes of that time due at once.
+        let start = application.start.max(now.saturating_duration_since(epoch));
+        let application = Application { start, ..application };
         let mut node = Self {
             sender,
             outcome: Outcome::Running,

@@ -117,7 +117,9 @@ impl Simulation {
 
     /// Replaces a server by a new one without peers, as if its program restarted.
     pub fn restart_server(&mut self, id: NodeId, config: ServerConfig) {
+        let bin = self.server(id).bin;
         *self.server_mut(id) = ServerNode::new(Server::new(config), self.epoch);
+        self.server_mut(id).bin = bin;
         self.network.woken.push_back(id);
     }
 

@@ -92,7 +92,7 @@ fn negative_log(draw: u64) -> f64 {
 /// Configuration of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
-    /// Virtual time of the first datagram.
+    /// Virtual time of the first datagram. In the past: immediately.
     pub start: Duration,
     /// Virtual time from which on no datagram is sent. `None`: the source does not stop.
     pub stop: Option<Duration>,

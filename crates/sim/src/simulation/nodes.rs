@@ -59,6 +59,7 @@ impl Simulation {
     /// 12 bytes or more than 65,507.
     pub fn add_source(&mut self, config: Source, sink: NodeId) -> NodeId {
         config.check();
+        let config = Source { start: config.start.max(self.elapsed()), ..config };
         let id = self.add(Node::Source(Box::new(SourceNode::new(config, sink, self.epoch))));
         self.sink_mut(sink).expect(id, config.header);
         id
