@@ -64,10 +64,12 @@ impl Cost {
         let mut seconds: f64 = physics.duration.map_or(0.0, |duration| duration.as_secs_f64());
         for reverse in [false, true] {
             let rate = bottleneck(&links, reverse);
+            let rtt: f64 = links.iter().map(|link| link.rtt().as_secs_f64()).sum();
             let mut transport_bits = 0.0;
             for flow in physics.flows.iter().filter(|flow| flow.reverse == reverse) {
-                let bits = offered_bits(flow, physics, rate);
-                let end = flow.start.1.as_secs_f64() + bits / flow_rate(flow, rate);
+                let bits = offered_bits(flow, physics, window_rate(flow, rtt).min(rate));
+                let end =
+                    flow.start.1.as_secs_f64() + bits / flow_rate(flow, window_rate(flow, rtt).min(rate));
                 if physics.duration.is_none() {
                     seconds = seconds.max(end);
                 }
@@ -110,6 +112,15 @@ fn bottleneck(links: &[PathConfig], reverse: bool) -> f64 {
         link.highest_rate().map(rdt_emulator::Bitrate::as_bps_f64)
     });
     rates.fold(UNLIMITED_BPS, f64::min)
+}
+
+/// Returns the rate that a flow's windows allow, bits per second.
+fn window_rate(flow: &Flow, rtt: f64) -> f64 {
+    let fixed = flow.cc.as_deref().and_then(|cc| cc.strip_prefix("fixed:")?.parse::<f64>().ok());
+    let fixed = fixed.map_or(f64::INFINITY, |packets| packets * flow.packet.map_or(PACKET_BYTES, f64::from));
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let received = flow.window.map_or(f64::INFINITY, |bytes| bytes as f64);
+    if rtt > 0.0 { fixed.min(received) * 8.0 / rtt } else { f64::INFINITY }
 }
 
 /// Returns the rate of a flow that has a link of `rate` for itself, bits per second.
