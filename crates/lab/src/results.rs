@@ -65,13 +65,13 @@ impl Results {
         metrics.get(name).or_else(of_flow).copied()
     }
 
-    /// True if a cell has at least two valid repetitions, all with one hash: nothing in it is
-    /// random, and an interval would mislead.
+    /// True if a cell has at least two valid repetitions in virtual time, all with the same
+    /// metrics: nothing in it is random, and an interval would mislead. Hashes of events differ
+    /// even then, because packets contain identifiers that are drawn from the seed.
     pub fn is_one_run(&self, cell: CellId) -> bool {
-        let records = self.records.get(&cell).into_iter().flatten();
-        let mut hashes = records.filter(|(_, r)| r.status == Status::Ok).map(|(_, r)| r.hash);
-        let Some(Some(first)) = hashes.next() else { return false };
-        let mut others = hashes.peekable();
-        others.peek().is_some() && others.all(|hash| hash == Some(first))
+        let records = self.records.get(&cell).into_iter().flatten().map(|(_, record)| record);
+        let mut valid = records.filter(|r| r.status == Status::Ok && r.engine.is_virtual()).peekable();
+        let Some(first) = valid.next() else { return false };
+        valid.peek().is_some() && valid.all(|record| record.metrics == first.metrics)
     }
 }

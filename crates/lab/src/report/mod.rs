@@ -19,15 +19,19 @@ pub mod export;
 pub mod figure;
 pub mod html;
 pub mod palette;
+pub mod prepare;
 pub mod scale;
 pub mod scene;
 pub mod section;
 pub mod svg;
+pub mod text;
 
 #[cfg(test)]
 mod samples;
 
 pub use html::{Report, html};
+pub use prepare::{Subject, figures, section};
 pub use scene::Scene;
 pub use section::Section;
 pub use svg::{Place, svg};
+pub use text::{sentences, text};

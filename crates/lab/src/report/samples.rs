@@ -1,8 +1,8 @@
 //! Made-up figures, one of each kind, for tests of the writers.
 
 use super::figure::{
-    self, Column, Curve, Distribution, Effect, EventTimes, FactorMeans, HalfNormal, Heading, Heat, Lines,
-    Means, Offered, Partition, Quantity, Share, Spread, TimePanel, TimeSeries,
+    self, Column, Curve, Distribution, Effect, Ellipses, EventTimes, FactorMeans, HalfNormal, Heading, Heat,
+    Lines, Means, Offered, Partition, Quantity, Share, Spread, TimePanel, TimeSeries,
 };
 use super::scale::{Tick, Unit, level_value};
 use super::scene::{Origin, Row, Scene};
@@ -55,7 +55,7 @@ pub(super) fn against_window() -> Scene {
     let rows = bytes.iter().zip(rates).map(|(w, r)| row(*w, r, r * 0.99, r * 1.01, 10)).collect();
     let model = |name: &str, look, rate: &dyn Fn(f64) -> f64| Curve {
         origin: Origin::Theory,
-        predicts: Some(0),
+        predicts: vec![0],
         valid: Some((8e3, 1e9)),
         ..Curve::measured(
             name.to_owned(),
@@ -130,6 +130,15 @@ fn spreads() -> Vec<Scene> {
             of: Quantity::of_metric("goodput"),
             factor: "cc".to_owned(),
             levels: groups.clone(),
+        }),
+        figure::ellipses(&Ellipses {
+            heading: heading("ellipse", "Throughput and delay"),
+            x: Quantity::of_metric("rtt-mean"),
+            y: Quantity::of_metric("goodput"),
+            groups: vec![(
+                "reno".to_owned(),
+                values(7).iter().zip(values(70)).map(|(x, y)| (x / 1e8, y)).collect(),
+            )],
         }),
         cumulative("cdf", false),
         cumulative("ccdf", true),

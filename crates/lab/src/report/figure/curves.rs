@@ -113,15 +113,20 @@ fn model_at(model: &Curve, x: f64) -> Option<f64> {
 /// Returns the panel of residuals of all models that predict a curve. `None` if no model does.
 fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
     let mut layers: Vec<(usize, Vec<Row>)> = Vec::new();
+    let models_of = |i: usize| curves.iter().filter(|model| model.predicts.contains(&i)).count();
     for model in curves {
-        let Some(measured) = model.predicts.and_then(|i| curves.get(i)) else { continue };
-        let series = scene.series(&model.name, model.look, Origin::Theory);
-        let relative = |row: &Row| {
-            let expected = model_at(model, row.x).filter(|y| *y > 0.0)?;
-            let part = |value: f64| value / expected - 1.0;
-            Some(Row { y: part(row.y), low: row.low.map(part), high: row.high.map(part), ..*row })
-        };
-        layers.push((series, measured.rows.iter().filter_map(relative).collect()));
+        let predicted = model.predicts.iter().filter_map(|i| Some((*i, curves.get(*i)?)));
+        for (i, measured) in predicted.collect::<Vec<_>>() {
+            // Several models of one curve are told apart by their own looks.
+            let own = if models_of(i) > 1 { model } else { measured };
+            let series = scene.series(&own.name, own.look, own.origin);
+            let relative = |row: &Row| {
+                let expected = model_at(model, row.x).filter(|y| *y > 0.0)?;
+                let part = |value: f64| value / expected - 1.0;
+                Some(Row { y: part(row.y), low: row.low.map(part), high: row.high.map(part), ..*row })
+            };
+            layers.push((series, measured.rows.iter().filter_map(relative).collect()));
+        }
     }
     let values = extent(layers.iter().flat_map(|(_, rows)| rows));
     if values.is_empty() {
@@ -158,7 +163,7 @@ pub fn offered(data: &Offered) -> Scene {
         origin: Origin::Theory,
         look: 4,
         rows: vec![Row::at(0.0, 0.0), Row::at(largest, largest)],
-        predicts: None,
+        predicts: Vec::new(),
         valid: None,
     });
     let mut scene = lines(&Lines {

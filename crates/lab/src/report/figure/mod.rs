@@ -12,7 +12,7 @@ pub use compare::{FactorMeans, Means, marginals, means};
 pub use curves::{Lines, Offered, lines, offered};
 pub use effects::{Effect, HalfNormal, half_normal};
 pub use parts::{Heat, Partition, heat, partition};
-pub use spread::{Distribution, Spread, distribution, spread};
+pub use spread::{Distribution, Ellipses, Spread, distribution, ellipses, spread};
 pub use time::{Column, EventTimes, Share, TimePanel, TimeSeries, share, time_series};
 
 use super::scale::Unit;
@@ -50,8 +50,8 @@ pub struct Curve {
     pub look: usize,
     /// Values in ascending order of `x`.
     pub rows: Vec<Row>,
-    /// For a model: index of the curve that it predicts, for residuals.
-    pub predicts: Option<usize>,
+    /// For a model: indices of the curves that it predicts, for residuals.
+    pub predicts: Vec<usize>,
     /// For a model: values of `x` between which it holds. `None`: everywhere.
     pub valid: Option<(f64, f64)>,
 }
@@ -59,7 +59,7 @@ pub struct Curve {
 impl Curve {
     /// Creates a curve of measured means.
     pub const fn measured(name: String, look: usize, rows: Vec<Row>) -> Self {
-        Self { name, origin: Origin::Measured, look, rows, predicts: None, valid: None }
+        Self { name, origin: Origin::Measured, look, rows, predicts: Vec::new(), valid: None }
     }
 }
 

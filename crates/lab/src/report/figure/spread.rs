@@ -97,3 +97,64 @@ pub fn distribution(data: &Distribution) -> Scene {
     describe(&mut scene, false);
     scene
 }
+
+/// Repetitions of groups in two metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ellipses {
+    /// Identifier and title.
+    pub heading: Heading,
+    /// Metric on the horizontal axis, usually a delay.
+    pub x: Quantity,
+    /// Metric on the vertical axis, usually a throughput.
+    pub y: Quantity,
+    /// Groups with both values of each repetition.
+    pub groups: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+/// Points of an ellipse.
+const CORNERS: usize = 48;
+
+/// Returns the ellipse of one standard deviation around the mean of values. `None` for fewer than
+/// three values.
+fn ellipse(values: &[(f64, f64)]) -> Option<Vec<Row>> {
+    let count = number(values.len());
+    let mean = |part: fn(&(f64, f64)) -> f64| values.iter().map(part).sum::<f64>() / count;
+    let (x, y) = (mean(|it| it.0), mean(|it| it.1));
+    let moment = |part: &dyn Fn(&(f64, f64)) -> f64| values.iter().map(part).sum::<f64>() / (count - 1.0);
+    let (xx, yy) = (moment(&|it| (it.0 - x).powi(2)), moment(&|it| (it.1 - y).powi(2)));
+    let xy = moment(&|it| (it.0 - x) * (it.1 - y));
+    // Cholesky factors of the covariance map the unit circle to the ellipse.
+    let wide = xx.sqrt();
+    let slope = if wide > 0.0 { xy / wide } else { 0.0 };
+    let high = (yy - slope * slope).max(0.0).sqrt();
+    let corner = |i: usize| {
+        let (sin, cos) = (number(i) / number(CORNERS) * std::f64::consts::TAU).sin_cos();
+        Row::at(x + wide * cos, y + slope * cos + high * sin)
+    };
+    (values.len() > 2).then(|| (0..=CORNERS).map(corner).collect())
+}
+
+/// Draws the mean of each group and an ellipse of one standard deviation around it.
+pub fn ellipses(data: &Ellipses) -> Scene {
+    let mut scene = data.heading.scene();
+    let outlines: Vec<Option<Vec<Row>>> = data.groups.iter().map(|(_, values)| ellipse(values)).collect();
+    let drawn = || outlines.iter().flatten().flatten();
+    let all = || data.groups.iter().flat_map(|(_, values)| values);
+    let xs = all().map(|it| it.0).chain(drawn().map(|row| row.x));
+    let ys = all().map(|it| it.1).chain(drawn().map(|row| row.y));
+    let x = Axis::linear(&data.x.name, data.x.unit, xs, false);
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.y.name, data.y.unit, ys, true));
+    for (look, ((name, values), outline)) in data.groups.iter().zip(outlines).enumerate() {
+        let series = scene.series(name, look, Origin::Measured);
+        panel.draw(series, Mark::Line, outline.unwrap_or_default());
+        let count = number(values.len());
+        let mean = |part: fn(&(f64, f64)) -> f64| values.iter().map(part).sum::<f64>() / count;
+        let n = u32::try_from(values.len()).ok();
+        let row = Row { n, ..Row::at(mean(|it| it.0), mean(|it| it.1)) };
+        panel.draw(series, Mark::Points, Some(row).filter(|_| !values.is_empty()).into_iter().collect());
+    }
+    scene.panels.push(panel);
+    describe(&mut scene, false);
+    scene.description += " Ellipses contain one standard deviation of the repetitions.";
+    scene
+}

@@ -1,0 +1,189 @@
+//! Figures of means.
+
+use crate::statistics::mean;
+use crate::theory::{Conditions, Model, model};
+
+use super::super::figure::{self, Curve, Heading, Lines, Means, Offered, Quantity};
+use super::super::scale::{Tick, level_value, number};
+use super::super::scene::{Origin, Row, Scene};
+use super::select::{Group, View, mean_row};
+
+/// Ratio of the largest to the smallest level above which an axis is logarithmic by itself.
+const LOG_OVER: f64 = 30.0;
+
+/// Draws means for the levels of a factor. `joined`: with lines, for interactions.
+pub(super) fn means(view: &View<'_>, heading: Heading, joined: bool) -> Scene {
+    let places: Vec<f64> = (0..view.levels.len().max(1)).map(number).collect();
+    let mut curves = measured(view, &places);
+    curves.extend(published(view, &places));
+    let levels = if view.levels.is_empty() { vec!["all".to_owned()] } else { view.levels.clone() };
+    figure::means(&Means { heading, of: quantity(view), factor: view.x.clone(), levels, curves, joined })
+}
+
+/// Draws means against a numeric factor, with models. Levels that are not numbers stand side by
+/// side.
+pub(super) fn lines(view: &View<'_>, heading: Heading) -> Scene {
+    let Some(places) = view.numbers() else { return means(view, heading, true) };
+    let mut curves = measured(view, &places);
+    let theory: Vec<Curve> = models(view, &places);
+    curves.extend(theory);
+    curves.extend(published(view, &places));
+    let tick = |(at, level): (&f64, &String)| Tick { at: *at, label: level.clone() };
+    let unit =
+        view.levels.first().and_then(|level| level_value(level)).map_or_else(Default::default, |it| it.1);
+    figure::lines(&Lines {
+        heading,
+        of: quantity(view),
+        x: Quantity { name: view.x.clone(), unit },
+        levels: places.iter().zip(&view.levels).map(tick).collect(),
+        log_x: view.figure.log.x || spans_decades(&places),
+        log_y: view.figure.log.y,
+        curves,
+        limits: Vec::new(),
+    })
+}
+
+/// Draws delivered against offered rates. `None` if the factor is not a rate.
+pub(super) fn offered(view: &View<'_>, heading: Heading) -> Option<Scene> {
+    let places = view.numbers()?;
+    let mut limits: Vec<(String, f64)> = Vec::new();
+    for curve in models(view, &places) {
+        let most = curve.rows.iter().map(|row| row.y).fold(0.0, f64::max);
+        limits.push((curve.name, most));
+    }
+    let loss: Vec<Curve> = view
+        .groups()
+        .iter()
+        .enumerate()
+        .map(|(look, group)| {
+            let flow = group.metric.rsplit_once('.').map_or(String::new(), |(flow, _)| format!("{flow}."));
+            let group = Group { metric: format!("{flow}loss"), ..group.clone() };
+            curve(view, &group, look, &places)
+        })
+        .filter(|curve| !curve.rows.is_empty())
+        .collect();
+    Some(figure::offered(&Offered { heading, delivered: measured(view, &places), loss, limits }))
+}
+
+fn spans_decades(places: &[f64]) -> bool {
+    let least = places.iter().copied().fold(f64::INFINITY, f64::min);
+    least > 0.0 && places.iter().copied().fold(0.0, f64::max) / least > LOG_OVER
+}
+
+/// Returns the quantity of the first metric; the flow is left out if all metrics are of one kind.
+pub(super) fn quantity(view: &View<'_>) -> Quantity {
+    let metric = view.metrics.first().map_or("goodput", String::as_str);
+    let kind = metric.rsplit('.').next().unwrap_or(metric);
+    let alike = view.metrics.len() > 1 && view.metrics.iter().all(|it| it.rsplit('.').next() == Some(kind));
+    let name = if alike { kind } else { metric };
+    Quantity { name: name.to_owned(), ..Quantity::of_metric(metric) }
+}
+
+fn curve(view: &View<'_>, group: &Group, look: usize, places: &[f64]) -> Curve {
+    let at = |level: Option<&str>, x| mean_row(view.subject, &view.cells_of(group, level), &group.metric, x);
+    let mut rows: Vec<Row> = if view.levels.is_empty() {
+        at(None, 0.0).into_iter().collect()
+    } else {
+        view.levels.iter().zip(places).filter_map(|(level, x)| at(Some(level), *x)).collect()
+    };
+    rows.sort_by(|a, b| a.x.total_cmp(&b.x));
+    Curve::measured(group.name.clone(), look, rows)
+}
+
+fn measured(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
+    view.groups().iter().enumerate().map(|(look, group)| curve(view, group, look, places)).collect()
+}
+
+/// Returns the values that sources published for the figure's metrics and levels.
+fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
+    let groups = view.groups();
+    let mut curves: Vec<Curve> = Vec::new();
+    for expect in &view.subject.experiment.expects {
+        for value in &expect.values {
+            let level = |factor: &str| {
+                let found = value.levels.0.iter().find(|(name, _)| name == factor);
+                found.map(|(_, level)| level.as_str())
+            };
+            let only = &view.figure.only.0;
+            let shown = only.iter().all(|(factor, it)| level(factor).is_none_or(|level| level == it));
+            let by = view.figure.by.as_deref().and_then(level);
+            let same = |group: &Group| {
+                let metric = group.metric == expect.of || group.metric.ends_with(&format!(".{}", expect.of));
+                metric && (by.is_none() || group.by.as_deref() == by)
+            };
+            let place = level(&view.x).and_then(|x| view.levels.iter().position(|it| it == x));
+            let (Some(place), Some(look)) = (place, groups.iter().position(same)) else { continue };
+            if !shown || (view.figure.by.is_some() && by.is_none()) {
+                continue;
+            }
+            let name = by.map_or_else(|| expect.source.clone(), |by| format!("{}, {by}", expect.source));
+            let row = Row::at(places[place], value.is);
+            if let Some(curve) = curves.iter_mut().find(|curve| curve.name == name) {
+                curve.rows.push(row);
+            } else {
+                let curve = Curve::measured(name, look, vec![row]);
+                curves.push(Curve { origin: Origin::Published, ..curve });
+            }
+        }
+    }
+    for curve in &mut curves {
+        curve.rows.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    curves
+}
+
+/// Returns the curves of the figure's models. Groups with equal predictions share a curve.
+fn models(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
+    let groups = view.groups();
+    let mut curves: Vec<Curve> = Vec::new();
+    for found in view.figure.theory.iter().filter_map(|name| model(name)) {
+        for (i, group) in groups.iter().enumerate() {
+            let metric = group.metric.rsplit('.').next().unwrap_or(&group.metric);
+            let rows = predictions(view, group, found, places);
+            if metric != found.metric || rows.is_empty() {
+                continue;
+            }
+            let range = valid_range(&rows);
+            let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
+            rows.sort_by(|a, b| a.x.total_cmp(&b.x));
+            if let Some(same) = curves.iter_mut().find(|it| it.name == found.name && it.rows == rows) {
+                same.predicts.push(i);
+                continue;
+            }
+            let look = if view.figure.theory.len() > 1 { groups.len() + curves.len() } else { i };
+            let curve = Curve::measured(found.name.to_owned(), look, rows);
+            curves.push(Curve { origin: Origin::Theory, predicts: vec![i], valid: range, ..curve });
+        }
+    }
+    for curve in curves.iter_mut().filter(|curve| curve.predicts.len() < groups.len()) {
+        let names: Vec<&str> = curve.predicts.iter().map(|i| groups[*i].name.as_str()).collect();
+        curve.name = format!("{} ({})", curve.name, names.join(", "));
+    }
+    curves
+}
+
+/// Returns the mean prediction of a model for the cells at each level, and whether it is valid.
+fn predictions(view: &View<'_>, group: &Group, model: &Model, places: &[f64]) -> Vec<(Row, bool)> {
+    let flow_name = group.metric.rsplit_once('.').map(|(flow, _)| flow);
+    let one = |(level, x): (&String, &f64)| {
+        let (mut values, mut valid) = (Vec::new(), true);
+        for cell in view.cells_of(group, Some(level)) {
+            let named = |name| cell.physics.flows.iter().find(|flow| flow.name == name);
+            let flow = flow_name.map_or_else(|| cell.physics.flows.first(), named)?;
+            let prediction = (model.predict)(&Conditions::of(&cell.physics, flow)?)?;
+            values.push(prediction.value);
+            valid &= prediction.valid;
+        }
+        Some((Row::at(*x, mean(&values)?), valid))
+    };
+    view.levels.iter().zip(places).filter_map(one).collect()
+}
+
+/// Returns the range of places for which all predictions are valid. `None`: all of them are.
+fn valid_range(rows: &[(Row, bool)]) -> Option<(f64, f64)> {
+    if rows.iter().all(|(_, valid)| *valid) {
+        return None;
+    }
+    let valid = || rows.iter().filter(|(_, valid)| *valid).map(|(row, _)| row.x);
+    Some((valid().fold(f64::INFINITY, f64::min), valid().fold(f64::NEG_INFINITY, f64::max)))
+}

@@ -1,0 +1,213 @@
+//! Figures of series, of the parts of a whole, and of distributions.
+
+use crate::cell::{Cell, CellId};
+use crate::record::Series;
+use crate::statistics::mean;
+use crate::theory::Conditions;
+
+use super::super::figure::{
+    self, Column, Distribution, Ellipses, EventTimes, Heading, Partition, Quantity, Share, Spread, TimePanel,
+    TimeSeries,
+};
+use super::super::scale::{Unit, number};
+use super::super::scene::{Row, Scene};
+use super::means::quantity;
+use super::select::{View, values};
+
+/// Most wholes in one figure.
+const MAX_WHOLES: usize = 16;
+/// Parts of a flow's life in the order in which a bar shows them, with their names for readers.
+pub(super) const LIMITS: [(&str, &str); 7] = [
+    ("window", "receiver window"),
+    ("cwnd", "congestion window"),
+    ("link", "link"),
+    ("recovery", "loss recovery"),
+    ("application", "application"),
+    ("start", "start"),
+    ("host", "host"),
+];
+
+/// Returns the cells of the figure whose series are kept, one for each level of `by`.
+fn with_series<'a>(view: &'a View<'_>) -> Vec<(String, &'a Cell, &'a Series)> {
+    let results = view.subject.results;
+    let first = |id: CellId| results.series.range((id, 0)..=(id, u32::MAX)).next().map(|(_, series)| series);
+    let mut found = Vec::new();
+    for group in view.groups() {
+        let name = group.by.as_ref().map_or_else(String::new, |_| group.name.clone());
+        let known = |(other, _, _): &(String, &Cell, &Series)| *other == name;
+        let cells = view.cells_of(&group, None);
+        let kept = cells.into_iter().find_map(|cell| Some((cell, first(cell.id)?)));
+        if let (Some((cell, series)), false) = (kept, found.iter().any(known)) {
+            found.push((name, cell, series));
+        }
+    }
+    found
+}
+
+/// Draws series of the first repetition that keeps them. `None` if none does.
+pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
+    let shown = with_series(view);
+    let bin_s = shown.first()?.2.bin_s;
+    let default = ["goodput".to_owned(), "cwnd".to_owned()];
+    let names = if view.figure.of.is_empty() { &default[..] } else { &view.figure.of[..] };
+    let (mut panels, mut events) = (Vec::new(), Vec::new());
+    for name in names {
+        let mut columns = Vec::new();
+        for (group, _, series) in &shown {
+            for (column, values) in &series.columns {
+                if column != name && !column.ends_with(&format!(".{name}")) {
+                    continue;
+                }
+                let name = if group.is_empty() { column.clone() } else { format!("{column}, {group}") };
+                columns.push(Column { name, look: columns.len(), values: values.clone() });
+            }
+        }
+        panels.push(TimePanel { of: Quantity::of_metric(name), columns });
+    }
+    panels.retain(|panel| !panel.columns.is_empty());
+    if let [(_, _, series)] = &shown[..] {
+        for (name, times) in series.events.iter().filter(|(_, times)| !times.is_empty()) {
+            events.push(EventTimes { name: name.clone(), look: 4 + events.len(), times: times.clone() });
+        }
+    }
+    let heading = Heading { title: titled(&heading.title, view, shown[0].1), ..heading };
+    (!panels.is_empty()).then(|| figure::time_series(&TimeSeries { heading, bin_s, panels, events }))
+}
+
+/// Returns a title with the levels of the shown cell.
+fn titled(title: &str, view: &View<'_>, cell: &Cell) -> String {
+    if view.figure.by.is_some() || cell.factors.is_empty() {
+        return title.to_owned();
+    }
+    format!("{title} ({})", view.cell_name(cell))
+}
+
+/// Draws how flows share a link in the first repetition that keeps its series.
+pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
+    let shown = with_series(view);
+    let (_, cell, series) = shown.first()?;
+    let mut flows = Vec::new();
+    for (look, flow) in cell.physics.flows.iter().enumerate() {
+        let Some(values) = series.columns.get(&format!("{}.goodput", flow.name)) else { continue };
+        let first = values.iter().position(|value| value.is_some_and(|value| value > 0.0)).unwrap_or(0);
+        let alive = values.iter().enumerate().map(|(i, value)| value.filter(|_| i >= first)).collect();
+        flows.push(Column { name: flow.name.clone(), look, values: alive });
+    }
+    let flow = cell.physics.flows.first()?;
+    let link = Conditions::of(&cell.physics, flow).and_then(|it| it.link_goodput_bps());
+    let bins = flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
+    let alive =
+        |i: usize| flows.iter().filter(|flow| flow.values.get(i).copied().flatten().is_some()).count();
+    let fair = |i: usize| {
+        let count = alive(i);
+        (count > 0).then(|| Some(Row::at(number(i + 1) * series.bin_s, link? / number(count)))).flatten()
+    };
+    let mut fair: Vec<Row> = (0..bins).filter_map(fair).collect();
+    // Only the steps: rows at which the number of flows changes, and the last one.
+    let last = fair.last().copied();
+    fair.dedup_by(|a, b| a.y.total_cmp(&b.y).is_eq());
+    fair.extend(last);
+    let heading = Heading { title: titled(&heading.title, view, cell), ..heading };
+    Some(figure::share(&Share { heading, bin_s: series.bin_s, flows, fair }))
+}
+
+/// Draws the parts whose metrics have `prefix` in their name, a bar for each flow of each cell.
+pub(super) fn parts(view: &View<'_>, heading: Heading, prefix: &str) -> Scene {
+    let results = view.subject.results;
+    let mut parts: Vec<String> = if prefix == "limit." {
+        LIMITS.iter().map(|(word, _)| (*word).to_owned()).collect()
+    } else {
+        Vec::new()
+    };
+    let mut wholes: Vec<(String, Vec<(String, f64)>)> = Vec::new();
+    let cells = view.engines.iter().flat_map(|engine| view.cells(*engine, &[]));
+    for cell in cells {
+        let mut names: Vec<&String> =
+            results.records.get(&cell.id).into_iter().flatten().flat_map(|(_, r)| r.metrics.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let Some((owner, part)) = name.split_once(prefix) else { continue };
+            let owner = owner.trim_end_matches('.');
+            let several = cell.physics.flows.len() > 1;
+            let whole =
+                if several { format!("{}: {owner}", view.cell_name(cell)) } else { view.cell_name(cell) };
+            let Some(size) = mean(&values(view.subject, &[cell], name)) else { continue };
+            if !parts.iter().any(|it| it == part) {
+                parts.push(part.to_owned());
+            }
+            match wholes.iter_mut().find(|(name, _)| *name == whole) {
+                Some((_, sizes)) => sizes.push((part.to_owned(), size)),
+                None => wholes.push((whole, vec![(part.to_owned(), size)])),
+            }
+        }
+    }
+    wholes.truncate(MAX_WHOLES);
+    let size = |sizes: &[(String, f64)], part: &String| {
+        sizes.iter().find(|(name, _)| name == part).map_or(0.0, |(_, size)| *size)
+    };
+    let ordered = |(name, sizes): &(String, Vec<(String, f64)>)| {
+        (name.clone(), parts.iter().map(|part| size(sizes, part)).collect())
+    };
+    let wholes = wholes.iter().map(ordered).collect();
+    let known =
+        |part: &String| LIMITS.iter().find(|(word, _)| word == part).map(|(_, name)| (*name).to_owned());
+    let is_limit = prefix == "limit.";
+    let (name, unit) =
+        if is_limit { ("share of the flow's life", Unit::Share) } else { ("airtime", Unit::Time) };
+    let of = Quantity { name: name.to_owned(), unit };
+    let parts = parts.iter().map(|part| known(part).filter(|_| is_limit).unwrap_or_else(|| part.clone()));
+    figure::partition(&Partition { heading, of, parts: parts.collect(), wholes })
+}
+
+/// Returns the values of all repetitions for each group and level of `x`.
+fn grouped(view: &View<'_>, metric: Option<&str>) -> Vec<(String, Vec<f64>)> {
+    let groups = view.groups();
+    let mut all = Vec::new();
+    let levels: Vec<Option<&str>> = if view.levels.is_empty() {
+        vec![None]
+    } else {
+        view.levels.iter().map(|level| Some(level.as_str())).collect()
+    };
+    for level in levels {
+        for group in &groups {
+            let values = values(view.subject, &view.cells_of(group, level), metric.unwrap_or(&group.metric));
+            let name = match level {
+                Some(level) if groups.len() > 1 => format!("{level}, {}", group.name),
+                Some(level) => level.to_owned(),
+                None => group.name.clone(),
+            };
+            all.push((name, values));
+        }
+    }
+    all
+}
+
+/// Draws boxes with all repetitions.
+pub(super) fn spread(view: &View<'_>, heading: Heading) -> Scene {
+    let levels = grouped(view, None);
+    figure::spread(&Spread { heading, of: quantity(view), factor: view.x.clone(), levels })
+}
+
+/// Draws cumulative distributions of repetitions; with a logarithmic axis, the tail.
+pub(super) fn distribution(view: &View<'_>, heading: Heading) -> Scene {
+    let groups = grouped(view, None).into_iter().filter(|(_, values)| !values.is_empty()).collect();
+    let complementary = view.figure.log.y;
+    figure::distribution(&Distribution { heading, of: quantity(view), groups, complementary })
+}
+
+/// Draws throughput against delay with an ellipse of one standard deviation for each group.
+pub(super) fn ellipses(view: &View<'_>, heading: Heading) -> Scene {
+    let metric = |i: usize| view.metrics.get(i).or(view.metrics.first()).cloned().unwrap_or_default();
+    let (y, x) = (metric(0), metric(1));
+    // Groups of the view are by metric too, so each is there twice.
+    let mut groups: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for ((name, ys), (_, xs)) in grouped(view, Some(&y)).into_iter().zip(grouped(view, Some(&x))) {
+        let name = name.replace(&format!(", {x}"), "").replace(&format!(", {y}"), "");
+        let name = name.replace(&format!("{x}, "), "").replace(&format!("{y}, "), "");
+        if !groups.iter().any(|(known, _)| *known == name) {
+            groups.push((name, xs.into_iter().zip(ys).collect()));
+        }
+    }
+    figure::ellipses(&Ellipses { heading, x: Quantity::of_metric(&x), y: Quantity::of_metric(&y), groups })
+}

@@ -1,0 +1,196 @@
+//! Groups of cells: which cells a mark stands for, and the mean of a metric over them.
+
+use crate::cell::{Cell, EngineKind};
+use crate::experiment::{Figure, FigureKind};
+use crate::statistics::{mean, t_interval};
+
+use super::super::scale::level_value;
+use super::super::scene::Row;
+use super::Subject;
+
+/// Repetitions below which a mean has no interval.
+const LEAST_FOR_INTERVAL: usize = 5;
+
+/// Returns the levels of a factor that cells have, in the order of the experiment.
+pub(super) fn levels(subject: &Subject<'_>, factor: &str) -> Vec<String> {
+    let named = subject.experiment.factors.iter().find(|it| it.name == factor);
+    let all = named.into_iter().flat_map(|factor| factor.levels.iter().map(|level| level.name.clone()));
+    let there = |level: &String| subject.results.cells.iter().any(|cell| cell.level(factor) == Some(level));
+    all.filter(there).collect()
+}
+
+/// Returns the mean of a metric over some cells, with its 95 % interval over the repetitions that
+/// all of them have. Few repetitions, or repetitions that are all one run, have no interval.
+pub(super) fn mean_row(subject: &Subject<'_>, cells: &[&Cell], metric: &str, x: f64) -> Option<Row> {
+    let values = values(subject, cells, metric);
+    let y = mean(&values)?;
+    let nothing_random = cells.iter().all(|cell| subject.results.is_one_run(cell.id));
+    let n = if nothing_random { 1 } else { u32::try_from(values.len()).unwrap_or(u32::MAX) };
+    let has_interval = !nothing_random && values.len() >= LEAST_FOR_INTERVAL;
+    let interval = t_interval(&values, 0.95).filter(|_| has_interval);
+    Some(Row { x, y, low: interval.map(|it| it.low), high: interval.map(|it| it.high), n: Some(n) })
+}
+
+/// Returns for each repetition that all cells have the mean of a metric over the cells.
+pub(super) fn values(subject: &Subject<'_>, cells: &[&Cell], metric: &str) -> Vec<f64> {
+    let Some(first) = cells.first() else { return Vec::new() };
+    let reps = subject.results.valid_repetitions(first.id);
+    let one = |rep: u32| {
+        let each = cells.iter().map(|cell| subject.results.metric(cell, metric, rep));
+        mean(&each.collect::<Option<Vec<f64>>>()?)
+    };
+    reps.filter_map(one).collect()
+}
+
+/// Cells and metrics of a figure.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) subject: &'a Subject<'a>,
+    pub(super) figure: &'a Figure,
+    pub(super) engines: Vec<EngineKind>,
+    /// Metrics with their flows.
+    pub(super) metrics: Vec<String>,
+    /// Factor on the horizontal axis. Empty if there is none.
+    pub(super) x: String,
+    /// Levels of that factor.
+    pub(super) levels: Vec<String>,
+}
+
+/// Cells that one curve stands for.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) engine: EngineKind,
+    pub(super) metric: String,
+    /// Level of the factor `by`.
+    pub(super) by: Option<String>,
+}
+
+impl<'a> View<'a> {
+    /// Returns the view of a figure. `None` if no cell matches it.
+    pub(super) fn new(subject: &'a Subject<'a>, figure: &'a Figure) -> Option<Self> {
+        let matching = || subject.results.cells.iter().filter(|cell| figure.only.matches(cell));
+        matching().next()?;
+        let mut engines: Vec<EngineKind> = matching().map(|cell| cell.physics.engine).collect();
+        engines.sort();
+        engines.dedup();
+        let named = |factor: &str| {
+            let used = [&figure.by, &figure.panel].into_iter().any(|it| it.as_deref() == Some(factor));
+            used || figure.only.0.iter().any(|(name, _)| name == factor)
+        };
+        let free = subject.experiment.factors.iter().map(|factor| &factor.name);
+        let varies = |factor: &&String| !named(factor) && levels(subject, factor).len() > 1;
+        let x = figure.x.clone().or_else(|| free.clone().find(varies).cloned()).unwrap_or_default();
+        let there = |level: &String| matching().any(|cell| cell.level(&x) == Some(level));
+        let levels = levels(subject, &x).into_iter().filter(there).collect();
+        let of = if figure.of.is_empty() { default_metrics(figure.kind) } else { figure.of.clone() };
+        let metrics = of.iter().flat_map(|name| expand(subject, name)).collect();
+        Some(Self { subject, figure, engines, metrics, x, levels })
+    }
+
+    pub(super) fn title(&self, kind: FigureKind) -> String {
+        let of = self.figure.of.first().cloned().unwrap_or_else(|| default_metrics(kind)[0].clone());
+        match kind {
+            FigureKind::Series | FigureKind::Sequence | FigureKind::Share => format!("{of} over time"),
+            FigureKind::Limits => "What limits each flow".to_owned(),
+            FigureKind::Airtime => "Airtime of a packet".to_owned(),
+            FigureKind::HalfNormal => format!("Effects on {of}"),
+            FigureKind::Offered => "Offered and delivered rate".to_owned(),
+            _ if self.x.is_empty() => of,
+            _ => format!("{of} by {}", self.x),
+        }
+    }
+
+    /// Returns the cells of an engine with all these levels.
+    pub(super) fn cells(&self, engine: EngineKind, levels: &[(&str, &str)]) -> Vec<&'a Cell> {
+        let has = |cell: &Cell| levels.iter().all(|(factor, level)| cell.level(factor) == Some(level));
+        let all = self.subject.results.cells(engine, &self.figure.only);
+        all.filter(|cell| has(cell)).collect()
+    }
+
+    /// Returns the groups of the figure: engines, metrics and levels of `by`.
+    pub(super) fn groups(&self) -> Vec<Group> {
+        let by = self.figure.by.as_deref().map(|factor| (factor, levels(self.subject, factor)));
+        let levels: Vec<Option<String>> =
+            by.as_ref().map_or_else(|| vec![None], |(_, levels)| levels.iter().cloned().map(Some).collect());
+        let mut groups = Vec::new();
+        for engine in &self.engines {
+            for metric in &self.metrics {
+                for level in &levels {
+                    let mut words = Vec::new();
+                    if let (Some((factor, _)), Some(level)) = (&by, level) {
+                        let speaks = level.starts_with(|c: char| c.is_ascii_alphabetic()) && level.len() > 3;
+                        words.push(if speaks { level.clone() } else { format!("{factor} {level}") });
+                    }
+                    if self.metrics.len() > 1 {
+                        words.push(metric.clone());
+                    }
+                    if self.engines.len() > 1 || words.is_empty() {
+                        words.push(engine.word().to_owned());
+                    }
+                    let name = words.join(", ");
+                    groups.push(Group { name, engine: *engine, metric: metric.clone(), by: level.clone() });
+                }
+            }
+        }
+        groups.retain(|group| !self.cells_of(group, None).is_empty());
+        groups
+    }
+
+    /// Returns the cells of a group, at a level of `x` or at all.
+    pub(super) fn cells_of(&self, group: &Group, x: Option<&str>) -> Vec<&'a Cell> {
+        let mut levels = Vec::new();
+        if let (Some(factor), Some(level)) = (&self.figure.by, &group.by) {
+            levels.push((factor.as_str(), level.as_str()));
+        }
+        levels.extend(x.filter(|_| !self.x.is_empty()).map(|level| (self.x.as_str(), level)));
+        self.cells(group.engine, &levels)
+    }
+
+    /// Returns the numbers of all levels of `x`. `None` if a level is not a number.
+    pub(super) fn numbers(&self) -> Option<Vec<f64>> {
+        let numbers = self.levels.iter().map(|level| level_value(level).map(|(value, _)| value));
+        numbers.collect::<Option<Vec<f64>>>().filter(|numbers| !numbers.is_empty())
+    }
+
+    /// Returns the levels of a cell that the figure does not fix, for readers.
+    pub(super) fn cell_name(&self, cell: &Cell) -> String {
+        let fixed = |factor: &str| self.figure.only.0.iter().any(|(name, _)| name == factor);
+        let free = cell.factors.iter().filter(|(factor, _)| !fixed(factor));
+        let mut words: Vec<String> = free.map(|(factor, level)| format!("{factor} {level}")).collect();
+        if self.engines.len() > 1 || words.is_empty() {
+            words.push(cell.physics.engine.word().to_owned());
+        }
+        words.join(", ")
+    }
+}
+
+fn default_metrics(kind: FigureKind) -> Vec<String> {
+    let words: &[&str] = match kind {
+        FigureKind::Series => &["goodput", "cwnd"],
+        FigureKind::Ellipse => &["goodput", "rtt-mean"],
+        _ => &["goodput"],
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Returns a metric as the records have it: for several flows, that of each flow.
+fn expand(subject: &Subject<'_>, name: &str) -> Vec<String> {
+    let results = subject.results;
+    let is_there = |cell: &Cell, name: &str| {
+        results.valid_repetitions(cell.id).next().is_some_and(|rep| results.metric(cell, name, rep).is_some())
+    };
+    if results.cells.iter().any(|cell| is_there(cell, name)) {
+        return vec![name.to_owned()];
+    }
+    let mut names: Vec<String> = Vec::new();
+    for cell in &results.cells {
+        for flow in &cell.physics.flows {
+            let of_flow = format!("{}.{name}", flow.name);
+            if !names.contains(&of_flow) && is_there(cell, &of_flow) {
+                names.push(of_flow);
+            }
+        }
+    }
+    if names.is_empty() { vec![name.to_owned()] } else { names }
+}

@@ -1,0 +1,401 @@
+//! Tables and sentences of the report.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::cell::{Cell, EngineKind};
+use crate::experiment::{Compare, Expect, ExpectedValue, FigureKind, Otherwise, Tolerance, Until, WarmUp};
+use crate::record::{Record, Status};
+use crate::statistics::{mean, unpaired_log_ratio};
+use crate::theory::{Conditions, model};
+
+use super::super::scale::{Unit, significant};
+use super::super::scene::Row;
+use super::super::section::{Entry, Mark, Table};
+use super::Subject;
+use super::over_time::LIMITS;
+use super::select::{mean_row, values};
+
+/// Most rows of a table of cells; the journal has them all.
+const MAX_ROWS: usize = 400;
+/// Most repetitions in the page; the journal has them all.
+const MAX_RAW: usize = 5000;
+
+fn engines(subject: &Subject<'_>) -> Vec<EngineKind> {
+    let mut engines: Vec<EngineKind> = subject.results.cells.iter().map(|cell| cell.physics.engine).collect();
+    engines.sort();
+    engines.dedup();
+    engines
+}
+
+fn levels(cell: &Cell) -> String {
+    let words: Vec<String> = cell.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
+    if words.is_empty() { "all".to_owned() } else { words.join(", ") }
+}
+
+/// Returns a mean for readers: `5.61 Mbit/s ± 0.05`.
+fn mean_text(row: &Row, unit: Unit) -> String {
+    let Some(high) = row.high else { return unit.text(row.y) };
+    let factor = unit.shown(row.y.abs()).0;
+    format!("{} \u{b1} {}", unit.text(row.y), significant((high - row.y) * factor, 2))
+}
+
+fn entry(subject: &Subject<'_>, cell: &Cell, metric: &str) -> Entry {
+    let row = mean_row(subject, &[cell], metric, 0.0);
+    row.map_or_else(Entry::default, |row| Entry::number(mean_text(&row, Unit::of_metric(metric)), row.y))
+}
+
+/// Returns the metrics of the table of cells: those of figures and of expected values, else goodput
+/// and completion time.
+fn shown_metrics(subject: &Subject<'_>) -> Vec<String> {
+    let tables = subject.experiment.figures.iter().filter(|figure| figure.kind == FigureKind::Table);
+    let mut names: Vec<String> = tables.flat_map(|figure| figure.of.iter().cloned()).collect();
+    if names.is_empty() {
+        names.extend(subject.experiment.figures.iter().flat_map(|figure| figure.of.iter().cloned()));
+        names.extend(subject.experiment.expects.iter().map(|expect| expect.of.clone()));
+        names.extend(["goodput", "completion", "sum", "jain"].map(str::to_owned));
+    }
+    let mut kept: Vec<String> = Vec::new();
+    for name in names {
+        let is_there = |cell: &Cell| !values(subject, &[cell], &name).is_empty();
+        if !kept.contains(&name) && subject.results.cells.iter().any(is_there) {
+            kept.push(name);
+        }
+    }
+    kept
+}
+
+/// Returns the table of cells, that of expected values, and that of engines side by side.
+pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
+    let metrics = shown_metrics(subject);
+    let mut tables = Vec::new();
+    let factors: Vec<&str> = subject.experiment.factors.iter().map(|factor| factor.name.as_str()).collect();
+    let head = factors.iter().copied().chain(["engine", "n"]).map(str::to_owned).chain(metrics.clone());
+    let row = |cell: &Cell| {
+        let level = |factor: &&str| Entry::text(cell.level(factor).unwrap_or(""));
+        let runs = subject.results.valid_repetitions(cell.id).count();
+        let n = if subject.results.is_one_run(cell.id) { 1 } else { runs };
+        let mut row: Vec<Entry> = factors.iter().map(level).collect();
+        row.push(Entry::text(cell.physics.engine.word()));
+        row.push(Entry::number(n.to_string(), super::super::scale::number(n)));
+        row.extend(metrics.iter().map(|metric| entry(subject, cell, metric)));
+        row
+    };
+    let cells = &subject.results.cells;
+    let mut caption = "Means with 95 % intervals".to_owned();
+    if cells.len() > MAX_ROWS {
+        put!(caption, ", the first {MAX_ROWS} of {} cells", cells.len());
+    }
+    tables.push(Table {
+        caption,
+        head: head.collect(),
+        rows: cells.iter().take(MAX_ROWS).map(row).collect(),
+    });
+    tables.extend(subject.experiment.expects.iter().filter_map(|expect| expected(subject, expect)));
+    tables.extend(metrics.first().and_then(|metric| side_by_side(subject, metric)));
+    tables
+}
+
+/// Returns the mean of expected values' cells.
+fn ours(subject: &Subject<'_>, engine: EngineKind, expect: &Expect, value: &ExpectedValue) -> Option<Row> {
+    let cells: Vec<&Cell> = subject.results.cells(engine, &value.levels).collect();
+    mean_row(subject, &cells, &expect.of, 0.0)
+}
+
+/// Returns published values beside ours. `None` if none of them was measured.
+fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
+    let unit = Unit::of_metric(&expect.of);
+    let reference = match &expect.compare {
+        Compare::Absolute => None,
+        Compare::RatioTo(levels) => expect.values.iter().find(|value| value.levels == *levels),
+    };
+    let mut rows = Vec::new();
+    let ran = engines(subject).into_iter();
+    for engine in ran.filter(|engine| expect.engines.is_empty() || expect.engines.contains(engine)) {
+        for value in &expect.values {
+            let Some(row) = ours(subject, engine, expect, value) else { continue };
+            let scale = reference.and_then(|it| Some((it.is, ours(subject, engine, expect, it)?.y)));
+            let (published, measured) = scale.map_or((value.is, row.y), |(a, b)| (value.is / a, row.y / b));
+            let allowed = match expect.within {
+                Tolerance::Share(share) => share * published.abs(),
+                Tolerance::Absolute(amount) => amount,
+            };
+            let mark = match ((measured - published).abs() <= allowed, expect.otherwise) {
+                (true, _) => Mark::Good,
+                (false, Otherwise::Fail) => Mark::Bad,
+                (false, Otherwise::Note) => Mark::Open,
+            };
+            let words: Vec<String> = value.levels.0.iter().map(|(f, level)| format!("{f} {level}")).collect();
+            let mut entries = vec![
+                Entry::text(words.join(", ")),
+                Entry::text(engine.word()),
+                Entry::number(&value.text, value.is),
+                Entry::number(mean_text(&row, unit), row.y),
+            ];
+            if scale.is_some() {
+                entries.push(Entry::number(significant(published, 4), published));
+                entries.push(Entry::number(significant(measured, 4), measured));
+            }
+            let off = (measured / published - 1.0) * 100.0;
+            let off = if published == 0.0 { "-".to_owned() } else { format!("{} %", significant(off, 3)) };
+            entries.push(Entry { text: off, value: Some(measured - published), mark });
+            rows.push(entries);
+        }
+    }
+    let within = match expect.within {
+        Tolerance::Share(share) => format!("{} %", significant(share * 100.0, 3)),
+        Tolerance::Absolute(amount) => unit.text(amount),
+    };
+    let mut head = vec!["cells", "engine", "published", "ours"];
+    if matches!(expect.compare, Compare::RatioTo(_)) && reference.is_some() {
+        head.extend(["published ratio", "our ratio"]);
+    }
+    head.push("difference");
+    (!rows.is_empty()).then(|| Table {
+        caption: format!("{} of {} beside ours, within {within}", expect.of, expect.source),
+        head: head.into_iter().map(str::to_owned).collect(),
+        rows,
+    })
+}
+
+/// Returns a metric in two engines with the ratio and its interval. `None` for a single engine.
+fn side_by_side(subject: &Subject<'_>, metric: &str) -> Option<Table> {
+    let engines = engines(subject);
+    let [first, others @ ..] = &engines[..] else { return None };
+    let cells = subject.results.cells.iter().filter(|cell| cell.physics.engine == *first);
+    let mut rows = Vec::new();
+    for cell in cells.take(MAX_ROWS) {
+        for engine in others {
+            let twin = subject.results.cells.iter();
+            let twin = twin.filter(|it| it.physics.engine == *engine).find(|it| it.factors == cell.factors);
+            let Some(twin) = twin else { continue };
+            let [a, b] = [twin, cell].map(|cell| values(subject, &[cell], metric));
+            let ratio = unpaired_log_ratio(&a, &b, 0.95).map(|it| it.interval.map(f64::exp));
+            let ratio = ratio.map_or_else(Entry::default, |it| {
+                let [mid, low, high] = [it.estimate, it.low, it.high].map(|value| significant(value, 4));
+                Entry::number(format!("{mid} ({low} to {high})"), it.estimate)
+            });
+            let name = Entry::text(levels(cell));
+            rows.push(vec![name, entry(subject, cell, metric), entry(subject, twin, metric), ratio]);
+        }
+    }
+    let head =
+        vec!["cells".to_owned(), first.word().to_owned(), "other engine".to_owned(), "ratio".to_owned()];
+    (!rows.is_empty()).then(|| Table { caption: format!("{metric} in the engines"), head, rows })
+}
+
+/// Returns a sentence for each flow of each cell about the limit that binds it most.
+pub(super) fn limits(subject: &Subject<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for cell in &subject.results.cells {
+        for flow in &cell.physics.flows {
+            let share = |word: &str| mean(&values(subject, &[cell], &format!("{}.limit.{word}", flow.name)));
+            let shares = LIMITS.iter().filter_map(|(word, name)| Some((*word, *name, share(word)?)));
+            let Some((word, name, most)) = shares.max_by(|a, b| a.2.total_cmp(&b.2)) else { continue };
+            let mut sentence = format!(
+                "{} ({}, {}): {} {name}",
+                flow.name,
+                levels(cell),
+                cell.physics.engine,
+                Unit::Share.text(most)
+            );
+            let remedy = Conditions::of(&cell.physics, flow).filter(|_| word == "window");
+            if let Some((it, window)) = remedy.and_then(|it| Some((it.clone(), it.window?))) {
+                let allowed = Unit::Rate.text(window * 8.0 / it.idle_rtt_s());
+                let rtt = Unit::Time.text(it.rtt_s);
+                put!(sentence, " ({window} bytes at {rtt} allow {allowed}");
+                if let Some(rate) = it.rate_bps {
+                    let full = Unit::Bytes.text(rate * it.idle_rtt_s() / 8.0);
+                    put!(sentence, "; {full} would fill this link of {}", Unit::Rate.text(rate));
+                }
+                sentence.push(')');
+            }
+            sentences.push(sentence + ".");
+        }
+    }
+    sentences.truncate(MAX_ROWS / 10);
+    sentences
+}
+
+/// Returns lost packets by place and cause. `None` if nothing was lost.
+pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
+    let mut causes: Vec<String> = Vec::new();
+    let mut rows: Vec<(String, BTreeMap<String, f64>)> = Vec::new();
+    for cell in subject.results.cells.iter().take(MAX_ROWS) {
+        let mut of_cell: BTreeMap<String, f64> = BTreeMap::new();
+        let records = subject.results.records.get(&cell.id).into_iter().flatten();
+        let names = records.flat_map(|(_, record)| record.metrics.keys());
+        for name in names.filter(|name| name.contains(".dropped-") || name.contains(".lost-")) {
+            if !of_cell.contains_key(name) {
+                of_cell.extend(mean(&values(subject, &[cell], name)).map(|it| (name.clone(), it)));
+            }
+        }
+        of_cell.retain(|_, packets| *packets > 0.0);
+        causes.extend(of_cell.keys().filter(|name| !causes.contains(name)).cloned().collect::<Vec<_>>());
+        rows.push((format!("{}, {}", levels(cell), cell.physics.engine), of_cell));
+    }
+    causes.sort();
+    let row = |(name, of_cell): &(String, BTreeMap<String, f64>)| {
+        let packets = |cause: &String| {
+            let found = of_cell.get(cause).copied().unwrap_or(0.0);
+            Entry::number(significant(found, 4), found)
+        };
+        std::iter::once(Entry::text(name)).chain(causes.iter().map(packets)).collect()
+    };
+    let head = std::iter::once("cells".to_owned()).chain(causes.iter().cloned()).collect();
+    let caption = "Lost packets by place and cause, mean of a repetition".to_owned();
+    (!causes.is_empty()).then(|| Table { caption, head, rows: rows.iter().map(row).collect() })
+}
+
+/// Returns the models of the figures with formula, source and range. `None` without models.
+pub(super) fn models(subject: &Subject<'_>) -> Option<Table> {
+    let mut names: Vec<&String> = subject.experiment.figures.iter().flat_map(|it| &it.theory).collect();
+    names.sort();
+    names.dedup();
+    let row = |name: &&String| {
+        let model = model(name)?;
+        let words = [model.name, model.metric, model.formula, model.range, model.source];
+        Some(words.map(Entry::text).to_vec())
+    };
+    let rows: Vec<Vec<Entry>> = names.iter().filter_map(row).collect();
+    let head = ["model", "of", "formula", "range", "source"].map(str::to_owned).to_vec();
+    let caption = "Models in the figures; outside of their range they are grey".to_owned();
+    (!rows.is_empty()).then_some(Table { caption, head, rows })
+}
+
+fn records<'a>(subject: &Subject<'a>) -> impl Iterator<Item = (&'a Cell, &'a Record)> {
+    let results = subject.results;
+    let of_cell = |cell: &'a Cell| {
+        let records = results.records.get(&cell.id).into_iter().flatten();
+        records.map(move |(_, record)| (cell, record))
+    };
+    results.cells.iter().flat_map(of_cell)
+}
+
+/// Returns sentences about the repetitions: how many and why, randomness, warm-up, failures.
+pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let repeats = &subject.experiment.repeats;
+    let rule = match &repeats.until {
+        Until::Least => "all have the same number".to_owned(),
+        Until::Width { share, of } => {
+            format!("until the interval of {of} is within {} % of its mean", significant(share * 100.0, 3))
+        }
+        Until::Claims => "until each claim is decided".to_owned(),
+    };
+    for engine in engines(subject) {
+        let cells = subject.results.cells.iter().filter(|cell| cell.physics.engine == engine);
+        let counts: Vec<usize> =
+            cells.clone().map(|cell| subject.results.valid_repetitions(cell.id).count()).collect();
+        let (least, most) = (counts.iter().min().unwrap_or(&0), counts.iter().max().unwrap_or(&0));
+        let span = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        sentences.push(format!(
+            "Engine {engine}: {} cells with {span} repetitions ({} to {} were allowed; {rule}).",
+            counts.len(),
+            repeats.least,
+            repeats.most
+        ));
+        let same = cells.filter(|cell| subject.results.is_one_run(cell.id)).count();
+        if same > 0 {
+            sentences.push(format!(
+                "In {same} of them all repetitions are one run: nothing in it is random, so it counts once \
+                 and has no interval."
+            ));
+        }
+    }
+    let mut problems: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, record) in records(subject) {
+        match &record.status {
+            Status::Ok => {}
+            Status::HostLimited => *problems.entry("the host was too slow".to_owned()).or_default() += 1,
+            Status::Failed(reason) => *problems.entry(reason.clone()).or_default() += 1,
+        }
+    }
+    let problems = problems.iter();
+    sentences.extend(problems.map(|(reason, count)| format!("{count} repetitions were left out: {reason}.")));
+    sentences.push(warm_up(subject));
+    sentences
+}
+
+fn warm_up(subject: &Subject<'_>) -> String {
+    let cut: Vec<f64> = records(subject)
+        .flat_map(|(_, record)| record.metrics.iter().filter(|(name, _)| name.ends_with("warm-up")))
+        .map(|(_, seconds)| *seconds)
+        .collect();
+    let rule = match subject.experiment.measure.warm_up {
+        WarmUp::Auto => "the rule MSER-5".to_owned(),
+        WarmUp::Time(time) if time.is_zero() => return "No warm-up was cut off.".to_owned(),
+        WarmUp::Time(time) => format!("{} by the file", Unit::Time.text(time.as_secs_f64())),
+    };
+    let Some(most) = cut.iter().copied().reduce(f64::max) else {
+        return format!("Warm-up ({rule}): nothing was cut off.");
+    };
+    let mean = mean(&cut).unwrap_or(0.0);
+    format!(
+        "Warm-up ({rule}): {} cut off on average, {} at most.",
+        Unit::Time.text(mean),
+        Unit::Time.text(most)
+    )
+}
+
+/// Returns the versions and hosts of the records.
+pub(super) fn versions(subject: &Subject<'_>) -> Vec<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, record) in records(subject) {
+        let text = format!("rdt-lab {}, physics {}, host {}", record.tool, record.physics, record.host);
+        *seen.entry(text).or_default() += 1;
+    }
+    seen.iter().map(|(text, count)| format!("{text}: {count} repetitions.")).collect()
+}
+
+/// Returns the cells with identity, number of repetitions, and a digest of the event hashes.
+pub(super) fn cells(subject: &Subject<'_>) -> Table {
+    let row = |cell: &Cell| {
+        let mut digest = Sha256::new();
+        let mut seeds = Vec::new();
+        for (_, record) in subject.results.records.get(&cell.id).into_iter().flatten() {
+            digest.update(record.hash.unwrap_or(0).to_be_bytes());
+            seeds.push(record.seed);
+        }
+        let mut hex = String::new();
+        digest.finalize()[..8].iter().for_each(|byte| put!(hex, "{byte:02x}"));
+        let n = super::super::scale::number(seeds.len());
+        vec![
+            Entry::text(cell.id.to_string()),
+            Entry::text(cell.physics.engine.word()),
+            Entry::text(levels(cell)),
+            Entry::number(seeds.len().to_string(), n),
+            Entry::text(seeds.first().map_or_else(String::new, u64::to_string)),
+            Entry::text(hex),
+        ]
+    };
+    let head = ["cell", "engine", "levels", "n", "first seed", "digest of the event hashes"];
+    let caption = "Cells: identity is the hash of what can change the outcome".to_owned();
+    let rows = subject.results.cells.iter().take(MAX_ROWS).map(row).collect();
+    Table { caption, head: head.map(str::to_owned).to_vec(), rows }
+}
+
+/// Returns the repetitions as CSV. Empty if they are too many for a page.
+pub(super) fn raw(subject: &Subject<'_>) -> String {
+    if records(subject).count() > MAX_RAW {
+        return String::new();
+    }
+    let metrics = shown_metrics(subject);
+    let mut out = format!("cell,engine,rep,seed,hash,status,{}\n", metrics.join(","));
+    for (cell, record) in records(subject) {
+        let hash = record.hash.map_or_else(String::new, |hash| format!("{hash:016x}"));
+        let status = match record.status {
+            Status::Ok => "ok",
+            Status::HostLimited => "host-limited",
+            Status::Failed(_) => "failed",
+        };
+        put!(out, "{},{},{},{},{hash},{status}", cell.id, record.engine, record.rep, record.seed);
+        for metric in &metrics {
+            let value = subject.results.metric(cell, metric, record.rep);
+            put!(out, ",{}", value.map_or_else(String::new, |value| value.to_string()));
+        }
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,229 @@
+use super::super::html::{Report, html};
+use super::super::scene::{Mark, Origin};
+use super::super::text::text;
+use super::*;
+use crate::cell::EngineKind;
+use crate::claim::{Claim, judge, parse};
+use crate::engine::engine;
+use crate::plan::Plan;
+use crate::record::{Record, Status};
+
+const FACTORIAL: &str = r#"
+schema = 1
+name = "sack-and-window"
+title = "Selective ACKs and the initial window"
+source = "seed 000, table 1"
+about = "One flow.\n\nA lossy link."
+engine = "virtual"
+for = "3s"
+
+[path]
+rtt = "10ms"
+rate = "8mbit"
+loss = "2.5%"
+queue = "50p"
+
+[[flow]]
+name = "a"
+cc = "reno"
+bytes = "unbounded"
+
+[factors]
+"flow.a.recovery" = ["newreno", "rack"]
+"flow.a.initial-window" = [1, 4]
+"path.rate" = ["2mbit", "4mbit", "8mbit"]
+
+[repeats]
+least = 6
+most = 6
+
+[measure]
+series = "100ms"
+
+[[claim]]
+id = "rate"
+says = "A faster link carries more"
+that = "goodput[rate=8mbit] > goodput[rate=2mbit]"
+
+[[expect]]
+source = "seed 000"
+of = "goodput"
+values = [
+  { recovery = "newreno", rate = "8mbit", is = "1.239mbit" },
+  { recovery = "rack", rate = "8mbit", is = "1.7803mbit" },
+]
+compare = "ratio to recovery=newreno, rate=8mbit"
+within = "10%"
+else = "note"
+
+[[figure]]
+kind = "means"
+of = "goodput"
+x = "recovery"
+by = "initial-window"
+
+[[figure]]
+kind = "lines"
+of = "goodput"
+x = "rate"
+by = "recovery"
+theory = ["link", "pftk"]
+
+[[figure]]
+kind = "marginals"
+
+[[figure]]
+kind = "half-normal"
+only = { rate = "8mbit" }
+
+[[figure]]
+kind = "heat"
+x = "rate"
+by = "recovery"
+
+[[figure]]
+kind = "box"
+x = "rate"
+
+[[figure]]
+kind = "cdf"
+by = "recovery"
+
+[[figure]]
+kind = "series"
+panel = "recovery"
+
+[[figure]]
+kind = "share"
+
+[[figure]]
+kind = "ellipse"
+x = "recovery"
+
+[[figure]]
+kind = "interaction"
+x = "recovery"
+by = "rate"
+"#;
+
+fn run(toml: &str) -> (Experiment, Results) {
+    let experiment = Experiment::from_toml(toml).expect("an experiment");
+    let plan = Plan::new(&experiment, &[]).expect("a plan");
+    let engine = engine(EngineKind::Virtual).expect("runs here");
+    let mut results = Results { cells: plan.cells.clone(), ..Results::default() };
+    for cell in plan.distinct() {
+        for rep in 0..experiment.repeats.least {
+            let seed = plan.seed(cell, rep);
+            let run = engine.run(cell, seed, &experiment.measure).expect("runs");
+            let record = Record {
+                cell: cell.id,
+                rep,
+                seed,
+                engine: EngineKind::Virtual,
+                physics: 1,
+                experiment: experiment.name.clone(),
+                factors: cell.factors.clone(),
+                metrics: run.metrics,
+                hash: run.hash,
+                status: Status::Ok,
+                block: None,
+                wall_ms: 0,
+                tool: "0.1.0".to_owned(),
+                host: "here".to_owned(),
+            };
+            results.records.entry(cell.id).or_default().insert(rep, record);
+            if rep == 0 {
+                results.series.insert((cell.id, rep), run.series);
+            }
+        }
+    }
+    (experiment, results)
+}
+
+fn judged(experiment: &Experiment, results: &Results) -> Vec<Judgement> {
+    let claims: Vec<Claim> = experiment
+        .claims
+        .iter()
+        .map(|claim| Claim {
+            id: claim.id.clone(),
+            says: claim.says.clone(),
+            predicate: parse(&claim.that).expect("a predicate"),
+            margin: claim.margin,
+            engines: claim.engines.clone(),
+        })
+        .collect();
+    judge(&claims, results, EngineKind::Virtual, &|_| 0.05)
+}
+
+fn sections() -> Section {
+    let (experiment, results) = run(FACTORIAL);
+    let judgements = judged(&experiment, &results);
+    let command = "rdt-lab run sack-and-window";
+    section(&Subject { experiment: &experiment, results: &results, judgements: &judgements, command })
+}
+
+fn scene<'a>(section: &'a Section, id: &str) -> &'a Scene {
+    let found = section.figures.iter().find(|scene| scene.id == format!("sack-and-window-{id}"));
+    found.unwrap_or_else(|| {
+        panic!("figure {id} of {:?}", section.figures.iter().map(|s| &s.id).collect::<Vec<_>>())
+    })
+}
+
+#[test]
+fn results_become_a_report() {
+    let section = sections();
+    let means = scene(&section, "1");
+    let names: Vec<&str> = means.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["initial-window 1", "initial-window 4"], "values for one rate are not drawn in");
+    let rows: Vec<_> = means.layers().flat_map(|(_, layer)| &layer.rows).collect();
+    assert!(rows.len() == 4 && rows.iter().all(|row| row.n == Some(6) && row.low < Some(row.y)));
+
+    let lines = scene(&section, "2");
+    assert_eq!(lines.panels.len(), 2, "rates and residuals");
+    let link = lines.series.iter().filter(|it| it.origin == Origin::Theory && it.name == "link").count();
+    assert_eq!(link, 1, "equal predictions share a curve: {:?}", lines.series);
+    assert!(lines.panels[0].x.ticks.iter().map(|tick| tick.label.as_str()).eq(["2mbit", "4mbit", "8mbit"]));
+    assert_eq!(lines.series.iter().filter(|it| it.origin == Origin::Published).count(), 2);
+
+    let effects = scene(&section, "4");
+    assert_eq!(effects.panels[0].layers.iter().map(|layer| layer.rows.len()).sum::<usize>(), 3);
+    assert_eq!(scene(&section, "5").layers().map(|(_, layer)| layer.rows.len()).sum::<usize>(), 6);
+    let series = scene(&section, "8-2");
+    assert!(series.title.contains("recovery rack") && series.panels.len() == 2, "{}", series.title);
+    assert!(series.panels[0].layers.iter().any(|layer| layer.mark == Mark::Line && layer.rows.len() == 30));
+
+    let expected = section.results.iter().find(|table| table.caption.starts_with("goodput of seed 000"));
+    assert_eq!(expected.map(|table| table.rows.len()), Some(2));
+    assert!(section.losses.as_ref().is_some_and(|table| table.head.iter().any(|name| name.contains("loss"))));
+    assert_eq!(section.raw.lines().count(), 12 * 6 + 1);
+    assert!(section.run[0].contains("12 cells with 6 repetitions"), "{:?}", section.run);
+}
+
+#[test]
+fn report_is_the_same_every_time() {
+    let page = || {
+        let title = "Selective ACKs".to_owned();
+        Report { title, sections: vec![sections()] }
+    };
+    let first = page();
+    assert_eq!(html(&first), html(&page()));
+    assert!(html(&first).contains("1 claim holds, 0 cannot be told, 0 fail"));
+    assert!(text(&first).contains("\u{2713} A faster link carries more: holds"));
+    assert!(html(&first).len() < 300_000);
+    if let Some(path) = std::env::var_os("RDT_LAB_REPORT") {
+        std::fs::write(path, html(&first)).expect("a file");
+    }
+}
+
+#[test]
+fn equal_repetitions_have_no_interval() {
+    let plain = FACTORIAL.replace("loss = \"2.5%\"\n", "").replace("for = \"3s\"", "for = \"1s\"");
+    let (experiment, results) = run(&plain);
+    let subject = Subject { experiment: &experiment, results: &results, judgements: &[], command: "" };
+    let section = section(&subject);
+    assert!(section.run[1].starts_with("In 12 of them all repetitions are one run"), "{:?}", section.run);
+    let means = &section.figures[0];
+    assert!(
+        means.layers().flat_map(|(_, layer)| &layer.rows).all(|row| row.low.is_none() && row.n == Some(1))
+    );
+}
