@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdt_emulator::{DropCause, Ledger};
-use rdt_sim::{Bins, Outcome, Simulation, WireId};
+use rdt_emulator::{Direction, DropCause, Ledger};
+use rdt_sim::{Bins, Mark, Outcome, Simulation, WireId};
 
 use super::Run;
 use super::virtual_time::Placed;
@@ -52,6 +52,12 @@ pub(super) fn of(
         let name = if wires.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
         for (direction, ledger) in [("forward", path.forward.ledger()), ("reverse", path.reverse.ledger())] {
             link(&format!("{name}.{direction}"), ledger, ended, &mut run.metrics);
+        }
+        if let Some(queue) = simulation.queue_series(*wire, Direction::Forward) {
+            let packets: Vec<f64> = queue.queued.iter().map(|it| number(it.packets)).collect();
+            run.metrics.extend(mean(&packets).map(|it| (format!("{name}.forward.queue-mean"), it)));
+            let bytes = queue.queued.iter().map(|it| Some(number(it.bytes))).collect();
+            run.series.columns.insert(format!("{name}.queue"), bytes);
         }
     }
     equal_lengths(&mut run.series);
@@ -111,8 +117,22 @@ fn transfer(
     add("waited-cwnd", Some(seconds(stats.waited.cwnd)));
     add("waited-pacing", Some(seconds(stats.waited.pacing)));
     add("waited-application", Some(seconds(stats.waited.application)));
-    if let Some(recorder) = &placed.recorder {
-        let samples = recorder.series();
+    if let Some(observers) = &placed.observers {
+        let limits = simulation.limits(placed.from, &observers.limits);
+        let whole = limits.life().as_secs_f64();
+        let parts = [
+            ("start", limits.start),
+            ("application", limits.application),
+            ("recovery", limits.recovery),
+            ("window", limits.peer_window),
+            ("link", limits.link),
+            ("cwnd", limits.cwnd),
+            ("host", limits.host),
+        ];
+        for (part, time) in parts {
+            add(&format!("limit.{part}"), Some(time.as_secs_f64() / whole));
+        }
+        let samples = observers.samples.series();
         let first = cut.min(samples.len());
         let inside = || first..samples.len();
         let column = |values: Vec<f64>| mean(&values[first..]);
@@ -123,8 +143,25 @@ fn transfer(
         add("rtt-max", rtts.iter().copied().reduce(f64::max));
         add("in-flight-mean", column(samples.in_flight.iter().map(|bytes| number(*bytes)).collect()));
         columns(&placed.flow.name, &samples, &mut run.series);
+        for (at, mark) in observers.marks.marks() {
+            let name = format!("{}.{}", placed.flow.name, mark_word(mark));
+            run.series.events.entry(name).or_default().push(at.as_secs_f64());
+        }
     }
     Delivered { bins, start: placed.start, end }
+}
+
+fn mark_word(mark: Mark) -> &'static str {
+    match mark {
+        Mark::FastRetransmit => "fast-retransmit",
+        Mark::TimeoutRecovery => "timeout-recovery",
+        Mark::Timeout => "timeout",
+        Mark::Recovered => "recovered",
+        Mark::SpuriousUndone => "spurious-undone",
+        Mark::ProbeRepaired => "probe-repaired",
+        Mark::EcnReduced => "ecn-reduced",
+        Mark::Retransmission => "retransmission",
+    }
 }
 
 fn columns(flow: &str, samples: &rdt_sim::Series, series: &mut Series) {

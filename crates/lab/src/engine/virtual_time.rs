@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use rdt_emulator::{Path, child_seed};
-use rdt_sim::{NodeId, Recorder, Simulation, WireId};
+use rdt_emulator::{Direction, Path, child_seed};
+use rdt_sim::{LimitRecorder, Marks, NodeId, Recorder, Simulation, WireId};
+use rdt_transport::Observer;
 
 use super::words::{UDP_HEADERS, application, check, read_policy, sender, server, source, start};
 use super::{Engine, EngineError, Run, metrics};
@@ -25,8 +26,18 @@ pub(super) struct Placed<'a> {
     pub(super) from: NodeId,
     /// Node that receives: a server or a sink.
     pub(super) to: NodeId,
-    /// Samples of the sender's state. `None` for a source.
-    pub(super) recorder: Option<Recorder>,
+    /// Observers of the sender. `None` for a source.
+    pub(super) observers: Option<Observers>,
+}
+
+/// Observers of one sender.
+pub(super) struct Observers {
+    /// Samples of its state.
+    pub(super) samples: Recorder,
+    /// Times of its events.
+    pub(super) marks: Marks,
+    /// What it waited for.
+    pub(super) limits: LimitRecorder,
 }
 
 impl Engine for VirtualTime {
@@ -36,6 +47,9 @@ impl Engine for VirtualTime {
         let mut simulation = Simulation::new();
         let wires = wires(physics, seed, &mut simulation)?;
         let mut flows = Vec::new();
+        for wire in &wires {
+            simulation.sample_queue(*wire, Direction::Forward, measure.series);
+        }
         for (index, flow) in physics.flows.iter().enumerate() {
             flows.push(place(flow, index as u64, seed, measure, &wires, &mut simulation)?);
         }
@@ -73,11 +87,11 @@ fn place<'a>(
     simulation: &mut Simulation,
 ) -> Result<Placed<'a>, EngineError> {
     let start = start(flow, seed, index);
-    let (from, to, recorder) = if flow.kind == FlowKind::Udp {
+    let (from, to, is_sender) = if flow.kind == FlowKind::Udp {
         let to = simulation.add_sink();
         let from = simulation.add_source(source(flow, start, child_seed(seed, index))?, to);
         simulation.record_arrivals(to, measure.series);
-        (from, to, None)
+        (from, to, false)
     } else {
         // Connection identifiers seed the random decisions of a sender, so they differ by flow.
         let config = sender(flow, child_seed(seed, (1 << 33) + index))?;
@@ -88,17 +102,26 @@ fn place<'a>(
         }
         let from = simulation.add_application(config, to, application(flow, start));
         let from = from.map_err(|error| EngineError::Word(format!("flow {}: {error}", flow.name)))?;
-        let recorder = Recorder::new(simulation.epoch(), measure.series);
-        simulation.sender_mut(from).sender.observe(Box::new(recorder.clone()));
-        (from, to, Some(recorder))
+        (from, to, true)
     };
     if flow.reverse {
-        let reversed: Vec<WireId> = wires.to_vec();
-        simulation.route_over(to, from, &reversed);
+        simulation.route_over(to, from, wires);
     } else {
         simulation.route_over(from, to, wires);
     }
-    Ok(Placed { flow, start, from, to, recorder })
+    let observers = is_sender.then(|| observe(from, measure, simulation));
+    Ok(Placed { flow, start, from, to, observers })
+}
+
+/// Attaches observers to a sender, whose route is known.
+fn observe(sender: NodeId, measure: &Measure, simulation: &mut Simulation) -> Observers {
+    let samples = Recorder::new(simulation.epoch(), measure.series);
+    let marks = Marks::new(simulation.epoch());
+    let limits = simulation.measure_limits(sender);
+    let all: Vec<Box<dyn Observer>> =
+        vec![Box::new(samples.clone()), Box::new(marks.clone()), Box::new(limits.clone())];
+    simulation.sender_mut(sender).sender.observe(Box::new(all));
+    Observers { samples, marks, limits }
 }
 
 #[cfg(test)]

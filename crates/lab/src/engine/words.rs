@@ -6,7 +6,9 @@ use rdt_emulator::child_seed;
 use rdt_server::{LinkMode, ServerConfig};
 use rdt_sim::{Application, Arrivals, ReadPolicy, Source};
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{LossDetection, LossWindow, ReceiverConfig, RtoPolicy, SenderConfig, WindowConfig};
+use rdt_transport::{
+    AckConfig, LossDetection, LossWindow, ReceiverConfig, RtoPolicy, SenderConfig, WindowConfig,
+};
 
 use super::EngineError;
 use crate::cell::{EngineKind, Physics};
@@ -71,6 +73,11 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
         config.congestion = Algorithm::Cubic;
         (config.pacing, config.ecn) = (false, false);
         config.rto = RtoPolicy::Rfc6298 { min: TCP_MIN_RTO, backoff_max: TCP_MAX_RTO };
+        // TCP sends data after the handshake.
+        config.early_data = 0;
+    }
+    if let Some(bytes) = flow.window {
+        config.early_data = config.early_data.min(bytes);
     }
     if let Some(name) = &flow.cc {
         config.congestion = name.parse().map_err(|error| word(flow, error))?;
@@ -111,7 +118,7 @@ pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
             WindowConfig { initial: bytes, max: bytes, mss: sender.payload_size() as u64 };
     }
     if let Some((packets, delay)) = flow.ack {
-        (receiver.acks.every, receiver.acks.max_delay) = (packets, delay);
+        receiver.acks = AckConfig::exact(packets, delay);
     }
     let mut server = ServerConfig::new(receiver, LinkMode::None);
     server.listener.secret = Some([1; 32]);
