@@ -42,8 +42,18 @@ impl<T: Ord> EventQueue<T> {
     }
 
     fn insert(&mut self, time: Instant, item: T) {
-        self.heap.push(Reverse((time, self.inserted, item)));
+        let turn = self.next_turn();
+        self.insert_at(time, turn, item);
+    }
+
+    /// Returns the place among events of the same time of an event that is inserted now.
+    fn next_turn(&mut self) -> u64 {
         self.inserted += 1;
+        self.inserted
+    }
+
+    fn insert_at(&mut self, time: Instant, turn: u64, item: T) {
+        self.heap.push(Reverse((time, turn, item)));
     }
 
     fn next_time(&self) -> Option<Instant> {
@@ -55,6 +65,17 @@ impl<T: Ord> EventQueue<T> {
     }
 }
 
+/// Timer of a node. Most deadlines are postponed with every packet, so `events` has an entry only
+/// for the earliest one; a later deadline gets its entry when that entry is due.
+#[derive(Debug, Clone, Copy, Default)]
+struct NodeTimer {
+    deadline: Option<Instant>,
+    /// Place of the deadline among events of the same time.
+    turn: u64,
+    /// Time of the earliest entry in `events`; not after `deadline`.
+    queued: Option<Instant>,
+}
+
 /// Senders and servers, sources and sinks (nodes), the wires between them, and a virtual clock.
 /// Methods panic if an identifier is not of this simulation, or is of a node of another kind than
 /// the method requires.
@@ -62,8 +83,8 @@ pub struct Simulation {
     epoch: Instant,
     now: Instant,
     nodes: Vec<Node>,
-    /// For each node, the time of its timer in `events`. `None`: the node has no timer.
-    scheduled: Vec<Option<Instant>>,
+    /// Timer of each node.
+    timers: Vec<NodeTimer>,
     /// For each direction of a wire, the time of its wake-up in `events`. If a packet overtakes
     /// others, `events` gets an earlier entry too, and the later entry has no effect.
     scheduled_wires: BTreeMap<(WireId, Direction), Instant>,
@@ -88,7 +109,7 @@ impl Simulation {
             epoch,
             now: epoch,
             nodes: Vec::new(),
-            scheduled: Vec::new(),
+            timers: Vec::new(),
             scheduled_wires: BTreeMap::new(),
             network: Network::new(epoch),
             events: EventQueue::new(),
@@ -246,10 +267,13 @@ impl Simulation {
         self.now = self.now.max(time);
         match event {
             Event::Timer(id) => {
-                if self.scheduled[id.index()] == Some(time) {
-                    self.scheduled[id.index()] = None;
+                let timer = &mut self.timers[id.index()];
+                timer.queued = timer.queued.filter(|queued| *queued != time);
+                if timer.deadline == Some(time) {
+                    timer.deadline = None;
                     self.take_turns(id);
                 }
+                self.queue_timer(id);
             }
             Event::Wire(wire, direction) => {
                 if self.scheduled_wires.get(&(wire, direction)) == Some(&time) {
@@ -272,11 +296,21 @@ impl Simulation {
         }
         self.schedule_wires();
         let deadline = self.nodes[id.index()].deadline().map(|d| d.max(self.now));
-        if deadline != self.scheduled[id.index()] {
-            self.scheduled[id.index()] = deadline;
-            if let Some(deadline) = deadline {
-                self.events.insert(deadline, Event::Timer(id));
-            }
+        let timer = &mut self.timers[id.index()];
+        if deadline != timer.deadline {
+            (timer.deadline, timer.turn) = (deadline, self.events.next_turn());
+            self.queue_timer(id);
+        }
+    }
+
+    /// Inserts the deadline of a node into `events`, unless an earlier entry is there.
+    fn queue_timer(&mut self, id: NodeId) {
+        let timer = &mut self.timers[id.index()];
+        if let Some(deadline) = timer.deadline
+            && timer.queued.is_none_or(|queued| deadline < queued)
+        {
+            timer.queued = Some(deadline);
+            self.events.insert_at(deadline, timer.turn, Event::Timer(id));
         }
     }
 
@@ -346,5 +380,16 @@ mod tests {
         }
         let order: String = std::iter::from_fn(|| events.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, "zyab");
+    }
+    #[test]
+    fn postponed_deadlines_leave_few_events() {
+        let scenario = crate::Scenario { bytes: 10_000_000, ..crate::Scenario::default() };
+        let (mut simulation, sender, _) = scenario.prepare();
+        let mut most = 0;
+        while simulation.sender(sender).outcome == Outcome::Running {
+            simulation.run_until(simulation.elapsed() + Duration::from_millis(10));
+            most = most.max(simulation.events.heap.len());
+        }
+        assert!(most <= 8, "{most} events of two nodes");
     }
 }

@@ -3,7 +3,7 @@
 use rdt_server::{Server, ServerConfig};
 use rdt_transport::{ConfigError, Sender, SenderConfig};
 
-use super::Simulation;
+use super::{NodeTimer, Simulation};
 use crate::application::Application;
 use crate::node::{Node, NodeId, SenderNode, ServerNode};
 use crate::sink::SinkNode;
@@ -137,7 +137,7 @@ impl Simulation {
     fn add(&mut self, node: Node) -> NodeId {
         let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer nodes than 2^32 fit in memory"));
         self.nodes.push(node);
-        self.scheduled.push(None);
+        self.timers.push(NodeTimer::default());
         self.network.add_inbox();
         self.network.woken.push_back(id);
         id
