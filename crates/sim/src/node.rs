@@ -295,8 +295,10 @@ impl ServerNode {
             }
         }
         self.read_at = None;
-        for peer in std::mem::take(&mut self.unread) {
-            busy |= self.read(now, peer);
+        if !self.unread.is_empty() {
+            for peer in std::mem::take(&mut self.unread) {
+                busy |= self.read(now, peer);
+            }
         }
         busy
     }

@@ -287,15 +287,17 @@ impl Simulation {
 
     /// Drives a node until it is idle at the current time, and schedules its timer.
     fn take_turns(&mut self, id: NodeId) {
-        loop {
-            let busy = self.nodes[id.index()].pump(self.now);
+        self.nodes[id.index()].pump(self.now);
+        let deadline = loop {
             let turn = self.turn(id);
-            if !(busy || turn.more || turn.fired || turn.received > 0 || turn.transmitted > 0) {
-                break;
+            let node = &mut self.nodes[id.index()];
+            let busy = node.pump(self.now);
+            let deadline = node.deadline();
+            if !busy && !turn.more && deadline.is_none_or(|deadline| deadline > self.now) {
+                break deadline;
             }
-        }
+        };
         self.schedule_wires();
-        let deadline = self.nodes[id.index()].deadline().map(|d| d.max(self.now));
         let timer = &mut self.timers[id.index()];
         if deadline != timer.deadline {
             (timer.deadline, timer.turn) = (deadline, self.events.next_turn());
