@@ -331,18 +331,24 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     /// Moves events from the listener to `events`, and removes the paths of removed peers.
+    #[inline]
     fn absorb_events(&mut self) {
         while let Some((peer, event)) = self.listener.poll_event() {
-            match event {
-                ReceiverEvent::Closed { .. } => {
-                    self.remove_path(peer);
-                    self.withdraw(peer);
-                }
-                ReceiverEvent::Started => self.withdraw(peer),
-                _ => {}
-            }
-            self.events.push_back((peer, event));
+            self.absorb(peer, event);
         }
+    }
+
+    #[inline(never)]
+    fn absorb(&mut self, peer: P, event: ReceiverEvent) {
+        match event {
+            ReceiverEvent::Closed { .. } => {
+                self.remove_path(peer);
+                self.withdraw(peer);
+            }
+            ReceiverEvent::Started => self.withdraw(peer),
+            _ => {}
+        }
+        self.events.push_back((peer, event));
     }
 
     /// Drops queued events about bytes that the listener has discarded.
