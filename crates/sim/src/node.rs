@@ -323,10 +323,10 @@ impl ServerNode {
             }
             transfer.intact &= payload::matches(transfer.bytes, &data[..n]);
             transfer.bytes += n as u64;
-            let elapsed = now.saturating_duration_since(self.epoch);
-            transfer.first_byte_at.get_or_insert(elapsed);
+            let elapsed = || now.saturating_duration_since(self.epoch);
+            transfer.first_byte_at.get_or_insert_with(elapsed);
             if let Some(bin) = self.bin {
-                transfer.goodput.get_or_insert_with(|| Bins::new(bin)).add(elapsed, n as u64);
+                transfer.goodput.get_or_insert_with(|| Bins::new(bin)).add(elapsed(), n as u64);
             }
             self.server.consume(peer, n);
             if let Some(reader) = &mut reader {
