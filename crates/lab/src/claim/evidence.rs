@@ -197,7 +197,7 @@ fn difference(
 }
 
 /// True if an expression has no value in a single repetition.
-fn needs_all(expression: &Expression) -> bool {
+pub(super) fn needs_all(expression: &Expression) -> bool {
     match expression {
         Expression::Quantile(..) => true,
         Expression::Binary(left, _, right) => needs_all(left) || needs_all(right),
@@ -208,7 +208,7 @@ fn needs_all(expression: &Expression) -> bool {
 }
 
 /// Returns resampled lists of repetitions, or the list itself if it has fewer than two.
-fn resamples(reps: &[u32]) -> Vec<Vec<u32>> {
+pub(super) fn resamples(reps: &[u32]) -> Vec<Vec<u32>> {
     let n = reps.len() as u64;
     if n < 2 {
         return vec![reps.to_vec()];

@@ -126,6 +126,17 @@ pub fn parse(text: &str) -> Result<Predicate, ClaimError> {
     })
 }
 
+/// Parses an expression without a comparison.
+pub fn parse_expression(text: &str) -> Result<Expression, ClaimError> {
+    terminated(expression, multispace0).parse(text).map_err(|error| {
+        let column = text[..error.offset()].chars().count() + 1;
+        ClaimError {
+            column,
+            message: "an expression such as 'goodput' or 'effect(goodput, sack)' is wanted".to_owned(),
+        }
+    })
+}
+
 fn wanted(what: &'static str) -> StrContext {
     StrContext::Expected(StrContextValue::Description(what))
 }

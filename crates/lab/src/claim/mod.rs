@@ -6,11 +6,16 @@
 //! | value | `value.rs` | value of an expression in one repetition |
 //! | evidence | `evidence.rs` | probabilities for and against a predicate |
 //! | judgement | `judgement.rs` | verdicts of all claims of an experiment |
+//! | expectation | `expectation.rs` | expected values beside measured ones |
 
 mod evidence;
+mod expectation;
 mod grammar;
 mod judgement;
 mod value;
 
-pub use grammar::{ClaimError, Direction, Expression, Metric, Operator, Predicate, Relation, parse};
+pub use expectation::{Expectation, Fit, expectations};
+pub use grammar::{
+    ClaimError, Direction, Expression, Metric, Operator, Predicate, Relation, parse, parse_expression,
+};
 pub use judgement::{Claim, Judgement, Verdict, judge};

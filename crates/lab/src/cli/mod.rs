@@ -8,9 +8,11 @@
 //! | `output.rs` | the standard output |
 //! | `list.rs` | `list`, `show`, `plan` |
 //! | `run.rs` | `run` |
+//! | `expected.rs` | expected values beside measured ones |
 //! | `verdicts.rs` | `claims`, `status`, and the text at the end of `run` |
 
 mod args;
+mod expected;
 mod failure;
 mod list;
 mod load;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::args::{ClaimsArgs, StatusArgs};
 use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, UNDECIDED};
 use super::load::{Loaded, load};
-use super::output;
 use super::run::EXPERIMENT_FILE;
+use super::{expected, output};
 use crate::claim::{Judgement, Verdict, judge};
 use crate::journal::Store;
 use crate::results::Results;
@@ -24,6 +24,8 @@ pub(super) fn print(
     summary: &str,
 ) -> Result<u8, Failure> {
     let judged = judged(loaded, results);
+    let expected = expected::of(loaded, results);
+    let off = expected.iter().filter(|(_, it)| it.fails()).count();
     let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|it| wanted(&it.verdict)).count();
     let holds = count(|it| *it == Verdict::Holds);
     let fails = count(|it| *it == Verdict::Fails);
@@ -32,15 +34,26 @@ pub(super) fn print(
         for it in &judged {
             output::json(&line(&loaded.experiment.name, it))?;
         }
+        for (expect, it) in &expected {
+            output::json(&expected::line(&loaded.experiment.name, expect, it))?;
+        }
     } else {
         output::text(&format!("{}: {}\n", loaded.experiment.name, loaded.experiment.title))?;
         for it in &judged {
             output::text(&sentence(it))?;
         }
+        output::text(&expected::table(&expected))?;
+        let statements = loaded.experiment.statements.len();
+        if statements > 0 {
+            let they =
+                if statements == 1 { "statement of the source does" } else { "statements of the source do" };
+            output::text(&format!("{statements} {they} not hold, see the report\n"))?;
+        }
         let open = if open > 0 { format!(", {open} cannot be told") } else { String::new() };
-        output::text(&format!("{holds} claims hold, {fails} fail{open}. {summary}\n"))?;
+        let off = if off > 0 { format!(", {off} expected values are not met") } else { String::new() };
+        output::text(&format!("{holds} claims hold, {fails} fail{open}{off}. {summary}\n"))?;
     }
-    Ok(if fails > 0 {
+    Ok(if fails + off > 0 {
         CLAIM_FAILS
     } else if strict && open > 0 {
         UNDECIDED
@@ -50,10 +63,8 @@ pub(super) fn print(
 }
 
 fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
-    let mut engines: Vec<_> = results.cells.iter().map(|cell| cell.physics.engine).collect();
-    engines.sort_unstable();
-    engines.dedup();
     let level = |reps| loaded.plan.level(reps);
+    let engines = expected::engines(results);
     engines.into_iter().flat_map(|engine| judge(&loaded.claims, results, engine, &level)).collect()
 }
 

@@ -5,7 +5,7 @@ use super::document::{Item, Section};
 use super::error::{ExperimentError, Place};
 use super::factor::{Factor, read_levels};
 use crate::cell::EngineKind;
-use crate::claim::{Expression, Predicate, parse};
+use crate::claim::{Expression, Predicate, parse, parse_expression};
 use crate::results::Selection;
 
 /// A sentence with a predicate about results.
@@ -72,6 +72,8 @@ pub struct Expect {
     pub source: String,
     /// Metric or expression in the grammar of claims.
     pub of: String,
+    /// The expression in `of`.
+    pub expression: Expression,
     /// The values.
     pub values: Vec<ExpectedValue>,
     /// Quantity that is compared with the expected values.
@@ -202,6 +204,17 @@ fn read_predicate(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Predicate, 
     Ok(predicate)
 }
 
+/// Parses an expression, and checks that its factors and levels exist.
+fn read_expression(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Expression, ExperimentError> {
+    let expression = parse_expression(&item.text()?).map_err(|error| {
+        let place = item.place();
+        let place = Place { column: place.column + error.column, ..place };
+        place.error(&item.path, error.message)
+    })?;
+    check_expression(&expression, factors).map_err(|message| item.error(message))?;
+    Ok(expression)
+}
+
 fn check_predicate(predicate: &Predicate, factors: &[Factor]) -> Result<(), String> {
     match predicate {
         Predicate::Compare(left, _, right) => {
@@ -329,6 +342,7 @@ impl Expect {
         Ok(Self {
             source: section.require("source")?.text()?,
             of: of.text()?,
+            expression: read_expression(of, factors)?,
             values,
             compare,
             within: Tolerance::read(section.require("within")?)?,

@@ -1,0 +1,144 @@
+//! Expected values beside measured ones, at the end of `run` and `claims`.
+
+use serde_json::{Value, json};
+
+use super::load::Loaded;
+use super::output;
+use crate::cell::EngineKind;
+use crate::claim::{Expectation, Fit, expectations};
+use crate::experiment::{Compare, Expect, Tolerance};
+use crate::results::Results;
+
+/// Returns the engines of the results, in their order.
+pub(super) fn engines(results: &Results) -> Vec<EngineKind> {
+    let mut engines: Vec<_> = results.cells.iter().map(|cell| cell.physics.engine).collect();
+    engines.sort_unstable();
+    engines.dedup();
+    engines
+}
+
+/// Returns all expected values of an experiment, beside the measurements of each engine.
+pub(super) fn of<'a>(loaded: &'a Loaded, results: &Results) -> Vec<(&'a Expect, Expectation)> {
+    let engines = engines(results);
+    let pairs = loaded.experiment.expects.iter().flat_map(|expect| {
+        let of_engine = engines.iter().flat_map(move |engine| expectations(expect, results, *engine));
+        of_engine.map(move |it| (expect, it))
+    });
+    pairs.collect()
+}
+
+/// Returns the text for readers: a heading for each list of expected values, and a line for each.
+pub(super) fn table(expected: &[(&Expect, Expectation)]) -> String {
+    let mut text = String::new();
+    let same = |one: &(&Expect, Expectation), two: &(&Expect, Expectation)| std::ptr::eq(one.0, two.0);
+    for values in expected.chunk_by(same) {
+        let Some((expect, _)) = values.first() else { continue };
+        let inside = values.iter().filter(|(_, it)| it.fit == Fit::Inside).count();
+        let rows: Vec<Vec<String>> = values.iter().map(|(_, it)| row(it)).collect();
+        text.push_str(&heading(expect));
+        text.push_str(&[": ", &inside.to_string(), " of ", &values.len().to_string(), " inside\n"].concat());
+        text.push_str(&output::table(&rows));
+    }
+    text
+}
+
+fn heading(expect: &Expect) -> String {
+    let within = match expect.within {
+        Tolerance::Share(share) => format!("{} %", short(share * 100.0)),
+        Tolerance::Absolute(amount) => short(amount),
+    };
+    format!("{}{} of {}, within {within}", expect.of, compared(expect), expect.source)
+}
+
+/// Returns the cells with which values are compared, for a sentence.
+fn compared(expect: &Expect) -> String {
+    let Compare::RatioTo(levels) = &expect.compare else { return String::new() };
+    let levels: Vec<String> = levels.0.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+    format!(" / that of {}", levels.join(", "))
+}
+
+fn row(it: &Expectation) -> Vec<String> {
+    let measured = match it.measured {
+        None => "-".to_owned(),
+        Some(value) if it.has_interval => {
+            let [estimate, low, high] = [value.estimate, value.low, value.high].map(short);
+            format!("{estimate} ({low} to {high})")
+        }
+        Some(value) => short(value.estimate),
+    };
+    let ratio = it.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.3}"));
+    let levels: Vec<String> = it.levels.0.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+    let fit = match (it.fit, it.must) {
+        (Fit::Outside, true) => "FAILS".to_owned(),
+        (Fit::Outside, false) => "outside (note)".to_owned(),
+        (fit, _) => fit.word().to_owned(),
+    };
+    vec![
+        format!("  {}", levels.join(" ")),
+        it.engine.to_string(),
+        measured,
+        format!("expected {}", short(it.expected)),
+        ratio,
+        fit,
+    ]
+}
+
+/// Returns a number with four digits and, for large ones, a prefix of thousands.
+fn short(value: f64) -> String {
+    let (scaled, prefix) = match value.abs() {
+        size if size >= 1e9 => (value / 1e9, " G"),
+        size if size >= 1e6 => (value / 1e6, " M"),
+        size if size >= 1e4 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let decimals = match scaled.abs() {
+        size if size >= 1000.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 10.0 => 2,
+        size if size >= 1.0 || size == 0.0 => 3,
+        _ => 4,
+    };
+    let text = format!("{scaled:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{prefix}")
+}
+
+pub(super) fn line(experiment: &str, expect: &Expect, it: &Expectation) -> Value {
+    let levels: serde_json::Map<String, Value> =
+        it.levels.0.iter().map(|(factor, level)| (factor.clone(), Value::from(level.as_str()))).collect();
+    let (within, is_share) = match expect.within {
+        Tolerance::Share(share) => (share, true),
+        Tolerance::Absolute(amount) => (amount, false),
+    };
+    let interval = it.measured.filter(|_| it.has_interval).map(|value| json!([value.low, value.high]));
+    json!({
+        "experiment": experiment,
+        "expected_by": expect.source,
+        "of": format!("{}{}", expect.of, compared(expect)),
+        "levels": levels,
+        "engine": it.engine.word(),
+        "expected": it.expected,
+        "measured": it.measured.map(|value| value.estimate),
+        "interval_95": interval,
+        "ratio": it.ratio(),
+        "within": within,
+        "within_is_share": is_share,
+        "fit": it.fit.word(),
+        "must": it.must,
+        "repetitions": it.repetitions,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn numbers_are_short() {
+        let values = [0.0, 0.936, 1.136, 12.345, 5_620_000.0, 94_150_000.0, 23_104.0];
+        assert_eq!(
+            values.map(short),
+            ["0", "0.936", "1.136", "12.35", "5.62 M", "94.15 M", "23.1 k"].map(str::to_owned)
+        );
+    }
+}
