@@ -71,6 +71,15 @@ fn small_receive_window_limits() {
 }
 
 #[test]
+fn receive_window_beyond_full_link_does_not_limit() {
+    let mut receiver = ReceiverConfig::reference();
+    receiver.stream_window.initial = 64 << 10;
+    receiver.stream_window.max = 64 << 10;
+    let limits = limits(path(10_000_000, ms(20)), reno(), receiver, Application::default());
+    assert_share(limits, |limits| limits.link);
+}
+
+#[test]
 fn small_congestion_window_limits() {
     for pacing in [false, true] {
         let config = SenderConfig { congestion: "fixed:30".parse().unwrap(), pacing, ..reno() };

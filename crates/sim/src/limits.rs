@@ -18,10 +18,10 @@ pub struct Limits {
     pub application: Duration,
     /// A recovery episode or a timeout's back-off.
     pub recovery: Duration,
-    /// The receive window is full.
+    /// The receive window is full, and no link is the cause.
     pub peer_window: Duration,
-    /// The congestion window is full, or the pacer delays packets, while a link is continuously
-    /// busy for at least the flow's smallest RTT.
+    /// A window is full, or the pacer delays packets, while a link is continuously busy for at
+    /// least the flow's smallest RTT: a larger window would only lengthen the queue.
     pub link: Duration,
     /// The congestion window is full, or the pacer delays packets, and no link is the cause.
     pub cwnd: Duration,
@@ -45,10 +45,12 @@ struct Observed {
     has_started: bool,
     is_recovering: bool,
     reason: Option<Blocked>,
-    /// Time until the latest event; `link` and `cwnd` are zero.
+    /// Time until the latest event; `link`, `cwnd` and `peer_window` are zero.
     limits: Limits,
     /// Times limited by the congestion window or the pacer, in order.
-    waits: Vec<Period>,
+    cwnd_waits: Vec<Period>,
+    /// Times limited by the receive window, in order.
+    window_waits: Vec<Period>,
 }
 
 impl Observed {
@@ -60,23 +62,24 @@ impl Observed {
         if time.is_zero() {
             return;
         }
-        let Limits { start, application, recovery, peer_window, host, .. } = &mut self.limits;
+        let Limits { start, application, recovery, host, .. } = &mut self.limits;
         let part = match self.reason {
             _ if !self.has_started => start,
             Some(Blocked::NoData) => application,
             _ if self.is_recovering => recovery,
-            Some(Blocked::PeerWindow) => peer_window,
-            Some(Blocked::Cwnd | Blocked::Pacing(_)) => return self.wait(from, now),
+            Some(Blocked::PeerWindow) => return wait(&mut self.window_waits, from, now),
+            Some(Blocked::Cwnd | Blocked::Pacing(_)) => return wait(&mut self.cwnd_waits, from, now),
             None => host,
         };
         *part += time;
     }
+}
 
-    fn wait(&mut self, from: Instant, to: Instant) {
-        match self.waits.last_mut() {
-            Some(last) if last.to == from => last.to = to,
-            _ => self.waits.push(Period { from, to }),
-        }
+/// Adds a period to a list of waits.
+fn wait(waits: &mut Vec<Period>, from: Instant, to: Instant) {
+    match waits.last_mut() {
+        Some(last) if last.to == from => last.to = to,
+        _ => waits.push(Period { from, to }),
     }
 }
 
@@ -94,9 +97,13 @@ impl LimitRecorder {
         let first = observed.span.map_or(end, |(first, _)| first);
         let mut limits = observed.limits;
         limits.start += first.saturating_duration_since(opened);
-        limits.link = overlap(&observed.waits, &merged(busy));
-        let waited: Duration = observed.waits.iter().map(length).sum();
-        limits.cwnd = waited.saturating_sub(limits.link);
+        let busy = merged(busy);
+        let divide = |waits: &[Period]| {
+            let by_link = overlap(waits, &busy);
+            (by_link, waits.iter().map(length).sum::<Duration>().saturating_sub(by_link))
+        };
+        let (cwnd, window) = (divide(&observed.cwnd_waits), divide(&observed.window_waits));
+        (limits.link, limits.cwnd, limits.peer_window) = (cwnd.0 + window.0, cwnd.1, window.1);
         limits
     }
 }
@@ -188,13 +195,13 @@ mod tests {
         observer.on(at(77), &blocked(Blocked::PeerWindow));
         observer.on(at(78), &Trace::RecoveryEnded { spurious: false });
         observer.on(at(90), &blocked(Blocked::Pacing(at(95))));
-        let limits = recorder.limits(at(0), at(100), periods(t0, &[(35, 65), (95, 200)]));
+        let limits = recorder.limits(at(0), at(100), periods(t0, &[(35, 65), (85, 90), (95, 200)]));
         let expected = Limits {
             start: ms(30),
             application: ms(2),
             recovery: ms(6),
-            peer_window: ms(12),
-            link: ms(35),
+            peer_window: ms(7),
+            link: ms(40),
             cwnd: ms(15),
             host: ms(0),
         };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use rdt_payload as payload;
-use rdt_server::Server;
+use rdt_server::{Server, ServerConfig};
 use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError};
 
 use crate::application::{Application, Plan};
@@ -240,14 +240,18 @@ pub struct ServerNode {
     pub(crate) asleep_until: Option<Instant>,
     /// Width of the bins of goodput. `None`: not recorded.
     pub(crate) bin: Option<Duration>,
+    /// Bytes of each peer that were counted, if receivers drop the payload and there is nothing to
+    /// read. `None` if they keep it.
+    counted: Option<BTreeMap<NodeId, u64>>,
     /// Start of virtual time.
     epoch: Instant,
 }
 
 impl ServerNode {
-    pub(crate) fn new(server: Server<NodeId>, epoch: Instant) -> Self {
+    pub(crate) fn new(config: ServerConfig, epoch: Instant) -> Self {
         Self {
-            server,
+            server: Server::new(config),
+            counted: (!config.listener.receiver.keep_payload).then(BTreeMap::new),
             transfers: BTreeMap::new(),
             reader: None,
             readers: BTreeMap::new(),
@@ -294,6 +298,7 @@ impl ServerNode {
                 ReceiverEvent::Connected => {}
             }
         }
+        self.count(now);
         self.read_at = None;
         if !self.unread.is_empty() {
             for peer in std::mem::take(&mut self.unread) {
@@ -301,6 +306,23 @@ impl ServerNode {
             }
         }
         busy
+    }
+
+    /// Counts the bytes that arrived in order, where the receivers drop them.
+    fn count(&mut self, now: Instant) {
+        let (Some(counted), Some(bin)) = (&mut self.counted, self.bin) else { return };
+        let elapsed = now.saturating_duration_since(self.epoch);
+        for (peer, transfer) in &mut self.transfers {
+            let received = self.server.listener().received_bytes(*peer);
+            let before = counted.entry(*peer).or_default();
+            let bytes = received.saturating_sub(*before);
+            if bytes > 0 {
+                *before = received;
+                transfer.bytes += bytes;
+                transfer.first_byte_at.get_or_insert(elapsed);
+                transfer.goodput.get_or_insert_with(|| Bins::new(bin)).add(elapsed, bytes);
+            }
+        }
     }
 
     /// Reads the bytes of `peer` that the policy allows, and confirms a transfer that is read to

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{Direction, Path};
-use rdt_server::{Server, ServerConfig};
+use rdt_server::ServerConfig;
 use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
 
@@ -139,7 +139,7 @@ impl Simulation {
     /// Replaces a server by a new one without peers, as if its program restarted.
     pub fn restart_server(&mut self, id: NodeId, config: ServerConfig) {
         let bin = self.server(id).bin;
-        *self.server_mut(id) = ServerNode::new(Server::new(config), self.epoch);
+        *self.server_mut(id) = ServerNode::new(config, self.epoch);
         self.server_mut(id).bin = bin;
         self.network.woken.push_back(id);
     }

@@ -73,8 +73,6 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
         config.congestion = Algorithm::Cubic;
         (config.pacing, config.ecn) = (false, false);
         config.rto = RtoPolicy::Rfc6298 { min: TCP_MIN_RTO, backoff_max: TCP_MAX_RTO };
-        // TCP sends data after the handshake.
-        config.early_data = 0;
     }
     if let Some(bytes) = flow.window {
         config.early_data = config.early_data.min(bytes);
@@ -109,7 +107,8 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
 /// Returns the configuration of a receiver for the packets of `sender`.
 pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
     let mut receiver = ReceiverConfig {
-        keep_payload: true,
+        // An application that reads at once leaves nothing in the window when the ACK is sent.
+        keep_payload: flow.reads != Reads::AtOnce,
         max_datagram: sender.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
         ..ReceiverConfig::reference()
     };

@@ -12,8 +12,9 @@ use crate::queue_series::QueueSeries;
 
 impl Simulation {
     /// Counts the bytes that a server's application reads from now on in bins of this width, for
-    /// each peer ([`Transfer::goodput`](crate::Transfer)). Requires
-    /// [`ReceiverConfig::keep_payload`](rdt_transport::ReceiverConfig).
+    /// each peer ([`Transfer::goodput`](crate::Transfer)). If the receivers drop the payload
+    /// ([`ReceiverConfig::keep_payload`](rdt_transport::ReceiverConfig)), bytes count when they
+    /// have arrived in order.
     ///
     /// # Panics
     /// If the width is zero.

@@ -1,6 +1,6 @@
 //! Nodes of a simulation: creation, and access by identifier.
 
-use rdt_server::{Server, ServerConfig};
+use rdt_server::ServerConfig;
 use rdt_transport::{ConfigError, Sender, SenderConfig};
 
 use super::{NodeTimer, Simulation};
@@ -12,7 +12,7 @@ use crate::source::{Source, SourceNode};
 impl Simulation {
     /// Adds a server, and an application that reads and confirms its transfers.
     pub fn add_server(&mut self, config: ServerConfig) -> NodeId {
-        self.add(Node::Server(Box::new(ServerNode::new(Server::new(config), self.epoch))))
+        self.add(Node::Server(Box::new(ServerNode::new(config, self.epoch))))
     }
 
     /// Adds a sender that connects to `server` immediately and transfers `bytes` bytes.

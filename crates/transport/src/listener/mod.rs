@@ -142,6 +142,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.get(&peer).map_or(&[], |entry| entry.receiver.data())
     }
 
+    /// Returns the number of bytes in order that arrived from `peer` since its first transfer. 0
+    /// for an unknown peer.
+    pub fn received_bytes(&self, peer: P) -> u64 {
+        self.peers.get(&peer).map_or(0, |entry| entry.receiver.stats().bytes)
+    }
+
     /// Consumes the first `n` bytes of [`Listener::data`].
     pub fn consume(&mut self, peer: P, n: usize) {
         self.with(peer, |receiver| receiver.consume(n));
