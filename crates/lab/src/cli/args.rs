@@ -28,7 +28,9 @@ Examples:
   rdt-lab show 000-A > mine.toml        copy it, to change it
   rdt-lab plan mine.toml                what it would run, and how long that takes
   rdt-lab run mine.toml -o results      run it; the same command again goes on where it stopped
-  rdt-lab claims results/mine --json    the verdicts";
+  rdt-lab claims results/mine --json    the verdicts
+  rdt-lab report results --text         means and series as text
+  rdt-lab export results/mine --svg     figures for a paper";
 
 /// Runs network experiments that are written down, and says whether their claims hold.
 #[derive(Debug, Parser)]
@@ -52,6 +54,10 @@ pub(super) enum Command {
     Claims(ClaimsArgs),
     /// Print what is done and what is missing
     Status(StatusArgs),
+    /// Write the report of results without running anything
+    Report(ReportArgs),
+    /// Write the figures of results as files
+    Export(ExportArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -149,6 +155,42 @@ pub(super) struct StatusArgs {
     /// Print JSON, one object a line
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ReportArgs {
+    /// Folders of results
+    #[arg(value_name = "DIR", required = true)]
+    pub(super) folders: Vec<PathBuf>,
+    /// File of the report [default: report.html in the first folder]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "text")]
+    pub(super) output: Option<PathBuf>,
+    /// Print the report as text instead
+    #[arg(long)]
+    pub(super) text: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(super) struct ExportArgs {
+    /// Folders of results
+    #[arg(value_name = "DIR", required = true)]
+    pub(super) folders: Vec<PathBuf>,
+    /// Folder of the files [default: figures]
+    #[arg(short, long, value_name = "DIR", default_value = "figures", hide_default_value = true)]
+    pub(super) output: PathBuf,
+    /// Only pictures
+    #[arg(long)]
+    pub(super) svg: bool,
+    /// Only data as CSV
+    #[arg(long)]
+    pub(super) csv: bool,
+    /// Only commands and data for gnuplot
+    #[arg(long)]
+    pub(super) gnuplot: bool,
+    /// Only files for xplot
+    #[arg(long)]
+    pub(super) xplot: bool,
 }
 
 fn engine(text: &str) -> Result<EngineKind, String> {

@@ -7,6 +7,7 @@
 //! | `load.rs` | experiments from files and from the program |
 //! | `output.rs` | the standard output |
 //! | `list.rs` | `list`, `show`, `plan` |
+//! | `report.rs` | `report`, `export` |
 //! | `run.rs` | `run` |
 //! | `expected.rs` | expected values beside measured ones |
 //! | `verdicts.rs` | `claims`, `status`, and the text at the end of `run` |
@@ -17,6 +18,7 @@ mod failure;
 mod list;
 mod load;
 mod output;
+mod report;
 mod run;
 mod verdicts;
 
@@ -55,6 +57,8 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Claims(args) => verdicts::claims(&args),
         Command::Status(args) => verdicts::status(&args),
+        Command::Report(args) => report::report(&args),
+        Command::Export(args) => report::export(&args),
     }
 }
 

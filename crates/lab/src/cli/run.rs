@@ -13,7 +13,7 @@ use rdt_udp::clock;
 use super::args::RunArgs;
 use super::failure::{CELLS_FAILED, Failure, INCOMPLETE};
 use super::load::{Loaded, load};
-use super::{talk, verdicts};
+use super::{report, talk, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Until, builtin};
 use crate::run::{Campaign, Finished, Progress};
@@ -55,6 +55,14 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
             .into_iter()
             .find(|it| *it == code || *it == worst)
             .unwrap_or(0);
+    }
+    if !args.only_run && args.shard.is_none() {
+        let folders: Vec<_> = loaded.iter().map(|it| args.output.join(&it.experiment.name)).collect();
+        let path = args.output.join(report::REPORT_FILE);
+        report::page(&folders, &path)?;
+        if !args.json {
+            super::output::text(&format!("The report is {}\n", path.display()))?;
+        }
     }
     Ok(worst)
 }

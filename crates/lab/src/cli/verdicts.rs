@@ -62,7 +62,7 @@ pub(super) fn print(
     })
 }
 
-fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
+pub(super) fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
     let level = |reps| loaded.plan.level(reps);
     let engines = expected::engines(results);
     engines.into_iter().flat_map(|engine| judge(&loaded.claims, results, engine, &level)).collect()
@@ -107,7 +107,7 @@ fn line(experiment: &str, it: &Judgement) -> Value {
 }
 
 /// Reads the experiment of a folder of results, with the engines of its results.
-fn of_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>), Failure> {
+pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>), Failure> {
     let file = folder.join(EXPERIMENT_FILE);
     fs::metadata(&file).map_err(|error| Failure::Read(file.clone(), error))?;
     let store = Store::read(&[folder.to_owned()])?;

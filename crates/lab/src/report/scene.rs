@@ -96,7 +96,7 @@ pub struct Layer {
     pub mark: Mark,
     /// Data, in the order of drawing.
     pub rows: Vec<Row>,
-    /// True to draw in grey, because the difference between the rows is within the noise.
+    /// True to draw less visibly: means whose difference is within the noise, models out of range.
     pub muted: bool,
 }
 

@@ -21,8 +21,8 @@ const X_NAME: f64 = 15.0;
 const LEGEND: f64 = 17.0;
 /// Mean width of a letter.
 const LETTER: f64 = 6.2;
-/// Rows of a line above which it is drawn with the extremes of each pixel column.
-const DENSE: usize = 1200;
+/// Rows of a line above which it is drawn with the extremes of each column of two pixels.
+const DENSE: usize = 600;
 
 /// Place of the SVG, which decides whether it contains the style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +146,9 @@ fn legend(scene: &Scene) -> (String, f64) {
     }
     let (mut x, mut y) = (8.0, LEGEND - 4.0);
     out.push_str("<g class=\"legend\">\n");
-    for (i, series) in scene.series.iter().enumerate() {
+    // Parts of size zero and columns without values are not drawn, so they need no key.
+    let drawn = |i: &usize| scene.layers().any(|(_, layer)| layer.series == *i);
+    for (i, series) in scene.series.iter().enumerate().filter(|(i, _)| drawn(i)) {
         let width = 26.0 + text_width(&series.name);
         if x > 8.0 && x + width > WIDTH {
             (x, y) = (8.0, y + LEGEND);
@@ -216,7 +218,11 @@ fn draw_panel(out: &mut String, scene: &Scene, index: usize, area: &Area, row: &
             "<g class=\"layer {} {}{}\" data-series=\"{}\" data-rows=\"{} {}\">\n",
             word(layer.mark),
             look(series.look, series.origin),
-            if layer.muted { " muted" } else { "" },
+            match (layer.muted, series.origin) {
+                (false, _) => "",
+                (true, Origin::Theory) => " faint",
+                (true, _) => " muted",
+            },
             layer.series,
             *row,
             layer.rows.len()
@@ -353,10 +359,10 @@ fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &Area, look:
 }
 
 /// Returns the rows that show where they are dense: the first, last, lowest and highest of each
-/// pixel column, in their order.
+/// column of two pixels, in their order.
 fn thinned(panel: &Panel, rows: &[Row], area: &Area) -> Vec<Row> {
     let mut kept: Vec<Row> = Vec::new();
-    let column = |row: &Row| area.x(panel, row.x).floor();
+    let column = |row: &Row| (area.x(panel, row.x) / 2.0).floor();
     for group in rows.chunk_by(|a, b| column(a).total_cmp(&column(b)).is_eq()) {
         let extreme = |sign: f64| {
             let key =

@@ -42,7 +42,7 @@ impl Lines {
     }
 }
 
-/// Draws means with intervals, models as dashed lines (grey outside of their range), limits, and
+/// Draws means with intervals, models as dashed lines (thin outside of their range), limits, and
 /// below them the residuals of the measured means in percent of the model.
 pub fn lines(data: &Lines) -> Scene {
     let mut scene = data.heading.scene();

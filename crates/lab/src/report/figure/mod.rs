@@ -107,7 +107,9 @@ fn describe(scene: &mut Scene, intervals: bool) {
             .filter_map(|(word, found)| {
                 let (row, name) = found.as_ref()?;
                 let unit = if panel.y.unit.is_empty() { String::new() } else { format!(" {}", panel.y.unit) };
-                let (y, x) = (panel.y.shown(row.y), panel.x.shown(row.x));
+                let tick = panel.x.ticks.iter().find(|tick| tick.at.total_cmp(&row.x).is_eq());
+                let x = tick.map_or_else(|| panel.x.shown(row.x), |tick| tick.label.clone());
+                let y = panel.y.shown(row.y);
                 Some(format!("{word}: {y}{unit} ({name}, {} {x})", panel.x.label))
             })
             .collect();

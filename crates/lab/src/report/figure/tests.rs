@@ -28,7 +28,7 @@ fn residuals_are_relative_to_the_model() {
 }
 
 #[test]
-fn models_are_grey_outside_their_range() {
+fn models_are_thin_outside_their_range() {
     let scene = samples::against_window();
     let grey = scene.panels[0].layers.iter().filter(|layer| layer.muted);
     assert!(grey.clone().count() == 2 && grey.flat_map(|l| &l.rows).all(|row| row.x < 9e3));

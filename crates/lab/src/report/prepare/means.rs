@@ -1,5 +1,6 @@
 //! Figures of means.
 
+use crate::experiment::ExpectedValue;
 use crate::statistics::mean;
 use crate::theory::{Conditions, Model, model};
 
@@ -7,6 +8,7 @@ use super::super::figure::{self, Curve, Heading, Lines, Means, Offered, Quantity
 use super::super::scale::{Tick, level_value, number};
 use super::super::scene::{Origin, Row, Scene};
 use super::select::{Group, View, mean_row};
+use super::tables::is_plain_ratio;
 
 /// Ratio of the largest to the smallest level above which an axis is logarithmic by itself.
 const LOG_OVER: f64 = 30.0;
@@ -99,7 +101,10 @@ fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
     let groups = view.groups();
     let mut curves: Vec<Curve> = Vec::new();
     for expect in &view.subject.experiment.expects {
-        for value in &expect.values {
+        let ran = view.engines.iter().any(|engine| expect.engines.contains(engine));
+        let ran = ran || expect.engines.is_empty();
+        let is_shown = |value: &&ExpectedValue| ran && !is_plain_ratio(expect, value);
+        for value in expect.values.iter().filter(is_shown) {
             let level = |factor: &str| {
                 let found = value.levels.0.iter().find(|(name, _)| name == factor);
                 found.map(|(_, level)| level.as_str())

@@ -18,9 +18,11 @@ use super::over_time::LIMITS;
 use super::select::{mean_row, values};
 
 /// Most rows of a table of cells; the journal has them all.
-const MAX_ROWS: usize = 400;
+const MAX_ROWS: usize = 128;
+/// Most rows of the tables of identities and of losses.
+const MAX_IDENTITIES: usize = 32;
 /// Most repetitions in the page; the journal has them all.
-const MAX_RAW: usize = 5000;
+const MAX_RAW: usize = 400;
 
 fn engines(subject: &Subject<'_>) -> Vec<EngineKind> {
     let mut engines: Vec<EngineKind> = subject.results.cells.iter().map(|cell| cell.physics.engine).collect();
@@ -54,7 +56,10 @@ fn shown_metrics(subject: &Subject<'_>) -> Vec<String> {
     if names.is_empty() {
         names.extend(subject.experiment.figures.iter().flat_map(|figure| figure.of.iter().cloned()));
         names.extend(subject.experiment.expects.iter().map(|expect| expect.of.clone()));
-        names.extend(["goodput", "completion", "sum", "jain"].map(str::to_owned));
+        names.extend(["goodput", "completion"].map(str::to_owned));
+        if subject.experiment.flows.len() > 1 {
+            names.extend(["sum", "jain"].map(str::to_owned));
+        }
     }
     let mut kept: Vec<String> = Vec::new();
     for name in names {
@@ -103,19 +108,41 @@ fn ours(subject: &Subject<'_>, engine: EngineKind, expect: &Expect, value: &Expe
     mean_row(subject, &cells, &expect.of, 0.0)
 }
 
+/// Returns the value to which a value is compared as a ratio: its levels with those of the
+/// comparison. `None` if values are compared as they are.
+fn base(expect: &Expect, value: &ExpectedValue) -> Option<ExpectedValue> {
+    let Compare::RatioTo(levels) = &expect.compare else { return None };
+    let mut base = value.clone();
+    for (factor, level) in &levels.0 {
+        match base.levels.0.iter_mut().find(|(name, _)| name == factor) {
+            Some(entry) => entry.1.clone_from(level),
+            None => base.levels.0.push((factor.clone(), level.clone())),
+        }
+    }
+    Some(base)
+}
+
+/// True if a source published a ratio instead of the values: a number without a unit.
+pub(super) fn is_plain_ratio(expect: &Expect, value: &ExpectedValue) -> bool {
+    matches!(expect.compare, Compare::RatioTo(_)) && value.text.parse::<f64>().is_ok()
+}
+
 /// Returns published values beside ours. `None` if none of them was measured.
 fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
     let unit = Unit::of_metric(&expect.of);
-    let reference = match &expect.compare {
-        Compare::Absolute => None,
-        Compare::RatioTo(levels) => expect.values.iter().find(|value| value.levels == *levels),
-    };
     let mut rows = Vec::new();
     let ran = engines(subject).into_iter();
     for engine in ran.filter(|engine| expect.engines.is_empty() || expect.engines.contains(engine)) {
         for value in &expect.values {
             let Some(row) = ours(subject, engine, expect, value) else { continue };
-            let scale = reference.and_then(|it| Some((it.is, ours(subject, engine, expect, it)?.y)));
+            let scale = base(expect, value).and_then(|base| {
+                let published = expect.values.iter().find(|it| it.levels == base.levels).map(|it| it.is);
+                let published = if is_plain_ratio(expect, value) { Some(1.0) } else { published };
+                Some((published?, ours(subject, engine, expect, &base)?.y))
+            });
+            if scale.is_none() && matches!(expect.compare, Compare::RatioTo(_)) {
+                continue;
+            }
             let (published, measured) = scale.map_or((value.is, row.y), |(a, b)| (value.is / a, row.y / b));
             let allowed = match expect.within {
                 Tolerance::Share(share) => share * published.abs(),
@@ -148,7 +175,7 @@ fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
         Tolerance::Absolute(amount) => unit.text(amount),
     };
     let mut head = vec!["cells", "engine", "published", "ours"];
-    if matches!(expect.compare, Compare::RatioTo(_)) && reference.is_some() {
+    if matches!(expect.compare, Compare::RatioTo(_)) {
         head.extend(["published ratio", "our ratio"]);
     }
     head.push("difference");
@@ -222,7 +249,7 @@ pub(super) fn limits(subject: &Subject<'_>) -> Vec<String> {
 pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
     let mut causes: Vec<String> = Vec::new();
     let mut rows: Vec<(String, BTreeMap<String, f64>)> = Vec::new();
-    for cell in subject.results.cells.iter().take(MAX_ROWS) {
+    for cell in subject.results.cells.iter().take(MAX_IDENTITIES) {
         let mut of_cell: BTreeMap<String, f64> = BTreeMap::new();
         let records = subject.results.records.get(&cell.id).into_iter().flatten();
         let names = records.flat_map(|(_, record)| record.metrics.keys());
@@ -244,7 +271,11 @@ pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
         std::iter::once(Entry::text(name)).chain(causes.iter().map(packets)).collect()
     };
     let head = std::iter::once("cells".to_owned()).chain(causes.iter().cloned()).collect();
-    let caption = "Lost packets by place and cause, mean of a repetition".to_owned();
+    let mut caption = "Lost packets by place and cause, mean of a repetition".to_owned();
+    let all = subject.results.cells.len();
+    if all > MAX_IDENTITIES {
+        put!(caption, ", the first {MAX_IDENTITIES} of {all} cells");
+    }
     (!causes.is_empty()).then(|| Table { caption, head, rows: rows.iter().map(row).collect() })
 }
 
@@ -260,7 +291,7 @@ pub(super) fn models(subject: &Subject<'_>) -> Option<Table> {
     };
     let rows: Vec<Vec<Entry>> = names.iter().filter_map(row).collect();
     let head = ["model", "of", "formula", "range", "source"].map(str::to_owned).to_vec();
-    let caption = "Models in the figures; outside of their range they are grey".to_owned();
+    let caption = "Models in the figures; outside of their range they are thin".to_owned();
     (!rows.is_empty()).then_some(Table { caption, head, rows })
 }
 
@@ -346,7 +377,14 @@ pub(super) fn versions(subject: &Subject<'_>) -> Vec<String> {
         let text = format!("rdt-lab {}, physics {}, host {}", record.tool, record.physics, record.host);
         *seen.entry(text).or_default() += 1;
     }
-    seen.iter().map(|(text, count)| format!("{text}: {count} repetitions.")).collect()
+    let mut sentences: Vec<String> =
+        seen.iter().map(|(text, count)| format!("{text}: {count} repetitions.")).collect();
+    let all = records(subject).count();
+    if all > MAX_RAW {
+        sentences
+            .push(format!("The page has the first {MAX_RAW} of {all} repetitions, the journal has all."));
+    }
+    sentences
 }
 
 /// Returns the cells with identity, number of repetitions, and a digest of the event hashes.
@@ -371,19 +409,20 @@ pub(super) fn cells(subject: &Subject<'_>) -> Table {
         ]
     };
     let head = ["cell", "engine", "levels", "n", "first seed", "digest of the event hashes"];
-    let caption = "Cells: identity is the hash of what can change the outcome".to_owned();
-    let rows = subject.results.cells.iter().take(MAX_ROWS).map(row).collect();
+    let mut caption = "Cells: identity is the hash of what can change the outcome".to_owned();
+    let all = &subject.results.cells;
+    let rows = all.iter().take(MAX_IDENTITIES).map(row).collect();
+    if all.len() > MAX_IDENTITIES {
+        put!(caption, ", the first {MAX_IDENTITIES} of {}", all.len());
+    }
     Table { caption, head: head.map(str::to_owned).to_vec(), rows }
 }
 
-/// Returns the repetitions as CSV. Empty if they are too many for a page.
+/// Returns the first repetitions as CSV.
 pub(super) fn raw(subject: &Subject<'_>) -> String {
-    if records(subject).count() > MAX_RAW {
-        return String::new();
-    }
     let metrics = shown_metrics(subject);
     let mut out = format!("cell,engine,rep,seed,hash,status,{}\n", metrics.join(","));
-    for (cell, record) in records(subject) {
+    for (cell, record) in records(subject).take(MAX_RAW) {
         let hash = record.hash.map_or_else(String::new, |hash| format!("{hash:016x}"));
         let status = match record.status {
             Status::Ok => "ok",

@@ -1,0 +1,151 @@
+//! `rdt-lab report` and `export`, and the report at the end of `run`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::args::{ExportArgs, ReportArgs};
+use super::failure::Failure;
+use super::run::EXPERIMENT_FILE;
+use super::verdicts::{judged, of_folder};
+use super::{output, talk};
+use crate::experiment::builtin;
+use crate::report::export::{csv, gnuplot, xplot};
+use crate::report::{Place, Report, Section, Subject, html, section, svg, text};
+
+/// Name of the report in a folder of results.
+pub(super) const REPORT_FILE: &str = "report.html";
+
+/// Returns the folders of results of single experiments: these, or those within them.
+fn folders(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for folder in given {
+        if folder.join(EXPERIMENT_FILE).exists() {
+            found.push(folder.clone());
+            continue;
+        }
+        let entries = fs::read_dir(folder).map_err(|error| Failure::Read(folder.clone(), error))?;
+        let mut within: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        within.retain(|path| path.join(EXPERIMENT_FILE).exists());
+        within.sort();
+        if within.is_empty() {
+            let message = format!("{} has no results; 'rdt-lab run ID' makes some", folder.display());
+            return Err(Failure::Usage(message));
+        }
+        found.extend(within);
+    }
+    Ok(found)
+}
+
+fn sections(given: &[PathBuf]) -> Result<Vec<Section>, Failure> {
+    let mut sections = Vec::new();
+    for folder in folders(given)? {
+        let (loaded, results, torn) = of_folder(&folder)?;
+        for torn in &torn {
+            talk(torn);
+        }
+        let judgements = judged(&loaded, &results);
+        let shipped = builtin().iter().find(|it| it.text == loaded.experiment.text);
+        let name = shipped.map_or(EXPERIMENT_FILE, |it| it.id);
+        let mut engines: Vec<&str> = results.cells.iter().map(|cell| cell.physics.engine.word()).collect();
+        engines.dedup();
+        let command = format!("rdt-lab run {name} --engine {}", engines.join(","));
+        let subject = Subject {
+            experiment: &loaded.experiment,
+            results: &results,
+            judgements: &judgements,
+            command: &command,
+        };
+        let mut section = section(&subject);
+        if let Some(shipped) = shipped {
+            shipped.id.clone_into(&mut section.name);
+        }
+        sections.push(section);
+    }
+    Ok(sections)
+}
+
+fn whole(given: &[PathBuf]) -> Result<Report, Failure> {
+    let sections = sections(given)?;
+    let title = match &sections[..] {
+        [one] => one.title.clone(),
+        several => format!("Report on {} experiments", several.len()),
+    };
+    Ok(Report { title, sections })
+}
+
+/// Writes a file as a whole or not at all.
+fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}", std::process::id()));
+    let written = fs::write(&unfinished, content).and_then(|()| fs::rename(&unfinished, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&unfinished);
+        Failure::Create(path.to_owned(), error)
+    })
+}
+
+/// Writes the page for folders of results.
+pub(super) fn page(given: &[PathBuf], path: &Path) -> Result<(), Failure> {
+    write(path, &html(&whole(given)?))
+}
+
+pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
+    if args.text {
+        output::text(&text(&whole(&args.folders)?))?;
+        return Ok(0);
+    }
+    let path = args.output.clone().unwrap_or_else(|| args.folders[0].join(REPORT_FILE));
+    page(&args.folders, &path)?;
+    output::text(&format!("The report is {}\n", path.display()))?;
+    Ok(0)
+}
+
+pub(super) fn export(args: &ExportArgs) -> Result<u8, Failure> {
+    let all = !(args.svg || args.csv || args.gnuplot || args.xplot);
+    fs::create_dir_all(&args.output).map_err(|error| Failure::Create(args.output.clone(), error))?;
+    let mut count = 0;
+    for section in sections(&args.folders)? {
+        for scene in &section.figures {
+            let mut files = Vec::new();
+            if all || args.svg {
+                files.push(("svg".to_owned(), svg(scene, Place::File)));
+            }
+            if all || args.csv {
+                files.push(("csv".to_owned(), csv(scene)));
+            }
+            if all || args.gnuplot {
+                let gnuplot = gnuplot(scene);
+                files.extend([("gp".to_owned(), gnuplot.commands), ("dat".to_owned(), gnuplot.data)]);
+            }
+            if all || args.xplot {
+                let panels = (0..scene.panels.len()).filter_map(|i| Some((i, xplot(scene, i)?)));
+                files.extend(panels.map(|(i, text)| (format!("{}.xpl", i + 1), text)));
+            }
+            for (end, content) in files {
+                write(&args.output.join(format!("{}.{end}", scene.id)), &content)?;
+                count += 1;
+            }
+        }
+    }
+    output::text(&format!("{count} files in {}\n", args.output.display()))?;
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_within_a_folder_are_found() {
+        let root = tempfile::tempdir().expect("a folder");
+        let error = folders(&[root.path().to_owned()]).expect_err("nothing there");
+        assert!(error.to_string().contains("has no results; 'rdt-lab run ID' makes some"), "{error}");
+        for name in ["b", "a"] {
+            fs::create_dir(root.path().join(name)).expect("a folder");
+            fs::write(root.path().join(name).join(EXPERIMENT_FILE), "").expect("a file");
+        }
+        let found = folders(&[root.path().to_owned()]).expect("two folders");
+        assert_eq!(found, ["a", "b"].map(|name| root.path().join(name)));
+        assert_eq!(folders(&found[1..]).expect("the folder itself"), &found[1..]);
+    }
+}
