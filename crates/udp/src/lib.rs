@@ -16,6 +16,7 @@
 //! | poller | `poller/` | `ppoll` or `epoll` on Linux, the `polling` crate elsewhere |
 //! | buffer occupancy | `buffer_occupancy.rs` | back-pressure between two sockets of a process |
 //! | affinity | `affinity.rs` | processor on which a thread starts |
+//! | TCP info | `tcp_info.rs` | state of a TCP connection of the kernel, for measurements (Linux) |
 //! | clock | `clock.rs` | the only place of the libraries that reads the time |
 
 mod affinity;
@@ -36,6 +37,8 @@ mod sendmmsg;
 mod socket;
 mod socket_options;
 mod stats;
+#[cfg(target_os = "linux")]
+mod tcp_info;
 mod waiter;
 mod zerocopy;
 
@@ -51,4 +54,6 @@ pub use rdt_datagram::{DatagramIo, Ecn, Received, TransmitBuf};
 pub use send_batch::{GivenUp, MAX_SEGMENTS, SendCall};
 pub use socket_options::UdpOptions;
 pub use stats::{Offload, UdpStats};
+#[cfg(target_os = "linux")]
+pub use tcp_info::TcpInfo;
 pub use waiter::Waiter;
