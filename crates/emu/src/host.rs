@@ -17,8 +17,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// Fewest packets whose lateness is evaluated. An interval with fewer is extended by the next one.
 const MIN_JUDGED_PACKETS: u64 = 100;
-/// Phrase in every warning that the host was too slow; `calibrate` searches for it.
-pub(crate) const BLAME: &str = "this host, not the link";
+/// Phrase in every warning that the host was too slow; programs search for it. At the end of a run
+/// ", was the limit" follows.
+pub const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 
 /// Returns warnings about the host after a run. `overflow` counts packets lost before the link. All

@@ -50,6 +50,10 @@ use clap::Parser;
 use rdt_program::signals::survive_file_size_limit;
 use rdt_program::{Printer, start_logging};
 
+pub use host::BLAME as HOST_BLAME;
+#[cfg(target_os = "linux")]
+pub use run::Netlink;
+
 use crate::args::{Args, Command};
 use crate::failure::Failure;
 

@@ -41,6 +41,7 @@ mod supervise;
 mod terminal;
 mod tun;
 
+pub use netlink::Netlink;
 pub(crate) use supervise::run;
 
 use crate::args::InsideArgs;

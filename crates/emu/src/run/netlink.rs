@@ -13,12 +13,18 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-pub(crate) struct Netlink {
+/// Connection to the kernel for requests about the network namespace in which it was opened.
+#[derive(Debug)]
+pub struct Netlink {
     socket: OwnedFd,
 }
 
 impl Netlink {
-    pub(crate) fn open() -> io::Result<Self> {
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// The kernel refuses the socket.
+    pub fn open() -> io::Result<Self> {
         let socket = rustix::net::socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
@@ -28,7 +34,11 @@ impl Netlink {
         Ok(Self { socket })
     }
 
-    pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
+    /// Returns the index of a device.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub fn index(&self, name: &str) -> io::Result<u32> {
         // This request works on a socket of any family.
         Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
     }
@@ -69,6 +79,31 @@ impl Netlink {
             message.attribute(libc::RTA_DST, &octets(to));
         }
         message.attribute(libc::RTA_OIF, &device.to_ne_bytes());
+        self.ask(message)
+    }
+
+    /// Routes one address through a device, with metrics (`RTAX_*` of linux/rtnetlink.h) that apply
+    /// to TCP connections with this peer. Metrics that the kernel would otherwise adapt are locked.
+    ///
+    /// # Errors
+    /// The kernel refuses the route, or there is already one to this address.
+    pub fn add_host_route(&self, to: IpAddr, device: u32, metrics: &[(u16, u32)]) -> io::Result<()> {
+        /// `RTAX_LOCK`: set of the metrics that are locked.
+        const LOCK: u16 = 1;
+        let prefix = if to.is_ipv4() { 32 } else { 128 };
+        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message
+            .put(&[family(to), prefix, 0, 0, libc::RT_TABLE_MAIN])
+            .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST])
+            .put(&[0; 4]);
+        message.attribute(libc::RTA_DST, &octets(to)).attribute(libc::RTA_OIF, &device.to_ne_bytes());
+        let locked = metrics.iter().fold(0_u32, |set, (metric, _)| set | 1 << metric);
+        let mut nested = Message { bytes: Vec::new() };
+        nested.attribute(LOCK, &locked.to_ne_bytes());
+        for (metric, value) in metrics {
+            nested.attribute(*metric, &value.to_ne_bytes());
+        }
+        message.attribute(libc::RTA_METRICS, &nested.bytes);
         self.ask(message)
     }
 
