@@ -50,7 +50,7 @@ impl Arrivals {
 
     /// Returns the time of datagram `n` since the start, nanoseconds. Datagrams have `payload`
     /// bytes, and `before` is the time of the previous one.
-    fn time_of(self, n: u64, payload: u64, before: u64) -> u64 {
+    pub fn time_of(self, n: u64, payload: u64, before: u64) -> u64 {
         let spacing =
             |n: u64, bps: u64| u128::from(n) * u128::from(payload) * BIT_NANOS_PER_BYTE / u128::from(bps);
         let time = match self {
