@@ -14,6 +14,7 @@
 //! | flow | `flow.rs` | the vocabulary of flows, the same for all engines |
 //! | plan | `plan/` | cells, their identity, seeds, shards |
 //! | engine | `engine/` | how one repetition is run |
+//! | load | `load/` | program inside the namespaces of the engine `kernel` (Linux) |
 //! | journal | `journal/` | results on disk: one line for each repetition |
 //! | results | `results.rs` | results in memory, and the selection of cells |
 //! | statistics | `statistics/` | intervals, tests, contrasts: pure functions |
@@ -31,6 +32,8 @@ pub mod engine;
 pub mod experiment;
 pub mod flow;
 pub mod journal;
+#[cfg(target_os = "linux")]
+pub mod load;
 pub mod plan;
 pub mod record;
 pub mod report;

@@ -58,6 +58,10 @@ pub(super) enum Command {
     Report(ReportArgs),
     /// Write the figures of results as files
     Export(ExportArgs),
+    /// Runs flows inside the namespaces of the engine `kernel`, which starts it.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Load(LoadArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -191,6 +195,21 @@ pub(super) struct ExportArgs {
     /// Only files for xplot
     #[arg(long)]
     pub(super) xplot: bool,
+}
+
+/// Arguments of the hidden `load` command.
+#[cfg(target_os = "linux")]
+#[derive(Debug, clap::Args)]
+pub(super) struct LoadArgs {
+    /// Request of the engine
+    #[arg(value_name = "FILE", required_unless_present = "try_only")]
+    pub(super) file: Option<PathBuf>,
+    /// Only hold the network of the far end
+    #[arg(long)]
+    pub(super) far: bool,
+    /// Do nothing
+    #[arg(long = "try")]
+    pub(super) try_only: bool,
 }
 
 fn engine(text: &str) -> Result<EngineKind, String> {

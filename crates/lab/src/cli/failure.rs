@@ -3,10 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use rdt_program::exit::{CANNOT_CREATE, IO, NO_INPUT, UNAVAILABLE, USAGE};
+use rdt_program::exit::{CANNOT_CREATE, IO, NO_INPUT, OS, UNAVAILABLE, USAGE};
 
 use crate::engine::EngineError;
 use crate::journal::StoreError;
+#[cfg(target_os = "linux")]
+use crate::load::LoadError;
 use crate::run::CampaignError;
 
 /// Exit code: a claim fails.
@@ -36,6 +38,9 @@ pub(super) enum Failure {
     Store(#[from] StoreError),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Load(#[from] LoadError),
 }
 
 impl Failure {
@@ -50,6 +55,15 @@ impl Failure {
             Self::Campaign(CampaignError::Engine(error)) | Self::Engine(error) => match error {
                 EngineError::Word(_) => USAGE,
                 EngineError::Unavailable(_) => UNAVAILABLE,
+            },
+            #[cfg(target_os = "linux")]
+            Self::Load(error) => match error {
+                LoadError::System(..) => OS,
+                LoadError::NotInside
+                | LoadError::Request
+                | LoadError::Word(_)
+                | LoadError::Sysctl(..)
+                | LoadError::Congestion(..) => USAGE,
             },
         }
     }

@@ -32,7 +32,16 @@ use failure::Failure;
 
 /// Runs `rdt-lab` with these arguments, of which the first is the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    #[cfg(target_os = "linux")]
+    if args.first().is_some_and(|name| name == EMULATOR) {
+        return emulator(args);
+    }
     rdt_program::signals::survive_file_size_limit();
+    #[cfg(target_os = "linux")]
+    if let Ok(program) = std::env::current_exe() {
+        crate::engine::use_program(program);
+    }
     let result = match Args::try_parse_from(args) {
         Ok(args) => dispatch(args.command),
         Err(error) if error.use_stderr() => {
@@ -49,6 +58,32 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Name under which the engine `kernel` starts this program as `rdt-emu`.
+#[cfg(target_os = "linux")]
+const EMULATOR: &str = "rdt-emu";
+
+#[cfg(target_os = "linux")]
+fn emulator(args: Vec<OsString>) -> ExitCode {
+    if args.get(1).is_some_and(|command| command == "run") {
+        // A repetition ends with the campaign, also if that is killed.
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    }
+    rdt_emu::rdt_emu(args)
+}
+
+/// Runs the hidden `load` command, and exits without waiting for the threads of flows.
+#[cfg(target_os = "linux")]
+fn load_flows(args: &args::LoadArgs) -> Result<u8, Failure> {
+    let Some(file) = &args.file else { return Ok(0) };
+    if args.far {
+        crate::load::far(file)?;
+        return Ok(0);
+    }
+    let counts = crate::load::run(file)?;
+    output::text(&format!("{counts}\n"))?;
+    std::process::exit(0)
+}
+
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
         Command::List(args) => list::list(&args),
@@ -59,6 +94,8 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Status(args) => verdicts::status(&args),
         Command::Report(args) => report::report(&args),
         Command::Export(args) => report::export(&args),
+        #[cfg(target_os = "linux")]
+        Command::Load(args) => load_flows(&args),
     }
 }
 

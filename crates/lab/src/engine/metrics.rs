@@ -9,7 +9,7 @@ use rdt_sim::{Bins, Mark, Outcome, Simulation, WireId};
 use super::Run;
 use super::virtual_time::Placed;
 use crate::experiment::{Measure, WarmUp};
-use crate::flow::FlowKind;
+use crate::flow::{Flow, FlowKind};
 use crate::record::Series;
 use crate::statistics::{jain, mean, mser5};
 
@@ -17,10 +17,10 @@ use crate::statistics::{jain, mean, mser5};
 const MIN_BINS_FOR_MSER: usize = 40;
 
 /// A flow's goodput over time.
-struct Delivered {
-    bins: Vec<u64>,
-    start: Duration,
-    end: Duration,
+pub(super) struct Delivered {
+    pub(super) bins: Vec<u64>,
+    pub(super) start: Duration,
+    pub(super) end: Duration,
 }
 
 /// Collects the metrics of a repetition.
@@ -32,7 +32,12 @@ pub(super) fn of(
     measure: &Measure,
 ) -> Run {
     let ended = duration.unwrap_or_else(|| simulation.elapsed());
-    let mut run = Run { metrics: BTreeMap::new(), series: Series::default(), hash: Some(simulation.hash()) };
+    let mut run = Run {
+        metrics: BTreeMap::new(),
+        series: Series::default(),
+        hash: Some(simulation.hash()),
+        host_limit: None,
+    };
     run.series.bin_s = measure.series.as_secs_f64();
     let mut delivered = Vec::new();
     for placed in flows {
@@ -65,12 +70,12 @@ pub(super) fn of(
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counters are far below 2^53")]
-fn number(count: u64) -> f64 {
+pub(super) fn number(count: u64) -> f64 {
     count as f64
 }
 
 /// Returns bits per second.
-fn rate(bytes: u64, time: Duration) -> f64 {
+pub(super) fn rate(bytes: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { number(bytes) * 8.0 / time.as_secs_f64() }
 }
 
@@ -88,7 +93,7 @@ fn transfer(
     let end = completed.unwrap_or(ended).min(ended);
     let bins = padded(received.goodput.as_ref(), end, measure.series);
     let life = end.saturating_sub(placed.start);
-    let cut = warm_up(&bins, placed, measure);
+    let cut = warm_up(&bins, placed.flow, placed.start, measure);
     let mut add = |name: &str, value: Option<f64>| {
         let finite = value.filter(|value| value.is_finite());
         run.metrics.extend(finite.map(|value| (format!("{}.{name}", placed.flow.name), value)));
@@ -218,17 +223,17 @@ fn padded(bins: Option<&Bins>, end: Duration, width: Duration) -> Vec<u64> {
 }
 
 /// Returns the number of bins from time 0 on that are left out of the means of a flow without end.
-fn warm_up(bins: &[u64], placed: &Placed<'_>, measure: &Measure) -> usize {
-    if placed.flow.bytes.is_some() || placed.flow.rate.is_some() {
+pub(super) fn warm_up(bins: &[u64], flow: &Flow, start: Duration, measure: &Measure) -> usize {
+    if flow.bytes.is_some() || flow.rate.is_some() {
         return 0;
     }
     let whole =
         |time: Duration| usize::try_from(time.as_nanos() / measure.series.as_nanos().max(1)).unwrap_or(0);
     let cut = match measure.warm_up {
         WarmUp::Time(time) if time.is_zero() => return 0,
-        WarmUp::Time(time) => whole(placed.start + time),
+        WarmUp::Time(time) => whole(start + time),
         WarmUp::Auto => {
-            let first = whole(placed.start);
+            let first = whole(start);
             let values: Vec<f64> = bins.iter().skip(first).map(|bytes| number(*bytes)).collect();
             if values.len() < MIN_BINS_FOR_MSER {
                 return 0;
@@ -243,7 +248,7 @@ fn warm_up(bins: &[u64], placed: &Placed<'_>, measure: &Measure) -> usize {
 }
 
 /// Adds the metrics of all flows together, over the span in which all of them were active.
-fn together(flows: &[Delivered], width: Duration, metrics: &mut BTreeMap<String, f64>) {
+pub(super) fn together(flows: &[Delivered], width: Duration, metrics: &mut BTreeMap<String, f64>) {
     let from = flows.iter().map(|it| it.start).max().unwrap_or_default();
     let to = flows.iter().map(|it| it.end).min().unwrap_or_default();
     let width_ns = width.as_nanos().max(1);
@@ -292,7 +297,7 @@ fn link(name: &str, ledger: &Ledger, ended: Duration, metrics: &mut BTreeMap<Str
 }
 
 /// Makes all columns as long as the longest one.
-fn equal_lengths(series: &mut Series) {
+pub(super) fn equal_lengths(series: &mut Series) {
     let longest = series.columns.values().map(Vec::len).max().unwrap_or(0);
     series.columns.values_mut().for_each(|column| column.resize(longest, None));
 }

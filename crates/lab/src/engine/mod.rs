@@ -3,9 +3,12 @@
 //! | file | runs |
 //! |---|---|
 //! | `virtual_time.rs` | flows of rdt and sources of datagrams in virtual time |
+//! | `kernel/` | TCP and UDP of the kernel in namespaces (Linux) |
 //! | `words.rs` | from the words of a flow to the configuration of its two ends |
 //! | `metrics.rs` | from the simulation's counters to metrics and series |
 
+#[cfg(target_os = "linux")]
+mod kernel;
 mod metrics;
 mod virtual_time;
 mod words;
@@ -16,6 +19,8 @@ use crate::cell::{Cell, EngineKind};
 use crate::experiment::Measure;
 use crate::record::Series;
 
+#[cfg(target_os = "linux")]
+pub use kernel::use_program;
 pub use words::check;
 
 /// Outcome of one repetition.
@@ -27,6 +32,8 @@ pub struct Run {
     pub series: Series,
     /// Hash of all events, in virtual time.
     pub hash: Option<u64>,
+    /// Sentence that the host was too slow for the path, so that the metrics describe the host.
+    pub host_limit: Option<String>,
 }
 
 /// Why a repetition cannot run.
@@ -56,8 +63,26 @@ pub trait Engine: Sync {
 pub fn engine(kind: EngineKind) -> Result<&'static dyn Engine, EngineError> {
     match kind {
         EngineKind::Virtual | EngineKind::Packets => Ok(&virtual_time::VirtualTime),
-        EngineKind::Kernel | EngineKind::Real | EngineKind::Command => Err(EngineError::Unavailable(
-            format!("this version cannot run the engine '{kind}'; choose '--engine virtual' or 'packets'"),
+        #[cfg(target_os = "linux")]
+        EngineKind::Kernel => Ok(kernel::Kernel::available()?),
+        #[cfg(not(target_os = "linux"))]
+        EngineKind::Kernel => Err(EngineError::Unavailable(
+            "the engine 'kernel' needs network namespaces, which Linux alone has; choose '--engine virtual'"
+                .to_owned(),
         )),
+        EngineKind::Real | EngineKind::Command => Err(EngineError::Unavailable(format!(
+            "this version cannot run the engine '{kind}'; choose '--engine virtual' or 'packets'"
+        ))),
     }
+}
+
+/// Returns the source of a flow of datagrams, with the gaps that it has in virtual time.
+#[cfg(target_os = "linux")]
+pub(crate) fn udp_source(
+    flow: &crate::flow::Flow,
+    start: std::time::Duration,
+    seed: u64,
+    index: u64,
+) -> Result<rdt_sim::Source, EngineError> {
+    words::source(flow, start, rdt_emulator::child_seed(seed, index))
 }

@@ -24,7 +24,7 @@ const DEFAULT_SIZE: u32 = DEFAULT_PACKET - UDP_HEADERS;
 const TCP_MIN_RTO: Duration = Duration::from_millis(200);
 const TCP_MAX_RTO: Duration = Duration::from_secs(60);
 
-fn word(flow: &Flow, message: impl std::fmt::Display) -> EngineError {
+pub(super) fn word(flow: &Flow, message: impl std::fmt::Display) -> EngineError {
     EngineError::Word(format!("flow {}: {message}", flow.name))
 }
 
@@ -35,7 +35,7 @@ fn word(flow: &Flow, message: impl std::fmt::Display) -> EngineError {
 pub fn check(physics: &Physics) -> Result<(), EngineError> {
     for flow in &physics.flows {
         if flow.kind == FlowKind::Udp {
-            source(flow, Duration::ZERO, 0)?;
+            check_source(flow)?;
         } else if physics.engine == EngineKind::Packets {
             return Err(word(flow, "the engine 'packets' has no transport: use kind = \"udp\""));
         } else {
@@ -50,6 +50,11 @@ pub fn check(physics: &Physics) -> Result<(), EngineError> {
         }
     }
     Ok(())
+}
+
+/// Checks the words of a source of datagrams.
+pub(super) fn check_source(flow: &Flow) -> Result<(), EngineError> {
+    source(flow, Duration::ZERO, 0).map(drop)
 }
 
 /// Returns the start of a flow in a repetition: drawn between its two bounds.

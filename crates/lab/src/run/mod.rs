@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rdt_emulator::child_seed;
 use rdt_program::Stop;
 
 use crate::cell::{Cell, CellId, PHYSICS_VERSION};
@@ -224,7 +225,9 @@ impl Campaign<'_> {
                 seed: self.plan.seed(cell, rep),
             }));
         }
-        tasks.sort_by_key(|task| task.rep);
+        // In real time a block has every cell once, in an order drawn from the seeds, so that a
+        // slow change of the machine affects all cells alike.
+        tasks.sort_by_cached_key(|task| (task.rep, task.place_in_block()));
         tasks
     }
 
@@ -245,6 +248,16 @@ impl Campaign<'_> {
 }
 
 impl Task {
+    /// Returns the number by which the tasks of a block are sorted. Virtual time needs no order.
+    fn place_in_block(&self) -> u64 {
+        if self.cell.physics.engine.is_virtual() {
+            return 0;
+        }
+        let (half, _) = self.cell.id.0.split_at(8);
+        let cell = half.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        child_seed(cell, self.seed)
+    }
+
     /// Returns the record of this task without its result.
     fn record(&self, campaign: &Campaign<'_>) -> Record {
         Record {
@@ -258,7 +271,7 @@ impl Task {
             metrics: BTreeMap::new(),
             hash: None,
             status: Status::Ok,
-            block: None,
+            block: (!self.cell.physics.engine.is_virtual()).then_some(self.rep),
             wall_ms: 0,
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             host: campaign.host.clone(),

@@ -14,6 +14,9 @@ use crate::engine::engine;
 use crate::experiment::Measure;
 use crate::record::{Record, Series, Status};
 
+/// Limit on further attempts at a repetition for which the host was too slow.
+const MAX_REPEATS: u32 = 3;
+
 /// One repetition to run.
 #[derive(Debug, Clone)]
 pub struct Task {
@@ -46,7 +49,11 @@ impl Context<'_> {
             if stop.is_set() {
                 break;
             }
-            let (record, series) = self.run_one(task);
+            let (record, series) = self.run_until_undisturbed(task, stop);
+            // An interrupt from a terminal also ends the programs of the repetition.
+            if stop.is_set() {
+                break;
+            }
             take(record, series)?;
         }
         Ok(())
@@ -79,6 +86,18 @@ impl Context<'_> {
         })
     }
 
+    /// Runs a repetition in real time, and repeats it if the host was too slow for the path.
+    fn run_until_undisturbed(&self, task: &Task, stop: &Stop) -> (Record, Series) {
+        let mut result = self.run_one(task);
+        for _ in 0..MAX_REPEATS {
+            if result.0.status != Status::HostLimited || stop.is_set() {
+                break;
+            }
+            result = self.run_one(task);
+        }
+        result
+    }
+
     fn run_one(&self, task: &Task) -> (Record, Series) {
         let started = clock::now();
         let run = || engine(task.cell.physics.engine)?.run(&task.cell, task.seed, self.measure);
@@ -88,6 +107,9 @@ impl Context<'_> {
             Ok(Ok(run)) => {
                 record.metrics = run.metrics;
                 record.hash = run.hash;
+                if run.host_limit.is_some() {
+                    record.status = Status::HostLimited;
+                }
                 series = run.series;
             }
             Ok(Err(error)) => record.status = Status::Failed(error.to_string()),

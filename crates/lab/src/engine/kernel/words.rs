@@ -1,0 +1,289 @@
+//! From the words of flows to the request of the load program: what the kernel cannot apply is an
+//! error.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use rdt_emulator::spec::PathSpec;
+
+use super::super::EngineError;
+use super::super::words::{check_source, start, word};
+use crate::cell::Physics;
+use crate::experiment::Measure;
+use crate::flow::{Flow, FlowKind};
+use crate::load::request::Request;
+
+/// Metrics of routes (linux/rtnetlink.h): initial congestion window in packets, lower limit of the
+/// retransmission timeout in milliseconds, an ACK for each packet.
+const RTAX_INITCWND: u16 = 11;
+const RTAX_RTO_MIN: u16 = 13;
+const RTAX_QUICKACK: u16 = 15;
+/// Largest IP packet of the devices unless a flow has larger ones, bytes.
+const DEFAULT_MTU: u32 = 1500;
+/// Smallest and largest MTU of a device, bytes.
+const MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=65_535;
+/// First Linux in which selective ACKs always use RACK: RFC 6675 was removed.
+const RACK_ALONE: (u32, u32) = (6, 17);
+/// Limits of `net.ipv4.tcp_rto_max_ms`.
+const MAX_RTO_RANGE_MS: std::ops::RangeInclusive<u128> = 1_000..=120_000;
+
+/// Returns the only link.
+pub(super) fn link(physics: &Physics) -> Result<PathSpec, EngineError> {
+    match physics.links.as_slice() {
+        [link] => Ok(link.clone()),
+        links => Err(EngineError::Word(format!(
+            "the engine 'kernel' runs one link, and this cell has {}: use the engine 'virtual'",
+            links.len()
+        ))),
+    }
+}
+
+/// Returns the MTU of the devices at both ends.
+pub(super) fn device_mtu(physics: &Physics) -> u32 {
+    physics.flows.iter().filter_map(|flow| flow.packet).fold(DEFAULT_MTU, u32::max)
+}
+
+/// Returns what the load program is to run.
+pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result<Request, EngineError> {
+    link(physics)?;
+    let tcp = |reverse: bool| {
+        physics.flows.iter().filter(move |flow| flow.kind == FlowKind::Tcp && flow.reverse == reverse)
+    };
+    for flow in &physics.flows {
+        check(flow, physics)?;
+    }
+    let all: Vec<&Flow> = physics.flows.iter().filter(|flow| flow.kind == FlowKind::Tcp).collect();
+    let mut sysctls = recovery(&all)?;
+    if let Some(ecn) = common(&all, "ecn", |flow| flow.ecn)? {
+        sysctls.push(("net.ipv4.tcp_ecn".to_owned(), u8::from(ecn).to_string()));
+    }
+    if let Some(time) = common(&all, "max-rto", |flow| flow.max_rto)? {
+        let name = "net.ipv4.tcp_rto_max_ms";
+        if !MAX_RTO_RANGE_MS.contains(&time.as_millis()) {
+            return Err(word(all[0], "the kernel's max-rto is 1s to 120s"));
+        }
+        if !Path::new("/proc/sys/net/ipv4/tcp_rto_max_ms").exists() {
+            return Err(word(all[0], "this kernel cannot limit max-rto, which needs Linux 6.15"));
+        }
+        sysctls.push((name.to_owned(), time.as_millis().to_string()));
+    }
+    for (name, value) in &physics.engine_words {
+        sysctls.push((sysctl(name)?, value.clone()));
+    }
+    let mut metrics = [Vec::new(), Vec::new()];
+    for (metrics, reverse) in metrics.iter_mut().zip([false, true]) {
+        let senders: Vec<&Flow> = tcp(reverse).collect();
+        let receivers: Vec<&Flow> = tcp(!reverse).collect();
+        if let Some(packets) = common(&senders, "initial-window", |flow| flow.initial_window)? {
+            metrics.push((RTAX_INITCWND, packets));
+        }
+        if let Some(time) = common(&senders, "min-rto", |flow| flow.min_rto)? {
+            let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
+            metrics.push((RTAX_RTO_MIN, millis));
+        }
+        if common(&receivers, "receiver.ack", |flow| flow.ack)?.is_some() {
+            metrics.push((RTAX_QUICKACK, 1));
+        }
+    }
+    let flows = (0..).zip(&physics.flows).map(|(index, flow)| {
+        let at = start(flow, seed, index);
+        let packet = flow.packet.filter(|packet| *packet < device_mtu(physics));
+        Flow { start: (at, at), packet, ..flow.clone() }
+    });
+    Ok(Request {
+        flows: flows.collect(),
+        seed,
+        bin: measure.series,
+        duration: physics.duration,
+        sysctls,
+        metrics,
+    })
+}
+
+/// Checks the words of a flow by themselves.
+fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
+    let refuse = |text: &dyn Display| Err(word(flow, text));
+    let has_end = flow.bytes.is_some() || flow.stop.is_some() || physics.duration.is_some();
+    if !has_end {
+        return refuse(&"it never ends: write for, stop or bytes");
+    }
+    match flow.kind {
+        FlowKind::Udp => return check_source(flow),
+        FlowKind::Rdt => {
+            return refuse(&"the engine 'kernel' runs tcp and udp of the kernel: write kind = \"tcp\"");
+        }
+        FlowKind::Tcp => {}
+    }
+    if let Some(name) = flow.cc.as_deref().filter(|name| name.contains(':')) {
+        return refuse(&format!("the kernel has no congestion control '{name}'"));
+    }
+    if flow.loss_window_initial {
+        return refuse(&"the kernel's congestion window after a timeout is 1 packet: write loss-window = 1");
+    }
+    match flow.pacing {
+        Some(true) if flow.cc.as_deref() != Some("bbr") => {
+            return refuse(
+                &"of the kernel's congestion controls bbr alone paces here: write pacing = \"off\"",
+            );
+        }
+        Some(false) if flow.cc.as_deref() == Some("bbr") => {
+            return refuse(&"the kernel's bbr always paces: leave pacing out");
+        }
+        _ => {}
+    }
+    if let Some((packets, _)) = flow.ack.filter(|(packets, _)| *packets != 1) {
+        return refuse(&format!(
+            "the kernel cannot be told to acknowledge every {packets} packets: write receiver.ack = \"1\", or \
+             leave it out for the kernel's rule, an ACK for two packets or after 40 ms to 200 ms"
+        ));
+    }
+    if let Some(packet) = flow.packet.filter(|packet| !MTU_RANGE.contains(packet)) {
+        return refuse(&format!("a packet of {packet} bytes is outside 68 to 65535"));
+    }
+    Ok(())
+}
+
+/// Returns the sysctls for the loss recovery of all flows.
+fn recovery(flows: &[&Flow]) -> Result<Vec<(String, String)>, EngineError> {
+    let Some(rule) = common(flows, "recovery", |flow| flow.recovery.clone())? else { return Ok(Vec::new()) };
+    let (sack, rack) = match rule.as_str() {
+        "rack" => (1, 1),
+        "newreno" => (0, 1),
+        "sack" if kernel_version().is_some_and(|version| version >= RACK_ALONE) => {
+            return Err(word(
+                flows[0],
+                "with selective ACKs this kernel always uses RACK (RFC 6675 was removed in Linux 6.17): write \
+                 recovery = \"rack\"",
+            ));
+        }
+        "sack" => (1, 0),
+        other => {
+            return Err(word(
+                flows[0],
+                format!("the kernel has no recovery = \"{other}\": it has rack and newreno"),
+            ));
+        }
+    };
+    let set = [("tcp_sack", sack), ("tcp_recovery", rack)];
+    Ok(set.map(|(name, value)| (format!("net.ipv4.{name}"), value.to_string())).to_vec())
+}
+
+/// Returns the name of the sysctl of an engine's word.
+fn sysctl(name: &str) -> Result<String, EngineError> {
+    match name {
+        _ if name.starts_with("net.") => Ok(name.to_owned()),
+        _ if name.starts_with("tcp_") => Ok(format!("net.ipv4.{name}")),
+        _ => Err(EngineError::Word(format!("the engine 'kernel' cannot apply the word {name} yet"))),
+    }
+}
+
+/// Returns the value that these flows share, because the kernel has one for each host. `None`: they
+/// do not set it, or there are none.
+fn common<T: PartialEq>(
+    flows: &[&Flow],
+    name: &str,
+    value: impl Fn(&Flow) -> Option<T>,
+) -> Result<Option<T>, EngineError> {
+    let Some((first, others)) = flows.split_first() else { return Ok(None) };
+    let shared = value(first);
+    match others.iter().find(|flow| value(flow) != shared) {
+        Some(other) => Err(word(
+            other,
+            format!(
+                "its {name} differs from that of flow {}, and the kernel has one for each host",
+                first.name
+            ),
+        )),
+        None => Ok(shared),
+    }
+}
+
+/// Returns the first two numbers of the kernel's version.
+fn kernel_version() -> Option<(u32, u32)> {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cell::EngineKind;
+
+    fn physics(flows: Vec<Flow>) -> Physics {
+        Physics {
+            engine: EngineKind::Kernel,
+            duration: Some(Duration::from_secs(1)),
+            links: vec![PathSpec::from_toml("rate = '8mbit'").expect("a path")],
+            flows,
+            engine_words: Vec::new(),
+        }
+    }
+
+    fn tcp(name: &str) -> Flow {
+        Flow { kind: FlowKind::Tcp, ..Flow::new(name) }
+    }
+
+    fn asked(flows: Vec<Flow>) -> Result<Request, String> {
+        request(&physics(flows), 1, &Measure::default()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn words_become_sysctls_and_metrics() {
+        let second = Duration::from_secs(1);
+        let forward = Flow {
+            recovery: Some("newreno".to_owned()),
+            initial_window: Some(4),
+            min_rto: Some(second),
+            ..tcp("a")
+        };
+        let reverse = Flow {
+            reverse: true,
+            ack: Some((1, Duration::ZERO)),
+            recovery: Some("newreno".to_owned()),
+            ..tcp("b")
+        };
+        let request = asked(vec![forward, reverse]).expect("words that the kernel has");
+        assert_eq!(request.metrics[0], [(RTAX_INITCWND, 4), (RTAX_RTO_MIN, 1_000), (RTAX_QUICKACK, 1)]);
+        assert_eq!(request.metrics[1], []);
+        let sysctls: Vec<(&str, &str)> =
+            request.sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(sysctls, [("net.ipv4.tcp_sack", "0"), ("net.ipv4.tcp_recovery", "1")]);
+    }
+
+    #[test]
+    fn words_that_kernels_lack_are_errors() {
+        let refused: [(Flow, &str); 8] = [
+            (Flow { recovery: Some("tahoe".to_owned()), ..tcp("a") }, "tahoe"),
+            (Flow { loss_window_initial: true, ..tcp("a") }, "loss-window"),
+            (Flow { cc: Some("fixed:10".to_owned()), ..tcp("a") }, "fixed:10"),
+            (Flow { ack: Some((4, Duration::ZERO)), ..tcp("a") }, "receiver.ack"),
+            (Flow { pacing: Some(true), ..tcp("a") }, "pacing"),
+            (Flow { packet: Some(70_000), ..tcp("a") }, "70000"),
+            (Flow::new("a"), "tcp"),
+            (Flow { kind: FlowKind::Udp, ..Flow::new("a") }, "rate"),
+        ];
+        for (flow, part) in refused {
+            let error = asked(vec![flow]).expect_err("a word that the kernel lacks");
+            assert!(error.starts_with("flow a: ") && error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn hosts_have_one_value_for_all_flows() {
+        let other = Flow { initial_window: Some(4), ..tcp("b") };
+        let error = asked(vec![tcp("a"), other.clone()]).expect_err("two initial windows");
+        assert!(error.contains("flow b") && error.contains("flow a"), "{error}");
+        // Flows in opposite directions have different senders.
+        assert!(asked(vec![tcp("a"), Flow { reverse: true, ..other }]).is_ok());
+    }
+
+    #[test]
+    fn flows_without_end_are_errors() {
+        let physics = Physics { duration: None, ..physics(vec![tcp("a")]) };
+        let error = request(&physics, 1, &Measure::default()).expect_err("no end").to_string();
+        assert!(error.contains("never ends"), "{error}");
+    }
+}

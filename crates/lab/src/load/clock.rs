@@ -1,0 +1,29 @@
+//! Time of a run: 0 is the start that all flows share.
+
+use std::time::{Duration, Instant};
+
+use rdt_udp::clock;
+
+/// Clock of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    zero: Instant,
+}
+
+impl Clock {
+    /// Starts a clock that reaches 0 after `lead`.
+    pub(super) fn start(lead: Duration) -> Self {
+        Self { zero: clock::now() + lead }
+    }
+
+    /// Returns the time since 0; 0 before.
+    pub(super) fn now(self) -> Duration {
+        clock::now().saturating_duration_since(self.zero)
+    }
+
+    /// Sleeps until `time`.
+    #[expect(clippy::disallowed_methods, reason = "real time is the schedule, and no datagram ends the wait")]
+    pub(super) fn sleep_until(self, time: Duration) {
+        std::thread::sleep((self.zero + time).saturating_duration_since(clock::now()));
+    }
+}

@@ -1,0 +1,269 @@
+//! The load program of the engine `kernel`: runs flows of the kernel's TCP and UDP over the path of
+//! `rdt-emu run`, inside its network namespaces, and prints what it counted as JSON.
+//!
+//! One process has the sockets of both ends, so that all flows share one clock. A second process
+//! only holds the namespace of the far end.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | request | `request.rs` | flows and settings, as JSON |
+//! | end | `network.rs` | namespaces, sysctls and routes of both ends |
+//! | clock | `clock.rs` | time since the common start |
+//! | counts | `counts.rs` | bytes in bins, samples of `TCP_INFO` |
+//! | TCP, UDP | `tcp.rs`, `udp.rs` | senders and receivers |
+
+mod clock;
+mod counts;
+mod network;
+pub mod request;
+mod tcp;
+mod udp;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rdt_udp::TcpInfo;
+use serde_json::{Value, json};
+
+use crate::engine::udp_source;
+use crate::flow::{Flow, FlowKind};
+use clock::Clock;
+use counts::{Received, Samples, Sent};
+use network::End;
+use request::Request;
+
+/// Port of the first flow; each flow has its own.
+const FIRST_PORT: u16 = 5001;
+/// Time from the preparation of all sockets to time 0.
+const LEAD: Duration = Duration::from_millis(50);
+/// Interval of the samples of `TCP_INFO`.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+/// Time without a datagram after which none is on the way any more, and the limit on the wait.
+const QUIET: Duration = Duration::from_millis(300);
+const MAX_DRAIN: Duration = Duration::from_secs(5);
+
+/// Why the load program cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The program was started by hand.
+    #[error("this command is for the engine 'kernel' to start, inside 'rdt-emu run'")]
+    NotInside,
+    /// The request cannot be parsed.
+    #[error("the request is not one of this version")]
+    Request,
+    /// A flow has words that it cannot have.
+    #[error("{0}")]
+    Word(String),
+    /// A sysctl cannot be set.
+    #[error("cannot set {0} = {1} in a network namespace: {2}")]
+    Sysctl(String, String, io::Error),
+    /// The kernel lacks a congestion control.
+    #[error(
+        "this kernel has no congestion control '{0}' ({1}): choose one of /proc/sys/net/ipv4/tcp_available_congestion_control"
+    )]
+    Congestion(String, io::Error),
+    /// Any other step failed.
+    #[error("{0}: {1}")]
+    System(&'static str, io::Error),
+}
+
+impl LoadError {
+    fn system(step: &'static str) -> impl Fn(io::Error) -> Self {
+        move |error| Self::System(step, error)
+    }
+}
+
+/// Runs the flows of the request in a file, and returns the counts. The file `far` in the same
+/// folder has the number of the far end's process.
+///
+/// # Errors
+/// The flows cannot be run here.
+pub fn run(file: &Path) -> Result<Value, LoadError> {
+    let text = std::fs::read_to_string(file).map_err(LoadError::system("cannot read the request"))?;
+    let request = Request::parse(&text).ok_or(LoadError::Request)?;
+    let ends = End::both(&file.with_file_name(FAR_FILE))?;
+    for (end, metrics) in ends.iter().zip(&request.metrics) {
+        end.set(&request, metrics)?;
+    }
+    let mut prepared = Vec::new();
+    for (index, flow) in (0_u16..).zip(&request.flows) {
+        prepared.push(prepare(flow, index, &request, &ends)?);
+    }
+    let clock = Clock::start(LEAD);
+    let running: Vec<Arc<Shared>> =
+        request.flows.iter().map(|flow| Arc::new(Shared::new(flow, clock, &request))).collect();
+    for (prepared, shared) in prepared.into_iter().zip(&running) {
+        prepared.start(shared);
+    }
+    let samples = sample(&running, &request);
+    drain(&running, clock);
+    let flows = running.iter().zip(&samples).map(|(shared, samples)| shared.to_json(samples));
+    Ok(json!({ "flows": flows.collect::<Vec<_>>() }))
+}
+
+/// Holds the namespace of the far end for the run of the request in `file`.
+///
+/// # Errors
+/// The process cannot announce itself.
+pub fn far(file: &Path) -> Result<(), LoadError> {
+    network::stay(&file.with_file_name(FAR_FILE))
+}
+
+const FAR_FILE: &str = "far";
+
+/// Sockets of a flow, ready to start.
+enum Prepared {
+    Tcp { listener: std::net::TcpListener, sender: socket2::Socket, to: SocketAddr },
+    Udp { receiver: std::net::UdpSocket, sender: std::net::UdpSocket, source: Box<rdt_sim::Source> },
+}
+
+fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Result<Prepared, LoadError> {
+    let [near, far] = ends;
+    let (from, to) = if flow.reverse { (far, near) } else { (near, far) };
+    let port = FIRST_PORT + index;
+    if flow.kind == FlowKind::Udp {
+        let source = udp_source(flow, flow.start.0, request.seed, index.into());
+        let source = source.map_err(|error| LoadError::Word(error.to_string()))?;
+        let (receiver, sender) = (udp::receiver(to, port)?, udp::sender(flow, from, port)?);
+        Ok(Prepared::Udp { receiver, sender, source: Box::new(source) })
+    } else {
+        let (listener, sender) = (tcp::listener(flow, to, port)?, tcp::sender(flow, from)?);
+        Ok(Prepared::Tcp { listener, sender, to: SocketAddr::new(to.local, port) })
+    }
+}
+
+impl Prepared {
+    /// Starts the threads of both ends, which end with the program.
+    fn start(self, shared: &Arc<Shared>) {
+        let (sending, receiving) = (Arc::clone(shared), Arc::clone(shared));
+        match self {
+            Self::Tcp { listener, sender, to } => {
+                std::thread::spawn(move || tcp::receive(&receiving.flow, &listener, &receiving));
+                std::thread::spawn(move || tcp::send(&sending.flow, sender, to, &sending));
+            }
+            Self::Udp { receiver, sender, source } => {
+                std::thread::spawn(move || udp::receive(&receiver, &receiving));
+                std::thread::spawn(move || udp::send(&source, &sender, &sending));
+            }
+        }
+    }
+}
+
+/// State of a flow that its threads share.
+#[derive(Debug)]
+struct Shared {
+    flow: Flow,
+    clock: Clock,
+    bin: Duration,
+    duration: Option<Duration>,
+    sent: Mutex<Sent>,
+    received: Mutex<Received>,
+}
+
+impl Shared {
+    fn new(flow: &Flow, clock: Clock, request: &Request) -> Self {
+        Self {
+            flow: flow.clone(),
+            clock,
+            bin: request.bin,
+            duration: request.duration,
+            sent: Mutex::default(),
+            received: Mutex::default(),
+        }
+    }
+
+    fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn received(&self) -> MutexGuard<'_, Received> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts bytes that the receiver has just read, unless the run has ended.
+    fn read(&self, bytes: usize) {
+        let now = self.clock.now();
+        if self.duration.is_none_or(|end| now < end) {
+            self.received().add(now, bytes, self.bin);
+        }
+    }
+
+    fn fail(&self, sentence: &str) {
+        self.sent().error.get_or_insert(sentence.to_owned());
+    }
+
+    /// True if the flow has ended by itself.
+    fn has_ended(&self) -> bool {
+        if self.sent().error.is_some() {
+            return true;
+        }
+        if self.flow.kind != FlowKind::Udp {
+            return self.received().completed.is_some();
+        }
+        let ended = self.sent().ended;
+        ended.is_some_and(|at| self.is_quiet(at))
+    }
+
+    /// True if no datagram has arrived for some time after the last one was sent.
+    fn is_quiet(&self, ended: Duration) -> bool {
+        let latest = self.received().latest.map_or(ended, |latest| latest.max(ended));
+        self.clock.now() >= latest + QUIET
+    }
+
+    fn to_json(&self, samples: &Samples) -> Value {
+        let sent = self.sent();
+        json!({
+            "name": self.flow.name,
+            "handshake_ns": sent.handshake.map(crate::cell::nanoseconds),
+            "sent_bytes": sent.bytes,
+            "sent_packets": sent.packets,
+            "refused_packets": sent.refused,
+            "blocked_ns": crate::cell::nanoseconds(sent.blocked),
+            "ended_ns": sent.ended.map(crate::cell::nanoseconds),
+            "error": sent.error,
+            "received": self.received().to_json(),
+            "samples": samples.to_json(),
+        })
+    }
+}
+
+/// Samples all connections at intervals until the run ends. The last sample of a connection is from
+/// the end of its data, or of the run.
+fn sample(flows: &[Arc<Shared>], request: &Request) -> Vec<Samples> {
+    let mut samples: Vec<Samples> = flows.iter().map(|_| Samples::default()).collect();
+    let Some(clock) = flows.first().map(|shared| shared.clock) else { return samples };
+    let mut is_done = vec![false; flows.len()];
+    let mut next = Duration::ZERO;
+    loop {
+        clock.sleep_until(request.duration.map_or(next, |end| next.min(end)));
+        let now = clock.now();
+        for ((shared, samples), is_done) in flows.iter().zip(&mut samples).zip(&mut is_done) {
+            if *is_done {
+                continue;
+            }
+            *is_done = shared.has_ended();
+            let info = shared.sent().stream.as_ref().and_then(|stream| TcpInfo::of(stream).ok());
+            if let Some(info) = info.filter(TcpInfo::is_connected) {
+                samples.add(now, info);
+            }
+        }
+        if is_done.iter().all(|it| *it) || request.duration.is_some_and(|end| now >= end) {
+            return samples;
+        }
+        while next <= now {
+            next += SAMPLE_INTERVAL;
+        }
+    }
+}
+
+/// Waits until datagrams on the way have arrived, so that the others are known to be lost.
+fn drain(flows: &[Arc<Shared>], clock: Clock) {
+    let end = clock.now();
+    let datagrams = || flows.iter().filter(|shared| shared.flow.kind == FlowKind::Udp);
+    while clock.now() < end + MAX_DRAIN && !datagrams().all(|shared| shared.is_quiet(end)) {
+        clock.sleep_until(clock.now() + SAMPLE_INTERVAL);
+    }
+}

@@ -1,0 +1,89 @@
+//! The two network namespaces of `rdt-emu run`, and settings in them.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use rdt_emu::Netlink;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::LoadError;
+use super::request::Request;
+
+/// Device of the emulated path in both namespaces.
+const DEVICE: &str = "rdt0";
+
+/// One end of the path: its network namespace, and the addresses of both ends.
+#[derive(Debug)]
+pub(super) struct End {
+    namespace: File,
+    pub(super) local: IpAddr,
+    pub(super) peer: IpAddr,
+}
+
+impl End {
+    /// Opens the near end, in which this program runs, and the far end, whose program has written
+    /// its process number to `far_process` ([`stay`]).
+    pub(super) fn both(far_process: &Path) -> Result<[Self; 2], LoadError> {
+        let address = |variable: &str| {
+            let text = std::env::var(variable).ok();
+            text.and_then(|it| it.parse::<Ipv4Addr>().ok()).map(IpAddr::from).ok_or(LoadError::NotInside)
+        };
+        let (near, far) = (address("RDT_LOCAL")?, address("RDT_PEER")?);
+        let process =
+            fs::read_to_string(far_process).map_err(LoadError::system("the far end did not start"))?;
+        let open = |process: &str| {
+            File::open(format!("/proc/{process}/ns/net")).map_err(LoadError::system("cannot find a network"))
+        };
+        Ok([
+            Self { namespace: open("thread-self")?, local: near, peer: far },
+            Self { namespace: open(process.trim())?, local: far, peer: near },
+        ])
+    }
+
+    /// Runs `work` in a thread in this namespace. Sockets stay in the namespace in which they were
+    /// created.
+    pub(super) fn run<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, LoadError> + Send,
+    ) -> Result<T, LoadError> {
+        let inside = || {
+            move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .map_err(|errno| LoadError::system("cannot enter the network of an end")(errno.into()))?;
+            work()
+        };
+        std::thread::scope(|scope| scope.spawn(inside).join())
+            .unwrap_or_else(|_| Err(LoadError::system("a thread panicked")(io::ErrorKind::Other.into())))
+    }
+
+    /// Sets sysctls and the metrics of the route to the other end.
+    pub(super) fn set(&self, request: &Request, metrics: &[(u16, u32)]) -> Result<(), LoadError> {
+        self.run(|| {
+            for (name, value) in &request.sysctls {
+                let file = format!("/proc/sys/{}", name.replace('.', "/"));
+                fs::write(file, value)
+                    .map_err(|error| LoadError::Sysctl(name.clone(), value.clone(), error))?;
+            }
+            if metrics.is_empty() {
+                return Ok(());
+            }
+            let route = || {
+                let netlink = Netlink::open()?;
+                netlink.add_host_route(self.peer, netlink.index(DEVICE)?, metrics)
+            };
+            route().map_err(LoadError::system("cannot set the metrics of the route"))
+        })
+    }
+}
+
+/// Runs at the far end until it is killed: writes its process number to `file`, by which the load
+/// program finds the namespace. Then binds a port, for which `rdt-emu run` waits.
+pub(super) fn stay(file: &Path) -> Result<(), LoadError> {
+    fs::write(file, std::process::id().to_string()).map_err(LoadError::system("cannot write a file"))?;
+    let _port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LoadError::system("cannot bind a port"))?;
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,150 @@
+//! What a load program is asked to run: flows, times and kernel settings, as JSON.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cell::nanoseconds;
+use crate::flow::{Flow, FlowKind, Reads, Spacing};
+
+/// Flows of one repetition, and settings of the kernel for them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Flows, each with a fixed start.
+    pub flows: Vec<Flow>,
+    /// Seed of the repetition, for sources with random gaps.
+    pub seed: u64,
+    /// Width of the bins of bytes received.
+    pub bin: Duration,
+    /// Time after which the flows end. `None`: when all have sent their bytes.
+    pub duration: Option<Duration>,
+    /// Names and values of sysctls for both ends, such as `net.ipv4.tcp_sack`.
+    pub sysctls: Vec<(String, String)>,
+    /// Metrics of the routes from the near and from the far end (`RTAX_*` of linux/rtnetlink.h).
+    pub metrics: [Vec<(u16, u32)>; 2],
+}
+
+impl Request {
+    /// Returns the request as JSON.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "flows": self.flows.iter().map(Flow::to_json).collect::<Vec<_>>(),
+            "seed": self.seed,
+            "bin_ns": nanoseconds(self.bin),
+            "duration_ns": self.duration.map(nanoseconds),
+            "sysctls": self.sysctls.iter().map(|(name, value)| json!([name, value])).collect::<Vec<_>>(),
+            "metrics": self.metrics,
+        })
+    }
+
+    /// Parses a request. `None` if the text is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        let pair = |it: &Value| Some((it[0].as_str()?.to_owned(), it[1].as_str()?.to_owned()));
+        let metric = |it: &Value| Some((number::<u16>(&it[0])?, number::<u32>(&it[1])?));
+        let metrics =
+            |end: usize| value["metrics"][end].as_array()?.iter().map(metric).collect::<Option<Vec<_>>>();
+        Some(Self {
+            flows: value["flows"].as_array()?.iter().map(flow).collect::<Option<_>>()?,
+            seed: value["seed"].as_u64()?,
+            bin: time(&value["bin_ns"])?,
+            duration: time(&value["duration_ns"]),
+            sysctls: value["sysctls"].as_array()?.iter().map(pair).collect::<Option<_>>()?,
+            metrics: [metrics(0)?, metrics(1)?],
+        })
+    }
+}
+
+fn number<T: TryFrom<u64>>(value: &Value) -> Option<T> {
+    T::try_from(value.as_u64()?).ok()
+}
+
+fn time(value: &Value) -> Option<Duration> {
+    value.as_u64().map(Duration::from_nanos)
+}
+
+fn times(value: &Value) -> Option<(Duration, Duration)> {
+    Some((time(&value[0])?, time(&value[1])?))
+}
+
+/// Parses the canonical form of a flow ([`Flow::to_json`]).
+fn flow(value: &Value) -> Option<Flow> {
+    let text = |key: &str| value[key].as_str().map(str::to_owned);
+    let kinds = [FlowKind::Rdt, FlowKind::Tcp, FlowKind::Udp];
+    let reads = &value["reads"];
+    Some(Flow {
+        kind: kinds.into_iter().find(|kind| value["kind"] == kind.word())?,
+        start: times(&value["start_ns"])?,
+        stop: time(&value["stop_ns"]),
+        bytes: value["bytes"].as_u64(),
+        rate: value["rate_bps"].as_u64(),
+        on_off: times(&value["on_off_ns"]),
+        size: number(&value["size"]),
+        spacing: if value["poisson"] == true { Spacing::Poisson } else { Spacing::Constant },
+        reverse: value["reverse"] == true,
+        cc: text("cc"),
+        recovery: text("recovery"),
+        initial_window: number(&value["initial_window"]),
+        loss_window_initial: value["loss_window_initial"] == true,
+        min_rto: time(&value["min_rto_ns"]),
+        max_rto: time(&value["max_rto_ns"]),
+        pacing: value["pacing"].as_bool(),
+        ecn: value["ecn"].as_bool(),
+        packet: number(&value["packet"]),
+        send_buffer: value["send_buffer"].as_u64(),
+        window: value["window"].as_u64(),
+        ack: number(&value["ack"][0]).zip(time(&value["ack"][1])),
+        reads: match (reads["rate_bps"].as_u64(), time(&reads["from_ns"])) {
+            (Some(bps), _) => Reads::Rate(bps),
+            (None, Some(from)) => Reads::Stalled(from, time(&reads["length_ns"])?),
+            (None, None) => Reads::AtOnce,
+        },
+        ..Flow::new(value["name"].as_str()?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_survive_json() {
+        let second = Duration::from_secs(1);
+        let every_word = Flow {
+            kind: FlowKind::Tcp,
+            start: (second, 2 * second),
+            stop: Some(9 * second),
+            bytes: Some(1 << 40),
+            rate: Some(1_000_000),
+            on_off: Some((second, 2 * second)),
+            size: Some(1470),
+            spacing: Spacing::Poisson,
+            reverse: true,
+            cc: Some("cubic".to_owned()),
+            recovery: Some("rack".to_owned()),
+            initial_window: Some(4),
+            loss_window_initial: true,
+            min_rto: Some(second),
+            max_rto: Some(60 * second),
+            pacing: Some(false),
+            ecn: Some(true),
+            packet: Some(1480),
+            send_buffer: Some(65_536),
+            window: Some(5_000),
+            ack: Some((2, Duration::from_millis(25))),
+            reads: Reads::Stalled(second, second),
+            ..Flow::new("a")
+        };
+        let slow = Flow { reads: Reads::Rate(1_000), ..Flow::new("b") };
+        let request = Request {
+            flows: vec![every_word, slow, Flow { kind: FlowKind::Udp, ..Flow::new("c") }],
+            seed: u64::MAX,
+            bin: Duration::from_millis(100),
+            duration: Some(10 * second),
+            sysctls: vec![("net.ipv4.tcp_sack".to_owned(), "0".to_owned())],
+            metrics: [vec![(11, 4), (13, 200)], Vec::new()],
+        };
+        assert_eq!(Request::parse(&request.to_json().to_string()), Some(request));
+        assert_eq!(Request::parse("{}"), None);
+    }
+}

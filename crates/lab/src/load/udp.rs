@@ -1,0 +1,139 @@
+//! Flows of datagrams through the kernel's UDP: a source with a schedule, and a receiver that
+//! counts. A datagram begins with its number (4 bytes) and the time at which it was due (8 bytes).
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use rdt_sim::Source;
+use socket2::{Domain, Socket, Type};
+
+use super::network::End;
+use super::tcp::is_pause;
+use super::{LoadError, Shared};
+use crate::cell::nanoseconds;
+use crate::flow::Flow;
+
+/// Largest datagram, bytes.
+const MAX_DATAGRAM: usize = 65_507;
+/// Receive buffer, bytes: datagrams that arrive while the receiver is not scheduled are not lost.
+const RECEIVE_BUFFER: usize = 8 << 20;
+/// A send call that takes longer has waited for room in the send buffer.
+const BLOCKED: Duration = Duration::from_micros(200);
+
+/// Returns a socket at `end` that receives the flow.
+pub(super) fn receiver(end: &End, port: u16) -> Result<UdpSocket, LoadError> {
+    end.run(|| {
+        let bind = || {
+            let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+            if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
+                socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+            }
+            socket.bind(&SocketAddr::new(end.local, port).into())?;
+            Ok(socket.into())
+        };
+        bind().map_err(LoadError::system("cannot bind a port"))
+    })
+}
+
+/// Returns a socket at `end` that sends the flow.
+pub(super) fn sender(flow: &Flow, end: &End, port: u16) -> Result<UdpSocket, LoadError> {
+    end.run(|| {
+        let connect = || {
+            let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+            if let Some(bytes) = flow.send_buffer {
+                socket.set_send_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            }
+            socket.connect(&SocketAddr::new(end.peer, port).into())?;
+            Ok(socket.into())
+        };
+        connect().map_err(LoadError::system("cannot make a socket"))
+    })
+}
+
+/// Sends the datagrams of a source when they are due. Those that are due while the socket blocks
+/// are sent as soon as it accepts them.
+pub(super) fn send(source: &Source, socket: &UdpSocket, shared: &Shared) {
+    let clock = shared.clock;
+    let end = [source.stop, shared.duration].into_iter().flatten().min();
+    let mut datagram = vec![0; source.payload];
+    let (mut number, mut before) = (0_u64, 0);
+    while source.packets.is_none_or(|limit| number < limit) {
+        before = source.arrivals.time_of(number, source.payload as u64, before);
+        let due = source.start + Duration::from_nanos(before);
+        if end.is_some_and(|end| due.max(clock.now()) >= end) {
+            break;
+        }
+        if clock.now() < due {
+            clock.sleep_until(due);
+        }
+        let began = clock.now();
+        #[expect(clippy::cast_possible_truncation, reason = "numbers count modulo 2^32")]
+        datagram[..4].copy_from_slice(&(number as u32).to_be_bytes());
+        datagram[4..12].copy_from_slice(&nanoseconds(began).to_be_bytes());
+        let result = socket.send(&datagram);
+        let spent = clock.now().saturating_sub(began);
+        number += 1;
+        let mut sent = shared.sent();
+        sent.packets = number;
+        if spent > BLOCKED {
+            sent.blocked += spent;
+        }
+        match result {
+            Ok(bytes) => sent.bytes += bytes as u64,
+            Err(error) if is_refusal(&error) => sent.refused += 1,
+            Err(error) => {
+                drop(sent);
+                return shared.fail(&format!("cannot send: {error}"));
+            }
+        }
+    }
+    shared.sent().ended = Some(clock.now());
+}
+
+/// True if the host refused one datagram, and may accept the next one: its queue was full, or the
+/// path's packet size was just learned.
+fn is_refusal(error: &std::io::Error) -> bool {
+    is_pause(error.kind())
+        || error.kind() == ErrorKind::ConnectionRefused
+        || rustix::io::Errno::from_io_error(error)
+            .is_some_and(|it| it == rustix::io::Errno::NOBUFS || it == rustix::io::Errno::MSGSIZE)
+}
+
+/// Counts datagrams until the program ends.
+pub(super) fn receive(socket: &UdpSocket, shared: &Shared) {
+    let mut buffer = vec![0; MAX_DATAGRAM];
+    let mut last: Option<(u32, Duration, Duration)> = None;
+    loop {
+        let length = match socket.recv(&mut buffer) {
+            Ok(length) => length,
+            Err(error) if is_pause(error.kind()) => continue,
+            Err(error) => return shared.fail(&format!("cannot receive: {error}")),
+        };
+        let now = shared.clock.now();
+        let (Some(number), Some(sent)) = (
+            buffer[..length].first_chunk().map(|it| u32::from_be_bytes(*it)),
+            buffer[..length].get(4..12).and_then(|it| it.try_into().ok()).map(u64::from_be_bytes),
+        ) else {
+            continue;
+        };
+        let delay = now.saturating_sub(Duration::from_nanos(sent));
+        let mut received = shared.received();
+        received.latest = Some(now);
+        if shared.duration.is_some_and(|end| now >= end) {
+            received.late_packets += 1;
+            continue;
+        }
+        received.add(now, length, shared.bin);
+        received.packets += 1;
+        received.delay_sum += delay;
+        received.delay_max = received.delay_max.max(delay);
+        if let Some((highest, at, before)) = last {
+            received.longest_gap = received.longest_gap.max(now.saturating_sub(at));
+            received.reordered += u64::from(number < highest);
+            let change = delay.abs_diff(before).as_secs_f64();
+            received.jitter_s += (change - received.jitter_s) / 16.0;
+        }
+        last = Some((last.map_or(number, |(highest, ..)| highest.max(number)), now, delay));
+    }
+}
