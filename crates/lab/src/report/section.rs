@@ -70,6 +70,8 @@ pub struct Section {
     pub judgements: Vec<Judgement>,
     /// Predicates of the claims, by the claims' short names.
     pub predicates: Vec<(String, String)>,
+    /// Number of expected values that must be met and are not.
+    pub unmet: usize,
     /// Results beside published values.
     pub results: Vec<Table>,
     /// Figures.
@@ -105,6 +107,8 @@ pub struct Tally {
     pub undecided: usize,
     /// Claims without measurements.
     pub missing: usize,
+    /// Expected values that must be met and are not.
+    pub unmet: usize,
     /// Statements of sources that do not hold as they were made.
     pub statements: usize,
 }
@@ -115,6 +119,7 @@ impl Tally {
         let mut tally = Self::default();
         for section in sections {
             tally.statements += section.statements.len();
+            tally.unmet += section.unmet;
             for judgement in &section.judgements {
                 *match judgement.verdict {
                     Verdict::Holds => &mut tally.holds,
@@ -141,6 +146,9 @@ impl Tally {
         );
         if self.missing > 0 {
             put!(line, ", {} not measured", self.missing);
+        }
+        if self.unmet > 0 {
+            put!(line, ", {} expected values are not met", self.unmet);
         }
         if self.statements > 0 {
             let verb = if self.statements == 1 { "does" } else { "do" };

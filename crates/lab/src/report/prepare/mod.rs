@@ -47,6 +47,7 @@ pub fn section(subject: &Subject<'_>) -> Section {
         statements: experiment.statements.clone(),
         judgements: subject.judgements.to_vec(),
         predicates: experiment.claims.iter().map(|claim| (claim.id.clone(), claim.that.clone())).collect(),
+        unmet: tables::unmet(subject),
         results: tables::results(subject),
         figures: figures(subject),
         limits: tables::limits(subject),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use sha2::{Digest as _, Sha256};
 
 use crate::cell::{Cell, EngineKind};
-use crate::experiment::{Compare, Expect, ExpectedValue, FigureKind, Otherwise, Tolerance, Until, WarmUp};
+use crate::claim::{Expectation, Fit, expectations};
+use crate::experiment::{Compare, Expect, ExpectedValue, FigureKind, Tolerance, Until, WarmUp};
 use crate::record::{Record, Status};
 use crate::statistics::{mean, unpaired_log_ratio};
 use crate::theory::{Conditions, model};
@@ -102,88 +103,69 @@ pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
     tables
 }
 
-/// Returns the mean of expected values' cells.
-fn ours(subject: &Subject<'_>, engine: EngineKind, expect: &Expect, value: &ExpectedValue) -> Option<Row> {
-    let cells: Vec<&Cell> = subject.results.cells(engine, &value.levels).collect();
-    mean_row(subject, &cells, &expect.of, 0.0)
-}
-
-/// Returns the value to which a value is compared as a ratio: its levels with those of the
-/// comparison. `None` if values are compared as they are.
-fn base(expect: &Expect, value: &ExpectedValue) -> Option<ExpectedValue> {
-    let Compare::RatioTo(levels) = &expect.compare else { return None };
-    let mut base = value.clone();
-    for (factor, level) in &levels.0 {
-        match base.levels.0.iter_mut().find(|(name, _)| name == factor) {
-            Some(entry) => entry.1.clone_from(level),
-            None => base.levels.0.push((factor.clone(), level.clone())),
-        }
-    }
-    Some(base)
-}
-
 /// True if a source published a ratio instead of the values: a number without a unit.
 pub(super) fn is_plain_ratio(expect: &Expect, value: &ExpectedValue) -> bool {
     matches!(expect.compare, Compare::RatioTo(_)) && value.text.parse::<f64>().is_ok()
 }
 
+/// Returns the number of expected values that must be met and are not.
+pub(super) fn unmet(subject: &Subject<'_>) -> usize {
+    let all = subject.experiment.expects.iter().flat_map(|expect| {
+        engines(subject).into_iter().flat_map(move |engine| expectations(expect, subject.results, engine))
+    });
+    all.filter(Expectation::fails).count()
+}
+
 /// Returns published values beside ours. `None` if none of them was measured.
 fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
-    let unit = Unit::of_metric(&expect.of);
-    let mut rows = Vec::new();
-    let ran = engines(subject).into_iter();
-    for engine in ran.filter(|engine| expect.engines.is_empty() || expect.engines.contains(engine)) {
-        for value in &expect.values {
-            let Some(row) = ours(subject, engine, expect, value) else { continue };
-            let scale = base(expect, value).and_then(|base| {
-                let published = expect.values.iter().find(|it| it.levels == base.levels).map(|it| it.is);
-                let published = if is_plain_ratio(expect, value) { Some(1.0) } else { published };
-                Some((published?, ours(subject, engine, expect, &base)?.y))
-            });
-            if scale.is_none() && matches!(expect.compare, Compare::RatioTo(_)) {
-                continue;
-            }
-            let (published, measured) = scale.map_or((value.is, row.y), |(a, b)| (value.is / a, row.y / b));
-            let allowed = match expect.within {
-                Tolerance::Share(share) => share * published.abs(),
-                Tolerance::Absolute(amount) => amount,
-            };
-            let mark = match ((measured - published).abs() <= allowed, expect.otherwise) {
-                (true, _) => Mark::Good,
-                (false, Otherwise::Fail) => Mark::Bad,
-                (false, Otherwise::Note) => Mark::Open,
-            };
-            let words: Vec<String> = value.levels.0.iter().map(|(f, level)| format!("{f} {level}")).collect();
-            let mut entries = vec![
-                Entry::text(words.join(", ")),
-                Entry::text(engine.word()),
-                Entry::number(&value.text, value.is),
-                Entry::number(mean_text(&row, unit), row.y),
-            ];
-            if scale.is_some() {
-                entries.push(Entry::number(significant(published, 4), published));
-                entries.push(Entry::number(significant(measured, 4), measured));
-            }
-            let off = (measured / published - 1.0) * 100.0;
-            let off = if published == 0.0 { "-".to_owned() } else { format!("{} %", significant(off, 3)) };
-            entries.push(Entry { text: off, value: Some(measured - published), mark });
-            rows.push(entries);
+    let compared = match &expect.compare {
+        Compare::Absolute => String::new(),
+        Compare::RatioTo(levels) => {
+            let words: Vec<String> = levels.0.iter().map(|(f, level)| format!("{f} {level}")).collect();
+            format!(" as ratio to {}", words.join(", "))
         }
-    }
+    };
+    let unit = if compared.is_empty() { Unit::of_metric(&expect.of) } else { Unit::None };
+    let all = engines(subject);
+    let all = all.into_iter().flat_map(|engine| expectations(expect, subject.results, engine));
+    let rows: Vec<Vec<Entry>> = all.map(|it| expected_row(expect, &it, unit)).collect();
     let within = match expect.within {
         Tolerance::Share(share) => format!("{} %", significant(share * 100.0, 3)),
         Tolerance::Absolute(amount) => unit.text(amount),
     };
-    let mut head = vec!["cells", "engine", "published", "ours"];
-    if matches!(expect.compare, Compare::RatioTo(_)) {
-        head.extend(["published ratio", "our ratio"]);
-    }
-    head.push("difference");
+    let head = ["cells", "engine", "published", "expected", "ours", "difference"];
     (!rows.is_empty()).then(|| Table {
-        caption: format!("{} of {} beside ours, within {within}", expect.of, expect.source),
-        head: head.into_iter().map(str::to_owned).collect(),
+        caption: format!("{} of {} beside ours{compared}, within {within}", expect.of, expect.source),
+        head: head.map(str::to_owned).to_vec(),
         rows,
     })
+}
+
+fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
+    let words: Vec<String> = it.levels.0.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
+    let published = expect.values.iter().find(|value| value.levels == it.levels);
+    let published = published.map_or_else(Entry::default, |value| Entry::number(&value.text, value.is));
+    let ours = it.measured.map_or_else(Entry::default, |mean| {
+        let ends = it.has_interval.then_some((mean.low, mean.high));
+        let row = Row {
+            low: ends.map(|ends| ends.0),
+            high: ends.map(|ends| ends.1),
+            ..Row::at(0.0, mean.estimate)
+        };
+        Entry::number(mean_text(&row, unit), mean.estimate)
+    });
+    let mark = match it.fit {
+        Fit::Inside => Mark::Good,
+        Fit::Outside if it.must => Mark::Bad,
+        Fit::Outside | Fit::Unclear | Fit::Missing => Mark::Open,
+    };
+    let text = match it.ratio() {
+        Some(ratio) => format!("{} %, {}", significant((ratio - 1.0) * 100.0, 3), it.fit.word()),
+        None => it.fit.word().to_owned(),
+    };
+    let difference = Entry { text, value: it.ratio(), mark };
+    let expected = Entry::number(unit.text(it.expected), it.expected);
+    vec![Entry::text(words.join(", ")), Entry::text(it.engine.word()), published, expected, ours, difference]
 }
 
 /// Returns a metric in two engines with the ratio and its interval. `None` for a single engine.
