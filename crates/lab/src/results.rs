@@ -55,9 +55,11 @@ impl Results {
     }
 
     /// Returns a metric of a repetition. A name without a flow is that of the only flow, or of the
-    /// run.
+    /// run. If all repetitions of the cell are one run, further ones would have the same value.
     pub fn metric(&self, cell: &Cell, name: &str, rep: u32) -> Option<f64> {
-        let metrics = &self.records.get(&cell.id)?.get(&rep)?.metrics;
+        let records = self.records.get(&cell.id)?;
+        let one_run = || records.values().next().filter(|_| self.is_one_run(cell.id));
+        let metrics = &records.get(&rep).or_else(one_run)?.metrics;
         let of_flow = || match cell.physics.flows.as_slice() {
             [flow] => metrics.get(&format!("{}.{name}", flow.name)),
             _ => None,

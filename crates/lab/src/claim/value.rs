@@ -41,11 +41,15 @@ impl<'a> Scope<'a> {
             .collect()
     }
 
-    /// Returns the repetitions that all cells of a selection have, ascending.
+    /// Returns the repetitions that all cells of some expressions have, ascending. Cells in which
+    /// nothing is random have all repetitions that the others have.
     pub(super) fn repetitions(&self, expressions: &[&Expression]) -> Vec<u32> {
         let mut cells = Vec::new();
         for expression in expressions {
             self.cells_of(expression, &mut cells);
+        }
+        if cells.iter().any(|cell| !self.results.is_one_run(cell.id)) {
+            cells.retain(|cell| !self.results.is_one_run(cell.id));
         }
         let mut common: Option<Vec<u32>> = None;
         for cell in cells {

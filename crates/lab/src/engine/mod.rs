@@ -21,7 +21,7 @@ use crate::record::Series;
 
 #[cfg(target_os = "linux")]
 pub use kernel::use_program;
-pub use words::check;
+pub use words::{check, is_random};
 
 /// Outcome of one repetition.
 #[derive(Debug, Clone, PartialEq)]

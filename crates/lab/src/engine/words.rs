@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rdt_emulator::child_seed;
+use rdt_emulator::spec::PathSpec;
+use rdt_emulator::{BackOff, Discipline, LinkConfig, Loss, VaryingRate, child_seed};
 use rdt_server::{LinkMode, ServerConfig};
 use rdt_sim::{Application, Arrivals, ReadPolicy, Source};
 use rdt_transport::congestion::Algorithm;
@@ -55,6 +56,31 @@ pub fn check(physics: &Physics) -> Result<(), EngineError> {
 /// Checks the words of a source of datagrams.
 pub(super) fn check_source(flow: &Flow) -> Result<(), EngineError> {
     source(flow, Duration::ZERO, 0).map(drop)
+}
+
+/// True if repetitions of this physics may differ in virtual time. Without loss, jitter and other
+/// draws all repetitions are one run.
+pub fn is_random(physics: &Physics) -> bool {
+    let draws = |link: &LinkConfig| {
+        let loss = !matches!(link.loss, Loss::None | Loss::EveryNth(_) | Loss::Script(_));
+        let drops =
+            !matches!(link.discipline, Discipline::DropTail | Discipline::DropHead | Discipline::CoDel(_));
+        let back_off =
+            matches!(&link.varying, Some(VaryingRate::Wifi(cell)) if cell.back_off == BackOff::Drawn);
+        let rare = [link.duplicate, link.corrupt].iter().any(|it| it.as_f64() > 0.0);
+        loss || drops || back_off || rare || link.jitter.is_some() || link.reorder.is_some()
+    };
+    let path = |link: &PathSpec| {
+        let config = link.to_path_config(|_| Err(String::new()));
+        config.is_ok_and(|config| draws(&config.forward) || draws(&config.reverse))
+    };
+    // BBR draws the times of its probes.
+    let flow = |flow: &Flow| {
+        let is_bbr =
+            flow.kind != FlowKind::Udp && sender(flow, 0).is_ok_and(|it| it.congestion == Algorithm::Bbr);
+        is_bbr || flow.start.0 != flow.start.1 || flow.spacing == Spacing::Poisson
+    };
+    physics.links.iter().any(path) || physics.flows.iter().any(flow)
 }
 
 /// Returns the start of a flow in a repetition: drawn between its two bounds.
@@ -166,4 +192,32 @@ pub(super) fn source(flow: &Flow, start: Duration, seed: u64) -> Result<Source, 
         arrivals,
         send_buffer: flow.send_buffer.map(|bytes| (bytes / u64::from(size)).max(1)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_random_path(path: &str, cc: &str) -> bool {
+        let links = vec![PathSpec::from_toml(path).expect("a path")];
+        let flows = vec![Flow { kind: FlowKind::Tcp, cc: Some(cc.to_owned()), ..Flow::new("a") }];
+        is_random(&Physics {
+            engine: EngineKind::Virtual,
+            duration: None,
+            links,
+            flows,
+            engine_words: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn randomness_comes_from_draws_of_path_or_flow() {
+        let quiet = "rtt = '10ms'\nrate = '8mbit'\nqueue = '50p'";
+        assert!(!is_random_path(quiet, "cubic"));
+        assert!(!is_random_path(&format!("{quiet}\ndiscipline = 'codel'"), "reno"));
+        for random in ["loss = '1%'", "[reverse]\nloss = '1%'", "jitter = '1ms'", "discipline = 'red'"] {
+            assert!(is_random_path(&format!("{quiet}\n{random}"), "cubic"), "{random}");
+        }
+        assert!(is_random_path(quiet, "bbr"));
+    }
 }
