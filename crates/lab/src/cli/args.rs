@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::merge::MergeArgs;
 use crate::cell::EngineKind;
 
 const EXIT_CODES: &str = "\
@@ -62,6 +63,8 @@ pub(super) enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Load(LoadArgs),
+    /// Join the results of shards or hosts in one folder, and check that they fit together
+    Merge(MergeArgs),
 }
 
 #[derive(Debug, clap::Args)]

@@ -26,10 +26,14 @@ const DATA: u8 = 65;
 pub(super) enum Failure {
     #[error("{0}")]
     Usage(String),
+    #[error("{0}")]
+    Data(String),
     #[error("cannot read {}: {}", .0.display(), .1)]
     Read(PathBuf, io::Error),
     #[error("cannot write {}: {}", .0.display(), .1)]
     Create(PathBuf, io::Error),
+    #[error("cannot write results to {}: {}", .0.display(), .1)]
+    Write(PathBuf, io::Error),
     #[error("cannot write the standard output: {0}")]
     Output(io::Error),
     #[error(transparent)]
@@ -47,9 +51,10 @@ impl Failure {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
+            Self::Data(_) => DATA,
             Self::Read(..) => NO_INPUT,
             Self::Create(..) | Self::Campaign(CampaignError::Create(..)) => CANNOT_CREATE,
-            Self::Output(_) | Self::Campaign(CampaignError::Write(..)) => IO,
+            Self::Output(_) | Self::Write(..) | Self::Campaign(CampaignError::Write(..)) => IO,
             Self::Campaign(CampaignError::Store(error)) | Self::Store(error) => store_code(error),
             Self::Campaign(CampaignError::Seed { .. }) => DATA,
             Self::Campaign(CampaignError::Engine(error)) | Self::Engine(error) => match error {

@@ -10,6 +10,8 @@
 //! | `report.rs` | `report`, `export` |
 //! | `run.rs` | `run` |
 //! | `expected.rs` | expected values beside measured ones |
+//! | `merge.rs` | `merge` |
+//! | `shards.rs` | the number of shards of a folder |
 //! | `verdicts.rs` | `claims`, `status`, and the text at the end of `run` |
 
 mod args;
@@ -17,9 +19,11 @@ mod expected;
 mod failure;
 mod list;
 mod load;
+mod merge;
 mod output;
 mod report;
 mod run;
+mod shards;
 mod verdicts;
 
 use std::ffi::OsString;
@@ -96,6 +100,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Export(args) => report::export(&args),
         #[cfg(target_os = "linux")]
         Command::Load(args) => load_flows(&args),
+        Command::Merge(args) => merge::merge(&args),
     }
 }
 

@@ -13,7 +13,7 @@ use rdt_udp::clock;
 use super::args::RunArgs;
 use super::failure::{CELLS_FAILED, Failure, INCOMPLETE};
 use super::load::{Loaded, load};
-use super::{report, talk, verdicts};
+use super::{report, shards, talk, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Until, builtin};
 use crate::run::{Campaign, Finished, Progress};
@@ -98,6 +98,9 @@ fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
 fn one(loaded: &Loaded, args: &RunArgs, stop: &Stop) -> Result<u8, Failure> {
     let folder = args.output.join(&loaded.experiment.name);
     keep_file(&folder, &loaded.experiment.text)?;
+    if let Some((_, count)) = args.shard {
+        shards::agree(&folder, count)?;
+    }
     let campaign = Campaign {
         experiment: &loaded.experiment,
         plan: &loaded.plan,
@@ -156,7 +159,7 @@ fn summary(finished: &Finished, folder: &Path, elapsed: Duration) -> String {
 }
 
 /// Writes the experiment's file into its folder of results, unless it is there.
-fn keep_file(folder: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn keep_file(folder: &Path, text: &str) -> Result<(), Failure> {
     let path = folder.join(EXPERIMENT_FILE);
     if fs::read_to_string(&path).is_ok_and(|there| there == text) {
         return Ok(());

@@ -9,7 +9,7 @@ use super::args::{ClaimsArgs, StatusArgs};
 use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, UNDECIDED};
 use super::load::{Loaded, load};
 use super::run::EXPERIMENT_FILE;
-use super::{expected, output};
+use super::{expected, output, shards};
 use crate::claim::{Judgement, Verdict, judge};
 use crate::journal::Store;
 use crate::results::Results;
@@ -163,7 +163,8 @@ pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
         let cells = loaded.plan.distinct().count();
         let missing: usize = loaded.plan.distinct().map(|cell| lacks(cell.id)).sum();
         let done: usize = results.records.values().map(std::collections::BTreeMap::len).sum();
-        let shards: Vec<u32> = args.shards.map_or_else(Vec::new, |count| {
+        let count = args.shards.or_else(|| shards::count(folder));
+        let shards: Vec<u32> = count.map_or_else(Vec::new, |count| {
             let wants = |index: &u32| loaded.plan.shard(*index, count).iter().any(|cell| lacks(cell.id) > 0);
             (0..count).filter(wants).collect()
         });
@@ -174,7 +175,7 @@ pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
                 "cells": cells,
                 "repetitions": done,
                 "missing": missing,
-                "missing_shards": args.shards.map(|_| shards),
+                "missing_shards": count.map(|_| shards),
                 "torn": torn,
             }))?;
             continue;
@@ -186,7 +187,7 @@ pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
         for torn in torn {
             output::text(&format!("  {torn}\n"))?;
         }
-        if let (Some(count), false) = (args.shards, shards.is_empty()) {
+        if let (Some(count), false) = (count, shards.is_empty()) {
             let list = shards.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
             output::text(&format!(
                 "  missing parts of {count}: {list}; submit them again with --array={list}\n"

@@ -47,6 +47,18 @@ pub fn write_series(results: &Path, cell: CellId, rep: u32, series: &Series) -> 
     Ok(())
 }
 
+/// Copies the series of a repetition from one folder of results to another, if there is one.
+pub fn copy_series(from: &Path, to: &Path, cell: CellId, rep: u32) -> io::Result<()> {
+    let (from, to) = (path(from, cell, rep), path(to, cell, rep));
+    if from == to || !from.exists() {
+        return Ok(());
+    }
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::copy(from, to).map(|_| ())
+}
+
 /// Reads the series of a repetition. `None` if it has none.
 ///
 /// # Errors

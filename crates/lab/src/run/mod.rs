@@ -170,18 +170,11 @@ impl Campaign<'_> {
 
     /// Reads all results of the plan from a store, without running anything.
     pub fn results(&self, store: &Store) -> Result<Results, CampaignError> {
+        self.check_seeds(store)?;
         let mut results = Results { cells: self.plan.cells.clone(), ..Results::default() };
         for cell in self.plan.distinct() {
             let reps = results.records.entry(cell.id).or_default();
-            for record in store.of_cell(cell.id) {
-                let (found, wanted) = (record.seed, self.plan.seed(cell, record.rep));
-                if found != wanted {
-                    let (file, line) = store.place(cell.id, record.rep).unwrap_or((self.folder, 0));
-                    let (file, cell, rep) = (file.to_owned(), cell.id, record.rep);
-                    return Err(CampaignError::Seed { file, line, cell, rep, found, wanted });
-                }
-                reps.insert(record.rep, record.clone());
-            }
+            reps.extend(store.of_cell(cell.id).map(|record| (record.rep, record.clone())));
         }
         for cell in self.plan.distinct() {
             let reps: Vec<u32> =
@@ -194,6 +187,21 @@ impl Campaign<'_> {
             }
         }
         Ok(results)
+    }
+
+    /// Fails if a record of the plan's cells has another seed than the plan gives it.
+    pub fn check_seeds(&self, store: &Store) -> Result<(), CampaignError> {
+        for cell in self.plan.distinct() {
+            for record in store.of_cell(cell.id) {
+                let (found, wanted) = (record.seed, self.plan.seed(cell, record.rep));
+                if found != wanted {
+                    let (file, line) = store.place(cell.id, record.rep).unwrap_or((self.folder, 0));
+                    let (file, cell, rep) = (file.to_owned(), cell.id, record.rep);
+                    return Err(CampaignError::Seed { file, line, cell, rep, found, wanted });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the distinct cells of this shard.

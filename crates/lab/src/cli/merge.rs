@@ -1,0 +1,207 @@
+//! `rdt-lab merge`: one folder from the folders of several shards or hosts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::failure::Failure;
+use super::load::{Loaded, load};
+use super::output;
+use super::run::{EXPERIMENT_FILE, keep_file};
+use super::talk;
+use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode};
+use crate::record::Record;
+use crate::run::Campaign;
+
+/// Name of the journal file that a merge writes.
+const MERGED: &str = "merged.ndjson";
+
+const HELP: &str = "\
+The merged journal has one line for each repetition, sorted by cell and repetition. With --canonical
+the time that a repetition took, the program's version and the host are left empty, so equal
+repetitions give equal bytes, whatever the hosts, threads and shards were.
+
+Examples:
+  rdt-lab merge shard-0 shard-1 -o all             results of two hosts
+  rdt-lab merge results --canonical -o one         the same bytes, however the results were made";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct MergeArgs {
+    /// Folders of results of one experiment each, or folders of such folders
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// Folder of the merged results
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Leave out what differs between hosts: times, versions, names of hosts
+    #[arg(long)]
+    canonical: bool,
+    /// Print JSON, one object for each experiment
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn merge(args: &MergeArgs) -> Result<u8, Failure> {
+    for (name, sources) in groups(&args.folders)? {
+        one(&sources, &args.output.join(name), args)?;
+    }
+    Ok(0)
+}
+
+/// Returns folders of results of single experiments, by their place in the merged folder: empty for
+/// a folder that was named itself, the name of the experiment's folder for one within it.
+fn groups(folders: &[PathBuf]) -> Result<BTreeMap<PathBuf, Vec<PathBuf>>, Failure> {
+    let mut groups: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+    for folder in folders {
+        let failed = |error| Failure::Read(folder.clone(), error);
+        if folder.join(EXPERIMENT_FILE).exists() {
+            groups.entry(PathBuf::new()).or_default().push(folder.clone());
+            continue;
+        }
+        let mut found = false;
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.path().join(EXPERIMENT_FILE).exists() {
+                groups.entry(PathBuf::from(entry.file_name())).or_default().push(entry.path());
+                found = true;
+            }
+        }
+        if !found {
+            return Err(Failure::Data(format!(
+                "{} has no results: neither it nor a folder in it has a file {EXPERIMENT_FILE}",
+                folder.display()
+            )));
+        }
+    }
+    Ok(groups)
+}
+
+fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failure> {
+    refuse_other_journals(target)?;
+    let loaded = same_experiment(sources)?;
+    let store = Store::read(sources)?;
+    check_seeds(&loaded, sources, &store)?;
+    for torn in store.torn() {
+        talk(&torn.to_string());
+    }
+    write(&store, target, args.canonical).map_err(|error| Failure::Write(target.to_owned(), error))?;
+    keep_file(target, &loaded.experiment.text)?;
+    let cells = loaded.plan.distinct().count();
+    let repetitions = store.records().count();
+    let (name, duplicates) = (&loaded.experiment.name, store.duplicates());
+    if args.json {
+        let torn: Vec<String> = store.torn().iter().map(ToString::to_string).collect();
+        return output::json(&json!({
+            "experiment": name,
+            "folders": sources.iter().map(|it| it.display().to_string()).collect::<Vec<_>>(),
+            "output": target.display().to_string(),
+            "cells": cells,
+            "repetitions": repetitions,
+            "duplicates": duplicates,
+            "torn": torn,
+        }));
+    }
+    output::text(&format!(
+        "{name}: {repetitions} repetitions of {cells} cells from {} folders, {duplicates} of them twice; merged in {}\n",
+        sources.len(),
+        target.display()
+    ))
+}
+
+/// Fails if the folder has journals that are not a merged one: they would count as results too.
+fn refuse_other_journals(target: &Path) -> Result<(), Failure> {
+    let Ok(entries) = fs::read_dir(target.join(JOURNAL_FOLDER)) else { return Ok(()) };
+    for entry in entries.flatten() {
+        if entry.path().extension().is_some_and(|it| it == "ndjson") && entry.file_name() != MERGED {
+            return Err(Failure::Data(format!(
+                "{} is a journal of a run, so {} has results of its own: name a new folder with -o",
+                entry.path().display(),
+                target.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the experiment of all sources. Titles, figures and claims may differ; cells and seeds may
+/// not.
+fn same_experiment(sources: &[PathBuf]) -> Result<Loaded, Failure> {
+    let file = |folder: &Path| folder.join(EXPERIMENT_FILE);
+    let read = |folder: &Path| load(&file(folder).display().to_string(), &[]);
+    let mut sources = sources.iter();
+    let Some(first) = sources.next() else { return Err(Failure::Data("no folder is named".to_owned())) };
+    let loaded = read(first)?;
+    for source in sources {
+        let other = read(source)?;
+        if other.experiment.text == loaded.experiment.text {
+            continue;
+        }
+        let cells =
+            |it: &Loaded| it.plan.distinct().map(|cell| (cell.id, it.plan.seed(cell, 0))).collect::<Vec<_>>();
+        let (mut ours, mut theirs) = (cells(&loaded), cells(&other));
+        ours.sort_unstable();
+        theirs.sort_unstable();
+        if ours != theirs {
+            let ids = |cells: &[(crate::cell::CellId, u64)]| cells.iter().map(|it| it.0).collect::<Vec<_>>();
+            let what = if ids(&ours) == ids(&theirs) { "seeds" } else { "cells" };
+            return Err(Failure::Data(format!(
+                "{} and {} have different {what}: merge results of one experiment only",
+                file(first).display(),
+                file(source).display()
+            )));
+        }
+    }
+    Ok(loaded)
+}
+
+/// Fails if a record has another seed than the experiment gives it.
+fn check_seeds(loaded: &Loaded, sources: &[PathBuf], store: &Store) -> Result<(), Failure> {
+    let folder = sources.first().map_or(Path::new("."), PathBuf::as_path);
+    let campaign = Campaign {
+        experiment: &loaded.experiment,
+        plan: &loaded.plan,
+        claims: &[],
+        folder,
+        threads: 1,
+        shard: None,
+        host: String::new(),
+    };
+    campaign.check_seeds(store)?;
+    Ok(())
+}
+
+/// Writes the journal and copies the series. The journal appears whole or not at all.
+fn write(store: &Store, target: &Path, canonical: bool) -> std::io::Result<()> {
+    let folder = target.join(JOURNAL_FOLDER);
+    fs::create_dir_all(&folder)?;
+    let unfinished = folder.join(format!("{MERGED}.{}", std::process::id()));
+    let result = write_lines(store, target, &unfinished, canonical)
+        .and_then(|()| fs::rename(&unfinished, folder.join(MERGED)));
+    if result.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    result
+}
+
+fn write_lines(store: &Store, target: &Path, file: &Path, canonical: bool) -> std::io::Result<()> {
+    let mut out = std::io::BufWriter::new(fs::File::create(file)?);
+    for record in store.records() {
+        if let Some((journal, _)) = store.place(record.cell, record.rep) {
+            // A journal is two levels below the folder of results.
+            if let Some(source) = journal.parent().and_then(Path::parent) {
+                copy_series(source, target, record.cell, record.rep)?;
+            }
+        }
+        let line = if canonical {
+            encode(&Record { wall_ms: 0, tool: String::new(), host: String::new(), ..record.clone() })
+        } else {
+            encode(record)
+        };
+        out.write_all(line.as_bytes())?;
+    }
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()
+}

@@ -1,0 +1,4 @@
+//! Runs `rdt-lab` as a process.
+
+mod process;
+mod store;
