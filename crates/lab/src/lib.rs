@@ -21,6 +21,7 @@
 //! | theory | `theory/` | models to draw beside measurements, with their ranges of validity |
 //! | claim | `claim/` | predicates about results, and their verdicts |
 //! | campaign | `run/` | repetitions that a folder of results lacks |
+//! | foreign results | `foreign.rs` | tables of reports, analysed as factorials |
 //! | report | `report/` | figures, the HTML page, text for a terminal |
 //! | command | `cli/` | the program |
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ pub mod cli;
 pub mod engine;
 pub mod experiment;
 pub mod flow;
+pub mod foreign;
 pub mod journal;
 #[cfg(target_os = "linux")]
 pub mod load;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::import::ImportArgs;
 use super::merge::MergeArgs;
 use crate::cell::EngineKind;
 
@@ -65,6 +66,8 @@ pub(super) enum Command {
     Load(LoadArgs),
     /// Join the results of shards or hosts in one folder, and check that they fit together
     Merge(MergeArgs),
+    /// Analyse a table of foreign results as a factorial
+    Import(ImportArgs),
 }
 
 #[derive(Debug, clap::Args)]

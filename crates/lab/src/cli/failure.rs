@@ -51,12 +51,11 @@ impl Failure {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
-            Self::Data(_) => DATA,
             Self::Read(..) => NO_INPUT,
             Self::Create(..) | Self::Campaign(CampaignError::Create(..)) => CANNOT_CREATE,
             Self::Output(_) | Self::Write(..) | Self::Campaign(CampaignError::Write(..)) => IO,
             Self::Campaign(CampaignError::Store(error)) | Self::Store(error) => store_code(error),
-            Self::Campaign(CampaignError::Seed { .. }) => DATA,
+            Self::Data(_) | Self::Campaign(CampaignError::Seed { .. }) => DATA,
             Self::Campaign(CampaignError::Engine(error)) | Self::Engine(error) => match error {
                 EngineError::Word(_) => USAGE,
                 EngineError::Unavailable(_) => UNAVAILABLE,

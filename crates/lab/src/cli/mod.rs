@@ -6,6 +6,7 @@
 //! | `failure.rs` | errors and exit codes |
 //! | `load.rs` | experiments from files and from the program |
 //! | `output.rs` | the standard output |
+//! | `import.rs` | `import` |
 //! | `list.rs` | `list`, `show`, `plan` |
 //! | `report.rs` | `report`, `export` |
 //! | `run.rs` | `run` |
@@ -17,6 +18,7 @@
 mod args;
 mod expected;
 mod failure;
+mod import;
 mod list;
 mod load;
 mod merge;
@@ -100,6 +102,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Export(args) => report::export(&args),
         #[cfg(target_os = "linux")]
         Command::Load(args) => load_flows(&args),
+        Command::Import(args) => import::import(&args),
         Command::Merge(args) => merge::merge(&args),
     }
 }

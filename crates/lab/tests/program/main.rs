@@ -1,4 +1,5 @@
 //! Runs `rdt-lab` as a process.
 
+mod foreign;
 mod process;
 mod store;

@@ -50,6 +50,7 @@ fn undisturbed(file: &str) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Kills a run at random times, goes on to the end, and compares the merged bytes.
+#[expect(clippy::disallowed_methods, reason = "the time of the kill must not depend on the run")]
 fn survives_kills(sizes: usize, repeats: u32, kills: u64, longest_ms: u64) {
     let place = folder();
     let file = experiment(place.path(), sizes, repeats);

@@ -1,0 +1,139 @@
+//! `rdt-lab import`: results of others in the same statistics.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::output;
+use crate::foreign::{Columns, Contrast, Design, read};
+use crate::statistics::Lenth;
+
+const HELP: &str = "\
+The first line of the file names the columns. The rows are a full factorial, or one for each value of
+the columns of --each. With one row a combination, effects are judged by Lenth's method; with several,
+by Student's intervals of the contrasts of the repetitions.
+
+Examples:
+  rdt-lab import table.csv --factors sack,delay --response mbps
+  rdt-lab import table.csv --factors sack,delay --response mbps,time_s --each file_kb --json";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct ImportArgs {
+    /// Table in CSV
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Columns with levels: sack,delay
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required = true)]
+    factors: Vec<String>,
+    /// Columns with measured numbers
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required = true)]
+    response: Vec<String>,
+    /// Columns that divide the table into designs
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    each: Vec<String>,
+    /// Print all effects, not only those that stand out
+    #[arg(long)]
+    all: bool,
+    /// Print JSON, one object for each design and response
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn import(args: &ImportArgs) -> Result<u8, Failure> {
+    let file = File::open(&args.file).map_err(|error| Failure::Read(args.file.clone(), error))?;
+    let columns =
+        Columns { factors: args.factors.clone(), responses: args.response.clone(), each: args.each.clone() };
+    let designs =
+        read(file, &columns).map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?;
+    for design in &designs {
+        for (response, values) in &design.responses {
+            let (contrasts, margins) = design.contrasts(values);
+            if args.json {
+                output::json(&object(design, response, values, &contrasts, margins))?;
+            } else {
+                output::text(&text(design, response, values, &contrasts, margins, args.all))?;
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// Returns one object. Numbers are in the unit of the response's column.
+fn object(
+    design: &Design,
+    response: &str,
+    values: &[Vec<f64>],
+    contrasts: &[Contrast],
+    margins: Option<Lenth>,
+) -> Value {
+    let means = design
+        .marginal_means(values)
+        .into_iter()
+        .map(|it| json!({ "factor": it.factor, "level": it.level, "mean": it.mean, "rows": it.rows }));
+    let effects = contrasts.iter().map(|it| {
+        json!({
+            "effect": it.name,
+            "estimate": it.effect.estimate,
+            "interval_95": it.effect.interval.map(|interval| [interval.low, interval.high]),
+            "half_normal_score": it.score,
+            "is_active": it.is_active,
+        })
+    });
+    let part: serde_json::Map<String, Value> =
+        design.part.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    json!({
+        "part": part,
+        "response": response,
+        "combinations": values.len(),
+        "repetitions": design.repetitions(),
+        "marginal_means": means.collect::<Vec<_>>(),
+        "effects": effects.collect::<Vec<_>>(),
+        "lenth": margins.map(|it| json!({
+            "pseudo_standard_error": it.pseudo_standard_error,
+            "margin_95": it.margin,
+            "simultaneous_margin_95": it.simultaneous_margin,
+        })),
+    })
+}
+
+fn text(
+    design: &Design,
+    response: &str,
+    values: &[Vec<f64>],
+    contrasts: &[Contrast],
+    margins: Option<Lenth>,
+    all: bool,
+) -> String {
+    let part: Vec<String> = design.part.iter().map(|(name, value)| format!("{name}={value}, ")).collect();
+    let part = part.concat();
+    let repetitions = design.repetitions();
+    let mut out = format!("{part}{response}: {} combinations, {repetitions} rows of each\n", values.len());
+    let mut rows = vec![["factor", "level", "mean", "rows"].map(str::to_owned).to_vec()];
+    for it in design.marginal_means(values) {
+        rows.push(vec![it.factor, it.level, format!("{:.3}", it.mean), it.rows.to_string()]);
+    }
+    out += &output::table(&rows);
+    if let Some(it) = margins {
+        let line = format!(
+            "Unreplicated, so judged by Lenth's method: margin of error {:.3}, of all effects at once {:.3}\n",
+            it.margin, it.simultaneous_margin
+        );
+        out += &line;
+    }
+    let mut rows = vec![["effect", "estimate", "95 %", "score", ""].map(str::to_owned).to_vec()];
+    for it in contrasts.iter().filter(|it| all || it.is_active) {
+        let interval =
+            it.effect.interval.map_or(String::new(), |it| format!("{:+.3} to {:+.3}", it.low, it.high));
+        let verdict = if it.is_active { "stands out" } else { "" };
+        let estimate = format!("{:+.3}", it.effect.estimate);
+        rows.push(vec![it.name.clone(), estimate, interval, format!("{:.3}", it.score), verdict.to_owned()]);
+    }
+    if rows.len() > 1 {
+        out += &output::table(&rows);
+    }
+    let silent = contrasts.iter().filter(|it| !it.is_active).count();
+    out + &format!("{silent} of {} effects cannot be told from noise\n\n", contrasts.len())
+}

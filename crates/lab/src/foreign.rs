@@ -1,0 +1,269 @@
+//! Foreign results: a table of a report or of another program, analysed as a factorial.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use crate::experiment::suggest;
+use crate::statistics::{Effect, Lenth, analyse, half_normal_scores, lenth, mean};
+
+/// Columns of a table by what they mean.
+#[derive(Debug, Clone, Default)]
+pub struct Columns {
+    /// Columns whose values are levels of factors.
+    pub factors: Vec<String>,
+    /// Columns of measured numbers.
+    pub responses: Vec<String>,
+    /// Columns whose values divide the table into designs that are analysed apart.
+    pub each: Vec<String>,
+}
+
+/// Error of a table, as a sentence with the line where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TableError(String);
+
+/// One full factorial of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Design {
+    /// Columns that divide the table, with their values here.
+    pub part: Vec<(String, String)>,
+    /// Factors with their levels, in the order in which the table first has them.
+    pub factors: Vec<(String, Vec<String>)>,
+    /// Name of each response, and its values for each combination of levels, of which the last
+    /// factor varies fastest.
+    pub responses: Vec<(String, Vec<Vec<f64>>)>,
+}
+
+/// Mean of a response over all rows with a level of a factor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MarginalMean {
+    /// Name of the factor.
+    pub factor: String,
+    /// Level of the factor.
+    pub level: String,
+    /// The mean.
+    pub mean: f64,
+    /// Number of rows.
+    pub rows: usize,
+}
+
+/// Effect of a factor or of an interaction on a response.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contrast {
+    /// Names of the factors, joined by ` x `.
+    pub name: String,
+    /// The effect with its interval, which a table without repetitions does not give.
+    pub effect: Effect,
+    /// Quantile of the half-normal distribution for the rank of the effect's size.
+    pub score: f64,
+    /// True if the effect is beyond Lenth's margin, or if its interval at 95 % excludes zero.
+    pub is_active: bool,
+}
+
+impl Design {
+    /// Returns the number of rows of each combination of levels.
+    pub fn repetitions(&self) -> usize {
+        self.responses.first().and_then(|(_, values)| values.first()).map_or(0, Vec::len)
+    }
+
+    /// Returns the marginal means of a response: of each level of each factor.
+    pub fn marginal_means(&self, values: &[Vec<f64>]) -> Vec<MarginalMean> {
+        let mut means = Vec::new();
+        let mut faster: usize = self.factors.iter().map(|(_, levels)| levels.len()).product();
+        for (factor, levels) in &self.factors {
+            faster /= levels.len();
+            for (index, level) in levels.iter().enumerate() {
+                let of_level = values.iter().enumerate().filter(|(i, _)| i / faster % levels.len() == index);
+                let of_level: Vec<f64> = of_level.flat_map(|(_, values)| values.iter().copied()).collect();
+                means.push(MarginalMean {
+                    factor: factor.clone(),
+                    level: level.clone(),
+                    mean: mean(&of_level).unwrap_or(f64::NAN),
+                    rows: of_level.len(),
+                });
+            }
+        }
+        means
+    }
+
+    /// Returns the effects of a response, the largest first, and without repetitions Lenth's
+    /// margins. Only factors with two levels have effects.
+    pub fn contrasts(&self, values: &[Vec<f64>]) -> (Vec<Contrast>, Option<Lenth>) {
+        let levels: Vec<usize> = self.factors.iter().map(|(_, levels)| levels.len()).collect();
+        let effects = analyse(&levels, values, levels.len()).map_or_else(Vec::new, |it| it.effects);
+        let margin = if self.repetitions() == 1 {
+            lenth(&effects.iter().map(|effect| effect.estimate).collect::<Vec<_>>())
+        } else {
+            None
+        };
+        let mut sorted = effects;
+        sorted.sort_by(|a, b| b.estimate.abs().total_cmp(&a.estimate.abs()));
+        let scores = half_normal_scores(sorted.len());
+        let contrasts = sorted.into_iter().zip(scores.into_iter().rev()).map(|(effect, score)| {
+            let names = effect.factors.iter().map(|factor| self.factors[*factor].0.as_str());
+            let is_active = match (margin, effect.interval) {
+                (Some(it), _) => effect.estimate.abs() > it.margin,
+                (None, Some(interval)) => !interval.contains(0.0),
+                (None, None) => false,
+            };
+            Contrast { name: names.collect::<Vec<_>>().join(" x "), effect, score, is_active }
+        });
+        (contrasts.collect(), margin)
+    }
+}
+
+/// A row: the values that divide the table, the levels, the responses, and the line in the file.
+struct Row {
+    part: Vec<String>,
+    levels: Vec<String>,
+    values: Vec<f64>,
+}
+
+/// Reads a table in CSV whose first line names the columns.
+///
+/// # Errors
+/// A column is missing, a response is no finite number, or combinations of levels are missing or
+/// have unequal numbers of rows.
+pub fn read(table: impl Read, columns: &Columns) -> Result<Vec<Design>, TableError> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(table);
+    let headers = reader.headers().map_err(|error| TableError(error.to_string()))?.clone();
+    let column = |name: &String| {
+        headers.iter().position(|header| header == name).ok_or_else(|| {
+            let nearest = suggest(name, headers.iter());
+            TableError(format!("line 1: there is no column '{name}'; {nearest}"))
+        })
+    };
+    let find = |names: &[String]| names.iter().map(column).collect::<Result<Vec<usize>, _>>();
+    let (factors, responses, each) =
+        (find(&columns.factors)?, find(&columns.responses)?, find(&columns.each)?);
+    let mut rows = Vec::new();
+    // The line of the names is the first.
+    for (line, record) in (2..).zip(reader.records()) {
+        let record = record.map_err(|error| TableError(error.to_string()))?;
+        let text = |index: &usize| record.get(*index).unwrap_or_default().to_owned();
+        let number = |index: &usize| {
+            let text = text(index);
+            text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
+                TableError(format!("line {line}: '{text}' in column {} is no number", &headers[*index]))
+            })
+        };
+        rows.push(Row {
+            part: each.iter().map(text).collect(),
+            levels: factors.iter().map(text).collect(),
+            values: responses.iter().map(number).collect::<Result<_, _>>()?,
+        });
+    }
+    let parts = in_order(rows.iter().map(|row| &row.part));
+    if parts.is_empty() {
+        return Err(TableError("the table has no rows".to_owned()));
+    }
+    parts.iter().map(|part| design(part, &rows, columns)).collect()
+}
+
+/// Returns the distinct values in the order in which they first appear.
+fn in_order<'a, T: Clone + PartialEq + 'a>(values: impl Iterator<Item = &'a T>) -> Vec<T> {
+    let mut seen: Vec<T> = Vec::new();
+    for value in values {
+        if !seen.contains(value) {
+            seen.push(value.clone());
+        }
+    }
+    seen
+}
+
+fn design(part: &[String], rows: &[Row], columns: &Columns) -> Result<Design, TableError> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.part == part).collect();
+    let levels = |factor: usize| in_order(rows.iter().map(|row| &row.levels[factor]));
+    let factors: Vec<(String, Vec<String>)> =
+        columns.factors.iter().enumerate().map(|(index, name)| (name.clone(), levels(index))).collect();
+    let mut by_levels: BTreeMap<&[String], Vec<&Row>> = BTreeMap::new();
+    for row in &rows {
+        by_levels.entry(&row.levels).or_default().push(row);
+    }
+    let expected = by_levels.values().next().map_or(0, Vec::len);
+    let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+    for (_, levels) in &factors {
+        let extended = |it: &Vec<String>| {
+            levels
+                .iter()
+                .map(|level| [it.as_slice(), std::slice::from_ref(level)].concat())
+                .collect::<Vec<_>>()
+        };
+        // Each step has at most as many combinations as a complete table has rows.
+        if combinations.len() * levels.len() > rows.len() {
+            return Err(incomplete(part, columns, rows.len(), &factors));
+        }
+        combinations = combinations.iter().flat_map(extended).collect();
+    }
+    let mut responses: Vec<(String, Vec<Vec<f64>>)> =
+        columns.responses.iter().map(|name| (name.clone(), Vec::new())).collect();
+    for combination in &combinations {
+        let rows = by_levels.get(combination.as_slice()).map_or(&[][..], Vec::as_slice);
+        if rows.len() != expected {
+            let words = named(&columns.factors, combination);
+            return Err(TableError(format!(
+                "{}the combination {words} has {} rows and another has {expected}: each needs as many",
+                place(part, columns),
+                rows.len()
+            )));
+        }
+        for (index, (_, values)) in responses.iter_mut().enumerate() {
+            values.push(rows.iter().map(|row| row.values[index]).collect());
+        }
+    }
+    let part = columns.each.iter().cloned().zip(part.iter().cloned()).collect();
+    Ok(Design { part, factors, responses })
+}
+
+fn incomplete(
+    part: &[String],
+    columns: &Columns,
+    rows: usize,
+    factors: &[(String, Vec<String>)],
+) -> TableError {
+    let product = factors.iter().map(|(_, levels)| levels.len().to_string()).collect::<Vec<_>>().join(" x ");
+    TableError(format!(
+        "{}the factors have {product} levels and the table only {rows} rows: name fewer factors, or divide the table \
+         with --each",
+        place(part, columns)
+    ))
+}
+
+fn place(part: &[String], columns: &Columns) -> String {
+    if part.is_empty() { String::new() } else { format!("{}: ", named(&columns.each, part)) }
+}
+
+fn named(names: &[String], values: &[String]) -> String {
+    names.iter().zip(values).map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(factors: &[&str], responses: &[&str], each: &[&str]) -> Columns {
+        let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Columns { factors: own(factors), responses: own(responses), each: own(each) }
+    }
+
+    #[test]
+    fn marginal_means_average_over_other_factors() {
+        let table = "a,b,y\n0,x,1\n0,z,2\n0,w,3\n1,x,5\n1,z,6\n1,w,10\n";
+        let designs = read(table.as_bytes(), &columns(&["a", "b"], &["y"], &[])).expect("a design");
+        let means = designs[0].marginal_means(&designs[0].responses[0].1);
+        let found: Vec<_> = means.iter().map(|it| (it.level.as_str(), it.mean)).collect();
+        assert_eq!(found, [("0", 2.0), ("1", 7.0), ("x", 3.0), ("z", 4.0), ("w", 6.5)]);
+    }
+
+    #[test]
+    fn errors_name_line_and_remedy() {
+        let error = |table: &str, columns: &Columns| read(table.as_bytes(), columns).expect_err("a table").0;
+        let all = columns(&["a", "b"], &["y"], &[]);
+        assert!(error("a,bb,y\n1,2,3\n", &all).contains("'b'"));
+        assert!(error("a,b,y\n1,2,x\n", &all).starts_with("line 2: 'x'"));
+        assert!(error("a,b,y\n0,0,1\n1,1,1\n", &all).contains("2 x 2 levels"));
+        let message = error("a,b,y\n0,0,1\n0,1,1\n1,0,1\n0,0,1\n1,0,3\n", &all);
+        assert!(message.contains("a=0, b=1 has 1 rows"), "{message}");
+        assert!(error("a,b,y\n", &all).contains("no rows"));
+    }
+}
