@@ -127,8 +127,8 @@ fn refuse_other_journals(target: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the experiment of all sources. Titles, figures and claims may differ; cells and seeds may
-/// not.
+/// Returns the experiment of all sources. Their titles, figures and claims may differ, but neither
+/// their cells nor their seeds.
 fn same_experiment(sources: &[PathBuf]) -> Result<Loaded, Failure> {
     let file = |folder: &Path| folder.join(EXPERIMENT_FILE);
     let read = |folder: &Path| load(&file(folder).display().to_string(), &[]);
