@@ -16,6 +16,9 @@ use crate::statistics::{jain, mean, mser5};
 /// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
 const MIN_BINS_FOR_MSER: usize = 40;
 
+/// Number of timeouts whose times are metrics.
+const MAX_TIMEOUTS: usize = 6;
+
 /// A flow's goodput over time.
 pub(super) struct Delivered {
     pub(super) bins: Vec<u64>,
@@ -105,6 +108,8 @@ fn transfer(
     add("goodput", Some(rate(received.bytes - skipped, span)));
     add("warm-up", (cut > 0).then(|| seconds(cut_time.saturating_sub(placed.start))));
     add("bytes", Some(number(received.bytes)));
+    add("bytes-in-bins", Some(number(bins.iter().sum())));
+    add("longest-pause", longest_pause(&bins, measure.series).map(seconds));
     add("completion", completed.map(|at| seconds(at.saturating_sub(placed.start))));
     add("first-byte", received.first_byte_at.map(|at| seconds(at.saturating_sub(placed.start))));
     add("failed", Some(f64::from(u8::from(matches!(node.outcome, Outcome::Failed { .. })))));
@@ -144,9 +149,18 @@ fn transfer(
         add("cwnd-mean", column(samples.cwnd.iter().map(|bytes| number(*bytes)).collect()));
         add("cwnd-max", samples.cwnd[inside()].iter().max().map(|bytes| number(*bytes)));
         let rtts: Vec<f64> = samples.srtt_s[inside()].iter().copied().filter(|rtt| *rtt > 0.0).collect();
+        add(
+            "cwnd-min",
+            samples.cwnd[inside()].iter().filter(|bytes| **bytes > 0).min().map(|it| number(*it)),
+        );
+        add("rwnd-min", after_first(&samples.rwnd).iter().min().map(|bytes| number(*bytes)));
         add("rtt-mean", mean(&rtts));
         add("rtt-max", rtts.iter().copied().reduce(f64::max));
         add("in-flight-mean", column(samples.in_flight.iter().map(|bytes| number(*bytes)).collect()));
+        let timeouts = observers.marks.marks().into_iter().filter(|(_, mark)| *mark == Mark::Timeout);
+        for (index, (at, _)) in timeouts.take(MAX_TIMEOUTS).enumerate() {
+            add(&format!("timeout-{}", index + 1), Some(seconds(at.saturating_sub(placed.start))));
+        }
         columns(&placed.flow.name, &samples, &mut run.series);
         for (at, mark) in observers.marks.marks() {
             let name = format!("{}.{}", placed.flow.name, mark_word(mark));
@@ -154,6 +168,19 @@ fn transfer(
         }
     }
     Delivered { bins, start: placed.start, end }
+}
+
+/// Returns the values from the first that is not zero on.
+fn after_first(values: &[u64]) -> &[u64] {
+    let first = values.iter().position(|value| *value > 0).unwrap_or(values.len());
+    &values[first..]
+}
+
+/// Returns the longest time between two bins with bytes, to the width of a bin.
+fn longest_pause(bins: &[u64], width: Duration) -> Option<Duration> {
+    let filled: Vec<usize> = bins.iter().enumerate().filter(|(_, it)| **it > 0).map(|(i, _)| i).collect();
+    let longest = filled.windows(2).map(|pair| pair[1] - pair[0] - 1).max()?;
+    Some(width.saturating_mul(u32::try_from(longest).unwrap_or(u32::MAX)))
 }
 
 fn mark_word(mark: Mark) -> &'static str {

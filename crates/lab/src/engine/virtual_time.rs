@@ -131,6 +131,7 @@ mod tests {
     use super::*;
     use crate::cell::EngineKind;
     use crate::experiment::WarmUp;
+    use crate::flow::Reads;
 
     fn cell(path: &str, seconds: u64, flows: Vec<Flow>) -> Cell {
         let links = vec![PathSpec::from_toml(path).expect("a path")];
@@ -174,6 +175,26 @@ mod tests {
         let bins: f64 =
             run.series.columns["a.goodput"].iter().flatten().map(|bps| bps * run.series.bin_s / 8.0).sum();
         assert!((bins - run.metrics["a.bytes"]).abs() < 1.0, "{bins} of {}", run.metrics["a.bytes"]);
+    }
+
+    /// The probes of a closed window back off by two (RFC 9293, section 3.8.6.1).
+    #[test]
+    fn stalled_readers_are_probed_with_back_off() {
+        let stalled = Flow {
+            window: Some(65_536),
+            min_rto: Some(Duration::from_millis(200)),
+            reads: Reads::Stalled(Duration::from_secs(1), Duration::from_secs(8)),
+            ..tcp("a")
+        };
+        let run = run(&cell("rtt = '20ms'\nrate = '10mbit'\nqueue = '100p'", 12, vec![stalled]), 1);
+        let at = |n: u32| run.metrics[&format!("a.timeout-{n}")];
+        for n in 1..3 {
+            let ratio = (at(n + 2) - at(n + 1)) / (at(n + 1) - at(n));
+            assert!((ratio / 2.0 - 1.0).abs() < 0.05, "probe {n}: {ratio}");
+        }
+        let pause = run.metrics["a.longest-pause"];
+        assert!((7.9..8.6).contains(&pause), "{pause} s without a byte read");
+        assert!(run.metrics["a.rwnd-min"] < 1444.0, "{}", run.metrics["a.rwnd-min"]);
     }
 
     #[test]
