@@ -294,9 +294,10 @@ fn nice_step(step: f64) -> f64 {
     steps.into_iter().find(|nice| *nice >= step * (1.0 - 1e-9)).unwrap_or(steps[3])
 }
 
-/// Returns the number in a level of a factor and its unit: `16kib` is 16,384 bytes. `None` if the
-/// level is not a number with a known unit.
+/// Returns the number in a level of a factor and its unit: `16kib` is 16,384 bytes, `fixed:64` is
+/// 64. `None` if the level is not a number with a known unit.
 pub fn level_value(level: &str) -> Option<(f64, Unit)> {
+    let level = level.rsplit_once(':').map_or(level, |(_, number)| number);
     let digits = level.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(level.len());
     let value: f64 = level[..digits].parse().ok()?;
     let (factor, unit) = match &level[digits..] {
@@ -371,6 +372,7 @@ mod tests {
         assert_eq!(level_value("2.5%"), Some((0.025, Unit::Share)));
         assert_eq!(level_value("4"), Some((4.0, Unit::None)));
         assert_eq!(level_value("2.5%/0"), None);
+        assert_eq!(level_value("fixed:64"), Some((64.0, Unit::None)));
         assert_eq!(level_value("on"), None);
     }
 }

@@ -30,6 +30,9 @@ pub struct HalfNormal {
     pub margin: Option<f64>,
 }
 
+/// Share of the vertical axis that is left between two names.
+const LEAST_APART: f64 = 0.05;
+
 /// Draws the magnitudes of the effects against the quantiles that noise alone would have. Effects
 /// of noise are on a line through the origin; effects that stand out are named.
 pub fn half_normal(data: &HalfNormal) -> Scene {
@@ -51,8 +54,15 @@ pub fn half_normal(data: &HalfNormal) -> Scene {
         let series = scene.series("margin of error (Lenth)", 4, Origin::Theory);
         panel.draw(series, Mark::Levels, vec![Row::at(0.0, margin)]);
     }
-    for i in &out {
+    // The largest effects are named first; names that would cover others are left out.
+    let mut named: Vec<f64> = Vec::new();
+    let (low, high) = panel.y.scale.ends();
+    for i in out.iter().rev() {
         let Row { x, y, .. } = place(*i);
+        if named.iter().any(|other| (other - y).abs() < (high - low) * LEAST_APART) {
+            continue;
+        }
+        named.push(y);
         let sign = if effects[*i].value < 0.0 { "\u{2212}" } else { "+" };
         panel.notes.push(Note { x, y, text: format!("{sign} {}", effects[*i].name) });
     }

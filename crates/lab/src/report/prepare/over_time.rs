@@ -33,7 +33,9 @@ fn with_series<'a>(view: &'a View<'_>) -> Vec<(String, &'a Cell, &'a Series)> {
     let first = |id: CellId| results.series.range((id, 0)..=(id, u32::MAX)).next().map(|(_, series)| series);
     let mut found = Vec::new();
     for group in view.groups() {
-        let name = group.by.as_ref().map_or_else(String::new, |_| group.name.clone());
+        // Groups differ in metrics too, but a series has all of them.
+        let by = view.figure.by.as_deref().zip(group.by.as_ref());
+        let name = by.map_or_else(String::new, |(factor, level)| format!("{factor} {level}"));
         let known = |(other, _, _): &(String, &Cell, &Series)| *other == name;
         let cells = view.cells_of(&group, None);
         let kept = cells.into_iter().find_map(|cell| Some((cell, first(cell.id)?)));
@@ -53,13 +55,17 @@ pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
     let (mut panels, mut events) = (Vec::new(), Vec::new());
     for name in names {
         let mut columns = Vec::new();
-        for (group, _, series) in &shown {
-            for (column, values) in &series.columns {
-                if column != name && !column.ends_with(&format!(".{name}")) {
-                    continue;
-                }
-                let name = if group.is_empty() { column.clone() } else { format!("{column}, {group}") };
-                columns.push(Column { name, look: columns.len(), values: values.clone() });
+        for (index, (group, _, series)) in shown.iter().enumerate() {
+            let named = |column: &str| column == name || column.ends_with(&format!(".{name}"));
+            let found: Vec<_> = series.columns.iter().filter(|(column, _)| named(column)).collect();
+            for (column, values) in &found {
+                // One column of each group has the same name and colour in all panels.
+                let (name, look) = match (group.is_empty(), found.len()) {
+                    (true, _) => ((*column).clone(), columns.len()),
+                    (false, 1) => (group.clone(), index),
+                    (false, _) => (format!("{column}, {group}"), columns.len()),
+                };
+                columns.push(Column { name, look, values: (*values).clone() });
             }
         }
         panels.push(TimePanel { of: Quantity::of_metric(name), columns });
