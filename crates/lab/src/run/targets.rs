@@ -25,7 +25,7 @@ impl<'a> Targets<'a> {
     pub fn new(plan: &'a Plan, claims: &'a [Claim]) -> Self {
         let target = |cell: &Cell| {
             let is_one_run = cell.physics.engine.is_virtual() && !is_random(&cell.physics);
-            plan.repeats.least.min(if is_one_run { 2 } else { u32::MAX })
+            plan.repeats.range(cell.physics.engine).0.min(if is_one_run { 2 } else { u32::MAX })
         };
         let by_cell = plan.distinct().map(|cell| (cell.id, target(cell))).collect();
         Self { plan, claims, by_cell }
@@ -39,7 +39,6 @@ impl<'a> Targets<'a> {
     /// Raises the targets of cells whose repetitions do not suffice. Returns false if all suffice.
     /// A shard decides no claims, because they need the cells of others.
     pub(super) fn raise(&mut self, cells: &[&Cell], results: &Results, is_shard: bool) -> bool {
-        let most = self.plan.repeats.most;
         let wanting: BTreeSet<CellId> = match &self.plan.repeats.until {
             Until::Least => BTreeSet::new(),
             Until::Width { share, of } => {
@@ -49,27 +48,28 @@ impl<'a> Targets<'a> {
             Until::Claims => self.undecided(cells, results),
         };
         let mut raised = false;
-        for cell in wanting {
+        let plan = self.plan;
+        for cell in plan.distinct().filter(|cell| wanting.contains(&cell.id)) {
             // Equal repetitions say that further ones would be equal too.
-            if results.is_one_run(cell) {
+            if results.is_one_run(cell.id) {
                 continue;
             }
-            let now = self.of(cell);
-            if let Some(next) = self.next(now, most) {
-                self.by_cell.insert(cell, next);
+            let now = self.of(cell.id);
+            if let Some(next) = self.next(now, plan.repeats.range(cell.physics.engine)) {
+                self.by_cell.insert(cell.id, next);
                 raised = true;
             }
         }
         raised
     }
 
-    fn next(&self, now: u32, most: u32) -> Option<u32> {
+    fn next(&self, now: u32, (least, most): (u32, u32)) -> Option<u32> {
         if self.plan.repeats.until == Until::Claims {
             // The number of repetitions doubles from round to round, so that few tests share the
             // error probability.
             (now < most).then(|| now.saturating_mul(2).clamp(1, most))
         } else {
-            next_look(now, self.plan.repeats.least, most)
+            next_look(now, least, most)
         }
     }
 

@@ -63,7 +63,11 @@ fn try_namespaces() -> Result<(), EngineError> {
         return Ok(());
     }
     let sentence = sentence(&output);
-    Err(EngineError::Unavailable(format!("the engine 'kernel' cannot run here: {sentence}")))
+    // The remedy of `rdt-emu` for programs that can use a proxy.
+    let sentence = sentence.trim_end_matches(". `rdt-emu proxy` needs none of this");
+    Err(EngineError::Unavailable(format!(
+        "the engine 'kernel' cannot run here: {sentence}; '--engine virtual' needs no rights"
+    )))
 }
 
 /// Starts this program as `rdt-emu run` and waits for its end.
