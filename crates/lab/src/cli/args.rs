@@ -4,14 +4,19 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::compare::CompareArgs;
+use super::doctor::DoctorArgs;
 use super::import::ImportArgs;
 use super::merge::MergeArgs;
+use super::rows::Form;
+use super::scale::ScaleArgs;
+use super::sweep::SweepArgs;
 use crate::cell::EngineKind;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
-  1    a claim fails
+  1    a claim fails, or compare finds worse results
   2    some repetitions failed
   3    repetitions are missing
   4    a claim is undecided (with --strict)
@@ -56,9 +61,17 @@ pub(super) enum Command {
     Claims(ClaimsArgs),
     /// Print what is done and what is missing
     Status(StatusArgs),
+    /// Compare two folders of results cell by cell, and fail with code 1 if the second is worse
+    Compare(CompareArgs),
+    /// Run a grid without a file
+    Sweep(SweepArgs),
+    /// Print what this machine can run, and the remedy for what it cannot
+    Doctor(DoctorArgs),
+    /// Print the job script or manifest that runs an experiment in shards
+    Scale(ScaleArgs),
     /// Write the report of results without running anything
     Report(ReportArgs),
-    /// Write the figures of results as files
+    /// Write the figures of results as files, or print the repetitions as rows
     Export(ExportArgs),
     /// Runs flows inside the namespaces of the engine `kernel`, which starts it.
     #[cfg(target_os = "linux")]
@@ -189,6 +202,9 @@ pub(super) struct ExportArgs {
     /// Folder of the files [default: figures]
     #[arg(short, long, value_name = "DIR", default_value = "figures", hide_default_value = true)]
     pub(super) output: PathBuf,
+    /// Print one row for each repetition, with its levels and metrics, instead of figures
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["svg", "csv", "gnuplot", "xplot"])]
+    pub(super) rows: Option<Form>,
     /// Only pictures
     #[arg(long)]
     pub(super) svg: bool,
@@ -218,7 +234,7 @@ pub(super) struct LoadArgs {
     pub(super) try_only: bool,
 }
 
-fn engine(text: &str) -> Result<EngineKind, String> {
+pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
     text.parse().map_err(|()| {
         let words = EngineKind::ALL.map(EngineKind::word).join(", ");
         format!("there is no engine '{text}': choose one of {words}")

@@ -6,7 +6,12 @@
 //! | `failure.rs` | errors and exit codes |
 //! | `load.rs` | experiments from files and from the program |
 //! | `output.rs` | the standard output |
+//! | `compare.rs` | `compare` |
+//! | `doctor.rs` | `doctor` |
 //! | `import.rs` | `import` |
+//! | `rows.rs` | rows of repetitions for other programs |
+//! | `scale.rs` | `scale` |
+//! | `sweep.rs` | `sweep` |
 //! | `list.rs` | `list`, `show`, `plan` |
 //! | `report.rs` | `report`, `export` |
 //! | `run.rs` | `run` |
@@ -16,6 +21,8 @@
 //! | `verdicts.rs` | `claims`, `status`, and the text at the end of `run` |
 
 mod args;
+mod compare;
+mod doctor;
 mod expected;
 mod failure;
 mod import;
@@ -24,8 +31,11 @@ mod load;
 mod merge;
 mod output;
 mod report;
+mod rows;
 mod run;
+mod scale;
 mod shards;
+mod sweep;
 mod verdicts;
 
 use std::ffi::OsString;
@@ -98,8 +108,15 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Claims(args) => verdicts::claims(&args),
         Command::Status(args) => verdicts::status(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Scale(args) => scale::scale(&args),
         Command::Report(args) => report::report(&args),
-        Command::Export(args) => report::export(&args),
+        Command::Export(args) => match args.rows {
+            Some(form) => rows::print(&args.folders, form),
+            None => report::export(&args),
+        },
         #[cfg(target_os = "linux")]
         Command::Load(args) => load_flows(&args),
         Command::Import(args) => import::import(&args),

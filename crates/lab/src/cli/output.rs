@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use serde_json::Value;
 
 use super::failure::Failure;
+use crate::report::scale::Unit;
 
 /// Prints a text. A closed pipe is no error: the reader has seen enough.
 pub(super) fn text(text: &str) -> Result<(), Failure> {
@@ -31,4 +32,15 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
+}
+
+/// Returns the ending of a key of JSON that names the unit of a metric.
+pub(super) fn unit_suffix(metric: &str) -> &'static str {
+    match Unit::of_metric(metric) {
+        Unit::None | Unit::Share => "",
+        Unit::Rate => "_bps",
+        Unit::Time => "_s",
+        Unit::Bytes => "_bytes",
+        Unit::Count => "_count",
+    }
 }

@@ -1,5 +1,9 @@
 //! Runs `rdt-lab` as a process.
 
+mod compare;
 mod foreign;
 mod process;
+mod rows;
+mod scale;
 mod store;
+mod sweep;

@@ -1,0 +1,282 @@
+//! `rdt-lab compare`: two folders of results, cell by cell.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::failure::{CLAIM_FAILS, Failure};
+use super::output;
+use super::verdicts::of_folder;
+use crate::cell::Cell;
+use crate::report::scale::Unit;
+use crate::results::Results;
+use crate::statistics::{Comparison, holm, mean, paired_log_ratio, unpaired_log_ratio};
+
+/// Probability of any difference that is not there, over all cells.
+const ALPHA: f64 = 0.01;
+
+const HELP: &str = "\
+Cells are those with the same levels and engine. Repetitions with equal seeds are compared in pairs.
+A cell is worse if its ratio differs from 1 (1 % over all cells, Holm) and a loss of the threshold is
+within the 95 % interval or above it. Identical repetitions never differ.
+
+Examples:
+  rdt-lab compare before/000-a after/000-a
+  rdt-lab compare before/000-a after/000-a --by completion --threshold 5%";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct CompareArgs {
+    /// Folder of results to compare with
+    #[arg(value_name = "A")]
+    before: PathBuf,
+    /// Folder of results that may be worse
+    #[arg(value_name = "B")]
+    after: PathBuf,
+    /// Metric
+    #[arg(long, value_name = "METRIC", default_value = "goodput")]
+    by: String,
+    /// Smallest loss that counts
+    #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = share)]
+    threshold: f64,
+    /// Say which values of the metric are better [default: by its name]
+    #[arg(long, value_name = "DIRECTION", value_parser = ["more", "less"])]
+    better: Option<String>,
+    /// Print JSON, one object for each cell
+    #[arg(long)]
+    json: bool,
+}
+
+/// Parses `3%` or `0.03`.
+fn share(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let share = text.strip_suffix('%').map_or_else(|| number(text), |it| Some(number(it)? / 100.0));
+    share
+        .filter(|share| (0.0..1.0).contains(share))
+        .ok_or_else(|| format!("'{text}' is no share: write one from 0 to below 100 %, such as 3%"))
+}
+
+/// Two cells with the same levels.
+struct Pair<'a> {
+    cell: &'a Cell,
+    before: BTreeMap<u64, f64>,
+    after: BTreeMap<u64, f64>,
+    /// Ratio of B to A.
+    ratio: Ratio,
+}
+
+enum Ratio {
+    /// All repetitions with equal seeds have equal values.
+    Identical,
+    /// The comparison, and whether it is one of pairs with equal seeds.
+    Measured { comparison: Comparison, is_paired: bool },
+    /// Nothing can be said, for this reason.
+    Unknown(&'static str),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Same,
+    Worse,
+    Better,
+    Unknown,
+}
+
+impl Outcome {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
+    let (_, before, _) = of_folder(&args.before)?;
+    let (_, after, _) = of_folder(&args.after)?;
+    let pairs = pairs(&before, &after, &args.by);
+    let measured = |pair: &&Pair<'_>| !matches!(pair.ratio, Ratio::Unknown("no valid values of the metric"));
+    if !pairs.iter().any(|pair| measured(&pair)) {
+        return Err(nothing(args, &before, pairs.is_empty()));
+    }
+    let p: Vec<f64> = pairs.iter().map(|pair| pair.ratio.p()).collect();
+    let less_is_better = args.better.as_ref().map_or_else(|| is_cost(&args.by), |it| it == "less");
+    let outcomes: Vec<Outcome> = pairs
+        .iter()
+        .zip(holm(&p))
+        .map(|(pair, p)| pair.ratio.outcome(p, args.threshold, less_is_better))
+        .collect();
+    if args.json {
+        for (pair, outcome) in pairs.iter().zip(&outcomes) {
+            output::json(&object(pair, *outcome, &args.by))?;
+        }
+    } else {
+        output::text(&text(&pairs, &outcomes, args))?;
+    }
+    Ok(if outcomes.contains(&Outcome::Worse) { CLAIM_FAILS } else { 0 })
+}
+
+fn nothing(args: &CompareArgs, results: &Results, no_cells: bool) -> Failure {
+    let (a, b) = (args.before.display(), args.after.display());
+    if no_cells {
+        return Failure::Data(format!("{a} and {b} have no cell with the same levels and engine"));
+    }
+    let metrics = results.records.values().flatten().flat_map(|(_, record)| record.metrics.keys());
+    let nearest = crate::experiment::suggest(&args.by, metrics.map(String::as_str));
+    Failure::Usage(format!("no cell of {a} and {b} has the metric '{}'; {nearest}", args.by))
+}
+
+/// True if smaller values of a metric are better: times, losses, repeated packets.
+fn is_cost(metric: &str) -> bool {
+    let word = metric.rsplit('.').next().unwrap_or(metric);
+    let is_count = ["retransmitted", "lost", "timeouts", "recoveries", "dropped"];
+    Unit::of_metric(metric) == Unit::Time || is_count.iter().any(|start| word.starts_with(start))
+}
+
+fn pairs<'a>(before: &'a Results, after: &Results, metric: &str) -> Vec<Pair<'a>> {
+    let key = |cell: &Cell| (cell.physics.engine, cell.factors.clone());
+    let others: BTreeMap<_, &Cell> = after.cells.iter().map(|cell| (key(cell), cell)).collect();
+    let both = before.cells.iter().filter_map(|cell| Some((cell, *others.get(&key(cell))?)));
+    both.map(|(cell, other)| {
+        let (one, two) = (by_seed(before, cell, metric), by_seed(after, other, metric));
+        Pair { cell, ratio: Ratio::of(&one, &two), before: one, after: two }
+    })
+    .collect()
+}
+
+/// Returns the valid values of a cell by seed.
+fn by_seed(results: &Results, cell: &Cell, metric: &str) -> BTreeMap<u64, f64> {
+    let seed = |rep: u32| results.records.get(&cell.id)?.get(&rep).map(|record| record.seed);
+    let reps = results.valid_repetitions(cell.id);
+    reps.filter_map(|rep| Some((seed(rep)?, results.metric(cell, metric, rep)?))).collect()
+}
+
+impl Ratio {
+    fn of(before: &BTreeMap<u64, f64>, after: &BTreeMap<u64, f64>) -> Self {
+        if before.is_empty() || after.is_empty() {
+            return Self::Unknown("no valid values of the metric");
+        }
+        let common = before.iter().filter_map(|(seed, a)| Some((*a, *after.get(seed)?)));
+        let (a, b): (Vec<f64>, Vec<f64>) = common.unzip();
+        if !a.is_empty() && a == b {
+            return Self::Identical;
+        }
+        let is_paired = a.len() > 1;
+        let comparison = if is_paired {
+            paired_log_ratio(&b, &a, 0.95)
+        } else {
+            let all = |values: &BTreeMap<u64, f64>| values.values().copied().collect::<Vec<_>>();
+            unpaired_log_ratio(&all(after), &all(before), 0.95)
+        };
+        let few = before.len() < 2 || after.len() < 2;
+        match comparison {
+            Some(comparison) => Self::Measured { comparison, is_paired },
+            None if few => Self::Unknown("fewer than two repetitions"),
+            None => Self::Unknown("values that are not positive have no ratio"),
+        }
+    }
+
+    fn p(&self) -> f64 {
+        match self {
+            Self::Measured { comparison, .. } => comparison.p,
+            Self::Identical | Self::Unknown(_) => 1.0,
+        }
+    }
+
+    fn outcome(&self, adjusted_p: f64, threshold: f64, less_is_better: bool) -> Outcome {
+        let Self::Measured { comparison, .. } = self else {
+            return if matches!(self, Self::Identical) { Outcome::Same } else { Outcome::Unknown };
+        };
+        let it = comparison.interval;
+        // A loss of exactly the threshold counts, whatever its rounding.
+        let (low, high) = (1.0 - threshold + 1e-9, 1.0 / (1.0 - threshold) - 1e-9);
+        let (is_less, is_more) = (it.estimate < 1.0 && it.low <= low, it.estimate > 1.0 && it.high >= high);
+        match (adjusted_p <= ALPHA, is_less, is_more) {
+            (true, true, _) => {
+                if less_is_better {
+                    Outcome::Better
+                } else {
+                    Outcome::Worse
+                }
+            }
+            (true, _, true) => {
+                if less_is_better {
+                    Outcome::Worse
+                } else {
+                    Outcome::Better
+                }
+            }
+            _ => Outcome::Same,
+        }
+    }
+}
+
+fn object(pair: &Pair<'_>, outcome: Outcome, metric: &str) -> Value {
+    let factors: serde_json::Map<String, Value> =
+        pair.cell.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
+    let values = |values: &BTreeMap<u64, f64>| values.values().copied().collect::<Vec<_>>();
+    let (ratio, interval, paired, reason) = match &pair.ratio {
+        Ratio::Identical => (Some(1.0), None, true, None),
+        Ratio::Measured { comparison, is_paired } => {
+            let it = comparison.interval;
+            (Some(it.estimate), Some([it.low, it.high]), *is_paired, None)
+        }
+        Ratio::Unknown(reason) => (None, None, false, Some(*reason)),
+    };
+    let unit = output::unit_suffix(metric);
+    json!({
+        "cell": pair.cell.id.to_string(),
+        "engine": pair.cell.physics.engine.word(),
+        "factors": factors,
+        "metric": metric,
+        format!("mean_a{unit}"): mean(&values(&pair.before)),
+        format!("mean_b{unit}"): mean(&values(&pair.after)),
+        "ratio": ratio,
+        "ratio_interval_95": interval,
+        "is_paired": paired,
+        "outcome": outcome.word(),
+        "reason": reason,
+    })
+}
+
+fn text(pairs: &[Pair<'_>], outcomes: &[Outcome], args: &CompareArgs) -> String {
+    let unit = Unit::of_metric(&args.by);
+    let mut rows = vec![["levels", "A", "B", "B / A", "95 %", ""].map(str::to_owned).to_vec()];
+    for (pair, outcome) in pairs.iter().zip(outcomes) {
+        let levels: Vec<String> =
+            pair.cell.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
+        let levels = format!("{} {}", pair.cell.physics.engine, levels.join(" "));
+        let shown = |values: &BTreeMap<u64, f64>| {
+            let values: Vec<f64> = values.values().copied().collect();
+            mean(&values).map_or_else(|| "-".to_owned(), |mean| unit.text(mean))
+        };
+        let (ratio, interval) = match &pair.ratio {
+            Ratio::Identical => ("1".to_owned(), "identical".to_owned()),
+            Ratio::Measured { comparison, .. } => {
+                let it = comparison.interval;
+                (format!("{:.4}", it.estimate), format!("{:.4} to {:.4}", it.low, it.high))
+            }
+            Ratio::Unknown(reason) => ("-".to_owned(), (*reason).to_owned()),
+        };
+        let word = outcome.word().to_owned();
+        rows.push(vec![levels, shown(&pair.before), shown(&pair.after), ratio, interval, word]);
+    }
+    let count = |wanted: Outcome| outcomes.iter().filter(|it| **it == wanted).count();
+    format!(
+        "{}{} by {}: {} cells worse, {} better, {} the same, {} unknown\n",
+        output::table(&rows),
+        named(&args.before, &args.after),
+        args.by,
+        count(Outcome::Worse),
+        count(Outcome::Better),
+        count(Outcome::Same),
+        count(Outcome::Unknown)
+    )
+}
+
+fn named(before: &Path, after: &Path) -> String {
+    format!("{} against {}", after.display(), before.display())
+}

@@ -1,0 +1,175 @@
+//! `rdt-lab doctor`: what this machine can run.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::failure::Failure;
+use super::output;
+
+/// Load per core above which real-time engines measure other programs too.
+const QUIET_LOAD: f64 = 0.2;
+/// Congestion controls that the experiments of the program use in the kernel.
+const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "firefox"];
+
+const HELP: &str = "\
+Engines of virtual time need nothing of this list.
+
+Examples:
+  rdt-lab doctor
+  rdt-lab doctor --json | jq 'select(.ok | not)'";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct DoctorArgs {
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of the list.
+struct Finding {
+    name: &'static str,
+    /// What needs it.
+    needed_for: &'static str,
+    /// What was found, or the remedy.
+    found: Result<String, String>,
+}
+
+pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
+    let findings = [cores(), namespaces(), controls(), load(), browser(), slurm(), parallel()];
+    if args.json {
+        for it in &findings {
+            output::json(&json!({
+                "name": it.name,
+                "needed_for": it.needed_for,
+                "ok": it.found.is_ok(),
+                "found": it.found.as_ref().ok(),
+                "remedy": it.found.as_ref().err(),
+            }))?;
+        }
+        return Ok(0);
+    }
+    let mut rows = vec![["", "what", "needed for", ""].map(str::to_owned).to_vec()];
+    for it in &findings {
+        let (word, text) = match &it.found {
+            Ok(found) => ("ok", found),
+            Err(remedy) => ("missing", remedy),
+        };
+        rows.push([word, it.name, it.needed_for, text].map(str::to_owned).to_vec());
+    }
+    output::text(&output::table(&rows))?;
+    Ok(0)
+}
+
+fn count() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn cores() -> Finding {
+    let found = match count() {
+        1 => Err("1 core: real-time engines need 2, one for the path and one for the endpoints".to_owned()),
+        n => Ok(format!("{n} cores")),
+    };
+    Finding { name: "cores", needed_for: "kernel, real", found }
+}
+
+/// Builds an emulated path with `rdt-emu run`, whose message names the missing permission and the
+/// remedy.
+fn namespaces() -> Finding {
+    let finding = |found| Finding { name: "namespaces and TUN", needed_for: "kernel, real", found };
+    if !cfg!(target_os = "linux") {
+        return finding(Err("only Linux has network namespaces: run these engines there".to_owned()));
+    }
+    let Some(program) = beside_or_in_path("rdt-emu") else {
+        let remedy =
+            "there is no rdt-emu beside rdt-lab or in PATH: cargo install --path crates/cli installs it";
+        return finding(Err(remedy.to_owned()));
+    };
+    let output =
+        Command::new(&program).args(["run", "--rtt", "1ms", "--", "true"]).stdin(Stdio::null()).output();
+    finding(match output {
+        Ok(output) if output.status.success() => Ok(format!("{} run works", program.display())),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let line = text.lines().last().unwrap_or("rdt-emu run failed without a message");
+            Err(line.trim_start_matches("rdt-emu: ").to_owned())
+        }
+        Err(error) => Err(format!("{} does not start: {error}", program.display())),
+    })
+}
+
+fn controls() -> Finding {
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let found = match available {
+        Ok(text) => {
+            let there: Vec<&str> = text.split_whitespace().collect();
+            let lacks: Vec<&str> = CONTROLS.into_iter().filter(|it| !there.contains(it)).collect();
+            if lacks.is_empty() {
+                Ok(there.join(" "))
+            } else {
+                let modules: Vec<String> = lacks.iter().map(|it| format!("modprobe tcp_{it}")).collect();
+                Err(format!("the kernel has {}; as root run {}", there.join(" "), modules.join("; ")))
+            }
+        }
+        Err(_) => Err("the kernel does not say: the engine kernel needs Linux".to_owned()),
+    };
+    Finding { name: "congestion controls", needed_for: "kernel", found }
+}
+
+fn load() -> Finding {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: Option<f64> = text.split_whitespace().next().and_then(|it| it.parse().ok());
+    #[allow(clippy::cast_precision_loss, reason = "numbers of cores are small")]
+    let cores = count() as f64;
+    let found = match load {
+        Some(load) if load / cores <= QUIET_LOAD => Ok(format!("load {load} on {cores} cores")),
+        Some(load) => Err(format!(
+            "load {load} on {cores} cores disturbs real-time results: end other programs and wait until it is below {:.1}",
+            QUIET_LOAD * cores
+        )),
+        None => Err("this system does not say its load: make sure that nothing else runs".to_owned()),
+    };
+    Finding { name: "quiet host", needed_for: "kernel, real", found }
+}
+
+fn browser() -> Finding {
+    let found = BROWSERS.into_iter().find_map(in_path).map(|it| it.display().to_string());
+    let remedy = "none found; apt install chromium, or open report.html on another machine";
+    Finding { name: "browser", needed_for: "reports", found: found.ok_or_else(|| remedy.to_owned()) }
+}
+
+fn slurm() -> Finding {
+    let found = in_path("sbatch").map(|it| it.display().to_string());
+    let remedy = "no sbatch; shards run on the login node of a cluster, or with 'rdt-lab scale parallel'";
+    Finding { name: "Slurm", needed_for: "scale slurm", found: found.ok_or_else(|| remedy.to_owned()) }
+}
+
+fn parallel() -> Finding {
+    let found = in_path("parallel").map(|it| it.display().to_string());
+    let remedy = "not found; apt install parallel";
+    Finding {
+        name: "GNU parallel",
+        needed_for: "scale parallel",
+        found: found.ok_or_else(|| remedy.to_owned()),
+    }
+}
+
+fn beside_or_in_path(name: &str) -> Option<PathBuf> {
+    let program = env::current_exe().ok()?;
+    let beside = program.parent().map(|folder| folder.join(name)).filter(|path| path.is_file());
+    beside.or_else(|| in_path(name))
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path: &PathBuf| is_file(path))
+}
+
+fn is_file(path: &Path) -> bool {
+    path.is_file()
+}

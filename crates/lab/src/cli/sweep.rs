@@ -1,0 +1,222 @@
+//! `rdt-lab sweep`: a grid from the command line.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::args::RunArgs;
+use super::failure::Failure;
+use super::output;
+use super::run::{EXPERIMENT_FILE, keep_file, run};
+use super::verdicts::of_folder;
+use crate::cell::{Cell, EngineKind};
+use crate::experiment::Experiment;
+use crate::report::scale::Unit;
+use crate::results::Results;
+use crate::statistics::{mean, t_interval};
+
+/// Words of the path that a sweep has unless it sets them.
+const PATH: [(&str, &str); 3] = [("rtt", "20ms"), ("rate", "8mbit"), ("queue", "50p")];
+/// Length of a repetition, unless the flow has a number of bytes.
+const LENGTH: &str = "10s";
+
+const HELP: &str = "\
+Words are those of experiment files; the flow has the name a, so flow.cc is flow.a.cc. What is not
+said: a TCP flow of 10 s on a path of 8 Mbit/s, 20 ms and a queue of 50 packets.
+
+Examples:
+  rdt-lab sweep path.rate=1mbit,8mbit flow.cc=reno,cubic
+  rdt-lab sweep flow.receiver.window=16kib,64kib,256kib path.rtt=2ms,20ms,80ms --flow cc=cubic --path loss=0.1%
+  rdt-lab sweep flow.initial-window=1,4,10 --flow bytes=100kb --by completion --show > grid.toml";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct SweepArgs {
+    /// Factors with their levels: path.rate=1mbit,8mbit
+    #[arg(value_name = "WORD=LEVELS", required = true, value_parser = setting)]
+    factors: Vec<(String, String)>,
+    /// Words of the path: loss=0.1%,rtt=50ms
+    #[arg(long, value_name = "WORD=VALUE", value_delimiter = ',', value_parser = setting)]
+    path: Vec<(String, String)>,
+    /// Words of the flow: cc=cubic
+    #[arg(long, value_name = "WORD=VALUE", value_delimiter = ',', value_parser = setting)]
+    flow: Vec<(String, String)>,
+    /// Length of a repetition [default: 10s, or the end of the flow's bytes]
+    #[arg(long = "for", value_name = "TIME")]
+    length: Option<String>,
+    /// Metric to print
+    #[arg(long, value_name = "METRIC", default_value = "goodput")]
+    by: String,
+    /// Engine
+    #[arg(long, value_name = "NAME", default_value = "virtual", value_parser = super::args::engine)]
+    engine: EngineKind,
+    /// Repetitions of each cell
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repeats: u32,
+    /// Threads for virtual time [default: one for each core]
+    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Folder of results
+    #[arg(short, long, value_name = "DIR", default_value = "results")]
+    output: PathBuf,
+    /// Print the experiment file that the sweep is, and run nothing
+    #[arg(long)]
+    show: bool,
+    /// Print JSON, one object for each cell
+    #[arg(long)]
+    json: bool,
+    /// Do not print progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Parses `WORD=VALUE`.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    match text.split_once('=') {
+        Some((word, value)) if !word.is_empty() && !value.is_empty() && word.chars().all(is_word) => {
+            Ok((word.to_owned(), value.to_owned()))
+        }
+        _ => Err(format!("'{text}' is no word with values: write one such as path.rate=1mbit,8mbit")),
+    }
+}
+
+pub(super) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
+    let text = file(args);
+    let experiment =
+        Experiment::from_toml(&text).map_err(|error| Failure::Usage(format!("the sweep's file: {error}")))?;
+    if args.show {
+        output::text(&text)?;
+        return Ok(0);
+    }
+    let folder = args.output.join(&experiment.name);
+    keep_file(&folder, &text)?;
+    let code = run(&RunArgs {
+        experiments: vec![folder.join(EXPERIMENT_FILE).display().to_string()],
+        all: false,
+        engine: vec![args.engine],
+        repeats: None,
+        quick: false,
+        jobs: args.jobs,
+        shard: None,
+        output: args.output.clone(),
+        only_run: true,
+        strict: false,
+        json: false,
+        quiet: args.quiet,
+    })?;
+    let (_, results, _) = of_folder(&folder)?;
+    let has = |cell: &Cell| {
+        results.valid_repetitions(cell.id).any(|rep| results.metric(cell, &args.by, rep).is_some())
+    };
+    if !results.cells.iter().any(has) {
+        let metrics = results.records.values().flatten().flat_map(|(_, record)| record.metrics.keys());
+        let nearest = crate::experiment::suggest(&args.by, metrics.map(String::as_str));
+        return Err(Failure::Usage(format!("no cell has the metric '{}'; {nearest}", args.by)));
+    }
+    print(args, &results)?;
+    if !args.json {
+        output::text(&format!("the file of this sweep: {}\n", folder.join(EXPERIMENT_FILE).display()))?;
+    }
+    Ok(code)
+}
+
+/// Returns the experiment file. Its name follows from its content, so different sweeps have
+/// different folders.
+fn file(args: &SweepArgs) -> String {
+    let of_flow = |word: &str| {
+        word.strip_prefix("flow.").map(|rest| rest.strip_prefix("a.").unwrap_or(rest).to_owned())
+    };
+    let swept = |word: &str| args.factors.iter().any(|(factor, _)| factor == word);
+    let mut body = format!("engine = {}\n", quoted(args.engine.word()));
+    let bytes = |word: &str| word == "bytes" || word == "stop";
+    let ends = args.flow.iter().any(|(word, _)| bytes(word))
+        || args.factors.iter().any(|(word, _)| word == "for" || of_flow(word).is_some_and(|it| bytes(&it)));
+    match &args.length {
+        Some(length) => put(&mut body, "for", length),
+        None if !ends => put(&mut body, "for", LENGTH),
+        None => {}
+    }
+    body += "\n[path]\n";
+    for (word, value) in PATH {
+        let is_set = args.path.iter().any(|(path, _)| path == word) || swept(&format!("path.{word}"));
+        if !is_set {
+            put(&mut body, word, value);
+        }
+    }
+    for (word, value) in &args.path {
+        put(&mut body, word, value);
+    }
+    body += "\n[[flow]]\nname = \"a\"\n";
+    if !args.flow.iter().any(|(word, _)| word == "kind") {
+        put(&mut body, "kind", "tcp");
+    }
+    for (word, value) in &args.flow {
+        put(&mut body, word, value);
+    }
+    body += "\n[factors]\n";
+    for (word, levels) in &args.factors {
+        let word = of_flow(word).map_or_else(|| word.clone(), |rest| format!("flow.a.{rest}"));
+        let levels: Vec<String> = levels.split(',').map(|level| quoted(level.trim())).collect();
+        let _ = writeln!(body, "{word} = [{}]", levels.join(", "));
+    }
+    let repeats = args.repeats;
+    let _ = write!(body, "\n[repeats]\nleast = {repeats}\nmost = {repeats}\nuntil = \"least\"\n");
+    let digest = Sha256::digest(body.as_bytes());
+    let words: Vec<&str> = args.factors.iter().map(|(word, _)| word.as_str()).collect();
+    format!(
+        "schema = 1\nname = \"sweep-{:02x}{:02x}{:02x}{:02x}\"\ntitle = {}\n{body}",
+        digest[0],
+        digest[1],
+        digest[2],
+        digest[3],
+        quoted(&format!("Sweep over {}", words.join(", ")))
+    )
+}
+
+fn put(body: &mut String, word: &str, value: &str) {
+    let _ = writeln!(body, "{word} = {}", quoted(value));
+}
+
+/// Returns a TOML string. JSON escapes are TOML escapes.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn print(args: &SweepArgs, results: &Results) -> Result<(), Failure> {
+    let unit = Unit::of_metric(&args.by);
+    let suffix = output::unit_suffix(&args.by);
+    let names = results.cells.first().map_or(&[][..], |cell| cell.factors.as_slice());
+    let mut heading: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
+    heading.extend([args.by.as_str(), "95 %", "repetitions"].map(str::to_owned));
+    let mut rows = vec![heading];
+    for cell in &results.cells {
+        let reps = results.valid_repetitions(cell.id);
+        let values: Vec<f64> = reps.filter_map(|rep| results.metric(cell, &args.by, rep)).collect();
+        let interval = if results.is_one_run(cell.id) { None } else { t_interval(&values, 0.95) };
+        if args.json {
+            let factors: serde_json::Map<String, Value> =
+                cell.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
+            output::json(&json!({
+                "cell": cell.id.to_string(),
+                "engine": cell.physics.engine.word(),
+                "factors": factors,
+                "metric": args.by,
+                format!("mean{suffix}"): mean(&values),
+                format!("interval_95{suffix}"): interval.map(|it| [it.low, it.high]),
+                "repetitions": values.len(),
+            }))?;
+        }
+        let mut row: Vec<String> = cell.factors.iter().map(|(_, level)| level.clone()).collect();
+        row.push(mean(&values).map_or_else(|| "-".to_owned(), |mean| unit.text(mean)));
+        row.push(interval.map_or_else(
+            || if results.is_one_run(cell.id) { "nothing random".to_owned() } else { "-".to_owned() },
+            |it| format!("{} to {}", unit.text(it.low), unit.text(it.high)),
+        ));
+        row.push(values.len().to_string());
+        rows.push(row);
+    }
+    if args.json { Ok(()) } else { output::text(&output::table(&rows)) }
+}

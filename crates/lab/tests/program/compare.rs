@@ -1,0 +1,61 @@
+//! `compare` of runs with themselves, with other seeds, and with a planted loss.
+
+use std::path::PathBuf;
+
+use crate::process::{arg, experiment, run, succeeds};
+use crate::store::rewrite;
+
+/// Runs an experiment with some repetitions, and returns its folder of results.
+fn results(place: &tempfile::TempDir, name: &str, seed: u32) -> PathBuf {
+    let file = experiment(place.path(), 2, 10);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    let seeded = text.replace("[repeats]", &format!("[design]\nseed = {seed}\n\n[repeats]"));
+    std::fs::write(&file, seeded).expect("a written file");
+    let folder = place.path().join(name);
+    succeeds(&["run", &file, "-q", "-o", arg(&folder)]);
+    folder.join("short")
+}
+
+#[test]
+fn equal_builds_never_differ() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (one, two) = (results(&place, "one", 1), results(&place, "two", 1));
+    let out = succeeds(&["compare", arg(&one), arg(&two)]);
+    assert!(out.contains("0 cells worse, 0 better, 8 the same"), "{out}");
+    for seed in 2..12 {
+        let other = results(&place, &format!("seed-{seed}"), seed);
+        let (code, out, err) = run(&["compare", arg(&one), arg(&other)]);
+        assert_eq!(code, 0, "other seeds: {out}{err}");
+    }
+}
+
+#[test]
+fn a_planted_loss_of_3_percent_is_worse() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (one, two) = (results(&place, "one", 1), results(&place, "two", 1));
+    rewrite(&two, |record| {
+        let slow = record.metrics["a.goodput"] * 0.97 * (1.0 + (f64::from(record.rep % 3) - 1.0) * 1e-3);
+        record.metrics.insert("a.goodput".to_owned(), slow);
+        *record.metrics.get_mut("a.completion").expect("a time") *= 1.04;
+    });
+    let (code, out, _) = run(&["compare", arg(&one), arg(&two)]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("8 cells worse"), "{out}");
+    let (code, out, _) = run(&["compare", arg(&two), arg(&one), "--json"]);
+    assert_eq!(code, 0, "{out}");
+    let first: serde_json::Value = serde_json::from_str(out.lines().next().expect("a line")).expect("JSON");
+    assert_eq!((&first["outcome"], &first["is_paired"]), (&"better".into(), &true.into()), "{first}");
+    assert_eq!(run(&["compare", arg(&one), arg(&two), "--by", "completion"]).0, 1, "more time is worse");
+    assert_eq!(run(&["compare", arg(&one), arg(&two), "--threshold", "10%"]).0, 0);
+}
+
+#[test]
+fn errors_of_compare_name_the_remedy() {
+    let place = tempfile::tempdir().expect("a folder");
+    let one = results(&place, "one", 1);
+    let (code, _, err) = run(&["compare", arg(&one), arg(&one), "--by", "a.godput"]);
+    assert_eq!(code, 64);
+    assert!(err.contains("a.goodput"), "{err}");
+    assert_eq!(run(&["compare", arg(&one), arg(place.path())]).0, 66);
+    assert_eq!(run(&["compare", arg(&one), arg(&one), "--threshold", "x"]).0, 64);
+}
