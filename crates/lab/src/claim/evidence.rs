@@ -114,6 +114,19 @@ fn compare(
 ) -> Result<Evidence, Missing> {
     let difference = difference(scope, left, right, matches!(relation, Relation::WithinAmount(_)))?;
     let Difference { estimate, standard_error, degrees, is_ratio, repetitions } = difference;
+    if repetitions < 2 {
+        // A single run shows no spread.
+        let (p_for, p_against, needs, nothing_random) = (1.0, 1.0, 2, false);
+        return Ok(Evidence {
+            p_for,
+            p_against,
+            estimate: None,
+            is_ratio,
+            repetitions,
+            needs,
+            nothing_random,
+        });
+    }
     let above = |bound: f64| beyond(estimate - bound, standard_error, degrees);
     let below = |bound: f64| beyond(bound - estimate, standard_error, degrees);
     let (p_for, p_against, distance) = match relation {

@@ -268,6 +268,15 @@ mod tests {
     }
 
     #[test]
+    fn a_single_run_decides_nothing() {
+        let that = "goodput[sack=on] > goodput[sack=off]";
+        assert_eq!(
+            verdict_of(that, None, &results([100.0, 120.0], 0.0, 1, 3)),
+            Verdict::Undecided { needs: 2 }
+        );
+    }
+
+    #[test]
     fn claims_about_nothing_are_not_measured() {
         let results = results([1.0, 2.0], 0.1, 5, 4);
         for that in ["goodput[sack=maybe] > 1", "jitter > 1"] {
