@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use rdt_program::exit::{CANNOT_CREATE, IO, NO_INPUT, OS, UNAVAILABLE, USAGE};
+#[cfg(target_os = "linux")]
+use rdt_program::exit::OS;
+use rdt_program::exit::{CANNOT_CREATE, IO, NO_INPUT, UNAVAILABLE, USAGE};
 
 use crate::engine::EngineError;
 use crate::journal::StoreError;
