@@ -22,10 +22,8 @@ pub(crate) fn account(account: &Account) -> Value {
 }
 
 pub(crate) fn ledger(ledger: &Ledger) -> Value {
-    let dropped: Map<_, _> = DropCause::ALL
-        .iter()
-        .map(|&cause| (cause_name(cause).to_owned(), ledger.dropped(cause).into()))
-        .collect();
+    let dropped: Map<_, _> =
+        DropCause::ALL.iter().map(|&cause| (cause.name().to_owned(), ledger.dropped(cause).into())).collect();
     json!({
         "arrived": ledger.sent,
         "arrived_bytes": ledger.sent_bytes,
@@ -49,20 +47,6 @@ pub(crate) fn ledger(ledger: &Ledger) -> Value {
 pub(crate) fn extend(object: &mut Value, more: Value) {
     if let (Value::Object(object), Value::Object(more)) = (object, more) {
         object.extend(more);
-    }
-}
-
-/// Returns the name of a cause in JSON, and in the output of `sim`.
-pub(crate) const fn cause_name(cause: DropCause) -> &'static str {
-    match cause {
-        DropCause::Loss => "loss",
-        DropCause::Outage => "outage",
-        DropCause::TooLong => "mtu",
-        DropCause::QueueFull => "queue",
-        DropCause::Head => "head",
-        DropCause::Congestion => "congestion",
-        DropCause::Aqm => "aqm",
-        DropCause::Memory => "memory",
     }
 }
 

@@ -44,6 +44,22 @@ impl DropCause {
     ];
 }
 
+impl DropCause {
+    /// Returns the name in JSON, in the names of metrics, and in the output of `rdt-emu sim`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Outage => "outage",
+            Self::TooLong => "mtu",
+            Self::QueueFull => "queue",
+            Self::Head => "head",
+            Self::Congestion => "congestion",
+            Self::Aqm => "aqm",
+            Self::Memory => "memory",
+        }
+    }
+}
+
 impl fmt::Display for DropCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

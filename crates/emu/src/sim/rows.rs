@@ -70,7 +70,7 @@ impl<W: Write> Rows<W> {
         };
         let (fate, due) = match row.outcome {
             Outcome::Delivered(due) => ("delivered", Some(due)),
-            Outcome::Dropped(cause) => (json::cause_name(cause), None),
+            Outcome::Dropped(cause) => (cause.name(), None),
         };
         let Row { n, sent, size, is_copy, is_corrupted, .. } = *row;
         match self.format {

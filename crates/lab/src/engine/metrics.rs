@@ -229,7 +229,7 @@ fn datagrams(simulation: &Simulation, placed: &Placed<'_>, ended: Duration, run:
     add("delay-max", (arrived.packets > 0).then_some(arrived.max_delay.as_secs_f64()));
     let mut by_cause: BTreeMap<&str, u64> = BTreeMap::new();
     for (_, cause, packets) in simulation.drops(placed.from, placed.to) {
-        *by_cause.entry(cause_word(cause)).or_default() += packets;
+        *by_cause.entry(cause.name()).or_default() += packets;
     }
     let lost: u64 = by_cause.values().sum();
     for (cause, packets) in &by_cause {
@@ -293,19 +293,6 @@ pub(super) fn together(flows: &[Delivered], width: Duration, metrics: &mut BTree
     }
 }
 
-fn cause_word(cause: DropCause) -> &'static str {
-    match cause {
-        DropCause::Loss => "loss",
-        DropCause::Outage => "outage",
-        DropCause::TooLong => "mtu",
-        DropCause::QueueFull => "queue",
-        DropCause::Head => "head",
-        DropCause::Congestion => "congestion",
-        DropCause::Aqm => "aqm",
-        DropCause::Memory => "memory",
-    }
-}
-
 fn link(name: &str, ledger: &Ledger, ended: Duration, metrics: &mut BTreeMap<String, f64>) {
     let mut add = |key: &str, value: f64| metrics.insert(format!("{name}.{key}"), value);
     add("sent", number(ledger.sent));
@@ -313,7 +300,7 @@ fn link(name: &str, ledger: &Ledger, ended: Duration, metrics: &mut BTreeMap<Str
     for cause in DropCause::ALL {
         let packets = ledger.dropped(cause);
         if packets > 0 || matches!(cause, DropCause::Loss | DropCause::QueueFull) {
-            add(&format!("dropped-{}", cause_word(cause)), number(packets));
+            add(&format!("dropped-{}", cause.name()), number(packets));
         }
     }
     add("marked", number(ledger.marked));
