@@ -34,12 +34,6 @@ pub(super) fn word(flow: &Flow, message: impl std::fmt::Display) -> EngineError 
 /// # Errors
 /// The first word or value that they cannot apply.
 pub fn check(physics: &Physics) -> Result<(), EngineError> {
-    if let Some((word, _)) = physics.engine_words.first() {
-        let engine = physics.engine;
-        return Err(EngineError::Word(format!(
-            "the engine '{engine}' does not understand '{word}': leave it out"
-        )));
-    }
     for flow in &physics.flows {
         if flow.kind == FlowKind::Udp {
             check_source(flow)?;

@@ -133,25 +133,18 @@ fn link_word(index: usize, words: &str) -> Result<(Target, String), String> {
     Ok((Target::Link(index, scope), word.to_owned()))
 }
 
-/// Words of the engines `virtual` and `kernel` about the host of the sender.
-const HOST_WORDS: [&str; 2] = ["device-queue", "device-rate"];
-
 /// Returns an error if the engine has no such word. The engine `kernel` takes the names of sysctls.
 fn check_engine_word(engine: EngineKind, word: &str) -> Result<(), String> {
-    let is_sysctl = word.starts_with("tcp_") || word.starts_with("net.");
     match engine {
-        EngineKind::Virtual if HOST_WORDS.contains(&word) => Ok(()),
-        EngineKind::Kernel if is_sysctl || HOST_WORDS.contains(&word) => Ok(()),
+        EngineKind::Kernel if word.starts_with("tcp_") || word.starts_with("net.") => Ok(()),
         EngineKind::Command => Ok(()),
-        EngineKind::Virtual => {
-            Err(format!("engine virtual has no word '{word}'; {}", suggest(word, HOST_WORDS)))
-        }
         EngineKind::Kernel => {
             let sysctls = ["tcp_recovery", "tcp_sack", "tcp_timestamps", "tcp_frto", "tcp_early_retrans"];
-            let hint = suggest(word, HOST_WORDS.into_iter().chain(sysctls));
-            Err(format!("engine kernel has no word '{word}'; {hint}"))
+            Err(format!("engine kernel has no word '{word}'; {}", suggest(word, sysctls)))
         }
-        EngineKind::Packets | EngineKind::Real => Err(format!("engine {engine} has no words of its own")),
+        EngineKind::Virtual | EngineKind::Packets | EngineKind::Real => {
+            Err(format!("engine {engine} has no words of its own"))
+        }
     }
 }
 
