@@ -10,11 +10,11 @@ use serde_json::json;
 use super::failure::Failure;
 use super::load::{Loaded, load};
 use super::output;
-use super::run::{EXPERIMENT_FILE, keep_file};
+use super::run::keep_file;
 use super::talk;
 use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode};
 use crate::record::Record;
-use crate::run::Campaign;
+use crate::run::{Campaign, EXPERIMENT_FILE};
 
 /// Name of the journal file that a merge writes.
 const MERGED: &str = "merged.ndjson";
@@ -166,6 +166,7 @@ fn check_seeds(loaded: &Loaded, sources: &[PathBuf], store: &Store) -> Result<()
         plan: &loaded.plan,
         claims: &[],
         folder,
+        siblings: &[],
         threads: 1,
         shard: None,
         host: String::new(),

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::args::{ExportArgs, ReportArgs};
 use super::failure::Failure;
-use super::run::EXPERIMENT_FILE;
 use super::verdicts::{judged, of_folder};
 use super::{output, talk};
 use crate::experiment::builtin;
 use crate::report::export::{csv, gnuplot, xplot};
 use crate::report::{Place, Report, Section, Subject, html, section, svg, text};
+use crate::run::EXPERIMENT_FILE;
 
 /// Name of the report in a folder of results.
 pub(super) const REPORT_FILE: &str = "report.html";

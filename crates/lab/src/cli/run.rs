@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,10 +16,8 @@ use super::load::{Loaded, load};
 use super::{report, shards, talk, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Until, builtin};
-use crate::run::{Campaign, Finished, Progress};
+use crate::run::{Campaign, EXPERIMENT_FILE, Finished, Progress};
 
-/// Name of the experiment file in a folder of results.
-pub(super) const EXPERIMENT_FILE: &str = "experiment.toml";
 /// Repetitions of each cell with `--quick`.
 const QUICK: u32 = 3;
 /// Time between lines of progress where there is no terminal.
@@ -107,6 +105,7 @@ fn one(loaded: &Loaded, args: &RunArgs, stop: &Stop) -> Result<u8, Failure> {
         plan: &loaded.plan,
         claims: if args.only_run { &[] } else { &loaded.claims },
         folder: &folder,
+        siblings: &siblings(&args.output, &folder),
         threads: args.jobs.map_or_else(cores, usize::from),
         shard: args.shard,
         host: host(),
@@ -144,6 +143,15 @@ fn one(loaded: &Loaded, args: &RunArgs, stop: &Stop) -> Result<u8, Failure> {
         (0, 1.., None) if code == 0 => INCOMPLETE,
         _ => code,
     })
+}
+
+/// Returns the other folders of results in the output folder, in alphabetical order.
+fn siblings(output: &Path, own: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(output).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders: Vec<PathBuf> =
+        entries.filter(|path| path != own && path.join(EXPERIMENT_FILE).is_file()).collect();
+    folders.sort();
+    folders
 }
 
 fn summary(finished: &Finished, folder: &Path, elapsed: Duration) -> String {

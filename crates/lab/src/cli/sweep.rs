@@ -9,12 +9,13 @@ use sha2::{Digest as _, Sha256};
 use super::args::RunArgs;
 use super::failure::Failure;
 use super::output;
-use super::run::{EXPERIMENT_FILE, keep_file, run};
+use super::run::{keep_file, run};
 use super::verdicts::of_folder;
 use crate::cell::{Cell, EngineKind};
 use crate::experiment::Experiment;
 use crate::report::scale::Unit;
 use crate::results::Results;
+use crate::run::EXPERIMENT_FILE;
 use crate::statistics::{mean, t_interval};
 
 /// Words of the path that a sweep has unless it sets them.

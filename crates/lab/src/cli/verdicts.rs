@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 use super::args::{ClaimsArgs, StatusArgs};
 use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, UNDECIDED};
 use super::load::{Loaded, load};
-use super::run::EXPERIMENT_FILE;
 use super::{expected, output, shards};
 use crate::claim::{Judgement, Verdict, judge};
 use crate::journal::Store;
 use crate::results::Results;
-use crate::run::{Campaign, Targets};
+use crate::run::{Campaign, EXPERIMENT_FILE, Targets};
 
 /// Prints the verdicts of an experiment, and returns the exit code.
 pub(super) fn print(
@@ -133,6 +132,7 @@ fn campaign<'a>(loaded: &'a Loaded, folder: &'a Path) -> Campaign<'a> {
         plan: &loaded.plan,
         claims: &loaded.claims,
         folder,
+        siblings: &[],
         threads: 1,
         shard: None,
         host: String::new(),

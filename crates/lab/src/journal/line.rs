@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::cell::CellId;
 use crate::record::{Record, Status};
 
 /// Version of the form of lines.
@@ -33,10 +34,11 @@ pub fn encode(record: &Record) -> String {
 }
 
 /// Returns what two records of one repetition must have in common in an engine of virtual time: all
-/// but the time it took, the version of the program and the host.
+/// but the time it took, the version of the program, the host, and the experiment with its factors.
+/// Experiments with other names for the same physics share cells.
 pub(super) fn comparable(record: &Record) -> String {
     let mut line = object(record);
-    for key in ["wall_ms", "tool", "host"] {
+    for key in ["wall_ms", "tool", "host", "experiment", "factors", "factor_order"] {
         line.remove(key);
     }
     Value::Object(line).to_string()
@@ -115,6 +117,13 @@ pub fn decode(line: &str) -> Result<Record, LineError> {
     })
 }
 
+/// Returns the cell of a line without checking the line. Keys are sorted, so the first match is the
+/// key of the line, which no string precedes.
+pub(super) fn cell(line: &str) -> Option<CellId> {
+    let (_, rest) = line.split_once("\"cell\":\"")?;
+    rest.split_once('"')?.0.parse().ok()
+}
+
 /// True if the CRC of a line is that of its other bytes. Quotes inside strings are escaped, and no
 /// object precedes the key, so the first match is the key of the line.
 fn is_whole(line: &str) -> bool {
@@ -167,7 +176,7 @@ fn metrics(map: &Map<String, Value>) -> Result<BTreeMap<String, f64>, LineError>
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::cell::{CellId, EngineKind};
+    use crate::cell::EngineKind;
 
     pub(in crate::journal) fn record(cell: u8, rep: u32) -> Record {
         Record {

@@ -16,7 +16,7 @@ mod writer;
 
 pub use line::{LineError, decode, encode};
 pub use series::{copy_series, read_series, write_series};
-pub use store::{Conflict, Store, StoreError, Torn};
+pub use store::{Conflict, Store, StoreError, Torn, lines_of_cells};
 pub use writer::{Durability, JournalWriter};
 
 /// Name of the folder of journal files within a folder of results.

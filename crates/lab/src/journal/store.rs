@@ -1,12 +1,12 @@
 //! All records of some folders of results.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use super::JOURNAL_FOLDER;
-use super::line::{LineError, comparable, decode};
+use super::line::{LineError, cell, comparable, decode};
 use crate::cell::{CellId, PHYSICS_VERSION};
 use crate::record::{Record, Status};
 
@@ -176,6 +176,26 @@ impl Store {
     }
 }
 
+/// Returns the records of some cells in and below a folder, with duplicates. Lines that are damaged
+/// or have another form are left out.
+///
+/// # Errors
+/// A folder or file cannot be read.
+pub fn lines_of_cells(folder: &Path, cells: &BTreeSet<CellId>) -> Result<Vec<Record>, StoreError> {
+    let mut files = Vec::new();
+    journals(folder, &mut files)?;
+    files.sort();
+    let mut records = Vec::new();
+    for file in files {
+        let text = fs::read(&file).map_err(|error| StoreError::Read(file, error))?;
+        let text = String::from_utf8_lossy(&text);
+        // Most lines belong to other cells, and their check costs more than this search.
+        let wanted = text.lines().filter(|line| cell(line).is_some_and(|cell| cells.contains(&cell)));
+        records.extend(wanted.filter_map(|line| decode(line).ok()));
+    }
+    Ok(records)
+}
+
 /// Adds the journal files in and below a folder.
 fn journals(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), StoreError> {
     let failed = |error| StoreError::Read(folder.to_owned(), error);
@@ -250,6 +270,8 @@ mod tests {
         for folder in [&one, &two] {
             assert!(error.contains(&folder.path().display().to_string()), "{error}");
         }
+        let renamed = Record { experiment: "other".to_owned(), factors: Vec::new(), ..record(1, 0) };
+        assert!(read(&[&one, &written(&[renamed])]).is_ok(), "experiments may share a cell");
         let slower = Record { wall_ms: 9000, host: "other".to_owned(), ..record(1, 0) };
         assert!(read(&[&one, &written(&[slower])]).is_ok(), "times and hosts may differ");
     }

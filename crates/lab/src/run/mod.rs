@@ -3,10 +3,12 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | campaign | `mod.rs` | rounds of repetitions until nothing is missing |
+//! | siblings | `siblings.rs` | repetitions that other experiments have run |
 //! | targets | `targets.rs` | number of repetitions that each cell needs next |
 //! | pool | `pool.rs` | threads that run repetitions |
 
 mod pool;
+mod siblings;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -22,10 +24,12 @@ use crate::engine::{EngineError, engine};
 use crate::experiment::{Experiment, KeepSeries};
 use crate::journal::{Durability, JournalWriter, Store, StoreError, read_series, write_series};
 use crate::plan::Plan;
-use crate::record::{Record, Status};
+use crate::record::{Record, Series, Status};
 use crate::results::Results;
 
 pub use pool::Task;
+pub use siblings::EXPERIMENT_FILE;
+use siblings::Siblings;
 pub use targets::Targets;
 
 /// What to run, and where results are kept.
@@ -39,6 +43,8 @@ pub struct Campaign<'a> {
     pub claims: &'a [Claim],
     /// Folder of results.
     pub folder: &'a Path,
+    /// Folders of results of other experiments, whose repetitions of equal cells count.
+    pub siblings: &'a [PathBuf],
     /// Number of threads for engines of virtual time.
     pub threads: usize,
     /// Part of the plan: index from 0, and number of shards.
@@ -129,6 +135,7 @@ impl Campaign<'_> {
             Durability::EachLine
         };
         let mut writer: Option<JournalWriter> = None;
+        let mut siblings: Option<Siblings> = None;
         let (mut ran, mut done) = (0, 0);
         loop {
             let tasks = self.missing(&mine, &targets, &results);
@@ -138,24 +145,26 @@ impl Campaign<'_> {
                 }
                 continue;
             }
-            let wanted = done + tasks.len() as u64;
             if writer.is_none() {
                 let created = JournalWriter::create(self.folder, &self.host, durable);
                 writer = Some(created.map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?);
             }
             let Some(writer) = writer.as_mut() else { break };
+            let mut keep = |record, series| self.keep(record, series, writer, &mut results);
+            let siblings =
+                siblings.get_or_insert_with(|| Siblings::read(self.siblings, self.experiment, &mine));
+            let (shared, tasks) = siblings.divide(tasks, self.experiment);
+            let wanted = done + tasks.len() as u64;
             let context = pool::Context { campaign: self, measure: &self.experiment.measure };
-            let written = context.run_all(&tasks, stop, |record, series| {
-                if self.keeps(record.rep) && record.status == Status::Ok {
-                    write_series(self.folder, record.cell, record.rep, &series)?;
-                    results.series.insert((record.cell, record.rep), series);
-                }
-                writer.append(&record)?;
-                results.records.entry(record.cell).or_default().insert(record.rep, record);
-                ran += 1;
-                done += 1;
-                progress(Progress { done, wanted });
-                Ok(())
+            let kept = shared.into_iter().try_for_each(|(record, series)| keep(record, series));
+            let written = kept.and_then(|()| {
+                context.run_all(&tasks, stop, |record, series| {
+                    keep(record, series)?;
+                    ran += 1;
+                    done += 1;
+                    progress(Progress { done, wanted });
+                    Ok(())
+                })
             });
             let synced = written.and_then(|()| writer.sync());
             synced.map_err(|error| CampaignError::Write(writer.path().to_owned(), error))?;
@@ -166,6 +175,23 @@ impl Campaign<'_> {
         let failed = failed.count() as u64;
         remarks.extend(self.first_failure(&results));
         Ok(Finished { results, ran, failed, missing, remarks })
+    }
+
+    /// Writes a result to the journal, and adds it to the results.
+    fn keep(
+        &self,
+        record: Record,
+        series: Series,
+        writer: &mut JournalWriter,
+        results: &mut Results,
+    ) -> io::Result<()> {
+        if self.keeps(record.rep) && record.status == Status::Ok {
+            write_series(self.folder, record.cell, record.rep, &series)?;
+            results.series.insert((record.cell, record.rep), series);
+        }
+        writer.append(&record)?;
+        results.records.entry(record.cell).or_default().insert(record.rep, record);
+        Ok(())
     }
 
     /// Reads all results of the plan from a store, without running anything.

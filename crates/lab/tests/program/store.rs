@@ -162,6 +162,55 @@ fn two_processes_share_a_folder() {
     assert_eq!(merged(&[results.path()]).0, expected);
 }
 
+/// Runs an experiment and a changed copy with another name into one folder, and returns what the
+/// run of the copy printed.
+fn run_beside(results: &Path, change: impl Fn(&str) -> String) -> (i32, String, String) {
+    let file = experiment(results, 2, 3);
+    succeeds(&["run", &file, "-q", "-o", arg(results)]);
+    let text = fs::read_to_string(&file).expect("the file");
+    let other = results.join("other.toml");
+    let text = change(&text.replace("name = \"short\"", "name = \"other\""));
+    fs::write(&other, text).expect("a written file");
+    run(&["run", arg(&other), "-q", "-o", arg(results)])
+}
+
+#[test]
+fn experiments_in_one_folder_share_equal_cells() {
+    let results = folder();
+    let (code, out, err) = run_beside(results.path(), |text| text.replace("\"42kb\"", "\"50kb\""));
+    assert_eq!(code, 0, "{err}");
+    // Half of the eight cells are those of the first experiment.
+    assert!(out.contains("24 repetitions (12 run") && out.contains("12 were there"), "{out}");
+    let other = results.path().join("other");
+    let rows = succeeds(&["export", "--rows", "ndjson", arg(&other)]);
+    assert_eq!(rows.matches("\"experiment\":\"other\"").count(), 24, "{rows}");
+    let series = fs::read_dir(other.join("series")).expect("series").count();
+    assert_eq!(series, 8, "shared repetitions have their series");
+    // The folder is complete without its sibling.
+    fs::remove_dir_all(results.path().join("short")).expect("a removed folder");
+    succeeds(&["status", arg(&other)]);
+}
+
+#[test]
+fn cells_with_other_seeds_or_measures_are_not_shared() {
+    for change in ["[design]\nseed = 2\n\n[measure]", "[measure]\nwarm-up = \"10ms\""] {
+        let results = folder();
+        let (code, out, err) = run_beside(results.path(), |text| text.replace("[measure]", change));
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains("24 repetitions (24 run"), "{change}: {out}");
+    }
+}
+
+#[test]
+fn experiments_that_share_cells_merge() {
+    let (results, all) = (folder(), folder());
+    let (code, _, err) = run_beside(results.path(), str::to_owned);
+    assert_eq!(code, 0, "{err}");
+    let folders = ["short", "other"].map(|name| results.path().join(name));
+    succeeds(&["merge", arg(&folders[0]), arg(&folders[1]), "-o", arg(all.path())]);
+    succeeds(&["status", arg(all.path())]);
+}
+
 /// Runs a changed copy of the experiment, and returns code and error of a merge with the original.
 fn merge_with(change: impl Fn(&str) -> String) -> (i32, String, String) {
     let place = folder();
