@@ -1,5 +1,5 @@
-//! The engine `kernel`: TCP and UDP of this host in network namespaces. The tests are skipped, with
-//! a word about it, where the host has no namespaces.
+//! The engines `kernel` and `real`: flows over sockets of this host in network namespaces. The
+//! tests are skipped, with a word about it, where the host has no namespaces.
 #![cfg(target_os = "linux")]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,22 @@ use rdt_emulator::spec::PathSpec;
 use rdt_lab::engine::{self, Engine, EngineError, Run, use_program};
 use rdt_lab::experiment::Measure;
 use rdt_lab::{Cell, EngineKind, Flow, FlowKind, Physics};
+use rdt_program::Stop;
 
 /// Repetitions in real time run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Returns the engine, or `None` where it cannot run.
+/// Returns the engine and its turn, or `None` where it cannot run.
 fn kernel() -> Option<(&'static dyn Engine, MutexGuard<'static, ()>)> {
+    sockets(EngineKind::Kernel)
+}
+
+fn sockets(kind: EngineKind) -> Option<(&'static dyn Engine, MutexGuard<'static, ()>)> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     use_program(env!("CARGO_BIN_EXE_rdt-lab").into());
-    match engine::engine(EngineKind::Kernel) {
-        Ok(engine) => Some((engine, turn)),
+    let engine = engine::engine(kind).expect("an engine of this system");
+    match engine.check(&cell(LINK, 100, Vec::new())) {
+        Ok(()) => Some((engine, turn)),
         Err(error) => {
             println!("skipped: {error}");
             None
@@ -27,14 +33,12 @@ fn kernel() -> Option<(&'static dyn Engine, MutexGuard<'static, ()>)> {
 }
 
 fn cell(path: &str, millis: u64, flows: Vec<Flow>) -> Cell {
-    let physics = Physics {
-        engine: EngineKind::Kernel,
-        duration: (millis > 0).then(|| Duration::from_millis(millis)),
-        links: vec![PathSpec::from_toml(path).expect("a path")],
-        flows,
-        engine_words: Vec::new(),
-    };
-    Cell::new(Vec::new(), physics)
+    of_engine(EngineKind::Kernel, vec![PathSpec::from_toml(path).expect("a path")], millis, flows)
+}
+
+fn of_engine(engine: EngineKind, links: Vec<PathSpec>, millis: u64, flows: Vec<Flow>) -> Cell {
+    let duration = (millis > 0).then(|| Duration::from_millis(millis));
+    Cell::new(Vec::new(), Physics { engine, duration, links, flows, engine_words: Vec::new() })
 }
 
 fn tcp(name: &str) -> Flow {
@@ -42,7 +46,7 @@ fn tcp(name: &str) -> Flow {
 }
 
 fn run(engine: &dyn Engine, cell: &Cell) -> Run {
-    engine.run(cell, 7, &Measure::default()).expect("a run")
+    engine.run(cell, 7, &Measure::default(), &Stop::default()).expect("a run")
 }
 
 const LINK: &str = "rtt = '20ms'\nrate = '4mbit'\nqueue = '50p'";
@@ -110,6 +114,34 @@ fn datagrams_and_reversed_flows_share_a_clock() {
 fn unknown_congestion_controls_are_errors() {
     let Some((engine, _turn)) = kernel() else { return };
     let odd = Flow { cc: Some("nosuch".to_owned()), ..tcp("a") };
-    let error = engine.run(&cell(LINK, 100, vec![odd]), 1, &Measure::default());
+    let error = engine.run(&cell(LINK, 100, vec![odd]), 1, &Measure::default(), &Stop::default());
     assert!(matches!(&error, Err(EngineError::Word(text)) if text.contains("nosuch")), "{error:?}");
+}
+
+#[test]
+fn flows_of_rdt_cross_the_path() {
+    let Some((engine, _turn)) = sockets(EngineKind::Real) else { return };
+    let flow =
+        Flow { bytes: Some(200_000), cc: Some("fixed:10".to_owned()), pacing: Some(false), ..Flow::new("a") };
+    let links = vec![PathSpec::from_toml("rtt = '50ms'\nrate = '20mbit'\nloss = '2%/0'").expect("a path")];
+    let run = run(engine, &of_engine(EngineKind::Real, links, 0, vec![flow]));
+    // Ten packets of 1444 bytes for each round trip, less what the losses cost.
+    let goodput = run.metrics["a.goodput"];
+    assert!(goodput < 2.4e6 && goodput > 1e5, "{goodput}");
+    assert_eq!((run.metrics["a.bytes"], run.metrics["a.failed"]), (200_000.0, 0.0));
+    assert!(run.metrics["a.rtt-min"] >= 0.05 && run.metrics["a.cwnd-max"] >= 14_440.0);
+    // Repetitions of the handshake and tail probes may be among the lost packets.
+    assert!(run.metrics["link.forward.dropped-loss"] <= run.metrics["a.retransmitted"] + 3.0);
+    assert!(run.metrics["a.limit.cwnd"] > 0.3, "{:?}", run.metrics);
+}
+
+#[test]
+fn flows_of_rdt_need_no_path() {
+    use_program(env!("CARGO_BIN_EXE_rdt-lab").into());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let engine = engine::engine(EngineKind::Real).expect("an engine of this system");
+    let flow = Flow { bytes: Some(1_000_000), packet: Some(9_000), ..Flow::new("a") };
+    let run = run(engine, &of_engine(EngineKind::Real, Vec::new(), 0, vec![flow]));
+    assert_eq!((run.metrics["a.bytes"], run.metrics.get("link.forward.sent")), (1_000_000.0, None));
+    assert!(run.metrics["processor"] > 0.0, "{:?}", run.metrics);
 }

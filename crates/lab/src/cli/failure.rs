@@ -60,7 +60,7 @@ impl Failure {
             Self::Data(_) | Self::Campaign(CampaignError::Seed { .. }) => DATA,
             Self::Campaign(CampaignError::Engine(error)) | Self::Engine(error) => match error {
                 EngineError::Word(_) => USAGE,
-                EngineError::Unavailable(_) => UNAVAILABLE,
+                EngineError::Unavailable(_) | EngineError::Failed(_) => UNAVAILABLE,
             },
             #[cfg(target_os = "linux")]
             Self::Load(error) => match error {

@@ -90,6 +90,7 @@ fn emulator(args: Vec<OsString>) -> ExitCode {
 /// Runs the hidden `load` command, and exits without waiting for the threads of flows.
 #[cfg(target_os = "linux")]
 fn load_flows(args: &args::LoadArgs) -> Result<u8, Failure> {
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let Some(file) = &args.file else { return Ok(0) };
     if args.far {
         crate::load::far(file)?;

@@ -3,24 +3,29 @@
 //! | file | runs |
 //! |---|---|
 //! | `virtual_time.rs` | flows of rdt and sources of datagrams in virtual time |
-//! | `kernel/` | TCP and UDP of the kernel in namespaces (Linux) |
+//! | `kernel/` | rdt, TCP and UDP of the kernel over sockets, in namespaces (Linux) |
+//! | `programs.rs` | programs behind an emulated path, or without one (Linux) |
 //! | `words.rs` | from the words of a flow to the configuration of its two ends |
 //! | `metrics.rs` | from the simulation's counters to metrics and series |
 
 #[cfg(target_os = "linux")]
 mod kernel;
 mod metrics;
+#[cfg(target_os = "linux")]
+mod programs;
 mod virtual_time;
 mod words;
 
 use std::collections::BTreeMap;
+
+use rdt_program::Stop;
 
 use crate::cell::{Cell, EngineKind};
 use crate::experiment::Measure;
 use crate::record::Series;
 
 #[cfg(target_os = "linux")]
-pub use kernel::use_program;
+pub use programs::use_program;
 pub use words::{check, is_random};
 
 /// Outcome of one repetition.
@@ -45,15 +50,27 @@ pub enum EngineError {
     /// This host or this program cannot run the engine; the text has the remedy.
     #[error("{0}")]
     Unavailable(String),
+    /// The programs of the repetition failed.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// Runs repetitions.
 pub trait Engine: Sync {
-    /// Runs one repetition. In virtual time the result depends on the arguments alone.
+    /// Checks that this host can run the cell.
     ///
     /// # Errors
-    /// The cell cannot run, whatever the seed.
-    fn run(&self, cell: &Cell, seed: u64, measure: &Measure) -> Result<Run, EngineError>;
+    /// It cannot; the text has the remedy.
+    fn check(&self, _cell: &Cell) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Runs one repetition. In virtual time the result depends on the cell, the seed and `measure`
+    /// alone. If `stop` is set, a repetition in real time ends early, as failed.
+    ///
+    /// # Errors
+    /// The cell cannot run, or its programs failed.
+    fn run(&self, cell: &Cell, seed: u64, measure: &Measure, stop: &Stop) -> Result<Run, EngineError>;
 }
 
 /// Returns the engine of this kind.
@@ -64,16 +81,28 @@ pub fn engine(kind: EngineKind) -> Result<&'static dyn Engine, EngineError> {
     match kind {
         EngineKind::Virtual | EngineKind::Packets => Ok(&virtual_time::VirtualTime),
         #[cfg(target_os = "linux")]
-        EngineKind::Kernel => Ok(kernel::Kernel::available()?),
-        #[cfg(not(target_os = "linux"))]
-        EngineKind::Kernel => Err(EngineError::Unavailable(
-            "the engine 'kernel' needs network namespaces, which Linux alone has; choose '--engine virtual'"
-                .to_owned(),
+        EngineKind::Kernel | EngineKind::Real => Ok(&kernel::Sockets),
+        EngineKind::Command => Err(EngineError::Unavailable(
+            "this version cannot run the engine 'command'; choose '--engine virtual' or 'packets'".to_owned(),
         )),
-        EngineKind::Real | EngineKind::Command => Err(EngineError::Unavailable(format!(
-            "this version cannot run the engine '{kind}'; choose '--engine virtual' or 'packets'"
+        #[cfg(not(target_os = "linux"))]
+        EngineKind::Kernel | EngineKind::Real => Err(EngineError::Unavailable(format!(
+            "the engine '{kind}' needs network namespaces, which Linux alone has; choose '--engine virtual'"
         ))),
     }
+}
+
+/// Returns the configurations of both ends of a flow of rdt, with the identifiers that it has in
+/// virtual time.
+#[cfg(target_os = "linux")]
+pub(crate) fn rdt_ends(
+    flow: &crate::flow::Flow,
+    seed: u64,
+    index: u64,
+) -> Result<(rdt_transport::SenderConfig, rdt_server::ServerConfig), EngineError> {
+    let sender = words::sender(flow, words::connection_id(seed, index))?;
+    let server = words::server(flow, &sender);
+    Ok((sender, server))
 }
 
 /// Returns the source of a flow of datagrams, with the gaps that it has in virtual time.

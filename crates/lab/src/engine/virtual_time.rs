@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use rdt_emulator::{Direction, Path, child_seed};
+use rdt_program::Stop;
 use rdt_sim::{LimitRecorder, Marks, NodeId, Recorder, Simulation, WireId};
 use rdt_transport::Observer;
 
-use super::words::{UDP_HEADERS, application, check, read_policy, sender, server, source, start};
+use super::words::{
+    UDP_HEADERS, application, check, connection_id, read_policy, sender, server, source, start,
+};
 use super::{Engine, EngineError, Run, metrics};
 use crate::cell::{Cell, Physics};
 use crate::experiment::Measure;
@@ -41,7 +44,7 @@ pub(super) struct Observers {
 }
 
 impl Engine for VirtualTime {
-    fn run(&self, cell: &Cell, seed: u64, measure: &Measure) -> Result<Run, EngineError> {
+    fn run(&self, cell: &Cell, seed: u64, measure: &Measure, _stop: &Stop) -> Result<Run, EngineError> {
         let physics = &cell.physics;
         check(physics)?;
         let mut simulation = Simulation::new();
@@ -93,8 +96,7 @@ fn place<'a>(
         simulation.record_arrivals(to, measure.series);
         (from, to, false)
     } else {
-        // Connection identifiers seed the random decisions of a sender, so they differ by flow.
-        let config = sender(flow, child_seed(seed, (1 << 33) + index))?;
+        let config = sender(flow, connection_id(seed, index))?;
         let to = simulation.add_server(server(flow, &config));
         simulation.record_goodput(to, measure.series);
         if let Some(policy) = read_policy(flow) {
@@ -143,7 +145,7 @@ mod tests {
 
     fn run(cell: &Cell, seed: u64) -> Run {
         let measure = Measure { warm_up: WarmUp::Time(Duration::ZERO), ..Measure::default() };
-        VirtualTime.run(cell, seed, &measure).expect("a cell that runs")
+        VirtualTime.run(cell, seed, &measure, &Stop::default()).expect("a cell that runs")
     }
 
     fn tcp(name: &str) -> Flow {
@@ -254,7 +256,7 @@ mod tests {
     #[test]
     fn words_that_the_engine_lacks_are_errors() {
         let odd = Flow { cc: Some("vegas".to_owned()), ..tcp("a") };
-        let error = VirtualTime.run(&cell(LOSSY, 1, vec![odd]), 1, &Measure::default());
+        let error = VirtualTime.run(&cell(LOSSY, 1, vec![odd]), 1, &Measure::default(), &Stop::default());
         assert!(matches!(&error, Err(EngineError::Word(text)) if text.contains("flow a")), "{error:?}");
     }
 }

@@ -95,6 +95,12 @@ pub(super) fn start(flow: &Flow, seed: u64, index: u64) -> Duration {
 /// Child number of a repetition's seed for the starts of flows. Links have the numbers from 1 on.
 const START_CHILD: u64 = 1 << 32;
 
+/// Returns the identifier of a flow's connection. It seeds the random decisions of the sender, so
+/// it differs by flow.
+pub(super) fn connection_id(seed: u64, index: u64) -> u64 {
+    child_seed(seed, (1 << 33) + index)
+}
+
 /// Returns the configuration of a sender.
 pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, EngineError> {
     let mut config = SenderConfig::native(connection_id);

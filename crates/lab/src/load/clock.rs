@@ -18,7 +18,17 @@ impl Clock {
 
     /// Returns the time since 0; 0 before.
     pub(super) fn now(self) -> Duration {
-        clock::now().saturating_duration_since(self.zero)
+        self.at(clock::now())
+    }
+
+    /// Returns the time of `instant`; 0 before.
+    pub(super) fn at(self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.zero)
+    }
+
+    /// Returns the instant at `time`.
+    pub(super) fn instant(self, time: Duration) -> Instant {
+        self.zero + time
     }
 
     /// Sleeps until `time`.

@@ -1,4 +1,4 @@
-//! Counts of a flow: bytes received in bins, and samples of the sender's `TCP_INFO`.
+//! Counts of a flow: bytes received in bins, and samples of the sender's state.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -83,61 +83,114 @@ pub(super) struct Sent {
     pub(super) error: Option<String>,
 }
 
-/// Samples of `TCP_INFO` of a sender.
+/// State of a sender at one time: sizes in bytes, times in microseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sample {
+    /// State of the congestion control as `TCP_INFO` numbers it: 3 recovery, 4 loss (timeout).
+    pub(super) ca_state: u64,
+    pub(super) mss: u64,
+    pub(super) cwnd: u64,
+    /// Zero before the first reduction.
+    pub(super) ssthresh: u64,
+    pub(super) in_flight: u64,
+    pub(super) peer_window: u64,
+    pub(super) srtt_us: u64,
+    pub(super) min_rtt_us: u64,
+    pub(super) rto_us: u64,
+    pub(super) retransmitted: u64,
+    /// Timeouts. `None` where the kernel does not count them.
+    pub(super) timeouts: Option<u64>,
+    /// Packets declared lost, and those of them that the receiver's socket dropped. `None` for TCP.
+    pub(super) lost: Option<u64>,
+    pub(super) lost_to_socket: Option<u64>,
+    /// Recovery episodes that ACKs began. `None` for TCP.
+    pub(super) recoveries: Option<u64>,
+    /// Retransmissions that were not necessary.
+    pub(super) duplicates: u64,
+    pub(super) segments_sent: u64,
+    pub(super) segments_received: u64,
+    /// Time with data to send or in flight, and its parts in which the peer's window or the send
+    /// buffer was the limit.
+    pub(super) busy_us: u64,
+    pub(super) window_limited_us: u64,
+    pub(super) buffer_limited_us: u64,
+}
+
+impl From<TcpInfo> for Sample {
+    fn from(info: TcpInfo) -> Self {
+        let mss = u64::from(info.mss);
+        Self {
+            ca_state: info.ca_state.into(),
+            mss,
+            cwnd: mss * u64::from(info.cwnd),
+            ssthresh: if info.ssthresh >= i32::MAX as u32 { 0 } else { mss * u64::from(info.ssthresh) },
+            in_flight: mss * u64::from(info.in_flight),
+            peer_window: info.peer_window.into(),
+            srtt_us: info.srtt_us.into(),
+            min_rtt_us: info.min_rtt_us.into(),
+            rto_us: info.rto_us.into(),
+            retransmitted: info.retransmitted.into(),
+            timeouts: info.timeouts.map(u64::from),
+            lost: None,
+            lost_to_socket: None,
+            recoveries: None,
+            duplicates: info.duplicates.into(),
+            segments_sent: info.segments_sent.into(),
+            segments_received: info.segments_received.into(),
+            busy_us: info.busy_us,
+            window_limited_us: info.window_limited_us,
+            buffer_limited_us: info.buffer_limited_us,
+        }
+    }
+}
+
+/// Samples of a sender.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
-    rows: Vec<(Duration, TcpInfo)>,
+    rows: Vec<(Duration, Sample)>,
 }
 
 impl Samples {
-    pub(super) fn add(&mut self, at: Duration, info: TcpInfo) {
-        self.rows.push((at, info));
+    pub(super) fn add(&mut self, at: Duration, sample: Sample) {
+        self.rows.push((at, sample));
     }
 
-    /// Returns the samples in columns, and the last one whole.
+    /// Returns the samples in columns, and the counters of the last one.
     pub(super) fn to_json(&self) -> Value {
-        let column = |value: &dyn Fn(&TcpInfo) -> u64| -> Vec<u64> {
-            self.rows.iter().map(|(_, info)| value(info)).collect()
-        };
-        let segments = |info: &TcpInfo, count: u32| u64::from(info.mss) * u64::from(count);
+        let column =
+            |value: fn(&Sample) -> u64| -> Vec<u64> { self.rows.iter().map(|(_, it)| value(it)).collect() };
         let times: Vec<u64> = self.rows.iter().map(|(at, _)| nanoseconds(*at)).collect();
         json!({
             "at_ns": times,
-            "cwnd": column(&|it| segments(it, it.cwnd)),
-            "ssthresh": column(&|it| if it.ssthresh >= i32::MAX as u32 { 0 } else { segments(it, it.ssthresh) }),
-            "srtt_us": column(&|it| it.srtt_us.into()),
-            "rto_us": column(&|it| it.rto_us.into()),
-            "in_flight": column(&|it| segments(it, it.in_flight)),
-            "peer_window": column(&|it| it.peer_window.into()),
-            "ca_state": column(&|it| it.ca_state.into()),
-            "retransmitted": column(&|it| it.retransmitted.into()),
-            "timeouts": column(&|it| it.timeouts.unwrap_or(0).into()),
-            "busy_us": column(&|it| it.busy_us),
-            "window_limited_us": column(&|it| it.window_limited_us),
-            "buffer_limited_us": column(&|it| it.buffer_limited_us),
-            "last": self.rows.last().map(|(_, info)| last(info)),
+            "cwnd": column(|it| it.cwnd),
+            "ssthresh": column(|it| it.ssthresh),
+            "srtt_us": column(|it| it.srtt_us),
+            "rto_us": column(|it| it.rto_us),
+            "in_flight": column(|it| it.in_flight),
+            "peer_window": column(|it| it.peer_window),
+            "ca_state": column(|it| it.ca_state),
+            "busy_us": column(|it| it.busy_us),
+            "window_limited_us": column(|it| it.window_limited_us),
+            "buffer_limited_us": column(|it| it.buffer_limited_us),
+            "last": self.rows.last().map(|(_, sample)| last(sample)),
         })
     }
 }
 
-fn last(info: &TcpInfo) -> Value {
+fn last(sample: &Sample) -> Value {
     json!({
-        "sack": info.options & 2 != 0,
-        "timestamps": info.options & 1 != 0,
-        "ecn": info.options & 8 != 0,
-        "mss": info.mss,
-        "retransmitted": info.retransmitted,
-        "timeouts": info.timeouts,
-        "duplicates": info.duplicates,
-        "segments_sent": info.segments_sent,
-        "data_segments_sent": info.data_segments_sent,
-        "segments_received": info.segments_received,
-        "acknowledged_bytes": info.acknowledged_bytes,
-        "unsent_bytes": info.unsent_bytes,
-        "min_rtt_us": info.min_rtt_us,
-        "busy_us": info.busy_us,
-        "window_limited_us": info.window_limited_us,
-        "buffer_limited_us": info.buffer_limited_us,
+        "mss": sample.mss,
+        "retransmitted": sample.retransmitted,
+        "timeouts": sample.timeouts,
+        "lost": sample.lost,
+        "lost_to_socket": sample.lost_to_socket,
+        "recoveries": sample.recoveries,
+        "duplicates": sample.duplicates,
+        "segments_sent": sample.segments_sent,
+        "segments_received": sample.segments_received,
+        "min_rtt_us": sample.min_rtt_us,
+        "window_limited_us": sample.window_limited_us,
+        "buffer_limited_us": sample.buffer_limited_us,
     })
 }
 

@@ -1,5 +1,6 @@
-//! The load program of the engine `kernel`: runs flows of the kernel's TCP and UDP over the path of
-//! `rdt-emu run`, inside its network namespaces, and prints what it counted as JSON.
+//! The load program of the engines `kernel` and `real`: runs flows of rdt, and of the kernel's TCP
+//! and UDP, and prints what it counted as JSON. The flows cross the path of `rdt-emu run`, inside
+//! its network namespaces, or the loopback device if there is no path.
 //!
 //! One process has the sockets of both ends, so that all flows share one clock. A second process
 //! only holds the namespace of the far end.
@@ -9,12 +10,13 @@
 //! | request | `request.rs` | flows and settings, as JSON |
 //! | end | `network.rs` | namespaces, sysctls and routes of both ends |
 //! | clock | `clock.rs` | time since the common start |
-//! | counts | `counts.rs` | bytes in bins, samples of `TCP_INFO` |
-//! | TCP, UDP | `tcp.rs`, `udp.rs` | senders and receivers |
+//! | counts | `counts.rs` | bytes in bins, samples of senders |
+//! | TCP, UDP, rdt | `tcp.rs`, `udp.rs`, `rdt.rs` | senders and receivers |
 
 mod clock;
 mod counts;
 mod network;
+mod rdt;
 pub mod request;
 mod tcp;
 mod udp;
@@ -25,10 +27,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rdt_udp::TcpInfo;
+use rdt_server::ServerConfig;
+use rdt_transport::SenderConfig;
+use rdt_udp::{TcpInfo, UdpIo};
 use serde_json::{Value, json};
 
-use crate::engine::udp_source;
+use crate::engine::{rdt_ends, udp_source};
 use crate::flow::{Flow, FlowKind};
 use clock::Clock;
 use counts::{Received, Samples, Sent};
@@ -49,7 +53,7 @@ const MAX_DRAIN: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The program was started by hand.
-    #[error("this command is for the engine 'kernel' to start, inside 'rdt-emu run'")]
+    #[error("this command is for the engines 'kernel' and 'real' to start, inside 'rdt-emu run'")]
     NotInside,
     /// The request cannot be parsed.
     #[error("the request is not one of this version")]
@@ -84,7 +88,7 @@ impl LoadError {
 pub fn run(file: &Path) -> Result<Value, LoadError> {
     let text = std::fs::read_to_string(file).map_err(LoadError::system("cannot read the request"))?;
     let request = Request::parse(&text).ok_or(LoadError::Request)?;
-    let ends = End::both(&file.with_file_name(FAR_FILE))?;
+    let ends = if request.has_path { End::both(&file.with_file_name(FAR_FILE))? } else { End::loopback() };
     for (end, metrics) in ends.iter().zip(&request.metrics) {
         end.set(&request, metrics)?;
     }
@@ -98,10 +102,17 @@ pub fn run(file: &Path) -> Result<Value, LoadError> {
     for (prepared, shared) in prepared.into_iter().zip(&running) {
         prepared.start(shared);
     }
-    let samples = sample(&running, &request);
+    sample(&running, &request);
+    let processor = processor_time();
     drain(&running, clock);
-    let flows = running.iter().zip(&samples).map(|(shared, samples)| shared.to_json(samples));
-    Ok(json!({ "flows": flows.collect::<Vec<_>>() }))
+    let flows = running.iter().map(|shared| shared.to_json());
+    Ok(json!({ "flows": flows.collect::<Vec<_>>(), "processor_ns": crate::cell::nanoseconds(processor) }))
+}
+
+/// Returns the processor time, user and system, of all threads of this process so far.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.try_into().unwrap_or_default()
 }
 
 /// Holds the namespace of the far end for the run of the request in `file`.
@@ -118,20 +129,41 @@ const FAR_FILE: &str = "far";
 enum Prepared {
     Tcp { listener: std::net::TcpListener, sender: socket2::Socket, to: SocketAddr },
     Udp { receiver: std::net::UdpSocket, sender: std::net::UdpSocket, source: Box<rdt_sim::Source> },
+    Rdt(Box<RdtEnds>),
+}
+
+/// Sockets and configurations of a flow of rdt.
+struct RdtEnds {
+    receiver: UdpIo,
+    server: ServerConfig,
+    sender: UdpIo,
+    config: SenderConfig,
+    to: SocketAddr,
+    has_path: bool,
 }
 
 fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Result<Prepared, LoadError> {
     let [near, far] = ends;
     let (from, to) = if flow.reverse { (far, near) } else { (near, far) };
     let port = FIRST_PORT + index;
-    if flow.kind == FlowKind::Udp {
-        let source = udp_source(flow, flow.start.0, request.seed, index.into());
-        let source = source.map_err(|error| LoadError::Word(error.to_string()))?;
-        let (receiver, sender) = (udp::receiver(to, port)?, udp::sender(flow, from, port)?);
-        Ok(Prepared::Udp { receiver, sender, source: Box::new(source) })
-    } else {
-        let (listener, sender) = (tcp::listener(flow, to, port)?, tcp::sender(flow, from)?);
-        Ok(Prepared::Tcp { listener, sender, to: SocketAddr::new(to.local, port) })
+    match flow.kind {
+        FlowKind::Udp => {
+            let source = udp_source(flow, flow.start.0, request.seed, index.into());
+            let source = source.map_err(|error| LoadError::Word(error.to_string()))?;
+            let (receiver, sender) = (udp::receiver(to, port)?, udp::sender(flow, from, port)?);
+            Ok(Prepared::Udp { receiver, sender, source: Box::new(source) })
+        }
+        FlowKind::Tcp => {
+            let (listener, sender) = (tcp::listener(flow, to, port)?, tcp::sender(flow, from)?);
+            Ok(Prepared::Tcp { listener, sender, to: SocketAddr::new(to.local, port) })
+        }
+        FlowKind::Rdt => {
+            let (config, server) = rdt_ends(flow, request.seed, index.into())
+                .map_err(|error| LoadError::Word(error.to_string()))?;
+            let (receiver, sender) = (rdt::socket(to, port)?, rdt::socket(from, 0)?);
+            let (to, has_path) = (SocketAddr::new(to.local, port), request.has_path);
+            Ok(Prepared::Rdt(Box::new(RdtEnds { receiver, server, sender, config, to, has_path })))
+        }
     }
 }
 
@@ -148,6 +180,11 @@ impl Prepared {
                 std::thread::spawn(move || udp::receive(&receiver, &receiving));
                 std::thread::spawn(move || udp::send(&source, &sender, &sending));
             }
+            Self::Rdt(ends) => {
+                let RdtEnds { receiver, server, sender, config, to, has_path } = *ends;
+                std::thread::spawn(move || rdt::receive(receiver, server, &receiving));
+                std::thread::spawn(move || rdt::send(sender, to, config, has_path, &sending));
+            }
         }
     }
 }
@@ -161,6 +198,7 @@ struct Shared {
     duration: Option<Duration>,
     sent: Mutex<Sent>,
     received: Mutex<Received>,
+    samples: Mutex<Samples>,
 }
 
 impl Shared {
@@ -172,6 +210,7 @@ impl Shared {
             duration: request.duration,
             sent: Mutex::default(),
             received: Mutex::default(),
+            samples: Mutex::default(),
         }
     }
 
@@ -181,6 +220,10 @@ impl Shared {
 
     fn received(&self) -> MutexGuard<'_, Received> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn samples(&self) -> MutexGuard<'_, Samples> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts bytes that the receiver has just read, unless the run has ended.
@@ -213,7 +256,7 @@ impl Shared {
         self.clock.now() >= latest + QUIET
     }
 
-    fn to_json(&self, samples: &Samples) -> Value {
+    fn to_json(&self) -> Value {
         let sent = self.sent();
         json!({
             "name": self.flow.name,
@@ -225,33 +268,32 @@ impl Shared {
             "ended_ns": sent.ended.map(crate::cell::nanoseconds),
             "error": sent.error,
             "received": self.received().to_json(),
-            "samples": samples.to_json(),
+            "samples": self.samples().to_json(),
         })
     }
 }
 
-/// Samples all connections at intervals until the run ends. The last sample of a connection is from
-/// the end of its data, or of the run.
-fn sample(flows: &[Arc<Shared>], request: &Request) -> Vec<Samples> {
-    let mut samples: Vec<Samples> = flows.iter().map(|_| Samples::default()).collect();
-    let Some(clock) = flows.first().map(|shared| shared.clock) else { return samples };
+/// Samples the connections of the kernel at intervals until the run ends. The last sample of a
+/// connection is from the end of its data, or of the run. Senders of rdt sample themselves.
+fn sample(flows: &[Arc<Shared>], request: &Request) {
+    let Some(clock) = flows.first().map(|shared| shared.clock) else { return };
     let mut is_done = vec![false; flows.len()];
     let mut next = Duration::ZERO;
     loop {
         clock.sleep_until(request.duration.map_or(next, |end| next.min(end)));
         let now = clock.now();
-        for ((shared, samples), is_done) in flows.iter().zip(&mut samples).zip(&mut is_done) {
+        for (shared, is_done) in flows.iter().zip(&mut is_done) {
             if *is_done {
                 continue;
             }
             *is_done = shared.has_ended();
             let info = shared.sent().stream.as_ref().and_then(|stream| TcpInfo::of(stream).ok());
             if let Some(info) = info.filter(TcpInfo::is_connected) {
-                samples.add(now, info);
+                shared.samples().add(now, info.into());
             }
         }
         if is_done.iter().all(|it| *it) || request.duration.is_some_and(|end| now >= end) {
-            return samples;
+            return;
         }
         while next <= now {
             next += SAMPLE_INTERVAL;

@@ -18,7 +18,8 @@ const DEVICE: &str = "rdt0";
 /// One end of the path: its network namespace, and the addresses of both ends.
 #[derive(Debug)]
 pub(super) struct End {
-    namespace: File,
+    /// `None`: the network of this program.
+    namespace: Option<File>,
     pub(super) local: IpAddr,
     pub(super) peer: IpAddr,
 }
@@ -35,12 +36,19 @@ impl End {
         let process =
             fs::read_to_string(far_process).map_err(LoadError::system("the far end did not start"))?;
         let open = |process: &str| {
-            File::open(format!("/proc/{process}/ns/net")).map_err(LoadError::system("cannot find a network"))
+            let file = File::open(format!("/proc/{process}/ns/net"));
+            file.map(Some).map_err(LoadError::system("cannot find a network"))
         };
         Ok([
             Self { namespace: open("thread-self")?, local: near, peer: far },
             Self { namespace: open(process.trim())?, local: far, peer: near },
         ])
+    }
+
+    /// Returns both ends of flows over the loopback device, without a path.
+    pub(super) fn loopback() -> [Self; 2] {
+        let address = IpAddr::from(Ipv4Addr::LOCALHOST);
+        [(); 2].map(|()| Self { namespace: None, local: address, peer: address })
     }
 
     /// Runs `work` in a thread in this namespace. Sockets stay in the namespace in which they were
@@ -49,8 +57,9 @@ impl End {
         &self,
         work: impl FnOnce() -> Result<T, LoadError> + Send,
     ) -> Result<T, LoadError> {
+        let Some(namespace) = &self.namespace else { return work() };
         let inside = || {
-            move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
                 .map_err(|errno| LoadError::system("cannot enter the network of an end")(errno.into()))?;
             work()
         };

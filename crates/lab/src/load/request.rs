@@ -12,7 +12,9 @@ use crate::flow::{Flow, FlowKind, Reads, Spacing};
 pub struct Request {
     /// Flows, each with a fixed start.
     pub flows: Vec<Flow>,
-    /// Seed of the repetition, for sources with random gaps.
+    /// True if the flows cross an emulated path, false if they use the loopback device.
+    pub has_path: bool,
+    /// Seed of the repetition, for sources with random gaps and senders with random decisions.
     pub seed: u64,
     /// Width of the bins of bytes received.
     pub bin: Duration,
@@ -29,6 +31,7 @@ impl Request {
     pub fn to_json(&self) -> Value {
         json!({
             "flows": self.flows.iter().map(Flow::to_json).collect::<Vec<_>>(),
+            "has_path": self.has_path,
             "seed": self.seed,
             "bin_ns": nanoseconds(self.bin),
             "duration_ns": self.duration.map(nanoseconds),
@@ -46,6 +49,7 @@ impl Request {
             |end: usize| value["metrics"][end].as_array()?.iter().map(metric).collect::<Option<Vec<_>>>();
         Some(Self {
             flows: value["flows"].as_array()?.iter().map(flow).collect::<Option<_>>()?,
+            has_path: value["has_path"].as_bool()?,
             seed: value["seed"].as_u64()?,
             bin: time(&value["bin_ns"])?,
             duration: time(&value["duration_ns"]),
@@ -138,6 +142,7 @@ mod tests {
         let slow = Flow { reads: Reads::Rate(1_000), ..Flow::new("b") };
         let request = Request {
             flows: vec![every_word, slow, Flow { kind: FlowKind::Udp, ..Flow::new("c") }],
+            has_path: true,
             seed: u64::MAX,
             bin: Duration::from_millis(100),
             duration: Some(10 * second),

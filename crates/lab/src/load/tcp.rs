@@ -15,7 +15,7 @@ const CHUNK: usize = 64 << 10;
 /// Longest time in one write or in one wait, so that a flow stops in time.
 const TURN: Duration = Duration::from_millis(20);
 /// Interval at which a source with a rate writes what has become due.
-const RATE_INTERVAL: Duration = Duration::from_millis(1);
+pub(super) const RATE_INTERVAL: Duration = Duration::from_millis(1);
 /// Bytes of IPv4 and TCP headers without options.
 const HEADERS: u32 = 40;
 
@@ -123,7 +123,7 @@ pub(super) fn is_pause(kind: ErrorKind) -> bool {
 
 /// Returns the number of bytes that the application has written `life` after the start of the flow,
 /// if the connection accepts all. Without a rate there is no limit but the pauses.
-fn due(flow: &Flow, life: Duration) -> u64 {
+pub(super) fn due(flow: &Flow, life: Duration) -> u64 {
     let (active, is_pause) = match flow.on_off {
         Some((on, off)) if !(on + off).is_zero() => {
             let rounds = u32::try_from(life.as_nanos() / (on + off).as_nanos()).unwrap_or(u32::MAX);
@@ -139,7 +139,7 @@ fn due(flow: &Flow, life: Duration) -> u64 {
     }
 }
 
-fn bytes_at(bps: u64, time: Duration) -> u64 {
+pub(super) fn bytes_at(bps: u64, time: Duration) -> u64 {
     u64::try_from(u128::from(bps) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX)
 }
 

@@ -126,7 +126,7 @@ impl Campaign<'_> {
         let mine = self.cells();
         for cell in &mine {
             // Fails before anything runs if an engine cannot run.
-            engine(cell.physics.engine)?;
+            engine(cell.physics.engine)?.check(cell)?;
         }
         let mut targets = Targets::new(self.plan, self.claims);
         let durable = if mine.iter().all(|cell| cell.physics.engine.is_virtual()) {

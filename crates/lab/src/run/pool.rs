@@ -75,7 +75,7 @@ impl Context<'_> {
                 scope.spawn(move || {
                     while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
                         // A closed channel means that results cannot be written.
-                        if stop.is_set() || sender.send(self.run_one(task)).is_err() {
+                        if stop.is_set() || sender.send(self.run_one(task, stop)).is_err() {
                             break;
                         }
                     }
@@ -88,19 +88,19 @@ impl Context<'_> {
 
     /// Runs a repetition in real time, and repeats it if the host was too slow for the path.
     fn run_until_undisturbed(&self, task: &Task, stop: &Stop) -> (Record, Series) {
-        let mut result = self.run_one(task);
+        let mut result = self.run_one(task, stop);
         for _ in 0..MAX_REPEATS {
             if result.0.status != Status::HostLimited || stop.is_set() {
                 break;
             }
-            result = self.run_one(task);
+            result = self.run_one(task, stop);
         }
         result
     }
 
-    fn run_one(&self, task: &Task) -> (Record, Series) {
+    fn run_one(&self, task: &Task, stop: &Stop) -> (Record, Series) {
         let started = clock::now();
-        let run = || engine(task.cell.physics.engine)?.run(&task.cell, task.seed, self.measure);
+        let run = || engine(task.cell.physics.engine)?.run(&task.cell, task.seed, self.measure, stop);
         let mut record = task.record(self.campaign);
         let mut series = Series::default();
         match catch_unwind(AssertUnwindSafe(run)) {

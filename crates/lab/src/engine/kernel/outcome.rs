@@ -34,6 +34,7 @@ pub(super) fn of(
 ) -> Option<Run> {
     let flows = counts["flows"].as_array().filter(|flows| flows.len() == request.flows.len())?;
     let mut run = Run { metrics: BTreeMap::new(), series: Series::default(), hash: None, host_limit: None };
+    run.metrics.extend(time(&counts["processor_ns"]).map(|it| ("processor".to_owned(), it.as_secs_f64())));
     run.series.bin_s = measure.series.as_secs_f64();
     let last = flows.iter().filter_map(ended).max().unwrap_or_default();
     let ended = physics.duration.unwrap_or(last);
@@ -137,6 +138,8 @@ fn transfer(
         ("packets-sent", "segments_sent"),
         ("acks-received", "segments_received"),
         ("mss", "mss"),
+        ("lost", "lost"),
+        ("lost-receiver-socket", "lost_to_socket"),
     ] {
         named.add(metric, last[key].as_f64());
     }
@@ -147,7 +150,7 @@ fn transfer(
     let timeouts = samples.rises("ca_state", LOSS);
     named.add("timeouts", last["timeouts"].as_f64().or(Some(number(timeouts.len() as u64))));
     let recoveries = samples.rises("ca_state", RECOVERY);
-    named.add("recoveries", Some(number(recoveries.len() as u64)));
+    named.add("recoveries", last["recoveries"].as_f64().or(Some(number(recoveries.len() as u64))));
     named.add("ecn-reductions", Some(number(samples.rises("ca_state", CWR).len() as u64)));
     named.events("timeout", timeouts);
     named.events("fast-retransmit", recoveries);
@@ -396,6 +399,7 @@ mod tests {
         };
         let request = Request {
             flows: vec![flow],
+            has_path: true,
             seed: 1,
             bin: Duration::from_millis(100),
             duration: None,

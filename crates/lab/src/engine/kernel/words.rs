@@ -7,8 +7,8 @@ use std::path::Path;
 use rdt_emulator::spec::PathSpec;
 
 use super::super::EngineError;
-use super::super::words::{check_source, start, word};
-use crate::cell::Physics;
+use super::super::words::{check_source, sender, start, word};
+use crate::cell::{EngineKind, Physics};
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind};
 use crate::load::request::Request;
@@ -27,12 +27,13 @@ const RACK_ALONE: (u32, u32) = (6, 17);
 /// Limits of `net.ipv4.tcp_rto_max_ms`.
 const MAX_RTO_RANGE_MS: std::ops::RangeInclusive<u128> = 1_000..=120_000;
 
-/// Returns the only link.
-pub(super) fn link(physics: &Physics) -> Result<PathSpec, EngineError> {
-    match physics.links.as_slice() {
-        [link] => Ok(link.clone()),
-        links => Err(EngineError::Word(format!(
-            "the engine 'kernel' runs one link, and this cell has {}: use the engine 'virtual'",
+/// Returns the link. `None`: the engine `real` runs flows without one, over the loopback device.
+pub(super) fn link(physics: &Physics) -> Result<Option<&PathSpec>, EngineError> {
+    match (physics.links.as_slice(), physics.engine) {
+        ([link], _) => Ok(Some(link)),
+        ([], EngineKind::Real) => Ok(None),
+        (links, engine) => Err(EngineError::Word(format!(
+            "the engine '{engine}' runs one link, and this cell has {}: use the engine 'virtual'",
             links.len()
         ))),
     }
@@ -45,7 +46,7 @@ pub(super) fn device_mtu(physics: &Physics) -> u32 {
 
 /// Returns what the load program is to run.
 pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result<Request, EngineError> {
-    link(physics)?;
+    let has_path = link(physics)?.is_some();
     let tcp = |reverse: bool| {
         physics.flows.iter().filter(move |flow| flow.kind == FlowKind::Tcp && flow.reverse == reverse)
     };
@@ -87,11 +88,14 @@ pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result
     }
     let flows = (0..).zip(&physics.flows).map(|(index, flow)| {
         let at = start(flow, seed, index);
-        let packet = flow.packet.filter(|packet| *packet < device_mtu(physics));
+        // TCP takes the size of full packets from the device.
+        let is_own = |packet: &u32| flow.kind != FlowKind::Tcp || *packet < device_mtu(physics);
+        let packet = flow.packet.filter(is_own);
         Flow { start: (at, at), packet, ..flow.clone() }
     });
     Ok(Request {
         flows: flows.collect(),
+        has_path,
         seed,
         bin: measure.series,
         duration: physics.duration,
@@ -109,8 +113,11 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
     }
     match flow.kind {
         FlowKind::Udp => return check_source(flow),
-        FlowKind::Rdt => {
-            return refuse(&"the engine 'kernel' runs tcp and udp of the kernel: write kind = \"tcp\"");
+        FlowKind::Rdt => return sender(flow, 0)?.validate().map_err(|error| word(flow, error)),
+        FlowKind::Tcp if physics.engine == EngineKind::Real => {
+            return refuse(
+                &"the engine 'real' runs rdt and udp: write kind = \"rdt\", or use the engine 'kernel'",
+            );
         }
         FlowKind::Tcp => {}
     }
@@ -210,7 +217,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cell::EngineKind;
 
     fn physics(flows: Vec<Flow>) -> Physics {
         Physics {
@@ -262,7 +268,7 @@ mod tests {
             (Flow { ack: Some((4, Duration::ZERO)), ..tcp("a") }, "receiver.ack"),
             (Flow { pacing: Some(true), ..tcp("a") }, "pacing"),
             (Flow { packet: Some(70_000), ..tcp("a") }, "70000"),
-            (Flow::new("a"), "tcp"),
+            (Flow { cc: Some("vegas".to_owned()), ..Flow::new("a") }, "vegas"),
             (Flow { kind: FlowKind::Udp, ..Flow::new("a") }, "rate"),
         ];
         for (flow, part) in refused {

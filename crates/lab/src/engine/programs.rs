@@ -1,0 +1,234 @@
+//! Programs of a repetition in real time: started behind the path of `rdt-emu run` or without a
+//! path, and ended with the repetition, whatever they do.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rdt_emulator::spec::PathSpec;
+use rdt_program::Stop;
+use rdt_program::exit::{CONFIG, UNAVAILABLE, USAGE};
+use rdt_udp::clock;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde_json::Value;
+
+use super::EngineError;
+
+/// Interval at which the end of a program is looked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The program `rdt-lab`, which is also the load program and `rdt-emu`.
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the program `rdt-lab`, which the engines of real time start for each repetition. The
+/// program itself calls this; tests and other programs that use this library must do so.
+pub fn use_program(program: PathBuf) {
+    PROGRAM.get_or_init(|| program);
+}
+
+pub(super) fn program() -> Result<&'static Path, EngineError> {
+    PROGRAM.get().map(PathBuf::as_path).ok_or_else(|| {
+        EngineError::Unavailable("engines of real time run in the program rdt-lab only".to_owned())
+    })
+}
+
+pub(super) fn cannot(step: &str, error: &io::Error) -> EngineError {
+    EngineError::Unavailable(format!("the engine cannot {step}: {error}"))
+}
+
+/// Returns an error if this host refuses namespaces, which is tried once.
+pub(super) fn check_namespaces() -> Result<(), EngineError> {
+    static TRIED: OnceLock<Result<(), EngineError>> = OnceLock::new();
+    TRIED.get_or_init(try_namespaces).clone()
+}
+
+/// Runs a command that does nothing behind a path.
+fn try_namespaces() -> Result<(), EngineError> {
+    let behind = Behind { link: &PathSpec::default(), seed: 0, device_mtu: 1500, server: None };
+    let command = [program()?.into(), "load".into(), "--try".into()];
+    let ended = behind.run(&command, None, &Stop::default())?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    let sentence = ended.sentence();
+    // The remedy of `rdt-emu` for programs that can use a proxy.
+    let sentence = sentence.trim_end_matches(". `rdt-emu proxy` needs none of this");
+    Err(EngineError::Unavailable(format!(
+        "this host has no network namespaces for an emulated path: {sentence}; '--engine virtual' needs no rights"
+    )))
+}
+
+/// Place of programs at the two ends of an emulated path.
+pub(super) struct Behind<'a> {
+    pub(super) link: &'a PathSpec,
+    pub(super) seed: u64,
+    /// MTU of the devices at both ends, bytes.
+    pub(super) device_mtu: u32,
+    /// Shell command line of a program at the far end. It is started first.
+    pub(super) server: Option<OsString>,
+}
+
+impl Behind<'_> {
+    /// Runs `command` at the near end, and returns its results with the account of the path.
+    pub(super) fn run(
+        &self,
+        command: &[OsString],
+        limit: Option<Duration>,
+        stop: &Stop,
+    ) -> Result<Ended, EngineError> {
+        let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
+        let (path, account) = (folder.path().join("path.toml"), folder.path().join("account.json"));
+        fs::write(&path, self.link.to_toml()).map_err(|error| cannot("write a file", &error))?;
+        // The path of the running program is valid even if its file was replaced.
+        let mut emulator = Command::new(program()?);
+        emulator.arg0("rdt-emu").args(["run", "--quiet", "--path"]).arg(path);
+        emulator.arg(format!("--seed={}", self.seed)).arg("--json-to").arg(&account);
+        emulator.arg(format!("--device-mtu={}", self.device_mtu));
+        if let Some(server) = &self.server {
+            emulator.arg("--server").arg(server);
+        }
+        emulator.arg("--").args(command);
+        let mut ended = Group::start(emulator, folder.path())?.end(limit, stop)?;
+        let text = fs::read_to_string(&account).unwrap_or_default();
+        ended.account = text.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        Ok(ended)
+    }
+}
+
+/// Runs a command without a path.
+pub(super) fn run_here(command: Command, limit: Option<Duration>, stop: &Stop) -> Result<Ended, EngineError> {
+    let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
+    Group::start(command, folder.path())?.end(limit, stop)
+}
+
+/// Results of a program that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: String,
+    /// Account of the path as `rdt-emu run --json` prints it.
+    pub(super) account: Option<Value>,
+}
+
+impl Ended {
+    /// Returns the last sentence on the standard error, without the name of the program.
+    pub(super) fn sentence(&self) -> String {
+        let last = self.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        match last.split_once(": ") {
+            Some(("rdt-lab" | "rdt-emu", sentence)) => sentence.to_owned(),
+            _ if last.is_empty() => format!("it ended with {}", self.status),
+            _ => last.to_owned(),
+        }
+    }
+
+    /// Returns the error that an exit code of this program, as load program or `rdt-emu`, means.
+    pub(super) fn own_error(&self) -> Option<EngineError> {
+        match self.status.code() {
+            Some(0) => None,
+            Some(code) if code == i32::from(USAGE) => Some(EngineError::Word(self.sentence())),
+            Some(code) if [CONFIG, UNAVAILABLE].map(i32::from).contains(&code) => {
+                Some(EngineError::Unavailable(self.sentence()))
+            }
+            _ => Some(EngineError::Failed(format!("the load program failed: {}", self.sentence()))),
+        }
+    }
+
+    /// Returns the verdict of `rdt-emu run` at its end that the host was too slow for the path.
+    pub(super) fn host_limit(&self) -> Option<String> {
+        let verdict = format!("{}, was", rdt_emu::HOST_BLAME);
+        self.stderr.lines().find(|line| line.contains(&verdict)).map(str::to_owned)
+    }
+}
+
+/// Process group of a started program. Its processes are killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Group {
+    leader: Child,
+    started: Instant,
+    /// Files with the outputs. A pipe would stay open in processes that left the group.
+    outputs: [PathBuf; 2],
+}
+
+impl Group {
+    /// Starts a program, whose outputs go to files in `folder`.
+    pub(super) fn start(mut command: Command, folder: &Path) -> Result<Self, EngineError> {
+        let outputs = ["stdout", "stderr"].map(|name| folder.join(name));
+        let open = |file: &PathBuf| File::create(file).map_err(|error| cannot("create a file", &error));
+        command.stdin(Stdio::null()).stdout(open(&outputs[0])?).stderr(open(&outputs[1])?).process_group(0);
+        let started = clock::now();
+        let name = command.get_program().to_string_lossy().into_owned();
+        let leader = command.spawn().map_err(|error| cannot(&format!("start {name}"), &error))?;
+        Ok(Self { leader, started, outputs })
+    }
+
+    /// Waits for the end of the program, and returns its results.
+    ///
+    /// # Errors
+    /// The program was ended because it took longer than `limit`, or `stop` was set.
+    pub(super) fn end(mut self, limit: Option<Duration>, stop: &Stop) -> Result<Ended, EngineError> {
+        while !self.has_ended() {
+            let elapsed = clock::now().duration_since(self.started);
+            if stop.is_set() {
+                return Err(EngineError::Failed("it was interrupted".to_owned()));
+            }
+            if let Some(limit) = limit.filter(|limit| elapsed > *limit) {
+                let stderr = self.stderr();
+                let said = stderr.lines().last().map_or(String::new(), |line| format!(": {line}"));
+                return Err(EngineError::Failed(format!(
+                    "the program did not end within {} s, and was ended{said}",
+                    limit.as_secs_f64()
+                )));
+            }
+            pause();
+        }
+        let stdout = fs::read(&self.outputs[0]).unwrap_or_default();
+        let stderr = self.stderr();
+        let status = self.kill().map_err(|error| cannot("wait for a program", &error))?;
+        Ok(Ended { status, stdout, stderr, account: None })
+    }
+
+    /// True if the program has ended. It is not collected, so its number stays that of the group.
+    pub(super) fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(Pid::from_child(&self.leader)), options), Ok(None))
+    }
+
+    pub(super) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.outputs[1]).unwrap_or_default()).into_owned()
+    }
+
+    /// Kills what is left of the group, and returns the status of the program.
+    fn kill(&mut self) -> io::Result<ExitStatus> {
+        // Fails if the group has no process left.
+        let _ = kill_process_group(Pid::from_child(&self.leader), Signal::KILL);
+        self.leader.wait()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for processes in real time")]
+pub(super) fn pause() {
+    std::thread::sleep(POLL_INTERVAL);
+}
+
+/// Returns a path in quotes for a shell.
+pub(super) fn quoted(path: &Path) -> Result<String, EngineError> {
+    let text = path.to_str().filter(|text| !text.contains('\''));
+    text.map(|text| format!("'{text}'")).ok_or_else(|| {
+        EngineError::Unavailable(format!(
+            "{} cannot be started by a shell: the path is not text or has a quote; move the program",
+            path.display()
+        ))
+    })
+}

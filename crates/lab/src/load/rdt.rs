@@ -1,0 +1,288 @@
+//! Flows of rdt over UDP sockets: the state machines and the event loop of `rdt-send` and
+//! `rdt-recv`, with an application that writes and reads as the words of the flow say.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rdt_driver::{
+    Application, Connected, Flow as Next, Remote, SocketError, UdpIo, UdpOptions, Waiter, run, send_memory,
+    truesize,
+};
+use rdt_server::{Server, ServerConfig};
+use rdt_transport::congestion::Cause;
+use rdt_transport::{
+    Endpoint as _, Interest, Observer, ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace,
+};
+
+use super::counts::Sample;
+use super::network::End;
+use super::tcp::{RATE_INTERVAL, bytes_at, due};
+use super::{LoadError, SAMPLE_INTERVAL, Shared};
+use crate::flow::Reads;
+
+/// `TCP_INFO`'s number of the state in which losses are repaired.
+const RECOVERY: u64 = 3;
+
+/// Returns a socket at `end`. Port 0 is any port.
+pub(super) fn socket(end: &End, port: u16) -> Result<UdpIo, LoadError> {
+    // Batches of one connection are sent without a copy, as in `rdt-send`.
+    let options = UdpOptions { by_reference: port == 0, ..UdpOptions::default() };
+    end.run(|| {
+        UdpIo::bind(SocketAddr::new(end.local, port), options)
+            .map_err(|error| LoadError::System("cannot bind a port", std::io::Error::other(error)))
+    })
+}
+
+/// Receives one transfer.
+pub(super) fn receive(mut io: UdpIo, mut config: ServerConfig, shared: &Shared) {
+    config.listener.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
+    let mut server = Server::new(config);
+    let keeps = config.listener.receiver.keep_payload;
+    let mut receiving = Receiving { shared, keeps, peer: None, bytes: 0, begin: None, is_whole: false };
+    let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive);
+    let end = waiter.and_then(|mut waiter| run(&mut server, &mut io, &mut receiving, &mut waiter));
+    if let Err(error) = end {
+        shared.fail(&format!("the receiver failed: {error}"));
+    }
+}
+
+/// Opens a connection at the start of the flow, and writes until its end. `watches_recovery` adds
+/// the recovery episodes to the samples, which costs the sender some time for each packet.
+pub(super) fn send(io: UdpIo, to: SocketAddr, config: SenderConfig, watches_recovery: bool, shared: &Shared) {
+    let start = shared.flow.start.0;
+    shared.clock.sleep_until(start);
+    let transfer = || {
+        let mut waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(|error| error.to_string())?;
+        let mut socket = Connected::new(io, to);
+        let mut sender =
+            Sender::with_memory(config, send_memory(&mut socket)).map_err(|error| error.to_string())?;
+        let watch = Arc::new(Watch { watches_recovery, ..Watch::default() });
+        sender.observe(Box::new(Watcher(Arc::clone(&watch))));
+        sender.open().map_err(|error| error.to_string())?;
+        let mut sending = Sending { shared, watch, written: 0, is_finished: false, next_sample: start };
+        run(&mut sender, &mut socket, &mut sending, &mut waiter).map_err(|error| error.to_string())
+    };
+    if let Err(sentence) = transfer() {
+        shared.fail(&format!("the sender failed: {sentence}"));
+    }
+}
+
+struct Receiving<'a> {
+    shared: &'a Shared,
+    /// True if the receiver keeps the data until the application reads it.
+    keeps: bool,
+    peer: Option<Remote>,
+    /// Bytes read.
+    bytes: u64,
+    /// Time of the first byte.
+    begin: Option<Duration>,
+    /// True from the arrival of the last byte until the transfer is confirmed.
+    is_whole: bool,
+}
+
+impl Receiving<'_> {
+    /// Reads what has arrived and may be read. Returns the time of the next read if something is
+    /// left.
+    fn read(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote) -> Option<Instant> {
+        if !self.keeps {
+            let received = server.listener().received_bytes(peer);
+            self.count(received.saturating_sub(self.bytes));
+            return None;
+        }
+        let at = self.shared.clock.at(now);
+        while let data = server.data(peer).len()
+            && data > 0
+        {
+            let begin = *self.begin.get_or_insert(at);
+            let (may, next) = match self.shared.flow.reads {
+                Reads::Rate(bps) => {
+                    let due = bytes_at(bps, at.saturating_sub(begin));
+                    (due.saturating_sub(self.bytes), now + RATE_INTERVAL)
+                }
+                Reads::Stalled(from, span) if (from..from + span).contains(&at) => {
+                    (0, self.shared.clock.instant(from + span))
+                }
+                Reads::AtOnce | Reads::Stalled(..) => (u64::MAX, now),
+            };
+            let bytes = data.min(usize::try_from(may).unwrap_or(usize::MAX));
+            if bytes == 0 {
+                return Some(next);
+            }
+            server.consume(peer, bytes);
+            self.count(bytes as u64);
+        }
+        None
+    }
+
+    fn count(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.bytes += bytes;
+            self.shared.read(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+    }
+}
+
+impl Application<Server<Remote>> for Receiving<'_> {
+    fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Next {
+        while let Some((peer, event)) = server.poll_event() {
+            match event {
+                ReceiverEvent::Started => self.peer = Some(peer),
+                ReceiverEvent::Finished { .. } => self.is_whole = true,
+                ReceiverEvent::Connected | ReceiverEvent::Readable | ReceiverEvent::Closed { .. } => {}
+            }
+        }
+        let Some(peer) = self.peer else { return Next::Wait(None) };
+        let next = self.read(now, server, peer);
+        if self.is_whole && next.is_none() {
+            self.is_whole = false;
+            server.confirm(now, peer);
+            let at = self.shared.clock.now();
+            self.shared.received().completed = Some(at);
+        }
+        // Answers repeated packets of the sender until the program ends.
+        Next::Wait(next)
+    }
+}
+
+struct Sending<'a> {
+    shared: &'a Shared,
+    watch: Arc<Watch>,
+    written: u64,
+    is_finished: bool,
+    next_sample: Duration,
+}
+
+impl Sending<'_> {
+    /// Writes what is due, as far as there is room. Returns the time of the next write of a source
+    /// that is not limited by room alone.
+    fn write(&mut self, now: Instant, sender: &mut Sender) -> Option<Instant> {
+        let (flow, at) = (&self.shared.flow, self.shared.clock.at(now));
+        let end = [flow.stop, self.shared.duration].into_iter().flatten().min();
+        let total = flow.bytes.unwrap_or(u64::MAX);
+        let is_over = end.is_some_and(|end| at >= end);
+        let due = if is_over { self.written } else { due(flow, at.saturating_sub(flow.start.0)).min(total) };
+        while self.written < due {
+            let Ok(spare) = sender.spare() else { return None };
+            let rest = usize::try_from(due - self.written).unwrap_or(usize::MAX);
+            let mut room = 0;
+            for piece in spare.within(rest) {
+                piece.fill(0);
+                room += piece.len();
+            }
+            if room == 0 {
+                break;
+            }
+            sender.advance(room);
+            self.written += room as u64;
+        }
+        self.shared.sent().bytes = self.written;
+        if is_over || self.written >= total {
+            self.is_finished = true;
+            // Cannot fail: the sender is open.
+            let _ = sender.finish();
+            return None;
+        }
+        if self.written < due {
+            return end.map(|end| self.shared.clock.instant(end));
+        }
+        sender.push();
+        Some(now + RATE_INTERVAL)
+    }
+
+    fn sample(&self, now: Instant, sender: &Sender) {
+        let at = self.shared.clock.at(now);
+        if sender.stats().handshake_rtt.is_some() && self.shared.duration.is_none_or(|end| at <= end) {
+            let life = at.saturating_sub(self.shared.flow.start.0);
+            self.shared.samples().add(at, self.watch.sample(sender, life));
+        }
+    }
+}
+
+impl Application<Sender> for Sending<'_> {
+    fn pump(&mut self, now: Instant, sender: &mut Sender) -> Next {
+        while let Some(event) = sender.poll_event() {
+            match event {
+                SenderEvent::Connected { rtt } => self.shared.sent().handshake = Some(rtt),
+                SenderEvent::Finished { .. } => {
+                    self.sample(now, sender);
+                    self.shared.sent().ended = Some(self.shared.clock.at(now));
+                    return Next::Done;
+                }
+                SenderEvent::Failed { error, .. } => {
+                    self.sample(now, sender);
+                    self.shared.fail(&format!("the transfer failed: {error}"));
+                    return Next::Done;
+                }
+            }
+        }
+        if self.shared.clock.at(now) >= self.next_sample {
+            self.sample(now, sender);
+            while self.next_sample <= self.shared.clock.at(now) {
+                self.next_sample += SAMPLE_INTERVAL;
+            }
+        }
+        let next_write = if self.is_finished { None } else { self.write(now, sender) };
+        Next::Wait(next_write.into_iter().chain([self.shared.clock.instant(self.next_sample)]).min())
+    }
+}
+
+/// State of a sender that its counters do not have.
+#[derive(Debug, Default)]
+struct Watch {
+    watches_recovery: bool,
+    is_recovering: AtomicBool,
+    /// Receiver's window, bytes.
+    window: AtomicU64,
+}
+
+impl Watch {
+    /// Returns the state of a sender `life` after its start.
+    fn sample(&self, sender: &Sender, life: Duration) -> Sample {
+        let stats = sender.stats();
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let is_recovering = self.is_recovering.load(Ordering::Relaxed);
+        Sample {
+            ca_state: if is_recovering { RECOVERY } else { 0 },
+            mss: sender.config().payload_size() as u64,
+            cwnd: stats.cwnd,
+            ssthresh: stats.ssthresh.unwrap_or(0),
+            in_flight: stats.in_flight,
+            peer_window: self.window.load(Ordering::Relaxed),
+            srtt_us: stats.srtt.map_or(0, micros),
+            min_rtt_us: stats.min_rtt.map_or(0, micros),
+            rto_us: micros(stats.rto),
+            retransmitted: stats.retransmitted,
+            timeouts: Some(stats.timeouts),
+            lost: Some(stats.lost),
+            lost_to_socket: Some(stats.lost_to_socket),
+            recoveries: Some(stats.recoveries),
+            duplicates: stats.spurious,
+            segments_sent: stats.datagrams_sent,
+            segments_received: stats.datagrams_received,
+            busy_us: micros(life.saturating_sub(stats.waited.application)),
+            window_limited_us: micros(stats.waited.peer_window),
+            buffer_limited_us: 0,
+        }
+    }
+}
+
+struct Watcher(Arc<Watch>);
+
+impl Observer for Watcher {
+    fn on(&mut self, _now: Instant, trace: &Trace) {
+        match trace {
+            Trace::AckReceived { window, .. } => self.0.window.store(*window, Ordering::Relaxed),
+            Trace::RecoveryBegan { cause: Cause::Loss | Cause::Timeout } => {
+                self.0.is_recovering.store(true, Ordering::Relaxed);
+            }
+            Trace::RecoveryEnded { .. } => self.0.is_recovering.store(false, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    fn interest(&self) -> Interest {
+        if self.0.watches_recovery { Interest::Everything } else { Interest::RoundTrips }
+    }
+}
