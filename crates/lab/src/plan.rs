@@ -20,10 +20,11 @@ use rdt_emulator::child_seed;
 use serde_json::{Map, Value, json};
 
 use crate::cell::{Cell, CellId, EngineKind};
+use crate::engine::is_random;
 use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds, Until};
 use crate::statistics::spent_level;
 
-pub use cost::Cost;
+pub use cost::{Cost, Total, Totals};
 pub use fraction::Fraction;
 
 /// Probability of any false verdict among the claims of an experiment.
@@ -129,6 +130,14 @@ impl Plan {
         self.cells.iter().filter(move |cell| seen.insert(cell.id))
     }
 
+    /// Returns the least number of repetitions of a cell: two if nothing in it is random, which show
+    /// that they are equal.
+    pub fn least(&self, cell: &Cell) -> u32 {
+        let engine = cell.physics.engine;
+        let is_one_run = engine.is_virtual() && !is_random(&cell.physics);
+        self.repeats.range(engine).0.min(if is_one_run { 2 } else { u32::MAX })
+    }
+
     /// Returns the seed of a repetition, counted from 0.
     pub fn seed(&self, cell: &Cell, rep: u32) -> u64 {
         let common = child_seed(self.seed, u64::from(rep));
@@ -173,17 +182,30 @@ impl Plan {
     /// Returns the plan as JSON: every cell with its identity, levels and cost, and the totals for
     /// the least number of repetitions.
     pub fn to_json(&self) -> Value {
+        let mut totals = Totals::default();
+        totals.add(self);
         let (mut total, mut repetitions) = (Cost::default(), 0);
-        for cell in self.distinct() {
-            let (least, _) = self.repeats.range(cell.physics.engine);
-            total.add(self.cost(cell).times(least));
-            repetitions += u64::from(least);
+        let mut engines = Map::new();
+        for (engine, it) in totals.by_engine() {
+            total.add(it.cost);
+            repetitions += it.repetitions;
+            let (least, most) = self.repeats.range(engine);
+            engines.insert(
+                engine.word().to_owned(),
+                json!({
+                    "cells": it.cells,
+                    "repeats": { "least": least, "most": most },
+                    "repetitions": it.repetitions,
+                    "seconds": it.cost.seconds(),
+                }),
+            );
         }
         json!({
             "experiment": self.experiment,
             "cells": self.cells.iter().map(|cell| self.cell_json(cell)).collect::<Vec<_>>(),
             "distinct_cells": self.distinct().count(),
             "repeats": { "least": self.repeats.least, "most": self.repeats.most },
+            "engines": engines,
             "paired": self.is_paired(),
             "fraction": self.fraction.as_ref().map(Fraction::to_json),
             "estimate": {
@@ -203,7 +225,7 @@ impl Plan {
             "cell": cell.id.to_string(),
             "engine": cell.physics.engine.word(),
             "factors": factors,
-            "repeats": self.repeats.range(cell.physics.engine).0,
+            "repeats": self.least(cell),
             "packets": cost.packets,
             "seconds": cost.seconds(),
         })

@@ -103,8 +103,11 @@ pub(super) struct ShowArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct PlanArgs {
     /// Identity of an experiment, or its file
-    #[arg(value_name = "ID|FILE")]
-    pub(super) experiment: String,
+    #[arg(value_name = "ID|FILE", required_unless_present = "all")]
+    pub(super) experiment: Option<String>,
+    /// All experiments of the program, a line for each
+    #[arg(long, conflicts_with = "experiment")]
+    pub(super) all: bool,
     /// Only these engines: virtual,packets
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = engine)]
     pub(super) engine: Vec<EngineKind>,

@@ -1,10 +1,12 @@
 //! Estimated cost of one repetition of a cell: packets, and seconds on one core.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdt_emulator::PathConfig;
 
-use crate::cell::{Cell, Physics};
+use super::Plan;
+use crate::cell::{Cell, CellId, EngineKind, Physics};
 use crate::experiment::{Experiment, ExperimentError};
 use crate::flow::{Flow, FlowKind};
 
@@ -14,8 +16,9 @@ const NANOSECONDS_PER_PACKET: u64 = 1_500;
 /// Processor time of a repetition besides its packets, in microseconds.
 const MICROS_PER_REPETITION: u64 = 200;
 /// Real time of a repetition besides its traffic in engines of real time, in microseconds: creation
-/// of namespaces and programs.
-const REAL_TIME_SETUP_MICROS: u64 = 500_000;
+/// of namespaces and programs, and the wait for the last datagrams. Measured: 0.12 s with TCP, 0.45 s
+/// with UDP.
+const REAL_TIME_SETUP_MICROS: u64 = 300_000;
 /// Rate of a path that has none, bits per second.
 const UNLIMITED_BPS: f64 = 1e9;
 /// Size of packets where nothing gives it, bytes.
@@ -92,6 +95,46 @@ impl Cost {
             REAL_TIME_SETUP_MICROS.saturating_add(whole(seconds * 1e6))
         };
         Self { packets, micros }
+    }
+}
+
+/// Cost of one or several plans by engine. Cells that plans share count once.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    cells: BTreeMap<CellId, (EngineKind, Cost, u32)>,
+}
+
+/// Cost of the cells of one engine, with the least number of repetitions of each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Number of distinct cells.
+    pub cells: usize,
+    /// Number of repetitions of all cells.
+    pub repetitions: u64,
+    /// Cost of these repetitions.
+    pub cost: Cost,
+}
+
+impl Totals {
+    /// Adds the cells of a plan.
+    pub fn add(&mut self, plan: &Plan) {
+        for cell in plan.distinct() {
+            let (engine, least) = (cell.physics.engine, plan.least(cell));
+            let known = self.cells.entry(cell.id).or_insert_with(|| (engine, Cost::of(cell), 0));
+            known.2 = known.2.max(least);
+        }
+    }
+
+    /// Returns the totals of the engines that have cells.
+    pub fn by_engine(&self) -> BTreeMap<EngineKind, Total> {
+        let mut totals: BTreeMap<EngineKind, Total> = BTreeMap::new();
+        for (engine, cost, repetitions) in self.cells.values() {
+            let total = totals.entry(*engine).or_default();
+            total.cells += 1;
+            total.repetitions += u64::from(*repetitions);
+            total.cost.add(cost.times(*repetitions));
+        }
+        totals
     }
 }
 

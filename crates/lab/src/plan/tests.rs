@@ -170,11 +170,64 @@ fn estimate_follows_bytes_and_rates() {
     let json = plan.to_json();
     assert_eq!(json["distinct_cells"], 32);
     assert_eq!(json["cells"][0]["factors"]["rtt"], "2ms");
-    assert_eq!(json["estimate"]["journal_bytes"], 32 * 10 * 1_500);
+    // Half of the cells lose nothing, so they are run twice.
+    assert_eq!(json["estimate"]["journal_bytes"], (16 * 10 + 16 * 2) * 1_500);
 }
 
 #[test]
 fn engine_that_is_not_named_is_refused() {
     let error = Plan::new(&experiment(""), &[EngineKind::Kernel]).expect_err("an error").to_string();
     assert_eq!(error, "the experiment does not run with engine kernel; it names virtual");
+}
+
+/// A plan with the engines `virtual` and `kernel`, in which the kernel's repetitions are limited.
+fn limited(name: &str, least: u32) -> Plan {
+    let text = format!(
+        r#"
+        schema = 1
+        name = "{name}"
+        title = "Two engines"
+        engine = ["virtual", "kernel"]
+        for = "10s"
+        [path]
+        rate = "8mbit"
+        loss = "1%"
+        [[flow]]
+        name = "a"
+        kind = "tcp"
+        [factors]
+        path.rtt = ["2ms", "50ms"]
+        [repeats]
+        least = {least}
+        kernel = 5
+        "#
+    );
+    Plan::new(&Experiment::from_toml(&text).expect("a file"), &[]).expect("a plan")
+}
+
+#[test]
+fn totals_respect_limits_of_engines() {
+    let plan = limited("one", 40);
+    let json = plan.to_json();
+    assert_eq!(json["engines"]["kernel"]["repeats"]["most"], 5);
+    assert_eq!(json["engines"]["kernel"]["repetitions"], 10);
+    let seconds = json["engines"]["kernel"]["seconds"].as_f64().expect("a number");
+    assert!((100.0..110.0).contains(&seconds), "{seconds}");
+    assert_eq!(json["engines"]["virtual"]["repetitions"], 80);
+}
+
+#[test]
+fn totals_count_shared_cells_once() {
+    let mut totals = Totals::default();
+    totals.add(&limited("one", 3));
+    totals.add(&limited("two", 40));
+    let kernel = totals.by_engine()[&EngineKind::Kernel];
+    assert_eq!((kernel.cells, kernel.repetitions), (2, 10));
+}
+
+#[test]
+fn cells_without_randomness_have_two_repetitions() {
+    let plan = plan("");
+    let least = |loss| plan.cells.iter().find(|it| it.level("loss") == Some(loss)).map(|it| plan.least(it));
+    assert_eq!([least("0"), least("1%")], [Some(2), Some(10)]);
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cell::{Cell, CellId};
 use crate::claim::{Claim, Verdict, judge};
-use crate::engine::is_random;
 use crate::experiment::Until;
 use crate::plan::Plan;
 use crate::results::Results;
@@ -20,14 +19,9 @@ pub struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    /// Creates the targets of a first round: the least number of repetitions for every cell, or two
-    /// for a cell in which nothing is random, which show that they are equal.
+    /// Creates the targets of a first round: the least number of repetitions for every cell.
     pub fn new(plan: &'a Plan, claims: &'a [Claim]) -> Self {
-        let target = |cell: &Cell| {
-            let is_one_run = cell.physics.engine.is_virtual() && !is_random(&cell.physics);
-            plan.repeats.range(cell.physics.engine).0.min(if is_one_run { 2 } else { u32::MAX })
-        };
-        let by_cell = plan.distinct().map(|cell| (cell.id, target(cell))).collect();
+        let by_cell = plan.distinct().map(|cell| (cell.id, plan.least(cell))).collect();
         Self { plan, claims, by_cell }
     }
 
