@@ -150,17 +150,18 @@ impl Plan {
         }
     }
 
-    /// Returns the probability that a verdict on the claims may be false if they are judged after
-    /// this number of repetitions. If repetitions go on until the claims are decided, claims are
-    /// judged after several rounds, each twice as long as the one before, which share the
+    /// Returns the probability that a verdict on the claims of an engine may be false if they are
+    /// judged after this number of repetitions. If repetitions go on until the claims are decided,
+    /// claims are judged after several rounds, each twice as long as the one before, which share the
     /// probability.
-    pub fn level(&self, repetitions: u32) -> f64 {
-        if self.repeats.until != Until::Claims {
+    pub fn level(&self, engine: EngineKind, repetitions: u32) -> f64 {
+        let (least, most) = self.repeats.range(engine);
+        if self.repeats.until != Until::Claims || least == most {
             return ALPHA;
         }
-        let repetitions = repetitions.min(self.repeats.most);
-        let before = if repetitions <= self.repeats.least { 0 } else { repetitions / 2 };
-        spent_level(ALPHA, before, repetitions, self.repeats.most)
+        let repetitions = repetitions.min(most);
+        let before = if repetitions <= least { 0 } else { repetitions / 2 };
+        spent_level(ALPHA, before, repetitions, most)
     }
 
     /// True if repetition r of every cell has the same seed, so that comparisons are paired.

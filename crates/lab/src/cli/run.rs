@@ -89,7 +89,7 @@ fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
         loaded.plan.repeats.least = repeats;
         loaded.plan.repeats.most = repeats;
         loaded.plan.repeats.until = Until::Least;
-        loaded.plan.repeats.limits.clear();
+        loaded.plan.repeats.fixed.clear();
     }
     Ok(Some(loaded))
 }

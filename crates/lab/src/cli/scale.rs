@@ -87,7 +87,10 @@ fn quoted(text: &str) -> Result<String, Failure> {
 fn minutes(loaded: &Loaded, shards: u32) -> u64 {
     let plan = &loaded.plan;
     let seconds = |cells: Vec<&crate::cell::Cell>| -> f64 {
-        cells.into_iter().map(|cell| plan.cost(cell).times(plan.repeats.range(cell.physics.engine).1).seconds()).sum()
+        cells
+            .into_iter()
+            .map(|cell| plan.cost(cell).times(plan.repeats.range(cell.physics.engine).1).seconds())
+            .sum()
     };
     let longest = (0..shards).map(|index| seconds(plan.shard(index, shards))).fold(0.0, f64::max);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in minutes, above 0")]

@@ -62,9 +62,8 @@ pub(super) fn print(
 }
 
 pub(super) fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
-    let level = |reps| loaded.plan.level(reps);
-    let engines = expected::engines(results);
-    engines.into_iter().flat_map(|engine| judge(&loaded.claims, results, engine, &level)).collect()
+    let judge_one = |engine| judge(&loaded.claims, results, engine, &|reps| loaded.plan.level(engine, reps));
+    expected::engines(results).into_iter().flat_map(judge_one).collect()
 }
 
 fn sentence(it: &Judgement) -> String {

@@ -73,8 +73,8 @@ pub struct Repeats {
     pub most: u32,
     /// Condition that ends the repetitions between the two.
     pub until: Until,
-    /// Lower limits on `most` for single engines.
-    pub limits: Vec<(EngineKind, u32)>,
+    /// Number of repetitions with single engines, in place of `least` and `most`.
+    pub fixed: Vec<(EngineKind, u32)>,
 }
 
 /// Part of a repetition that is cut off at its begin before means are taken.
@@ -128,7 +128,7 @@ impl Repeats {
     pub(super) fn read(section: Option<&Section<'_, '_>>, claims: bool) -> Result<Self, ExperimentError> {
         let default = if claims { Until::Claims } else { Until::Least };
         let Some(section) = section else {
-            return Ok(Self { least: DEFAULT_LEAST, most: DEFAULT_MOST, until: default, limits: Vec::new() });
+            return Ok(Self { least: DEFAULT_LEAST, most: DEFAULT_MOST, until: default, fixed: Vec::new() });
         };
         let engines = EngineKind::ALL.map(EngineKind::word);
         let words: Vec<&'static str> = ["least", "most", "until"].into_iter().chain(engines).collect();
@@ -151,23 +151,22 @@ impl Repeats {
                 })?
             }
         };
-        let mut limits = Vec::new();
+        let mut fixed = Vec::new();
         for engine in EngineKind::ALL {
             let Some(item) = section.get(engine.word()) else { continue };
-            let limit = item.number()?;
-            if limit == 0 {
-                return Err(item.error("at least 1 repetition is wanted"));
+            let number = item.number()?;
+            if number == 0 || number > MAX_REPETITIONS {
+                return Err(item.error(format!("1 to {MAX_REPETITIONS} repetitions can be run")));
             }
-            limits.push((engine, limit));
+            fixed.push((engine, number));
         }
-        Ok(Self { least, most, until, limits })
+        Ok(Self { least, most, until, fixed })
     }
 
     /// Returns the least and the largest number of repetitions of a cell with this engine.
     pub fn range(&self, engine: EngineKind) -> (u32, u32) {
-        let limit = self.limits.iter().find(|(other, _)| *other == engine);
-        let most = limit.map_or(self.most, |(_, limit)| self.most.min(*limit));
-        (self.least.min(most), most)
+        let fixed = self.fixed.iter().find(|(other, _)| *other == engine);
+        fixed.map_or((self.least, self.most), |(_, number)| (*number, *number))
     }
 }
 

@@ -170,8 +170,7 @@ fn estimate_follows_bytes_and_rates() {
     let json = plan.to_json();
     assert_eq!(json["distinct_cells"], 32);
     assert_eq!(json["cells"][0]["factors"]["rtt"], "2ms");
-    // Half of the cells lose nothing, so they are run twice.
-    assert_eq!(json["estimate"]["journal_bytes"], (16 * 10 + 16 * 2) * 1_500);
+    assert_eq!(json["estimate"]["journal_bytes"], 32 * 10 * 1_500);
 }
 
 #[test]
@@ -180,7 +179,7 @@ fn engine_that_is_not_named_is_refused() {
     assert_eq!(error, "the experiment does not run with engine kernel; it names virtual");
 }
 
-/// A plan with the engines `virtual` and `kernel`, in which the kernel's repetitions are limited.
+/// A plan with the engines `virtual` and `kernel`, in which the kernel has five repetitions.
 fn limited(name: &str, least: u32) -> Plan {
     let text = format!(
         r#"
@@ -191,12 +190,11 @@ fn limited(name: &str, least: u32) -> Plan {
         for = "10s"
         [path]
         rate = "8mbit"
-        loss = "1%"
         [[flow]]
         name = "a"
         kind = "tcp"
         [factors]
-        path.rtt = ["2ms", "50ms"]
+        path.rtt = ["2ms", {{ name = "lossy", path.loss = "1%" }}]
         [repeats]
         least = {least}
         kernel = 5
@@ -208,12 +206,22 @@ fn limited(name: &str, least: u32) -> Plan {
 #[test]
 fn totals_respect_limits_of_engines() {
     let plan = limited("one", 40);
+    assert_eq!(limited("few", 2).repeats.range(EngineKind::Kernel), (5, 5));
     let json = plan.to_json();
     assert_eq!(json["engines"]["kernel"]["repeats"]["most"], 5);
     assert_eq!(json["engines"]["kernel"]["repetitions"], 10);
     let seconds = json["engines"]["kernel"]["seconds"].as_f64().expect("a number");
     assert!((100.0..110.0).contains(&seconds), "{seconds}");
-    assert_eq!(json["engines"]["virtual"]["repetitions"], 80);
+    // Nothing is random in one of the two cells.
+    assert_eq!(json["engines"]["virtual"]["repetitions"], 40 + 2);
+}
+
+#[test]
+fn fixed_repetitions_are_judged_once() {
+    let plan = limited("one", 2);
+    assert!((plan.level(EngineKind::Kernel, 5) - 0.05).abs() < 1e-12);
+    // One of the repetitions may be invalid.
+    assert!((plan.level(EngineKind::Kernel, 4) - 0.05).abs() < 1e-12);
 }
 
 #[test]
@@ -223,11 +231,4 @@ fn totals_count_shared_cells_once() {
     totals.add(&limited("two", 40));
     let kernel = totals.by_engine()[&EngineKind::Kernel];
     assert_eq!((kernel.cells, kernel.repetitions), (2, 10));
-}
-
-#[test]
-fn cells_without_randomness_have_two_repetitions() {
-    let plan = plan("");
-    let least = |loss| plan.cells.iter().find(|it| it.level("loss") == Some(loss)).map(|it| plan.least(it));
-    assert_eq!([least("0"), least("1%")], [Some(2), Some(10)]);
 }

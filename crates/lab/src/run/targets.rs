@@ -72,7 +72,7 @@ impl<'a> Targets<'a> {
         let engines: BTreeSet<_> = cells.iter().map(|cell| cell.physics.engine).collect();
         let mut wanting = BTreeSet::new();
         for engine in engines {
-            let judged = judge(self.claims, results, engine, &|reps| self.plan.level(reps));
+            let judged = judge(self.claims, results, engine, &|reps| self.plan.level(engine, reps));
             let undecided = judged.iter().filter(|it| matches!(it.verdict, Verdict::Undecided { .. }));
             for judgement in undecided {
                 let claim = self.claims.iter().find(|claim| claim.id == judgement.id);
