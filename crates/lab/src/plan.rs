@@ -130,8 +130,8 @@ impl Plan {
         self.cells.iter().filter(move |cell| seen.insert(cell.id))
     }
 
-    /// Returns the least number of repetitions of a cell: two if nothing in it is random, which show
-    /// that they are equal.
+    /// Returns the least number of repetitions of a cell: two if nothing in it is random, which
+    /// show that they are equal.
     pub fn least(&self, cell: &Cell) -> u32 {
         let engine = cell.physics.engine;
         let is_one_run = engine.is_virtual() && !is_random(&cell.physics);
@@ -151,9 +151,9 @@ impl Plan {
     }
 
     /// Returns the probability that a verdict on the claims of an engine may be false if they are
-    /// judged after this number of repetitions. If repetitions go on until the claims are decided,
-    /// claims are judged after several rounds, each twice as long as the one before, which share the
-    /// probability.
+    /// judged after this number of repetitions. If repetitions go on until claims are decided,
+    /// claims are judged after several rounds, each twice as long as the one before, which share
+    /// the probability.
     pub fn level(&self, engine: EngineKind, repetitions: u32) -> f64 {
         let (least, most) = self.repeats.range(engine);
         if self.repeats.until != Until::Claims || least == most {

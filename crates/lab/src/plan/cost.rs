@@ -16,8 +16,8 @@ const NANOSECONDS_PER_PACKET: u64 = 1_500;
 /// Processor time of a repetition besides its packets, in microseconds.
 const MICROS_PER_REPETITION: u64 = 200;
 /// Real time of a repetition besides its traffic in engines of real time, in microseconds: creation
-/// of namespaces and programs, and the wait for the last datagrams. Measured: 0.12 s with TCP, 0.45 s
-/// with UDP.
+/// of namespaces and programs, and the wait for the last datagrams. Measured: 0.12 s with TCP,
+/// 0.45 s with UDP.
 const REAL_TIME_SETUP_MICROS: u64 = 300_000;
 /// Rate of a path that has none, bits per second.
 const UNLIMITED_BPS: f64 = 1e9;
