@@ -9,9 +9,8 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::output;
+use crate::run::host::{QUIET_SHARE, used_share};
 
-/// Load per core above which real-time engines measure other programs too.
-const QUIET_LOAD: f64 = 0.2;
 /// Congestion controls that the experiments of the program use in the kernel.
 const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "firefox"];
@@ -122,19 +121,17 @@ fn controls() -> Finding {
 }
 
 fn load() -> Finding {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load: Option<f64> = text.split_whitespace().next().and_then(|it| it.parse().ok());
-    #[allow(clippy::cast_precision_loss, reason = "numbers of cores are small")]
-    let cores = count() as f64;
-    let found = match load {
-        Some(load) if load / cores <= QUIET_LOAD => Ok(format!("load {load} on {cores} cores")),
-        Some(load) => Err(format!(
-            "load {load} on {cores} cores disturbs real-time results: end other programs and wait until it is below {:.1}",
-            QUIET_LOAD * cores
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let found = match used_share() {
+        Some(share) if share <= QUIET_SHARE => Ok(format!("{} of the processors in use", percent(share))),
+        Some(share) => Err(format!(
+            "{} of the processors are in use, which disturbs real-time results: end other programs until it is below {}",
+            percent(share),
+            percent(QUIET_SHARE)
         )),
         None => Err("this system does not say its load: make sure that nothing else runs".to_owned()),
     };
-    Finding { name: "quiet host", needed_for: "kernel, real", found }
+    Finding { name: "quiet host", needed_for: "kernel, real, command", found }
 }
 
 fn browser() -> Finding {

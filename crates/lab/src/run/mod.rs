@@ -5,8 +5,10 @@
 //! | campaign | `mod.rs` | rounds of repetitions until nothing is missing |
 //! | siblings | `siblings.rs` | repetitions that other experiments have run |
 //! | targets | `targets.rs` | number of repetitions that each cell needs next |
+//! | host | `host.rs` | lock between runs, and the load of other programs |
 //! | pool | `pool.rs` | threads that run repetitions |
 
+pub(crate) mod host;
 mod pool;
 mod siblings;
 mod targets;

@@ -9,6 +9,7 @@ use rdt_program::Stop;
 use rdt_udp::clock;
 
 use super::Campaign;
+use super::host::{Beside, HostLock, QuietHost};
 use crate::cell::Cell;
 use crate::engine::engine;
 use crate::experiment::Measure;
@@ -44,12 +45,21 @@ impl Context<'_> {
     ) -> io::Result<()> {
         let (in_virtual, real): (Vec<&Task>, Vec<&Task>) =
             tasks.iter().partition(|task| task.cell.physics.engine.is_virtual());
-        self.run_parallel(&in_virtual, stop, &mut take)?;
+        let name = &self.campaign.experiment.name;
+        if !in_virtual.is_empty() {
+            let Some(_lock) = HostLock::take(Beside::Virtual, name, stop) else { return Ok(()) };
+            self.run_parallel(&in_virtual, stop, &mut take)?;
+        }
+        if real.is_empty() {
+            return Ok(());
+        }
+        let Some(_lock) = HostLock::take(Beside::None, name, stop) else { return Ok(()) };
+        let mut host = QuietHost::default();
         for task in real {
             if stop.is_set() {
                 break;
             }
-            let (record, series) = self.run_until_undisturbed(task, stop);
+            let (record, series) = self.run_until_undisturbed(task, &mut host, stop);
             // An interrupt from a terminal also ends the programs of the repetition.
             if stop.is_set() {
                 break;
@@ -87,15 +97,17 @@ impl Context<'_> {
     }
 
     /// Runs a repetition in real time, and repeats it if the host was too slow for the path.
-    fn run_until_undisturbed(&self, task: &Task, stop: &Stop) -> (Record, Series) {
-        let mut result = self.run_one(task, stop);
-        for _ in 0..MAX_REPEATS {
-            if result.0.status != Status::HostLimited || stop.is_set() {
-                break;
+    fn run_until_undisturbed(&self, task: &Task, host: &mut QuietHost, stop: &Stop) -> (Record, Series) {
+        let mut attempts = 0;
+        loop {
+            let load = host.wait(stop);
+            let (mut record, series) = self.run_one(task, stop);
+            record.metrics.extend(load.map(|share| ("load".to_owned(), share)));
+            attempts += 1;
+            if record.status != Status::HostLimited || attempts > MAX_REPEATS || stop.is_set() {
+                return (record, series);
             }
-            result = self.run_one(task, stop);
         }
-        result
     }
 
     fn run_one(&self, task: &Task, stop: &Stop) -> (Record, Series) {

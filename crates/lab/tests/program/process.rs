@@ -3,9 +3,14 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+/// Variable that names the folder of the lock between runs. Tests have their own, so that they do
+/// not wait for a run of the user in real time.
+pub(crate) const LOCK_FOLDER: (&str, &str) = ("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
+
 /// Returns the program with arguments, with both outputs captured.
 pub(crate) fn lab(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rdt-lab"));
+    command.env(LOCK_FOLDER.0, LOCK_FOLDER.1);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{arg, experiment, run, succeeds, texts};
+use crate::process::{LOCK_FOLDER, arg, experiment, run, succeeds, texts};
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/scale").join(name)
@@ -43,7 +43,7 @@ fn shell(folder: &Path, script: &str, environment: &[(&str, &str)]) -> (i32, Str
     let program = Path::new(env!("CARGO_BIN_EXE_rdt-lab")).parent().expect("a folder");
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
-    command.args(["-c", script]).current_dir(folder).env("PATH", path);
+    command.args(["-c", script]).current_dir(folder).env("PATH", path).env(LOCK_FOLDER.0, LOCK_FOLDER.1);
     command.envs(environment.iter().copied());
     texts(&command.output().expect("a shell"))
 }

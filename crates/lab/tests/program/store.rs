@@ -10,7 +10,7 @@ use rdt_testing::{Numbers, ms};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use crate::process::{arg, experiment, lab, run, succeeds, texts};
+use crate::process::{LOCK_FOLDER, arg, experiment, lab, run, succeeds, texts};
 
 fn folder() -> TempDir {
     tempdir().expect("a temporary folder")
@@ -139,6 +139,7 @@ fn a_full_disk_loses_nothing() {
     // The limit holds for each file: the journal of 96 lines does not fit in 32 KiB.
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -f 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_rdt-lab")]).args(args);
+    shell.env(LOCK_FOLDER.0, LOCK_FOLDER.1);
     let (code, _, err) = texts(&shell.output().expect("a shell"));
     assert_eq!(code, 74, "{err}");
     assert!(err.contains("is kept"), "{err}");

@@ -1,0 +1,215 @@
+//! This host during a run: the lock that keeps repetitions in real time apart from all others, and
+//! the processor time that other programs use.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rdt_program::{Stop, talk};
+use rdt_udp::clock;
+
+/// Share of the processors above which other programs disturb repetitions in real time.
+pub(crate) const QUIET_SHARE: f64 = 0.2;
+/// Time over which the use of the processors is measured.
+const SAMPLE_TIME: Duration = Duration::from_millis(200);
+/// Limit on the wait for a quiet host.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+/// Interval at which a lock that another process holds is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Repetitions that may run beside those of other processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// In virtual time: beside others in virtual time.
+    Virtual,
+    /// In real time: beside none.
+    None,
+}
+
+/// Lock between the processes of a user on this host. The kernel releases it when the process ends.
+#[derive(Debug)]
+pub(super) struct HostLock {
+    _file: Option<File>,
+}
+
+impl HostLock {
+    /// Takes the lock for the repetitions of an experiment. If another process holds it, says so
+    /// once, and waits. `None` if `stop` is set before. Without a folder for the lock, nothing is
+    /// locked.
+    pub(super) fn take(beside: Beside, experiment: &str, stop: &Stop) -> Option<Self> {
+        let path = path();
+        let Ok(mut file) = File::options().create(true).truncate(false).read(true).write(true).open(&path)
+        else {
+            return Some(Self { _file: None });
+        };
+        let mut is_said = false;
+        while !try_lock(&file, beside) {
+            if !is_said {
+                let holder = fs::read_to_string(&path).unwrap_or_default();
+                let holder = holder.lines().next().unwrap_or("another process");
+                talk(&format!(
+                    "rdt-lab: waiting for {holder}: nothing may run beside repetitions in real time (lock {})",
+                    path.display()
+                ));
+                is_said = true;
+            }
+            if stop.is_set() {
+                return None;
+            }
+            sleep(RETRY_INTERVAL);
+        }
+        let time = if beside == Beside::None { "real" } else { "virtual" };
+        let text = format!("process {}, which runs {experiment} in {time} time\n", std::process::id());
+        // Only for the sentence above.
+        let _ = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
+        Some(Self { _file: Some(file) })
+    }
+}
+
+/// Returns the file of the lock: in the user's folder for files of running programs, else in the
+/// folder for temporary files with the user's number in its name.
+fn path() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|it| it.is_dir());
+    #[cfg(unix)]
+    let user = rustix::process::getuid().as_raw().to_string();
+    #[cfg(not(unix))]
+    let user = "user";
+    runtime.map_or_else(
+        || std::env::temp_dir().join(format!("rdt-lab-{user}.lock")),
+        |folder| folder.join("rdt-lab.lock"),
+    )
+}
+
+#[cfg(unix)]
+fn try_lock(file: &File, beside: Beside) -> bool {
+    use rustix::fs::{FlockOperation, flock};
+    let operation = match beside {
+        Beside::Virtual => FlockOperation::NonBlockingLockShared,
+        Beside::None => FlockOperation::NonBlockingLockExclusive,
+    };
+    // A file system without locks locks nothing.
+    !matches!(flock(file, operation), Err(rustix::io::Errno::WOULDBLOCK))
+}
+
+#[cfg(not(unix))]
+fn try_lock(_file: &File, _beside: Beside) -> bool {
+    true
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for other processes in real time")]
+fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Returns the share of all processors that was in use in the last moment, which this call takes.
+/// `None` if the system does not report it.
+pub(crate) fn used_share() -> Option<f64> {
+    let before = processor_times(&fs::read_to_string("/proc/stat").ok()?)?;
+    sleep(SAMPLE_TIME);
+    share(before, processor_times(&fs::read_to_string("/proc/stat").ok()?)?)
+}
+
+/// Returns the ticks that all processors were in use and idle since the start of the system.
+fn processor_times(stat: &str) -> Option<[u64; 2]> {
+    let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    // User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen.
+    let ticks: Vec<u64> = ticks.take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    let idle = ticks.get(3)? + ticks.get(4)?;
+    Some([ticks.iter().sum::<u64>() - idle, idle])
+}
+
+#[allow(clippy::cast_precision_loss, reason = "ticks of less than a second")]
+fn share([used, idle]: [u64; 2], later: [u64; 2]) -> Option<f64> {
+    let (used, idle) = (later[0].saturating_sub(used) as f64, later[1].saturating_sub(idle) as f64);
+    (used + idle > 0.0).then(|| used / (used + idle))
+}
+
+/// Waits for a quiet host before repetitions in real time.
+#[derive(Debug, Default)]
+pub(super) struct QuietHost {
+    /// True after a wait without success, until the host is quiet again. Then nothing waits.
+    is_hopeless: bool,
+}
+
+impl QuietHost {
+    /// Waits for a limited time until other programs use few of the processors. Returns the share
+    /// that they use.
+    pub(super) fn wait(&mut self, stop: &Stop) -> Option<f64> {
+        self.wait_for(used_share, MAX_WAIT, stop)
+    }
+
+    fn wait_for(
+        &mut self,
+        mut used_share: impl FnMut() -> Option<f64>,
+        limit: Duration,
+        stop: &Stop,
+    ) -> Option<f64> {
+        let latest = clock::now() + limit;
+        let mut share = used_share()?;
+        if share <= QUIET_SHARE {
+            self.is_hopeless = false;
+            return Some(share);
+        }
+        if self.is_hopeless {
+            return Some(share);
+        }
+        let percent = |share: f64| share * 100.0;
+        talk(&format!(
+            "rdt-lab: other programs use {:.0} % of the processors: waiting up to {} s for less than {:.0} %",
+            percent(share),
+            limit.as_secs(),
+            percent(QUIET_SHARE),
+        ));
+        while share > QUIET_SHARE && !stop.is_set() {
+            if clock::now() >= latest {
+                self.is_hopeless = true;
+                talk("rdt-lab: going on beside them; the metric 'load' has the share of each repetition");
+                break;
+            }
+            share = used_share()?;
+        }
+        Some(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_come_from_differences_of_ticks() {
+        let before = processor_times("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3").expect("ticks");
+        let later = processor_times("cpu  120 10 60 860 50 5 5 0 0 0\n").expect("ticks");
+        assert_eq!((before, later), ([150, 850], [200, 910]));
+        assert!((share(before, later).expect("time passed") - 50.0 / 110.0).abs() < 1e-9);
+        assert_eq!(share(later, later), None);
+        assert_eq!(processor_times("intr 1 2 3"), None);
+    }
+
+    #[test]
+    fn busy_hosts_are_waited_for_once() {
+        let mut host = QuietHost::default();
+        let stop = Stop::default();
+        let mut shares = [0.9, 0.5, 0.1].into_iter();
+        assert_eq!(host.wait_for(|| shares.next(), MAX_WAIT, &stop), Some(0.1));
+        assert_eq!(host.wait_for(|| Some(0.9), Duration::ZERO, &stop), Some(0.9));
+        // The second wait does not ask again.
+        let mut once = [0.8].into_iter();
+        assert_eq!(host.wait_for(|| once.next(), MAX_WAIT, &stop), Some(0.8));
+        assert_eq!(host.wait_for(|| None, MAX_WAIT, &stop), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn real_time_excludes_all_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let open = || File::create(&path).expect("a file");
+        let (one, two, three) = (open(), open(), open());
+        assert!(try_lock(&one, Beside::Virtual) && try_lock(&two, Beside::Virtual));
+        assert!(!try_lock(&three, Beside::None), "two runs in virtual time hold it");
+        drop((one, two));
+        assert!(try_lock(&three, Beside::None) && !try_lock(&open(), Beside::Virtual));
+    }
+}
