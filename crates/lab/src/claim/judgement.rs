@@ -6,6 +6,7 @@ use super::evidence::{Evidence, examine};
 use super::grammar::Predicate;
 use super::value::{Missing, Scope};
 use crate::cell::{Cell, EngineKind};
+use crate::record::Status;
 use crate::results::{Results, Selection};
 use crate::statistics::{Interval, holm};
 
@@ -103,13 +104,14 @@ pub fn judge(
     let judged = examined.iter().zip(p_for.into_iter().zip(p_against));
     judged
         .map(|((claim, evidence), (p_for, p_against))| {
-            verdict(claim, engine, evidence, [p_for, p_against], level)
+            verdict(claim, results, engine, evidence, [p_for, p_against], level)
         })
         .collect()
 }
 
 fn verdict(
     claim: &Claim,
+    results: &Results,
     engine: EngineKind,
     evidence: &Result<Evidence, Missing>,
     [p_for, p_against]: [f64; 2],
@@ -129,11 +131,10 @@ fn verdict(
     };
     let evidence = match evidence {
         Ok(evidence) => evidence,
-        Err(Missing::Cells(levels)) => {
-            return Judgement { reason: Some(format!("no cell has {levels}")), ..unmeasured };
-        }
-        Err(Missing::Metric(name)) => {
-            return Judgement { reason: Some(format!("the cells have no metric {name}")), ..unmeasured };
+        Err(missing) => {
+            let unusable = claim.cells(results, engine).into_iter().find_map(|cell| unusable(results, cell));
+            let reason = unusable.unwrap_or_else(|| missing.to_string());
+            return Judgement { reason: Some(reason), ..unmeasured };
         }
     };
     let alpha = level(evidence.repetitions);
@@ -153,6 +154,26 @@ fn verdict(
         nothing_random: evidence.nothing_random,
         ..unmeasured
     }
+}
+
+/// Returns why a cell has no valid repetition, although it was run.
+fn unusable(results: &Results, cell: &Cell) -> Option<String> {
+    let records = results.records.get(&cell.id).filter(|records| !records.is_empty())?;
+    if records.values().any(|record| record.status == Status::Ok) {
+        return None;
+    }
+    let levels: Vec<String> = cell.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
+    let failed = records.values().find_map(|record| match &record.status {
+        Status::Failed(reason) => Some(reason),
+        Status::Ok | Status::HostLimited => None,
+    });
+    let (levels, count) = (levels.join(", "), records.len());
+    Some(match failed {
+        Some(reason) => format!("every repetition of cell [{levels}] failed ({count}): {reason}"),
+        None => {
+            format!("this host was too slow for the path in every repetition of cell [{levels}] ({count})")
+        }
+    })
 }
 
 impl Claim {
@@ -185,7 +206,7 @@ mod tests {
     use super::*;
     use crate::cell::Physics;
     use crate::flow::Flow;
-    use crate::record::{Record, Status};
+    use crate::record::Record;
     use crate::statistics::normal_quantile;
 
     /// Results of two cells, `sack` off and on, whose goodput is normal around a mean.
@@ -284,6 +305,30 @@ mod tests {
             assert!(judged[0].verdict == Verdict::Missing && judged[0].reason.is_some(), "{judged:?}");
         }
         assert_eq!(verdict_of("goodput > 0", None, &Results::default()), Verdict::Missing);
+    }
+
+    #[test]
+    fn cells_without_valid_repetitions_name_the_cause() {
+        let mut results = results([1.0, 2.0], 0.1, 3, 4);
+        let cell = results.cells[1].id;
+        let of_cell = |results: &mut Results, status: &Status| {
+            results
+                .records
+                .get_mut(&cell)
+                .expect("records")
+                .values_mut()
+                .for_each(|it| it.status = status.clone());
+            let judged =
+                judge(&[claim("goodput[sack=on] > 1", None)], results, EngineKind::Virtual, &|_| 0.05);
+            judged[0].reason.clone().expect("a reason")
+        };
+        let reason = of_cell(&mut results, &Status::HostLimited);
+        assert!(
+            reason.ends_with("too slow for the path in every repetition of cell [sack=on] (3)"),
+            "{reason}"
+        );
+        let reason = of_cell(&mut results, &Status::Failed("no route".to_owned()));
+        assert!(reason.ends_with("failed (3): no route"), "{reason}");
     }
 
     #[test]

@@ -16,11 +16,13 @@ pub(super) struct Scope<'a> {
 }
 
 /// Reasons for which an expression has no value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Missing {
     /// No cell has these levels.
+    #[error("no cell has {0}")]
     Cells(String),
     /// The cells have no such metric.
+    #[error("the cells have no metric {0}")]
     Metric(String),
 }
 
