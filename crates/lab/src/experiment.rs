@@ -16,6 +16,7 @@
 //! | `figure.rs` | figures |
 //! | `flow_words.rs` | the words of a flow |
 //! | `physics.rs` | from settings to the physics of a cell |
+//! | `placeholders.rs` | values in command lines |
 //! | `setting.rs` | one word with its value |
 
 mod builtin;
@@ -27,10 +28,13 @@ mod factor;
 mod figure;
 mod flow_words;
 mod physics;
+pub(crate) mod placeholders;
 mod read;
 mod setting;
 #[cfg(test)]
 mod tests;
+
+use std::time::Duration;
 
 use crate::cell::EngineKind;
 
@@ -44,13 +48,28 @@ pub use setting::{Setting, Target};
 
 pub(crate) use error::suggest;
 
-/// A program that the engine `command` runs.
+/// A program that the engine `command` runs. In both command lines `{WORD}` stands for the value
+/// of the word `command.WORD`, or for one of [`Command::PLACEHOLDERS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Command line. `{WORD}` stands for the value of the word `command.WORD`.
+    /// Command line, for a shell.
     pub program: String,
+    /// Command line of a server that is started first and ended after the program.
+    pub server: Option<String>,
+    /// Time after which a repetition is ended as failed.
+    pub time_limit: Duration,
     /// Names of metrics, each with the JSON pointer (RFC 6901) of its value in the output.
     pub metrics: Vec<(String, String)>,
+}
+
+impl Command {
+    /// Words of the table `[command]` that no placeholder stands for.
+    pub const WORDS: [&'static str; 4] = ["program", "server", "time-limit", "metrics"];
+    /// Placeholders without a word: address and port of the server, seed of the repetition,
+    /// duration of the experiment in seconds, and the program that `--client` names.
+    pub const PLACEHOLDERS: [&'static str; 5] = ["host", "port", "seed", "for", "client"];
+    /// Time limit unless the file has one.
+    pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 }
 
 /// A `[[flow]]` table.

@@ -1,5 +1,5 @@
-//! The engines `kernel` and `real`: flows over sockets of this host in network namespaces. The
-//! tests are skipped, with a word about it, where the host has no namespaces.
+//! Engines of real time: flows over sockets of this host in network namespaces, and programs. Tests
+//! with namespaces are skipped, with a word about it, where the host has no namespaces.
 #![cfg(target_os = "linux")]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -144,4 +144,84 @@ fn flows_of_rdt_need_no_path() {
     let run = run(engine, &of_engine(EngineKind::Real, Vec::new(), 0, vec![flow]));
     assert_eq!((run.metrics["a.bytes"], run.metrics.get("link.forward.sent")), (1_000_000.0, None));
     assert!(run.metrics["processor"] > 0.0, "{:?}", run.metrics);
+}
+
+/// Runs programs with the engine `command`, behind a path or without one.
+fn command(path: Option<&str>, words: &[(&str, &str)], stop: &Stop) -> Result<Run, EngineError> {
+    use_program(env!("CARGO_BIN_EXE_rdt-lab").into());
+    let engine = engine::engine(EngineKind::Command).expect("an engine of this system");
+    let links = path.map(|path| PathSpec::from_toml(path).expect("a path")).into_iter().collect();
+    let mut cell = of_engine(EngineKind::Command, links, 0, Vec::new());
+    cell.physics.engine_words =
+        words.iter().map(|(word, value)| ((*word).to_owned(), (*value).to_owned())).collect();
+    engine.run(&cell, 7, &Measure::default(), stop)
+}
+
+/// Returns the failure of a program without path.
+fn failure(words: &[(&str, &str)]) -> String {
+    match command(None, words, &Stop::default()) {
+        Err(EngineError::Failed(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn output_of_programs_becomes_metrics() {
+    let words = [
+        ("program", "sleep 0.1; echo '{\"end\": {\"bps\": {bps}}}'"),
+        ("bps", "125"),
+        ("metrics.goodput", "/end/bps"),
+    ];
+    let run = command(None, &words, &Stop::default()).expect("a run");
+    assert_eq!(run.metrics.get("goodput"), Some(&125.0));
+    assert!((0.1..10.0).contains(&run.metrics["run-time"]), "{:?}", run.metrics);
+}
+
+#[test]
+fn failed_programs_are_explained() {
+    let text = failure(&[("program", "echo no route >&2; echo to it >&2; exit 3")]);
+    assert_eq!(text, "the program ended with code 3: no route / to it");
+    let text = failure(&[("program", "sleep 60"), ("time-limit", "0.2s")]);
+    assert!(text.contains("did not end within 0.2 s"), "{text}");
+    let text = failure(&[("program", "true"), ("server", "echo occupied >&2; exit 1")]);
+    assert!(text.ends_with("before the program started: occupied"), "{text}");
+}
+
+/// The processes note their numbers, because they are no children of this one.
+#[test]
+fn no_process_outlives_its_repetition() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let note = |name: &str| folder.path().join(name);
+    let line = |name: &str, end: &str| {
+        // The processes in the background ignore the signals of a terminal.
+        format!("trap '' INT TERM HUP; sleep 60 & echo $! > {}; {end}", note(name).display())
+    };
+    let stop = Stop::default();
+    let server = line("server", "wait");
+    for (name, end) in [("ends", "true"), ("late", "wait"), ("stopped", "wait")] {
+        let program = line(name, end);
+        let mut words = vec![("program", &*program), ("time-limit", "0.3s")];
+        // Waits for the port of the server, which has none, take 2 s.
+        words.extend((name == "ends").then_some(("server", &*server)));
+        if name == "stopped" {
+            stop.set();
+        }
+        assert_eq!(command(None, &words, &stop).is_ok(), name == "ends", "{name}");
+        for noted in [name, "server"] {
+            let Ok(process) = std::fs::read_to_string(note(noted)) else { continue };
+            let status = std::fs::read_to_string(format!("/proc/{}/status", process.trim()));
+            let is_gone = status.as_ref().is_err() || status.is_ok_and(|it| it.contains("State:\tZ"));
+            assert!(is_gone, "{noted} of {name} runs on");
+        }
+    }
+}
+
+#[test]
+fn programs_run_behind_the_path() {
+    let Some((_, _turn)) = kernel() else { return };
+    let words = [("program", "test -n {host} && cat /proc/net/route | grep -c rdt0"), ("metrics.routes", "")];
+    let run = command(Some("rtt = '20ms'"), &words, &Stop::default()).expect("a run");
+    assert!(run.metrics["routes"] >= 1.0 && run.metrics.contains_key("link.forward.sent"), "{run:?}");
+    let failed = command(Some("rtt = '20ms'"), &[("program", "echo bad >&2; exit 69")], &Stop::default());
+    assert_eq!(failed, Err(EngineError::Failed("the program ended with code 69: bad".to_owned())));
 }

@@ -73,7 +73,7 @@ pub(super) enum Command {
     Report(ReportArgs),
     /// Write the figures of results as files, or print the repetitions as rows
     Export(ExportArgs),
-    /// Runs flows inside the namespaces of the engine `kernel`, which starts it.
+    /// Runs flows or programs for the engines of real time, which start it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Load(LoadArgs),
@@ -227,7 +227,7 @@ pub(super) struct ExportArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArgs {
     /// Request of the engine
-    #[arg(value_name = "FILE", required_unless_present = "try_only")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["try_only", "exec"])]
     pub(super) file: Option<PathBuf>,
     /// Only hold the network of the far end
     #[arg(long)]
@@ -235,6 +235,12 @@ pub(super) struct LoadArgs {
     /// Do nothing
     #[arg(long = "try")]
     pub(super) try_only: bool,
+    /// Become this command line of a shell, which ends with the process that started it
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
+    pub(super) exec: Option<std::ffi::OsString>,
+    /// Run the command line beside this process, and write the seconds that it took to FILE
+    #[arg(long, value_name = "FILE", requires = "exec")]
+    pub(super) time_to: Option<PathBuf>,
 }
 
 pub(super) fn engine(text: &str) -> Result<EngineKind, String> {

@@ -91,6 +91,15 @@ fn emulator(args: Vec<OsString>) -> ExitCode {
 #[cfg(target_os = "linux")]
 fn load_flows(args: &args::LoadArgs) -> Result<u8, Failure> {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    match (&args.exec, &args.time_to) {
+        (Some(line), Some(file)) => return timed(line, file),
+        (Some(line), None) => {
+            use std::os::unix::process::CommandExt as _;
+            let error = std::process::Command::new("sh").arg("-c").arg(line).exec();
+            return Err(Failure::Usage(format!("no shell: {error}")));
+        }
+        (None, _) => {}
+    }
     let Some(file) = &args.file else { return Ok(0) };
     if args.far {
         crate::load::far(file)?;
@@ -99,6 +108,21 @@ fn load_flows(args: &args::LoadArgs) -> Result<u8, Failure> {
     let counts = crate::load::run(file)?;
     output::text(&format!("{counts}\n"))?;
     std::process::exit(0)
+}
+
+/// Runs a command line, writes the seconds that it took to a file, and returns its exit code.
+#[cfg(target_os = "linux")]
+fn timed(line: &OsString, file: &std::path::Path) -> Result<u8, Failure> {
+    use std::os::unix::process::ExitStatusExt as _;
+    let failed = |error: std::io::Error| Failure::Usage(format!("cannot start the program: {error}"));
+    let begin = rdt_udp::clock::now();
+    let program = std::env::current_exe().map_err(failed)?;
+    let status = std::process::Command::new(program).args(["load", "--exec"]).arg(line).status();
+    let status = status.map_err(failed)?;
+    let seconds = rdt_udp::clock::now().duration_since(begin).as_secs_f64();
+    std::fs::write(file, seconds.to_string()).map_err(|error| Failure::Create(file.to_owned(), error))?;
+    let signal = || i32::from(rdt_program::exit::SIGNAL) + status.signal().unwrap_or(0);
+    Ok(u8::try_from(status.code().unwrap_or_else(signal)).unwrap_or(u8::MAX))
 }
 
 fn dispatch(command: Command) -> Result<u8, Failure> {

@@ -4,10 +4,13 @@
 //! |---|---|
 //! | `virtual_time.rs` | flows of rdt and sources of datagrams in virtual time |
 //! | `kernel/` | rdt, TCP and UDP of the kernel over sockets, in namespaces (Linux) |
+//! | `command.rs` | programs of the user (Linux) |
 //! | `programs.rs` | programs behind an emulated path, or without one (Linux) |
 //! | `words.rs` | from the words of a flow to the configuration of its two ends |
 //! | `metrics.rs` | from the simulation's counters to metrics and series |
 
+#[cfg(target_os = "linux")]
+mod command;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod metrics;
@@ -82,13 +85,14 @@ pub fn engine(kind: EngineKind) -> Result<&'static dyn Engine, EngineError> {
         EngineKind::Virtual | EngineKind::Packets => Ok(&virtual_time::VirtualTime),
         #[cfg(target_os = "linux")]
         EngineKind::Kernel | EngineKind::Real => Ok(&kernel::Sockets),
-        EngineKind::Command => Err(EngineError::Unavailable(
-            "this version cannot run the engine 'command'; choose '--engine virtual' or 'packets'".to_owned(),
-        )),
+        #[cfg(target_os = "linux")]
+        EngineKind::Command => Ok(&command::UserProgram),
         #[cfg(not(target_os = "linux"))]
-        EngineKind::Kernel | EngineKind::Real => Err(EngineError::Unavailable(format!(
-            "the engine '{kind}' needs network namespaces, which Linux alone has; choose '--engine virtual'"
-        ))),
+        EngineKind::Kernel | EngineKind::Real | EngineKind::Command => {
+            Err(EngineError::Unavailable(format!(
+                "the engine '{kind}' needs network namespaces, which Linux alone has; choose '--engine virtual'"
+            )))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Programs of a repetition in real time: started behind the path of `rdt-emu run` or without a
 //! path, and ended with the repetition, whatever they do.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -21,6 +22,9 @@ use super::EngineError;
 
 /// Interval at which the end of a program is looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Time that a server has to end by itself.
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The program `rdt-lab`, which is also the load program and `rdt-emu`.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -203,6 +207,35 @@ impl Group {
         String::from_utf8_lossy(&fs::read(&self.outputs[1]).unwrap_or_default()).into_owned()
     }
 
+    /// Asks the group to end, waits a moment, and returns what the program has said.
+    pub(super) fn terminate(self) -> String {
+        // Fails if the group has no process left.
+        let _ = kill_process_group(Pid::from_child(&self.leader), Signal::TERM);
+        let latest = clock::now() + TERMINATION_TIMEOUT;
+        while !self.has_ended() && clock::now() < latest {
+            pause();
+        }
+        self.stderr()
+    }
+
+    /// True if a process of the group has bound a TCP or UDP port.
+    pub(super) fn has_bound_a_port(&self) -> bool {
+        let inodes: BTreeSet<u64> = self.processes().iter().flat_map(|process| sockets(*process)).collect();
+        ["tcp", "tcp6", "udp", "udp6"].iter().any(|protocol| {
+            let table = fs::read_to_string(format!("/proc/net/{protocol}")).unwrap_or_default();
+            // Column 10 is the inode of the socket.
+            let inode = |line: &str| line.split_whitespace().nth(9).and_then(|it| it.parse().ok());
+            table.lines().skip(1).filter_map(inode).any(|inode: u64| inodes.contains(&inode))
+        })
+    }
+
+    /// Returns the numbers of the processes of the group.
+    fn processes(&self) -> Vec<u32> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter(|process| group_of(*process) == Some(self.leader.id())).collect()
+    }
+
     /// Kills what is left of the group, and returns the status of the program.
     fn kill(&mut self) -> io::Result<ExitStatus> {
         // Fails if the group has no process left.
@@ -215,6 +248,22 @@ impl Drop for Group {
     fn drop(&mut self) {
         let _ = self.kill();
     }
+}
+
+/// Returns the process group of a process.
+fn group_of(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program, in parentheses, may have spaces. State and parent follow it.
+    let (_, after) = stat.rsplit_once(')')?;
+    after.split_whitespace().nth(2)?.parse().ok()
+}
+
+/// Returns the inodes of the sockets of a process.
+fn sockets(process: u32) -> Vec<u64> {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let inode =
+        |target: &Path| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok();
+    files.filter_map(|file| inode(&fs::read_link(file.path()).ok()?)).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "waits for processes in real time")]

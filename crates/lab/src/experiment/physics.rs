@@ -41,6 +41,9 @@ impl Experiment {
             && let Some(command) = &self.command
         {
             engine_words.push(("program".to_owned(), command.program.clone()));
+            engine_words.extend(command.server.iter().map(|line| ("server".to_owned(), line.clone())));
+            let limit = command.time_limit.as_secs_f64();
+            engine_words.push(("time-limit".to_owned(), format!("{limit}s")));
             let metrics = command.metrics.iter();
             engine_words.extend(metrics.map(|(name, pointer)| (format!("metrics.{name}"), pointer.clone())));
         }

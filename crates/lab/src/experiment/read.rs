@@ -9,6 +9,7 @@ use super::error::{ExperimentError, Place};
 use super::factor::{self, Factor, read_levels};
 use super::figure::Figure;
 use super::flow_words;
+use super::placeholders;
 use super::setting::{self, Names, Setting, Target};
 use super::{Command, Experiment, FlowTable};
 use crate::cell::EngineKind;
@@ -91,6 +92,7 @@ pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
         engines: names.engines,
     };
     check_flows(&file, &experiment)?;
+    check_placeholders(&file, &experiment)?;
     Ok(experiment)
 }
 
@@ -211,9 +213,8 @@ fn read_run_words(file: &Section<'_, '_>, names: &Names) -> Result<Vec<Setting>,
         }
         let section = item.section()?;
         for (words, item) in section.leaves() {
-            let is_program =
-                engine == EngineKind::Command && (words == "program" || words.starts_with("metrics."));
-            if is_program {
+            let first = words.split('.').next().unwrap_or_default();
+            if engine == EngineKind::Command && Command::WORDS.contains(&first) {
                 continue;
             }
             let (target, word) = names
@@ -228,16 +229,44 @@ fn read_run_words(file: &Section<'_, '_>, names: &Names) -> Result<Vec<Setting>,
 fn read_command(item: &Item<'_, '_>) -> Result<Command, ExperimentError> {
     let section = item.section()?;
     let program = section.require("program")?.text()?;
-    let metrics = section.require("metrics")?.section()?;
     let mut pointers = Vec::new();
-    for (metric, item) in metrics.leaves() {
+    let metrics = section.get("metrics").map(Item::section).transpose()?;
+    for (metric, item) in metrics.iter().flat_map(Section::leaves) {
         let pointer = item.text()?;
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(item.error(format!("'{pointer}' is no JSON pointer: it begins with '/'")));
         }
         pointers.push((metric, pointer));
     }
-    Ok(Command { program, metrics: pointers })
+    let time_limit = section.get("time-limit").map_or(Ok(Command::DEFAULT_TIME_LIMIT), Item::duration)?;
+    Ok(Command { program, server: section.text("server")?, time_limit, metrics: pointers })
+}
+
+/// Checks that each placeholder has a value, and that each word of `[command]` has a placeholder.
+fn check_placeholders(file: &Section<'_, '_>, experiment: &Experiment) -> Result<(), ExperimentError> {
+    let Some(section) = file.get("command").map(Item::section).transpose()? else { return Ok(()) };
+    let levels = experiment.factors.iter().flat_map(|factor| &factor.levels);
+    let settings = experiment.settings.iter().chain(levels.flat_map(|level| &level.settings));
+    let is_mine = |setting: &&Setting| setting.target == Target::Engine(EngineKind::Command);
+    let settings: Vec<&Setting> = settings.filter(is_mine).collect();
+    let known = || settings.iter().map(|it| it.word.as_str()).chain(Command::PLACEHOLDERS);
+    let mut used = Vec::new();
+    for item in ["program", "server"].into_iter().filter_map(|word| section.get(word)) {
+        let line = item.text()?;
+        let names = placeholders::names(&line);
+        if let Some(name) = names.iter().find(|name| !known().any(|known| known == **name)) {
+            let hint = super::error::suggest(name, known());
+            return Err(item.error(format!("nothing has the value of {{{name}}}; {hint}")));
+        }
+        used.extend(names.into_iter().map(str::to_owned));
+    }
+    match settings.iter().find(|setting| !used.contains(&setting.word)) {
+        Some(setting) => Err(setting.place.error(
+            &format!("command.{}", setting.word),
+            format!("nothing uses it: write {{{}}} in program or server", setting.word),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn read_design(section: Option<&Section<'_, '_>>, factors: &[Factor]) -> Result<Design, ExperimentError> {
@@ -330,9 +359,7 @@ pub(super) fn sets_kind(setting: &Setting, flow: &str) -> bool {
 fn check_flows(file: &Section<'_, '_>, experiment: &Experiment) -> Result<(), ExperimentError> {
     let is_command = |engine: &EngineKind| *engine == EngineKind::Command;
     if experiment.engines.iter().any(is_command) && experiment.command.is_none() {
-        return Err(file
-            .require("engine")?
-            .error("engine command has a table [command] with program and metrics"));
+        return Err(file.require("engine")?.error("engine command has a table [command] with program"));
     }
     if experiment.flows.is_empty() && !experiment.engines.iter().all(is_command) {
         return Err(file.place.because("the experiment has no flow: write [[flow]] with a name"));

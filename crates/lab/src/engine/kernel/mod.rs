@@ -14,6 +14,8 @@
 mod outcome;
 mod words;
 
+pub(super) use outcome::link as link_metrics;
+
 use std::ffi::OsString;
 use std::fs;
 use std::process::Command;

@@ -326,8 +326,13 @@ fn datagrams(
     Delivered { bins: bins(counts, ended, measure.series), start, end }
 }
 
-/// Adds the account of one direction of the link.
-fn link(direction: &str, account: &Value, ended: Duration, metrics: &mut BTreeMap<String, f64>) {
+/// Adds the account of one direction of the link; its utilisation if `ended` is not zero.
+pub(in super::super) fn link(
+    direction: &str,
+    account: &Value,
+    ended: Duration,
+    metrics: &mut BTreeMap<String, f64>,
+) {
     let mut add = |key: &str, value: Option<f64>| {
         metrics.extend(value.map(|value| (format!("link.{direction}.{key}"), value)));
     };

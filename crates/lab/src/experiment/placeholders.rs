@@ -1,0 +1,67 @@
+//! Placeholders in command lines: `{word}` stands for the value of a word. Other braces stay.
+
+/// Returns the names of the placeholders of a line.
+pub(crate) fn names(line: &str) -> Vec<&str> {
+    pieces(line).into_iter().filter_map(Piece::name).collect()
+}
+
+/// Replaces the placeholders by their values. The error is the first one without a value.
+pub(crate) fn fill(line: &str, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let piece = |piece: Piece<'_>| match piece {
+        Piece::Text(text) => Ok(text.to_owned()),
+        Piece::Name(name) => value(name).ok_or_else(|| name.to_owned()),
+    };
+    pieces(line).into_iter().map(piece).collect()
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Name(&'a str),
+}
+
+impl<'a> Piece<'a> {
+    fn name(self) -> Option<&'a str> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+/// Splits a line at its placeholders: words of small letters, digits and hyphens in braces, without
+/// a `$` before them, which is a variable of the shell.
+fn pieces(line: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let (mut start, mut from) = (0, 0);
+    while let Some(open) = line[from..].find('{').map(|at| at + from) {
+        from = open + 1;
+        let Some(close) = line[from..].find('}').map(|at| at + from) else { break };
+        let name = &line[from..close];
+        let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if !name.starts_with(|c: char| c.is_ascii_lowercase())
+            || !name.chars().all(is_word)
+            || line[..open].ends_with('$')
+        {
+            continue;
+        }
+        pieces.push(Piece::Text(&line[start..open]));
+        pieces.push(Piece::Name(name));
+        (start, from) = (close + 1, close + 1);
+    }
+    pieces.push(Piece::Text(&line[start..]));
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_words_in_braces_are_placeholders() {
+        let line = "{client} ${var} {a{b-2}} awk '{print $1}' {} {A} {";
+        assert_eq!(names(line), ["client", "b-2"]);
+        let filled = fill(line, |name| Some(format!("<{name}>")));
+        assert_eq!(filled.as_deref(), Ok("<client> ${var} {a<b-2>} awk '{print $1}' {} {A} {"));
+        assert_eq!(fill("x {no}", |_| None), Err("no".to_owned()));
+    }
+}
