@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 use std::path::Path;
+use std::time::Duration;
 
 use rdt_emulator::spec::PathSpec;
 
@@ -18,6 +19,9 @@ use crate::load::request::Request;
 const RTAX_INITCWND: u16 = 11;
 const RTAX_RTO_MIN: u16 = 13;
 const RTAX_QUICKACK: u16 = 15;
+/// Rule of the kernel for ACKs: one for two packets, or after this time at the least, which it
+/// raises with the sender's pauses up to 200 ms (`TCP_DELACK_MIN`).
+const KERNEL_ACK: (u32, Duration) = (2, Duration::from_millis(40));
 /// Largest IP packet of the devices unless a flow has larger ones, bytes.
 const DEFAULT_MTU: u32 = 1500;
 /// Smallest and largest MTU of a device, bytes.
@@ -82,7 +86,7 @@ pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result
             let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
             metrics.push((RTAX_RTO_MIN, millis));
         }
-        if common(&receivers, "receiver.ack", |flow| flow.ack)?.is_some() {
+        if common(&receivers, "receiver.ack", |flow| flow.ack)?.is_some_and(|(packets, _)| packets == 1) {
             metrics.push((RTAX_QUICKACK, 1));
         }
     }
@@ -138,10 +142,10 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
         }
         _ => {}
     }
-    if let Some((packets, _)) = flow.ack.filter(|(packets, _)| *packets != 1) {
+    if let Some((packets, _)) = flow.ack.filter(|ack| ack.0 != 1 && *ack != KERNEL_ACK) {
         return refuse(&format!(
             "the kernel cannot be told to acknowledge every {packets} packets: write receiver.ack = \"1\", or \
-             leave it out for the kernel's rule, an ACK for two packets or after 40 ms to 200 ms"
+             \"2/40ms\" for the kernel's rule, an ACK for two packets or after 40 ms to 200 ms"
         ));
     }
     if let Some(packet) = flow.packet.filter(|packet| !MTU_RANGE.contains(packet)) {
@@ -214,8 +218,6 @@ fn kernel_version() -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn physics(flows: Vec<Flow>) -> Physics {
@@ -257,6 +259,12 @@ mod tests {
         let sysctls: Vec<(&str, &str)> =
             request.sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(sysctls, [("net.ipv4.tcp_sack", "0"), ("net.ipv4.tcp_recovery", "1")]);
+    }
+
+    #[test]
+    fn rule_of_the_kernel_for_acks_needs_no_setting() {
+        let request = asked(vec![Flow { ack: Some(KERNEL_ACK), ..tcp("a") }]).expect("the kernel's rule");
+        assert_eq!(request.metrics, [vec![], vec![]]);
     }
 
     #[test]
