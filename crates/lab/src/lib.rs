@@ -18,6 +18,7 @@
 //! | journal | `journal/` | results on disk: one line for each repetition |
 //! | results | `results.rs` | results in memory, and the selection of cells |
 //! | statistics | `statistics/` | intervals, tests, contrasts: pure functions |
+//! | agreement | `agreement.rs` | virtual time beside the kernel: ratios with intervals |
 //! | theory | `theory/` | models to draw beside measurements, with their ranges of validity |
 //! | claim | `claim/` | predicates about results, and their verdicts |
 //! | campaign | `run/` | repetitions that a folder of results lacks |
@@ -26,6 +27,7 @@
 //! | command | `cli/` | the program |
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod cell;
 pub mod claim;
 pub mod cli;

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::args::{ClaimsArgs, StatusArgs};
 use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, UNDECIDED};
 use super::load::{Loaded, load};
 use super::{expected, output, shards};
+use crate::agreement::{self, Agreement, agreements};
 use crate::claim::{Judgement, Verdict, judge};
 use crate::journal::Store;
 use crate::results::Results;
@@ -29,7 +30,11 @@ pub(super) fn print(
     let holds = count(|it| *it == Verdict::Holds);
     let fails = count(|it| *it == Verdict::Fails);
     let open = judged.len() - holds - fails;
+    let agreements = agreements(results);
     if as_json {
+        for it in &agreements {
+            output::json(&agreement_line(&loaded.experiment.name, it))?;
+        }
         for it in &judged {
             output::json(&line(&loaded.experiment.name, it))?;
         }
@@ -42,6 +47,9 @@ pub(super) fn print(
             output::text(&sentence(it))?;
         }
         output::text(&expected::table(&expected))?;
+        if let Some(sentence) = agreement::sentence(&agreements) {
+            output::text(&format!("{sentence}\n"))?;
+        }
         let statements = loaded.experiment.statements.len();
         if statements > 0 {
             let they =
@@ -77,6 +85,20 @@ fn sentence(it: &Judgement) -> String {
     });
     let reason = it.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
     format!("  {} ({}): {}{estimate}{reason}\n", it.verdict, it.engine, it.says)
+}
+
+fn agreement_line(experiment: &str, it: &Agreement<'_>) -> Value {
+    let factors = it.cell.factors.iter().map(|(name, level)| (name.clone(), Value::from(level.as_str())));
+    json!({
+        "experiment": experiment,
+        "metric": it.metric,
+        "factors": factors.collect::<Map<String, Value>>(),
+        "virtual": it.virtual_time,
+        "kernel": it.kernel,
+        "ratio": it.quotient(),
+        "interval_95": it.ratio.map(|ratio| json!([ratio.low, ratio.high])),
+        "differs": it.differs(),
+    })
 }
 
 fn line(experiment: &str, it: &Judgement) -> Value {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::agreement::{Agreement, agreements, sentence};
 use crate::cell::{Cell, EngineKind};
 use crate::claim::{Expectation, Fit, expectations};
 use crate::experiment::{Compare, Expect, ExpectedValue, FigureKind, Tolerance, Until, WarmUp};
 use crate::record::{Record, Status};
-use crate::statistics::{mean, unpaired_log_ratio};
+use crate::statistics::mean;
 use crate::theory::{Conditions, model};
 
 use super::super::scale::{Unit, significant};
@@ -99,7 +100,7 @@ pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
         rows: cells.iter().take(MAX_ROWS).map(row).collect(),
     });
     tables.extend(subject.experiment.expects.iter().filter_map(|expect| expected(subject, expect)));
-    tables.extend(metrics.first().and_then(|metric| side_by_side(subject, metric)));
+    tables.extend(side_by_side(subject));
     tables
 }
 
@@ -168,30 +169,29 @@ fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
     vec![Entry::text(words.join(", ")), Entry::text(it.engine.word()), published, expected, ours, difference]
 }
 
-/// Returns a metric in two engines with the ratio and its interval. `None` for a single engine.
-fn side_by_side(subject: &Subject<'_>, metric: &str) -> Option<Table> {
-    let engines = engines(subject);
-    let [first, others @ ..] = &engines[..] else { return None };
-    let cells = subject.results.cells.iter().filter(|cell| cell.physics.engine == *first);
-    let mut rows = Vec::new();
-    for cell in cells.take(MAX_ROWS) {
-        for engine in others {
-            let twin = subject.results.cells.iter();
-            let twin = twin.filter(|it| it.physics.engine == *engine).find(|it| it.factors == cell.factors);
-            let Some(twin) = twin else { continue };
-            let [a, b] = [twin, cell].map(|cell| values(subject, &[cell], metric));
-            let ratio = unpaired_log_ratio(&a, &b, 0.95).map(|it| it.interval.map(f64::exp));
-            let ratio = ratio.map_or_else(Entry::default, |it| {
-                let [mid, low, high] = [it.estimate, it.low, it.high].map(|value| significant(value, 4));
-                Entry::number(format!("{mid} ({low} to {high})"), it.estimate)
-            });
-            let name = Entry::text(levels(cell));
-            rows.push(vec![name, entry(subject, cell, metric), entry(subject, twin, metric), ratio]);
-        }
-    }
-    let head =
-        vec!["cells".to_owned(), first.word().to_owned(), "other engine".to_owned(), "ratio".to_owned()];
-    (!rows.is_empty()).then(|| Table { caption: format!("{metric} in the engines"), head, rows })
+/// Returns the values of cells that both virtual time and the kernel have, with ratios. `None` if
+/// there are none.
+fn side_by_side(subject: &Subject<'_>) -> Option<Table> {
+    let all = agreements(subject.results);
+    let caption = format!("{}.", sentence(&all)?);
+    let row = |it: &Agreement<'_>| {
+        let [virtual_time, kernel] = it.means_text();
+        let differs = if it.differs() { ", differs" } else { "" };
+        vec![
+            Entry::text(levels(it.cell)),
+            Entry::text(&it.metric),
+            Entry::number(virtual_time, it.virtual_time),
+            Entry::number(kernel, it.kernel),
+            Entry {
+                text: it.ratio_text() + differs,
+                value: Some(it.quotient()),
+                mark: if it.differs() { Mark::Open } else { Mark::Good },
+            },
+        ]
+    };
+    let head = ["cells", "metric", "virtual time", "kernel", "ratio (95 %)"];
+    let rows = all.iter().take(MAX_ROWS).map(row).collect();
+    Some(Table { caption, head: head.map(str::to_owned).to_vec(), rows })
 }
 
 /// Returns a sentence for each flow of each cell about the limit that binds it most.
