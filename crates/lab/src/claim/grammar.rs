@@ -113,8 +113,36 @@ pub struct ClaimError {
     pub message: String,
 }
 
+/// Limit on the characters of a predicate. The parser and the judge recurse once for each operator at
+/// most, so it also limits their stack.
+const MAX_LENGTH: usize = 2_000;
+/// Limit on parentheses within each other.
+const MAX_DEPTH: usize = 50;
+
+/// Returns an error if a text would exhaust the stack.
+fn check_size(text: &str) -> Result<(), ClaimError> {
+    let mut depth = 0_usize;
+    for (index, c) in text.chars().enumerate() {
+        depth = match c {
+            '(' => depth + 1,
+            ')' => depth.saturating_sub(1),
+            _ => depth,
+        };
+        let message = if index >= MAX_LENGTH {
+            format!("a claim has at most {MAX_LENGTH} characters: make several of it")
+        } else if depth > MAX_DEPTH {
+            format!("parentheses stand at most {MAX_DEPTH} deep: leave out those that change nothing")
+        } else {
+            continue;
+        };
+        return Err(ClaimError { column: index + 1, message });
+    }
+    Ok(())
+}
+
 /// Parses a predicate.
 pub fn parse(text: &str) -> Result<Predicate, ClaimError> {
+    check_size(text)?;
     terminated(predicate, multispace0).parse(text).map_err(|error| {
         let column = text[..error.offset()].chars().count() + 1;
         let message = error.inner().to_string().replace('\n', ", ");
@@ -128,6 +156,7 @@ pub fn parse(text: &str) -> Result<Predicate, ClaimError> {
 
 /// Parses an expression without a comparison.
 pub fn parse_expression(text: &str) -> Result<Expression, ClaimError> {
+    check_size(text)?;
     terminated(expression, multispace0).parse(text).map_err(|error| {
         let column = text[..error.offset()].chars().count() + 1;
         ClaimError {
@@ -379,6 +408,17 @@ mod tests {
         let median = parse("q50(completion[drop=5%]) within 1% of q50(completion[drop=0.5%])");
         assert!(matches!(median, Ok(Predicate::Compare(Expression::Quantile(..), ..))), "{median:?}");
         assert!(parse("q999(rtt) < 20ms").is_ok());
+    }
+
+    #[test]
+    fn size_and_depth_are_limited() {
+        let error = |text: String| parse(&text).expect_err("an error").to_string();
+        assert!(error("(".repeat(10_000)).starts_with("column 51: parentheses"));
+        assert!(error("all: ".repeat(10_000)).starts_with("column 2001: a claim has at most 2000"));
+        assert!(error("goodput + ".repeat(10_000)).starts_with("column 2001"));
+        let deep = format!("{}goodput{} > 1", "(".repeat(50), ")".repeat(50));
+        assert!(parse(&deep).is_ok());
+        assert!(parse(&("all: ".repeat(380) + "goodput > 1")).is_ok());
     }
 
     #[test]

@@ -24,6 +24,13 @@ pub(super) enum Missing {
     /// The cells have no such metric.
     #[error("the cells have no metric {0}")]
     Metric(String),
+    /// The value is not finite: a division by zero, or the logarithm of zero.
+    #[error("it divides by zero, or takes an effect on a metric that is zero")]
+    Number,
+}
+
+fn finite(value: f64) -> Result<f64, Missing> {
+    if value.is_finite() { Ok(value) } else { Err(Missing::Number) }
 }
 
 impl<'a> Scope<'a> {
@@ -89,7 +96,7 @@ impl<'a> Scope<'a> {
             Expression::Theory(model, flow, selection) => self.theory(model, flow.as_deref(), selection),
             Expression::Binary(left, operator, right) => {
                 let (left, right) = (self.value(left, reps)?, self.value(right, reps)?);
-                Ok(match operator {
+                finite(match operator {
                     Operator::Add => left + right,
                     Operator::Subtract => left - right,
                     Operator::Multiply => left * right,
@@ -153,7 +160,8 @@ impl<'a> Scope<'a> {
         if n == 0 || m == 0 {
             return Err(Missing::Cells(factors.join(" and ")));
         }
-        Ok((above / f64::from(n) - below / f64::from(m)).exp())
+        let ratio = finite(above / f64::from(n) - below / f64::from(m))?.exp();
+        finite(ratio)
     }
 
     fn theory(&self, name: &str, flow: Option<&str>, selection: &Selection) -> Result<f64, Missing> {

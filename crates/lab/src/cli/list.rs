@@ -51,6 +51,11 @@ pub(super) fn list(args: &ListArgs) -> Result<u8, Failure> {
             experiment.title,
         ]);
     }
+    if let (1, Some(number)) = (rows.len(), &args.seed_doc) {
+        return Err(Failure::Usage(format!(
+            "there is no document '{number}': write 000, 001, 002, 003 or 004"
+        )));
+    }
     if !args.json {
         output::text(&(output::table(&rows) + "\n" + &sums(&all.by_engine(), None)))?;
     }

@@ -1,6 +1,7 @@
 //! Experiments from files and from the program.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
@@ -8,6 +9,9 @@ use crate::cell::EngineKind;
 use crate::claim::Claim;
 use crate::experiment::{Experiment, builtin, find_builtin, suggest};
 use crate::plan::Plan;
+
+/// Limit on the size of an experiment file, bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// An experiment with its plan and claims.
 #[derive(Debug)]
@@ -27,10 +31,21 @@ pub(super) fn text(name: &str) -> Result<(String, String), Failure> {
         let ids: Vec<String> = builtin().iter().map(|it| it.id.to_ascii_lowercase()).collect();
         let nearest = suggest(&name.to_ascii_lowercase(), ids.iter().map(String::as_str));
         return Err(Failure::Usage(format!(
-            "there is no experiment '{name}' and no such file{nearest}; 'rdt-lab list' names all experiments"
+            "there is no experiment '{name}' and no such file; {nearest}; 'rdt-lab list' names all experiments"
         )));
     }
-    let text = fs::read_to_string(path).map_err(|error| Failure::Read(PathBuf::from(path), error))?;
+    let failed = |error| Failure::Read(PathBuf::from(path), error);
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(Failure::Usage(format!(
+            "{name} has more than {MAX_FILE_BYTES} bytes, so it is no experiment file: 'rdt-lab show 000-A' prints one"
+        )));
+    }
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| Failure::Usage(format!("{name} is no text in UTF-8: save it as such")))?;
     Ok((name.to_owned(), text))
 }
 

@@ -182,6 +182,9 @@ fn parse_until(text: &str) -> Option<Until> {
     (share > 0.0 && !metric.is_empty()).then(|| Until::Width { share, of: metric.to_owned() })
 }
 
+/// Shortest bin of series: memory is proportional to the number of bins.
+const LEAST_BIN: Duration = Duration::from_millis(1);
+
 impl Measure {
     pub(super) fn read(section: Option<&Section<'_, '_>>) -> Result<Self, ExperimentError> {
         let mut measure = Self::default();
@@ -195,8 +198,8 @@ impl Measure {
         }
         if let Some(item) = section.get("series") {
             measure.series = item.duration()?;
-            if measure.series.is_zero() {
-                return Err(item.error("a bin is longer than 0s: write such as \"25ms\""));
+            if measure.series < LEAST_BIN {
+                return Err(item.error("a bin is at least 1ms long: write such as \"25ms\""));
             }
         }
         if let Some(item) = section.get("keep-series") {

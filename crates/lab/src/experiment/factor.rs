@@ -6,6 +6,9 @@ use super::error::{ExperimentError, Place, suggest};
 use super::setting::{self, Names, Setting};
 use crate::cell::EngineKind;
 
+/// Limit on the levels of a factor.
+const MAX_LEVELS: usize = 10_000;
+
 /// One level of a factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
@@ -113,6 +116,10 @@ fn read_one(path: String, item: &Item<'_, '_>, names: &Names) -> Result<Factor, 
     let items = item.list();
     if items.is_empty() {
         return Err(item.error("a factor has at least one level"));
+    }
+    if items.len() > MAX_LEVELS {
+        let message = format!("{} levels are more than {MAX_LEVELS}: take levels out", items.len());
+        return Err(place.error(&path, message));
     }
     let mut levels: Vec<Level> = Vec::new();
     for item in items {

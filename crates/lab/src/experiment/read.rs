@@ -42,6 +42,9 @@ const WORDS: [&str; 23] = [
     "command",
 ];
 
+/// Limit on the claims of an experiment.
+const MAX_CLAIMS: usize = 1_000;
+
 /// Version of the notation that this program reads.
 const SCHEMA: u32 = 1;
 
@@ -67,6 +70,7 @@ pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
         None => Vec::new(),
     };
     check_kinds(&flows, &factors)?;
+    check_number(&file, "claim")?;
     let claims = tables(&file, "claim", |section| Claim::read(section, &factors, &names.engines))?;
     check_unique(&file, "claim", "id")?;
     let section = |word: &str| file.get(word).map(Item::section).transpose();
@@ -107,6 +111,15 @@ fn tables<T>(
         return Err(item.word_place.error(word, format!("it is a list of tables: write [[{word}]]")));
     }
     item.list().iter().map(|item| read(&item.section()?)).collect()
+}
+
+fn check_number(file: &Section<'_, '_>, word: &str) -> Result<(), ExperimentError> {
+    let Some(item) = file.get(word) else { return Ok(()) };
+    let count = item.list().len();
+    if count > MAX_CLAIMS {
+        return Err(item.error(format!("{count} are more than {MAX_CLAIMS}: make several experiments")));
+    }
+    Ok(())
 }
 
 fn check_unique(file: &Section<'_, '_>, word: &str, key: &str) -> Result<(), ExperimentError> {

@@ -30,8 +30,8 @@ pub fn t_quantile(p: f64, degrees: f64) -> f64 {
 
 /// Returns the probability of a t statistic at least as far from zero as `t`.
 pub fn t_two_sided_p(t: f64, degrees: f64) -> f64 {
-    if t.is_infinite() {
-        return 0.0;
+    if !t.is_finite() {
+        return if t.is_nan() { 1.0 } else { 0.0 };
     }
     StudentsT::new(0.0, 1.0, degrees).map_or(f64::NAN, |it| 2.0 * it.cdf(-t.abs()))
 }
