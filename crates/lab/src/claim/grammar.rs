@@ -113,8 +113,8 @@ pub struct ClaimError {
     pub message: String,
 }
 
-/// Limit on the characters of a predicate. The parser and the judge recurse once for each operator at
-/// most, so it also limits their stack.
+/// Limit on the characters of a predicate. The parser and the judge recurse at most once for each
+/// operator, so it also limits their stack.
 const MAX_LENGTH: usize = 2_000;
 /// Limit on parentheses within each other.
 const MAX_DEPTH: usize = 50;

@@ -10,6 +10,7 @@ use super::import::ImportArgs;
 use super::merge::MergeArgs;
 use super::rows::Form;
 use super::scale::ScaleArgs;
+use super::status::StatusArgs;
 use super::sweep::SweepArgs;
 use crate::cell::EngineKind;
 
@@ -59,7 +60,7 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Judge the claims of results without running anything
     Claims(ClaimsArgs),
-    /// Print what is done and what is missing
+    /// Print what is done, what is missing, and the line that runs it
     Status(StatusArgs),
     /// Compare two folders of results cell by cell, and fail with code 1 if the second is worse
     Compare(CompareArgs),
@@ -79,6 +80,8 @@ pub(super) enum Command {
     Load(LoadArgs),
     /// Join the results of shards or hosts in one folder, and check that they fit together
     Merge(MergeArgs),
+    /// Print the JSON schema of everything that --json prints, and of journals
+    Schema,
     /// Analyse a table of foreign results as a factorial
     Import(ImportArgs),
 }
@@ -143,7 +146,7 @@ pub(super) struct RunArgs {
     /// Folder of results; each experiment has its own folder in it [default: results]
     #[arg(short, long, value_name = "DIR", default_value = "results", hide_default_value = true)]
     pub(super) output: PathBuf,
-    /// Run without judging claims
+    /// Print no verdicts and write no report
     #[arg(long)]
     pub(super) only_run: bool,
     /// Fail with code 4 if a claim is undecided
@@ -165,19 +168,6 @@ pub(super) struct ClaimsArgs {
     /// Fail with code 4 if a claim is undecided
     #[arg(long)]
     pub(super) strict: bool,
-    /// Print JSON, one object a line
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct StatusArgs {
-    /// Folders of results of one experiment each
-    #[arg(value_name = "DIR", required = true)]
-    pub(super) folders: Vec<PathBuf>,
-    /// Number of shards of the run: names the missing ones
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) shards: Option<u32>,
     /// Print JSON, one object a line
     #[arg(long)]
     pub(super) json: bool,
@@ -250,13 +240,16 @@ pub(super) fn engine(text: &str) -> Result<EngineKind, String> {
     })
 }
 
+/// Limit on the number of shards.
+pub(super) const MAX_SHARDS: u32 = 10_000;
+
 /// Parses `I/N`.
 fn shard(text: &str) -> Result<(u32, u32), String> {
     let parts =
         text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
-    parts
-        .filter(|(index, count)| index < count)
-        .ok_or_else(|| format!("'{text}' is not a part and a number of parts, such as 0/4 or 3/4"))
+    parts.filter(|(index, count)| index < count && *count <= MAX_SHARDS).ok_or_else(|| {
+        format!("'{text}' is not a part and a number of parts up to {MAX_SHARDS}, such as 0/4 or 3/4")
+    })
 }
 
 #[cfg(test)]
@@ -273,7 +266,7 @@ mod tests {
     #[test]
     fn shards_count_from_zero() {
         assert_eq!(shard("3/4"), Ok((3, 4)));
-        for wrong in ["4/4", "1", "a/b", "-1/4", "0/0"] {
+        for wrong in ["4/4", "1", "a/b", "-1/4", "0/0", "0/4000000000"] {
             assert!(shard(wrong).is_err(), "{wrong}");
         }
     }

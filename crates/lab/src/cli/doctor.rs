@@ -2,13 +2,14 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
 
 use super::failure::Failure;
 use super::output;
+use super::scale::in_path;
 use crate::run::host::{QUIET_SHARE, used_share};
 
 /// Congestion controls that the experiments of the program use in the kernel.
@@ -125,7 +126,8 @@ fn load() -> Finding {
     let found = match used_share() {
         Some(share) if share <= QUIET_SHARE => Ok(format!("{} of the processors in use", percent(share))),
         Some(share) => Err(format!(
-            "{} of the processors are in use, which disturbs real-time results: end other programs until it is below {}",
+            "{} of the processors are in use, which disturbs real-time results: end other programs until it is below {}; \
+             ps -eo pid,pcpu,args --sort=-pcpu | head names them",
             percent(share),
             percent(QUIET_SHARE)
         )),
@@ -137,36 +139,42 @@ fn load() -> Finding {
 fn browser() -> Finding {
     let found = BROWSERS.into_iter().find_map(in_path).map(|it| it.display().to_string());
     let remedy = "none found; apt install chromium, or open report.html on another machine";
-    Finding { name: "browser", needed_for: "reports", found: found.ok_or_else(|| remedy.to_owned()) }
+    Finding { name: "browser", needed_for: "reading reports", found: found.ok_or_else(|| remedy.to_owned()) }
 }
 
 fn slurm() -> Finding {
-    let found = in_path("sbatch").map(|it| it.display().to_string());
-    let remedy = "no sbatch; shards run on the login node of a cluster, or with 'rdt-lab scale parallel'";
-    Finding { name: "Slurm", needed_for: "scale slurm", found: found.ok_or_else(|| remedy.to_owned()) }
+    let found = match in_path("sbatch") {
+        // The client's programs answer nothing without a controller.
+        Some(program) if answers("scontrol", "ping").is_some() => Ok(program.display().to_string()),
+        Some(program) => Err(format!(
+            "{} is there, but no controller answers: as root run systemctl start slurmctld slurmd; 'scontrol ping' says more",
+            program.display()
+        )),
+        None => Err("no sbatch: run on the login node of a cluster, or use rdt-lab scale parallel; \
+                     for one host apt install slurm-wlm"
+            .to_owned()),
+    };
+    Finding { name: "Slurm", needed_for: "scale slurm", found }
 }
 
 fn parallel() -> Finding {
-    let found = in_path("parallel").map(|it| it.display().to_string());
-    let remedy = "not found; apt install parallel";
-    Finding {
-        name: "GNU parallel",
-        needed_for: "scale parallel",
-        found: found.ok_or_else(|| remedy.to_owned()),
-    }
+    let install = "apt install parallel";
+    let found = match (in_path("parallel"), answers("parallel", "--version")) {
+        (Some(program), Some(text)) if text.starts_with("GNU parallel") => Ok(program.display().to_string()),
+        (Some(program), _) => Err(format!("{} is another program: {install}", program.display())),
+        (None, _) => Err(format!("not found: {install}")),
+    };
+    Finding { name: "GNU parallel", needed_for: "scale parallel", found }
+}
+
+/// Returns what a program prints. `None` if it does not start, or fails.
+fn answers(program: &str, argument: &str) -> Option<String> {
+    let output = Command::new(program).arg(argument).stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn beside_or_in_path(name: &str) -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let beside = program.parent().map(|folder| folder.join(name)).filter(|path| path.is_file());
     beside.or_else(|| in_path(name))
-}
-
-fn in_path(name: &str) -> Option<PathBuf> {
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path: &PathBuf| is_file(path))
-}
-
-fn is_file(path: &Path) -> bool {
-    path.is_file()
 }

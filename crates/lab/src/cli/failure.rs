@@ -52,7 +52,7 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) => USAGE,
+            Self::Usage(_) | Self::Campaign(CampaignError::TooMany(_)) => USAGE,
             Self::Read(..) => NO_INPUT,
             Self::Create(..) | Self::Campaign(CampaignError::Create(..)) => CANNOT_CREATE,
             Self::Output(_) | Self::Write(..) | Self::Campaign(CampaignError::Write(..)) => IO,

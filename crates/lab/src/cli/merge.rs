@@ -85,8 +85,8 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
     let loaded = same_experiment(sources)?;
     let store = Store::read(sources)?;
     check_seeds(&loaded, sources, &store)?;
-    for torn in store.torn() {
-        talk(&torn.to_string());
+    for remark in store.remarks() {
+        talk(&remark);
     }
     write(&store, target, args.canonical).map_err(|error| Failure::Write(target.to_owned(), error))?;
     keep_file(target, &loaded.experiment.text)?;
@@ -94,7 +94,6 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
     let repetitions = store.records().count();
     let (name, duplicates) = (&loaded.experiment.name, store.duplicates());
     if args.json {
-        let torn: Vec<String> = store.torn().iter().map(ToString::to_string).collect();
         return output::json(&json!({
             "experiment": name,
             "folders": sources.iter().map(|it| it.display().to_string()).collect::<Vec<_>>(),
@@ -102,7 +101,7 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
             "cells": cells,
             "repetitions": repetitions,
             "duplicates": duplicates,
-            "torn": torn,
+            "torn": store.remarks(),
         }));
     }
     output::text(&format!(

@@ -10,15 +10,15 @@
 //! | `doctor.rs` | `doctor` |
 //! | `import.rs` | `import` |
 //! | `rows.rs` | rows of repetitions for other programs |
-//! | `scale.rs` | `scale` |
+//! | `scale.rs` | `scale`, and the number of shards of a folder |
 //! | `sweep.rs` | `sweep` |
 //! | `list.rs` | `list`, `show`, `plan` |
 //! | `report.rs` | `report`, `export` |
 //! | `run.rs` | `run` |
 //! | `expected.rs` | expected values beside measured ones |
 //! | `merge.rs` | `merge` |
-//! | `shards.rs` | the number of shards of a folder |
-//! | `verdicts.rs` | `claims`, `status`, and the text at the end of `run` |
+//! | `status.rs` | `status` |
+//! | `verdicts.rs` | `claims`, and the text at the end of `run` |
 
 mod args;
 mod compare;
@@ -34,7 +34,7 @@ mod report;
 mod rows;
 mod run;
 mod scale;
-mod shards;
+mod status;
 mod sweep;
 mod verdicts;
 
@@ -45,6 +45,9 @@ use clap::Parser as _;
 
 use args::{Args, Command};
 use failure::Failure;
+
+/// JSON schema of the output and of journals.
+const SCHEMA: &str = include_str!("../../assets/schema.json");
 
 /// Runs `rdt-lab` with these arguments, of which the first is the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -132,7 +135,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Plan(args) => list::plan(&args),
         Command::Run(args) => run::run(&args),
         Command::Claims(args) => verdicts::claims(&args),
-        Command::Status(args) => verdicts::status(&args),
+        Command::Status(args) => status::status(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Doctor(args) => doctor::doctor(&args),
@@ -145,6 +148,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         #[cfg(target_os = "linux")]
         Command::Load(args) => load_flows(&args),
         Command::Import(args) => import::import(&args),
+        Command::Schema => output::text(SCHEMA).map(|()| 0),
         Command::Merge(args) => merge::merge(&args),
     }
 }

@@ -13,7 +13,7 @@ use rdt_udp::clock;
 use super::args::RunArgs;
 use super::failure::{CELLS_FAILED, Failure, INCOMPLETE};
 use super::load::{Loaded, load};
-use super::{report, shards, talk, verdicts};
+use super::{report, scale, talk, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Until, builtin};
 use crate::run::{Campaign, EXPERIMENT_FILE, Finished, Progress};
@@ -22,6 +22,8 @@ use crate::run::{Campaign, EXPERIMENT_FILE, Finished, Progress};
 const QUICK: u32 = 3;
 /// Time between lines of progress where there is no terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+/// Time between estimates of the time left on a terminal.
+const BAR_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let stop = Stop::default();
@@ -45,7 +47,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     for loaded in &loaded {
         let code = one(loaded, args, &stop)?;
         if stop.is_set() {
-            talk("stopped; what is done is kept, and the same command goes on");
+            talk("stopped; what is done is kept, and the same command goes on: nothing of it runs twice");
             return Ok(INTERRUPTED);
         }
         // Failed cells are worse than a claim that fails, which is worse than missing cells.
@@ -98,12 +100,12 @@ fn one(loaded: &Loaded, args: &RunArgs, stop: &Stop) -> Result<u8, Failure> {
     let folder = args.output.join(&loaded.experiment.name);
     keep_file(&folder, &loaded.experiment.text)?;
     if let Some((_, count)) = args.shard {
-        shards::agree(&folder, count)?;
+        scale::agree_on_shards(&folder, count)?;
     }
     let campaign = Campaign {
         experiment: &loaded.experiment,
         plan: &loaded.plan,
-        claims: if args.only_run { &[] } else { &loaded.claims },
+        claims: &loaded.claims,
         folder: &folder,
         siblings: &siblings(&args.output, &folder),
         threads: args.jobs.map_or_else(cores, usize::from),
@@ -194,12 +196,20 @@ fn host() -> String {
     return std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned());
 }
 
+/// Returns a time in words: `40 s`, `12 min`, `3 h 20 min`.
+fn hours(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..100 => format!("{seconds} s"),
+        seconds @ 100..6_000 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
 /// Progress on the standard error: a bar on a terminal, else a line each 10 s.
 struct Display {
     name: String,
     bar: Option<ProgressBar>,
     is_quiet: bool,
-    started: Instant,
     told: Instant,
 }
 
@@ -207,7 +217,7 @@ impl Display {
     fn new(name: &str, is_quiet: bool, started: Instant) -> Self {
         let bar = (!is_quiet && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(4));
-            let template = "{prefix} {bar:30} {pos}/{len} repetitions, {eta} left";
+            let template = "{prefix} {bar:30} {pos}/{len} repetitions{msg}";
             // The template is fixed, and the test of this module reads it.
             bar.set_style(
                 ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
@@ -215,24 +225,25 @@ impl Display {
             bar.set_prefix(name.to_owned());
             bar
         });
-        Self { name: name.to_owned(), bar, is_quiet, started, told: started }
+        Self { name: name.to_owned(), bar, is_quiet, told: started }
     }
 
-    fn show(&mut self, now: Progress) {
+    fn show(&mut self, now: &Progress) {
+        let time = clock::now();
         if let Some(bar) = &self.bar {
             bar.set_length(now.wanted);
             bar.set_position(now.done);
-            return;
         }
-        let time = clock::now();
-        if self.is_quiet || time.duration_since(self.told) < PROGRESS_INTERVAL {
+        let interval = if self.bar.is_some() { BAR_INTERVAL } else { PROGRESS_INTERVAL };
+        if self.is_quiet || time.duration_since(self.told) < interval {
             return;
         }
         self.told = time;
-        let elapsed = time.duration_since(self.started).as_secs_f64();
-        #[allow(clippy::cast_precision_loss, reason = "numbers of repetitions are far below 2^53")]
-        let left = elapsed * (now.wanted - now.done) as f64 / now.done.max(1) as f64;
-        talk(&format!("{}: {} of {} repetitions, about {left:.0} s left", self.name, now.done, now.wanted));
+        let left = now.left(time).map_or_else(String::new, |left| format!(", about {} left", hours(left)));
+        match &self.bar {
+            Some(bar) => bar.set_message(left),
+            None => talk(&format!("{}: {} of {} repetitions{left}", self.name, now.done, now.wanted)),
+        }
     }
 
     fn finish(&self) {

@@ -1,10 +1,13 @@
 //! `rdt-lab scale`: the job script or manifest of an experiment in shards.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
+use super::args::MAX_SHARDS;
 use super::failure::Failure;
 use super::load::{Loaded, load};
 use super::{output, talk};
+use crate::run::EXPERIMENT_FILE;
 
 /// Shortest time that a script asks for, minutes.
 const LEAST_MINUTES: u64 = 10;
@@ -14,7 +17,9 @@ const RESERVE: f64 = 4.0;
 const HELP: &str = "\
 The number of shards is written into the script, never taken from the scheduler: an array that is
 submitted again for one task says that it has one task. All shards write into one folder, $RESULTS
-(default: results). 'rdt-lab status FOLDER' names the shards that are missing.
+(default: results). 'rdt-lab status FOLDER' names the shards that are missing and the line that submits
+them. Where repetitions go on until claims are decided, each round is a job: when all shards have
+finished one, that line submits the next.
 
 Examples:
   rdt-lab scale slurm grid.toml --shards 16 > grid.sbatch && sbatch grid.sbatch
@@ -31,7 +36,7 @@ pub(super) struct ScaleArgs {
     #[arg(value_name = "ID|FILE")]
     experiment: String,
     /// Number of shards
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
     shards: u32,
     /// Image with the program, for k8s
     #[arg(long, value_name = "IMAGE", default_value = "rdt-lab:latest")]
@@ -174,4 +179,68 @@ spec:
 ",
         image = args.image,
     )
+}
+
+/// Returns the line for a shell that runs shards of the experiment in a folder of results. `None`
+/// if a run would not write into this folder, because it has another name than the experiment.
+pub(super) fn resume(folder: &Path, name: &str, shards: &[u32], count: u32) -> Option<String> {
+    if folder.file_name()? != name {
+        return None;
+    }
+    let results = match folder.parent()? {
+        empty if empty.as_os_str().is_empty() => Path::new("."),
+        parent => parent,
+    };
+    let file = quoted(folder.join(EXPERIMENT_FILE).to_str()?).ok()?;
+    let results = quoted(results.to_str()?).ok()?;
+    let list = |separator: &str| shards.iter().map(u32::to_string).collect::<Vec<_>>().join(separator);
+    Some(if in_path("sbatch").is_some() {
+        let array = list(",");
+        format!("rdt-lab scale slurm {file} --shards {count} | RESULTS={results} sbatch --array={array}")
+    } else {
+        let shards = list(" ");
+        format!("for i in {shards}; do rdt-lab run {file} -o {results} --shard $i/{count} --only-run; done")
+    })
+}
+
+/// Returns the file of a program in a folder of `PATH`.
+pub(super) fn in_path(name: &str) -> Option<PathBuf> {
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// Name of the file with the number of shards, in a folder of results.
+const SHARDS_FILE: &str = "shards";
+
+/// Returns the number of shards of a folder. `None` if no shard was run in it.
+pub(super) fn shards_of(folder: &Path) -> Option<u32> {
+    fs::read_to_string(folder.join(SHARDS_FILE)).ok()?.trim().parse().ok()
+}
+
+/// Records the number of shards of a folder, or compares it with the recorded one.
+pub(super) fn agree_on_shards(folder: &Path, wanted: u32) -> Result<(), Failure> {
+    let path = folder.join(SHARDS_FILE);
+    let failed = |error| Failure::Create(path.clone(), error);
+    if !path.exists() {
+        // The file appears with its content, and the first of several tasks wins.
+        let unfinished = folder.join(format!("{SHARDS_FILE}.{}", std::process::id()));
+        fs::write(&unfinished, format!("{wanted}\n")).map_err(failed)?;
+        let linked = fs::hard_link(&unfinished, &path);
+        let placed = match linked {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::rename(&unfinished, &path),
+            _ => fs::remove_file(&unfinished),
+        };
+        placed.map_err(failed)?;
+    }
+    match shards_of(folder) {
+        Some(found) if found != wanted => Err(Failure::Data(format!(
+            "{} was begun with {found} shards and this run has {wanted}: run --shard I/{found}, or choose a new folder",
+            folder.display()
+        ))),
+        Some(_) => Ok(()),
+        None => Err(Failure::Data(format!(
+            "{} has no number of shards: write the number with which the folder was begun into it",
+            path.display()
+        ))),
+    }
 }

@@ -1,19 +1,19 @@
-//! `rdt-lab claims` and `status`, and the text at the end of `run`.
+//! `rdt-lab claims`, and the text at the end of `run`.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::args::{ClaimsArgs, StatusArgs};
-use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, UNDECIDED};
+use super::args::ClaimsArgs;
+use super::failure::{CLAIM_FAILS, Failure, UNDECIDED};
 use super::load::{Loaded, load};
-use super::{expected, output, shards};
+use super::{expected, output};
 use crate::agreement::{self, Agreement, agreements};
 use crate::claim::{Judgement, Verdict, judge};
 use crate::journal::Store;
 use crate::results::Results;
-use crate::run::{Campaign, EXPERIMENT_FILE, Targets};
+use crate::run::{Campaign, EXPERIMENT_FILE};
 
 /// Prints the verdicts of an experiment, and returns the exit code.
 pub(super) fn print(
@@ -129,22 +129,40 @@ fn line(experiment: &str, it: &Judgement) -> Value {
 /// Reads the experiment of a folder of results, with the engines of its results.
 pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>), Failure> {
     let file = folder.join(EXPERIMENT_FILE);
-    fs::metadata(&file).map_err(|error| Failure::Read(file.clone(), error))?;
+    if let Err(error) = fs::metadata(&file) {
+        return Err(not_results(folder).unwrap_or(Failure::Read(file, error)));
+    }
     let store = Store::read(&[folder.to_owned()])?;
+    let (loaded, results) = of_experiment(&file.display().to_string(), folder, &store)?;
+    Ok((loaded, results, store.remarks()))
+}
+
+/// Returns the error for a folder that has folders of results in it.
+fn not_results(folder: &Path) -> Option<Failure> {
+    let inner = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let first = inner.filter(|path| path.join(EXPERIMENT_FILE).exists()).min()?;
+    Some(Failure::Usage(format!(
+        "{} has results of several experiments: name one of its folders, such as {}",
+        folder.display(),
+        first.display()
+    )))
+}
+
+/// Reads an experiment with the engines of the results in a store, else those of virtual time.
+pub(super) fn of_experiment(name: &str, folder: &Path, store: &Store) -> Result<(Loaded, Results), Failure> {
     let mut engines: Vec<_> = store.records().map(|record| record.engine).collect();
     engines.sort_unstable();
     engines.dedup();
-    let mut loaded = load(&file.display().to_string(), &[])?;
+    let mut loaded = load(name, &[])?;
     engines.retain(|engine| loaded.experiment.engines.contains(engine));
     if engines.is_empty() {
         engines = loaded.experiment.engines.iter().copied().filter(|engine| engine.is_virtual()).collect();
     }
     if !engines.is_empty() {
-        loaded = load(&file.display().to_string(), &engines)?;
+        loaded = load(name, &engines)?;
     }
-    let results = campaign(&loaded, folder).results(&store)?;
-    let torn = store.torn().iter().map(ToString::to_string).collect();
-    Ok((loaded, results, torn))
+    let results = campaign(&loaded, folder).results(store)?;
+    Ok((loaded, results))
 }
 
 fn campaign<'a>(loaded: &'a Loaded, folder: &'a Path) -> Campaign<'a> {
@@ -170,50 +188,4 @@ pub(super) fn claims(args: &ClaimsArgs) -> Result<u8, Failure> {
         worst = [CLAIM_FAILS, UNDECIDED, 0].into_iter().find(|it| *it == code || *it == worst).unwrap_or(0);
     }
     Ok(worst)
-}
-
-pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
-    let mut incomplete = false;
-    for folder in &args.folders {
-        let (loaded, results, torn) = of_folder(folder)?;
-        let targets = Targets::new(&loaded.plan, &loaded.claims);
-        let lacks = |cell: crate::cell::CellId| {
-            let there = results.records.get(&cell).map_or(0, std::collections::BTreeMap::len);
-            (targets.of(cell) as usize).saturating_sub(there)
-        };
-        let cells = loaded.plan.distinct().count();
-        let missing: usize = loaded.plan.distinct().map(|cell| lacks(cell.id)).sum();
-        let done: usize = results.records.values().map(std::collections::BTreeMap::len).sum();
-        let count = args.shards.or_else(|| shards::count(folder));
-        let shards: Vec<u32> = count.map_or_else(Vec::new, |count| {
-            let wants = |index: &u32| loaded.plan.shard(*index, count).iter().any(|cell| lacks(cell.id) > 0);
-            (0..count).filter(wants).collect()
-        });
-        incomplete |= missing > 0;
-        if args.json {
-            output::json(&json!({
-                "experiment": loaded.experiment.name,
-                "cells": cells,
-                "repetitions": done,
-                "missing": missing,
-                "missing_shards": count.map(|_| shards),
-                "torn": torn,
-            }))?;
-            continue;
-        }
-        output::text(&format!(
-            "{}: {cells} cells, {done} repetitions done, {missing} missing\n",
-            loaded.experiment.name
-        ))?;
-        for torn in torn {
-            output::text(&format!("  {torn}\n"))?;
-        }
-        if let (Some(count), false) = (count, shards.is_empty()) {
-            let list = shards.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-            output::text(&format!(
-                "  missing parts of {count}: {list}; submit them again with --array={list}\n"
-            ))?;
-        }
-    }
-    Ok(if incomplete { INCOMPLETE } else { 0 })
 }

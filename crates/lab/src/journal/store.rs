@@ -117,6 +117,16 @@ impl Store {
         &self.torn
     }
 
+    /// Returns a sentence for each file with lines that were ignored.
+    pub fn remarks(&self) -> Vec<String> {
+        let of_file = |torn: &[Torn]| {
+            let more = torn.len() - 1;
+            let further = if more > 0 { format!(" (and {more} further lines)") } else { String::new() };
+            torn.first().map(|first| format!("{first}{further}"))
+        };
+        self.torn.chunk_by(|one, two| one.file == two.file).filter_map(of_file).collect()
+    }
+
     /// Returns the number of lines that repeat another one.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates

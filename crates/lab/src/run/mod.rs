@@ -7,9 +7,11 @@
 //! | targets | `targets.rs` | number of repetitions that each cell needs next |
 //! | host | `host.rs` | lock between runs, and the load of other programs |
 //! | pool | `pool.rs` | threads that run repetitions |
+//! | progress | `progress.rs` | the time that is left |
 
 pub(crate) mod host;
 mod pool;
+mod progress;
 mod siblings;
 mod targets;
 
@@ -19,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use rdt_emulator::child_seed;
 use rdt_program::Stop;
+use rdt_udp::clock;
 
 use crate::cell::{Cell, CellId, PHYSICS_VERSION};
 use crate::claim::Claim;
@@ -30,6 +33,7 @@ use crate::record::{Record, Series, Status};
 use crate::results::Results;
 
 pub use pool::Task;
+pub use progress::Progress;
 pub use siblings::EXPERIMENT_FILE;
 use siblings::Siblings;
 pub use targets::Targets;
@@ -54,6 +58,9 @@ pub struct Campaign<'a> {
     /// Name of this host, for the journal.
     pub host: String,
 }
+
+/// Limit on the repetitions of a round of one run; each takes 40 bytes of memory.
+const MAX_TASKS: u64 = 10_000_000;
 
 /// Why a campaign ended early.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +87,11 @@ pub enum CampaignError {
         /// Seed of the plan.
         wanted: u64,
     },
+    /// The list of repetitions would fill the memory.
+    #[error(
+        "{0} repetitions are more than {MAX_TASKS} in one run: lower least in [repeats], or run it in shards"
+    )]
+    TooMany(u64),
     /// A folder or file cannot be created.
     #[error("cannot create results in {}: {}", .0.display(), .1)]
     Create(PathBuf, io::Error),
@@ -89,15 +101,6 @@ pub enum CampaignError {
     /// The engine cannot run.
     #[error(transparent)]
     Engine(#[from] EngineError),
-}
-
-/// Progress of a campaign.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Progress {
-    /// Number of repetitions that are done.
-    pub done: u64,
-    /// Repetitions that are known to be wanted.
-    pub wanted: u64,
 }
 
 /// Result of a campaign.
@@ -115,15 +118,22 @@ pub struct Finished {
     pub remarks: Vec<String>,
 }
 
+/// Files and progress of a campaign that has something to run.
+struct Running {
+    writer: JournalWriter,
+    siblings: Siblings,
+    progress: Progress,
+}
+
 impl Campaign<'_> {
-    /// Runs the missing repetitions, and calls `progress` after each. If `stop` is set, no further
+    /// Runs the missing repetitions, and calls `show` after each. If `stop` is set, no further
     /// repetition starts.
-    pub fn run(&self, stop: &Stop, mut progress: impl FnMut(Progress)) -> Result<Finished, CampaignError> {
+    pub fn run(&self, stop: &Stop, mut show: impl FnMut(&Progress)) -> Result<Finished, CampaignError> {
         std::fs::create_dir_all(self.folder)
             .map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?;
         let store = Store::read(&[self.folder.to_owned()])?;
         let mut results = self.results(&store)?;
-        let mut remarks: Vec<String> = store.torn().iter().map(ToString::to_string).collect();
+        let mut remarks = store.remarks();
         drop(store);
         let mine = self.cells();
         for cell in &mine {
@@ -131,52 +141,73 @@ impl Campaign<'_> {
             engine(cell.physics.engine)?.check(cell)?;
         }
         let mut targets = Targets::new(self.plan, self.claims);
+        let wanted: u64 = mine.iter().map(|cell| u64::from(targets.of(cell.id))).sum();
+        if wanted > MAX_TASKS {
+            return Err(CampaignError::TooMany(wanted));
+        }
+        let mut running: Option<Running> = None;
+        loop {
+            let tasks = self.missing(&mine, &targets, &results);
+            if stop.is_set() || tasks.is_empty() && !targets.raise(&mine, &results) {
+                break;
+            }
+            if tasks.is_empty() {
+                continue;
+            }
+            let running = match &mut running {
+                Some(running) => running,
+                none => none.insert(self.begin(&mine)?),
+            };
+            self.run_tasks(tasks, running, &mut results, stop, &mut show)?;
+        }
+        let missing = self.plan.distinct().map(|cell| u64::from(targets.lacking(cell.id, &results))).sum();
+        let failed = results.records.values().flat_map(BTreeMap::values).filter(|it| it.status != Status::Ok);
+        let failed = failed.count() as u64;
+        remarks.extend(self.first_failure(&results));
+        let ran = running.map_or(0, |running| running.progress.done);
+        Ok(Finished { results, ran, failed, missing, remarks })
+    }
+
+    /// Creates the journal file of this run, and reads what other experiments have run.
+    fn begin(&self, mine: &[&Cell]) -> Result<Running, CampaignError> {
         let durable = if mine.iter().all(|cell| cell.physics.engine.is_virtual()) {
             Durability::Batched
         } else {
             Durability::EachLine
         };
-        let mut writer: Option<JournalWriter> = None;
-        let mut siblings: Option<Siblings> = None;
-        let (mut ran, mut done) = (0, 0);
-        loop {
-            let tasks = self.missing(&mine, &targets, &results);
-            if tasks.is_empty() || stop.is_set() {
-                if stop.is_set() || !targets.raise(&mine, &results, self.shard.is_some()) {
-                    break;
-                }
-                continue;
-            }
-            if writer.is_none() {
-                let created = JournalWriter::create(self.folder, &self.host, durable);
-                writer = Some(created.map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?);
-            }
-            let Some(writer) = writer.as_mut() else { break };
-            let mut keep = |record, series| self.keep(record, series, writer, &mut results);
-            let siblings =
-                siblings.get_or_insert_with(|| Siblings::read(self.siblings, self.experiment, &mine));
-            let (shared, tasks) = siblings.divide(tasks, self.experiment);
-            let wanted = done + tasks.len() as u64;
-            let context = pool::Context { campaign: self, measure: &self.experiment.measure };
-            let kept = shared.into_iter().try_for_each(|(record, series)| keep(record, series));
-            let written = kept.and_then(|()| {
-                context.run_all(&tasks, stop, |record, series| {
-                    keep(record, series)?;
-                    ran += 1;
-                    done += 1;
-                    progress(Progress { done, wanted });
-                    Ok(())
-                })
-            });
-            let synced = written.and_then(|()| writer.sync());
-            synced.map_err(|error| CampaignError::Write(writer.path().to_owned(), error))?;
+        let writer = JournalWriter::create(self.folder, &self.host, durable)
+            .map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?;
+        let siblings = Siblings::read(self.siblings, self.experiment, mine);
+        Ok(Running { writer, siblings, progress: Progress::new(clock::now(), self.threads) })
+    }
+
+    fn run_tasks(
+        &self,
+        tasks: Vec<Task<'_>>,
+        running: &mut Running,
+        results: &mut Results,
+        stop: &Stop,
+        show: &mut impl FnMut(&Progress),
+    ) -> Result<(), CampaignError> {
+        let Running { writer, siblings, progress } = running;
+        let mut keep = |record, series| self.keep(record, series, writer, results);
+        let (shared, tasks) = siblings.divide(tasks, self.experiment);
+        for task in &tasks {
+            let estimated = self.plan.cost(task.cell).seconds();
+            progress.want(task.cell.id, estimated, task.cell.physics.engine.is_virtual());
         }
-        let missing =
-            self.missing(&self.plan.distinct().collect::<Vec<_>>(), &targets, &results).len() as u64;
-        let failed = results.records.values().flat_map(BTreeMap::values).filter(|it| it.status != Status::Ok);
-        let failed = failed.count() as u64;
-        remarks.extend(self.first_failure(&results));
-        Ok(Finished { results, ran, failed, missing, remarks })
+        let context = pool::Context { campaign: self, measure: &self.experiment.measure };
+        let kept = shared.into_iter().try_for_each(|(record, series)| keep(record, series));
+        let written = kept.and_then(|()| {
+            context.run_all(&tasks, stop, |record, series, took| {
+                progress.finish(record.cell, took);
+                keep(record, series)?;
+                show(progress);
+                Ok(())
+            })
+        });
+        let synced = written.and_then(|()| writer.sync());
+        synced.map_err(|error| CampaignError::Write(writer.path().to_owned(), error))
     }
 
     /// Writes a result to the journal, and adds it to the results.
@@ -249,17 +280,13 @@ impl Campaign<'_> {
     }
 
     /// Returns the repetitions that the targets ask for and the results lack, round by round.
-    fn missing(&self, cells: &[&Cell], targets: &Targets<'_>, results: &Results) -> Vec<Task> {
+    fn missing<'a>(&self, cells: &[&'a Cell], targets: &Targets<'_>, results: &Results) -> Vec<Task<'a>> {
         let mut tasks = Vec::new();
         for cell in cells {
             let there = results.records.get(&cell.id);
             let lacks = |rep: &u32| there.is_none_or(|reps| !reps.contains_key(rep));
             let reps = (0..targets.of(cell.id)).filter(lacks);
-            tasks.extend(reps.map(|rep| Task {
-                cell: (*cell).clone(),
-                rep,
-                seed: self.plan.seed(cell, rep),
-            }));
+            tasks.extend(reps.map(|rep| Task { cell, rep, seed: self.plan.seed(cell, rep) }));
         }
         // In real time a block has every cell once, in an order drawn from the seeds, so that a
         // slow change of the machine affects all cells alike.
@@ -283,7 +310,7 @@ impl Campaign<'_> {
     }
 }
 
-impl Task {
+impl Task<'_> {
     /// Returns the number by which the tasks of a block are sorted. Virtual time needs no order.
     fn place_in_block(&self) -> u64 {
         if self.cell.physics.engine.is_virtual() {

@@ -4,6 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use rdt_program::Stop;
 use rdt_udp::clock;
@@ -18,11 +19,14 @@ use crate::record::{Record, Series, Status};
 /// Limit on further attempts at a repetition for which the host was too slow.
 const MAX_REPEATS: u32 = 3;
 
+/// Result of one repetition, and the time that it took.
+type Done = (Record, Series, Duration);
+
 /// One repetition to run.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct Task<'a> {
     /// The cell.
-    pub cell: Cell,
+    pub cell: &'a Cell,
     /// Number of the repetition, from 0.
     pub rep: u32,
     /// Seed of the repetition.
@@ -39,11 +43,11 @@ impl Context<'_> {
     /// those in real time run one after another.
     pub(super) fn run_all(
         &self,
-        tasks: &[Task],
+        tasks: &[Task<'_>],
         stop: &Stop,
-        mut take: impl FnMut(Record, Series) -> io::Result<()>,
+        mut take: impl FnMut(Record, Series, Duration) -> io::Result<()>,
     ) -> io::Result<()> {
-        let (in_virtual, real): (Vec<&Task>, Vec<&Task>) =
+        let (in_virtual, real): (Vec<&Task<'_>>, Vec<&Task<'_>>) =
             tasks.iter().partition(|task| task.cell.physics.engine.is_virtual());
         let name = &self.campaign.experiment.name;
         if !in_virtual.is_empty() {
@@ -59,21 +63,21 @@ impl Context<'_> {
             if stop.is_set() {
                 break;
             }
-            let (record, series) = self.run_until_undisturbed(task, &mut host, stop);
+            let (record, series, took) = self.run_until_undisturbed(task, &mut host, stop);
             // An interrupt from a terminal also ends the programs of the repetition.
             if stop.is_set() {
                 break;
             }
-            take(record, series)?;
+            take(record, series, took)?;
         }
         Ok(())
     }
 
     fn run_parallel(
         &self,
-        tasks: &[&Task],
+        tasks: &[&Task<'_>],
         stop: &Stop,
-        take: &mut impl FnMut(Record, Series) -> io::Result<()>,
+        take: &mut impl FnMut(Record, Series, Duration) -> io::Result<()>,
     ) -> io::Result<()> {
         let next = AtomicUsize::new(0);
         let threads = self.campaign.threads.clamp(1, tasks.len().max(1));
@@ -92,27 +96,27 @@ impl Context<'_> {
                 });
             }
             drop(sender);
-            results.into_iter().try_for_each(|(record, series)| take(record, series))
+            results.into_iter().try_for_each(|(record, series, took)| take(record, series, took))
         })
     }
 
     /// Runs a repetition in real time, and repeats it if the host was too slow for the path.
-    fn run_until_undisturbed(&self, task: &Task, host: &mut QuietHost, stop: &Stop) -> (Record, Series) {
+    fn run_until_undisturbed(&self, task: &Task<'_>, host: &mut QuietHost, stop: &Stop) -> Done {
         let mut attempts = 0;
         loop {
             let load = host.wait(stop);
-            let (mut record, series) = self.run_one(task, stop);
+            let (mut record, series, took) = self.run_one(task, stop);
             record.metrics.extend(load.map(|share| ("load".to_owned(), share)));
             attempts += 1;
             if record.status != Status::HostLimited || attempts > MAX_REPEATS || stop.is_set() {
-                return (record, series);
+                return (record, series, took);
             }
         }
     }
 
-    fn run_one(&self, task: &Task, stop: &Stop) -> (Record, Series) {
+    fn run_one(&self, task: &Task<'_>, stop: &Stop) -> Done {
         let started = clock::now();
-        let run = || engine(task.cell.physics.engine)?.run(&task.cell, task.seed, self.measure, stop);
+        let run = || engine(task.cell.physics.engine)?.run(task.cell, task.seed, self.measure, stop);
         let mut record = task.record(self.campaign);
         let mut series = Series::default();
         match catch_unwind(AssertUnwindSafe(run)) {
@@ -129,7 +133,8 @@ impl Context<'_> {
                 record.status = Status::Failed("the engine panicked: please report this cell".to_owned());
             }
         }
-        record.wall_ms = u64::try_from(clock::now().duration_since(started).as_millis()).unwrap_or(u64::MAX);
-        (record, series)
+        let took = clock::now().duration_since(started);
+        record.wall_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        (record, series, took)
     }
 }

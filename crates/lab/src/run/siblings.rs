@@ -38,11 +38,11 @@ impl Siblings {
 
     /// Divides tasks into those that a sibling has run with the same seed, as results of this
     /// experiment, and those that are to be run.
-    pub(super) fn divide(
+    pub(super) fn divide<'a>(
         &self,
-        tasks: Vec<Task>,
+        tasks: Vec<Task<'a>>,
         experiment: &Experiment,
-    ) -> (Vec<(Record, Series)>, Vec<Task>) {
+    ) -> (Vec<(Record, Series)>, Vec<Task<'a>>) {
         let (mut shared, mut rest) = (Vec::new(), Vec::new());
         for task in tasks {
             let there = self.records.get(&(task.cell.id, task.rep));

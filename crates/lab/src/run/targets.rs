@@ -1,12 +1,14 @@
-//! Number of repetitions that each cell needs next. Without claims, a cell's target depends on its
-//! own repetitions alone, so that shards agree.
+//! Number of repetitions that each cell needs next. A target depends on the repetitions of earlier
+//! rounds alone, never on which later ones exist, so that interrupted runs and shards agree.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cell::{Cell, CellId};
 use crate::claim::{Claim, Verdict, judge};
 use crate::experiment::Until;
 use crate::plan::Plan;
+use crate::record::Record;
 use crate::results::Results;
 use crate::statistics::{next_look, t_interval};
 
@@ -30,16 +32,27 @@ impl<'a> Targets<'a> {
         self.by_cell.get(&cell).copied().unwrap_or(0)
     }
 
-    /// Raises the targets of cells whose repetitions do not suffice. Returns false if all suffice.
-    /// A shard decides no claims, because they need the cells of others.
-    pub(super) fn raise(&mut self, cells: &[&Cell], results: &Results, is_shard: bool) -> bool {
+    /// Returns the number of repetitions that a cell lacks for its target.
+    pub fn lacking(&self, cell: CellId, results: &Results) -> u32 {
+        let there = results.records.get(&cell);
+        let lacks = |rep: &u32| there.is_none_or(|reps| !reps.contains_key(rep));
+        u32::try_from((0..self.of(cell)).filter(lacks).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Raises the targets of those cells that have all their repetitions, if these do not suffice.
+    /// Returns false if no target changes. Claims are judged only when every cell of the plan is
+    /// complete: a shard goes on when the others have finished the round.
+    pub fn raise(&mut self, cells: &[&Cell], results: &Results) -> bool {
+        let results = self.rounds_so_far(results);
+        let complete = |cell: &Cell| self.lacking(cell.id, &results) == 0;
         let wanting: BTreeSet<CellId> = match &self.plan.repeats.until {
-            Until::Least => BTreeSet::new(),
+            Until::Least => return false,
             Until::Width { share, of } => {
-                cells.iter().filter(|cell| !narrow(cell, results, of, *share)).map(|cell| cell.id).collect()
+                let wide = |cell: &&&Cell| complete(cell) && !narrow(cell, &results, of, *share);
+                cells.iter().filter(wide).map(|cell| cell.id).collect()
             }
-            Until::Claims if is_shard => BTreeSet::new(),
-            Until::Claims => self.undecided(cells, results),
+            Until::Claims if !self.plan.distinct().all(complete) => return false,
+            Until::Claims => self.undecided(&results),
         };
         let mut raised = false;
         let plan = self.plan;
@@ -57,6 +70,22 @@ impl<'a> Targets<'a> {
         raised
     }
 
+    /// Returns the results without repetitions of later rounds.
+    fn rounds_so_far<'r>(&self, results: &'r Results) -> Cow<'r, Results> {
+        let later = |(cell, reps): (&CellId, &BTreeMap<u32, Record>)| {
+            reps.last_key_value().is_some_and(|(rep, _)| *rep >= self.of(*cell))
+        };
+        if self.plan.repeats.until == Until::Least || !results.records.iter().any(later) {
+            return Cow::Borrowed(results);
+        }
+        let early = |(cell, reps): (&CellId, &BTreeMap<u32, Record>)| {
+            let reps = reps.range(..self.of(*cell)).map(|(rep, record)| (*rep, record.clone()));
+            (*cell, reps.collect())
+        };
+        let records = results.records.iter().map(early).collect();
+        Cow::Owned(Results { cells: results.cells.clone(), records, ..Results::default() })
+    }
+
     fn next(&self, now: u32, (least, most): (u32, u32)) -> Option<u32> {
         if self.plan.repeats.until == Until::Claims {
             // The number of repetitions doubles from round to round, so that few tests share the
@@ -68,8 +97,8 @@ impl<'a> Targets<'a> {
     }
 
     /// Returns the cells that an undecided claim names.
-    fn undecided(&self, cells: &[&Cell], results: &Results) -> BTreeSet<CellId> {
-        let engines: BTreeSet<_> = cells.iter().map(|cell| cell.physics.engine).collect();
+    fn undecided(&self, results: &Results) -> BTreeSet<CellId> {
+        let engines: BTreeSet<_> = self.plan.distinct().map(|cell| cell.physics.engine).collect();
         let mut wanting = BTreeSet::new();
         for engine in engines {
             let judged = judge(self.claims, results, engine, &|reps| self.plan.level(engine, reps));

@@ -1,6 +1,6 @@
 //! `compare` of runs with themselves, with other seeds, and with a planted loss.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::process::{arg, experiment, run, succeeds};
 use crate::store::rewrite;
@@ -22,10 +22,26 @@ fn equal_builds_never_differ() {
     let (one, two) = (results(&place, "one", 1), results(&place, "two", 1));
     let out = succeeds(&["compare", arg(&one), arg(&two)]);
     assert!(out.contains("0 cells worse, 0 better, 8 the same"), "{out}");
-    for seed in 2..12 {
-        let other = results(&place, &format!("seed-{seed}"), seed);
-        let (code, out, err) = run(&["compare", arg(&one), arg(&other)]);
-        assert_eq!(code, 0, "other seeds: {out}{err}");
+    never_worse(&place, &one, 2..12);
+}
+
+/// `cargo test --release -p rdt-lab --test program -- --ignored equal_builds`
+#[test]
+#[ignore = "100 runs"]
+fn equal_builds_never_differ_in_100_runs() {
+    let place = tempfile::tempdir().expect("a folder");
+    let one = results(&place, "one", 1);
+    never_worse(&place, &one, 2..102);
+}
+
+/// Compares results with those of other seeds, in both directions.
+fn never_worse(place: &tempfile::TempDir, one: &Path, seeds: std::ops::Range<u32>) {
+    for seed in seeds {
+        let other = results(place, &format!("seed-{seed}"), seed);
+        for (a, b) in [(one, other.as_path()), (&other, one)] {
+            let (code, out, err) = run(&["compare", arg(a), arg(b)]);
+            assert_eq!(code, 0, "seed {seed}: {out}{err}");
+        }
     }
 }
 

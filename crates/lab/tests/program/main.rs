@@ -5,5 +5,6 @@ mod foreign;
 mod process;
 mod rows;
 mod scale;
+mod schema;
 mod store;
 mod sweep;

@@ -121,7 +121,7 @@ fn another_number_of_shards_is_refused() {
     assert!(err.contains("4 shards") && err.contains("this run has 1"), "{err}");
     let (code, out, _) = run(&["status", arg(&results.join("short"))]);
     assert_eq!(code, 3);
-    assert!(out.contains("--array="), "{out}");
+    assert!(out.contains("missing parts of 4: 1,2,3"), "{out}");
     for part in ["1/4", "2/4", "3/4"] {
         assert_eq!(shard(part).0, 0);
     }
@@ -148,6 +148,110 @@ fn a_full_disk_loses_nothing() {
     succeeds(&args);
     let (files, summary) = merged(&[results.path()]);
     assert_eq!((files, &summary["duplicates"]), (expected, &Value::from(0)));
+}
+
+/// A file system of its own that is full after some repetitions, and then grows.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_file_system_loses_nothing() {
+    let place = folder();
+    let file = experiment(place.path(), 8, 3);
+    let expected = undisturbed(&file);
+    let (full, target) = (folder(), folder());
+    let script = r#"
+        mount -t tmpfs -o size=160k tmpfs "$PLACE" || exit 99
+        "$LAB" run "$FILE" -q --only-run -o "$PLACE"; echo "code $?"
+        "$LAB" status "$PLACE/short"
+        mount -o remount,size=64m "$PLACE"
+        "$LAB" run "$FILE" -q --only-run -o "$PLACE"; echo "code $?"
+        "$LAB" merge --canonical --json "$PLACE" -o "$TARGET""#;
+    let mut shell = Command::new("unshare");
+    shell.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    shell.env("LAB", env!("CARGO_BIN_EXE_rdt-lab")).env("FILE", &file);
+    shell.env("PLACE", full.path()).env("TARGET", target.path());
+    let Some(output) = shell.output().ok().filter(|it| !matches!(it.status.code(), Some(1 | 99))) else {
+        assert!(std::env::var_os("RDT_NAMESPACES").is_none(), "namespaces are required");
+        eprintln!("skipped: this host allows no mount namespaces");
+        return;
+    };
+    let (code, out, err) = texts(&output);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("code 74") && out.contains("code 0") && err.contains("is kept"), "{out}{err}");
+    let done = out.lines().find_map(|line| line.split_once(" repetitions done")).expect("a status").0;
+    let done: u32 = done.rsplit(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+    assert!((6..96).contains(&done), "{out}");
+    assert!(out.contains("\"duplicates\":0") && out.contains("\"torn\":[]"), "{out}");
+    let mut files = BTreeMap::new();
+    read_all(target.path(), target.path(), &mut files);
+    assert_eq!(files, expected);
+}
+
+/// Sends a signal by the name of its number.
+#[cfg(unix)]
+fn send(signal: &str, child: &std::process::Child) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(status.is_ok_and(|it| it.success()), "kill {signal}");
+}
+
+/// Waits until a run has results.
+#[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "waits for another process")]
+fn await_results(folder: &Path) {
+    let has_results = |entry: fs::DirEntry| entry.metadata().is_ok_and(|it| it.len() > 0);
+    for _ in 0..1_000 {
+        if fs::read_dir(folder.join("journal")).is_ok_and(|it| it.flatten().any(has_results)) {
+            return;
+        }
+        sleep(ms(10));
+    }
+    panic!("no results in {}", folder.display());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_keeps_results_and_tells_how_to_go_on() {
+    let place = folder();
+    let file = experiment(place.path(), 60, 3);
+    let expected = undisturbed(&file);
+    for signal in ["-INT", "-TERM"] {
+        let results = folder();
+        let args = ["run", &file, "-q", "-j", "1", "-o", arg(results.path())];
+        let child = lab(&args).spawn().expect("the program starts");
+        await_results(&results.path().join("short"));
+        send(signal, &child);
+        let (code, _, err) = texts(&child.wait_with_output().expect("the program ends"));
+        assert_eq!(code, 130, "{err}");
+        assert!(err.contains("what is done is kept, and the same command goes on"), "{err}");
+        succeeds(&args);
+        let (files, summary) = merged(&[results.path()]);
+        assert_eq!((files, &summary["duplicates"]), (expected.clone(), &Value::from(0)));
+        assert_eq!(summary["torn"], serde_json::json!([]));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the second signal must be one of its own")]
+fn a_second_interrupt_ends_at_once() {
+    let place = folder();
+    // A repetition takes minutes.
+    let args = ["sweep", "path.rate=10gbit,20gbit", "--for", "10min", "-q", "-o", arg(place.path())];
+    let mut child = lab(&args).spawn().expect("the program starts");
+    sleep(ms(1_000));
+    send("-INT", &child);
+    sleep(ms(200));
+    if child.try_wait().expect("a child").is_none() {
+        send("-INT", &child);
+    }
+    let ended = (0..500).any(|_| {
+        sleep(ms(10));
+        child.try_wait().expect("a child").is_some()
+    });
+    if !ended {
+        child.kill().expect("a kill");
+    }
+    assert!(ended, "the program goes on");
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! `rdt-lab status`: what is done, what is missing, and the line that runs it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::args::MAX_SHARDS;
+use super::failure::{Failure, INCOMPLETE};
+use super::load::{Loaded, load};
+use super::verdicts::{of_experiment, of_folder};
+use super::{output, scale};
+use crate::cell::{Cell, CellId};
+use crate::experiment::Until;
+use crate::journal::Store;
+use crate::results::Results;
+use crate::run::Targets;
+
+/// Incomplete cells that are named.
+const NAMED_CELLS: usize = 5;
+
+const HELP: &str = "\
+With the file of a changed experiment it prints what a run would keep and what it would run again.
+
+Examples:
+  rdt-lab status results/mine              what is missing, and the line that runs it
+  rdt-lab status mine.toml -o results      what 'rdt-lab run mine.toml -o results' would run";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct StatusArgs {
+    /// Folders of results of one experiment each, or experiments that are to be run
+    #[arg(value_name = "DIR|ID|FILE", required = true)]
+    of: Vec<PathBuf>,
+    /// Folder of results of experiments [default: results]
+    #[arg(short, long, value_name = "DIR", default_value = "results", hide_default_value = true)]
+    output: PathBuf,
+    /// Number of shards of the run: names the missing ones
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
+    shards: Option<u32>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// State of one folder of results.
+struct State {
+    loaded: Loaded,
+    results: Results,
+    folder: PathBuf,
+    torn: Vec<String>,
+    /// Cells with results that are not in the plan.
+    dropped: usize,
+    /// Number of shards, and those with missing repetitions.
+    shards: Option<(u32, Vec<u32>)>,
+}
+
+/// Number of repetitions that the rounds so far ask for.
+struct Wanted<'a> {
+    targets: Targets<'a>,
+    /// Number of the round, from 1, where repetitions go on until claims are decided.
+    round: Option<u32>,
+}
+
+pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
+    let mut incomplete = false;
+    for of in &args.of {
+        let mut state = State::read(of, args)?;
+        let wanted = Wanted::of(&state.loaded, &state.results);
+        let lacks = |cell: CellId| wanted.targets.lacking(cell, &state.results);
+        let plan = &state.loaded.plan;
+        let missing: Vec<(&Cell, u32)> =
+            plan.distinct().map(|cell| (cell, lacks(cell.id))).filter(|(_, lacks)| *lacks > 0).collect();
+        state.shards = args.shards.or_else(|| scale::shards_of(&state.folder)).map(|count| {
+            let wants = |index: &u32| plan.shard(*index, count).iter().any(|cell| lacks(cell.id) > 0);
+            (count, (0..count).filter(wants).collect())
+        });
+        incomplete |= !missing.is_empty();
+        if args.json {
+            output::json(&state.object(&wanted, &missing))?;
+        } else {
+            output::text(&state.text(&wanted, &missing))?;
+        }
+    }
+    Ok(if incomplete { INCOMPLETE } else { 0 })
+}
+
+impl<'a> Wanted<'a> {
+    /// Replays the rounds whose repetitions are complete.
+    fn of(loaded: &'a Loaded, results: &Results) -> Self {
+        let mut targets = Targets::new(&loaded.plan, &loaded.claims);
+        let cells: Vec<&Cell> = loaded.plan.distinct().collect();
+        let mut round = 1;
+        while targets.raise(&cells, results) {
+            round += 1;
+        }
+        Self { targets, round: (loaded.plan.repeats.until == Until::Claims).then_some(round) }
+    }
+}
+
+impl State {
+    fn read(of: &Path, args: &StatusArgs) -> Result<Self, Failure> {
+        if of.is_dir() {
+            let (loaded, results, torn) = of_folder(of)?;
+            return Ok(Self { loaded, results, folder: of.to_owned(), torn, dropped: 0, shards: None });
+        }
+        let name = of.display().to_string();
+        let folder = args.output.join(load(&name, &[])?.experiment.name);
+        let store = Store::read(std::slice::from_ref(&folder))?;
+        let (loaded, results) = of_experiment(&name, &folder, &store)?;
+        let planned: BTreeSet<CellId> = loaded.plan.distinct().map(|cell| cell.id).collect();
+        let there: BTreeSet<CellId> = store.records().map(|record| record.cell).collect();
+        let dropped = there.difference(&planned).count();
+        let torn = store.remarks();
+        Ok(Self { loaded, results, folder, torn, dropped, shards: None })
+    }
+
+    fn done(&self, cell: CellId) -> usize {
+        self.results.records.get(&cell).map_or(0, std::collections::BTreeMap::len)
+    }
+
+    fn resume(&self) -> Option<String> {
+        let (count, shards) = self.shards.as_ref()?;
+        let name = &self.loaded.experiment.name;
+        if shards.is_empty() { None } else { scale::resume(&self.folder, name, shards, *count) }
+    }
+
+    fn object(&self, wanted: &Wanted<'_>, missing: &[(&Cell, u32)]) -> Value {
+        let cell = |(cell, lacks): &(&Cell, u32)| {
+            let factors: Map<String, Value> =
+                cell.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
+            json!({
+                "cell": cell.id.to_string(),
+                "engine": cell.physics.engine.word(),
+                "factors": factors,
+                "repetitions": self.done(cell.id),
+                "missing": lacks,
+            })
+        };
+        let repetitions: usize = self.loaded.plan.distinct().map(|cell| self.done(cell.id)).sum();
+        json!({
+            "experiment": self.loaded.experiment.name,
+            "cells": self.loaded.plan.distinct().count(),
+            "repetitions": repetitions,
+            "missing": missing.iter().map(|(_, lacks)| u64::from(*lacks)).sum::<u64>(),
+            "incomplete_cells": missing.iter().map(cell).collect::<Vec<_>>(),
+            "dropped_cells": self.dropped,
+            "round": wanted.round,
+            "missing_shards": self.shards.as_ref().map(|(_, shards)| shards),
+            "resume": self.resume(),
+            "torn": self.torn,
+        })
+    }
+
+    fn text(&self, wanted: &Wanted<'_>, missing: &[(&Cell, u32)]) -> String {
+        let cells: Vec<CellId> = self.loaded.plan.distinct().map(|cell| cell.id).collect();
+        let done: usize = cells.iter().map(|cell| self.done(*cell)).sum();
+        let lacks: u64 = missing.iter().map(|(_, lacks)| u64::from(*lacks)).sum();
+        let mut lines = vec![format!(
+            "{}: {} cells, {done} repetitions done, {lacks} missing",
+            self.loaded.experiment.name,
+            cells.len()
+        )];
+        let fresh = missing.iter().filter(|(cell, _)| self.done(cell.id) == 0).count();
+        if fresh > 0 && (done > 0 || self.dropped > 0) {
+            lines.push(format!("{fresh} cells have no results: new, changed, or not reached yet"));
+        }
+        if self.dropped > 0 {
+            let folder = self.folder.display();
+            lines.push(format!("{} cells of {folder} are not in the file; their results stay", self.dropped));
+        }
+        if let (Some(round @ 2..), false) = (wanted.round, missing.is_empty()) {
+            let cells = missing.len();
+            lines.push(format!("claims are undecided: round {round} repeats {cells} cells of these claims"));
+        }
+        for (cell, lacks) in missing.iter().take(NAMED_CELLS) {
+            let levels = cell.factors.iter().map(|(factor, level)| format!("{factor}={level}"));
+            let levels = levels.collect::<Vec<_>>().join(", ");
+            lines.push(format!("missing: {lacks} of {} [{levels}]", cell.physics.engine));
+        }
+        if missing.len() > NAMED_CELLS {
+            lines.push(format!("and {} cells more", missing.len() - NAMED_CELLS));
+        }
+        lines.extend(self.torn.iter().cloned());
+        if let Some((count, shards)) = self.shards.as_ref().filter(|(_, shards)| !shards.is_empty()) {
+            let list = shards.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            let line = self.resume().map_or_else(String::new, |line| format!(":\n  $ {line}"));
+            lines.push(format!("missing parts of {count}: {list}{line}"));
+        }
+        lines.join("\n  ") + "\n"
+    }
+}

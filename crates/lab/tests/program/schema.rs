@@ -1,0 +1,179 @@
+//! Published schema of the JSON output: every command's objects, the rows of `export` and the lines
+//! of journals are validated against it.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{arg, experiment, run, succeeds};
+
+/// Returns the first violation of a schema. Knows the keywords of the published schema; others
+/// are an error, so that none is skipped.
+fn violation(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    let wrong = |what: &str| Some(format!("{at}: {what}: {value}"));
+    for (keyword, rule) in schema.as_object().expect("a schema is an object") {
+        let found = match keyword.as_str() {
+            "$ref" => {
+                let name =
+                    rule.as_str().and_then(|it| it.strip_prefix("#/$defs/")).expect("a local reference");
+                violation(root, &root["$defs"][name], value, at)
+            }
+            "anyOf" => {
+                let mut each =
+                    rule.as_array().expect("a list").iter().map(|it| violation(root, it, value, at));
+                if each.any(|it| it.is_none()) { None } else { wrong("no alternative fits") }
+            }
+            "type" => {
+                let one = |rule: &Value| is_type(rule.as_str().expect("a type"), value);
+                let fits = rule.as_array().map_or_else(|| one(rule), |types| types.iter().any(one));
+                if fits { None } else { wrong(&format!("type is not {rule}")) }
+            }
+            "enum" if rule.as_array().expect("a list").contains(value) => None,
+            "enum" => wrong("not in enum"),
+            "pattern" => {
+                let is_id = |text: &str| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+                assert_eq!(rule, "^[0-9a-f]{32}$", "the only pattern of texts");
+                if value.as_str().is_some_and(is_id) { None } else { wrong("no identity of a cell") }
+            }
+            "minItems" | "maxItems" => {
+                let right = value
+                    .as_array()
+                    .is_none_or(|items| items.len() as u64 == rule.as_u64().expect("a number"));
+                if right { None } else { wrong("number of items") }
+            }
+            "items" => value.as_array().into_iter().flatten().find_map(|it| violation(root, rule, it, at)),
+            "required" => {
+                let lacks = |key: &&Value| {
+                    value.as_object().is_some_and(|it| !it.contains_key(key.as_str().expect("a name")))
+                };
+                rule.as_array()
+                    .expect("a list")
+                    .iter()
+                    .find(lacks)
+                    .and_then(|key| wrong(&format!("lacks {key}")))
+            }
+            "properties" | "patternProperties" => None,
+            "additionalProperties" => {
+                let mut keys = value.as_object().into_iter().flatten();
+                keys.find_map(|(key, value)| match rule_of(schema, key) {
+                    Some(rule) => violation(root, rule, value, &format!("{at}.{key}")),
+                    None if rule.is_object() => violation(root, rule, value, &format!("{at}.{key}")),
+                    None => Some(format!("{at}: unknown key {key}")),
+                })
+            }
+            other => panic!("the test does not know the keyword {other}"),
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// Returns the schema of a key. Patterns are `^START(_unit|...)?$`, with a character class `[ab]`.
+fn rule_of<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+    let base =
+        ["_bps", "_s", "_bytes", "_count"].iter().find_map(|unit| key.strip_suffix(unit)).unwrap_or(key);
+    let base = base.replace("_a", "_[ab]").replace("_b", "_[ab]");
+    let pattern = format!("^{base}(_bps|_s|_bytes|_count)?$");
+    schema["properties"].get(key).or_else(|| schema["patternProperties"].get(&pattern))
+}
+
+fn is_type(name: &str, value: &Value) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.as_f64().is_some_and(f64::is_finite),
+        "integer" => value.is_u64() || value.is_i64(),
+        other => panic!("unknown type {other}"),
+    }
+}
+
+/// Validates lines of JSON, and returns their number.
+fn validated(schema: &Value, definition: &str, lines: &str) -> usize {
+    let mut count = 0;
+    for line in lines.lines() {
+        let value: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{definition}: {error}: {line}"));
+        let found = violation(schema, &schema["$defs"][definition], &value, definition);
+        assert_eq!(found, None, "{line}");
+        count += 1;
+    }
+    assert!(count > 0, "{definition} prints nothing");
+    count
+}
+
+fn schema() -> Value {
+    serde_json::from_str(&succeeds(&["schema"])).expect("JSON")
+}
+
+#[test]
+fn every_json_output_fits_its_schema() {
+    let schema = schema();
+    let place = tempfile::tempdir().expect("a folder");
+    let file = experiment(place.path(), 1, 3);
+    let claim = "\n[[claim]]\nid = \"one\"\nsays = \"x\"\nthat = \"goodput[cc=reno] > 1kbit\"\n\
+                 \n[[claim]]\nid = \"zero\"\nsays = \"x\"\nthat = \"goodput / 0 > 1\"\n\
+                 \n[[expect]]\nsource = \"s\"\nof = \"goodput\"\nvalues = [ { cc = \"reno\", is = \"1mbit\" } ]\n\
+                 within = \"10%\"\nelse = \"note\"\n";
+    std::fs::write(&file, std::fs::read_to_string(&file).expect("the file") + claim).expect("a written file");
+    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    let (one, two) = (arg(&one).to_owned(), arg(&two).to_owned());
+    let results = format!("{one}/short");
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tcp-options-32-combinations.csv");
+    let import = ["--factors", "sack,rwnd_kb", "--response", "time_s"];
+    let each = ["--each", "file_kb,congestion_control,link_delay_ms,loss_percent", "--json"];
+    let commands: Vec<(&str, Vec<&str>)> = vec![
+        ("list", vec!["list", "--json"]),
+        ("plan", vec!["plan", &file, "--json"]),
+        ("plan", vec!["plan", "001-B", "--json"]),
+        ("status", vec!["status", &file, "-o", &one, "--json", "--shards", "2"]),
+        ("run", vec!["run", &file, "-q", "--json", "-o", &one]),
+        ("claims", vec!["claims", &results, "--json"]),
+        ("status", vec!["status", &results, "--json"]),
+        ("export", vec!["export", &results, "--rows", "ndjson"]),
+        ("merge", vec!["merge", &one, "-o", &two, "--json"]),
+        ("compare", vec!["compare", &results, &results, "--json"]),
+        ("sweep", vec!["sweep", "path.rate=1mbit,2mbit", "--for", "1s", "-q", "-o", &two, "--json"]),
+        ("doctor", vec!["doctor", "--json"]),
+        ("import", [vec!["import", arg(&table)], import.to_vec(), each.to_vec()].concat()),
+    ];
+    for (definition, command) in commands {
+        let (_, out, err) = run(&command);
+        assert!(!out.is_empty(), "{command:?}: {err}");
+        validated(&schema, definition, &out);
+    }
+    let journal = std::fs::read_to_string(Path::new(&two).join("short/journal/merged.ndjson"));
+    assert_eq!(validated(&schema, "journal", &journal.expect("a journal")), 12);
+}
+
+/// Commands that print JSON are those that the schema describes.
+#[test]
+fn schema_describes_every_command_with_json() {
+    let schema = schema();
+    for line in succeeds(&["--help"]).lines().filter(|line| line.starts_with("  ")) {
+        let Some(command) =
+            line.split_whitespace().next().filter(|it| it.bytes().all(|b| b.is_ascii_lowercase()))
+        else {
+            continue;
+        };
+        let (code, help, _) = run(&[command, "--help"]);
+        if code == 0 && help.lines().any(|line| line.trim_start().starts_with("--json")) {
+            assert!(schema["$defs"].get(command).is_some(), "{command} prints JSON without a schema");
+        }
+    }
+}
+
+#[test]
+fn wrong_objects_do_not_fit() {
+    let schema = schema();
+    let doctor = r#"{"name":"x","needed_for":"y","ok":true,"found":null,"remedy":null}"#;
+    assert_eq!(validated(&schema, "doctor", doctor), 1);
+    for (from, to) in [("true", "1"), ("\"remedy\"", "\"remedies\""), (",\"found\":null", "")] {
+        let wrong: Value = serde_json::from_str(&doctor.replace(from, to)).expect("JSON");
+        assert!(violation(&schema, &schema["$defs"]["doctor"], &wrong, "").is_some(), "{wrong}");
+    }
+}
