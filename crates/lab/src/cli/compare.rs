@@ -14,11 +14,11 @@ use crate::results::Results;
 use crate::statistics::{Comparison, holm, mean, paired_log_ratio, unpaired_log_ratio};
 
 /// Probability of any difference that is not there, over all cells.
-const ALPHA: f64 = 0.01;
+const ALPHA: f64 = 0.001;
 
 const HELP: &str = "\
 Cells are those with the same levels and engine. Repetitions with equal seeds are compared in pairs.
-A cell is worse if its ratio differs from 1 (1 % over all cells, Holm) and a loss of the threshold is
+A cell is worse if its ratio differs from 1 (0.1 % over all cells, Holm) and a loss of the threshold is
 within the 95 % interval or above it. Identical repetitions never differ.
 
 Examples:
