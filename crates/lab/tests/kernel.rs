@@ -219,7 +219,11 @@ fn no_process_outlives_its_repetition() {
 #[test]
 fn programs_run_behind_the_path() {
     let Some((_, _turn)) = kernel() else { return };
-    let words = [("program", "test -n {host} && cat /proc/net/route | grep -c rdt0"), ("metrics.routes", "")];
+    let words = [
+        ("program", "test -n {host} && cat /proc/net/route | grep -c rdt0"),
+        ("server", "echo ready"),
+        ("metrics.routes", ""),
+    ];
     let run = command(Some("rtt = '20ms'"), &words, &Stop::default()).expect("a run");
     assert!(run.metrics["routes"] >= 1.0 && run.metrics.contains_key("link.forward.sent"), "{run:?}");
     let failed = command(Some("rtt = '20ms'"), &[("program", "echo bad >&2; exit 69")], &Stop::default());

@@ -30,6 +30,9 @@ const SERVER_START_TIMEOUT: Duration = Duration::from_secs(2);
 /// Number of lines on the standard error that explain a failure.
 const LAST_LINES: usize = 3;
 
+/// Number of characters of a line of output in an error.
+const LINE_LENGTH: usize = 80;
+
 /// Engine of programs of the user.
 pub(super) struct UserProgram;
 
@@ -124,7 +127,8 @@ fn timed(line: &str, time: &Path) -> Result<[OsString; 6], EngineError> {
 }
 
 fn behind(link: &PathSpec, lines: &Lines, time: &Path, seed: u64, stop: &Stop) -> Result<Ended, EngineError> {
-    let server = lines.server.as_ref().map(OsString::from);
+    // Both programs have one standard output, which is that of the user's program.
+    let server = lines.server.as_ref().map(|line| format!("exec >&2; {line}").into());
     let behind = Behind { link, seed, device_mtu: DEVICE_MTU, server };
     let ended = behind.run(&timed(&lines.program, time)?, Some(lines.limit), stop)?;
     match ended.own_error() {
@@ -223,7 +227,9 @@ fn metrics(physics: &Physics, stdout: &[u8]) -> Result<BTreeMap<String, f64>, En
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let output: Option<Value> = serde_json::from_str(&text).or_else(|_| serde_json::from_str(last)).ok();
     let output = output.ok_or_else(|| {
-        EngineError::Failed("the standard output is no JSON, and its last line is none".to_owned())
+        let error = serde_json::from_str::<Value>(&text).err().map_or(String::new(), |it| format!(" ({it})"));
+        let last: String = last.chars().take(LINE_LENGTH).collect();
+        EngineError::Failed(format!("the standard output is no JSON{error}, nor is its last line, '{last}'"))
     })?;
     for (name, pointer) in pointers {
         let value = match output.pointer(pointer) {
