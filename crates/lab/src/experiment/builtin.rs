@@ -35,6 +35,7 @@ const BUILTIN: &[Builtin] = builtin! {
     "001-G" "001-g.toml"
     "002-A" "002-a.toml"
     "002-B" "002-b.toml"
+    "002-C" "002-c.toml"
     "002-D" "002-d.toml"
     "002-E" "002-e.toml"
     "003-A" "003-a.toml"

@@ -142,9 +142,9 @@ fn check_engine_word(engine: EngineKind, word: &str) -> Result<(), String> {
             let sysctls = ["tcp_recovery", "tcp_sack", "tcp_timestamps", "tcp_frto", "tcp_early_retrans"];
             Err(format!("engine kernel has no word '{word}'; {}", suggest(word, sysctls)))
         }
-        EngineKind::Virtual | EngineKind::Packets | EngineKind::Real => {
-            Err(format!("engine {engine} has no words of its own"))
-        }
+        EngineKind::Real if word == "offload" => Ok(()),
+        EngineKind::Real => Err(format!("engine real has no word '{word}'; {}", suggest(word, ["offload"]))),
+        EngineKind::Virtual | EngineKind::Packets => Err(format!("engine {engine} has no words of its own")),
     }
 }
 
@@ -170,6 +170,9 @@ fn check(setting: &Setting) -> Result<(), String> {
             text.strip_prefix(&subject).unwrap_or(&text).to_owned()
         }),
         Target::Flow(_) => FlowDraft::new("").set(word, value),
+        Target::Engine(EngineKind::Real) if !matches!(value.as_str(), "on" | "off") => {
+            Err(format!("'{value}' is not on or off"))
+        }
         Target::Engine(_) => Ok(()),
         Target::Run => rdt_emulator::parse_duration(value).map(drop).map_err(|error| error.to_string()),
     }

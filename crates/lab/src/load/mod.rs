@@ -160,7 +160,8 @@ fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Resul
         FlowKind::Rdt => {
             let (config, server) = rdt_ends(flow, request.seed, index.into())
                 .map_err(|error| LoadError::Word(error.to_string()))?;
-            let (receiver, sender) = (rdt::socket(to, port)?, rdt::socket(from, 0)?);
+            let (receiver, sender) =
+                (rdt::socket(to, port, request.offload)?, rdt::socket(from, 0, request.offload)?);
             let (to, has_path) = (SocketAddr::new(to.local, port), request.has_path);
             Ok(Prepared::Rdt(Box::new(RdtEnds { receiver, server, sender, config, to, has_path })))
         }

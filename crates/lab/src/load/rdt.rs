@@ -25,10 +25,11 @@ use crate::flow::Reads;
 /// `TCP_INFO`'s number of the state in which losses are repaired.
 const RECOVERY: u64 = 3;
 
-/// Returns a socket at `end`. Port 0 is any port.
-pub(super) fn socket(end: &End, port: u16) -> Result<UdpIo, LoadError> {
-    // Batches of one connection are sent without a copy, as in `rdt-send`.
-    let options = UdpOptions { by_reference: port == 0, ..UdpOptions::default() };
+/// Returns a socket at `end`. Port 0 is any port. With offload a system call carries many packets,
+/// and the sender's socket does not copy them, as in `rdt-send`.
+pub(super) fn socket(end: &End, port: u16, offload: bool) -> Result<UdpIo, LoadError> {
+    let by_reference = offload && port == 0;
+    let options = UdpOptions { gso: offload, gro: offload, by_reference, ..UdpOptions::default() };
     end.run(|| {
         UdpIo::bind(SocketAddr::new(end.local, port), options)
             .map_err(|error| LoadError::System("cannot bind a port", std::io::Error::other(error)))

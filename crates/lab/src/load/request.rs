@@ -14,6 +14,8 @@ pub struct Request {
     pub flows: Vec<Flow>,
     /// True if the flows cross an emulated path, false if they use the loopback device.
     pub has_path: bool,
+    /// False if sockets of rdt send and receive packet by packet, and copy them.
+    pub offload: bool,
     /// Seed of the repetition, for sources with random gaps and senders with random decisions.
     pub seed: u64,
     /// Width of the bins of bytes received.
@@ -32,6 +34,7 @@ impl Request {
         json!({
             "flows": self.flows.iter().map(Flow::to_json).collect::<Vec<_>>(),
             "has_path": self.has_path,
+            "offload": self.offload,
             "seed": self.seed,
             "bin_ns": nanoseconds(self.bin),
             "duration_ns": self.duration.map(nanoseconds),
@@ -50,6 +53,7 @@ impl Request {
         Some(Self {
             flows: value["flows"].as_array()?.iter().map(flow).collect::<Option<_>>()?,
             has_path: value["has_path"].as_bool()?,
+            offload: value["offload"].as_bool()?,
             seed: value["seed"].as_u64()?,
             bin: time(&value["bin_ns"])?,
             duration: time(&value["duration_ns"]),
@@ -143,6 +147,7 @@ mod tests {
         let request = Request {
             flows: vec![every_word, slow, Flow { kind: FlowKind::Udp, ..Flow::new("c") }],
             has_path: true,
+            offload: false,
             seed: u64::MAX,
             bin: Duration::from_millis(100),
             duration: Some(10 * second),

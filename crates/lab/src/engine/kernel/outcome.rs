@@ -405,6 +405,7 @@ mod tests {
         let request = Request {
             flows: vec![flow],
             has_path: true,
+            offload: true,
             seed: 1,
             bin: Duration::from_millis(100),
             duration: None,

@@ -72,8 +72,10 @@ pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result
         }
         sysctls.push((name.to_owned(), time.as_millis().to_string()));
     }
-    for (name, value) in &physics.engine_words {
-        sysctls.push((sysctl(name)?, value.clone()));
+    if physics.engine == EngineKind::Kernel {
+        for (name, value) in &physics.engine_words {
+            sysctls.push((sysctl(name)?, value.clone()));
+        }
     }
     let mut metrics = [Vec::new(), Vec::new()];
     for (metrics, reverse) in metrics.iter_mut().zip([false, true]) {
@@ -100,6 +102,7 @@ pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result
     Ok(Request {
         flows: flows.collect(),
         has_path,
+        offload: !physics.engine_words.contains(&("offload".to_owned(), "off".to_owned())),
         seed,
         bin: measure.series,
         duration: physics.duration,
