@@ -127,3 +127,21 @@ fn full_device_queue_blocks_datagrams() {
     assert!(rates[0] > 4.0 && rates[0] < 8.0, "{note}");
     assert!(transfer > 85.0, "{note}");
 }
+
+/// Four datagrams fill the send buffer for 48 ms; the fifth waits when the source stops.
+#[test]
+fn blocked_source_stops_with_a_datagram_waiting() {
+    let mut simulation = Simulation::new();
+    let slow = LinkConfig::new(Bitrate::from_bps(1_000_000), Duration::ZERO);
+    let wire = simulation.add_wire(Path::new(PathConfig::from(slow), seed()));
+    let sink = simulation.add_sink();
+    let stop = Some(ms(10));
+    let source = Source { stop, send_buffer: Some(4), ..Source::constant(10_000_000, 1500) };
+    let source = simulation.add_source(source, sink);
+    simulation.route(source, sink, wire);
+    simulation.run_until(Duration::from_secs(1));
+    let node = simulation.source(source);
+    assert_eq!((node.sent, simulation.sink(sink).sources[&source].packets), (4, 4));
+    // The fifth datagram is due after 4.8 ms.
+    assert_eq!(node.blocked, Duration::from_micros(10_000 - 4_800));
+}

@@ -148,11 +148,23 @@ pub struct SourceNode {
     due: u64,
     /// Time since which the send buffer is full and a datagram is due.
     blocked_since: Option<Instant>,
+    /// True once the source was woken at or after `stop`: a datagram that was due before, but had
+    /// no room in the send buffer, is not sent.
+    has_stopped: bool,
 }
 
 impl SourceNode {
     pub(crate) fn new(config: Source, sink: NodeId, epoch: Instant) -> Self {
-        Self { sent: 0, blocked: Duration::ZERO, config, sink, epoch, due: 0, blocked_since: None }
+        Self {
+            sent: 0,
+            blocked: Duration::ZERO,
+            config,
+            sink,
+            epoch,
+            due: 0,
+            blocked_since: None,
+            has_stopped: false,
+        }
     }
 
     /// Returns the configuration.
@@ -169,7 +181,8 @@ impl SourceNode {
     fn next(&self) -> Option<Duration> {
         let time = self.config.start + Duration::from_nanos(self.due);
         let is_left = self.config.packets.is_none_or(|packets| self.sent < packets);
-        (is_left && self.config.stop.is_none_or(|stop| time < stop)).then_some(time)
+        let is_active = !self.has_stopped && self.config.stop.is_none_or(|stop| time < stop);
+        (is_left && is_active).then_some(time)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -179,12 +192,11 @@ impl SourceNode {
     /// Sends the datagrams that are due.
     pub(crate) fn send(&mut self, now: Instant, id: NodeId, network: &mut Network, batch: &mut TransmitBuf) {
         let elapsed = now.saturating_duration_since(self.epoch);
+        let end = self.config.stop.map_or(now, |stop| now.min(self.epoch + stop));
         if let Some(since) = self.blocked_since.take() {
-            self.blocked += now.saturating_duration_since(since);
+            self.blocked += end.saturating_duration_since(since);
         }
-        if self.config.stop.is_some_and(|stop| stop <= elapsed) {
-            return;
-        }
+        self.has_stopped = self.config.stop.is_some_and(|stop| stop <= elapsed);
         while self.next().is_some_and(|time| time <= elapsed) {
             if self.config.send_buffer.is_some_and(|limit| !network.has_room((id, self.sink), limit)) {
                 self.blocked_since = Some(now);
