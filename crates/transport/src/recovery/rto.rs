@@ -33,6 +33,10 @@ pub(crate) struct RtoConfig {
     pub max: Duration,
     /// Upper limit of the back-off, unless the timeout without back-off is longer.
     pub backoff_max: Duration,
+    /// Longest delay of an ACK, which the samples do not contain. The timeout exceeds `srtt` by at
+    /// least this: otherwise delayed ACKs on a path without jitter are timeouts (RFC 9002, section
+    /// 6.2.1, which adds it).
+    pub max_ack_delay: Duration,
 }
 
 impl Default for RtoConfig {
@@ -42,6 +46,7 @@ impl Default for RtoConfig {
             min: Duration::from_millis(200),
             max: Duration::from_secs(60),
             backoff_max: Duration::from_secs(60),
+            max_ack_delay: Duration::ZERO,
         }
     }
 }
@@ -94,6 +99,11 @@ impl RtoEstimator {
         self.backoff = 0;
     }
 
+    /// Sets the longest delay of an ACK if the samples do not contain ACK delays.
+    pub(crate) fn set_max_ack_delay(&mut self, delay: Duration) {
+        self.config.max_ack_delay = delay;
+    }
+
     /// Discards all samples.
     pub(crate) fn forget(&mut self) {
         *self = Self::new(self.config);
@@ -115,7 +125,10 @@ impl RtoEstimator {
     pub(crate) fn base_rto(&self) -> Duration {
         let rto = match self.smoothed {
             None => self.config.initial,
-            Some((srtt, rttvar)) => (srtt + (rttvar * 4).max(GRANULARITY)).max(self.config.min),
+            Some((srtt, rttvar)) => {
+                let margin = (rttvar * 4).max(GRANULARITY).max(self.config.max_ack_delay);
+                (srtt + margin).max(self.config.min)
+            }
         };
         rto.min(self.config.max)
     }
@@ -265,6 +278,19 @@ mod tests {
         estimator.on_spurious_timeout(late);
         assert_eq!(estimator.rto(), Duration::from_millis(400 + 4 * 200));
         assert_eq!(estimator.backoff(), 0);
+    }
+
+    /// Round trips of 996 ms without deviation, and ACKs that may be 25 ms late.
+    #[test]
+    fn timeout_covers_delay_of_acks() {
+        let config = RtoConfig { backoff_max: Duration::from_secs(1), ..RtoConfig::default() };
+        let mut estimator = RtoEstimator::new(config);
+        (0..50).for_each(|_| estimator.on_sample(Duration::from_millis(996)));
+        assert_eq!(estimator.rto(), Duration::from_millis(997));
+        estimator.set_max_ack_delay(Duration::from_millis(25));
+        assert_eq!(estimator.rto(), Duration::from_millis(1021));
+        estimator.on_timeout();
+        assert_eq!(estimator.rto(), Duration::from_millis(1021), "longer than the limit of the back-off");
     }
 
     #[test]

@@ -120,6 +120,13 @@ impl Rtt {
         }
     }
 
+    /// Adopts the longest delay of the receiver's ACKs: the least margin of timeouts over `srtt`.
+    pub(crate) fn set_max_ack_delay(&mut self, delay: Duration) {
+        if let Policy::Rfc6298(estimator) = &mut self.policy {
+            estimator.set_max_ack_delay(delay);
+        }
+    }
+
     /// True after the handshake.
     pub(crate) fn is_known(&self) -> bool {
         self.quality != RttQuality::Nothing

@@ -232,7 +232,10 @@ impl Sender {
             self.path.ecn.refuse();
         }
         if let Some(params) = params {
-            self.recovery.set_max_ack_delay(Duration::from_micros(u64::from(params.ack_delay_max_us)));
+            let delay = Duration::from_micros(u64::from(params.ack_delay_max_us));
+            self.recovery.set_max_ack_delay(delay);
+            // A receiver that acknowledges every packet delays no ACK.
+            self.path.rtt.set_max_ack_delay(if params.ack_every > 1 { delay } else { Duration::ZERO });
         }
         if let (Some(mtu), Some(params)) = (&mut self.path.mtu, params) {
             mtu.limit(usize::from(params.max_datagram));
