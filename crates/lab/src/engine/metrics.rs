@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdt_emulator::{Direction, DropCause, Ledger};
-use rdt_sim::{Bins, Mark, Outcome, Simulation, WireId};
+use rdt_emulator::{Bitrate, Direction, DropCause, Ledger, LinkConfig, VaryingRate};
+use rdt_sim::{Bins, Mark, Outcome, Simulation, WindowCourse, WireId};
 
 use super::Run;
 use super::virtual_time::Placed;
+use crate::cell::Physics;
 use crate::experiment::{Measure, WarmUp};
 use crate::flow::{Flow, FlowKind};
 use crate::record::Series;
@@ -31,10 +32,10 @@ pub(super) fn of(
     simulation: &Simulation,
     flows: &[Placed<'_>],
     wires: &[WireId],
-    duration: Option<Duration>,
+    physics: &Physics,
     measure: &Measure,
 ) -> Run {
-    let ended = duration.unwrap_or_else(|| simulation.elapsed());
+    let ended = physics.duration.unwrap_or_else(|| simulation.elapsed());
     let mut run = Run {
         metrics: BTreeMap::new(),
         series: Series::default(),
@@ -55,6 +56,12 @@ pub(super) fn of(
         delivered.push(it);
     }
     together(&delivered, measure.series, &mut run.metrics);
+    if let ([placed], [it]) = (flows, &delivered[..]) {
+        let changes = after_changes(physics, placed.flow, &it.bins, measure.series);
+        let named =
+            |(name, time): (&str, Duration)| (format!("{}.{name}", placed.flow.name), time.as_secs_f64());
+        run.metrics.extend(changes.into_iter().map(named));
+    }
     for (index, wire) in wires.iter().enumerate() {
         let path = simulation.wire(*wire);
         let name = if wires.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
@@ -161,6 +168,7 @@ fn transfer(
         for (index, (at, _)) in timeouts.take(MAX_TIMEOUTS).enumerate() {
             add(&format!("timeout-{}", index + 1), Some(seconds(at.saturating_sub(placed.start))));
         }
+        window_course(&observers.window.course(), &mut add);
         columns(&placed.flow.name, &samples, &mut run.series);
         for (at, mark) in observers.marks.marks() {
             let name = format!("{}.{}", placed.flow.name, mark_word(mark));
@@ -181,6 +189,65 @@ fn longest_pause(bins: &[u64], width: Duration) -> Option<Duration> {
     let filled: Vec<usize> = bins.iter().enumerate().filter(|(_, it)| **it > 0).map(|(i, _)| i).collect();
     let longest = filled.windows(2).map(|pair| pair[1] - pair[0] - 1).max()?;
     Some(width.saturating_mul(u32::try_from(longest).unwrap_or(u32::MAX)))
+}
+
+/// Adds what the congestion window did after losses and between them. Bytes.
+fn window_course(course: &WindowCourse, add: &mut impl FnMut(&str, Option<f64>)) {
+    add("cwnd-after-timeout", course.after_timeouts.iter().max().map(|it| number(*it)));
+    let halvings = course.halvings.iter().map(|(flight, cwnd, ssthresh)| {
+        let half = (*ssthresh).clamp(flight / 2, cwnd / 2);
+        half.abs_diff(*ssthresh)
+    });
+    add("halving-error", halvings.max().map(number));
+    let recovered = course.recovered.iter().map(|(cwnd, ssthresh)| cwnd.abs_diff(*ssthresh));
+    add("recovered-error", recovered.max().map(number));
+    add("growth-per-rtt", (course.round_trips > 0.0).then(|| number(course.growth) / course.round_trips));
+}
+
+/// Returns how a flow alone on its link follows the schedules of that link, to the width of a bin.
+/// `resumed` is the longest time from the end of an outage until data arrives. `step-lag` is the
+/// longest time from a change of the rate until the goodput over half a second is three quarters of
+/// the new rate; after an outage it begins with the first data.
+fn after_changes(
+    physics: &Physics,
+    flow: &Flow,
+    bins: &[u64],
+    width: Duration,
+) -> Vec<(&'static str, Duration)> {
+    let [link] = &physics.links[..] else { return Vec::new() };
+    let Ok(path) = link.to_path_config(|_| Err(String::new())) else { return Vec::new() };
+    let link = if flow.reverse { path.reverse } else { path.forward };
+    let count = |bins: usize| width.saturating_mul(u32::try_from(bins).unwrap_or(u32::MAX));
+    let rates: Vec<Option<Bitrate>> = (0..bins.len()).map(|bin| rate_at(&link, count(bin))).collect();
+    let changes: Vec<usize> = (1..bins.len()).filter(|bin| rates[*bin] != rates[*bin - 1]).collect();
+    let span = usize::try_from(500_000_000 / width.as_nanos().max(1)).unwrap_or(1).max(1);
+    let (mut resumed, mut lag) = (None, None);
+    for (index, from) in changes.iter().enumerate() {
+        let until = changes.get(index + 1).copied().unwrap_or(bins.len());
+        let Some(rate) = rates[*from] else { continue };
+        let mut begins = *from;
+        if rates[*from - 1].is_none() {
+            begins = (begins..until).find(|bin| bins[*bin] > 0).unwrap_or(until);
+            resumed = resumed.max(Some(begins + 1 - from));
+        }
+        let reached = (begins + span..=until).find(|end| {
+            let bytes = number(bins[end - span..*end].iter().sum());
+            bytes * 8.0 >= 0.75 * rate.as_bps_f64() * count(span).as_secs_f64()
+        });
+        lag = lag.max(Some(reached.unwrap_or(until) - begins));
+    }
+    let named = [("resumed", resumed), ("step-lag", lag)];
+    named.into_iter().filter_map(|(name, bins)| Some((name, count(bins?)))).collect()
+}
+
+/// Returns the rate of a link with a schedule. `None` in an outage, and for other links.
+fn rate_at(link: &LinkConfig, time: Duration) -> Option<Bitrate> {
+    let rate = match &link.varying {
+        Some(VaryingRate::Steps(steps)) => steps.at(time),
+        Some(_) => None,
+        None => link.rate,
+    };
+    rate.filter(|_| !link.outage.is_down(time))
 }
 
 fn mark_word(mark: Mark) -> &'static str {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rdt_emulator::{Direction, Path, child_seed};
 use rdt_program::Stop;
-use rdt_sim::{LimitRecorder, Marks, NodeId, Recorder, Simulation, WireId};
+use rdt_sim::{LimitRecorder, Marks, NodeId, Recorder, Simulation, WindowRecorder, WireId};
 use rdt_transport::Observer;
 
 use super::words::{
@@ -41,6 +41,8 @@ pub(super) struct Observers {
     pub(super) marks: Marks,
     /// What it waited for.
     pub(super) limits: LimitRecorder,
+    /// Reductions and growth of its window.
+    pub(super) window: WindowRecorder,
 }
 
 impl Engine for VirtualTime {
@@ -62,7 +64,7 @@ impl Engine for VirtualTime {
                 simulation.run_senders(LIMIT);
             }
         }
-        Ok(metrics::of(&simulation, &flows, &wires, physics.duration, measure))
+        Ok(metrics::of(&simulation, &flows, &wires, physics, measure))
     }
 }
 
@@ -120,10 +122,15 @@ fn observe(sender: NodeId, measure: &Measure, simulation: &mut Simulation) -> Ob
     let samples = Recorder::new(simulation.epoch(), measure.series);
     let marks = Marks::new(simulation.epoch());
     let limits = simulation.measure_limits(sender);
-    let all: Vec<Box<dyn Observer>> =
-        vec![Box::new(samples.clone()), Box::new(marks.clone()), Box::new(limits.clone())];
+    let window = WindowRecorder::default();
+    let all: Vec<Box<dyn Observer>> = vec![
+        Box::new(samples.clone()),
+        Box::new(marks.clone()),
+        Box::new(limits.clone()),
+        Box::new(window.clone()),
+    ];
     simulation.sender_mut(sender).sender.observe(Box::new(all));
-    Observers { samples, marks, limits }
+    Observers { samples, marks, limits, window }
 }
 
 #[cfg(test)]
@@ -229,9 +236,38 @@ mod tests {
             [LOSSY, wifi].map(|path| run(&cell(path, 3, vec![flow.clone()]), 5).hash.unwrap_or(0))
         });
         let all = hashes.fold(0_u64, |all, hash| all.rotate_left(7) ^ hash);
-        assert_eq!((crate::cell::PHYSICS_VERSION, all), (1, RECORDED), "{all:#x}");
+        assert_eq!((crate::cell::PHYSICS_VERSION, all), (2, RECORDED), "{all:#x}");
     }
     const RECORDED: u64 = 0x7B16_A3C4_85FB_F9B4;
+
+    /// Data returns with the timeout after the outage, which is at most as long as all before it.
+    #[test]
+    fn steps_and_outages_of_the_link_are_followed() {
+        let path = "rtt = '20ms'\nqueue = '50p'\nrate = '0s:10mbit, 4s:20mbit'\noutage = '8s-10s'";
+        let run = run(&cell(path, 14, vec![tcp("a")]), 1);
+        let (lag, resumed) = (run.metrics["a.step-lag"], run.metrics["a.resumed"]);
+        assert!((0.5..1.5).contains(&lag), "{lag}");
+        assert!((0.1..2.4).contains(&resumed), "{resumed}");
+        assert!(run.metrics["a.longest-pause"] - resumed < 2.2, "{:?}", run.metrics);
+    }
+
+    /// Reno: half of the flight after a fast recovery, one segment after a timeout.
+    #[test]
+    fn window_follows_losses_as_the_rfc_says() {
+        let ack = Some((1, Duration::from_millis(25)));
+        let newreno = Flow { recovery: Some("newreno".to_owned()), ack, ..tcp("a") };
+        let run = run(&cell(LOSSY, 60, vec![newreno]), 2);
+        let metric = |name: &str| run.metrics[&format!("a.{name}")];
+        assert!(metric("cwnd-after-timeout") <= 1444.0, "{:?}", run.metrics);
+        assert!(
+            metric("halving-error") <= 1444.0 && metric("recovered-error") <= 1444.0,
+            "{:?}",
+            run.metrics
+        );
+        let growth = metric("growth-per-rtt") / 1444.0;
+        // The ACKs of a round trip are those of the window before, one segment of 7 smaller.
+        assert!((0.8..1.0).contains(&growth), "{growth} segments");
+    }
 
     #[test]
     fn reversed_flows_use_the_reverse_link() {
