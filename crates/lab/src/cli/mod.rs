@@ -56,6 +56,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if args.first().is_some_and(|name| name == EMULATOR) {
         return emulator(args);
     }
+    #[cfg(target_os = "linux")]
+    if let [_, load, option, arguments @ ..] = &args[..]
+        && load == "load"
+        && option == "--emulator"
+    {
+        return emulator(std::iter::once(EMULATOR.into()).chain(arguments.iter().cloned()).collect());
+    }
     rdt_program::signals::survive_file_size_limit();
     #[cfg(target_os = "linux")]
     if let Ok(program) = std::env::current_exe() {

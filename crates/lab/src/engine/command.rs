@@ -59,9 +59,9 @@ impl Engine for UserProgram {
         run.metrics = metrics(physics, &ended.stdout)?;
         let seconds = fs::read_to_string(&time).ok().and_then(|text| text.trim().parse().ok());
         run.metrics.extend(seconds.map(|seconds: f64| ("run-time".to_owned(), seconds)));
-        if let Some(account) = &ended.account {
+        if let [account] = &ended.accounts[..] {
             for direction in ["forward", "reverse"] {
-                link_metrics(direction, &account[direction], Duration::ZERO, &mut run.metrics);
+                link_metrics("link", direction, account, Duration::ZERO, &mut run.metrics);
             }
         }
         run.host_limit = ended.host_limit();
@@ -129,11 +129,12 @@ fn timed(line: &str, time: &Path) -> Result<[OsString; 6], EngineError> {
 fn behind(link: &PathSpec, lines: &Lines, time: &Path, seed: u64, stop: &Stop) -> Result<Ended, EngineError> {
     // Both programs have one standard output, which is that of the user's program.
     let server = lines.server.as_ref().map(|line| format!("exec >&2; {line}").into());
-    let behind = Behind { link, seed, device_mtu: DEVICE_MTU, server };
+    let links = std::slice::from_ref(link);
+    let behind = Behind { links, seed, device_mtu: DEVICE_MTU, server, far: None };
     let ended = behind.run(&timed(&lines.program, time)?, Some(lines.limit), stop)?;
     match ended.own_error() {
         // Without an account the command has not been started.
-        Some(error) if ended.account.is_none() => Err(error),
+        Some(error) if ended.accounts.is_empty() => Err(error),
         _ => Ok(ended),
     }
 }

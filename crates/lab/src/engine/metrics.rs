@@ -185,7 +185,7 @@ fn after_first(values: &[u64]) -> &[u64] {
 }
 
 /// Returns the longest time between two bins with bytes, to the width of a bin.
-fn longest_pause(bins: &[u64], width: Duration) -> Option<Duration> {
+pub(super) fn longest_pause(bins: &[u64], width: Duration) -> Option<Duration> {
     let filled: Vec<usize> = bins.iter().enumerate().filter(|(_, it)| **it > 0).map(|(i, _)| i).collect();
     let longest = filled.windows(2).map(|pair| pair[1] - pair[0] - 1).max()?;
     Some(width.saturating_mul(u32::try_from(longest).unwrap_or(u32::MAX)))

@@ -11,6 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use rdt_emulator::child_seed;
 use rdt_emulator::spec::PathSpec;
 use rdt_program::Stop;
 use rdt_program::exit::{CONFIG, UNAVAILABLE, USAGE};
@@ -53,7 +54,8 @@ pub(super) fn check_namespaces() -> Result<(), EngineError> {
 
 /// Runs a command that does nothing behind a path.
 fn try_namespaces() -> Result<(), EngineError> {
-    let behind = Behind { link: &PathSpec::default(), seed: 0, device_mtu: 1500, server: None };
+    let links = [PathSpec::default()];
+    let behind = Behind { links: &links, seed: 0, device_mtu: 1500, server: None, far: None };
     let command = [program()?.into(), "load".into(), "--try".into()];
     let ended = behind.run(&command, None, &Stop::default())?;
     if ended.status.success() {
@@ -69,13 +71,20 @@ fn try_namespaces() -> Result<(), EngineError> {
 
 /// Place of programs at the two ends of an emulated path.
 pub(super) struct Behind<'a> {
-    pub(super) link: &'a PathSpec,
+    /// Links in series, each a run inside the one of the next. The first one is at the near end.
+    pub(super) links: &'a [PathSpec],
     pub(super) seed: u64,
     /// MTU of the devices at both ends, bytes.
     pub(super) device_mtu: u32,
     /// Shell command line of a program at the far end. It is started first.
     pub(super) server: Option<OsString>,
+    /// File with the process number of that program, by which the command finds its network.
+    pub(super) far: Option<&'a Path>,
 }
+
+/// Opens the network of the far end before a nested run, inside which its process has no number.
+const OPEN_FAR: &str =
+    "read -r far < \"$0\"; exec 9< \"/proc/$far/ns/net\"; export RDT_LAB_FAR=/proc/self/fd/9; exec \"$@\"";
 
 impl Behind<'_> {
     /// Runs `command` at the near end, and returns its results with the account of the path.
@@ -86,21 +95,49 @@ impl Behind<'_> {
         stop: &Stop,
     ) -> Result<Ended, EngineError> {
         let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
-        let (path, account) = (folder.path().join("path.toml"), folder.path().join("account.json"));
-        fs::write(&path, self.link.to_toml()).map_err(|error| cannot("write a file", &error))?;
+        let account = |index: usize| folder.path().join(format!("account-{index}.json"));
+        let mut line = command.to_vec();
+        for (index, link) in self.links.iter().enumerate() {
+            let path = folder.path().join(format!("path-{index}.toml"));
+            fs::write(&path, link.to_toml()).map_err(|error| cannot("write a file", &error))?;
+            if index > 0 {
+                line.splice(..0, self.nested(index + 1 == self.links.len())?);
+            }
+            line.splice(..0, self.emulator(path, account(index), index));
+        }
         // The path of the running program is valid even if its file was replaced.
         let mut emulator = Command::new(program()?);
-        emulator.arg0("rdt-emu").args(["run", "--quiet", "--path"]).arg(path);
-        emulator.arg(format!("--seed={}", self.seed)).arg("--json-to").arg(&account);
-        emulator.arg(format!("--device-mtu={}", self.device_mtu));
-        if let Some(server) = &self.server {
-            emulator.arg("--server").arg(server);
-        }
-        emulator.arg("--").args(command);
+        emulator.arg0("rdt-emu").args(line);
         let mut ended = Group::start(emulator, folder.path())?.end(limit, stop)?;
-        let text = fs::read_to_string(&account).unwrap_or_default();
-        ended.account = text.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let read = |index| {
+            let text = fs::read_to_string(account(index)).unwrap_or_default();
+            text.lines().last().and_then(|line| serde_json::from_str(line).ok())
+        };
+        ended.accounts = (0..self.links.len()).map_while(read).collect();
         Ok(ended)
+    }
+
+    /// Returns the arguments of `rdt-emu` for a link, before those of its command.
+    fn emulator(&self, path: PathBuf, account: PathBuf, index: usize) -> Vec<OsString> {
+        let is_outermost = index + 1 == self.links.len();
+        let server = self.server.iter().filter(|_| is_outermost);
+        // Links with equal seeds would lose the same packets.
+        let seed = if index == 0 { self.seed } else { child_seed(self.seed, index as u64) };
+        let words = ["run", "--quiet", "--path"].map(OsString::from).into_iter().chain([path.into()]);
+        let options = [format!("--seed={seed}"), format!("--device-mtu={}", self.device_mtu)];
+        let options = options.map(OsString::from).into_iter().chain(["--json-to".into(), account.into()]);
+        let server = server.flat_map(|server| ["--server".into(), server.clone()]);
+        words.chain(options).chain(server).chain(["--".into()]).collect()
+    }
+
+    /// Returns the words by which the command of a run starts a nested one.
+    fn nested(&self, is_outermost: bool) -> Result<Vec<OsString>, EngineError> {
+        let emulate = [program()?.into(), "load".into(), "--emulator".into()];
+        let far = self.far.filter(|_| is_outermost).map(|far| {
+            let shell = ["sh", "-c", OPEN_FAR].map(OsString::from);
+            shell.into_iter().chain([far.into()])
+        });
+        Ok(far.into_iter().flatten().chain(emulate).collect())
     }
 }
 
@@ -116,8 +153,8 @@ pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
-    /// Account of the path as `rdt-emu run --json` prints it.
-    pub(super) account: Option<Value>,
+    /// Accounts of the links as `rdt-emu run --json` prints them.
+    pub(super) accounts: Vec<Value>,
 }
 
 impl Ended {
@@ -194,7 +231,7 @@ impl Group {
         let stdout = fs::read(&self.outputs[0]).unwrap_or_default();
         let stderr = self.stderr();
         let status = self.kill().map_err(|error| cannot("wait for a program", &error))?;
-        Ok(Ended { status, stdout, stderr, account: None })
+        Ok(Ended { status, stdout, stderr, accounts: Vec::new() })
     }
 
     /// True if the program has ended. It is not collected, so its number stays that of the group.

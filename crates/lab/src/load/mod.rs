@@ -123,7 +123,8 @@ pub fn far(file: &Path) -> Result<(), LoadError> {
     network::stay(&file.with_file_name(FAR_FILE))
 }
 
-const FAR_FILE: &str = "far";
+/// File beside the request with the process number of the far end.
+pub(crate) const FAR_FILE: &str = "far";
 
 /// Sockets of a flow, ready to start.
 enum Prepared {

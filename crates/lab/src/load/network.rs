@@ -14,6 +14,8 @@ use super::request::Request;
 
 /// Device of the emulated path in both namespaces.
 const DEVICE: &str = "rdt0";
+/// Environment variable with the file of the far end's network in a nested run.
+const FAR_NETWORK: &str = "RDT_LAB_FAR";
 
 /// One end of the path: its network namespace, and the addresses of both ends.
 #[derive(Debug)]
@@ -33,15 +35,19 @@ impl End {
             text.and_then(|it| it.parse::<Ipv4Addr>().ok()).map(IpAddr::from).ok_or(LoadError::NotInside)
         };
         let (near, far) = (address("RDT_LOCAL")?, address("RDT_PEER")?);
-        let process =
-            fs::read_to_string(far_process).map_err(LoadError::system("the far end did not start"))?;
-        let open = |process: &str| {
-            let file = File::open(format!("/proc/{process}/ns/net"));
-            file.map(Some).map_err(LoadError::system("cannot find a network"))
+        // In a nested run the far end has no process number. The engine has opened its network.
+        let network = if let Ok(opened) = std::env::var(FAR_NETWORK) {
+            opened
+        } else {
+            let process = fs::read_to_string(far_process);
+            let process = process.map_err(LoadError::system("the far end did not start"))?;
+            format!("/proc/{}/ns/net", process.trim())
         };
+        let open =
+            |file: &str| File::open(file).map(Some).map_err(LoadError::system("cannot find a network"));
         Ok([
-            Self { namespace: open("thread-self")?, local: near, peer: far },
-            Self { namespace: open(process.trim())?, local: far, peer: near },
+            Self { namespace: open("/proc/thread-self/ns/net")?, local: near, peer: far },
+            Self { namespace: open(&network)?, local: far, peer: near },
         ])
     }
 

@@ -27,6 +27,7 @@ use super::programs::{Behind, Ended, cannot, check_namespaces, program, quoted, 
 use super::{Engine, EngineError, Run};
 use crate::cell::Cell;
 use crate::experiment::Measure;
+use crate::load::FAR_FILE;
 
 /// Engines `kernel` and `real`, which differ in the kinds of flows that they run.
 pub(super) struct Sockets;
@@ -45,15 +46,17 @@ impl Engine for Sockets {
         fs::write(&load, request.to_json().to_string()).map_err(|error| cannot("write a file", &error))?;
         let program = program()?;
         let command: [OsString; 3] = [program.into(), "load".into(), load.clone().into()];
-        let ended = if let Some(link) = words::link(physics)? {
-            let far = format!("exec {} load --far {}", quoted(program)?, quoted(&load)?);
-            let device_mtu = words::device_mtu(physics);
-            let behind = Behind { link, seed, device_mtu, server: Some(far.into()) };
-            behind.run(&command, None, stop)?
-        } else {
+        let links = words::links(physics)?;
+        let ended = if links.is_empty() {
             let mut here = Command::new(program);
             here.args(&command[1..]);
             run_here(here, None, stop)?
+        } else {
+            let far = format!("exec {} load --far {}", quoted(program)?, quoted(&load)?);
+            let device_mtu = words::device_mtu(physics);
+            let process = load.with_file_name(FAR_FILE);
+            let behind = Behind { links, seed, device_mtu, server: Some(far.into()), far: Some(&process) };
+            behind.run(&command, None, stop)?
         };
         if let Some(error) = ended.own_error() {
             return Err(error);
@@ -71,8 +74,8 @@ fn outcome(
     measure: &Measure,
 ) -> Option<Run> {
     let counts: Value = serde_json::from_slice(&ended.stdout).ok()?;
-    let account = if request.has_path { ended.account.as_ref()? } else { &Value::Null };
-    let mut run = outcome::of(&cell.physics, request, &counts, account, measure)?;
+    let accounts = Some(&ended.accounts[..]).filter(|it| it.len() == cell.physics.links.len())?;
+    let mut run = outcome::of(&cell.physics, request, &counts, accounts, measure)?;
     run.host_limit = ended.host_limit();
     Some(run)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::Run;
-use super::super::metrics::{Delivered, equal_lengths, number, rate, together, warm_up};
+use super::super::metrics::{Delivered, equal_lengths, longest_pause, number, rate, together, warm_up};
 use crate::cell::Physics;
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind};
@@ -29,7 +29,7 @@ pub(super) fn of(
     physics: &Physics,
     request: &Request,
     counts: &Value,
-    account: &Value,
+    accounts: &[Value],
     measure: &Measure,
 ) -> Option<Run> {
     let flows = counts["flows"].as_array().filter(|flows| flows.len() == request.flows.len())?;
@@ -51,8 +51,11 @@ pub(super) fn of(
         delivered.push(it);
     }
     together(&delivered, measure.series, &mut run.metrics);
-    for direction in ["forward", "reverse"] {
-        link(direction, &account[direction], ended, &mut run.metrics);
+    for (index, account) in accounts.iter().enumerate() {
+        let name = if accounts.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
+        for direction in ["forward", "reverse"] {
+            link(&name, direction, account, ended, &mut run.metrics);
+        }
     }
     equal_lengths(&mut run.series);
     Some(run)
@@ -126,6 +129,8 @@ fn transfer(
     named.add("goodput", Some(rate(bytes.saturating_sub(skipped), span)));
     named.add("warm-up", (cut > 0).then(|| after_start(cut_time)));
     named.add("bytes", Some(number(bytes)));
+    named.add("bytes-in-bins", Some(number(bins.iter().sum())));
+    named.add("longest-pause", longest_pause(&bins, measure.series).map(|it| it.as_secs_f64()));
     named.add("bytes-written", counts["sent_bytes"].as_f64());
     named.add("completion", completed.map(after_start));
     named.add("first-byte", time(&received["first_byte_ns"]).map(after_start));
@@ -328,13 +333,15 @@ fn datagrams(
 
 /// Adds the account of one direction of the link; its utilisation if `ended` is not zero.
 pub(in super::super) fn link(
+    name: &str,
     direction: &str,
     account: &Value,
     ended: Duration,
     metrics: &mut BTreeMap<String, f64>,
 ) {
+    let account = &account[direction];
     let mut add = |key: &str, value: Option<f64>| {
-        metrics.extend(value.map(|value| (format!("link.{direction}.{key}"), value)));
+        metrics.extend(value.map(|value| (format!("{name}.{direction}.{key}"), value)));
     };
     add("sent", account["arrived"].as_f64());
     add("delivered", account["delivered"].as_f64());
@@ -413,7 +420,7 @@ mod tests {
             metrics: [Vec::new(), Vec::new()],
         };
         let measure = Measure { warm_up: WarmUp::Time(Duration::ZERO), ..Measure::default() };
-        of(&physics, &request, counts, &account(), &measure)
+        of(&physics, &request, counts, &[account()], &measure)
     }
 
     fn tcp() -> Flow {
@@ -427,6 +434,8 @@ mod tests {
             ("a.goodput", 3_000.0 * 8.0 / 0.25),
             ("a.completion", 0.25),
             ("a.first-byte", 0.02),
+            ("a.bytes-in-bins", 3_000.0),
+            ("a.longest-pause", 0.1),
             ("a.handshake-rtt", 0.01),
             ("a.retransmitted", 2.0),
             ("a.timeouts", 1.0),

@@ -22,6 +22,8 @@ const RTAX_QUICKACK: u16 = 15;
 /// Rule of the kernel for ACKs: one for two packets, or after this time at the least, which it
 /// raises with the sender's pauses up to 200 ms (`TCP_DELACK_MIN`).
 const KERNEL_ACK: (u32, Duration) = (2, Duration::from_millis(40));
+/// Limit on links in series: runs of `rdt-emu` are nested at most six deep.
+const MAX_LINKS: usize = 6;
 /// Largest IP packet of the devices unless a flow has larger ones, bytes.
 const DEFAULT_MTU: u32 = 1500;
 /// Smallest and largest MTU of a device, bytes.
@@ -31,13 +33,14 @@ const RACK_ALONE: (u32, u32) = (6, 17);
 /// Limits of `net.ipv4.tcp_rto_max_ms`.
 const MAX_RTO_RANGE_MS: std::ops::RangeInclusive<u128> = 1_000..=120_000;
 
-/// Returns the link. `None`: the engine `real` runs flows without one, over the loopback device.
-pub(super) fn link(physics: &Physics) -> Result<Option<&PathSpec>, EngineError> {
+/// Returns the links in series. The engine `real` runs flows without one over the loopback device.
+pub(super) fn links(physics: &Physics) -> Result<&[PathSpec], EngineError> {
     match (physics.links.as_slice(), physics.engine) {
-        ([link], _) => Ok(Some(link)),
-        ([], EngineKind::Real) => Ok(None),
+        ([], EngineKind::Real) => Ok(&[]),
+        ([], engine) => Err(EngineError::Word(format!("the engine '{engine}' needs a path"))),
+        (links, _) if links.len() <= MAX_LINKS => Ok(links),
         (links, engine) => Err(EngineError::Word(format!(
-            "the engine '{engine}' runs one link, and this cell has {}: use the engine 'virtual'",
+            "the engine '{engine}' runs up to {MAX_LINKS} links, and this cell has {}: use the engine 'virtual'",
             links.len()
         ))),
     }
@@ -50,7 +53,7 @@ pub(super) fn device_mtu(physics: &Physics) -> u32 {
 
 /// Returns what the load program is to run.
 pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result<Request, EngineError> {
-    let has_path = link(physics)?.is_some();
+    let has_path = !links(physics)?.is_empty();
     let tcp = |reverse: bool| {
         physics.flows.iter().filter(move |flow| flow.kind == FlowKind::Tcp && flow.reverse == reverse)
     };
