@@ -30,6 +30,7 @@ fn word(mark: Mark) -> &'static str {
         Mark::Band => "band",
         Mark::Points => "point",
         Mark::Dots => "dot",
+        Mark::Segments => "segment",
         Mark::Bars(_) => "bar",
         Mark::Boxes(_) => "box",
         Mark::Spans(_) => "part",
@@ -138,7 +139,7 @@ fn gnuplot_style(mark: Mark) -> (&'static str, &'static str) {
         Mark::Line | Mark::Levels => ("1:2", "lines"),
         Mark::Steps => ("1:2", "steps"),
         Mark::Band => ("1:3:4", "filledcurves fs transparent solid 0.3"),
-        Mark::Points | Mark::Boxes(_) => ("1:2:3:4", "yerrorbars"),
+        Mark::Points | Mark::Boxes(_) | Mark::Segments => ("1:2:3:4", "yerrorbars"),
         Mark::Bars(_) => ("1:2", "boxes"),
         Mark::Rules => ("1:2", "impulses"),
         Mark::Dots | Mark::Cells | Mark::Spans(_) => ("1:2", "points"),
@@ -166,7 +167,7 @@ pub fn xplot(scene: &Scene, panel: usize) -> Option<String> {
             layer.rows.iter().filter(|row| row.x.is_finite() && row.y.is_finite()).collect();
         for row in &finite {
             let (x, y) = at(row);
-            if let (Some(low), Some(high), Mark::Points) = (row.low, row.high, layer.mark) {
+            if let (Some(low), Some(high), Mark::Points | Mark::Segments) = (row.low, row.high, layer.mark) {
                 put!(out, "line {x} {} {x} {}\n", low * panel.y.factor, high * panel.y.factor);
             }
             match layer.mark {
@@ -179,7 +180,11 @@ pub fn xplot(scene: &Scene, panel: usize) -> Option<String> {
         if matches!(layer.mark, Mark::Line | Mark::Steps) {
             for pair in finite.windows(2) {
                 let ((a, b), (c, d)) = (at(pair[0]), at(pair[1]));
-                put!(out, "line {a} {b} {c} {d}\n");
+                if layer.mark == Mark::Steps {
+                    put!(out, "line {a} {b} {c} {b}\nline {c} {b} {c} {d}\n");
+                } else {
+                    put!(out, "line {a} {b} {c} {d}\n");
+                }
             }
         }
     }

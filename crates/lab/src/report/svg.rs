@@ -318,6 +318,7 @@ fn word(mark: Mark) -> &'static str {
         Mark::Band => "band",
         Mark::Points => "points",
         Mark::Dots => "dots",
+        Mark::Segments => "segments",
         Mark::Bars(_) => "bars",
         Mark::Boxes(_) => "boxes",
         Mark::Spans(_) => "spans",
@@ -340,6 +341,15 @@ fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &Area, look:
         Mark::Dots => {
             let dot = |row: &Row| format!("M{} {}h0", px(area.x(panel, row.x)), px(area.y(panel, row.y)));
             let path: String = rows.iter().map(dot).collect();
+            put!(out, "<path class=\"line\" d=\"{path}\"/>\n");
+        }
+        Mark::Segments => {
+            let ends = |row: &Row| [row.low, row.high].map(|end| px(area.y(panel, end.unwrap_or(row.y))));
+            let segment = |row: &Row| {
+                let [low, high] = ends(row);
+                format!("M{} {low}V{high}", px(area.x(panel, row.x)))
+            };
+            let path: String = rows.iter().map(segment).collect();
             put!(out, "<path class=\"line\" d=\"{path}\"/>\n");
         }
         Mark::Points => rows.iter().for_each(|row| point(out, panel, row, area, look)),
