@@ -45,6 +45,7 @@ pub mod results;
 pub mod run;
 pub mod statistics;
 pub mod theory;
+pub mod trace;
 
 pub use cell::{Cell, CellId, EngineKind, Physics};
 pub use flow::{Flow, FlowKind};

@@ -12,6 +12,7 @@ use super::rows::Form;
 use super::scale::ScaleArgs;
 use super::status::StatusArgs;
 use super::sweep::SweepArgs;
+use super::trace::TraceArgs;
 use crate::cell::EngineKind;
 
 const EXIT_CODES: &str = "\
@@ -84,6 +85,8 @@ pub(super) enum Command {
     Schema,
     /// Analyse a table of foreign results as a factorial
     Import(ImportArgs),
+    /// Analyse the TCP connections of a capture
+    Trace(TraceArgs),
 }
 
 #[derive(Debug, clap::Args)]

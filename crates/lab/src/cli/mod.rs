@@ -12,6 +12,7 @@
 //! | `rows.rs` | rows of repetitions for other programs |
 //! | `scale.rs` | `scale`, and the number of shards of a folder |
 //! | `sweep.rs` | `sweep` |
+//! | `trace.rs` | `trace` |
 //! | `list.rs` | `list`, `show`, `plan` |
 //! | `report.rs` | `report`, `export` |
 //! | `run.rs` | `run` |
@@ -36,6 +37,7 @@ mod run;
 mod scale;
 mod status;
 mod sweep;
+mod trace;
 mod verdicts;
 
 use std::ffi::OsString;
@@ -156,6 +158,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Load(args) => load_flows(&args),
         Command::Import(args) => import::import(&args),
         Command::Schema => output::text(SCHEMA).map(|()| 0),
+        Command::Trace(args) => trace::trace(&args),
         Command::Merge(args) => merge::merge(&args),
     }
 }

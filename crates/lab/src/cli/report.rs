@@ -9,7 +9,7 @@ use super::verdicts::{judged, of_folder};
 use super::{output, talk};
 use crate::experiment::builtin;
 use crate::report::export::{csv, gnuplot, xplot};
-use crate::report::{Place, Report, Section, Subject, html, section, svg, text};
+use crate::report::{Place, Report, Scene, Section, Subject, html, section, svg, text};
 use crate::run::EXPERIMENT_FILE;
 
 /// Name of the report in a folder of results.
@@ -74,7 +74,7 @@ fn whole(given: &[PathBuf]) -> Result<Report, Failure> {
 }
 
 /// Writes a file as a whole or not at all.
-fn write(path: &Path, content: &str) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, content: &str) -> Result<(), Failure> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let written = fs::write(&unfinished, content).and_then(|()| fs::rename(&unfinished, path));
@@ -100,27 +100,42 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+fn wanted(args: &ExportArgs, kind: &str) -> bool {
+    match kind {
+        "svg" => args.svg,
+        "csv" => args.csv,
+        "gnuplot" => args.gnuplot,
+        _ => args.xplot,
+    }
+}
+
+/// Returns the files of a figure of the kinds svg, csv, gnuplot and xplot: endings and contents.
+pub(super) fn files(scene: &Scene, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    if wanted("svg") {
+        files.push(("svg".to_owned(), svg(scene, Place::File)));
+    }
+    if wanted("csv") {
+        files.push(("csv".to_owned(), csv(scene)));
+    }
+    if wanted("gnuplot") {
+        let gnuplot = gnuplot(scene);
+        files.extend([("gp".to_owned(), gnuplot.commands), ("dat".to_owned(), gnuplot.data)]);
+    }
+    if wanted("xplot") {
+        let panels = (0..scene.panels.len()).filter_map(|i| Some((i, xplot(scene, i)?)));
+        files.extend(panels.map(|(i, text)| (format!("{}.xpl", i + 1), text)));
+    }
+    files
+}
+
 pub(super) fn export(args: &ExportArgs) -> Result<u8, Failure> {
     let all = !(args.svg || args.csv || args.gnuplot || args.xplot);
     fs::create_dir_all(&args.output).map_err(|error| Failure::Create(args.output.clone(), error))?;
     let mut count = 0;
     for section in sections(&args.folders)? {
         for scene in &section.figures {
-            let mut files = Vec::new();
-            if all || args.svg {
-                files.push(("svg".to_owned(), svg(scene, Place::File)));
-            }
-            if all || args.csv {
-                files.push(("csv".to_owned(), csv(scene)));
-            }
-            if all || args.gnuplot {
-                let gnuplot = gnuplot(scene);
-                files.extend([("gp".to_owned(), gnuplot.commands), ("dat".to_owned(), gnuplot.data)]);
-            }
-            if all || args.xplot {
-                let panels = (0..scene.panels.len()).filter_map(|i| Some((i, xplot(scene, i)?)));
-                files.extend(panels.map(|(i, text)| (format!("{}.xpl", i + 1), text)));
-            }
+            let files = files(scene, |kind| all || wanted(args, kind));
             for (end, content) in files {
                 write(&args.output.join(format!("{}.{end}", scene.id)), &content)?;
                 count += 1;

@@ -78,12 +78,11 @@ fn head(title: &str, styles: &[(&str, &str)], scripts: &[&str]) -> String {
 }
 
 fn first_screen(out: &mut String, report: &Report) {
-    let tally = Tally::of(&report.sections);
     put!(
         out,
         "<header><h1>{}</h1>\n<p id=\"verdict\">{}</p></header>\n",
         escape(&report.title),
-        tally.line()
+        verdict(&report.sections)
     );
     if let Some(scene) = report.sections.first().and_then(|section| section.figures.first()) {
         figure(out, scene);
@@ -92,11 +91,20 @@ fn first_screen(out: &mut String, report: &Report) {
         put!(out, "<nav aria-label=\"Experiments\"><ul>\n");
         for section in &report.sections {
             let (id, title) = (anchor(&section.name), escape(&section.title));
-            let line = Tally::of([section]).line();
+            let line = verdict(std::slice::from_ref(section));
             put!(out, "<li><a href=\"#{id}\">{}</a> {title}: {line}</li>\n", escape(&section.name));
         }
         put!(out, "</ul></nav>\n");
     }
+}
+
+/// Returns the line of verdicts. Connections of a capture have no claims, but limits.
+fn verdict(sections: &[Section]) -> String {
+    if sections.iter().any(|section| !section.toml.is_empty()) || sections.is_empty() {
+        return Tally::of(sections).line();
+    }
+    let limits = sections.iter().filter_map(|section| section.limits.first());
+    escape(&limits.take(1).cloned().collect::<String>())
 }
 
 /// Returns a name as an identifier of the page.
@@ -113,7 +121,8 @@ fn experiment(out: &mut String, section: &Section, shown: usize) {
     let name = escape(&section.name);
     put!(out, "<section id=\"{}\">\n<h2>{}</h2>\n", anchor(&section.name), escape(&section.title));
     let source = section.source.as_ref().map_or_else(String::new, |source| format!(", {}", escape(source)));
-    put!(out, "<p class=\"origin\">{name}{source}. {}.</p>\n", Tally::of([section]).line());
+    let verdict = verdict(std::slice::from_ref(section));
+    put!(out, "<p class=\"origin\">{name}{source}. {verdict}.</p>\n");
     for text in section.about.iter().flat_map(|about| about.split("\n\n")) {
         paragraph(out, text);
     }
@@ -135,11 +144,14 @@ fn experiment(out: &mut String, section: &Section, shown: usize) {
     put!(out, "<h3>How it was run</h3>\n");
     section.run.iter().for_each(|sentence| paragraph(out, sentence));
     put!(out, "<pre class=\"command\">{}</pre>\n", escape(&section.command));
-    put!(
-        out,
-        "<details><summary>The experiment as it is written</summary><pre>{}</pre></details>\n</section>\n",
-        escape(&section.toml)
-    );
+    if !section.toml.is_empty() {
+        put!(
+            out,
+            "<details><summary>The experiment as it is written</summary><pre>{}</pre></details>\n",
+            escape(&section.toml)
+        );
+    }
+    put!(out, "</section>\n");
 }
 
 fn statements(out: &mut String, section: &Section) {

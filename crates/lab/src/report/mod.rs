@@ -14,6 +14,7 @@ macro_rules! put {
         write!($out, $($text)+).expect("strings accept all text");
     }};
 }
+pub(crate) use put;
 
 pub mod export;
 pub mod figure;

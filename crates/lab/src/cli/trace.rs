@@ -1,0 +1,137 @@
+//! `rdt-lab trace`: a capture analysed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::failure::Failure;
+use super::{output, report, talk};
+use crate::report::html;
+use crate::trace::{Choice, Trace, analyse, connection, limits, list, remarks, report as page, table};
+
+const HELP: &str = "\
+The file is pcap or pcapng, as tcpdump, Wireshark and 'rdt-emu run --pcapng' write it.
+
+Examples:
+  rdt-lab trace file.pcapng                  the table of each connection
+  rdt-lab trace file.pcapng --list           one line for each connection
+  rdt-lab trace file.pcapng --flow 2 -o report.html";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct TraceArgs {
+    /// Capture in pcap or pcapng
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Only connection N, from 1 in the order of their first packets
+    #[arg(long, value_name = "N")]
+    flow: Option<usize>,
+    /// Only packets of this interface of the file
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Print one line for each connection
+    #[arg(long)]
+    list: bool,
+    /// Print JSON, one object a line
+    #[arg(long, conflicts_with = "list")]
+    json: bool,
+    /// Write a page with tables and graphs to FILE
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["list", "json", "export"])]
+    output: Option<PathBuf>,
+    /// Write the graphs to files in DIR: SVG, CSV, gnuplot, xplot
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "json"])]
+    export: Option<PathBuf>,
+    /// Graphs from one time to another, of a connection's first packet on: 10s..12s
+    #[arg(long, value_name = "TIMES", value_parser = between)]
+    between: Option<(f64, f64)>,
+}
+
+fn read(args: &TraceArgs) -> Result<Trace, Failure> {
+    let name = args.file.display();
+    let open = || File::open(&args.file).map_err(|error| Failure::Read(args.file.clone(), error));
+    let failed = |error| Failure::Data(format!("{name}: {error}"));
+    let trace = analyse(open()?, None).map_err(failed)?;
+    let Some(wanted) = &args.interface else { return Ok(trace) };
+    let index = trace.extent.interfaces.iter().position(|it| it == wanted).ok_or_else(|| {
+        let names: Vec<&str> = trace.extent.interfaces.iter().map(String::as_str).collect();
+        Failure::Usage(format!("{name} has no interface '{wanted}': it has '{}'", names.join("', '")))
+    })?;
+    analyse(open()?, Some(index)).map_err(failed)
+}
+
+pub(super) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
+    let trace = read(args)?;
+    let count = trace.connections.len();
+    let chosen = match args.flow {
+        None => 0..count,
+        Some(number) if (1..=count).contains(&number) => number - 1..number,
+        Some(number) => {
+            let message = format!("there is no connection {number}: the file has {count}, counted from 1");
+            return Err(Failure::Usage(message));
+        }
+    };
+    let remarks = remarks(&trace, &name(&args.file));
+    for remark in &remarks {
+        talk(remark);
+    }
+    let choice = Choice {
+        file: name(&args.file),
+        connections: chosen.clone().collect(),
+        between: args.between,
+        command: command(args),
+        remarks,
+    };
+    if let Some(folder) = &args.export {
+        return export(&trace, &choice, folder);
+    }
+    if let Some(path) = &args.output {
+        report::write(path, &html(&page(&trace, &choice)))?;
+        output::text(&format!("The report is {}\n", path.display()))?;
+        return Ok(0);
+    }
+    if args.json {
+        for index in chosen {
+            output::json(&connection(&trace, index))?;
+        }
+    } else if args.list {
+        output::text(&list(&trace))?;
+    } else {
+        let tables: Vec<String> = chosen.map(|index| table(&trace, index) + &limits(&trace, index)).collect();
+        output::text(&tables.join("================================\n"))?;
+    }
+    Ok(0)
+}
+
+/// Returns the name of a file without its folders, so that pages are equal wherever it is.
+fn name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn command(args: &TraceArgs) -> String {
+    let flow = args.flow.map_or_else(String::new, |flow| format!(" --flow {flow}"));
+    let interface = args.interface.as_ref().map_or_else(String::new, |name| format!(" --interface {name}"));
+    let between =
+        args.between.map_or_else(String::new, |(begin, end)| format!(" --between {begin}s..{end}s"));
+    format!("rdt-lab trace {}{flow}{interface}{between} -o report.html", name(&args.file))
+}
+
+/// Writes the graphs as files.
+fn export(trace: &Trace, choice: &Choice, folder: &Path) -> Result<u8, Failure> {
+    fs::create_dir_all(folder).map_err(|error| Failure::Create(folder.to_owned(), error))?;
+    let mut count = 0;
+    for scene in page(trace, choice).sections.iter().flat_map(|section| &section.figures) {
+        for (end, content) in report::files(scene, |_| true) {
+            report::write(&folder.join(format!("{}.{end}", scene.id)), &content)?;
+            count += 1;
+        }
+    }
+    output::text(&format!("{count} files in {}\n", folder.display()))?;
+    Ok(0)
+}
+
+/// Parses `10s..12s`.
+fn between(text: &str) -> Result<(f64, f64), String> {
+    let parts = text.split_once("..").ok_or("write two times, such as 10s..12s")?;
+    let time = |text: &str| rdt_emulator::parse_duration(text).map_err(|error| error.to_string());
+    let (begin, end) = (time(parts.0)?.as_secs_f64(), time(parts.1)?.as_secs_f64());
+    if begin < end { Ok((begin, end)) } else { Err("the second time is not after the first".to_owned()) }
+}

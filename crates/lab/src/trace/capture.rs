@@ -1,0 +1,240 @@
+//! Streaming reader of pcap and pcapng files.
+
+use std::fmt;
+use std::io::Read;
+
+use pcap_parser::pcapng::{Block, EnhancedPacketBlock, InterfaceDescriptionBlock, OptionCode};
+use pcap_parser::traits::PcapNGPacketBlock as _;
+use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
+
+/// Size of the buffer at first, and at most: a block that is longer is damage.
+const BUFFER_BYTES: usize = 1 << 16;
+const MAX_BLOCK_BYTES: usize = 1 << 24;
+/// Limit on the interfaces of a section.
+const MAX_INTERFACES: usize = 1024;
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// Packet as it is in the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Index of the interface in the file, from 0.
+    pub interface: usize,
+    /// Time since the epoch, nanoseconds.
+    pub at_ns: u64,
+    /// Type of the first header.
+    pub link: Linktype,
+    /// Bytes of the packet before it was truncated.
+    pub length: u32,
+    /// Captured bytes.
+    pub bytes: &'a [u8],
+    /// Note of the emulator on the packet.
+    pub note: Note,
+}
+
+/// What the comment of a packet in a capture of `rdt-emu` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Note {
+    /// Nothing about a drop.
+    #[default]
+    None,
+    /// The path dropped the packet when it arrived.
+    Dropped,
+    /// The path dropped the packet after it had arrived: the file has it once more.
+    DroppedLater,
+}
+
+/// What a file consists of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// Names of the interfaces. A name is empty if the file has none.
+    pub interfaces: Vec<String>,
+    /// Number of packets.
+    pub packets: u64,
+    /// End of the readable part, if the file goes on after it.
+    pub torn: Option<Torn>,
+}
+
+/// Place at which a file cannot be read further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Torn {
+    /// Offset of the first block that cannot be read, bytes.
+    pub offset: usize,
+    /// True if the file ends within this block. Otherwise the block is damaged.
+    pub ends: bool,
+}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.ends { "it ends within a packet or block" } else { "a block is damaged" };
+        write!(f, "{what} at byte {}", self.offset)
+    }
+}
+
+/// Why nothing of a file can be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CaptureError {
+    /// The first bytes are of no known format.
+    #[error("it is neither pcap nor pcapng; 'editcap FILE new.pcapng' of Wireshark converts other formats")]
+    Format,
+    /// The system cannot read the file.
+    #[error("it cannot be read")]
+    Read,
+}
+
+/// Interface of a pcapng file.
+struct Interface {
+    /// Index in [`Extent::interfaces`].
+    index: usize,
+    link: Linktype,
+    /// Units of time in a second.
+    resolution: u64,
+    offset_s: i64,
+}
+
+/// Reads a file, and calls `each` with every packet.
+///
+/// # Errors
+/// The file has no readable begin. Damage further on is no error, but part of the [`Extent`].
+pub fn read(
+    file: impl Read + Send + 'static,
+    mut each: impl FnMut(&Frame<'_>),
+) -> Result<Extent, CaptureError> {
+    let mut reader = create_reader(BUFFER_BYTES, file).map_err(|error| match error {
+        PcapError::ReadError => CaptureError::Read,
+        _ => CaptureError::Format,
+    })?;
+    let mut state = State::default();
+    let mut capacity = BUFFER_BYTES;
+    let mut unread = None;
+    let ends = loop {
+        match reader.next() {
+            Ok((length, block)) => {
+                state.block(&block, &mut each);
+                reader.consume(length);
+                unread = None;
+            }
+            Err(PcapError::Eof) => return Ok(state.extent),
+            Err(PcapError::UnexpectedEof) => break true,
+            Err(PcapError::Incomplete(_)) => {
+                // A refill that adds nothing would repeat for ever.
+                let held = reader.data().len();
+                if unread == Some(held) && reader.reader_exhausted() {
+                    break true;
+                }
+                unread = Some(held);
+                if reader.refill().is_err() {
+                    break true;
+                }
+            }
+            Err(PcapError::BufferTooSmall) if capacity < MAX_BLOCK_BYTES => {
+                capacity *= 2;
+                if !reader.grow(capacity) || reader.refill().is_err() {
+                    break false;
+                }
+            }
+            Err(_) => break false,
+        }
+    };
+    let rest = reader.data().len();
+    if rest > 0 || !ends {
+        state.extent.torn = Some(Torn { offset: reader.consumed(), ends });
+    }
+    Ok(state.extent)
+}
+
+#[derive(Default)]
+struct State {
+    extent: Extent,
+    interfaces: Vec<Interface>,
+    /// Time units in a second of a pcap file, and its link type.
+    legacy: Option<(u64, Linktype)>,
+}
+
+impl State {
+    fn block(&mut self, block: &PcapBlockOwned<'_>, each: &mut impl FnMut(&Frame<'_>)) {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                let units = if header.is_nanosecond_precision() { NANOSECONDS } else { 1_000_000 };
+                self.legacy = Some((units, header.network));
+                self.extent.interfaces.push(String::new());
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let Some((units, link)) = self.legacy else { return };
+                let at_ns = nanoseconds(u64::from(packet.ts_sec) * units + u64::from(packet.ts_usec), units);
+                let length = usize::try_from(packet.caplen).unwrap_or(usize::MAX).min(packet.data.len());
+                self.extent.packets += 1;
+                each(&Frame {
+                    interface: 0,
+                    at_ns,
+                    link,
+                    length: packet.origlen,
+                    bytes: &packet.data[..length],
+                    note: Note::None,
+                });
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
+            PcapBlockOwned::NG(Block::InterfaceDescription(block)) => self.interface(block),
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => self.packet(packet, each),
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                // Such packets have no time, so nothing can be said of them but that they exist.
+                let _ = packet;
+                self.extent.packets += 1;
+            }
+            PcapBlockOwned::NG(_) => {}
+        }
+    }
+
+    fn interface(&mut self, block: &InterfaceDescriptionBlock<'_>) {
+        if self.interfaces.len() >= MAX_INTERFACES {
+            return;
+        }
+        let name = block.if_name().and_then(Result::ok).unwrap_or_default().to_owned();
+        // Files that were joined describe the same interfaces in each section.
+        let known = self.extent.interfaces.iter().position(|other| *other == name && !name.is_empty());
+        let index = known.unwrap_or_else(|| {
+            self.extent.interfaces.push(name);
+            self.extent.interfaces.len() - 1
+        });
+        self.interfaces.push(Interface {
+            index,
+            link: block.linktype,
+            resolution: block.ts_resolution().unwrap_or(1_000_000).max(1),
+            offset_s: block.ts_offset(),
+        });
+    }
+
+    fn packet(&mut self, packet: &EnhancedPacketBlock<'_>, each: &mut impl FnMut(&Frame<'_>)) {
+        self.extent.packets += 1;
+        let index = usize::try_from(packet.if_id).unwrap_or(usize::MAX);
+        let Some(interface) = self.interfaces.get(index) else { return };
+        let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+        let offset_ns = interface.offset_s.saturating_mul(1_000_000_000);
+        each(&Frame {
+            interface: interface.index,
+            at_ns: nanoseconds(units, interface.resolution).saturating_add_signed(offset_ns),
+            link: interface.link,
+            length: packet.origlen,
+            bytes: packet.packet_data(),
+            note: note(packet),
+        });
+    }
+}
+
+/// Reads the comments that `rdt-emu` writes (docs/EMULATOR.md, captures).
+fn note(packet: &EnhancedPacketBlock<'_>) -> Note {
+    let comments = packet.options.iter().filter(|option| option.code == OptionCode::Comment);
+    let mut note = Note::None;
+    for comment in comments.filter_map(|option| option.as_str().ok()) {
+        if comment.starts_with("dropped: ") {
+            note = Note::Dropped;
+        } else if comment.starts_with("dropped after ") || comment.starts_with("second copy dropped") {
+            note = Note::DroppedLater;
+        }
+    }
+    note
+}
+
+fn nanoseconds(units: u64, resolution: u64) -> u64 {
+    let ns = u128::from(units) * u128::from(NANOSECONDS) / u128::from(resolution);
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,388 @@
+//! Counts of one direction of a connection, by the rules of tcptrace 6.6.7.
+
+use super::packet::Segment;
+use super::sequence::{Ack, Sending, Sequence, Unwrapped, number, seconds};
+
+/// Segments whose number and IP identification are remembered, to tell copies by the network.
+const REMEMBERED: usize = 8;
+
+/// One direction of a connection: what one end sent.
+#[derive(Debug, Clone, Default)]
+pub struct Direction {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of all packets with all headers that were captured.
+    pub frame_bytes: u64,
+    /// Packets with SYN, with FIN and with RST.
+    pub syns: u64,
+    /// Packets with FIN.
+    pub fins: u64,
+    /// Packets with RST.
+    pub resets: u64,
+    /// Packets with a valid acknowledgement number.
+    pub acks: u64,
+    /// Of these, those without data, SYN and FIN.
+    pub pure_acks: u64,
+    /// Packets with selective acknowledgements (RFC 2018).
+    pub sacks: u64,
+    /// Of these, those whose first block reports data that arrived twice (RFC 2883).
+    pub dsacks: u64,
+    /// Largest number of blocks in a packet.
+    pub most_sack_blocks: usize,
+    /// Bytes of data without repetitions.
+    pub unique_bytes: u64,
+    /// Packets with data.
+    pub data_packets: u64,
+    /// Bytes of data with repetitions.
+    pub data_bytes: u64,
+    /// Packets that repeat bytes which the capture has before.
+    pub retransmitted: u64,
+    /// Such bytes.
+    pub retransmitted_bytes: u64,
+    /// Packets with data or FIN while the peer's window was 0.
+    pub probes: u64,
+    /// Bytes of data of these.
+    pub probe_bytes: u64,
+    /// Packets without new data while the peer's window was 0, which make it repeat the window.
+    pub empty_probes: u64,
+    /// Packets without new data that make the peer answer, while its window was open.
+    pub keep_alives: u64,
+    /// Packets that fill a hole below data which the capture has before.
+    pub out_of_order: u64,
+    /// Packets of data with the flag PSH.
+    pub pushed: u64,
+    /// Packets of data with the flag URG, and their urgent pointers added up.
+    pub urgent: u64,
+    /// Urgent pointers added up, bytes.
+    pub urgent_bytes: u64,
+    /// Maximum segment size of the SYN.
+    pub mss: Option<u16>,
+    /// Window scale of the SYN.
+    pub scale: Option<u8>,
+    /// True if segments have timestamps.
+    pub timestamps: bool,
+    /// True if the SYN permits selective acknowledgements.
+    pub sack_permitted: bool,
+    /// Largest and smallest segment, bytes of data.
+    pub largest: u32,
+    /// Smallest segment with data, bytes of data.
+    pub smallest: Option<u32>,
+    /// Windows that this end advertised.
+    pub window: Windows,
+    /// Bytes in flight as this end sent, by the peer's ACKs.
+    pub flight: Flight,
+    /// Bytes that were sent before the peer acknowledged any.
+    pub initial_bytes: u64,
+    /// Packets of these.
+    pub initial_packets: u64,
+    /// True if the peer acknowledged data.
+    pub was_acked: bool,
+    /// Bytes of data that the file does not have.
+    pub truncated_bytes: u64,
+    /// Packets of these.
+    pub truncated: u64,
+    /// Time of the first and the last data.
+    pub first_data_ns: Option<u64>,
+    /// Time of the last data.
+    pub last_data_ns: u64,
+    /// Time of the last packet.
+    pub last_ns: Option<u64>,
+    /// Longest time between two packets.
+    pub idle_ns: u64,
+    /// Packets that the network doubled: equal sequence number and IP identification.
+    pub copies: u64,
+    recent: [(u32, u16); REMEMBERED],
+    next_recent: usize,
+    /// Round-trip time of the SYN.
+    pub handshake_ns: Option<u64>,
+    /// Packets with data, SYN or FIN that the emulated path dropped, by its comments.
+    pub dropped: u64,
+    /// Sequence number of the SYN and of the FIN, continued.
+    pub syn: Option<u64>,
+    /// Sequence number of the FIN, continued.
+    pub fin: Option<u64>,
+    /// End of the newest segment, continued: the length of a stream that was reset.
+    pub latest: u64,
+    /// End of the highest segment, continued.
+    pub highest: Option<u64>,
+    /// Last acknowledgement number, of the peer's sequence numbers.
+    pub last_ack: Option<u64>,
+    /// End of the window: the last acknowledgement number and the window after it.
+    pub window_end: u32,
+    /// Sequence numbers of this end.
+    pub numbers: Unwrapped,
+    /// Which bytes were sent and acknowledged.
+    pub sequence: Sequence,
+}
+
+/// Windows that one end advertised, bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Windows {
+    /// Window of the last packet.
+    pub last: u32,
+    /// Largest window.
+    pub most: u32,
+    /// Smallest window above 0.
+    pub least: u32,
+    /// Number of packets with window 0.
+    pub zero: u64,
+    sum: u64,
+    /// Packets since the window is scaled.
+    scaled: u64,
+    is_scaled: bool,
+}
+
+impl Windows {
+    fn advertise(&mut self, window: u32, scales: bool) {
+        self.most = self.most.max(window);
+        if window > 0 && scales && !self.is_scaled {
+            // Windows of the handshake are not scaled, so the statistics start here.
+            self.is_scaled = true;
+            (self.least, self.most) = (window, window);
+            (self.sum, self.scaled) = (0, 1);
+        } else if window > 0 && (self.least == 0 || window < self.least) {
+            self.least = window;
+        }
+        self.sum += u64::from(window);
+    }
+
+    /// Returns the mean window of the two ends, bytes.
+    pub fn means(one: &Self, packets: u64, other: &Self, other_packets: u64) -> [u64; 2] {
+        let scaled = one.is_scaled && other.is_scaled;
+        [(one, packets), (other, other_packets)].map(|(window, packets)| {
+            let count = if scaled { window.scaled } else { packets };
+            window.sum.checked_div(count).unwrap_or(0)
+        })
+    }
+}
+
+/// Bytes in flight, sampled at each new segment. tcptrace counts one byte more than there is, and
+/// so does this.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Flight {
+    /// Largest value.
+    pub most: u64,
+    /// Smallest value above 0.
+    pub least: u64,
+    /// All values added up, and their number.
+    pub sum: u64,
+    /// Number of values.
+    pub count: u64,
+    /// Byte seconds up to the last value, and the last value with its time.
+    byte_seconds: u64,
+    last: Option<(u64, u64)>,
+}
+
+impl Flight {
+    fn add(&mut self, bytes: u64, at_ns: u64) {
+        if let Some((since, last)) = self.last {
+            self.byte_seconds += whole(number(last) * seconds(at_ns.saturating_sub(since)));
+        }
+        self.last = Some((at_ns, bytes));
+        self.most = self.most.max(bytes);
+        if bytes > 0 && (self.least == 0 || bytes < self.least) {
+            self.least = bytes;
+        }
+        self.sum = self.sum.saturating_add(bytes);
+        self.count += 1;
+    }
+
+    /// Returns the mean, bytes.
+    pub fn mean(&self) -> u64 {
+        self.sum.checked_div(self.count).unwrap_or(0)
+    }
+
+    /// Returns the mean over time, bytes, for a connection of this many seconds.
+    pub fn mean_over(&self, span: f64) -> Option<u64> {
+        (span > 0.0).then(|| whole(number(self.byte_seconds) / span))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, which are positive")]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// Kind of a segment, by what was sent before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// New data, SYN or FIN, or nothing.
+    #[default]
+    New,
+    /// Bytes that were sent before.
+    Retransmission,
+    /// Data of a hole below what was seen before.
+    OutOfOrder,
+    /// A probe of a window of 0.
+    Probe,
+    /// A keep-alive.
+    KeepAlive,
+}
+
+/// A segment in continued numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent<'a> {
+    pub(super) at_ns: u64,
+    pub(super) segment: &'a Segment,
+    /// Begin and end of the data, without SYN and FIN.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Window in bytes.
+    pub(super) window: u32,
+    /// True if both ends scale their windows, and this segment's is scaled.
+    pub(super) scales: bool,
+}
+
+impl Direction {
+    /// Returns bytes of a window that this end advertises.
+    pub(super) fn scaled(&self, segment: &Segment, peer: &Self) -> (u32, bool) {
+        let scales = self.scale.is_some() && peer.scale.is_some() && !segment.flags.syn;
+        let shift = self.scale.filter(|_| scales).unwrap_or(0);
+        let valid = segment.flags.ack || segment.flags.syn;
+        (if valid { u32::from(segment.window) << shift } else { 0 }, scales)
+    }
+
+    /// Counts what a segment says by itself.
+    pub(super) fn count(&mut self, sent: &Sent<'_>) {
+        let Sent { at_ns, segment, .. } = *sent;
+        if let Some(last) = self.last_ns {
+            self.idle_ns = self.idle_ns.max(at_ns.saturating_sub(last));
+        }
+        self.last_ns = Some(at_ns);
+        self.packets += 1;
+        if self.window.is_scaled {
+            self.window.scaled += 1;
+        }
+        self.mss = segment.mss.or(self.mss);
+        self.scale = segment.scale.or(self.scale);
+        self.timestamps |= segment.timestamp;
+        self.sack_permitted |= segment.sack_permitted;
+        if segment.data > 0 {
+            self.data(sent);
+        }
+        self.latest = sent.end;
+        if segment.missing > 0 {
+            self.truncated += 1;
+            self.truncated_bytes += u64::from(segment.missing);
+        }
+        if let Some(ip_id) = segment.ip_id.filter(|id| *id != 0) {
+            let name = (segment.seq, ip_id);
+            if segment.seq != 0 && self.recent.contains(&name) {
+                self.copies += 1;
+            } else {
+                self.recent[self.next_recent] = name;
+                self.next_recent = (self.next_recent + 1) % REMEMBERED;
+            }
+        }
+    }
+
+    fn data(&mut self, sent: &Sent<'_>) {
+        let segment = sent.segment;
+        self.data_packets += 1;
+        self.data_bytes += u64::from(segment.data);
+        self.pushed += u64::from(segment.flags.psh);
+        if segment.flags.urg {
+            self.urgent += 1;
+            self.urgent_bytes += u64::from(segment.urgent);
+        }
+        self.largest = self.largest.max(segment.data);
+        self.smallest = Some(self.smallest.map_or(segment.data, |least| least.min(segment.data)));
+        self.first_data_ns.get_or_insert(sent.at_ns);
+        self.last_data_ns = sent.at_ns;
+    }
+
+    /// Compares a segment with those that were sent before.
+    pub(super) fn classify(&mut self, sent: &Sent<'_>, peer: &Self) -> Kind {
+        let Sent { at_ns, segment, start, end, .. } = *sent;
+        let (syn, fin) = (u64::from(segment.flags.syn), u64::from(segment.flags.fin));
+        let highest = self.highest;
+        let is_closed = peer.window.last == 0 && peer.packets > 0 && syn == 0;
+        self.highest = Some(highest.map_or(end, |it| it.max(end)));
+        if end + syn + fin == start {
+            let asks = peer.last_ack == Some(start + 1) && !segment.flags.rst;
+            return match (asks, is_closed) {
+                (true, true) => {
+                    self.empty_probes += 1;
+                    Kind::Probe
+                }
+                (true, false) => {
+                    self.keep_alives += 1;
+                    Kind::KeepAlive
+                }
+                _ => Kind::New,
+            };
+        }
+        if is_closed {
+            self.probes += 1;
+            self.probe_bytes += u64::from(segment.data);
+            return Kind::Probe;
+        }
+        let Sending { repeated, out_of_order } = self.sequence.sent(start, end + syn + fin, at_ns);
+        self.out_of_order += u64::from(out_of_order);
+        // A repeated SYN or FIN is no data.
+        let control = syn * u64::from(self.syns > 1) + fin * u64::from(self.fins > 1);
+        let repeated_data = repeated.saturating_sub(control);
+        self.unique_bytes += u64::from(segment.data).saturating_sub(repeated_data);
+        if repeated == 0 {
+            return if out_of_order { Kind::OutOfOrder } else { Kind::New };
+        }
+        self.retransmitted += 1;
+        self.retransmitted_bytes += repeated;
+        let asks = segment.data <= 1 && syn + fin == 0 && highest == Some(end);
+        self.keep_alives += u64::from(asks);
+        if asks { Kind::KeepAlive } else { Kind::Retransmission }
+    }
+
+    /// Applies an acknowledgement by `peer` to what this end sent.
+    pub(super) fn acknowledged(&mut self, ack: u64, sent: &Sent<'_>, peer: &Self) -> Ack {
+        let may_be_duplicate = peer.last_ack == Some(ack)
+            && sent.segment.data == 0
+            && sent.window == peer.window.last
+            && self.flight.sum > 0;
+        let result = self.sequence.acknowledged(ack, sent.at_ns, may_be_duplicate);
+        if self.syns == 1 && self.syn.is_some_and(|syn| syn + 1 == ack) {
+            self.handshake_ns = self.sequence.last_sample_ns;
+        }
+        result
+    }
+
+    /// Counts the window and the selective ACKs of a segment that is no reset.
+    pub(super) fn answer(&mut self, sent: &Sent<'_>, ack: u64, sack: &[(u64, u64)]) {
+        let flags = sent.segment.flags;
+        self.window.last = sent.window;
+        if flags.ack || flags.syn {
+            self.window.advertise(sent.window, sent.scales);
+        }
+        if !flags.ack {
+            return;
+        }
+        self.window.zero += u64::from(sent.window == 0);
+        self.acks += 1;
+        self.pure_acks += u64::from(sent.segment.data == 0 && !flags.syn && !flags.fin);
+        if !sack.is_empty() {
+            self.sacks += 1;
+            self.most_sack_blocks = self.most_sack_blocks.max(sack.len());
+            self.dsacks += u64::from(is_duplicate_report(ack, sack));
+        }
+        self.last_ack = Some(ack);
+    }
+
+    /// Samples the bytes in flight, and the bytes of the initial window.
+    pub(super) fn outstanding(&mut self, sent: &Sent<'_>, kind: Kind, peer_ack: Option<u64>) {
+        if sent.segment.data > 0 && !self.was_acked && kind != Kind::Retransmission {
+            self.initial_bytes += u64::from(sent.segment.data);
+            self.initial_packets += 1;
+        }
+        let is_new = !matches!(kind, Kind::Retransmission | Kind::OutOfOrder);
+        if !sent.segment.flags.syn && is_new {
+            let acked = peer_ack.map_or(sent.start, |ack| ack.saturating_sub(1));
+            self.flight.add(sent.end.saturating_sub(acked), sent.at_ns);
+        }
+    }
+}
+
+/// True if the first block is below the ACK, or within or across the second (RFC 2883).
+fn is_duplicate_report(ack: u64, sack: &[(u64, u64)]) -> bool {
+    let Some((&(left, right), others)) = sack.split_first() else { return false };
+    right <= ack || others.first().is_some_and(|(start, end)| left < *end && right > *start)
+}

@@ -1,0 +1,168 @@
+//! A trace as text for a terminal, and as JSON.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::Trace;
+use super::connection::Connection;
+use super::fields::{Field, TimeUnit, Value, fields};
+use super::sequence::seconds;
+use super::timeline::{Stall, timeline};
+use crate::report::put;
+
+/// Stalls in the table of a terminal.
+const MAX_STALLS: usize = 20;
+
+/// Returns sentences about the file: interfaces, what was left out, where it is torn.
+pub fn remarks(trace: &Trace, file: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut say = |count: u64, what: &str| {
+        if count > 0 {
+            out.push(format!("{count} {what}"));
+        }
+    };
+    say(trace.others, "packets are not TCP over IP");
+    say(trace.fragments, "IP fragments are not put together, so their segments are missing");
+    say(trace.short, "TCP packets are truncated within their header, so they are left out");
+    say(trace.ignored, "segments belong to connections beyond the first 100000, and are left out");
+    say(
+        trace.hidden,
+        "connections appear on a second interface; each counts once, where the data of its sender came first",
+    );
+    let omitted: u64 = trace.connections.iter().map(|it| it.omitted).sum();
+    say(
+        omitted,
+        "segments are in the table, but not in the graphs, stalls and limits: the file is too large",
+    );
+    if let Some(torn) = trace.extent.torn {
+        let packets = trace.extent.packets;
+        out.push(format!("{file} is not whole: {torn}; the {packets} packets before it are analysed"));
+    }
+    out
+}
+
+/// Returns one line for each connection.
+pub fn list(trace: &Trace) -> String {
+    let mut out = String::new();
+    for (index, it) in trace.connections.iter().enumerate() {
+        let [a, b] = &it.directions;
+        put!(
+            out,
+            "{:>3}: {} - {}  {:.3} s, {} packets > {} packets <, {} bytes > {} bytes <\n",
+            index + 1,
+            it.ends[0],
+            it.ends[1],
+            seconds(it.last_ns - it.first_ns),
+            a.packets,
+            b.packets,
+            a.unique_bytes,
+            b.unique_bytes
+        );
+    }
+    out
+}
+
+/// Returns the table of a connection, in the form of tcptrace.
+pub fn table(trace: &Trace, index: usize) -> String {
+    let it = &trace.connections[index];
+    let mut out = format!("TCP connection {}:\n", index + 1);
+    put!(out, "\thost a:        {}\n\thost b:        {}\n", it.ends[0], it.ends[1]);
+    put!(out, "\tcomplete conn: {}\n", completeness(it));
+    if let Some(name) = trace.extent.interfaces.get(it.interface).filter(|name| !name.is_empty()) {
+        put!(out, "\tinterface:     {name}\n");
+    }
+    put!(out, "\telapsed time:  {:.6} s\n", seconds(it.last_ns - it.first_ns));
+    put!(out, "\ttotal packets: {}\n", it.directions[0].packets + it.directions[1].packets);
+    put!(out, "   {:<39}{}\n", "a->b:", "b->a:");
+    for field in fields(it) {
+        for value in &field.values {
+            let label = format!("{}:", field.label);
+            let unit = if *value == Value::None { "" } else { field.unit };
+            put!(out, "     {label:<18} {:>9} {unit:<5}", shown(value));
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    out
+}
+
+/// Returns sentences about what kept the ends from sending faster, and a table of stalls.
+pub fn limits(trace: &Trace, index: usize) -> String {
+    let it = &trace.connections[index];
+    let mut out = String::new();
+    for (sender, name) in [(0, "a->b"), (1, "b->a")] {
+        if it.directions[sender].data_packets == 0 {
+            continue;
+        }
+        let timeline = timeline(it, sender);
+        for sentence in timeline.sentences(name) {
+            put!(out, "{sentence}\n");
+        }
+        if timeline.stalls.is_empty() {
+            continue;
+        }
+        put!(out, "     stalls of {name}:\n     {:>9} {:>9} {:>7}  cause\n", "begin s", "length s", "probes");
+        for stall in timeline.stalls.iter().take(MAX_STALLS) {
+            let Stall { begin_s, length_s, probes, cause, is_certain } = stall;
+            let doubt = if *is_certain { "" } else { " (less certain)" };
+            put!(out, "     {begin_s:>9.3} {length_s:>9.3} {probes:>7}  {}{doubt}\n", cause.name());
+        }
+        if timeline.stalls.len() > MAX_STALLS {
+            put!(out, "     and {} more, which --json lists\n", timeline.stalls.len() - MAX_STALLS);
+        }
+    }
+    out
+}
+
+fn completeness(it: &Connection) -> String {
+    let [a, b] = &it.directions;
+    if a.resets + b.resets > 0 {
+        return format!("reset (SYNs: {}, FINs: {})", a.syns + b.syns, a.fins + b.fins);
+    }
+    if a.syns.min(b.syns) > 0 && a.fins.min(b.fins) > 0 {
+        return "yes".to_owned();
+    }
+    let note = if a.syns.min(b.syns) == 0 { "; without the handshake windows are not scaled" } else { "" };
+    format!("no (SYNs: {}, FINs: {}){note}", a.syns + b.syns, a.fins + b.fins)
+}
+
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Count(count) => count.to_string(),
+        Value::Time(s, TimeUnit::Seconds) => format!("{s:.3}"),
+        Value::Time(s, TimeUnit::Milliseconds) => format!("{:.1}", s * 1e3),
+        Value::Rate(rate) => format!("{rate:.0}"),
+        Value::Text(text) => text.clone(),
+        Value::None => "NA".to_owned(),
+    }
+}
+
+/// Returns the figures of one direction as JSON: units are at the end of keys.
+pub(super) fn direction(fields: &[Field], side: usize) -> Json {
+    let mut map = Map::new();
+    for field in fields.iter().filter(|field| !field.name.is_empty()) {
+        let value = match &field.values[side] {
+            Value::Count(count) => Some(Json::from(*count)),
+            _ => field.number(side).map(Json::from),
+        };
+        map.insert(field.key(), value.unwrap_or(Json::Null));
+    }
+    map.into()
+}
+
+/// Returns the figures of a connection as JSON.
+pub fn connection(trace: &Trace, index: usize) -> Json {
+    let it = &trace.connections[index];
+    let fields = fields(it);
+    let directions = [0, 1].map(|end| {
+        let mut figures = direction(&fields, end);
+        figures["timeline"] = timeline(it, end).to_json();
+        figures
+    });
+    json!({
+        "flow": index + 1,
+        "ends": it.ends.map(|end| end.to_string()),
+        "interface": trace.extent.interfaces.get(it.interface).filter(|name| !name.is_empty()),
+        "duration-s": seconds(it.last_ns - it.first_ns),
+        "directions": directions,
+    })
+}
