@@ -130,7 +130,7 @@ fn behind(link: &PathSpec, lines: &Lines, time: &Path, seed: u64, stop: &Stop) -
     // Both programs have one standard output, which is that of the user's program.
     let server = lines.server.as_ref().map(|line| format!("exec >&2; {line}").into());
     let links = std::slice::from_ref(link);
-    let behind = Behind { links, seed, device_mtu: DEVICE_MTU, server, far: None };
+    let behind = Behind { links, seed, device_mtu: DEVICE_MTU, server, far: None, capture: None };
     let ended = behind.run(&timed(&lines.program, time)?, Some(lines.limit), stop)?;
     match ended.own_error() {
         // Without an account the command has not been started.

@@ -20,6 +20,7 @@ mod virtual_time;
 mod words;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use rdt_program::Stop;
 
@@ -74,6 +75,22 @@ pub trait Engine: Sync {
     /// # Errors
     /// The cell cannot run, or its programs failed.
     fn run(&self, cell: &Cell, seed: u64, measure: &Measure, stop: &Stop) -> Result<Run, EngineError>;
+
+    /// Runs one repetition and keeps its capture in a file, if the engine captures packets and the
+    /// experiment asks for it.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    fn run_captured(
+        &self,
+        cell: &Cell,
+        seed: u64,
+        measure: &Measure,
+        stop: &Stop,
+        _file: &Path,
+    ) -> Result<Run, EngineError> {
+        self.run(cell, seed, measure, stop)
+    }
 }
 
 /// Returns the engine of this kind.

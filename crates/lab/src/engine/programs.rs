@@ -55,7 +55,7 @@ pub(super) fn check_namespaces() -> Result<(), EngineError> {
 /// Runs a command that does nothing behind a path.
 fn try_namespaces() -> Result<(), EngineError> {
     let links = [PathSpec::default()];
-    let behind = Behind { links: &links, seed: 0, device_mtu: 1500, server: None, far: None };
+    let behind = Behind { links: &links, seed: 0, device_mtu: 1500, server: None, far: None, capture: None };
     let command = [program()?.into(), "load".into(), "--try".into()];
     let ended = behind.run(&command, None, &Stop::default())?;
     if ended.status.success() {
@@ -80,6 +80,8 @@ pub(super) struct Behind<'a> {
     pub(super) server: Option<OsString>,
     /// File with the process number of that program, by which the command finds its network.
     pub(super) far: Option<&'a Path>,
+    /// File for a capture of all packets of the first link.
+    pub(super) capture: Option<&'a Path>,
 }
 
 /// Opens the network of the far end before a nested run, inside which its process has no number.
@@ -127,7 +129,9 @@ impl Behind<'_> {
         let options = [format!("--seed={seed}"), format!("--device-mtu={}", self.device_mtu)];
         let options = options.map(OsString::from).into_iter().chain(["--json-to".into(), account.into()]);
         let server = server.flat_map(|server| ["--server".into(), server.clone()]);
-        words.chain(options).chain(server).chain(["--".into()]).collect()
+        let capture = self.capture.iter().filter(|_| index == 0);
+        let capture = capture.flat_map(|file| ["--pcapng".into(), OsString::from(file)]);
+        words.chain(options).chain(server).chain(capture).chain(["--".into()]).collect()
     }
 
     /// Returns the words by which the command of a run starts a nested one.

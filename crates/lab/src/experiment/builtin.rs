@@ -20,6 +20,8 @@ const BUILTIN: &[Builtin] = builtin! {
     "000-A" "000-a.toml"
     "000-B" "000-b.toml"
     "000-C" "000-c.toml"
+    "000-D" "000-d.toml"
+    "000-E" "000-e.toml"
     "000-F" "000-f.toml"
     "000-G" "000-g.toml"
     "000-H" "000-h.toml"

@@ -106,6 +106,8 @@ pub struct Measure {
     pub series: Duration,
     /// Repetitions whose series are stored.
     pub keep_series: KeepSeries,
+    /// True if packets are captured and analysed. Captures are stored as series are.
+    pub capture: bool,
 }
 
 impl Default for Measure {
@@ -114,6 +116,7 @@ impl Default for Measure {
             warm_up: WarmUp::Time(Duration::ZERO),
             series: Duration::from_millis(100),
             keep_series: KeepSeries::First,
+            capture: false,
         }
     }
 }
@@ -186,10 +189,13 @@ fn parse_until(text: &str) -> Option<Until> {
 const LEAST_BIN: Duration = Duration::from_millis(1);
 
 impl Measure {
-    pub(super) fn read(section: Option<&Section<'_, '_>>) -> Result<Self, ExperimentError> {
+    pub(super) fn read(
+        section: Option<&Section<'_, '_>>,
+        engines: &[EngineKind],
+    ) -> Result<Self, ExperimentError> {
         let mut measure = Self::default();
         let Some(section) = section else { return Ok(measure) };
-        section.check(&["warm-up", "series", "keep-series"])?;
+        section.check(&["warm-up", "series", "keep-series", "capture"])?;
         if let Some(item) = section.get("warm-up") {
             measure.warm_up = match item.text()?.as_str() {
                 "auto" => WarmUp::Auto,
@@ -205,6 +211,13 @@ impl Measure {
         if let Some(item) = section.get("keep-series") {
             let words = [("none", KeepSeries::None), ("first", KeepSeries::First), ("all", KeepSeries::All)];
             measure.keep_series = item.one_of(&words)?;
+        }
+        if let Some(item) = section.get("capture") {
+            measure.capture = item.one_of(&[("true", true), ("false", false)])?;
+            let capturing = [EngineKind::Kernel, EngineKind::Real];
+            if measure.capture && !engines.iter().any(|engine| capturing.contains(engine)) {
+                return Err(item.error("nothing uses it: the engines kernel and real capture packets"));
+            }
         }
         Ok(measure)
     }

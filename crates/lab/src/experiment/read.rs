@@ -87,7 +87,7 @@ pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
         command,
         design: read_design(section("design")?.as_ref(), &factors)?,
         repeats: Repeats::read(section("repeats")?.as_ref(), !claims.is_empty())?,
-        measure: Measure::read(section("measure")?.as_ref())?,
+        measure: Measure::read(section("measure")?.as_ref(), &names.engines)?,
         claims,
         expects: tables(&file, "expect", |section| Expect::read(section, &factors, &names.engines))?,
         figures: tables(&file, "figure", |section| Figure::read(section, &factors))?,

@@ -40,7 +40,7 @@ use network::End;
 use request::Request;
 
 /// Port of the first flow; each flow has its own.
-const FIRST_PORT: u16 = 5001;
+pub(crate) const FIRST_PORT: u16 = 5001;
 /// Time from the preparation of all sockets to time 0.
 const LEAD: Duration = Duration::from_millis(50);
 /// Interval of the samples of `TCP_INFO`.

@@ -38,6 +38,9 @@ pub use siblings::EXPERIMENT_FILE;
 use siblings::Siblings;
 pub use targets::Targets;
 
+/// Folder of captures in a folder of results.
+const CAPTURES_FOLDER: &str = "captures";
+
 /// What to run, and where results are kept.
 #[derive(Debug)]
 pub struct Campaign<'a> {
@@ -277,6 +280,17 @@ impl Campaign<'_> {
             KeepSeries::First => rep == 0,
             KeepSeries::All => true,
         }
+    }
+
+    /// Returns the file that keeps the capture of a repetition, if its series are kept too.
+    fn capture_file(&self, task: &Task<'_>) -> Option<PathBuf> {
+        let captures = self.experiment.measure.capture && !task.cell.physics.engine.is_virtual();
+        let folder = self.folder.join(CAPTURES_FOLDER);
+        // Without the folder the engine says that the file cannot be created.
+        (captures && self.keeps(task.rep)).then(|| {
+            let _ = std::fs::create_dir_all(&folder);
+            folder.join(format!("{}-{}.pcapng", task.cell.id, task.rep))
+        })
     }
 
     /// Returns the repetitions that the targets ask for and the results lack, round by round.

@@ -116,7 +116,13 @@ impl Context<'_> {
 
     fn run_one(&self, task: &Task<'_>, stop: &Stop) -> Done {
         let started = clock::now();
-        let run = || engine(task.cell.physics.engine)?.run(task.cell, task.seed, self.measure, stop);
+        let run = || {
+            let engine = engine(task.cell.physics.engine)?;
+            match self.campaign.capture_file(task) {
+                Some(file) => engine.run_captured(task.cell, task.seed, self.measure, stop, &file),
+                None => engine.run(task.cell, task.seed, self.measure, stop),
+            }
+        };
         let mut record = task.record(self.campaign);
         let mut series = Series::default();
         match catch_unwind(AssertUnwindSafe(run)) {

@@ -18,6 +18,7 @@ pub(super) use outcome::link as link_metrics;
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use rdt_program::Stop;
@@ -25,9 +26,11 @@ use serde_json::Value;
 
 use super::programs::{Behind, Ended, cannot, check_namespaces, program, quoted, run_here};
 use super::{Engine, EngineError, Run};
-use crate::cell::Cell;
+use crate::cell::{Cell, Physics};
 use crate::experiment::Measure;
-use crate::load::FAR_FILE;
+use crate::flow::FlowKind;
+use crate::load::{FAR_FILE, FIRST_PORT};
+use crate::trace::{self, Connection, analyse};
 
 /// Engines `kernel` and `real`, which differ in the kinds of flows that they run.
 pub(super) struct Sockets;
@@ -39,32 +42,76 @@ impl Engine for Sockets {
     }
 
     fn run(&self, cell: &Cell, seed: u64, measure: &Measure, stop: &Stop) -> Result<Run, EngineError> {
-        let physics = &cell.physics;
-        let request = words::request(physics, seed, measure)?;
-        let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
-        let load = folder.path().join("load.json");
-        fs::write(&load, request.to_json().to_string()).map_err(|error| cannot("write a file", &error))?;
-        let program = program()?;
-        let command: [OsString; 3] = [program.into(), "load".into(), load.clone().into()];
-        let links = words::links(physics)?;
-        let ended = if links.is_empty() {
-            let mut here = Command::new(program);
-            here.args(&command[1..]);
-            run_here(here, None, stop)?
-        } else {
-            let far = format!("exec {} load --far {}", quoted(program)?, quoted(&load)?);
-            let device_mtu = words::device_mtu(physics);
-            let process = load.with_file_name(FAR_FILE);
-            let behind = Behind { links, seed, device_mtu, server: Some(far.into()), far: Some(&process) };
-            behind.run(&command, None, stop)?
-        };
-        if let Some(error) = ended.own_error() {
-            return Err(error);
-        }
-        outcome(cell, &request, &ended, measure).ok_or_else(|| {
-            EngineError::Failed(format!("the load program printed no counts: {}", ended.sentence()))
-        })
+        repetition(cell, seed, measure, stop, None)
     }
+
+    fn run_captured(
+        &self,
+        cell: &Cell,
+        seed: u64,
+        measure: &Measure,
+        stop: &Stop,
+        file: &Path,
+    ) -> Result<Run, EngineError> {
+        repetition(cell, seed, measure, stop, Some(file))
+    }
+}
+
+/// Runs one repetition. If captures are asked for, the capture goes to `keep`, or nowhere.
+fn repetition(
+    cell: &Cell,
+    seed: u64,
+    measure: &Measure,
+    stop: &Stop,
+    keep: Option<&Path>,
+) -> Result<Run, EngineError> {
+    let physics = &cell.physics;
+    let request = words::request(physics, seed, measure)?;
+    let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
+    let load = folder.path().join("load.json");
+    fs::write(&load, request.to_json().to_string()).map_err(|error| cannot("write a file", &error))?;
+    let program = program()?;
+    let command: [OsString; 3] = [program.into(), "load".into(), load.clone().into()];
+    let links = words::links(physics)?;
+    let unkept = folder.path().join("packets.pcapng");
+    let capture = (measure.capture && !links.is_empty()).then_some(keep.unwrap_or(&unkept));
+    let ended = if links.is_empty() {
+        let mut here = Command::new(program);
+        here.args(&command[1..]);
+        run_here(here, None, stop)?
+    } else {
+        let far = format!("exec {} load --far {}", quoted(program)?, quoted(&load)?);
+        let device_mtu = words::device_mtu(physics);
+        let process = load.with_file_name(FAR_FILE);
+        let (server, far) = (Some(far.into()), Some(&*process));
+        Behind { links, seed, device_mtu, server, far, capture }.run(&command, None, stop)?
+    };
+    if let Some(error) = ended.own_error() {
+        return Err(error);
+    }
+    let run = outcome(cell, &request, &ended, measure);
+    let mut run = run.ok_or_else(|| {
+        EngineError::Failed(format!("the load program printed no counts: {}", ended.sentence()))
+    })?;
+    if let Some(capture) = capture {
+        run.metrics.extend(captured(capture, physics)?);
+    }
+    Ok(run)
+}
+
+/// Returns the metrics of the flows in a capture: `a.trace.unique-bytes`.
+fn captured(capture: &Path, physics: &Physics) -> Result<Vec<(String, f64)>, EngineError> {
+    let file = fs::File::open(capture).map_err(|error| cannot("read its capture", &error))?;
+    let trace = analyse(file, None)
+        .map_err(|error| EngineError::Failed(format!("the capture of the repetition: {error}")))?;
+    let mut metrics = Vec::new();
+    for (port, flow) in (FIRST_PORT..).zip(&physics.flows).filter(|(_, flow)| flow.kind == FlowKind::Tcp) {
+        let is_mine = |it: &&Connection| it.ends.iter().any(|end| end.port() == port);
+        let Some(connection) = trace.connections.iter().find(is_mine) else { continue };
+        let named = |(name, value)| (format!("{}.trace.{name}", flow.name), value);
+        metrics.extend(trace::metrics(connection).into_iter().map(named));
+    }
+    Ok(metrics)
 }
 
 fn outcome(
