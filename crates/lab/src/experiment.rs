@@ -68,6 +68,8 @@ impl Command {
     /// Placeholders without a word: address and port of the server, seed of the repetition,
     /// duration of the experiment in seconds, and the program that `--client` names.
     pub const PLACEHOLDERS: [&'static str; 5] = ["host", "port", "seed", "for", "client"];
+    /// Word with the hash of the client's files, which makes a changed client another program.
+    pub const CLIENT_HASH: &'static str = "client-sha256";
     /// Time limit unless the file has one.
     pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 }

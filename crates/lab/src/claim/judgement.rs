@@ -27,6 +27,8 @@ pub struct Claim {
     pub margin: Option<f64>,
     /// Engines for which the claim is made. Empty: all.
     pub engines: Vec<EngineKind>,
+    /// Points of a homework for the claim.
+    pub points: Option<u32>,
 }
 
 /// Verdict of a claim.
@@ -83,6 +85,15 @@ pub struct Judgement {
     pub nothing_random: bool,
     /// Reason for which the claim is not measured, if it is not.
     pub reason: Option<String>,
+    /// Points of a homework for the claim, which is to hold.
+    pub points: Option<u32>,
+}
+
+impl Judgement {
+    /// Returns the points reached: all or none.
+    pub fn reached(&self) -> Option<u32> {
+        self.points.map(|points| if self.verdict == Verdict::Holds { points } else { 0 })
+    }
 }
 
 /// Judges the claims that are made for an engine. `level` returns the probability of any false
@@ -128,6 +139,7 @@ fn verdict(
         repetitions: 0,
         nothing_random: false,
         reason: None,
+        points: claim.points,
     };
     let evidence = match evidence {
         Ok(evidence) => evidence,
@@ -251,7 +263,14 @@ mod tests {
 
     fn claim(that: &str, margin: Option<f64>) -> Claim {
         let predicate = parse(that).expect("a predicate");
-        Claim { id: "c".to_owned(), says: that.to_owned(), predicate, margin, engines: Vec::new() }
+        Claim {
+            id: "c".to_owned(),
+            says: that.to_owned(),
+            predicate,
+            margin,
+            engines: Vec::new(),
+            points: None,
+        }
     }
 
     fn verdict_of(that: &str, margin: Option<f64>, results: &Results) -> Verdict {

@@ -131,9 +131,16 @@ pub(super) struct RunArgs {
     /// Run all experiments of the program
     #[arg(long, conflicts_with = "experiments")]
     pub(super) all: bool,
-    /// Only these engines [default: those of the experiment that run in virtual time]
+    /// Only these engines [default: those of the experiment that run in virtual time, or all if
+    /// none does]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = engine)]
     pub(super) engine: Vec<EngineKind>,
+    /// Run this program as {client} of experiments with a table [command]: './a.out --fast'
+    #[arg(long, value_name = "COMMAND", conflicts_with = "all")]
+    pub(super) client: Option<String>,
+    /// Draw the seed from the bytes of FILE, which the experiment does not show
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    pub(super) seed_file: Option<PathBuf>,
     /// Run exactly N repetitions of each cell
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "quick")]
     pub(super) repeats: Option<u32>,

@@ -52,8 +52,13 @@ pub(super) fn text(name: &str) -> Result<(String, String), Failure> {
 /// Reads and plans an experiment. An empty list of engines means all of the experiment.
 pub(super) fn load(name: &str, engines: &[EngineKind]) -> Result<Loaded, Failure> {
     let (name, text) = text(name)?;
+    parse(&name, &text, engines)
+}
+
+/// Plans the experiment of a text. `name` is for error messages.
+pub(super) fn parse(name: &str, text: &str, engines: &[EngineKind]) -> Result<Loaded, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {error}"));
-    let experiment = Experiment::from_toml(&text).map_err(|error| usage(&error))?;
+    let experiment = Experiment::from_toml(text).map_err(|error| usage(&error))?;
     let plan = Plan::new(&experiment, engines).map_err(|error| usage(&error))?;
     let claims = experiment.claims.iter().map(crate::experiment::Claim::to_judged).collect();
     Ok(Loaded { experiment, plan, claims })

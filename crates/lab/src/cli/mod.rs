@@ -8,6 +8,7 @@
 //! | `output.rs` | the standard output |
 //! | `compare.rs` | `compare` |
 //! | `doctor.rs` | `doctor` |
+//! | `homework.rs` | programs of students, secret seeds, points |
 //! | `import.rs` | `import` |
 //! | `rows.rs` | rows of repetitions for other programs |
 //! | `scale.rs` | `scale`, and the number of shards of a folder |
@@ -26,6 +27,7 @@ mod compare;
 mod doctor;
 mod expected;
 mod failure;
+mod homework;
 mod import;
 mod list;
 mod load;

@@ -12,8 +12,8 @@ use rdt_udp::clock;
 
 use super::args::RunArgs;
 use super::failure::{CELLS_FAILED, Failure, INCOMPLETE};
-use super::load::{Loaded, load};
-use super::{report, scale, talk, verdicts};
+use super::load::{Loaded, parse, text};
+use super::{homework, report, scale, talk, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Until, builtin};
 use crate::run::{Campaign, EXPERIMENT_FILE, Finished, Progress};
@@ -70,10 +70,15 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
 /// Loads an experiment with the engines asked for. `None` if it has none of them and all
 /// experiments are run.
 fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
-    let whole = load(name, &[])?;
+    let (name, text) = text(name)?;
+    let text = homework::given(&name, text, args)?;
+    let whole = parse(&name, &text, &[])?;
     let has = |engine: &EngineKind| whole.experiment.engines.contains(engine);
     let mut engines: Vec<EngineKind> = if args.engine.is_empty() {
-        whole.experiment.engines.iter().copied().filter(|engine| engine.is_virtual()).collect()
+        let all = &whole.experiment.engines;
+        let in_virtual: Vec<_> = all.iter().copied().filter(|engine| engine.is_virtual()).collect();
+        // An experiment that is named, and runs in real time alone, is meant to.
+        if in_virtual.is_empty() && !args.all { all.clone() } else { in_virtual }
     } else if args.all || args.experiments.len() > 1 {
         args.engine.iter().copied().filter(has).collect()
     } else {
@@ -86,7 +91,7 @@ fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
         talk(&format!("{name}: not run, it needs the engine {words}"));
         return Ok(None);
     }
-    let mut loaded = load(name, &engines)?;
+    let mut loaded = parse(&name, &text, &engines)?;
     if let Some(repeats) = args.repeats.or(args.quick.then_some(QUICK)) {
         loaded.plan.repeats.least = repeats;
         loaded.plan.repeats.most = repeats;

@@ -95,6 +95,8 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
     let folder = args.output.join(&experiment.name);
     keep_file(&folder, &text)?;
     let code = run(&RunArgs {
+        client: None,
+        seed_file: None,
         experiments: vec![folder.join(EXPERIMENT_FILE).display().to_string()],
         all: false,
         engine: vec![args.engine],

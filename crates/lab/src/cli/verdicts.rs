@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::args::ClaimsArgs;
 use super::failure::{CLAIM_FAILS, Failure, UNDECIDED};
 use super::load::{Loaded, load};
-use super::{expected, output};
+use super::{expected, homework, output};
 use crate::agreement::{self, Agreement, agreements};
 use crate::claim::{Judgement, Verdict, judge};
 use crate::journal::Store;
@@ -41,11 +41,16 @@ pub(super) fn print(
         for (expect, it) in &expected {
             output::json(&expected::line(&loaded.experiment.name, expect, it))?;
         }
+        if let Some((reached, possible)) = homework::points(&judged) {
+            let name = &loaded.experiment.name;
+            output::json(&json!({ "experiment": name, "points": reached, "points_possible": possible }))?;
+        }
     } else {
         output::text(&format!("{}: {}\n", loaded.experiment.name, loaded.experiment.title))?;
         for it in &judged {
             output::text(&sentence(it))?;
         }
+        output::text(&homework::table(&judged))?;
         output::text(&expected::table(&expected))?;
         if let Some(sentence) = agreement::sentence(&agreements) {
             output::text(&format!("{sentence}\n"))?;
@@ -123,6 +128,8 @@ fn line(experiment: &str, it: &Judgement) -> Value {
         "repetitions": it.repetitions,
         "nothing_random": it.nothing_random,
         "reason": it.reason,
+        "points": it.reached(),
+        "points_possible": it.points,
     })
 }
 

@@ -23,6 +23,8 @@ pub struct Claim {
     pub margin: Option<f64>,
     /// Engines for which the claim is made. Empty: all of the experiment.
     pub engines: Vec<EngineKind>,
+    /// Points of a homework for the claim.
+    pub points: Option<u32>,
     /// Line and column of `that`, from which positions inside the predicate are counted.
     pub place: Place,
 }
@@ -161,6 +163,7 @@ impl Claim {
             predicate: self.predicate.clone(),
             margin: self.margin,
             engines: self.engines.clone(),
+            points: self.points,
         }
     }
 
@@ -169,7 +172,7 @@ impl Claim {
         factors: &[Factor],
         engines: &[EngineKind],
     ) -> Result<Self, ExperimentError> {
-        section.check(&["id", "says", "that", "margin", "engine"])?;
+        section.check(&["id", "says", "that", "margin", "engine", "points"])?;
         let that = section.require("that")?;
         let predicate = read_predicate(that, factors)?;
         let margin = section.get("margin").map(|item| {
@@ -187,6 +190,7 @@ impl Claim {
             predicate,
             margin: margin.transpose()?,
             engines: read_engines(section.get("engine"), Some(engines))?,
+            points: section.get("points").map(Item::number).transpose()?,
             place: that.place(),
         })
     }

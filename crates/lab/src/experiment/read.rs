@@ -273,7 +273,8 @@ fn check_placeholders(file: &Section<'_, '_>, experiment: &Experiment) -> Result
         }
         used.extend(names.into_iter().map(str::to_owned));
     }
-    match settings.iter().find(|setting| !used.contains(&setting.word)) {
+    let is_unused = |word: &String| !used.contains(word) && word != Command::CLIENT_HASH;
+    match settings.iter().find(|setting| is_unused(&setting.word)) {
         Some(setting) => Err(setting.place.error(
             &format!("command.{}", setting.word),
             format!("nothing uses it: write {{{}}} in program or server", setting.word),

@@ -400,3 +400,25 @@ fn levels_may_exclude_engines() {
     assert_eq!(plan.repeats.range(EngineKind::Virtual), (10, 400));
     assert_eq!(plan.repeats.range(EngineKind::Kernel), (3, 3));
 }
+
+#[test]
+fn the_homework_of_the_examples_is_an_experiment() {
+    let text = include_str!("../../../../examples/homework/homework.toml");
+    let experiment = Experiment::from_toml(text).expect("an experiment");
+    let points: Vec<_> = experiment.claims.iter().map(|claim| claim.points).collect();
+    assert_eq!(points, [Some(2), Some(3), Some(5)]);
+}
+
+#[test]
+fn placeholders_and_command_words_need_each_other() {
+    let error = |command: &str| {
+        let text =
+            format!("schema = 1\nname = \"n\"\ntitle = \"t\"\nengine = \"command\"\n[command]\n{command}");
+        Experiment::from_toml(&text).map_or_else(|error| error.to_string(), |_| "none".to_owned())
+    };
+    assert_eq!(error("program = \"{client} {host} {n}\"\nn = 5"), "none");
+    let unknown = error("program = \"x {nn}\"\nclient = \"y\"");
+    assert!(unknown.starts_with("line 6, column 11") && unknown.contains("{nn}"), "{unknown}");
+    let unused = error("program = \"x\"\nserver = \"y {port}\"\nsize = 5");
+    assert!(unused.contains("command.size: nothing uses it"), "{unused}");
+}

@@ -189,9 +189,10 @@ fn claims(out: &mut String, section: &Section) {
             Verdict::Undecided { .. } | Verdict::Missing => Mark::Open,
         };
         let predicate = section.predicates.iter().find(|(id, _)| *id == it.id);
+        let points = it.reached().zip(it.points).map(|(reached, of)| format!(", {reached} of {of} points"));
         vec![
             Entry::text(&it.says),
-            Entry { text: it.verdict.to_string(), value: None, mark },
+            Entry { text: it.verdict.to_string() + &points.unwrap_or_default(), value: None, mark },
             Entry::text(it.engine.word()),
             Entry::text(measured(it)),
             Entry::text(predicate.map_or("", |(_, that)| that)),

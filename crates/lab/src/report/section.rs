@@ -199,6 +199,7 @@ mod tests {
             p: Some(0.01),
             repetitions: 20,
             nothing_random: false,
+            points: None,
             reason: None,
         }
     }

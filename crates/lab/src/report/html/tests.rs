@@ -19,6 +19,7 @@ fn judgement(id: &str, verdict: Verdict) -> Judgement {
         p: Some(0.001),
         repetitions: 20,
         nothing_random: false,
+        points: None,
         reason: None,
     }
 }

@@ -151,6 +151,7 @@ fn judged(experiment: &Experiment, results: &Results) -> Vec<Judgement> {
             predicate: parse(&claim.that).expect("a predicate"),
             margin: claim.margin,
             engines: claim.engines.clone(),
+            points: None,
         })
         .collect();
     judge(&claims, results, EngineKind::Virtual, &|_| 0.05)
