@@ -85,6 +85,12 @@ impl<'t, 'i> Item<'t, 'i> {
         }
     }
 
+    /// Returns the number of elements of a list, or 1. [`Self::list`] finds the place of each
+    /// element, which takes time in proportion to the size of the file.
+    pub(super) fn count(&self) -> usize {
+        self.value.get_ref().as_array().map_or(1, |array| array.len())
+    }
+
     pub(super) fn is_list(&self) -> bool {
         self.value.get_ref().is_array()
     }

@@ -113,14 +113,15 @@ fn read_one(path: String, item: &Item<'_, '_>, names: &Names) -> Result<Factor, 
     if !item.is_list() {
         return Err(item.error(format!("a factor is a list of levels: write [{}]", item.text()?)));
     }
-    let items = item.list();
-    if items.is_empty() {
+    let count = item.count();
+    if count == 0 {
         return Err(item.error("a factor has at least one level"));
     }
-    if items.len() > MAX_LEVELS {
-        let message = format!("{} levels are more than {MAX_LEVELS}: take levels out", items.len());
+    if count > MAX_LEVELS {
+        let message = format!("{count} levels are more than {MAX_LEVELS}: take levels out");
         return Err(place.error(&path, message));
     }
+    let items = item.list();
     let mut levels: Vec<Level> = Vec::new();
     for item in items {
         let level = if item.is_table() {

@@ -115,7 +115,7 @@ fn tables<T>(
 
 fn check_number(file: &Section<'_, '_>, word: &str) -> Result<(), ExperimentError> {
     let Some(item) = file.get(word) else { return Ok(()) };
-    let count = item.list().len();
+    let count = item.count();
     if count > MAX_CLAIMS {
         return Err(item.error(format!("{count} are more than {MAX_CLAIMS}: make several experiments")));
     }

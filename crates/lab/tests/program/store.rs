@@ -168,7 +168,7 @@ fn a_full_file_system_loses_nothing() {
     let mut shell = Command::new("unshare");
     shell.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
     shell.env("LAB", env!("CARGO_BIN_EXE_rdt-lab")).env("FILE", &file);
-    shell.env("PLACE", full.path()).env("TARGET", target.path());
+    shell.env(LOCK_FOLDER.0, LOCK_FOLDER.1).env("PLACE", full.path()).env("TARGET", target.path());
     let Some(output) = shell.output().ok().filter(|it| !matches!(it.status.code(), Some(1 | 99))) else {
         assert!(std::env::var_os("RDT_NAMESPACES").is_none(), "namespaces are required");
         eprintln!("skipped: this host allows no mount namespaces");
