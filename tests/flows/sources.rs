@@ -145,3 +145,31 @@ fn blocked_source_stops_with_a_datagram_waiting() {
     // The fifth datagram is due after 4.8 ms.
     assert_eq!(node.blocked, Duration::from_micros(10_000 - 4_800));
 }
+
+/// 1718 bytes with the UDP header leave as 1448 and 270, each with 48 bytes of headers.
+#[test]
+fn datagram_without_one_of_its_pieces_is_lost() {
+    for (rate, lossless) in [(10_000_000, true), (54_000_000, false)] {
+        let mut simulation = Simulation::new();
+        let link = LinkConfig::new(Bitrate::from_bps(25_000_000), Duration::ZERO);
+        let config = LinkConfig { overhead: 48, queue: QueueLimit::packets(100), ..link };
+        let wire = simulation.add_wire(Path::new(PathConfig::from(config), seed()));
+        let sink = simulation.add_sink();
+        let source =
+            Source { header: 8, piece: Some(1448), stop: Some(ms(1000)), ..Source::constant(rate, 1710) };
+        let source = simulation.add_source(source, sink);
+        simulation.route(source, sink, wire);
+        simulation.run_until(Duration::from_secs(2));
+        let (sent, arrived) = (simulation.source(source).sent, &simulation.sink(sink).sources[&source]);
+        let ledger = simulation.wire(wire).forward.ledger();
+        assert_eq!((ledger.sent, arrived.bytes), (2 * sent, 1710 * arrived.packets), "seed {}", seed());
+        assert_eq!(ledger.dropped_queue == 0, lossless);
+        if lossless {
+            assert_eq!(arrived.packets, sent);
+        } else {
+            // The link carries 14 MB/s of pieces, but most of them miss the other one.
+            let whole = ledger.delivered / 2;
+            assert!(arrived.packets * 2 < whole, "{} of {whole}, seed {}", arrived.packets, seed());
+        }
+    }
+}

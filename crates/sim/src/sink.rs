@@ -1,11 +1,14 @@
 //! Sink of datagrams: what arrived of each source, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::bins::Bins;
 use crate::node::NodeId;
-use crate::source::STAMP_BYTES;
+use crate::source::{STAMP_BYTES, Source};
+
+/// Limit on incomplete datagrams that are kept. Of the others no piece is expected.
+const MAX_INCOMPLETE: usize = 64;
 
 /// Datagrams of one source that arrived at its sink. Second copies count, too.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,6 +38,10 @@ pub struct Arrived {
     pub goodput: Option<Bins>,
     /// Bytes of each datagram that are not payload.
     header: usize,
+    /// Number of pieces of a datagram. 0 and 1: it arrives whole.
+    pieces: usize,
+    /// Pieces that arrived of the newest datagrams that are not complete: number, pieces and bytes.
+    incomplete: VecDeque<(u32, usize, usize)>,
     /// Highest number of a datagram so far.
     highest: Option<u32>,
     /// Time from sending to arrival of the last datagram.
@@ -44,7 +51,8 @@ pub struct Arrived {
 impl Arrived {
     fn add(&mut self, at: Duration, datagram: &[u8]) {
         let Some((number, sent_at)) = stamp(datagram) else { return };
-        let payload = datagram.len().saturating_sub(self.header) as u64;
+        let Some(length) = self.reassemble(number, datagram.len()) else { return };
+        let payload = length.saturating_sub(self.header) as u64;
         self.packets += 1;
         self.bytes += payload;
         self.reordered += u64::from(self.highest.is_some_and(|highest| number < highest));
@@ -63,6 +71,27 @@ impl Arrived {
         if let Some(goodput) = &mut self.goodput {
             goodput.add(at, payload);
         }
+    }
+
+    /// Counts a piece of a datagram. Returns the length of the datagram once it is complete. A
+    /// second copy of a piece counts as another piece.
+    fn reassemble(&mut self, number: u32, length: usize) -> Option<usize> {
+        if self.pieces < 2 {
+            return Some(length);
+        }
+        let place = self.incomplete.iter().position(|it| it.0 == number).unwrap_or_else(|| {
+            if self.incomplete.len() == MAX_INCOMPLETE {
+                self.incomplete.pop_front();
+            }
+            self.incomplete.push_back((number, 0, 0));
+            self.incomplete.len() - 1
+        });
+        let (_, pieces, bytes) = &mut self.incomplete[place];
+        (*pieces, *bytes) = (*pieces + 1, *bytes + length);
+        if *pieces < self.pieces {
+            return None;
+        }
+        self.incomplete.remove(place).map(|it| it.2)
     }
 
     /// Returns the mean time from sending to arrival. `None` if nothing arrived.
@@ -92,8 +121,9 @@ impl SinkNode {
         Self { sources: BTreeMap::new(), epoch }
     }
 
-    pub(crate) fn expect(&mut self, source: NodeId, header: usize) {
-        self.sources.insert(source, Arrived { header, ..Arrived::default() });
+    pub(crate) fn expect(&mut self, source: NodeId, config: &Source) {
+        let pieces = config.pieces().count();
+        self.sources.insert(source, Arrived { header: config.header, pieces, ..Arrived::default() });
     }
 
     pub(crate) fn record(&mut self, width: Duration) {

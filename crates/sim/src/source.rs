@@ -109,6 +109,10 @@ pub struct Source {
     /// inside the first wire of its route, and then sends what is overdue as soon as there is room.
     /// `None`: it never blocks.
     pub send_buffer: Option<u64>,
+    /// Length of the pieces in which a datagram leaves, bytes: all but the last have it, and each
+    /// is a packet of its own, as an IPv6 host sends fragments. The datagram arrives with its last
+    /// piece, if all arrive. `None`: datagrams leave whole.
+    pub piece: Option<usize>,
 }
 
 impl Source {
@@ -123,13 +127,22 @@ impl Source {
             header: 0,
             arrivals: Arrivals::Constant { bps },
             send_buffer: None,
+            piece: None,
         }
+    }
+
+    /// Returns the lengths of the packets of a datagram, bytes. The last piece is the rest.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = usize> + use<> {
+        let whole = self.payload + self.header;
+        let piece = self.piece.unwrap_or(whole);
+        (0..whole).step_by(piece).map(move |from| piece.min(whole - from))
     }
 
     pub(crate) fn check(&self) {
         self.arrivals.check();
         assert!(self.payload > 0, "a datagram of a source is not empty");
-        assert!(self.payload + self.header >= STAMP_BYTES, "a datagram has room for its stamp");
+        assert!(self.piece != Some(0), "pieces of a datagram are not empty");
+        assert!(self.pieces().all(|it| it >= STAMP_BYTES), "each packet has room for its stamp");
         assert!(self.payload + self.header <= 65_507, "a datagram fits into an IPv4 packet");
     }
 }
@@ -202,14 +215,16 @@ impl SourceNode {
                 self.blocked_since = Some(now);
                 return;
             }
-            batch.clear();
-            let Some(datagram) = batch.slot(self.config.payload + self.config.header) else { return };
-            datagram.fill(0);
-            #[expect(clippy::cast_possible_truncation, reason = "datagrams are numbered modulo 2^32")]
-            datagram[..4].copy_from_slice(&(self.sent as u32).to_le_bytes());
             let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-            datagram[4..STAMP_BYTES].copy_from_slice(&nanos.to_le_bytes());
-            network.send(now, id, self.sink, batch);
+            for length in self.config.pieces() {
+                batch.clear();
+                let Some(packet) = batch.slot(length) else { return };
+                packet.fill(0);
+                #[expect(clippy::cast_possible_truncation, reason = "datagrams are numbered modulo 2^32")]
+                packet[..4].copy_from_slice(&(self.sent as u32).to_le_bytes());
+                packet[4..STAMP_BYTES].copy_from_slice(&nanos.to_le_bytes());
+                network.send(now, id, self.sink, batch);
+            }
             self.sent += 1;
             self.due = self.config.arrivals.time_of(self.sent, self.config.payload as u64, self.due);
         }

@@ -61,7 +61,7 @@ impl Simulation {
         config.check();
         let config = Source { start: config.start.max(self.elapsed()), ..config };
         let id = self.add(Node::Source(Box::new(SourceNode::new(config, sink, self.epoch))));
-        self.sink_mut(sink).expect(id, config.header);
+        self.sink_mut(sink).expect(id, &config);
         id
     }
 
