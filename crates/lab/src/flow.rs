@@ -72,6 +72,9 @@ pub struct Flow {
     pub size: Option<u32>,
     /// Spacing of the datagrams of a UDP flow.
     pub spacing: Spacing,
+    /// MTU of the sender's device, bytes: longer datagrams of a UDP flow leave as IPv6 fragments,
+    /// each a packet of its own. `None`: they leave whole.
+    pub device_mtu: Option<u32>,
     /// True if data flows from the second host to the first.
     pub reverse: bool,
     /// Congestion control: `reno`, `cubic`, `bbr`, `fixed:N`, or a name that the kernel knows.
@@ -115,6 +118,7 @@ impl Flow {
             on_off: None,
             size: None,
             spacing: Spacing::Constant,
+            device_mtu: None,
             reverse: false,
             cc: None,
             recovery: None,
@@ -151,6 +155,7 @@ impl Flow {
             ("on_off_ns", self.on_off.map(|(on, off)| json!([time(on), time(off)]))),
             ("size", self.size.map(Value::from)),
             ("poisson", (self.spacing == Spacing::Poisson).then_some(Value::Bool(true))),
+            ("device_mtu", self.device_mtu.map(Value::from)),
             ("reverse", self.reverse.then_some(Value::Bool(true))),
             ("cc", self.cc.as_deref().map(Value::from)),
             ("recovery", self.recovery.as_deref().map(Value::from)),

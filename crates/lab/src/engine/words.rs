@@ -189,15 +189,38 @@ pub(super) fn source(flow: &Flow, start: Duration, seed: u64) -> Result<Source, 
     if !(12..=65_507).contains(&size) {
         return Err(word(flow, "a datagram has 12 to 65507 bytes of payload"));
     }
+    // A datagram that fits has a header of IPv6 and one of UDP, which paths count for each packet.
+    let piece = match flow.device_mtu.filter(|mtu| size + FRAGMENT_HEADERS > *mtu) {
+        None => None,
+        Some(mtu) => Some(piece(size, mtu).ok_or_else(|| {
+            word(flow, format!("datagrams of {size} bytes leave no sound fragments on a device-mtu of {mtu}"))
+        })?),
+    };
     Ok(Source {
         start,
         stop: flow.stop,
         packets: flow.bytes.map(|bytes| bytes.div_ceil(size.into())),
         payload: size as usize,
-        header: 0,
+        header: if piece.is_some() { UDP_HEADER as usize } else { 0 },
+        piece: piece.map(|it| it as usize),
         arrivals,
         send_buffer: flow.send_buffer.map(|bytes| (bytes / u64::from(size)).max(1)),
     })
+}
+
+/// Bytes of the header of UDP.
+const UDP_HEADER: u32 = 8;
+/// Bytes of the headers of IPv6 and of a fragment (RFC 8200, section 4.5).
+const FRAGMENT_HEADERS: u32 = 48;
+/// Smallest piece of a datagram in the simulator, which writes number and time into each.
+const MIN_PIECE: u32 = 12;
+
+/// Returns the bytes of a datagram, with its UDP header, in each fragment but the last: a multiple
+/// of eight. `None` if a fragment would be too small.
+fn piece(size: u32, mtu: u32) -> Option<u32> {
+    let room = mtu.checked_sub(FRAGMENT_HEADERS)? / 8 * 8;
+    let last = (size + UDP_HEADER).checked_rem(room)?;
+    (room >= MIN_PIECE && (last == 0 || last >= MIN_PIECE)).then_some(room)
 }
 
 #[cfg(test)]
@@ -214,6 +237,23 @@ mod tests {
             flows,
             engine_words: Vec::new(),
         })
+    }
+
+    #[test]
+    fn fragments_carry_multiples_of_eight() {
+        assert_eq!((piece(1710, 1500), piece(2226, 1500)), (Some(1448), Some(1448)));
+        assert_eq!((piece(1710, 40), piece(1444, 1500)), (None, None));
+        let flow = |size| Flow {
+            kind: FlowKind::Udp,
+            rate: Some(1),
+            size: Some(size),
+            device_mtu: Some(1500),
+            ..Flow::new("a")
+        };
+        let whole = source(&flow(1452), Duration::ZERO, 0).expect("a source");
+        assert_eq!((whole.piece, whole.header), (None, 0));
+        let fragments = source(&flow(1710), Duration::ZERO, 0).expect("a source");
+        assert_eq!((fragments.piece, fragments.header), (Some(1448), 8));
     }
 
     #[test]

@@ -44,6 +44,7 @@ const BUILTIN: &[Builtin] = builtin! {
     "003-B" "003-b.toml"
     "003-C" "003-c.toml"
     "003-D" "003-d.toml"
+    "003-E-FRAGMENTS" "003-e-fragments.toml"
     "003-E" "003-e.toml"
     "004-A" "004-a.toml"
     "004-B" "004-b.toml"

@@ -8,7 +8,7 @@ use super::error::suggest;
 use crate::flow::{Flow, FlowKind, Reads, Spacing};
 
 /// Words of a flow that a factor may vary, each with its values as the end of a sentence.
-const WORDS: [(&str, &str); 25] = [
+const WORDS: [(&str, &str); 26] = [
     ("kind", "rdt, tcp or udp"),
     ("count", "a number of equal flows, which are named NAME1, NAME2 and so on"),
     ("start", "a time such as 10s, or two such as 0s..100ms between which each repetition draws"),
@@ -18,6 +18,7 @@ const WORDS: [(&str, &str); 25] = [
     ("on-off", "the times to write and to pause, such as 1s/2s"),
     ("size", "the payload of a datagram in bytes, such as 1470"),
     ("spacing", "constant or poisson"),
+    ("device-mtu", "the MTU of the sender's device in bytes, such as 1500"),
     ("reverse", "true or false"),
     ("cc", "reno, cubic, bbr, fixed:N with N packets, or a name that the kernel knows"),
     ("recovery", "rack, sack, newreno, reno, tahoe or base-only"),
@@ -37,7 +38,7 @@ const WORDS: [(&str, &str); 25] = [
 ];
 
 /// Words that only flows of datagrams have.
-const UDP_WORDS: [&str; 2] = ["size", "spacing"];
+const UDP_WORDS: [&str; 3] = ["size", "spacing", "device-mtu"];
 /// Words that only flows with feedback have.
 const TRANSPORT_WORDS: [&str; 14] = [
     "cc",
@@ -142,6 +143,7 @@ impl FlowDraft {
             "bytes" => flow.bytes = Some(positive(size(value)?, value)?),
             "rate" => flow.rate = Some(rate(value)?),
             "on-off" => flow.on_off = Some(pair(value, '/')?),
+            "device-mtu" => flow.device_mtu = Some(positive(number(value)?, value)?),
             "size" => flow.size = Some(positive(number(value)?, value)?),
             "spacing" => {
                 flow.spacing = match value {

@@ -122,6 +122,9 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
         return refuse(&"it never ends: write for, stop or bytes");
     }
     match flow.kind {
+        FlowKind::Udp if flow.device_mtu.is_some() => {
+            return refuse(&"device-mtu is a word of the engines 'virtual' and 'packets'");
+        }
         FlowKind::Udp => return check_source(flow),
         FlowKind::Rdt => return sender(flow, 0)?.validate().map_err(|error| word(flow, error)),
         FlowKind::Tcp if physics.engine == EngineKind::Real => {
