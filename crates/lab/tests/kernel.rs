@@ -116,13 +116,11 @@ fn links_in_series_are_nested_runs() {
     let links = ["rtt = '10ms'\nrate = '8mbit'", "rtt = '20ms'\nrate = '4mbit'\nloss = '50%/0'"];
     let links = links.map(|link| PathSpec::from_toml(link).expect("a link")).to_vec();
     let udp = Flow { kind: FlowKind::Udp, rate: Some(1_000_000), size: Some(1_000), ..Flow::new("u") };
-    let flows = vec![udp, Flow { reverse: true, bytes: Some(2_000), ..tcp("r") }];
-    let run = run(engine, &of_engine(EngineKind::Kernel, links, 1_000, flows));
+    let run = run(engine, &of_engine(EngineKind::Kernel, links, 1_000, vec![udp]));
     assert!(run.metrics["u.delay-mean"] >= 0.015, "half the round trips of both: {:?}", run.metrics);
     let lost = run.metrics["link2.forward.dropped-loss"];
     assert!(lost > 10.0 && run.metrics["u.lost"] <= lost, "{:?}", run.metrics);
     assert!(run.metrics["link1.forward.dropped-loss"] < 0.5, "{:?}", run.metrics);
-    assert!(run.metrics["r.handshake-rtt"] >= 0.03, "{:?}", run.metrics);
 }
 
 #[test]
