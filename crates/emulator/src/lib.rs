@@ -144,4 +144,4 @@ pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError, VaryingRate};
 pub use rdt_datagram::Ecn;
 pub use schedule::Schedule;
 pub use units::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size};
-pub use wifi::{BackOff, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard};
+pub use wifi::{AirtimeParts, BackOff, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard};

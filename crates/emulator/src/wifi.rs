@@ -49,7 +49,7 @@ use crate::time::saturating_add;
 use config::{Contenders, Costs};
 use phy::duration;
 
-pub use config::{BackOff, WifiConfig};
+pub use config::{AirtimeParts, BackOff, WifiConfig};
 pub use parse::WifiError;
 pub use phy::{Preamble, SlotTime, WifiRate, WifiStandard};
 

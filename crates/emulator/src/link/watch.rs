@@ -97,6 +97,12 @@ impl Link {
         self.watch.as_ref().and_then(|watch| watch.busy.as_deref()).unwrap_or_default()
     }
 
+    /// Returns how long the packets admitted so far occupy the link after `now`.
+    /// [`Ledger::busy`](crate::Ledger::busy) includes this time.
+    pub fn backlog(&self, now: Instant) -> Duration {
+        self.serialiser.next_start(now).saturating_duration_since(now)
+    }
+
     /// Counts the bytes of queued packets from now on, for [`Path::queued`](crate::Path::queued).
     ///
     /// # Panics

@@ -63,6 +63,31 @@ pub enum BackOff {
     Drawn,
 }
 
+/// Airtime of one packet, taken apart. The parts sum to [`WifiConfig::airtime`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AirtimeParts {
+    /// Gap before the back-off (10.3.7).
+    pub difs: Duration,
+    /// Mean back-off: idle slots.
+    pub back_off: Duration,
+    /// RTS and CTS, or the CTS of the protection, with the gaps after them.
+    pub reservation: Duration,
+    /// Preamble and header of the physical layer of the data frame.
+    pub preamble: Duration,
+    /// MAC header, LLC, SNAP and FCS, and what fills the last symbol of the frame.
+    pub mac_header: Duration,
+    /// The IP packet.
+    pub packet: Duration,
+    /// Gap before the ACK frame.
+    pub sifs: Duration,
+    /// ACK frame.
+    pub ack: Duration,
+    /// Mean time of collisions for each delivered frame.
+    pub collisions: Duration,
+    /// Frames of other stations, and the repetition by the access point.
+    pub others: Duration,
+}
+
 /// Bytes that a data frame adds to an IP packet: MAC header with three addresses, FCS (9.3.2.1),
 /// and LLC with SNAP (RFC 1042).
 pub(super) const MAC_OVERHEAD_BYTES: u32 = 24 + 4 + LLC_SNAP_BYTES;
@@ -149,6 +174,32 @@ impl WifiConfig {
     pub fn airtime(&self, bytes: usize) -> Duration {
         let cost = Costs::new(*self).of(bytes, Contenders::OneWay, None);
         duration(cost.total)
+    }
+
+    /// Returns the parts of [`airtime`](Self::airtime).
+    pub fn airtime_parts(&self, bytes: usize) -> AirtimeParts {
+        let costs = Costs::new(*self);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let (radio, exchange) = (self.radio(), self.exchange(bytes));
+        let (difs, sifs, idle) = (costs.timing.difs(), costs.timing.sifs, costs.alone.idle);
+        let frame = radio.frame(self.rate, bytes.saturating_add(MAC_OVERHEAD_BYTES));
+        let head = radio.head(self.rate);
+        let packet = self.rate.bitrate().transmit_time(bytes as usize, &mut 0);
+        let collisions = (exchange.collides + difs) * costs.alone.collisions / PER_MILLION;
+        let turn = exchange.ends + collisions + difs + idle;
+        let total = costs.of(bytes as usize, Contenders::OneWay, None).total;
+        AirtimeParts {
+            difs: duration(difs),
+            back_off: duration(idle),
+            reservation: duration(exchange.arrives - frame),
+            preamble: duration(head),
+            mac_header: duration(frame - head).saturating_sub(packet),
+            packet,
+            sifs: duration(sifs),
+            ack: duration(exchange.ends - exchange.arrives - sifs),
+            collisions: duration(collisions),
+            others: duration(total - turn),
+        }
     }
 
     /// Returns the rate of IP packets of `bytes` bytes if all stations always have a frame to send.

@@ -180,20 +180,27 @@ impl Radio {
     /// Returns the airtime of a DSSS frame, in ns. The airtime of its bytes is rounded up to a
     /// microsecond (16.3.4).
     fn dsss(self, rate: WifiRate, bytes: u32) -> u64 {
+        self.head(rate) + (u64::from(bytes) * 16).div_ceil(rate.0.into()) * NS_PER_US
+    }
+
+    /// Returns the airtime of the preamble and of the header of the physical layer, in ns.
+    pub(super) fn head(self, rate: WifiRate) -> u64 {
+        /// Microseconds of the OFDM preamble and of the SIGNAL symbol (17.3.2).
+        const OFDM: u64 = 16 + 4;
+
         // In microseconds. Long: preamble of 144 bits and header of 48 bits at 1 Mbit/s. Short:
         // preamble of 72 bits at 1 Mbit/s and header of 48 bits at 2 Mbit/s (16.2.2).
         let head = match self.preamble {
+            _ if !rate.is_dsss() => OFDM,
             Preamble::Short if rate != WifiRate::MBPS_1 => 72 + 24,
             _ => 144 + 48,
         };
-        (head + (u64::from(bytes) * 16).div_ceil(rate.0.into())) * NS_PER_US
+        head * NS_PER_US
     }
 
     /// Returns the airtime of an OFDM frame, in ns (17.4.3; 802.11g adds the signal extension of
     /// clause 18).
     fn ofdm(self, rate: WifiRate, bytes: u32) -> u64 {
-        /// Microseconds of the preamble and of the SIGNAL symbol (17.3.2).
-        const HEAD: u64 = 16 + 4;
         const SYMBOL: u64 = 4;
         /// Bits of the SERVICE field and tail bits (17.3.5.2, 17.3.5.3).
         const EXTRA_BITS: u64 = 16 + 6;
@@ -204,7 +211,7 @@ impl Radio {
         // A symbol of 4 us carries 2 data bits for each 500 kbit/s of the rate (table 17-4).
         let symbols = (EXTRA_BITS + u64::from(bytes) * 8).div_ceil(u64::from(rate.0) * 2);
         let extension = if self.standard == WifiStandard::G { SIGNAL_EXTENSION } else { 0 };
-        (HEAD + symbols * SYMBOL + extension) * NS_PER_US
+        self.head(rate) + (symbols * SYMBOL + extension) * NS_PER_US
     }
 }
 

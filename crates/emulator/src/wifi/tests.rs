@@ -46,6 +46,32 @@ const fn us_tenths(tenths: u64) -> Duration {
 }
 
 #[test]
+fn parts_of_airtime_sum_to_airtime() {
+    for cell in [
+        "wifi-a",
+        "wifi-a:rate=6mbit,rts",
+        "wifi-b:preamble=short,rate=5.5mbit",
+        "wifi-g:protection,stations=3,via-ap",
+        "wifi-g:rate=11mbit,stations=2",
+    ] {
+        let cell: WifiConfig = cell.parse().unwrap();
+        for bytes in [0, 1, 40, 576, 1_498, 2_296] {
+            let it = cell.airtime_parts(bytes);
+            let frames = [it.reservation, it.preamble, it.mac_header, it.packet, it.ack, it.others];
+            let gaps = [it.difs, it.back_off, it.sifs, it.collisions];
+            let sum: Duration = frames.into_iter().chain(gaps).sum();
+            assert_eq!(sum, cell.airtime(bytes), "{cell:?} with {bytes} bytes: {it:?}");
+        }
+    }
+    // 34 DIFS, 67.5 back-off, 20 preamble, 57 symbols of 4 us for 36 + 1,498 bytes, 16 SIFS, 28
+    // ACK; the packet alone takes 8 * 1498 / 54 us.
+    let it = "wifi-a".parse::<WifiConfig>().unwrap().airtime_parts(1_498);
+    assert_eq!((it.difs, it.back_off, it.preamble), (us_tenths(340), us_tenths(675), us_tenths(200)));
+    assert_eq!((it.sifs, it.ack, it.others), (us_tenths(160), us_tenths(280), Duration::ZERO));
+    assert_eq!((it.packet, it.packet + it.mac_header), (Duration::from_nanos(221_925), us_tenths(2_280)));
+}
+
+#[test]
 fn protected_80211g_packet_costs_gaps_and_frames() {
     // 50 DIFS + 150 back-off + 20 preamble + 57 * 4 symbols + 6 extension + 10 SIFS + 34 ACK.
     assert_eq!(cost("wifi-g", 1_498), us_tenths(4_980));
