@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdt_emulator::{Bitrate, Direction, DropCause, Ledger, LinkConfig, VaryingRate};
+use rdt_emulator::{Bitrate, Direction, DropCause, Link, LinkConfig, VaryingRate};
 use rdt_sim::{Bins, Mark, Outcome, Simulation, WindowCourse, WireId};
 
 use super::Run;
 use super::virtual_time::Placed;
 use crate::cell::Physics;
-use crate::experiment::{Measure, WarmUp};
+use crate::experiment::{KeepSeries, Measure, WarmUp};
 use crate::flow::{Flow, FlowKind};
 use crate::record::Series;
 use crate::statistics::{jain, mean, mser5};
+use crate::theory::{Conditions, airtime_parts};
 
 /// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
 const MIN_BINS_FOR_MSER: usize = 40;
@@ -51,8 +52,10 @@ pub(super) fn of(
             transfer(simulation, placed, ended, measure, &mut run)
         };
         let name = format!("{}.goodput", placed.flow.name);
-        let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
-        run.series.columns.insert(name, bps.collect());
+        let bps = || it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
+        if keeps_series(measure) {
+            run.series.columns.insert(name, bps().collect());
+        }
         delivered.push(it);
     }
     together(&delivered, measure.series, &mut run.metrics);
@@ -65,14 +68,18 @@ pub(super) fn of(
     for (index, wire) in wires.iter().enumerate() {
         let path = simulation.wire(*wire);
         let name = if wires.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
-        for (direction, ledger) in [("forward", path.forward.ledger()), ("reverse", path.reverse.ledger())] {
-            link(&format!("{name}.{direction}"), ledger, ended, &mut run.metrics);
+        let now = simulation.epoch() + ended;
+        for (direction, it) in [("forward", &path.forward), ("reverse", &path.reverse)] {
+            let busy = it.ledger().busy.saturating_sub(it.backlog(now));
+            link(&format!("{name}.{direction}"), it, (busy, ended), &mut run.metrics);
         }
         if let Some(queue) = simulation.queue_series(*wire, Direction::Forward) {
             let packets: Vec<f64> = queue.queued.iter().map(|it| number(it.packets)).collect();
             run.metrics.extend(mean(&packets).map(|it| (format!("{name}.forward.queue-mean"), it)));
-            let bytes = queue.queued.iter().map(|it| Some(number(it.bytes))).collect();
-            run.series.columns.insert(format!("{name}.queue"), bytes);
+            let bytes = || queue.queued.iter().map(|it| Some(number(it.bytes))).collect();
+            if keeps_series(measure) {
+                run.series.columns.insert(format!("{name}.queue"), bytes());
+            }
         }
     }
     equal_lengths(&mut run.series);
@@ -169,10 +176,12 @@ fn transfer(
             add(&format!("timeout-{}", index + 1), Some(seconds(at.saturating_sub(placed.start))));
         }
         window_course(&observers.window.course(), &mut add);
-        columns(&placed.flow.name, &samples, &mut run.series);
-        for (at, mark) in observers.marks.marks() {
-            let name = format!("{}.{}", placed.flow.name, mark_word(mark));
-            run.series.events.entry(name).or_default().push(at.as_secs_f64());
+        if keeps_series(measure) {
+            columns(&placed.flow.name, &samples, &mut run.series);
+            for (at, mark) in observers.marks.marks() {
+                let name = format!("{}.{}", placed.flow.name, mark_word(mark));
+                run.series.events.entry(name).or_default().push(at.as_secs_f64());
+            }
         }
     }
     Delivered { bins, start: placed.start, end }
@@ -360,7 +369,9 @@ pub(super) fn together(flows: &[Delivered], width: Duration, metrics: &mut BTree
     }
 }
 
-fn link(name: &str, ledger: &Ledger, ended: Duration, metrics: &mut BTreeMap<String, f64>) {
+/// Adds the counters of one direction of a link, which was busy for a part of the repetition.
+fn link(name: &str, link: &Link, (busy, ended): (Duration, Duration), metrics: &mut BTreeMap<String, f64>) {
+    let ledger = link.ledger();
     let mut add = |key: &str, value: f64| metrics.insert(format!("{name}.{key}"), value);
     add("sent", number(ledger.sent));
     add("delivered", number(ledger.delivered));
@@ -373,7 +384,26 @@ fn link(name: &str, ledger: &Ledger, ended: Duration, metrics: &mut BTreeMap<Str
     add("marked", number(ledger.marked));
     add("queue-max", number(ledger.max_occupancy));
     if !ended.is_zero() {
-        add("utilisation", ledger.busy.as_secs_f64() / ended.as_secs_f64());
+        add("utilisation", busy.as_secs_f64() / ended.as_secs_f64());
+    }
+    let served = ledger.sent.saturating_sub(DropCause::ALL.into_iter().map(|it| ledger.dropped(it)).sum());
+    if served > 0 {
+        add("busy-per-packet", ledger.busy.as_secs_f64() / number(served));
+    }
+}
+
+/// True if the series of a repetition are kept. They take as long to copy as a short transfer runs.
+fn keeps_series(measure: &Measure) -> bool {
+    measure.keep_series != KeepSeries::None
+}
+
+/// Adds the parts of the airtime of a packet of each flow through an 802.11 cell, by the model
+/// `airtime`. A flow of datagrams that need fragments has packets of several lengths, and none.
+pub(super) fn airtime(physics: &Physics, metrics: &mut BTreeMap<String, f64>) {
+    for flow in &physics.flows {
+        let conditions = Conditions::of(physics, flow);
+        let parts = conditions.and_then(|it| airtime_parts(&it)).into_iter().flatten();
+        metrics.extend(parts.map(|(part, seconds)| (format!("{}.airtime.{part}", flow.name), seconds)));
     }
 }
 

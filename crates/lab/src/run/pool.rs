@@ -13,7 +13,7 @@ use super::Campaign;
 use super::host::{Beside, HostLock, QuietHost};
 use crate::cell::Cell;
 use crate::engine::engine;
-use crate::experiment::Measure;
+use crate::experiment::{KeepSeries, Measure};
 use crate::record::{Record, Series, Status};
 
 /// Limit on further attempts at a repetition for which the host was too slow.
@@ -116,11 +116,14 @@ impl Context<'_> {
 
     fn run_one(&self, task: &Task<'_>, stop: &Stop) -> Done {
         let started = clock::now();
+        let keep_series =
+            if self.campaign.keeps(task.rep) { self.measure.keep_series } else { KeepSeries::None };
+        let measure = Measure { keep_series, ..*self.measure };
         let run = || {
             let engine = engine(task.cell.physics.engine)?;
             match self.campaign.capture_file(task) {
-                Some(file) => engine.run_captured(task.cell, task.seed, self.measure, stop, &file),
-                None => engine.run(task.cell, task.seed, self.measure, stop),
+                Some(file) => engine.run_captured(task.cell, task.seed, &measure, stop, &file),
+                None => engine.run(task.cell, task.seed, &measure, stop),
             }
         };
         let mut record = task.record(self.campaign);

@@ -31,6 +31,43 @@ pub fn fragment_sizes(bytes: u32, mtu: u32) -> Vec<u32> {
     full.chain([last + headers]).collect()
 }
 
+/// Parts of the airtime of a packet in the order of time, with their words in metrics: `airtime.difs`.
+pub const AIRTIME_PARTS: [(&str, &str); 11] = [
+    ("difs", "DIFS"),
+    ("back-off", "back-off"),
+    ("reservation", "RTS and CTS"),
+    ("preamble", "preamble"),
+    ("mac-header", "MAC header"),
+    ("headers", "IP and transport headers"),
+    ("payload", "payload"),
+    ("sifs", "SIFS"),
+    ("ack", "ACK frame"),
+    ("collisions", "collisions"),
+    ("others", "frames of other stations"),
+];
+
+/// Returns the airtime in seconds of each part of a packet that needs no fragments, in the order of
+/// [`AIRTIME_PARTS`]. `None` if the link is no 802.11 cell.
+pub fn airtime_parts(it: &Conditions) -> Option<[(&'static str, f64); 11]> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a packet of at most 64 KiB")]
+    let parts = it.wifi.filter(|_| it.whole)?.airtime_parts(it.on_link as usize);
+    let payload = parts.packet.as_secs_f64() * it.payload / it.on_link;
+    let seconds = [
+        parts.difs.as_secs_f64(),
+        parts.back_off.as_secs_f64(),
+        parts.reservation.as_secs_f64(),
+        parts.preamble.as_secs_f64(),
+        parts.mac_header.as_secs_f64(),
+        parts.packet.as_secs_f64() - payload,
+        payload,
+        parts.sifs.as_secs_f64(),
+        parts.ack.as_secs_f64(),
+        parts.collisions.as_secs_f64(),
+        parts.others.as_secs_f64(),
+    ];
+    Some(std::array::from_fn(|i| (AIRTIME_PARTS[i].0, seconds[i])))
+}
+
 pub(super) fn airtime(it: &Conditions) -> Option<Prediction> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a packet of at most 64 KiB")]
     let packet = it.on_link as usize;

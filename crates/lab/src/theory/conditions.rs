@@ -1,5 +1,7 @@
 //! Conditions of a flow, from the description of its cell.
 
+use std::time::Duration;
+
 use rdt_emulator::{Direction, LinkConfig, Loss, VaryingRate, WifiConfig};
 use rdt_transport::SenderConfig;
 
@@ -39,6 +41,8 @@ pub struct Conditions {
     pub bytes: Option<f64>,
     /// The 802.11 cell, if the link is one.
     pub wifi: Option<WifiConfig>,
+    /// True if the links pass a full packet without fragments.
+    pub whole: bool,
 }
 
 impl Conditions {
@@ -46,7 +50,7 @@ impl Conditions {
     pub fn of(physics: &Physics, flow: &Flow) -> Option<Self> {
         let towards = if flow.reverse { Direction::Reverse } else { Direction::Forward };
         let (mut rate, mut rtt_s, mut arrives, mut wifi) = (None, 0.0, 1.0, None);
-        let mut added = 0;
+        let (mut added, mut mtus) = (0, Vec::new());
         for path in &physics.links {
             let path = path.to_path_config(|_| Err("a trace".to_owned())).ok()?;
             let link = match towards {
@@ -55,6 +59,7 @@ impl Conditions {
             };
             rtt_s += path.rtt().as_secs_f64();
             arrives *= 1.0 - mean_loss(&link.loss);
+            mtus.push(link.mtu.clone());
             if let Some(VaryingRate::Wifi(cell)) = link.varying {
                 wifi = Some(cell);
             }
@@ -72,6 +77,7 @@ impl Conditions {
             FlowKind::Tcp if !physics.engine.is_virtual() => (packet.checked_sub(TCP_HEADERS)?, packet),
             FlowKind::Rdt | FlowKind::Tcp => (native_payload(packet)?, packet),
         };
+        let on_link = usize::try_from(packet + added).ok()?;
         Some(Self {
             rate_bps: rate,
             rtt_s,
@@ -86,6 +92,7 @@ impl Conditions {
             #[allow(clippy::cast_precision_loss, reason = "a transfer is far below 2^53 bytes")]
             bytes: flow.bytes.map(|bytes| bytes as f64),
             wifi,
+            whole: mtus.iter().all(|mtu| mtu.frames(Duration::ZERO, on_link).is_some_and(|it| it.count() == 1)),
         })
     }
 

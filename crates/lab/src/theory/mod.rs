@@ -17,7 +17,7 @@ mod sharing;
 mod start;
 mod window;
 
-pub use airtime::{fragment_sizes, saturation_bps};
+pub use airtime::{AIRTIME_PARTS, airtime_parts, fragment_sizes, saturation_bps};
 pub use conditions::Conditions;
 pub use loss::{cubic_bps, mathis_bps, pftk_bps};
 pub use sharing::{aimd_share_bps, beside_udp_bps};
