@@ -65,7 +65,11 @@ impl<'a> Scope<'a> {
             let reps: Vec<u32> = self.results.valid_repetitions(cell.id).collect();
             common = Some(match common {
                 None => reps,
-                Some(common) => common.into_iter().filter(|rep| reps.contains(rep)).collect(),
+                // Repetitions are in ascending order.
+                Some(mut common) => {
+                    common.retain(|rep| reps.binary_search(rep).is_ok());
+                    common
+                }
             });
         }
         common.unwrap_or_default()

@@ -168,6 +168,9 @@ pub(super) struct RunArgs {
     /// Do not print progress
     #[arg(long, short)]
     pub(super) quiet: bool,
+    /// Print each verdict and expected value, as `claims` does
+    #[arg(long, short, conflicts_with = "json")]
+    pub(super) verbose: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -84,9 +84,11 @@ pub(super) fn write(path: &Path, content: &str) -> Result<(), Failure> {
     })
 }
 
-/// Writes the page for folders of results.
-pub(super) fn page(given: &[PathBuf], path: &Path) -> Result<(), Failure> {
-    write(path, &html(&whole(given)?))
+/// Writes the page for folders of results, and returns its content.
+pub(super) fn page(given: &[PathBuf], path: &Path) -> Result<Report, Failure> {
+    let report = whole(given)?;
+    write(path, &html(&report))?;
+    Ok(report)
 }
 
 pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {

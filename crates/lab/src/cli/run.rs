@@ -13,9 +13,11 @@ use rdt_udp::clock;
 use super::args::RunArgs;
 use super::failure::{CELLS_FAILED, Failure, INCOMPLETE};
 use super::load::{Loaded, parse, text};
+use super::verdicts::Detail;
 use super::{homework, report, scale, talk, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Until, builtin};
+use crate::report::sentences;
 use crate::run::{Campaign, EXPERIMENT_FILE, Finished, Progress};
 
 /// Repetitions of each cell with `--quick`.
@@ -43,9 +45,15 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
             "none of these experiments has such an engine; 'rdt-lab list' names them".to_owned(),
         ));
     }
-    let mut worst = 0;
+    let (mut worst, started) = (0, clock::now());
+    let detail = match (args.json, args.verbose, loaded.len()) {
+        (true, ..) => Detail::Json,
+        (_, true, _) => Detail::All,
+        (.., 1) => Detail::None,
+        _ => Detail::Line,
+    };
     for loaded in &loaded {
-        let code = one(loaded, args, &stop)?;
+        let code = one(loaded, args, detail, &stop)?;
         if stop.is_set() {
             talk("stopped; what is done is kept, and the same command goes on: nothing of it runs twice");
             return Ok(INTERRUPTED);
@@ -57,11 +65,13 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
             .unwrap_or(0);
     }
     if !args.only_run && args.shard.is_none() {
+        let took = clock::now().duration_since(started);
         let folders: Vec<_> = loaded.iter().map(|it| args.output.join(&it.experiment.name)).collect();
         let path = args.output.join(report::REPORT_FILE);
-        report::page(&folders, &path)?;
+        let report = report::page(&folders, &path)?;
         if !args.json {
-            super::output::text(&format!("The report is {}\n", path.display()))?;
+            let place = path.display().to_string();
+            super::output::text(&sentences(&report.sections, took, &place))?;
         }
     }
     Ok(worst)
@@ -101,7 +111,7 @@ fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
     Ok(Some(loaded))
 }
 
-fn one(loaded: &Loaded, args: &RunArgs, stop: &Stop) -> Result<u8, Failure> {
+fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u8, Failure> {
     let folder = args.output.join(&loaded.experiment.name);
     keep_file(&folder, &loaded.experiment.text)?;
     if let Some((_, count)) = args.shard {
@@ -140,7 +150,7 @@ fn one(loaded: &Loaded, args: &RunArgs, stop: &Stop) -> Result<u8, Failure> {
         verdicts::print(
             loaded,
             &finished.results,
-            args.json,
+            detail,
             args.strict,
             &summary(&finished, &folder, elapsed),
         )?

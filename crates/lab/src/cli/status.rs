@@ -107,11 +107,11 @@ impl State {
         let name = of.display().to_string();
         let folder = args.output.join(load(&name, &[])?.experiment.name);
         let store = Store::read(std::slice::from_ref(&folder))?;
-        let (loaded, results) = of_experiment(&name, &folder, &store)?;
-        let planned: BTreeSet<CellId> = loaded.plan.distinct().map(|cell| cell.id).collect();
         let there: BTreeSet<CellId> = store.records().map(|record| record.cell).collect();
-        let dropped = there.difference(&planned).count();
         let torn = store.remarks();
+        let (loaded, results) = of_experiment(&name, &folder, store)?;
+        let planned: BTreeSet<CellId> = loaded.plan.distinct().map(|cell| cell.id).collect();
+        let dropped = there.difference(&planned).count();
         Ok(Self { loaded, results, folder, torn, dropped, shards: None })
     }
 

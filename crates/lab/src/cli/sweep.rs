@@ -109,6 +109,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
         strict: false,
         json: false,
         quiet: args.quiet,
+        verbose: false,
     })?;
     let (_, results, _) = of_folder(&folder)?;
     let has = |cell: &Cell| {

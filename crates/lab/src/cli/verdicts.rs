@@ -15,11 +15,24 @@ use crate::journal::Store;
 use crate::results::Results;
 use crate::run::{Campaign, EXPERIMENT_FILE};
 
+/// How much of the verdicts is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Nothing.
+    None,
+    /// One line.
+    Line,
+    /// Every verdict and expected value.
+    All,
+    /// The same as JSON, one object a line.
+    Json,
+}
+
 /// Prints the verdicts of an experiment, and returns the exit code.
 pub(super) fn print(
     loaded: &Loaded,
     results: &Results,
-    as_json: bool,
+    detail: Detail,
     strict: bool,
     summary: &str,
 ) -> Result<u8, Failure> {
@@ -29,45 +42,53 @@ pub(super) fn print(
     let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|it| wanted(&it.verdict)).count();
     let holds = count(|it| *it == Verdict::Holds);
     let fails = count(|it| *it == Verdict::Fails);
-    let open = judged.len() - holds - fails;
     let agreements = agreements(results);
-    if as_json {
-        for it in &agreements {
-            output::json(&agreement_line(&loaded.experiment.name, it))?;
+    let undecided = judged.len() - holds - fails;
+    let open = if undecided > 0 { format!(", {undecided} cannot be told") } else { String::new() };
+    let not_met = if off > 0 { format!(", {off} expected values are not met") } else { String::new() };
+    let last = format!("{holds} claims hold, {fails} fail{open}{not_met}. {summary}\n");
+    match detail {
+        Detail::None => output::text(&homework::table(&judged))?,
+        Detail::Line => {
+            output::text(&format!("{}: {last}{}", loaded.experiment.name, homework::table(&judged)))?;
         }
-        for it in &judged {
-            output::json(&line(&loaded.experiment.name, it))?;
+        Detail::All => {
+            output::text(&format!("{}: {}\n", loaded.experiment.name, loaded.experiment.title))?;
+            for it in &judged {
+                output::text(&sentence(it))?;
+            }
+            output::text(&homework::table(&judged))?;
+            output::text(&expected::table(&expected))?;
+            if let Some(sentence) = agreement::sentence(&agreements) {
+                output::text(&format!("{sentence}\n"))?;
+            }
+            let statements = loaded.experiment.statements.len();
+            if statements > 0 {
+                let of = if statements == 1 { "statement" } else { "statements" };
+                let verb = if statements == 1 { "does" } else { "do" };
+                output::text(&format!("{statements} {of} of the source {verb} not hold, see the report\n"))?;
+            }
+            output::text(&last)?;
         }
-        for (expect, it) in &expected {
-            output::json(&expected::line(&loaded.experiment.name, expect, it))?;
+        Detail::Json => {
+            for it in &agreements {
+                output::json(&agreement_line(&loaded.experiment.name, it))?;
+            }
+            for it in &judged {
+                output::json(&line(&loaded.experiment.name, it))?;
+            }
+            for (expect, it) in &expected {
+                output::json(&expected::line(&loaded.experiment.name, expect, it))?;
+            }
+            if let Some((reached, possible)) = homework::points(&judged) {
+                let name = &loaded.experiment.name;
+                output::json(&json!({ "experiment": name, "points": reached, "points_possible": possible }))?;
+            }
         }
-        if let Some((reached, possible)) = homework::points(&judged) {
-            let name = &loaded.experiment.name;
-            output::json(&json!({ "experiment": name, "points": reached, "points_possible": possible }))?;
-        }
-    } else {
-        output::text(&format!("{}: {}\n", loaded.experiment.name, loaded.experiment.title))?;
-        for it in &judged {
-            output::text(&sentence(it))?;
-        }
-        output::text(&homework::table(&judged))?;
-        output::text(&expected::table(&expected))?;
-        if let Some(sentence) = agreement::sentence(&agreements) {
-            output::text(&format!("{sentence}\n"))?;
-        }
-        let statements = loaded.experiment.statements.len();
-        if statements > 0 {
-            let they =
-                if statements == 1 { "statement of the source does" } else { "statements of the source do" };
-            output::text(&format!("{statements} {they} not hold, see the report\n"))?;
-        }
-        let open = if open > 0 { format!(", {open} cannot be told") } else { String::new() };
-        let off = if off > 0 { format!(", {off} expected values are not met") } else { String::new() };
-        output::text(&format!("{holds} claims hold, {fails} fail{open}{off}. {summary}\n"))?;
     }
     Ok(if fails + off > 0 {
         CLAIM_FAILS
-    } else if strict && open > 0 {
+    } else if strict && undecided > 0 {
         UNDECIDED
     } else {
         0
@@ -140,8 +161,9 @@ pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>),
         return Err(not_results(folder).unwrap_or(Failure::Read(file, error)));
     }
     let store = Store::read(&[folder.to_owned()])?;
-    let (loaded, results) = of_experiment(&file.display().to_string(), folder, &store)?;
-    Ok((loaded, results, store.remarks()))
+    let remarks = store.remarks();
+    let (loaded, results) = of_experiment(&file.display().to_string(), folder, store)?;
+    Ok((loaded, results, remarks))
 }
 
 /// Returns the error for a folder that has folders of results in it.
@@ -156,7 +178,7 @@ fn not_results(folder: &Path) -> Option<Failure> {
 }
 
 /// Reads an experiment with the engines of the results in a store, else those of virtual time.
-pub(super) fn of_experiment(name: &str, folder: &Path, store: &Store) -> Result<(Loaded, Results), Failure> {
+pub(super) fn of_experiment(name: &str, folder: &Path, store: Store) -> Result<(Loaded, Results), Failure> {
     let mut engines: Vec<_> = store.records().map(|record| record.engine).collect();
     engines.sort_unstable();
     engines.dedup();
@@ -191,7 +213,8 @@ pub(super) fn claims(args: &ClaimsArgs) -> Result<u8, Failure> {
         let (loaded, results, _) = of_folder(folder)?;
         let repetitions: usize = results.records.values().map(std::collections::BTreeMap::len).sum();
         let summary = format!("{repetitions} repetitions in {}", folder.display());
-        let code = print(&loaded, &results, args.json, args.strict, &summary)?;
+        let detail = if args.json { Detail::Json } else { Detail::All };
+        let code = print(&loaded, &results, detail, args.strict, &summary)?;
         worst = [CLAIM_FAILS, UNDECIDED, 0].into_iter().find(|it| *it == code || *it == worst).unwrap_or(0);
     }
     Ok(worst)

@@ -112,6 +112,11 @@ impl Store {
         self.records.values().map(|stored| &stored.record)
     }
 
+    /// Returns all records by value, by cell and number of the repetition.
+    pub fn into_records(self) -> impl Iterator<Item = Record> {
+        self.records.into_values().map(|stored| stored.record)
+    }
+
     /// Returns the lines that were ignored.
     pub fn torn(&self) -> &[Torn] {
         &self.torn

@@ -84,6 +84,8 @@ pub struct Section {
     pub models: Option<Table>,
     /// Sentences about what was run: repetitions, warm-up, randomness, failed repetitions.
     pub run: Vec<String>,
+    /// Numbers of cells and of repetitions.
+    pub counts: (usize, usize),
     /// Command that makes these results again.
     pub command: String,
     /// Experiment as it is written.

@@ -1,43 +1,76 @@
 //! The report as text for terminals: sentences first, then means with bars and series as sparks.
 
+use std::time::Duration;
+
 use super::html::Report;
 use super::scale::significant;
 use super::scene::{Mark, Origin, Scene};
 use super::section::{Section, Tally, measured};
-use crate::claim::Verdict;
+use crate::claim::{Judgement, Verdict};
+use crate::experiment::{Statement, StatementKind};
 
 /// Width of a bar in letters.
 const BAR: usize = 30;
+/// Most claims that a sentence names.
+const MAX_NAMED: usize = 3;
 /// Width of a series in letters.
 const SPARK: usize = 60;
 
-/// Returns the four sentences of a first contact: what ran, what was found, what does not hold,
-/// where the report is.
-pub fn sentences(sections: &[Section], place: &str) -> String {
-    let names: Vec<&str> = sections.iter().map(|section| section.name.as_str()).collect();
-    let ran: Vec<&str> =
-        sections.iter().filter_map(|section| section.run.first()).map(String::as_str).collect();
-    let what = match &names[..] {
-        [name] => format!("Ran {name}: {}.", sections[0].title),
-        names => format!("Ran {} experiments: {}.", names.len(), names.join(", ")),
+/// Returns the four sentences at the end of a run: what ran, what was found, which statements of
+/// the sources are wrong, where the report is.
+pub fn sentences(sections: &[Section], took: Duration, place: &str) -> String {
+    let (cells, runs) = sections.iter().fold((0, 0), |sum, it| (sum.0 + it.counts.0, sum.1 + it.counts.1));
+    let what = match sections {
+        [one] => format!("{}, \"{}\"", one.name, one.title),
+        several => format!("{} experiments", several.len()),
     };
-    let ran = if let [one] = &ran[..] { format!(" {one}") } else { String::new() };
-    let mut out = format!("{what}{ran}\nFound: {}.\n", Tally::of(sections).line());
-    let bad = sections.iter().flat_map(|section| &section.judgements);
-    let bad: Vec<String> = bad
-        .filter(|it| it.verdict != Verdict::Holds)
-        .map(|it| format!("{} ({}: {})", it.says, it.verdict, measured(it)))
-        .collect();
-    let statements = sections.iter().flat_map(|section| &section.statements);
-    let wrong: Vec<String> =
-        statements.map(|it| format!("\"{}\" (so it is: {})", it.says, it.so)).take(3).collect();
-    match (&bad[..], &wrong[..]) {
-        ([], []) => out.push_str("Nothing that was claimed fails.\n"),
-        ([], wrong) => put!(out, "Does not hold as the source says it: {}.\n", wrong.join("; ")),
-        (bad, _) => put!(out, "Does not hold: {}.\n", bad[..bad.len().min(3)].join("; ")),
-    }
-    put!(out, "The report is {place}.\n");
+    let mut out = format!("Ran {what}: {cells} cells, {runs} repetitions, in {:.1} s.\n", took.as_secs_f64());
+    put!(out, "{}\n", found(sections));
+    put!(out, "{}\n", wrong(sections));
+    put!(out, "All figures, tables and claims are on the page {place}, for a browser.\n");
     out
+}
+
+/// Returns the sentence about the claims: the one that fails, else the first one that holds.
+fn found(sections: &[Section]) -> String {
+    let all = || sections.iter().flat_map(|section| &section.judgements);
+    let tally = Tally::of(sections);
+    let bad = all().filter(|it| it.verdict != Verdict::Holds);
+    let quoted = |it: &Judgement| format!("\"{}\" ({}: {})", it.says, it.verdict, measured(it));
+    let bad: Vec<String> = bad.take(MAX_NAMED).map(quoted).collect();
+    let count = all().count();
+    let unmet = if tally.unmet > 0 {
+        format!(", {} expected values are not met", tally.unmet)
+    } else {
+        String::new()
+    };
+    match (count, all().next()) {
+        (0, _) => format!("Found means with intervals{unmet}; the experiment makes no claims."),
+        (_, Some(first)) if bad.is_empty() => format!(
+            "Found that all {count} claims hold{unmet}; the first: \"{}\" ({}).",
+            first.says,
+            measured(first)
+        ),
+        _ => format!("Found that {} of {count} claims hold{unmet}; not: {}.", tally.holds, bad.join("; ")),
+    }
+}
+
+/// Returns the sentence about the statements of the sources, of which errors come first.
+fn wrong(sections: &[Section]) -> String {
+    let mut statements: Vec<&Statement> = sections.iter().flat_map(|section| &section.statements).collect();
+    statements.sort_by_key(|it| it.kind != StatementKind::Error);
+    let Some(first) = statements.first() else {
+        return "No statement of a source is known to be wrong here.".to_owned();
+    };
+    let so = first.so.trim_end_matches('.');
+    let says = first.says.trim_end_matches('.');
+    let more = match statements.len() - 1 {
+        0 => String::new(),
+        1 => "; 1 more is in the report".to_owned(),
+        more => format!("; {more} more are in the report"),
+    };
+    let kind = if first.kind == StatementKind::Open { "Open" } else { "Wrong" };
+    format!("{kind} in the source: \"{says}\"; in fact: {so}{more}.")
 }
 
 /// Returns the whole report as text.
@@ -159,10 +192,30 @@ mod tests {
 
     #[test]
     fn first_contact_has_four_sentences() {
-        let section = Section { name: "000-A".to_owned(), title: "SACK".to_owned(), ..Section::default() };
-        let text = sentences(&[section], "results/report.html");
-        assert_eq!(text.lines().count(), 4);
-        assert!(text.starts_with("Ran 000-A: SACK.\nFound: 0 claims hold"), "{text}");
-        assert!(text.ends_with("The report is results/report.html.\n"));
+        let statement = |kind, says: &str| Statement {
+            number: 1,
+            kind,
+            at: "000-A".to_owned(),
+            says: says.to_owned(),
+            so: "The loss window is 1.".to_owned(),
+            shows: None,
+        };
+        let statements = vec![
+            statement(StatementKind::Open, "Nobody knows."),
+            statement(StatementKind::Error, "The window of 4 works after each loss."),
+        ];
+        let section = Section {
+            name: "000-A".to_owned(),
+            title: "SACK".to_owned(),
+            counts: (4, 40),
+            statements,
+            ..Section::default()
+        };
+        let text = sentences(&[section], Duration::from_millis(9_840), "results/report.html");
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.starts_with("Ran 000-A, \"SACK\": 4 cells, 40 repetitions, in 9.8 s.\n"), "{text}");
+        let wrong = "Wrong in the source: \"The window of 4 works after each loss\"; \
+                     in fact: The loss window is 1; 1 more is in the report.";
+        assert!(text.contains(wrong), "{text}");
     }
 }

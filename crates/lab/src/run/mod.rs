@@ -135,9 +135,8 @@ impl Campaign<'_> {
         std::fs::create_dir_all(self.folder)
             .map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?;
         let store = Store::read(&[self.folder.to_owned()])?;
-        let mut results = self.results(&store)?;
         let mut remarks = store.remarks();
-        drop(store);
+        let mut results = self.results(store)?;
         let mine = self.cells();
         for cell in &mine {
             // Fails before anything runs if an engine cannot run.
@@ -231,12 +230,14 @@ impl Campaign<'_> {
     }
 
     /// Reads all results of the plan from a store, without running anything.
-    pub fn results(&self, store: &Store) -> Result<Results, CampaignError> {
-        self.check_seeds(store)?;
+    pub fn results(&self, store: Store) -> Result<Results, CampaignError> {
+        self.check_seeds(&store)?;
         let mut results = Results { cells: self.plan.cells.clone(), ..Results::default() };
-        for cell in self.plan.distinct() {
-            let reps = results.records.entry(cell.id).or_default();
-            reps.extend(store.of_cell(cell.id).map(|record| (record.rep, record.clone())));
+        results.records.extend(self.plan.distinct().map(|cell| (cell.id, BTreeMap::new())));
+        for record in store.into_records() {
+            if let Some(reps) = results.records.get_mut(&record.cell) {
+                reps.insert(record.rep, record);
+            }
         }
         for cell in self.plan.distinct() {
             let reps: Vec<u32> =

@@ -92,7 +92,9 @@ impl Conditions {
             #[allow(clippy::cast_precision_loss, reason = "a transfer is far below 2^53 bytes")]
             bytes: flow.bytes.map(|bytes| bytes as f64),
             wifi,
-            whole: mtus.iter().all(|mtu| mtu.frames(Duration::ZERO, on_link).is_some_and(|it| it.count() == 1)),
+            whole: mtus
+                .iter()
+                .all(|mtu| mtu.frames(Duration::ZERO, on_link).is_some_and(|it| it.count() == 1)),
         })
     }
 

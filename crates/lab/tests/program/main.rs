@@ -3,6 +3,7 @@
 mod compare;
 mod foreign;
 mod process;
+mod report;
 mod rows;
 mod scale;
 mod schema;

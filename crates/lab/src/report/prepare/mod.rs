@@ -54,6 +54,7 @@ pub fn section(subject: &Subject<'_>) -> Section {
         losses: tables::losses(subject),
         models: tables::models(subject),
         run: tables::run(subject),
+        counts: tables::counts(subject),
         command: subject.command.to_owned(),
         toml: experiment.text.clone(),
         versions: tables::versions(subject),

@@ -286,6 +286,11 @@ fn records<'a>(subject: &Subject<'a>) -> impl Iterator<Item = (&'a Cell, &'a Rec
     results.cells.iter().flat_map(of_cell)
 }
 
+/// Returns the number of cells, and that of their repetitions.
+pub(super) fn counts(subject: &Subject<'_>) -> (usize, usize) {
+    (subject.results.cells.len(), records(subject).count())
+}
+
 /// Returns sentences about the repetitions: how many and why, randomness, warm-up, failures.
 pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
