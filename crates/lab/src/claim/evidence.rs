@@ -5,7 +5,9 @@ use rdt_emulator::child_seed;
 use super::grammar::{Direction, Expression, Metric, Predicate, Relation};
 use super::value::{Missing, Scope};
 use crate::results::Selection;
-use crate::statistics::{Interval, equivalent, mean, standard_deviation, t_quantile, t_two_sided_p};
+use crate::statistics::{
+    Interval, equivalent, mean, pairing_gain, standard_deviation, t_quantile, t_two_sided_p,
+};
 
 /// Number of resamples for expressions that have no value in a single repetition, such as
 /// quantiles.
@@ -31,6 +33,9 @@ pub(super) struct Evidence {
     pub(super) needs: u32,
     /// True if all repetitions gave one result, so that there is no interval.
     pub(super) nothing_random: bool,
+    /// Variance of the paired differences divided by that of differences between unpaired
+    /// repetitions. `None` if one side does not vary.
+    pub(super) pairing: Option<f64>,
 }
 
 pub(super) fn examine(
@@ -104,6 +109,7 @@ struct Difference {
     degrees: f64,
     is_ratio: bool,
     repetitions: u32,
+    pairing: Option<f64>,
 }
 
 fn compare(
@@ -113,7 +119,7 @@ fn compare(
     right: &Expression,
 ) -> Result<Evidence, Missing> {
     let difference = difference(scope, left, right, matches!(relation, Relation::WithinAmount(_)))?;
-    let Difference { estimate, standard_error, degrees, is_ratio, repetitions } = difference;
+    let Difference { estimate, standard_error, degrees, is_ratio, repetitions, pairing } = difference;
     if repetitions < 2 {
         // A single run shows no spread.
         let (p_for, p_against, needs, nothing_random) = (1.0, 1.0, 2, false);
@@ -125,6 +131,7 @@ fn compare(
             repetitions,
             needs,
             nothing_random,
+            pairing,
         });
     }
     let above = |bound: f64| beyond(estimate - bound, standard_error, degrees);
@@ -159,6 +166,7 @@ fn compare(
         repetitions,
         needs,
         nothing_random: standard_error == 0.0,
+        pairing: pairing.filter(|_| standard_error > 0.0),
     })
 }
 
@@ -206,7 +214,12 @@ fn difference(
     };
     let estimate = if whole { one(&overall) } else { mean(&differences).unwrap_or_else(|| one(&overall)) };
     let degrees = f64::from(repetitions.max(2) - 1);
-    Ok(Difference { estimate, standard_error, degrees, is_ratio, repetitions })
+    let side = |(a, b): &(f64, f64)| if is_ratio { (a.ln(), b.ln()) } else { (*a, *b) };
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().map(side).unzip();
+    // A side with rounding errors only, such as a number, has nothing to be paired with.
+    let varies = |side: &[f64]| standard_deviation(side).is_some_and(|it| it > deviation * 1e-9);
+    let pairing = pairing_gain(&a, &b).filter(|_| !whole && varies(&a) && varies(&b));
+    Ok(Difference { estimate, standard_error, degrees, is_ratio, repetitions, pairing })
 }
 
 /// True if an expression has no value in a single repetition.

@@ -83,6 +83,9 @@ pub struct Judgement {
     pub repetitions: u32,
     /// True if all repetitions gave one result, so that there is no interval.
     pub nothing_random: bool,
+    /// Variance of the paired differences divided by that of unpaired ones: below 1, common seeds
+    /// make the comparison sharper. `None` if one side does not vary.
+    pub pairing: Option<f64>,
     /// Reason for which the claim is not measured, if it is not.
     pub reason: Option<String>,
     /// Points of a homework for the claim, which is to hold.
@@ -138,6 +141,7 @@ fn verdict(
         p: None,
         repetitions: 0,
         nothing_random: false,
+        pairing: None,
         reason: None,
         points: claim.points,
     };
@@ -164,6 +168,7 @@ fn verdict(
         p: Some(p_for),
         repetitions: evidence.repetitions,
         nothing_random: evidence.nothing_random,
+        pairing: evidence.pairing,
         ..unmeasured
     }
 }

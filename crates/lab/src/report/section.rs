@@ -92,8 +92,8 @@ pub struct Section {
     pub toml: String,
     /// Versions of programs and names of hosts.
     pub versions: Vec<String>,
-    /// Cells with identity and a digest of their results.
-    pub cells: Option<Table>,
+    /// Cells as CSV: identity, levels, first seed, and a digest of their results.
+    pub cells: String,
     /// Repetitions as CSV: seed, hash, status, metrics.
     pub raw: String,
 }
@@ -184,6 +184,38 @@ pub fn measured(judgement: &Judgement) -> String {
     )
 }
 
+/// Returns what common seeds brought to a claim: the interval without pairs, and the repetitions
+/// that it would take without them.
+pub fn pairing(judgement: &Judgement) -> String {
+    let (Some(gain), Some(it)) = (judgement.pairing, judgement.estimate) else { return String::new() };
+    // The half-width grows with the root of the variance, on the scale of the comparison.
+    let scale: fn(f64) -> f64 = if judgement.is_ratio { f64::ln } else { |value| value };
+    let back: fn(f64) -> f64 = if judgement.is_ratio { f64::exp } else { |value| value };
+    let wider = |end: f64| back(scale(it.estimate) + (scale(end) - scale(it.estimate)) / gain.sqrt());
+    let number = |value| super::scale::significant(value, 4);
+    let (low, high) = (number(wider(it.low)), number(wider(it.high)));
+    format!("unpaired {low} to {high}, variance {} of that", super::scale::significant(gain, 2))
+}
+
+/// Returns a sentence about the variances of paired differences as shares of those of unpaired
+/// ones. `None` without comparisons.
+pub fn pairing_gained(gains: &[f64]) -> Option<String> {
+    let mut sorted = gains.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let median = crate::statistics::quantile(&sorted, 0.5)?;
+    let number = |value: f64| super::scale::significant(value, 2);
+    let (least, most) = (number(*sorted.first()?), number(*sorted.last()?));
+    let runs = number(1.0 / median.max(1e-9));
+    let (of, to) = match sorted.len() {
+        1 => ("one comparison".to_owned(), least),
+        n => (format!("{n} comparisons"), format!("{least} to {most}, at the median {}", number(median))),
+    };
+    Some(format!(
+        "Repetitions with equal seeds are compared in pairs. In {of} the variance of paired differences is {to} \
+         of that of unpaired ones, so that without pairs {runs} times as many runs would be needed."
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +234,7 @@ mod tests {
             repetitions: 20,
             nothing_random: false,
             points: None,
+            pairing: None,
             reason: None,
         }
     }
@@ -217,6 +250,22 @@ mod tests {
             "0 claims hold, 0 cannot be told, 0 fail, 2 not measured; \
              1 of the source's own statements does not hold as it was made"
         );
+    }
+
+    #[test]
+    fn pairing_widens_interval_by_root_of_variance() {
+        let mut it = judgement(Verdict::Holds);
+        assert_eq!(pairing(&it), "");
+        it.is_ratio = false;
+        it.estimate = Some(Interval { estimate: 2.0, low: 1.0, high: 3.0 });
+        it.pairing = Some(0.25);
+        assert_eq!(pairing(&it), "unpaired 0 to 4, variance 0.25 of that");
+        let told = pairing_gained(&[0.5, 0.02, 0.9]).expect("three comparisons");
+        assert!(
+            told.contains("0.02 to 0.9, at the median 0.5 of that") && told.contains("2 times"),
+            "{told}"
+        );
+        assert_eq!(pairing_gained(&[]), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::cell::{Cell, EngineKind};
 use crate::experiment::{Figure, FigureKind};
-use crate::statistics::{mean, t_interval};
+use crate::statistics::{Interval, bca_interval, mean, t_interval};
 
 use super::super::scale::level_value;
 use super::super::scene::Row;
@@ -10,6 +10,11 @@ use super::Subject;
 
 /// Repetitions below which a mean has no interval.
 const LEAST_FOR_INTERVAL: usize = 5;
+
+/// Repetitions above which the bootstrap is left out.
+const MOST_FOR_BOOTSTRAP: usize = 100;
+/// Ratio of widths from which the interval of the bootstrap is taken.
+const WIDER: f64 = 4.0 / 3.0;
 
 /// Returns the levels of a factor that cells have, in the order of the experiment.
 pub(super) fn levels(subject: &Subject<'_>, factor: &str) -> Vec<String> {
@@ -27,8 +32,17 @@ pub(super) fn mean_row(subject: &Subject<'_>, cells: &[&Cell], metric: &str, x: 
     let nothing_random = cells.iter().all(|cell| subject.results.is_one_run(cell.id));
     let n = if nothing_random { 1 } else { u32::try_from(values.len()).unwrap_or(u32::MAX) };
     let has_interval = !nothing_random && values.len() >= LEAST_FOR_INTERVAL;
-    let interval = t_interval(&values, 0.95).filter(|_| has_interval);
+    let interval = mean_interval(&values).filter(|_| has_interval).map(|it| it.0);
     Some(Row { x, y, low: interval.map(|it| it.low), high: interval.map(|it| it.high), n: Some(n) })
+}
+
+/// Returns the 95 % interval of a mean, and whether it is that of the bootstrap: that is taken if
+/// it is wider than Student's by a third. With many values both agree, and resampling takes long.
+pub(super) fn mean_interval(values: &[f64]) -> Option<(Interval, bool)> {
+    let student = t_interval(values, 0.95)?;
+    let resampled = || bca_interval(values, 0.95, 0).filter(|_| values.len() <= MOST_FOR_BOOTSTRAP);
+    let wider = resampled().filter(|it| it.half_width() > WIDER * student.half_width());
+    Some(wider.map_or((student, false), |it| (it, true)))
 }
 
 /// Returns for each repetition that all cells have the mean of a metric over the cells.
