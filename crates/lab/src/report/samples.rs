@@ -173,6 +173,7 @@ fn wholes() -> Vec<Scene> {
             )],
             loss: vec![Curve::measured("UDP".to_owned(), 0, vec![Row::at(1e7, 0.0), Row::at(1e8, 0.043)])],
             limits: vec![("link".to_owned(), 95.7e6)],
+            against: None,
         }),
     ]
 }

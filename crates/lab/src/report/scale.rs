@@ -43,7 +43,9 @@ impl Unit {
             "gap",
             "convergence",
             "wait",
-        ]) {
+            "busy",
+        ]) || metric.contains("airtime.")
+        {
             Self::Time
         } else if starts(&["cwnd", "ssthresh", "in-flight", "rwnd", "queue", "bytes", "window"]) {
             Self::Bytes

@@ -151,26 +151,32 @@ pub struct Offered {
     pub loss: Vec<Curve>,
     /// Most that the link can deliver, with names.
     pub limits: Vec<(String, f64)>,
+    /// Factor on the horizontal axis with its levels, and the offered rates at them. `None`: the
+    /// factor is the offered rate.
+    pub against: Option<(Quantity, Vec<Tick>, Vec<Curve>)>,
 }
 
-/// Draws delivered rates with the line of equality and the limits, and below them the loss.
+/// Draws delivered rates with the offered ones and the limits, and below them the loss.
 pub fn offered(data: &Offered) -> Scene {
     let quantity = |name: &str| Quantity { name: name.to_owned(), unit: Unit::Rate };
     let largest = data.delivered.iter().flat_map(|c| c.rows.iter().map(|row| row.x)).fold(0.0, f64::max);
     let mut curves = data.delivered.clone();
-    curves.push(Curve {
+    let all_delivered = Curve {
         name: "all delivered".to_owned(),
         origin: Origin::Theory,
         look: 4,
         rows: vec![Row::at(0.0, 0.0), Row::at(largest, largest)],
         predicts: Vec::new(),
         valid: None,
-    });
+    };
+    let by_itself = || (quantity("offered"), Vec::new(), vec![all_delivered]);
+    let (x, levels, offered) = data.against.clone().unwrap_or_else(by_itself);
+    curves.extend(offered);
     let mut scene = lines(&Lines {
         heading: data.heading.clone(),
         of: quantity("delivered"),
-        x: quantity("offered"),
-        levels: Vec::new(),
+        x,
+        levels,
         log_x: false,
         log_y: false,
         curves,

@@ -5,7 +5,7 @@ use crate::statistics::mean;
 use crate::theory::{Conditions, Model, model};
 
 use super::super::figure::{self, Curve, Heading, Lines, Means, Offered, Quantity};
-use super::super::scale::{Tick, level_value, number};
+use super::super::scale::{Tick, Unit, level_value, number};
 use super::super::scene::{Origin, Row, Scene};
 use super::select::{Group, View, mean_row};
 use super::tables::is_plain_ratio;
@@ -45,7 +45,7 @@ pub(super) fn lines(view: &View<'_>, heading: Heading) -> Scene {
     })
 }
 
-/// Draws delivered against offered rates. `None` if the factor is not a rate.
+/// Draws delivered and offered rates. `None` if the levels of the factor are not numbers.
 pub(super) fn offered(view: &View<'_>, heading: Heading) -> Option<Scene> {
     let places = view.numbers()?;
     let mut limits: Vec<(String, f64)> = Vec::new();
@@ -53,18 +53,24 @@ pub(super) fn offered(view: &View<'_>, heading: Heading) -> Option<Scene> {
         let most = curve.rows.iter().map(|row| row.y).fold(0.0, f64::max);
         limits.push((curve.name, most));
     }
-    let loss: Vec<Curve> = view
-        .groups()
-        .iter()
-        .enumerate()
-        .map(|(look, group)| {
+    let groups = view.groups();
+    let of_sources = |word: &str| -> Vec<Curve> {
+        let one = |(look, group): (usize, &Group)| {
             let flow = group.metric.rsplit_once('.').map_or(String::new(), |(flow, _)| format!("{flow}."));
-            let group = Group { metric: format!("{flow}loss"), ..group.clone() };
-            curve(view, &group, look, &places)
-        })
-        .filter(|curve| !curve.rows.is_empty())
-        .collect();
-    Some(figure::offered(&Offered { heading, delivered: measured(view, &places), loss, limits }))
+            curve(view, &Group { metric: format!("{flow}{word}"), ..group.clone() }, look, &places)
+        };
+        groups.iter().enumerate().map(one).filter(|curve| !curve.rows.is_empty()).collect()
+    };
+    let unit = level_value(view.levels.first()?)?.1;
+    let against = (unit != Unit::Rate).then(|| {
+        let tick = |(at, level): (&f64, &String)| Tick { at: *at, label: level.clone() };
+        let levels = places.iter().zip(&view.levels).map(tick).collect();
+        let named = |it: Curve| Curve { name: "offered".to_owned(), origin: Origin::Theory, look: 4, ..it };
+        let offered = of_sources("offered").into_iter().take(1).map(named).collect();
+        (Quantity { name: view.x.clone(), unit }, levels, offered)
+    });
+    let (loss, delivered) = (of_sources("loss"), measured(view, &places));
+    Some(figure::offered(&Offered { heading, delivered, loss, limits, against }))
 }
 
 fn spans_decades(places: &[f64]) -> bool {
