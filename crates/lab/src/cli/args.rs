@@ -61,6 +61,8 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Judge the claims of results without running anything
     Claims(ClaimsArgs),
+    /// Print which limit binds each flow, and the number that would lift it
+    Limits(LimitsArgs),
     /// Print what is done, what is missing, and the line that runs it
     Status(StatusArgs),
     /// Compare two folders of results cell by cell, and fail with code 1 if the second is worse
@@ -181,6 +183,16 @@ pub(super) struct ClaimsArgs {
     /// Fail with code 4 if a claim is undecided
     #[arg(long)]
     pub(super) strict: bool,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct LimitsArgs {
+    /// Folders of results
+    #[arg(value_name = "DIR", required = true)]
+    pub(super) folders: Vec<PathBuf>,
     /// Print JSON, one object a line
     #[arg(long)]
     pub(super) json: bool,

@@ -15,7 +15,7 @@
 //! | `sweep.rs` | `sweep` |
 //! | `trace.rs` | `trace` |
 //! | `list.rs` | `list`, `show`, `plan` |
-//! | `report.rs` | `report`, `export` |
+//! | `report.rs` | `report`, `limits`, `export` |
 //! | `run.rs` | `run` |
 //! | `expected.rs` | expected values beside measured ones |
 //! | `merge.rs` | `merge` |
@@ -146,6 +146,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Plan(args) => list::plan(&args),
         Command::Run(args) => run::run(&args),
         Command::Claims(args) => verdicts::claims(&args),
+        Command::Limits(args) => report::limits(&args),
         Command::Status(args) => status::status(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Sweep(args) => sweep::sweep(&args),

@@ -3,13 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::args::{ExportArgs, ReportArgs};
+use serde_json::{Value, json};
+
+use super::args::{ExportArgs, LimitsArgs, ReportArgs};
 use super::failure::Failure;
 use super::verdicts::{judged, of_folder};
 use super::{output, talk};
 use crate::experiment::builtin;
 use crate::report::export::{csv, gnuplot, xplot};
-use crate::report::{Place, Report, Scene, Section, Subject, html, section, svg, text};
+use crate::report::{self, Bound, LIMITS, Place, Report, Scene, Section, Subject, html, section, svg, text};
 use crate::run::EXPERIMENT_FILE;
 
 /// Name of the report in a folder of results.
@@ -129,6 +131,52 @@ pub(super) fn files(scene: &Scene, wanted: impl Fn(&str) -> bool) -> Vec<(String
         files.extend(panels.map(|(i, text)| (format!("{}.xpl", i + 1), text)));
     }
     files
+}
+
+pub(super) fn limits(args: &LimitsArgs) -> Result<u8, Failure> {
+    for folder in folders(&args.folders)? {
+        let (loaded, results, torn) = of_folder(&folder)?;
+        torn.iter().for_each(|torn| talk(torn));
+        let experiment = &loaded.experiment;
+        let subject = Subject { experiment, results: &results, judgements: &[], command: "" };
+        let bounds = report::limits(&subject);
+        if args.json {
+            for it in &bounds {
+                output::json(&limits_object(&experiment.name, it))?;
+            }
+        } else {
+            output::text(&limits_table(&experiment.name, &bounds))?;
+        }
+    }
+    Ok(0)
+}
+
+fn limits_object(experiment: &str, it: &Bound) -> Value {
+    let shares = LIMITS.iter().zip(it.shares).map(|((word, _), share)| ((*word).to_owned(), share.into()));
+    json!({
+        "experiment": experiment,
+        "cell": it.levels,
+        "engine": it.engine.word(),
+        "flow": it.flow,
+        "shares": Value::Object(shares.collect()),
+        "largest": it.largest().0,
+        "remedy": it.remedy,
+    })
+}
+
+/// Returns a table with a line for each flow of each cell. Limits that bind no flow are left out.
+fn limits_table(experiment: &str, bounds: &[Bound]) -> String {
+    let binds = |i: usize| bounds.iter().any(|it| it.shares[i] >= 0.0005);
+    let columns: Vec<usize> = (0..LIMITS.len()).filter(|i| binds(*i)).collect();
+    let head = ["cell", "engine", "flow"].map(str::to_owned).into_iter();
+    let head = head.chain(columns.iter().map(|i| LIMITS[*i].0.to_owned())).chain(["lifted by".to_owned()]);
+    let mut rows = vec![head.collect::<Vec<String>>()];
+    rows.extend(bounds.iter().map(|it| {
+        let words = [it.levels.clone(), it.engine.to_string(), it.flow.clone()].into_iter();
+        let shares = columns.iter().map(|i| format!("{:.1} %", it.shares[*i] * 100.0));
+        words.chain(shares).chain([it.remedy.clone().unwrap_or_default()]).collect()
+    }));
+    format!("{experiment}: share of each flow's life by what limits it\n{}", output::table(&rows))
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<u8, Failure> {

@@ -31,7 +31,7 @@ pub mod text;
 mod samples;
 
 pub use html::{Report, html};
-pub use prepare::{Subject, figures, section};
+pub use prepare::{Bound, LIMITS, Subject, figures, limits, section};
 pub use scene::Scene;
 pub use section::Section;
 pub use svg::{Place, svg};

@@ -6,9 +6,11 @@
 //! | `means.rs` | figures of means: by level, against a factor, with models and published values |
 //! | `designs.rs` | figures of factorial designs: marginal means, effects, heat maps |
 //! | `over_time.rs` | figures of series, limits and distributions |
+//! | `limits.rs` | the limit that binds each flow, and the number that would lift it |
 //! | `tables.rs` | tables and sentences |
 
 mod designs;
+mod limits;
 mod means;
 mod over_time;
 mod select;
@@ -21,6 +23,7 @@ use crate::results::Results;
 use super::figure::Heading;
 use super::scene::Scene;
 use super::section::Section;
+pub use limits::{Bound, LIMITS, limits};
 use select::View;
 
 /// An experiment with everything that the report needs.
@@ -58,7 +61,7 @@ pub fn section(subject: &Subject<'_>) -> Section {
         command: subject.command.to_owned(),
         toml: experiment.text.clone(),
         versions: tables::versions(subject),
-        cells: Some(tables::cells(subject)),
+        cells: tables::cells(subject),
         raw: tables::raw(subject),
     }
 }

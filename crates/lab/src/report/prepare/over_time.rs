@@ -3,7 +3,7 @@
 use crate::cell::{Cell, CellId};
 use crate::record::Series;
 use crate::statistics::mean;
-use crate::theory::Conditions;
+use crate::theory::{AIRTIME_PARTS, Conditions};
 
 use super::super::figure::{
     self, Column, Distribution, Ellipses, EventTimes, Heading, Partition, Quantity, Share, Spread, TimePanel,
@@ -11,22 +11,12 @@ use super::super::figure::{
 };
 use super::super::scale::{Unit, number};
 use super::super::scene::{Row, Scene};
+use super::limits::LIMITS;
 use super::means::quantity;
 use super::select::{View, values};
 
 /// Most wholes in one figure.
 const MAX_WHOLES: usize = 16;
-/// Parts of a flow's life in the order in which a bar shows them, with their names for readers.
-pub(super) const LIMITS: [(&str, &str); 7] = [
-    ("window", "receiver window"),
-    ("cwnd", "congestion window"),
-    ("link", "link"),
-    ("recovery", "loss recovery"),
-    ("application", "application"),
-    ("start", "start"),
-    ("host", "host"),
-];
-
 /// Returns the cells of the figure whose series are kept, one for each level of `by`.
 fn with_series<'a>(view: &'a View<'_>) -> Vec<(String, &'a Cell, &'a Series)> {
     let results = view.subject.results;
@@ -120,11 +110,8 @@ pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
 /// Draws the parts whose metrics have `prefix` in their name, a bar for each flow of each cell.
 pub(super) fn parts(view: &View<'_>, heading: Heading, prefix: &str) -> Scene {
     let results = view.subject.results;
-    let mut parts: Vec<String> = if prefix == "limit." {
-        LIMITS.iter().map(|(word, _)| (*word).to_owned()).collect()
-    } else {
-        Vec::new()
-    };
+    let known: &[(&str, &str)] = if prefix == "limit." { &LIMITS } else { &AIRTIME_PARTS };
+    let mut parts: Vec<String> = known.iter().map(|(word, _)| (*word).to_owned()).collect();
     let mut wholes: Vec<(String, Vec<(String, f64)>)> = Vec::new();
     let cells = view.engines.iter().flat_map(|engine| view.cells(*engine, &[]));
     for cell in cells {
@@ -156,13 +143,16 @@ pub(super) fn parts(view: &View<'_>, heading: Heading, prefix: &str) -> Scene {
         (name.clone(), parts.iter().map(|part| size(sizes, part)).collect())
     };
     let wholes = wholes.iter().map(ordered).collect();
-    let known =
-        |part: &String| LIMITS.iter().find(|(word, _)| word == part).map(|(_, name)| (*name).to_owned());
     let is_limit = prefix == "limit.";
-    let (name, unit) =
-        if is_limit { ("share of the flow's life", Unit::Share) } else { ("airtime", Unit::Time) };
+    let named =
+        |part: &String| known.iter().find(|(word, _)| word == part).map(|(_, name)| (*name).to_owned());
+    let (name, unit) = if is_limit {
+        ("share of the flow's life", Unit::Share)
+    } else {
+        ("airtime of a packet", Unit::Time)
+    };
     let of = Quantity { name: name.to_owned(), unit };
-    let parts = parts.iter().map(|part| known(part).filter(|_| is_limit).unwrap_or_else(|| part.clone()));
+    let parts = parts.iter().map(|part| named(part).unwrap_or_else(|| part.clone()));
     figure::partition(&Partition { heading, of, parts: parts.collect(), wholes })
 }
 

@@ -10,18 +10,19 @@ use crate::claim::{Expectation, Fit, expectations};
 use crate::experiment::{Compare, Expect, ExpectedValue, FigureKind, Tolerance, Until, WarmUp};
 use crate::record::{Record, Status};
 use crate::statistics::mean;
-use crate::theory::{Conditions, model};
+use crate::theory::model;
 
 use super::super::scale::{Unit, significant};
 use super::super::scene::Row;
 use super::super::section::{Entry, Mark, Table};
 use super::Subject;
-use super::over_time::LIMITS;
-use super::select::{mean_row, values};
+use super::select::{mean_interval, mean_row, values};
 
 /// Most rows of a table of cells; the journal has them all.
 const MAX_ROWS: usize = 128;
-/// Most rows of the tables of identities and of losses.
+/// Most sentences about the limits of flows.
+const MAX_SENTENCES: usize = 12;
+/// Most rows of the table of losses.
 const MAX_IDENTITIES: usize = 32;
 /// Most repetitions in the page; the journal has them all.
 const MAX_RAW: usize = 400;
@@ -33,15 +34,19 @@ fn engines(subject: &Subject<'_>) -> Vec<EngineKind> {
     engines
 }
 
-fn levels(cell: &Cell) -> String {
+pub(super) fn levels(cell: &Cell) -> String {
     let words: Vec<String> = cell.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     if words.is_empty() { "all".to_owned() } else { words.join(", ") }
 }
 
 /// Returns a mean for readers: `5.61 Mbit/s ± 0.05`.
 fn mean_text(row: &Row, unit: Unit) -> String {
-    let Some(high) = row.high else { return unit.text(row.y) };
+    let (Some(low), Some(high)) = (row.low, row.high) else { return unit.text(row.y) };
     let factor = unit.shown(row.y.abs()).0;
+    if ((high - row.y) - (row.y - low)).abs() > 0.01 * (high - low) {
+        let [low, high] = [low, high].map(|end| significant(end * factor, 3));
+        return format!("{} ({low} to {high})", unit.text(row.y));
+    }
     format!("{} \u{b1} {}", unit.text(row.y), significant((high - row.y) * factor, 2))
 }
 
@@ -194,36 +199,14 @@ fn side_by_side(subject: &Subject<'_>) -> Option<Table> {
     Some(Table { caption, head: head.map(str::to_owned).to_vec(), rows })
 }
 
-/// Returns a sentence for each flow of each cell about the limit that binds it most.
+/// Returns sentences about the limits of flows, for the first cells.
 pub(super) fn limits(subject: &Subject<'_>) -> Vec<String> {
-    let mut sentences = Vec::new();
-    for cell in &subject.results.cells {
-        for flow in &cell.physics.flows {
-            let share = |word: &str| mean(&values(subject, &[cell], &format!("{}.limit.{word}", flow.name)));
-            let shares = LIMITS.iter().filter_map(|(word, name)| Some((*word, *name, share(word)?)));
-            let Some((word, name, most)) = shares.max_by(|a, b| a.2.total_cmp(&b.2)) else { continue };
-            let mut sentence = format!(
-                "{} ({}, {}): {} {name}",
-                flow.name,
-                levels(cell),
-                cell.physics.engine,
-                Unit::Share.text(most)
-            );
-            let remedy = Conditions::of(&cell.physics, flow).filter(|_| word == "window");
-            if let Some((it, window)) = remedy.and_then(|it| Some((it.clone(), it.window?))) {
-                let allowed = Unit::Rate.text(window * 8.0 / it.idle_rtt_s());
-                let rtt = Unit::Time.text(it.rtt_s);
-                put!(sentence, " ({window} bytes at {rtt} allow {allowed}");
-                if let Some(rate) = it.rate_bps {
-                    let full = Unit::Bytes.text(rate * it.idle_rtt_s() / 8.0);
-                    put!(sentence, "; {full} would fill this link of {}", Unit::Rate.text(rate));
-                }
-                sentence.push(')');
-            }
-            sentences.push(sentence + ".");
-        }
+    let all = super::limits::limits(subject);
+    let mut sentences: Vec<String> = all.iter().take(MAX_SENTENCES).map(super::Bound::sentence).collect();
+    if all.len() > MAX_SENTENCES {
+        let more = all.len() - MAX_SENTENCES;
+        sentences.push(format!("The command 'rdt-lab limits' prints those of {more} more flows."));
     }
-    sentences.truncate(MAX_ROWS / 10);
     sentences
 }
 
@@ -314,6 +297,13 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
             repeats.least,
             repeats.most
         ));
+        let (wider, all) = bootstrapped(subject, cells.clone());
+        if wider > 0 {
+            sentences.push(format!(
+                "Of {all} means, {wider} have the BCa interval of the bootstrap, which is wider than Student's \
+                 by more than a third there."
+            ));
+        }
         let same = cells.filter(|cell| subject.results.is_one_run(cell.id)).count();
         if same > 0 {
             sentences.push(format!(
@@ -334,6 +324,16 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
     sentences.extend(problems.map(|(reason, count)| format!("{count} repetitions were left out: {reason}.")));
     sentences.push(warm_up(subject));
     sentences
+}
+
+/// Returns how many means of the table of cells have the interval of the bootstrap, of how many.
+fn bootstrapped<'a>(subject: &Subject<'_>, cells: impl Iterator<Item = &'a Cell> + Clone) -> (usize, usize) {
+    let metrics = shown_metrics(subject);
+    let intervals = metrics.iter().flat_map(|metric| {
+        let random = cells.clone().filter(|cell| !subject.results.is_one_run(cell.id));
+        random.filter_map(move |cell| mean_interval(&values(subject, &[cell], metric)))
+    });
+    intervals.fold((0, 0), |(wider, all), (_, is_resampled)| (wider + usize::from(is_resampled), all + 1))
 }
 
 fn warm_up(subject: &Subject<'_>) -> String {
@@ -374,9 +374,10 @@ pub(super) fn versions(subject: &Subject<'_>) -> Vec<String> {
     sentences
 }
 
-/// Returns the cells with identity, number of repetitions, and a digest of the event hashes.
-pub(super) fn cells(subject: &Subject<'_>) -> Table {
-    let row = |cell: &Cell| {
+/// Returns the cells as CSV with identity, number of repetitions, and a digest of the event hashes.
+pub(super) fn cells(subject: &Subject<'_>) -> String {
+    let mut out = "cell,engine,levels,n,first_seed,digest\n".to_owned();
+    for cell in &subject.results.cells {
         let mut digest = Sha256::new();
         let mut seeds = Vec::new();
         for (_, record) in subject.results.records.get(&cell.id).into_iter().flatten() {
@@ -385,24 +386,11 @@ pub(super) fn cells(subject: &Subject<'_>) -> Table {
         }
         let mut hex = String::new();
         digest.finalize()[..8].iter().for_each(|byte| put!(hex, "{byte:02x}"));
-        let n = super::super::scale::number(seeds.len());
-        vec![
-            Entry::text(cell.id.to_string()),
-            Entry::text(cell.physics.engine.word()),
-            Entry::text(levels(cell)),
-            Entry::number(seeds.len().to_string(), n),
-            Entry::text(seeds.first().map_or_else(String::new, u64::to_string)),
-            Entry::text(hex),
-        ]
-    };
-    let head = ["cell", "engine", "levels", "n", "first seed", "digest of the event hashes"];
-    let mut caption = "Cells: identity is the hash of what can change the outcome".to_owned();
-    let all = &subject.results.cells;
-    let rows = all.iter().take(MAX_IDENTITIES).map(row).collect();
-    if all.len() > MAX_IDENTITIES {
-        put!(caption, ", the first {MAX_IDENTITIES} of {}", all.len());
+        let levels = levels(cell).replace('"', "\"\"");
+        let first = seeds.first().map_or_else(String::new, u64::to_string);
+        put!(out, "{},{},\"{levels}\",{},{first},{hex}\n", cell.id, cell.physics.engine, seeds.len());
     }
-    Table { caption, head: head.map(str::to_owned).to_vec(), rows }
+    out
 }
 
 /// Returns the first repetitions as CSV.
