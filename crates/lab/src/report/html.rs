@@ -1,12 +1,14 @@
 //! The page: one file without requests, with its own content security policy.
 
+use std::collections::BTreeMap;
+
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use sha2::{Digest as _, Sha256};
 
 use super::export::csv;
 use super::scale::significant;
 use super::scene::{Mark as Drawn, Scene};
-use super::section::{Entry, Mark, Section, Table, Tally, measured};
+use super::section::{Entry, Mark, Section, Table, Tally, measured, pairing, pairing_gained};
 use super::svg::{Place, STYLE, escape, svg};
 use crate::claim::Verdict;
 
@@ -20,6 +22,10 @@ const UPLOT: &str = concat!(
     include_str!("../../assets/uPlot.iife.min.js")
 );
 const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
+/// Bytes of a table above which a second one with the same content is a reference.
+const FOLD_OVER: usize = 2000;
+/// Separates the columns of a compressed table. No text contains it.
+const COLUMN: char = '\u{1e}';
 /// Bytes of a table above which the page contains it compressed.
 const COMPRESS_OVER: usize = 1500;
 
@@ -43,17 +49,38 @@ pub fn html(report: &Report) -> String {
     }
     let mut out = head(&report.title, &styles, &scripts);
     first_screen(&mut out, report);
+    let mut shown = Shown::default();
     for (i, section) in report.sections.iter().enumerate() {
-        experiment(&mut out, section, usize::from(i == 0));
+        experiment(&mut out, section, usize::from(i == 0), &mut shown);
     }
     for section in &report.sections {
-        doubter(&mut out, section);
+        doubter(&mut out, section, &mut shown);
     }
     put!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n");
     for script in scripts {
         put!(out, "<script>{script}</script>\n");
     }
     out + "</body>\n</html>\n"
+}
+
+/// Tables that the page shows already: content of the table, and the experiment that shows it.
+/// Experiments with the same cells have equal tables.
+#[derive(Default)]
+struct Shown<'a>(BTreeMap<String, &'a Section>);
+
+impl<'a> Shown<'a> {
+    /// Writes what `content` is, or a reference to the experiment that shows the same.
+    fn once(&mut self, out: &mut String, section: &'a Section, name: &str, content: String) {
+        if let Some(first) = self.0.get(&content) {
+            let (id, of) = (anchor(&first.name), escape(&first.name));
+            put!(out, "<p>{}: the same as those of <a href=\"#{id}\">{of}</a>.</p>\n", escape(name));
+            return;
+        }
+        out.push_str(&content);
+        if content.len() > FOLD_OVER {
+            self.0.insert(content, section);
+        }
+    }
 }
 
 fn head(title: &str, styles: &[(&str, &str)], scripts: &[&str]) -> String {
@@ -117,7 +144,7 @@ fn paragraph(out: &mut String, text: &str) {
 }
 
 /// Writes an experiment. Its first figures may be on the first screen already.
-fn experiment(out: &mut String, section: &Section, shown: usize) {
+fn experiment<'a>(out: &mut String, section: &'a Section, drawn: usize, shown: &mut Shown<'a>) {
     let name = escape(&section.name);
     put!(out, "<section id=\"{}\">\n<h2>{}</h2>\n", anchor(&section.name), escape(&section.title));
     let source = section.source.as_ref().map_or_else(String::new, |source| format!(", {}", escape(source)));
@@ -128,9 +155,9 @@ fn experiment(out: &mut String, section: &Section, shown: usize) {
     }
     statements(out, section);
     for results in &section.results {
-        table(out, results);
+        table_once(out, section, results, shown);
     }
-    for scene in section.figures.iter().skip(shown) {
+    for scene in section.figures.iter().skip(drawn) {
         figure(out, scene);
     }
     claims(out, section);
@@ -139,19 +166,26 @@ fn experiment(out: &mut String, section: &Section, shown: usize) {
         section.limits.iter().for_each(|sentence| paragraph(out, sentence));
     }
     for more in [&section.losses, &section.models].into_iter().flatten() {
-        table(out, more);
+        table_once(out, section, more, shown);
     }
     put!(out, "<h3>How it was run</h3>\n");
     section.run.iter().for_each(|sentence| paragraph(out, sentence));
     put!(out, "<pre class=\"command\">{}</pre>\n", escape(&section.command));
     if !section.toml.is_empty() {
-        put!(
-            out,
-            "<details><summary>The experiment as it is written</summary><pre>{}</pre></details>\n",
-            escape(&section.toml)
-        );
+        put!(out, "<details><summary>The experiment as it is written</summary>
+");
+        data(out, "toml", "", &section.toml);
+        put!(out, "</details>
+");
     }
-    put!(out, "</section>\n");
+    put!(out, "</section>
+");
+}
+
+fn table_once<'a>(out: &mut String, section: &'a Section, it: &Table, shown: &mut Shown<'a>) {
+    let mut content = String::new();
+    table(&mut content, it);
+    shown.once(out, section, &it.caption, content);
 }
 
 fn statements(out: &mut String, section: &Section) {
@@ -195,11 +229,16 @@ fn claims(out: &mut String, section: &Section) {
             Entry { text: it.verdict.to_string() + &points.unwrap_or_default(), value: None, mark },
             Entry::text(it.engine.word()),
             Entry::text(measured(it)),
+            Entry { text: pairing(it), value: it.pairing, mark: Mark::None },
             Entry::text(predicate.map_or("", |(_, that)| that)),
         ]
     });
-    let head = ["claim", "verdict", "engine", "measured", "predicate"].map(str::to_owned).to_vec();
+    let head = ["claim", "verdict", "engine", "measured", "pairing", "predicate"].map(str::to_owned).to_vec();
     table(out, &Table { caption: "Claims".to_owned(), head, rows: rows.collect() });
+    let told = section.judgements.iter().filter_map(|it| it.pairing).collect::<Vec<f64>>();
+    if let Some(sentence) = pairing_gained(&told) {
+        paragraph(out, &sentence);
+    }
 }
 
 fn table(out: &mut String, table: &Table) {
@@ -243,34 +282,68 @@ fn figure(out: &mut String, scene: &Scene) {
     put!(out, "<figure id=\"fig-{id}\"{kind}>\n<figcaption>{}</figcaption>\n", escape(&scene.title));
     put!(out, "<div class=\"scroll\" tabindex=\"0\">\n{}</div>\n", svg(scene, Place::Page));
     put!(out, "<p class=\"alt\">{}</p>\n", escape(&scene.description));
-    data(out, "csv", &csv(scene));
+    data(out, "csv", "", &csv(scene));
     put!(out, "</figure>\n");
 }
 
-/// Writes a table as a block of data, compressed if it is long or could end the block.
-fn data(out: &mut String, class: &str, text: &str) {
+/// Writes a text as a block of data, compressed if it is long or could end the block. Tables are
+/// compressed by columns, which need half of the space. The script shows blocks with a name.
+fn data(out: &mut String, class: &str, name: &str, text: &str) {
+    let name = if name.is_empty() { String::new() } else { format!(" data-name=\"{name}\"") };
     if text.len() <= COMPRESS_OVER && !text.contains('<') {
-        put!(out, "<script type=\"text/csv\" class=\"{class}\">{text}</script>\n");
-    } else {
-        let packed = base64(&compress_to_vec_zlib(text.as_bytes(), 9));
-        put!(out, "<script type=\"text/plain\" class=\"{class}\" data-z=\"1\">{packed}</script>\n");
+        put!(out, "<script type=\"text/plain\" class=\"{class}\"{name}>{text}</script>\n");
+        return;
     }
+    let (form, text) = match by_columns(text) {
+        Some(columns) if class != "toml" => ("columns", columns),
+        _ => ("text", text.to_owned()),
+    };
+    let packed = base64(&compress_to_vec_zlib(text.as_bytes(), 9));
+    put!(out, "<script type=\"text/plain\" class=\"{class}\"{name} data-z=\"{form}\">{packed}</script>\n");
 }
 
-fn doubter(out: &mut String, section: &Section) {
+/// Returns a table with a column after the other. `None` if rows have different lengths.
+fn by_columns(csv: &str) -> Option<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for (i, line) in csv.lines().enumerate() {
+        let mut quoted = false;
+        let fields = line.split(|c| {
+            quoted ^= c == '"';
+            c == ',' && !quoted
+        });
+        let fields: Vec<&str> = fields.collect();
+        if i == 0 {
+            columns.resize(fields.len(), String::new());
+        }
+        if fields.len() != columns.len() {
+            return None;
+        }
+        for (column, field) in columns.iter_mut().zip(fields) {
+            if i > 0 {
+                column.push('\n');
+            }
+            column.push_str(field);
+        }
+    }
+    Some(columns.join(COLUMN.encode_utf8(&mut [0; 4])))
+}
+
+fn doubter<'a>(out: &mut String, section: &'a Section, shown: &mut Shown<'a>) {
     let (id, title) = (anchor(&section.name), escape(&section.title));
     put!(out, "<section id=\"raw-{id}\" class=\"raw\">\n<h2>For doubters: {title}</h2>\n");
     section.versions.iter().for_each(|sentence| paragraph(out, sentence));
-    if let Some(cells) = &section.cells {
-        table(out, cells);
-    }
-    if !section.raw.is_empty() {
-        let digest = Sha256::digest(section.raw.as_bytes());
+    let cells = "Cells: identity is the hash of what can change the outcome";
+    for (name, text) in [(cells, &section.cells), ("Repetitions", &section.raw)] {
+        if text.is_empty() {
+            continue;
+        }
         let mut hex = String::new();
-        digest.iter().for_each(|byte| put!(hex, "{byte:02x}"));
-        let rows = section.raw.lines().count().saturating_sub(1);
-        put!(out, "<p>{rows} repetitions, SHA-256 of the table {hex}.</p>\n");
-        data(out, "raw", &section.raw);
+        Sha256::digest(text.as_bytes()).iter().for_each(|byte| put!(hex, "{byte:02x}"));
+        let rows = text.lines().count().saturating_sub(1);
+        let mut content = String::new();
+        put!(content, "<p>{name}: {rows}, SHA-256 of the table {hex}.</p>\n");
+        data(&mut content, "raw", name, text);
+        shown.once(out, section, name, content);
     }
     put!(out, "</section>\n");
 }

@@ -394,17 +394,45 @@ fn thinned(panel: &Panel, rows: &[Row], area: &Area) -> Vec<Row> {
 
 fn line(panel: &Panel, rows: &[Row], area: &Area) -> (String, bool) {
     let dense = rows.len() > DENSE;
-    let few = if dense { thinned(panel, rows, area) } else { rows.to_vec() };
     let mut path = String::new();
+    if dense {
+        dense_line(&mut path, panel, &thinned(panel, rows, area), area);
+        return (path, true);
+    }
     let mut pen_down = false;
-    for row in &few {
+    for row in rows {
         if row.x.is_finite() && row.y.is_finite() {
             let command = if pen_down { 'L' } else { 'M' };
             put!(path, "{command}{} {}", px(area.x(panel, row.x)), px(area.y(panel, row.y)));
         }
         pen_down = row.x.is_finite() && row.y.is_finite();
     }
-    (path, dense)
+    (path, false)
+}
+
+/// Writes a line with distances from point to point, which need a third less space than places.
+/// Distances between rounded places do not add up rounding errors.
+fn dense_line(path: &mut String, panel: &Panel, rows: &[Row], area: &Area) {
+    let mut last: Option<(f64, f64)> = None;
+    for row in rows {
+        if !row.x.is_finite() || !row.y.is_finite() {
+            last = None;
+            continue;
+        }
+        let tenths = |place: f64| (place * 10.0).round();
+        let (x, y) = (tenths(area.x(panel, row.x)), tenths(area.y(panel, row.y)));
+        match last {
+            None => put!(path, "M{} {}l", px(x / 10.0), px(y / 10.0)),
+            Some((from_x, from_y)) => {
+                for distance in [x - from_x, y - from_y] {
+                    let text = px(distance / 10.0);
+                    let glued = text.starts_with('-') || path.ends_with('l');
+                    put!(path, "{}{text}", if glued { "" } else { " " });
+                }
+            }
+        }
+        last = Some((x, y));
+    }
 }
 
 fn steps(panel: &Panel, rows: &[Row], area: &Area) -> String {
