@@ -18,14 +18,17 @@ function make(name, attributes = {}, ...children) {
   return node;
 }
 
-// ---- data: CSV blocks, plain or deflated and in base64
+// ---- data: blocks of text, plain or deflated and in base64; tables by columns
 
 async function text(block) {
   if (!block) return "";
   if (!block.dataset.z) return block.textContent;
   const bytes = Uint8Array.from(atob(block.textContent), c => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).text();
+  const whole = await new Response(stream).text();
+  if (block.dataset.z !== "columns") return whole;
+  const columns = whole.split("\u001e").map(column => column.split("\n"));
+  return columns[0].map((first, i) => columns.map(column => column[i]).join(",")).join("\n") + "\n";
 }
 
 function parse(csv) {
@@ -255,7 +258,9 @@ function file(figure) {
   svg.insertBefore(style, $("rect", svg));
   return new XMLSerializer().serializeToString(svg);
 }
+let saved = null;
 function save(name, type, content) {
+  if (saved) return saved.push({ name, type, content });
   const url = URL.createObjectURL(new Blob([content], { type }));
   make("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10000);
@@ -309,17 +314,18 @@ async function live(figure, times) {
     return style.getPropertyValue("--" + (key ? looks[key.dataset.series] : "s0"));
   };
   const groups = $$(".panel", figure);
+  host.charts = [];
   for (const [name, series] of panels) {
     const unit = axis(groups.find(g => $(".axis.y .name", g).textContent === name).dataset.y);
     const binned = [...series].map(([, points]) => rebin(points, times));
     const data = [binned[0].map(p => p[0]), ...binned.map(points => points.map(p => p[1] === null ? null : p[1] * unit.factor))];
     const axes = [{ stroke: ink, grid }, { stroke: ink, grid, size: 60 }];
-    new uPlot({
+    host.charts.push(new uPlot({
       width, height: 220, title: name, axes,
       scales: { x: { time: false } },
       cursor: { sync: { key: sync.key, setSeries: true }, drag: { x: true, y: false } },
       series: [{ label: "time (s)" }, ...[...series.keys()].map(label => ({ label, stroke: colour(label), width: 1.5 }))],
-    }, data, host);
+    }, data, host));
   }
   $(".scroll", figure).hidden = true;
   return host;
@@ -356,8 +362,8 @@ function sortable(table) {
   });
 }
 async function rawTable(block) {
-  const csv = await text(block);
-  const details = make("details", {}, make("summary", {}, "All repetitions"));
+  const csv = await text(block), name = block.dataset.name;
+  const details = make("details", {}, make("summary", {}, name));
   details.addEventListener("toggle", () => {
     if ($("table", details)) return;
     const data = parse(csv), head = Object.keys(data[0] ?? {});
@@ -366,8 +372,9 @@ async function rawTable(block) {
     sortable(table);
     details.append(make("div", { class: "scroll", tabindex: "0" }, table));
   });
+  const file = name.split(":")[0].toLowerCase() + ".csv";
   block.before(make("div", { class: "tools" },
-    make("button", { type: "button", onclick: () => save("repetitions.csv", "text/csv", csv) }, "CSV")), details);
+    make("button", { type: "button", onclick: () => save(file, "text/csv", csv) }, "CSV")), details);
 }
 
 // ---- begin
@@ -386,9 +393,51 @@ async function begin() {
   }
   $$("table").forEach(sortable);
   await Promise.all($$("script.raw").map(rawTable));
+  await Promise.all($$("script.toml").map(async block => block.before(make("pre", {}, await text(block)))));
 }
 
 // ---- self-test: file:///.../report.html#selftest
+
+/// Tests the live series of a figure: widths of bins, zoom in all panels, legend.
+async function testSeries(figure, bins, problem) {
+  const wait = () => new Promise(done => setTimeout(done, 60));
+  const panels = await columns(figure);
+  for (const option of [bins.options[0], bins.options[bins.options.length - 1]]) {
+    bins.value = option.value;
+    bins.dispatchEvent(new Event("change"));
+    await wait();
+    const charts = $(".live", figure).charts, times = Number(option.value);
+    if (charts.length !== panels.size) problem(`${charts.length} charts for ${panels.size} panels`);
+    charts.forEach((chart, i) => {
+      const points = [...[...panels.values()][i].values()][0];
+      if (chart.data[0].length !== Math.ceil(points.length / times)) problem(`bins of ${option.textContent}`);
+      const values = points.slice(0, times).map(p => p[1]).filter(v => v !== null);
+      const factor = axis($$(".panel", figure).find(g => $(".axis.y .name", g).textContent === [...panels.keys()][i]).dataset.y).factor;
+      const mean = values.length ? values.reduce((a, b) => a + b) / values.length * factor : null;
+      if (Math.abs((chart.data[1][0] ?? 0) - (mean ?? 0)) > 1e-9 * Math.abs(mean ?? 0)) problem("a bin is not the mean of its parts");
+    });
+  }
+  const charts = $(".live", figure).charts, over = $(".u-over", charts[0].root), box = over.getBoundingClientRect();
+  const before = charts.map(chart => chart.scales.x.max - chart.scales.x.min);
+  const mouse = (name, share, target) => target.dispatchEvent(new MouseEvent(name, {
+    clientX: box.left + box.width * share, clientY: box.top + box.height / 2, bubbles: true, button: 0, view: window }));
+  mouse("mousemove", 0.3, over);
+  mouse("mousedown", 0.3, over);
+  mouse("mousemove", 0.5, over);
+  mouse("mousemove", 0.6, over);
+  mouse("mouseup", 0.6, document);
+  await wait();
+  charts.forEach((chart, i) => {
+    const { min, max } = chart.scales.x, first = charts[0].scales.x;
+    if (!(max - min < before[i] / 2)) problem(`panel ${i + 1} does not zoom`);
+    if (Math.abs(min - first.min) > 1e-9 || Math.abs(max - first.max) > 1e-9) problem(`panel ${i + 1} zooms apart`);
+  });
+  $(".u-legend .u-series:nth-child(2) th", charts[0].root)?.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  await wait();
+  if (charts[0].series[1].show) problem("the legend hides no live series");
+  $(".live", figure).replaceChildren();
+  $(".scroll", figure).hidden = false;
+}
 
 async function selftest() {
   const said = [];
@@ -449,12 +498,16 @@ async function selftest() {
       check(svg.innerHTML === before, `${id}: linear axis`);
     }
     const bins = $(".tools select", figure);
-    if (bins) {
-      const last = Number(bins.options[bins.options.length - 1].value), host = await live(figure, last);
-      check($$("canvas", host).length > 0, `${id}: no live series`);
-      host.replaceChildren();
-      $(".scroll", figure).hidden = false;
-    }
+    if (bins) await testSeries(figure, bins, what => check(false, `${id}: ${what}`));
+    saved = [];
+    const tools = $$(".tools button", figure);
+    for (const label of ["SVG", "CSV"]) tools.find(b => b.textContent === label).click();
+    await wait();
+    const [picture, table] = saved;
+    saved = null;
+    const downloaded = new DOMParser().parseFromString(picture?.content, "image/svg+xml");
+    check($$(".layer", downloaded).length === layers.length, `${id}: the downloaded SVG`);
+    check(JSON.stringify(parse(table?.content ?? "")) === JSON.stringify(data), `${id}: the downloaded CSV`);
     check((await png(figure)).size > 1000, `${id}: PNG`);
   }
   const sorted = $("table th button");

@@ -136,7 +136,9 @@ pub(super) fn files(scene: &Scene, wanted: impl Fn(&str) -> bool) -> Vec<(String
 pub(super) fn limits(args: &LimitsArgs) -> Result<u8, Failure> {
     for folder in folders(&args.folders)? {
         let (loaded, results, torn) = of_folder(&folder)?;
-        torn.iter().for_each(|torn| talk(torn));
+        for torn in &torn {
+            talk(torn);
+        }
         let experiment = &loaded.experiment;
         let subject = Subject { experiment, results: &results, judgements: &[], command: "" };
         let bounds = report::limits(&subject);

@@ -184,7 +184,7 @@ pub(super) mod tests {
             rep,
             seed: u64::MAX - 3,
             engine: EngineKind::Virtual,
-            physics: 1,
+            physics: crate::cell::PHYSICS_VERSION,
             experiment: "sack".to_owned(),
             factors: vec![("window".to_owned(), "4".to_owned()), ("sack".to_owned(), "on".to_owned())],
             metrics: [("goodput".to_owned(), 5_610_000.1 / 3.0), ("lost".to_owned(), 0.0)].into(),

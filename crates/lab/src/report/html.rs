@@ -172,14 +172,23 @@ fn experiment<'a>(out: &mut String, section: &'a Section, drawn: usize, shown: &
     section.run.iter().for_each(|sentence| paragraph(out, sentence));
     put!(out, "<pre class=\"command\">{}</pre>\n", escape(&section.command));
     if !section.toml.is_empty() {
-        put!(out, "<details><summary>The experiment as it is written</summary>
-");
+        put!(
+            out,
+            "<details><summary>The experiment as it is written</summary>
+"
+        );
         data(out, "toml", "", &section.toml);
-        put!(out, "</details>
-");
+        put!(
+            out,
+            "</details>
+"
+        );
     }
-    put!(out, "</section>
-");
+    put!(
+        out,
+        "</section>
+"
+    );
 }
 
 fn table_once<'a>(out: &mut String, section: &'a Section, it: &Table, shown: &mut Shown<'a>) {

@@ -201,7 +201,7 @@ mod tests {
             shows: None,
         };
         let statements = vec![
-            statement(StatementKind::Open, "Nobody knows."),
+            statement(StatementKind::Open, "The cause is not known."),
             statement(StatementKind::Error, "The window of 4 works after each loss."),
         ];
         let section = Section {

@@ -31,7 +31,7 @@ pub fn fragment_sizes(bytes: u32, mtu: u32) -> Vec<u32> {
     full.chain([last + headers]).collect()
 }
 
-/// Parts of the airtime of a packet in the order of time, with their words in metrics: `airtime.difs`.
+/// Parts of the airtime of a packet in the order of time: words in metrics (`airtime.difs`), names.
 pub const AIRTIME_PARTS: [(&str, &str); 11] = [
     ("difs", "DIFS"),
     ("back-off", "back-off"),

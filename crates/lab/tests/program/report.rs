@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -103,4 +103,32 @@ fn hundred_thousand_repetitions_are_reported() {
         println!("{} cells: {} MiB, {time:?}, page of {bytes} bytes", cells * 4, memory >> 20);
         assert!(memory < 1 << 30 && time < ms(10_000), "{memory} bytes, {time:?}");
     }
+}
+
+/// Returns the bytes of the report on an experiment that runs below `folder`, after these commands
+/// of a shell.
+#[cfg(unix)]
+fn report_elsewhere(folder: &Path, before: &str) -> Vec<u8> {
+    let results = folder.join("some results");
+    fs::create_dir_all(&results).expect("a folder");
+    let file = experiment(folder, 1, 6);
+    let text = fs::read_to_string(&file).expect("the experiment") + FIGURES_AND_CLAIM;
+    fs::write(&file, text).expect("a written file");
+    let script = format!("{before}; exec \"$0\" run \"$1\" -q -o \"$2\"");
+    let program = env!("CARGO_BIN_EXE_rdt-lab");
+    let status = Command::new("sh").args(["-c", &script, program, &file, arg(&results)]).status();
+    assert!(status.expect("a shell").success(), "{before}");
+    fs::read(results.join("report.html")).expect("a report")
+}
+
+#[cfg(unix)]
+#[test]
+fn reports_have_the_same_bytes_everywhere() {
+    let (one, two) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
+    let first = report_elsewhere(one.path(), "umask 022; export LC_ALL=C TZ=UTC");
+    let deep = two.path().join("a").join("b");
+    let second = report_elsewhere(&deep, "umask 077; export LC_ALL=de_DE.UTF-8 LANG=tr_TR TZ=Asia/Kathmandu");
+    assert!(first == second, "{} and {} bytes", first.len(), second.len());
+    let text = String::from_utf8(first).expect("UTF-8");
+    assert!(!text.contains(arg(one.path())), "the page names no folder");
 }

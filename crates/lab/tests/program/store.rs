@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 
+use rdt_lab::cell::PHYSICS_VERSION;
 use rdt_testing::{Numbers, ms};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
@@ -276,7 +277,7 @@ fn run_beside(results: &Path, change: impl Fn(&str) -> String) -> (i32, String, 
     let other = results.join("other.toml");
     let text = change(&text.replace("name = \"short\"", "name = \"other\""));
     fs::write(&other, text).expect("a written file");
-    run(&["run", arg(&other), "-q", "-o", arg(results)])
+    run(&["run", arg(&other), "-q", "--verbose", "-o", arg(results)])
 }
 
 #[test]
@@ -370,7 +371,8 @@ fn other_physics_and_differing_results_are_refused() {
     rewrite(&two.join("short"), |record| record.physics += 1);
     let (code, _, err) = merge();
     assert_eq!(code, 65, "{err}");
-    assert!(err.contains("physics 2") && err.contains("physics 1"), "{err}");
+    let [old, new] = [PHYSICS_VERSION, PHYSICS_VERSION + 1].map(|number| format!("physics {number}"));
+    assert!(err.contains(&old) && err.contains(&new), "{err}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn judgement(id: &str, verdict: Verdict) -> Judgement {
         repetitions: 20,
         nothing_random: false,
         points: None,
+        pairing: None,
         reason: None,
     }
 }
@@ -87,7 +88,7 @@ fn policy_allows_exactly_own_scripts_and_styles() {
     }
     let scripts = page.matches("<script").count();
     assert_eq!(scripts, page.matches("</script>").count(), "no text ends a script");
-    assert_eq!(scripts, 2 + samples::gallery().len() + 1, "uPlot, ours, one block for each table");
+    assert_eq!(scripts, 2 + samples::gallery().len() + 2, "uPlot, ours, one block for each table and file");
 }
 
 #[test]
@@ -143,6 +144,94 @@ fn verdict(browser: &PathBuf, page: &str, size: &str) -> String {
     let dom = String::from_utf8_lossy(&out.stdout);
     let written = dom.split("<pre id=\"selftest\">").nth(1).and_then(|rest| rest.split("</pre>").next());
     written.unwrap_or("no verdict").to_owned()
+}
+
+/// Connection to Firefox by Marionette: messages of JSON after their length.
+struct Firefox {
+    process: std::process::Child,
+    stream: std::net::TcpStream,
+}
+
+impl Firefox {
+    fn start(program: &std::ffi::OsStr, profile: &std::path::Path) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let settings = format!("user_pref(\"marionette.port\", {port});\n");
+        std::fs::write(profile.join("user.js"), settings).expect("a file");
+        let mut process = Command::new(program);
+        process.args(["--headless", "--marionette", "--no-remote", "--profile"]).arg(profile);
+        let process = process.stderr(std::process::Stdio::null()).spawn().expect("Firefox starts");
+        let stream = (0..600).find_map(|_| {
+            wait();
+            std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+        });
+        let mut firefox = Self { process, stream: stream.expect("Firefox answers in a minute") };
+        firefox.read();
+        firefox.ask("WebDriver:NewSession", "{}");
+        firefox
+    }
+
+    fn read(&mut self) -> String {
+        use std::io::Read as _;
+        let mut length = 0;
+        loop {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).expect("a message");
+            match byte[0] {
+                b':' => break,
+                digit => length = length * 10 + usize::from(digit - b'0'),
+            }
+        }
+        let mut text = vec![0; length];
+        self.stream.read_exact(&mut text).expect("a message");
+        String::from_utf8(text).expect("UTF-8")
+    }
+
+    fn ask(&mut self, command: &str, arguments: &str) -> String {
+        use std::io::Write as _;
+        let text = format!("[0,1,\"{command}\",{arguments}]");
+        write!(self.stream, "{}:{text}", text.len()).expect("a message");
+        self.read()
+    }
+}
+
+impl Drop for Firefox {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a browser runs in real time")]
+fn wait() {
+    std::thread::sleep(std::time::Duration::from_millis(100));
+}
+
+#[test]
+fn page_passes_its_test_in_firefox() {
+    let Some(program) = std::env::var_os("RDT_LAB_FIREFOX") else {
+        eprintln!("skipped: RDT_LAB_FIREFOX is not set");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.html");
+    let page = match std::env::var_os("RDT_LAB_PAGE") {
+        Some(page) => std::fs::read_to_string(page).expect("a page"),
+        None => html(&report()),
+    };
+    std::fs::write(&path, page).expect("a file");
+    let mut firefox = Firefox::start(&program, folder.path());
+    let address = format!("{{\"url\":\"file://{}#selftest\"}}", path.display());
+    firefox.ask("WebDriver:Navigate", &address);
+    let script = r#"{"script":"return document.getElementById('selftest')?.textContent ?? ''","args":[]}"#;
+    let verdict = (0..600).map(|_| {
+        wait();
+        firefox.ask("WebDriver:ExecuteScript", script)
+    });
+    let verdict = verdict.into_iter().find(|it| it.contains("selftest")).unwrap_or_default();
+    assert!(verdict.contains("selftest ok: "), "{verdict}");
+    println!("{verdict}");
 }
 
 #[test]

@@ -297,7 +297,7 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
             repeats.least,
             repeats.most
         ));
-        let (wider, all) = bootstrapped(subject, cells.clone());
+        let (wider, all) = bootstrapped(subject, engine);
         if wider > 0 {
             sentences.push(format!(
                 "Of {all} means, {wider} have the BCa interval of the bootstrap, which is wider than Student's \
@@ -327,10 +327,11 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
 }
 
 /// Returns how many means of the table of cells have the interval of the bootstrap, of how many.
-fn bootstrapped<'a>(subject: &Subject<'_>, cells: impl Iterator<Item = &'a Cell> + Clone) -> (usize, usize) {
+fn bootstrapped(subject: &Subject<'_>, engine: EngineKind) -> (usize, usize) {
     let metrics = shown_metrics(subject);
+    let is_random = |cell: &&Cell| cell.physics.engine == engine && !subject.results.is_one_run(cell.id);
     let intervals = metrics.iter().flat_map(|metric| {
-        let random = cells.clone().filter(|cell| !subject.results.is_one_run(cell.id));
+        let random = subject.results.cells.iter().filter(is_random);
         random.filter_map(move |cell| mean_interval(&values(subject, &[cell], metric)))
     });
     intervals.fold((0, 0), |(wider, all), (_, is_resampled)| (wider + usize::from(is_resampled), all + 1))
