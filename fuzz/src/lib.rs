@@ -3,6 +3,7 @@
 //!
 //! | target | input | checked |
 //! |---|---|---|
+//! | `capture` | a pcap or pcapng file | figures are finite, shares of limits sum to 1 |
 //! | `decode_classic` | a datagram, with and without magic | one encoding for each reply |
 //! | `decode_native` | a datagram, with any or a right check | bounds of offsets and SACK blocks |
 //! | `sender_machine` | configuration, writes, answers, time | bounded output |
@@ -11,6 +12,7 @@
 //! | `path_spec` | TOML and flags | what was read can be written and read again |
 
 pub mod bytes;
+pub mod capture;
 pub mod decode_classic;
 pub mod decode_native;
 pub mod grammar;

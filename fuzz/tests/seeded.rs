@@ -106,3 +106,10 @@ fn path_spec() {
     let flags = b"forward rate=0s:10mbit,5s:2mbit\nreverse jitter=normal 2ms\nmtu=1500 fragment\nmark=20p\n";
     search("path_spec", rdt_fuzz::path_spec::run, &[seed, flags]);
 }
+
+#[test]
+fn capture() {
+    let seed = include_bytes!("../../crates/lab/tests/data/trace/wrapped.pcap");
+    let sections = include_bytes!("../../crates/lab/tests/data/trace/loss.pcapng");
+    search("capture", rdt_fuzz::capture::run, &[&seed[..2000], &sections[..2000]]);
+}
