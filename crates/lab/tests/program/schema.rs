@@ -1,7 +1,7 @@
 //! Published schema of the JSON output: every command's objects, the rows of `export` and the lines
 //! of journals are validated against it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -110,19 +110,33 @@ fn schema() -> Value {
     serde_json::from_str(&succeeds(&["schema"])).expect("JSON")
 }
 
+/// Writes a capture with one SYN: pcap (microseconds, raw IPv4), one packet.
+fn capture(folder: &Path) -> PathBuf {
+    let ip = [0x45, 0, 0, 40, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let tcp = [0x9C, 0x40, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xFF, 0xFF, 0, 0, 0, 0];
+    let header: [u32; 6] = [0xA1B2_C3D4, 0x0004_0002, 0, 0, 65_535, 101];
+    let words = header.into_iter().chain([1, 0, 40, 40]);
+    let mut bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    bytes.extend(ip.into_iter().chain(tcp));
+    let path = folder.join("syn.pcap");
+    std::fs::write(&path, bytes).expect("a written file");
+    path
+}
+
 #[test]
 fn every_json_output_fits_its_schema() {
     let schema = schema();
     let place = tempfile::tempdir().expect("a folder");
     let file = experiment(place.path(), 1, 3);
     let claim = "\n[[claim]]\nid = \"one\"\nsays = \"x\"\nthat = \"goodput[cc=reno] > 1kbit\"\n\
-                 \n[[claim]]\nid = \"zero\"\nsays = \"x\"\nthat = \"goodput / 0 > 1\"\n\
+                 \n[[claim]]\nid = \"zero\"\nsays = \"x\"\nthat = \"goodput / 0 > 1\"\npoints = 2\n\
                  \n[[expect]]\nsource = \"s\"\nof = \"goodput\"\nvalues = [ { cc = \"reno\", is = \"1mbit\" } ]\n\
                  within = \"10%\"\nelse = \"note\"\n";
     std::fs::write(&file, std::fs::read_to_string(&file).expect("the file") + claim).expect("a written file");
     let (one, two) = (place.path().join("one"), place.path().join("two"));
     let (one, two) = (arg(&one).to_owned(), arg(&two).to_owned());
     let results = format!("{one}/short");
+    let capture = capture(place.path());
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tcp-options-32-combinations.csv");
     let import = ["--factors", "sack,rwnd_kb", "--response", "time_s"];
     let each = ["--each", "file_kb,congestion_control,link_delay_ms,loss_percent", "--json"];
@@ -139,6 +153,7 @@ fn every_json_output_fits_its_schema() {
         ("compare", vec!["compare", &results, &results, "--json"]),
         ("sweep", vec!["sweep", "path.rate=1mbit,2mbit", "--for", "1s", "-q", "-o", &two, "--json"]),
         ("doctor", vec!["doctor", "--json"]),
+        ("trace", vec!["trace", arg(&capture), "--json"]),
         ("import", [vec!["import", arg(&table)], import.to_vec(), each.to_vec()].concat()),
     ];
     for (definition, command) in commands {
