@@ -1,15 +1,16 @@
 //! `rdt-lab doctor`: what this machine can run.
 
-use std::env;
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rdt_emulator::spec::PathSpec;
 use serde_json::json;
 
 use super::failure::Failure;
 use super::output;
 use super::scale::in_path;
+use crate::cell::{Cell, EngineKind, Physics};
+use crate::engine::engine;
 use crate::run::host::{QUIET_SHARE, used_share};
 
 /// Congestion controls that the experiments of the program use in the kernel.
@@ -78,29 +79,19 @@ fn cores() -> Finding {
     Finding { name: "cores", needed_for: "kernel, real", found }
 }
 
-/// Builds an emulated path with `rdt-emu run`, whose message names the missing permission and the
-/// remedy.
+/// Builds an emulated path. The error names the missing permission and the remedy.
 fn namespaces() -> Finding {
-    let finding = |found| Finding { name: "namespaces and TUN", needed_for: "kernel, real", found };
-    if !cfg!(target_os = "linux") {
-        return finding(Err("only Linux has network namespaces: run these engines there".to_owned()));
-    }
-    let Some(program) = beside_or_in_path("rdt-emu") else {
-        let remedy =
-            "there is no rdt-emu beside rdt-lab or in PATH: cargo install --path crates/cli installs it";
-        return finding(Err(remedy.to_owned()));
+    let physics = Physics {
+        engine: EngineKind::Kernel,
+        duration: None,
+        links: vec![PathSpec::default()],
+        flows: Vec::new(),
+        engine_words: Vec::new(),
     };
-    let output =
-        Command::new(&program).args(["run", "--rtt", "1ms", "--", "true"]).stdin(Stdio::null()).output();
-    finding(match output {
-        Ok(output) if output.status.success() => Ok(format!("{} run works", program.display())),
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let line = text.lines().last().unwrap_or("rdt-emu run failed without a message");
-            Err(line.trim_start_matches("rdt-emu: ").to_owned())
-        }
-        Err(error) => Err(format!("{} does not start: {error}", program.display())),
-    })
+    let kernel = engine(physics.engine);
+    let built = kernel.and_then(|kernel| kernel.check(&Cell::new(Vec::new(), physics)));
+    let found = built.map(|()| "an emulated path works".to_owned()).map_err(|error| error.to_string());
+    Finding { name: "namespaces and TUN", needed_for: "kernel, real, command", found }
 }
 
 fn controls() -> Finding {
@@ -171,10 +162,4 @@ fn parallel() -> Finding {
 fn answers(program: &str, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn beside_or_in_path(name: &str) -> Option<PathBuf> {
-    let program = env::current_exe().ok()?;
-    let beside = program.parent().map(|folder| folder.join(name)).filter(|path| path.is_file());
-    beside.or_else(|| in_path(name))
 }
