@@ -194,33 +194,51 @@ fn bin_width(span: f64) -> f64 {
     steps.next().unwrap_or(1e5)
 }
 
+/// Values of each bin.
+struct Binned {
+    /// Bits per second, with and without repetitions.
+    payload: Vec<f64>,
+    unique: Vec<f64>,
+    /// Last value in the bin, bytes.
+    flight: Vec<Option<f64>>,
+    window: Vec<Option<f64>>,
+}
+
+impl Binned {
+    fn of(view: &View<'_>, bin_s: f64) -> Self {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred bins")]
+        let bin = |at: f64| (at / bin_s) as usize;
+        let bins = bin(view.between.1) + 1;
+        let mut it = Self {
+            payload: vec![0.0; bins],
+            unique: vec![0.0; bins],
+            flight: vec![None; bins],
+            window: vec![None; bins],
+        };
+        let (mut highest, mut acked) = (view.base(), view.base());
+        for (at, event) in view.events() {
+            let index = bin(at).min(bins - 1);
+            if event.from == view.sender {
+                let bits = number(event.end - event.start) * 8.0 / bin_s;
+                it.payload[index] += bits;
+                if matches!(event.kind, Kind::New | Kind::OutOfOrder) {
+                    it.unique[index] += bits;
+                }
+                highest = highest.max(event.end);
+            } else if let Some(ack) = event.ack {
+                acked = acked.max(ack);
+                it.window[index] = Some(f64::from(event.window));
+            }
+            it.flight[index] = Some(number(highest.saturating_sub(acked)));
+        }
+        it
+    }
+}
+
 /// Bytes in flight beside the window, and throughput, in bins.
 fn series(view: &View<'_>) -> Scene {
-    let span = view.between.1;
-    let bin_s = bin_width(span);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred bins")]
-    let bin = |at: f64| (at / bin_s) as usize;
-    let bins = bin(span) + 1;
-    let mut payload = vec![0.0; bins];
-    let mut unique = vec![0.0; bins];
-    let mut flight: Vec<Option<f64>> = vec![None; bins];
-    let mut window: Vec<Option<f64>> = vec![None; bins];
-    let (mut highest, mut acked) = (view.base(), view.base());
-    for (at, event) in view.events() {
-        let index = bin(at).min(bins - 1);
-        if event.from == view.sender {
-            let bits = number(event.end - event.start) * 8.0 / bin_s;
-            payload[index] += bits;
-            if matches!(event.kind, Kind::New | Kind::OutOfOrder) {
-                unique[index] += bits;
-            }
-            highest = highest.max(event.end);
-        } else if let Some(ack) = event.ack {
-            acked = acked.max(ack);
-            window[index] = Some(f64::from(event.window));
-        }
-        flight[index] = Some(number(highest.saturating_sub(acked)));
-    }
+    let bin_s = bin_width(view.between.1);
+    let Binned { payload, unique, flight, window } = Binned::of(view, bin_s);
     let column = |name: &str, look, values| Column { name: name.to_owned(), look, values };
     let rates = |values: Vec<f64>| values.into_iter().map(Some).collect();
     let bytes = Quantity { name: "bytes".to_owned(), unit: Unit::Bytes };
