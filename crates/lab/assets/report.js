@@ -420,7 +420,7 @@ async function testSeries(figure, bins, problem) {
   const charts = $(".live", figure).charts, over = $(".u-over", charts[0].root), box = over.getBoundingClientRect();
   const before = charts.map(chart => chart.scales.x.max - chart.scales.x.min);
   const mouse = (name, share, target) => target.dispatchEvent(new MouseEvent(name, {
-    clientX: box.left + box.width * share, clientY: box.top + box.height / 2, bubbles: true, button: 0, view: window }));
+    clientX: box.left + box.width * share, clientY: box.top + box.height / 2, bubbles: true, button: 0, movementX: 9, view: window }));
   mouse("mousemove", 0.3, over);
   mouse("mousedown", 0.3, over);
   mouse("mousemove", 0.5, over);
