@@ -62,7 +62,11 @@ pub(super) fn check_source(flow: &Flow) -> Result<(), EngineError> {
 /// draws all repetitions are one run.
 pub fn is_random(physics: &Physics) -> bool {
     let draws = |link: &LinkConfig| {
-        let loss = !matches!(link.loss, Loss::None | Loss::EveryNth(_) | Loss::Script(_));
+        let loss = match &link.loss {
+            Loss::None | Loss::EveryNth(_) | Loss::Script(_) => false,
+            Loss::Bernoulli(probability) => probability.as_f64() > 0.0,
+            Loss::Bounded { .. } | Loss::GilbertElliott(_) => true,
+        };
         let drops =
             !matches!(link.discipline, Discipline::DropTail | Discipline::DropHead | Discipline::CoDel(_));
         let back_off =
@@ -261,6 +265,7 @@ mod tests {
         let quiet = "rtt = '10ms'\nrate = '8mbit'\nqueue = '50p'";
         assert!(!is_random_path(quiet, "cubic"));
         assert!(!is_random_path(&format!("{quiet}\ndiscipline = 'codel'"), "reno"));
+        assert!(!is_random_path(&format!("{quiet}\nloss = '0'"), "cubic"));
         for random in ["loss = '1%'", "[reverse]\nloss = '1%'", "jitter = '1ms'", "discipline = 'red'"] {
             assert!(is_random_path(&format!("{quiet}\n{random}"), "cubic"), "{random}");
         }

@@ -170,7 +170,8 @@ fn estimate_follows_bytes_and_rates() {
     let json = plan.to_json();
     assert_eq!(json["distinct_cells"], 32);
     assert_eq!(json["cells"][0]["factors"]["rtt"], "2ms");
-    assert_eq!(json["estimate"]["journal_bytes"], 32 * 10 * 1_500);
+    // Without loss nothing is random, and two repetitions show it.
+    assert_eq!(json["estimate"]["journal_bytes"], (16 * 10 + 16 * 2) * 1_500);
 }
 
 #[test]
