@@ -162,7 +162,7 @@ pub fn connection(trace: &Trace, index: usize) -> Json {
         "flow": index + 1,
         "ends": it.ends.map(|end| end.to_string()),
         "interface": trace.extent.interfaces.get(it.interface).filter(|name| !name.is_empty()),
-        "duration-s": seconds(it.last_ns - it.first_ns),
+        "duration_s": seconds(it.last_ns - it.first_ns),
         "directions": directions,
     })
 }
