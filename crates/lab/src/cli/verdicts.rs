@@ -10,7 +10,8 @@ use super::failure::{CLAIM_FAILS, Failure, UNDECIDED};
 use super::load::{Loaded, load};
 use super::{expected, homework, output};
 use crate::agreement::{self, Agreement, agreements};
-use crate::claim::{Judgement, Verdict, judge};
+use crate::claim::{Expectation, Judgement, Verdict, judge};
+use crate::experiment::Expect;
 use crate::journal::Store;
 use crate::results::Results;
 use crate::run::{Campaign, EXPERIMENT_FILE};
@@ -53,38 +54,10 @@ pub(super) fn print(
             output::text(&format!("{}: {last}{}", loaded.experiment.name, homework::table(&judged)))?;
         }
         Detail::All => {
-            output::text(&format!("{}: {}\n", loaded.experiment.name, loaded.experiment.title))?;
-            for it in &judged {
-                output::text(&sentence(it))?;
-            }
-            output::text(&homework::table(&judged))?;
-            output::text(&expected::table(&expected))?;
-            if let Some(sentence) = agreement::sentence(&agreements) {
-                output::text(&format!("{sentence}\n"))?;
-            }
-            let statements = loaded.experiment.statements.len();
-            if statements > 0 {
-                let of = if statements == 1 { "statement" } else { "statements" };
-                let verb = if statements == 1 { "does" } else { "do" };
-                output::text(&format!("{statements} {of} of the source {verb} not hold, see the report\n"))?;
-            }
+            print_all(loaded, &agreements, &judged, &expected)?;
             output::text(&last)?;
         }
-        Detail::Json => {
-            for it in &agreements {
-                output::json(&agreement_line(&loaded.experiment.name, it))?;
-            }
-            for it in &judged {
-                output::json(&line(&loaded.experiment.name, it))?;
-            }
-            for (expect, it) in &expected {
-                output::json(&expected::line(&loaded.experiment.name, expect, it))?;
-            }
-            if let Some((reached, possible)) = homework::points(&judged) {
-                let name = &loaded.experiment.name;
-                output::json(&json!({ "experiment": name, "points": reached, "points_possible": possible }))?;
-            }
-        }
+        Detail::Json => print_json(&loaded.experiment.name, &agreements, &judged, &expected)?,
     }
     Ok(if fails + off > 0 {
         CLAIM_FAILS
@@ -93,6 +66,51 @@ pub(super) fn print(
     } else {
         0
     })
+}
+
+fn print_all(
+    loaded: &Loaded,
+    agreements: &[Agreement<'_>],
+    judged: &[Judgement],
+    expected: &[(&Expect, Expectation)],
+) -> Result<(), Failure> {
+    output::text(&format!("{}: {}\n", loaded.experiment.name, loaded.experiment.title))?;
+    for it in judged {
+        output::text(&sentence(it))?;
+    }
+    output::text(&homework::table(judged))?;
+    output::text(&expected::table(expected))?;
+    if let Some(sentence) = agreement::sentence(agreements) {
+        output::text(&format!("{sentence}\n"))?;
+    }
+    let statements = loaded.experiment.statements.len();
+    if statements > 0 {
+        let of = if statements == 1 { "statement" } else { "statements" };
+        let verb = if statements == 1 { "does" } else { "do" };
+        output::text(&format!("{statements} {of} of the source {verb} not hold, see the report\n"))?;
+    }
+    Ok(())
+}
+
+fn print_json(
+    experiment: &str,
+    agreements: &[Agreement<'_>],
+    judged: &[Judgement],
+    expected: &[(&Expect, Expectation)],
+) -> Result<(), Failure> {
+    for it in agreements {
+        output::json(&agreement_line(experiment, it))?;
+    }
+    for it in judged {
+        output::json(&line(experiment, it))?;
+    }
+    for (expect, it) in expected {
+        output::json(&expected::line(experiment, expect, it))?;
+    }
+    if let Some((reached, possible)) = homework::points(judged) {
+        output::json(&json!({ "experiment": experiment, "points": reached, "points_possible": possible }))?;
+    }
+    Ok(())
 }
 
 pub(super) fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
