@@ -71,7 +71,7 @@ pub const MODELS: &[Model] = &[
         metric: "goodput",
         formula: "C times the share of payload in a packet on the link",
         source: "lengths of headers",
-        range: "one flow, link always busy",
+        range: "one flow without loss whose window fills the link",
         predict: window::link,
     },
     Model {

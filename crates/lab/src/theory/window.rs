@@ -23,7 +23,10 @@ pub(super) fn window(it: &Conditions) -> Option<Prediction> {
 }
 
 pub(super) fn link(it: &Conditions) -> Option<Prediction> {
-    Some(Prediction::new(it.link_goodput_bps()?, it.loss == 0.0))
+    let link = it.link_goodput_bps()?;
+    // The link is an upper bound, and predicts the goodput only if the window fills it.
+    let fills = window(it).is_none_or(|by_window| by_window.value >= link);
+    Some(Prediction::new(link, it.loss == 0.0 && fills))
 }
 
 pub(super) fn rtt_of_window(it: &Conditions) -> Option<Prediction> {
@@ -50,6 +53,7 @@ mod tests {
             let ours = window(&it).expect("a window").value;
             let expected = moved * 1444.0 * 8.0 / it.idle_rtt_s();
             assert!((ours / expected - 1.0).abs() < 1e-9, "window {bytes}: {ours} for {expected}");
+            assert!(!link(&it).expect("a rate").valid, "window {bytes} does not fill the link");
         }
     }
 
@@ -58,6 +62,7 @@ mod tests {
         let it = conditions("rtt = '10ms'\nrate = '34mbit'\nheaders = 28", |flow| flow.window = Some(60_000));
         let ours = window(&it).expect("a window").value;
         assert!((ours / 32.73e6 - 1.0).abs() < 0.01, "{ours}");
+        assert!(link(&it).expect("a rate").valid);
         let rtt = rtt_of_window(&it).expect("a window").value;
         assert!((rtt - 41.0 * 1500.0 * 8.0 / 34e6).abs() < 1e-6, "{rtt}");
     }

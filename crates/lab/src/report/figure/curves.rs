@@ -110,7 +110,8 @@ fn model_at(model: &Curve, x: f64) -> Option<f64> {
     Some(left.y + (right.y - left.y) * (x - left.x) / (right.x - left.x))
 }
 
-/// Returns the panel of residuals of all models that predict a curve. `None` if no model does.
+/// Returns the panel of residuals of all models that predict a curve, within the range of each.
+/// `None` if no model does.
 fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
     let mut layers: Vec<(usize, Vec<Row>)> = Vec::new();
     let models_of = |i: usize| curves.iter().filter(|model| model.predicts.contains(&i)).count();
@@ -120,7 +121,11 @@ fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
             // Several models of one curve are told apart by their own looks.
             let own = if models_of(i) > 1 { model } else { measured };
             let series = scene.series(&own.name, own.look, own.origin);
+            let (from, to) = model.valid.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
             let relative = |row: &Row| {
+                if row.x < from || row.x > to {
+                    return None;
+                }
                 let expected = model_at(model, row.x).filter(|y| *y > 0.0)?;
                 let part = |value: f64| value / expected - 1.0;
                 Some(Row { y: part(row.y), low: row.low.map(part), high: row.high.map(part), ..*row })
