@@ -1,0 +1,223 @@
+//! The marks of a figure: lines, bands, points, bars, boxes, cells.
+
+use super::super::palette::marker;
+use super::super::scale::significant;
+use super::super::scene::{Layer, Mark, Panel, Row};
+use super::{Area, px};
+
+/// Rows of a line above which it is drawn with the extremes of each column of two pixels.
+const DENSE: usize = 600;
+
+/// Returns the word by which the page's script recognises a mark.
+pub(super) fn word(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Line => "lines",
+        Mark::Steps => "steps",
+        Mark::Band => "band",
+        Mark::Points => "points",
+        Mark::Dots => "dots",
+        Mark::Segments => "segments",
+        Mark::Bars(_) => "bars",
+        Mark::Boxes(_) => "boxes",
+        Mark::Spans(_) => "spans",
+        Mark::Cells => "cells",
+        Mark::Rules => "rules",
+        Mark::Levels => "levels",
+    }
+}
+
+pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &Area, look: usize) {
+    let rows = &layer.rows;
+    match layer.mark {
+        Mark::Line => {
+            let (path, thinned) = line(panel, rows, area);
+            let thin = if thinned { " data-thinned=\"1\"" } else { "" };
+            put!(out, "<path class=\"line\"{thin} d=\"{path}\"/>\n");
+        }
+        Mark::Steps => put!(out, "<path class=\"line\" d=\"{}\"/>\n", steps(panel, rows, area)),
+        Mark::Band => put!(out, "<path class=\"area\" d=\"{}\"/>\n", band(panel, rows, area)),
+        Mark::Dots => {
+            let dot = |row: &Row| format!("M{} {}h0", px(area.x(panel, row.x)), px(area.y(panel, row.y)));
+            let path: String = rows.iter().map(dot).collect();
+            put!(out, "<path class=\"line\" d=\"{path}\"/>\n");
+        }
+        Mark::Segments => {
+            let ends = |row: &Row| [row.low, row.high].map(|end| px(area.y(panel, end.unwrap_or(row.y))));
+            let segment = |row: &Row| {
+                let [low, high] = ends(row);
+                format!("M{} {low}V{high}", px(area.x(panel, row.x)))
+            };
+            let path: String = rows.iter().map(segment).collect();
+            put!(out, "<path class=\"line\" d=\"{path}\"/>\n");
+        }
+        Mark::Points => rows.iter().for_each(|row| point(out, panel, row, area, look)),
+        Mark::Bars(width) => rows.iter().for_each(|row| bar(out, panel, row, area, width)),
+        Mark::Boxes(width) => rows.iter().for_each(|row| boxed(out, panel, row, area, width)),
+        Mark::Spans(height) => rows.iter().for_each(|row| span(out, panel, row, area, height)),
+        Mark::Cells => rows.iter().for_each(|row| cell(out, panel, row, area)),
+        Mark::Rules => rows.iter().for_each(|row| {
+            let (x, y, h) = (px(area.x(panel, row.x)), px(area.y), px(area.h));
+            put!(out, "<path class=\"m line\" d=\"M{x} {y}v{h}\"/>\n");
+        }),
+        Mark::Levels => rows.iter().for_each(|row| {
+            let (x, y, w) = (px(area.x), px(area.y(panel, row.y)), px(area.w));
+            put!(out, "<path class=\"m line\" d=\"M{x} {y}h{w}\"/>\n");
+        }),
+    }
+}
+
+/// Returns the rows that show where they are dense: the first, last, lowest and highest of each
+/// column of two pixels, in their order.
+fn thinned(panel: &Panel, rows: &[Row], area: &Area) -> Vec<Row> {
+    let mut kept: Vec<Row> = Vec::new();
+    let column = |row: &Row| (area.x(panel, row.x) / 2.0).floor();
+    for group in rows.chunk_by(|a, b| column(a).total_cmp(&column(b)).is_eq()) {
+        let extreme = |sign: f64| {
+            let key =
+                |i: &usize| if group[*i].y.is_finite() { sign * group[*i].y } else { f64::NEG_INFINITY };
+            (0..group.len()).max_by(|a, b| key(a).total_cmp(&key(b))).unwrap_or(0)
+        };
+        let mut indices = [0, extreme(1.0), extreme(-1.0), group.len() - 1];
+        indices.sort_unstable();
+        kept.extend(
+            indices
+                .iter()
+                .enumerate()
+                .filter(|(i, k)| *i == 0 || indices[i - 1] != **k)
+                .map(|(_, k)| group[*k]),
+        );
+    }
+    kept
+}
+
+fn line(panel: &Panel, rows: &[Row], area: &Area) -> (String, bool) {
+    let dense = rows.len() > DENSE;
+    let mut path = String::new();
+    if dense {
+        dense_line(&mut path, panel, &thinned(panel, rows, area), area);
+        return (path, true);
+    }
+    let mut pen_down = false;
+    for row in rows {
+        if row.x.is_finite() && row.y.is_finite() {
+            let command = if pen_down { 'L' } else { 'M' };
+            put!(path, "{command}{} {}", px(area.x(panel, row.x)), px(area.y(panel, row.y)));
+        }
+        pen_down = row.x.is_finite() && row.y.is_finite();
+    }
+    (path, false)
+}
+
+/// Writes a line with distances from point to point, which need a third less space than places.
+/// Distances between rounded places do not add up rounding errors.
+fn dense_line(path: &mut String, panel: &Panel, rows: &[Row], area: &Area) {
+    let mut last: Option<(f64, f64)> = None;
+    for row in rows {
+        if !row.x.is_finite() || !row.y.is_finite() {
+            last = None;
+            continue;
+        }
+        let tenths = |place: f64| (place * 10.0).round();
+        let (x, y) = (tenths(area.x(panel, row.x)), tenths(area.y(panel, row.y)));
+        match last {
+            None => put!(path, "M{} {}l", px(x / 10.0), px(y / 10.0)),
+            Some((from_x, from_y)) => {
+                for distance in [x - from_x, y - from_y] {
+                    let text = px(distance / 10.0);
+                    let glued = text.starts_with('-') || path.ends_with('l');
+                    put!(path, "{}{text}", if glued { "" } else { " " });
+                }
+            }
+        }
+        last = Some((x, y));
+    }
+}
+
+fn steps(panel: &Panel, rows: &[Row], area: &Area) -> String {
+    let mut path = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        let (x, y) = (px(area.x(panel, row.x)), px(area.y(panel, row.y)));
+        if i == 0 {
+            put!(path, "M{x} {y}");
+        } else {
+            put!(path, "H{x}V{y}");
+        }
+    }
+    path
+}
+
+fn band(panel: &Panel, rows: &[Row], area: &Area) -> String {
+    let edge = |row: &Row, value: Option<f64>| {
+        format!("{} {}", px(area.x(panel, row.x)), px(area.y(panel, value.unwrap_or(row.y))))
+    };
+    let upper = rows.iter().map(|row| edge(row, row.high));
+    let lower = rows.iter().rev().map(|row| edge(row, row.low));
+    format!("M{}Z", upper.chain(lower).collect::<Vec<_>>().join("L"))
+}
+
+fn point(out: &mut String, panel: &Panel, row: &Row, area: &Area, look: usize) {
+    let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
+    put!(out, "<g class=\"m\" transform=\"translate({} {})\">", px(x), px(y));
+    if let (Some(low), Some(high)) = (row.low, row.high) {
+        let (low, high) = (px(area.y(panel, low) - y), px(area.y(panel, high) - y));
+        put!(out, "<path class=\"bar\" d=\"M0 {low}V{high}M-3 {low}h6M-3 {high}h6\"/>");
+    }
+    put!(out, "<path class=\"dot\" d=\"{}\"/></g>\n", marker(look));
+}
+
+fn rect(out: &mut String, class: &str, corner: (f64, f64), end: (f64, f64)) {
+    put!(
+        out,
+        "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
+        px(corner.0.min(end.0)),
+        px(corner.1.min(end.1)),
+        px((end.0 - corner.0).abs()),
+        px((end.1 - corner.1).abs())
+    );
+}
+
+fn bar(out: &mut String, panel: &Panel, row: &Row, area: &Area, width: f64) {
+    let half = area.width(&panel.x, width) / 2.0;
+    let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
+    out.push_str("<g class=\"m\">");
+    rect(out, "fill", (x - half, area.y(panel, panel.y.scale.ends().0.max(0.0))), (x + half, y));
+    if let (Some(low), Some(high)) = (row.low, row.high) {
+        let (x, low, high) = (px(x), px(area.y(panel, low)), px(area.y(panel, high)));
+        put!(out, "<path class=\"bar\" d=\"M{x} {low}V{high}\"/>");
+    }
+    out.push_str("</g>\n");
+}
+
+fn boxed(out: &mut String, panel: &Panel, row: &Row, area: &Area, width: f64) {
+    let half = area.width(&panel.x, width) / 2.0;
+    let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
+    out.push_str("<g class=\"m\">");
+    let edge = |value: Option<f64>| area.y(panel, value.unwrap_or(row.y));
+    rect(out, "area", (x - half, edge(row.high)), (x + half, edge(row.low)));
+    let median = (px(x - half), px(y), px(2.0 * half));
+    put!(out, "<path class=\"line\" d=\"M{} {}h{}\"/></g>\n", median.0, median.1, median.2);
+}
+
+fn span(out: &mut String, panel: &Panel, row: &Row, area: &Area, height: f64) {
+    let (low, high) = panel.y.scale.ends();
+    let half = area.h * height / (high - low) / 2.0;
+    // Names of a vertical axis are read from top to bottom.
+    let y = area.y(panel, row.y);
+    let (from, to) = (area.x(panel, row.low.unwrap_or(0.0)), area.x(panel, row.high.unwrap_or(row.x)));
+    out.push_str("<g class=\"m\">");
+    rect(out, "fill", (from, y - half), (to, y + half));
+    out.push_str("</g>\n");
+}
+
+fn cell(out: &mut String, panel: &Panel, row: &Row, area: &Area) {
+    let (half_x, half_y) = (area.width(&panel.x, 1.0) / 2.0, {
+        let (low, high) = panel.y.scale.ends();
+        area.h / (high - low) / 2.0
+    });
+    let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
+    let class = (0..8).filter(|i| row.high.unwrap_or(0.0) * 9.0 >= f64::from(*i) + 1.0).count();
+    put!(out, "<g class=\"m h{class}\">");
+    rect(out, "fill", (x - half_x, y - half_y), (x + half_x, y + half_y));
+    let text = significant(row.low.unwrap_or(0.0), 3);
+    put!(out, "<text class=\"mid\" x=\"{}\" y=\"{}\">{text}</text></g>\n", px(x), px(y + 4.0));
+}
