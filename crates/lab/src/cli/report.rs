@@ -157,7 +157,7 @@ fn limits_object(experiment: &str, it: &Bound) -> Value {
     let shares = LIMITS.iter().zip(it.shares).map(|((word, _), share)| ((*word).to_owned(), share.into()));
     json!({
         "experiment": experiment,
-        "cell": it.levels,
+        "levels": it.levels,
         "engine": it.engine.word(),
         "flow": it.flow,
         "shares": Value::Object(shares.collect()),

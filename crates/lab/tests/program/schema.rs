@@ -153,6 +153,7 @@ fn every_json_output_fits_its_schema() {
         ("compare", vec!["compare", &results, &results, "--json"]),
         ("sweep", vec!["sweep", "path.rate=1mbit,2mbit", "--for", "1s", "-q", "-o", &two, "--json"]),
         ("doctor", vec!["doctor", "--json"]),
+        ("limits", vec!["limits", &results, "--json"]),
         ("trace", vec!["trace", arg(&capture), "--json"]),
         ("import", [vec!["import", arg(&table)], import.to_vec(), each.to_vec()].concat()),
     ];
