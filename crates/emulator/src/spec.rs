@@ -115,6 +115,15 @@ impl PathSpec {
         }
     }
 
+    /// Reduces the header bytes where they are given, for a caller whose packets contain this many
+    /// of them.
+    pub fn contain_headers(&mut self, bytes: u32) {
+        for headers in [&mut self.forward, &mut self.reverse].into_iter().filter_map(|it| it.headers.as_mut())
+        {
+            headers.0 = headers.0.saturating_sub(bytes);
+        }
+    }
+
     /// Returns the seed. `None` if the specification has none; the programs then choose one.
     pub const fn seed(&self) -> Option<u64> {
         self.seed

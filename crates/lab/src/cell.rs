@@ -13,7 +13,7 @@ use crate::flow::Flow;
 /// Number of the physics: raised by hand whenever a change of the transport, the emulator or the
 /// simulator alters results, so that old and new results are never mixed. A test compares the
 /// event hashes of some cells with recorded ones.
-pub const PHYSICS_VERSION: u32 = 3;
+pub const PHYSICS_VERSION: u32 = 4;
 
 /// How repetitions are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -385,6 +385,14 @@ fn paths_document_covers_all_keys() {
 }
 
 #[test]
+fn contained_headers_are_not_counted_again() {
+    let mut path = PathSpec::from_toml("headers = 48\n[reverse]\nheaders = 0").unwrap();
+    path.contain_headers(28);
+    let config = path.to_path_config(|_| Err(String::new())).unwrap();
+    assert_eq!((config.forward.overhead, config.reverse.overhead), (20, 0));
+}
+
+#[test]
 fn assumed_headers_yield_to_given_ones() {
     let mut path = PathSpec::from_toml("[reverse]\nheaders = 0").unwrap();
     assert_eq!(PathSpec::from_toml(&path.to_toml()).unwrap(), path);

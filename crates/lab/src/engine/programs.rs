@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde_json::Value;
 
 use super::EngineError;
+use super::words::UDP_HEADERS;
 
 /// Interval at which the end of a program is looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -101,6 +102,9 @@ impl Behind<'_> {
         let mut line = command.to_vec();
         for (index, link) in self.links.iter().enumerate() {
             let path = folder.path().join(format!("path-{index}.toml"));
+            let mut link = link.clone();
+            // The emulator sees whole IP packets.
+            link.contain_headers(UDP_HEADERS);
             fs::write(&path, link.to_toml()).map_err(|error| cannot("write a file", &error))?;
             if index > 0 {
                 line.splice(..0, self.nested(index + 1 == self.links.len())?);
