@@ -3,6 +3,8 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+#[cfg(unix)]
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,8 +41,12 @@ impl HostLock {
     /// locked.
     pub(super) fn take(beside: Beside, experiment: &str, stop: &Stop) -> Option<Self> {
         let path = path();
-        let Ok(mut file) = File::options().create(true).truncate(false).read(true).write(true).open(&path)
-        else {
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).write(true);
+        // In a folder that others may write to, a link could name any file of this user.
+        #[cfg(unix)]
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        let Ok(mut file) = options.open(&path) else {
             return Some(Self { _file: None });
         };
         let mut is_said = false;
