@@ -386,9 +386,8 @@ fn link(name: &str, link: &Link, (busy, ended): (Duration, Duration), metrics: &
     if !ended.is_zero() {
         add("utilisation", busy.as_secs_f64() / ended.as_secs_f64());
     }
-    let served = ledger.sent.saturating_sub(DropCause::ALL.into_iter().map(|it| ledger.dropped(it)).sum());
-    if served > 0 {
-        add("busy-per-packet", ledger.busy.as_secs_f64() / number(served));
+    if ledger.delivered > 0 {
+        add("busy-per-packet", busy.as_secs_f64() / number(ledger.delivered));
     }
 }
 
