@@ -72,6 +72,16 @@ impl Mtu {
         Self { limit, ..*self }
     }
 
+    /// Returns the MTU at a time since the start. `None`: packets of any length pass.
+    pub fn limit(&self, elapsed: Duration) -> Option<u32> {
+        self.limit.at(elapsed)
+    }
+
+    /// Returns true if longer packets are sent in fragments.
+    pub fn is_fragmenting(&self) -> bool {
+        self.oversize == Oversize::Fragment
+    }
+
     /// Returns the frames, without framing bytes, of a packet that arrives `elapsed` after the
     /// start of the link. `size` is in bytes with headers. `None` if the packet is dropped.
     pub fn frames(&self, elapsed: Duration, size: usize) -> Option<Frames> {

@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
+use rdt_emulator::LinkConfig;
 use rdt_emulator::spec::PathSpec;
-use rdt_emulator::{Frames, PathConfig};
 
 use super::super::EngineError;
 use super::super::words::{UDP_HEADERS, check_source, sender, start, word};
@@ -27,8 +27,6 @@ const KERNEL_ACK: (u32, Duration) = (2, Duration::from_millis(40));
 const MAX_LINKS: usize = 6;
 /// Largest IP packet of the devices unless a flow has larger ones, bytes.
 const DEFAULT_MTU: u32 = 1500;
-/// Largest payload of a datagram, bytes.
-const MAX_PACKET: u32 = 65_507;
 /// Smallest and largest MTU of a device, bytes.
 const MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=65_535;
 /// First Linux in which selective ACKs always use RACK: RFC 6675 was removed.
@@ -50,25 +48,23 @@ pub(super) fn links(physics: &Physics) -> Result<&[PathSpec], EngineError> {
 }
 
 /// Returns the MTU of the devices at both ends: that of the largest packets of a flow, and of
-/// datagrams that the path takes whole because its MTU is set for them.
+/// datagrams that the path takes whole because its MTU is set for them. Before a path that sends
+/// longer packets in fragments it is at most the path's, because the host makes the fragments.
 pub(super) fn device_mtu(physics: &Physics) -> u32 {
-    let packets = physics.flows.iter().filter_map(|flow| flow.packet);
-    let configs = physics.links.iter().map(|link| link.to_path_config(|_| Err(String::new())));
-    let configs: Vec<PathConfig> = configs.filter_map(Result::ok).collect();
-    let is_whole = |size: u32| {
-        configs.iter().any(|it| frames(it, MAX_PACKET) != Some(1))
-            && configs.iter().all(|it| frames(it, size) == Some(1))
+    let paths = physics.links.iter().map(|link| link.to_path_config(|_| Err(String::new())));
+    let links: Vec<LinkConfig> = paths.filter_map(Result::ok).map(|path| path.forward).collect();
+    let room = |link: &LinkConfig| {
+        let unseen = link.overhead.saturating_sub(UDP_HEADERS);
+        link.mtu.limit(Duration::ZERO).map(|limit| limit.saturating_sub(unseen))
     };
+    let room = links.iter().filter_map(room).min();
+    let packets = physics.flows.iter().filter_map(|flow| flow.packet);
     let datagrams = physics.flows.iter().filter(|flow| flow.kind == FlowKind::Udp);
-    let datagrams = datagrams.filter_map(|flow| flow.size).filter(|size| is_whole(*size));
-    packets.chain(datagrams.map(|size| size + UDP_HEADERS)).fold(DEFAULT_MTU, u32::max)
-}
-
-/// Returns the number of frames in which a path sends a datagram of this payload at first. `None`
-/// if it drops it.
-fn frames(path: &PathConfig, size: u32) -> Option<u32> {
-    let bytes = size + path.forward.overhead.max(UDP_HEADERS);
-    path.forward.mtu.frames(Duration::ZERO, bytes as usize).map(Frames::count)
+    let datagrams = datagrams.filter_map(|flow| flow.size).map(|size| size + UDP_HEADERS);
+    let whole = datagrams.filter(|size| room.is_some_and(|room| *size <= room));
+    let wanted = packets.chain(whole).fold(DEFAULT_MTU, u32::max);
+    let is_fragmenting = links.iter().any(|link| link.mtu.is_fragmenting());
+    room.filter(|_| is_fragmenting).map_or(wanted, |room| wanted.min(room))
 }
 
 /// Returns what the load program is to run.
@@ -298,7 +294,8 @@ mod tests {
             device_mtu(&Physics { links, ..physics(vec![flow]) })
         };
         assert_eq!(with("headers = 48\nmtu = 2274", 2226), 2254);
-        assert_eq!(with("headers = 48\nmtu = '1500 fragment'", 1710), 1500);
+        assert_eq!(with("headers = 48\nmtu = '1500 fragment'", 1710), 1480, "1480 and 20 more of IPv6");
+        assert_eq!(with("headers = 48\nmtu = 1500", 1710), 1500, "a path that drops long packets");
         assert_eq!(with("mtu = 2274", 8192), 1500);
         assert_eq!(with("rate = '1mbit'", 8192), 1500, "no MTU is asked for, so fragments are the kernel's");
     }
