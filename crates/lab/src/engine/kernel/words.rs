@@ -111,10 +111,11 @@ pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result
             metrics.push((RTAX_QUICKACK, 1));
         }
     }
+    let device_mtu = device_mtu(physics);
     let flows = (0..).zip(&physics.flows).map(|(index, flow)| {
         let at = start(flow, seed, index);
         // TCP takes the size of full packets from the device.
-        let is_own = |packet: &u32| flow.kind != FlowKind::Tcp || *packet < device_mtu(physics);
+        let is_own = |packet: &u32| flow.kind != FlowKind::Tcp || *packet < device_mtu;
         let packet = flow.packet.filter(is_own);
         Flow { start: (at, at), packet, ..flow.clone() }
     });
