@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::experiment::Experiment;
     use crate::plan::Plan;
-    use crate::record::{Record, Status};
+    use crate::record::Record;
 
     /// Results of an experiment with a level that the kernel does not run. Repetition r has the
     /// goodput `base * (1 + r / 1000)`, of which the kernel has the share `kernel`.
@@ -142,22 +142,8 @@ mod tests {
         for cell in &results.cells {
             let share = if cell.physics.engine == EngineKind::Kernel { kernel } else { 1.0 };
             for rep in 0..5 {
-                let record = Record {
-                    cell: cell.id,
-                    rep,
-                    seed: 0,
-                    engine: cell.physics.engine,
-                    physics: 1,
-                    experiment: String::new(),
-                    factors: cell.factors.clone(),
-                    metrics: [("a.goodput".to_owned(), 7e6 * share * (1.0 + f64::from(rep) / 1e3))].into(),
-                    hash: None,
-                    status: Status::Ok,
-                    block: None,
-                    wall_ms: 0,
-                    tool: String::new(),
-                    host: String::new(),
-                };
+                let goodput = 7e6 * share * (1.0 + f64::from(rep) / 1e3);
+                let record = Record::of(cell, rep, "a.goodput", goodput);
                 results.records.entry(cell.id).or_default().insert(rep, record);
             }
         }

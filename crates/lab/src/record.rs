@@ -61,3 +61,26 @@ pub struct Record {
     /// Name of the host. Not compared when results are merged.
     pub host: String,
 }
+
+#[cfg(test)]
+impl Record {
+    /// Returns the record of a repetition that has one metric and its own number as the seed.
+    pub(crate) fn of(cell: &crate::Cell, rep: u32, metric: &str, value: f64) -> Self {
+        Self {
+            cell: cell.id,
+            rep,
+            seed: rep.into(),
+            engine: cell.physics.engine,
+            physics: 1,
+            experiment: String::new(),
+            factors: cell.factors.clone(),
+            metrics: [(metric.to_owned(), value)].into(),
+            hash: None,
+            status: Status::Ok,
+            block: None,
+            wall_ms: 0,
+            tool: String::new(),
+            host: String::new(),
+        }
+    }
+}

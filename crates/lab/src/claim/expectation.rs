@@ -171,12 +171,11 @@ fn measure(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
     use crate::experiment::Experiment;
     use crate::plan::Plan;
-    use crate::record::{Record, Status};
+    use crate::record::Record;
 
     const TEXT: &str = r#"schema = 1
 name = "two"
@@ -215,22 +214,7 @@ values = [{ sack = "off", is = 1 }, { sack = "on", is = 1.5 }]
         let mut results = Results { cells: plan.cells.clone(), ..Results::default() };
         for (cell, values) in plan.cells.iter().zip(goodput) {
             for (rep, goodput) in (0..).zip(values) {
-                let record = Record {
-                    cell: cell.id,
-                    rep,
-                    seed: rep.into(),
-                    engine: EngineKind::Virtual,
-                    physics: 1,
-                    experiment: String::new(),
-                    factors: cell.factors.clone(),
-                    metrics: BTreeMap::from([("a.goodput".to_owned(), *goodput)]),
-                    hash: None,
-                    status: Status::Ok,
-                    block: None,
-                    wall_ms: 0,
-                    tool: String::new(),
-                    host: String::new(),
-                };
+                let record = Record::of(cell, rep, "a.goodput", *goodput);
                 results.records.entry(cell.id).or_default().insert(rep, record);
             }
         }

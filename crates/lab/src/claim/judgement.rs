@@ -243,22 +243,8 @@ mod tests {
                 let uniform = ((child_seed(child_seed(seed, i as u64), rep.into()) >> 11) as f64 + 0.5)
                     / (1_u64 << 53) as f64;
                 let goodput = means[i] + deviation * normal_quantile(uniform);
-                let record = Record {
-                    cell: cell.id,
-                    rep,
-                    seed: rep.into(),
-                    engine: EngineKind::Virtual,
-                    physics: 1,
-                    experiment: String::new(),
-                    factors: cell.factors.clone(),
-                    metrics: [("a.goodput".to_owned(), goodput)].into(),
-                    hash: Some(rep.into()),
-                    status: Status::Ok,
-                    block: None,
-                    wall_ms: 0,
-                    tool: String::new(),
-                    host: String::new(),
-                };
+                let hash = Some(rep.into());
+                let record = Record { hash, ..Record::of(&cell, rep, "a.goodput", goodput) };
                 results.records.entry(cell.id).or_default().insert(rep, record);
             }
             results.cells.push(cell);

@@ -11,10 +11,10 @@ use super::failure::Failure;
 use super::load::{Loaded, load};
 use super::output;
 use super::run::keep_file;
-use super::talk;
+use super::{talk, verdicts};
 use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode};
 use crate::record::Record;
-use crate::run::{Campaign, EXPERIMENT_FILE};
+use crate::run::EXPERIMENT_FILE;
 
 /// Name of the journal file that a merge writes.
 const MERGED: &str = "merged.ndjson";
@@ -160,17 +160,7 @@ fn same_experiment(sources: &[PathBuf]) -> Result<Loaded, Failure> {
 /// Fails if a record has another seed than the experiment gives it.
 fn check_seeds(loaded: &Loaded, sources: &[PathBuf], store: &Store) -> Result<(), Failure> {
     let folder = sources.first().map_or(Path::new("."), PathBuf::as_path);
-    let campaign = Campaign {
-        experiment: &loaded.experiment,
-        plan: &loaded.plan,
-        claims: &[],
-        folder,
-        siblings: &[],
-        threads: 1,
-        shard: None,
-        host: String::new(),
-    };
-    campaign.check_seeds(store)?;
+    verdicts::campaign(loaded, folder).check_seeds(store)?;
     Ok(())
 }
 

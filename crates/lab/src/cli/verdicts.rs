@@ -212,7 +212,8 @@ pub(super) fn of_experiment(name: &str, folder: &Path, store: Store) -> Result<(
     Ok((loaded, results))
 }
 
-fn campaign<'a>(loaded: &'a Loaded, folder: &'a Path) -> Campaign<'a> {
+/// Returns a campaign that reads results and runs nothing.
+pub(super) fn campaign<'a>(loaded: &'a Loaded, folder: &'a Path) -> Campaign<'a> {
     Campaign {
         experiment: &loaded.experiment,
         plan: &loaded.plan,
