@@ -108,21 +108,50 @@ fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Returns the share of all processors that was in use in the last moment, which this call takes.
-/// `None` if the system does not report it.
+/// Returns the share in use, in the last moment, which this call takes, of the processors that this
+/// process may run on. `None` if the system does not report it.
 pub(crate) fn used_share() -> Option<f64> {
-    let before = processor_times(&fs::read_to_string("/proc/stat").ok()?)?;
+    let before = processor_times(&fs::read_to_string("/proc/stat").ok()?, own_processors())?;
     sleep(SAMPLE_TIME);
-    share(before, processor_times(&fs::read_to_string("/proc/stat").ok()?)?)
+    share(before, processor_times(&fs::read_to_string("/proc/stat").ok()?, own_processors())?)
 }
 
-/// Returns the ticks that all processors were in use and idle since the start of the system.
-fn processor_times(stat: &str) -> Option<[u64; 2]> {
-    let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    // User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen.
-    let ticks: Vec<u64> = ticks.take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-    let idle = ticks.get(3)? + ticks.get(4)?;
-    Some([ticks.iter().sum::<u64>() - idle, idle])
+/// Returns a test of whether this process may run on a processor: a part of the machine can be set
+/// aside for it (`taskset`, a job of Slurm), and what runs on the rest does not disturb it.
+#[cfg(target_os = "linux")]
+fn own_processors() -> impl Fn(usize) -> bool {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    // A kernel whose set is larger than this one refuses the call: all processors count.
+    let allowed = sched_getaffinity(None).ok();
+    move |processor| allowed.is_none_or(|allowed| processor < CpuSet::MAX_CPU && allowed.is_set(processor))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn own_processors() -> impl Fn(usize) -> bool {
+    |_| true
+}
+
+/// Returns the ticks that the processors of `is_counted` were in use and idle since the start of
+/// the system.
+fn processor_times(stat: &str, is_counted: impl Fn(usize) -> bool) -> Option<[u64; 2]> {
+    let mut sum = None;
+    for line in stat.lines() {
+        let Some((processor, ticks)) = line.strip_prefix("cpu").and_then(|it| it.split_once(' ')) else {
+            continue;
+        };
+        // The first line is the sum of all and has no number.
+        let Ok(processor) = processor.parse() else { continue };
+        if !is_counted(processor) {
+            continue;
+        }
+        // User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen.
+        let ticks = ticks.split_whitespace().take(8).map(str::parse);
+        let ticks: Vec<u64> = ticks.collect::<Result<_, _>>().ok()?;
+        let idle = ticks.get(3)? + ticks.get(4)?;
+        let [all_used, all_idle] = sum.unwrap_or([0, 0]);
+        sum = Some([all_used + ticks.iter().sum::<u64>() - idle, all_idle + idle]);
+    }
+    sum
 }
 
 #[allow(clippy::cast_precision_loss, reason = "ticks of less than a second")]
@@ -185,12 +214,23 @@ mod tests {
 
     #[test]
     fn shares_come_from_differences_of_ticks() {
-        let before = processor_times("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3").expect("ticks");
-        let later = processor_times("cpu  120 10 60 860 50 5 5 0 0 0\n").expect("ticks");
+        let times = |stat| processor_times(stat, |_| true);
+        let before = times("cpu  9 9 9 9 9 9 9 9\ncpu0 100 0 50 800 50 0 0 0 0 0\nintr 7").expect("ticks");
+        let later = times("cpu  9 9 9 9 9 9 9 9\ncpu0 120 10 60 860 50 5 5 0 0 0\n").expect("ticks");
         assert_eq!((before, later), ([150, 850], [200, 910]));
         assert!((share(before, later).expect("time passed") - 50.0 / 110.0).abs() < 1e-9);
         assert_eq!(share(later, later), None);
-        assert_eq!(processor_times("intr 1 2 3"), None);
+        assert_eq!(times("intr 1 2 3"), None);
+        assert_eq!(times("cpu  1 2 3 4 5 6 7 8"), None, "without a line of one processor");
+    }
+
+    #[test]
+    fn only_processors_of_this_process_count() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9\ncpu0 1 0 0 99 0 0 0 0\ncpu1 80 0 0 20 0 0 0 0\ncpu10 5 0 0 5 0 0 0 0\n";
+        assert_eq!(processor_times(stat, |processor| processor != 1), Some([6, 104]));
+        assert_eq!(processor_times(stat, |processor| processor == 1), Some([80, 20]));
+        assert_eq!(processor_times(stat, |_| false), None);
     }
 
     #[test]
