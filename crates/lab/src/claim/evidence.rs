@@ -6,15 +6,12 @@ use super::grammar::{Direction, Expression, Metric, Predicate, Relation};
 use super::value::{Missing, Scope};
 use crate::results::Selection;
 use crate::statistics::{
-    Interval, equivalent, mean, pairing_gain, standard_deviation, t_quantile, t_two_sided_p,
+    Interval, equivalent, mean, pairing_gain, runs_to_decide, standard_deviation, t_quantile, t_two_sided_p,
 };
 
 /// Number of resamples for expressions that have no value in a single repetition, such as
 /// quantiles.
 const RESAMPLES: u64 = 1000;
-/// Probability with which a claim is decided after the number of repetitions that
-/// [`Evidence::needs`] proposes: normal quantiles of 0.975 and 0.8.
-const POWER: f64 = 1.96 + 0.84;
 
 /// Answer of the repetitions to a predicate.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +26,7 @@ pub(super) struct Evidence {
     pub(super) is_ratio: bool,
     /// Number of repetitions used.
     pub(super) repetitions: u32,
-    /// Number of repetitions that would probably decide the predicate.
+    /// Number of repetitions that would probably decide the predicate; `u32::MAX` if none would.
     pub(super) needs: u32,
     /// True if all repetitions gave one result, so that there is no interval.
     pub(super) nothing_random: bool,
@@ -155,16 +152,13 @@ fn compare(
     let half = if standard_error > 0.0 { t_quantile(0.975, degrees) * standard_error } else { 0.0 };
     let interval = Interval { estimate, low: estimate - half, high: estimate + half };
     let interval = if is_ratio { interval.map(f64::exp) } else { interval };
-    let more = f64::from(repetitions) * (POWER * standard_error / distance).powi(2);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; NaN is 0")]
-    let needs = more.ceil() as u32;
     Ok(Evidence {
         p_for,
         p_against,
         estimate: Some(interval),
         is_ratio,
         repetitions,
-        needs,
+        needs: runs_to_decide(repetitions, distance / standard_error),
         nothing_random: standard_error == 0.0,
         pairing: pairing.filter(|_| standard_error > 0.0),
     })

@@ -149,7 +149,7 @@ fn line(experiment: &str, it: &Judgement) -> Value {
     let (verdict, needs) = match it.verdict {
         Verdict::Holds => ("holds", None),
         Verdict::Fails => ("fails", None),
-        Verdict::Undecided { needs } => ("undecided", Some(needs)),
+        Verdict::Undecided { needs } => ("undecided", Some(needs).filter(|needs| *needs < u32::MAX)),
         Verdict::Missing => ("missing", None),
     };
     let interval = it.estimate.map(|estimate| json!([estimate.low, estimate.high]));

@@ -36,4 +36,4 @@ pub use interval::{Interval, mean, standard_deviation, t_interval};
 pub use lenth::{Lenth, half_normal_scores, lenth};
 pub use order::{quantile, quantile_interval};
 pub use stationarity::{Warmup, mser5, theil_sen};
-pub use stopping::{LOOKS, needed_runs, next_look, spent_level};
+pub use stopping::{LOOKS, next_look, runs_to_decide, spent_level};

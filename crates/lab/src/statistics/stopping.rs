@@ -1,8 +1,6 @@
 //! When a cell has enough repetitions, and which level a claim may use if it is examined several
 //! times.
 
-use super::distribution::t_quantile;
-
 /// Numbers of repetitions after which a cell is examined; then always twice the number before the
 /// last.
 pub const LOOKS: [u32; 2] = [10, 15];
@@ -35,21 +33,39 @@ pub fn spent_level(alpha: f64, before: u32, done: u32, most: u32) -> f64 {
     spent(done) - spent(before)
 }
 
-/// Returns how many repetitions bring the half-width of an interval, now `half_width` after `n`
-/// repetitions, to `goal`. At least `n`.
-pub fn needed_runs(n: u32, half_width: f64, goal: f64) -> u32 {
-    if half_width <= goal || n < 2 {
-        return n;
-    }
-    if goal <= 0.0 {
+/// Standard errors between an estimate and its bound at which a comparison is decided.
+const DECIDED: f64 = 1.96;
+/// Normal quantile of the probability, 0.8, with which the proposed repetitions decide it.
+const SURE: f64 = 0.84;
+
+/// Returns a number of repetitions after which a comparison is decided with a probability of 0.8,
+/// if its estimate after `done` repetitions lies `errors` standard errors from its bound.
+/// `u32::MAX` if no number has that probability.
+///
+/// The mean of N repetitions, given the first n, has the standard deviation s sqrt(1/n - 1/N)
+/// around their mean (a predictive distribution without prior knowledge).
+pub fn runs_to_decide(done: u32, errors: f64) -> u32 {
+    if errors.is_nan() || errors <= SURE {
         return u32::MAX;
     }
-    // The half-width is t s / sqrt(n), and t changes little with n.
-    let large = t_quantile(0.975, 1e6) / t_quantile(0.975, f64::from(n - 1));
-    let runs = f64::from(n) * (half_width * large / goal).powi(2);
+    // n / N; what the estimate must exceed rises with it up to its highest point.
+    let must_exceed = |share: f64| DECIDED * share.sqrt() + SURE * (1.0 - share).sqrt();
+    let highest = DECIDED * DECIDED / (DECIDED * DECIDED + SURE * SURE);
+    let (mut enough, mut too_large) = (0.0, highest);
+    if errors >= must_exceed(highest) {
+        return done.saturating_add(1);
+    }
+    for _ in 0..60 {
+        let share = f64::midpoint(enough, too_large);
+        if must_exceed(share) <= errors {
+            enough = share;
+        } else {
+            too_large = share;
+        }
+    }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-    let runs = runs.ceil() as u32;
-    runs.max(n + 1)
+    let runs = (f64::from(done) / too_large).ceil() as u32;
+    runs.max(done.saturating_add(1))
 }
 
 #[cfg(test)]
@@ -115,10 +131,36 @@ mod tests {
     }
 
     #[test]
-    fn needed_runs_reach_the_goal() {
-        assert_eq!(needed_runs(10, 0.1, 0.2), 10);
-        let runs = needed_runs(10, 0.4, 0.2);
-        assert!((25..=41).contains(&runs), "{runs}");
-        assert_eq!(needed_runs(10, 0.4, 0.0), u32::MAX);
+    fn proposed_runs_decide_four_of_five() {
+        // Effects that a tenth of the repetitions rarely shows.
+        for effect in [0.2, 0.3, 0.5] {
+            let (mut proposals, mut decided) = (0, 0);
+            for seed in 0..1000 {
+                let errors = |n: u32| {
+                    let values: Vec<f64> = (0..n).map(|i| effect + normal(seed, i.into())).collect();
+                    let mean = super::super::mean(&values).expect("values");
+                    let deviation = super::super::standard_deviation(&values).expect("values");
+                    mean.abs() / (deviation / f64::from(n).sqrt())
+                };
+                let first = errors(20);
+                let runs = runs_to_decide(20, first);
+                if first < DECIDED && runs <= 2000 {
+                    proposals += 1;
+                    decided += u32::from(errors(runs) >= DECIDED);
+                }
+            }
+            assert!(proposals > 100, "effect {effect}: {proposals}");
+            assert!(decided * 10 >= proposals * 8, "effect {effect}: {decided} of {proposals}");
+        }
+    }
+
+    #[test]
+    fn no_number_of_runs_is_proposed_without_a_sign() {
+        assert_eq!(runs_to_decide(10, 0.8), u32::MAX);
+        assert_eq!(runs_to_decide(10, f64::NAN), u32::MAX);
+        assert_eq!(runs_to_decide(10, f64::INFINITY), 11);
+        assert_eq!(runs_to_decide(10, 2.2), 11);
+        let fewer = [1.0, 1.2, 1.5, 1.9].map(|errors| runs_to_decide(10, errors));
+        assert!(fewer.is_sorted_by(|a, b| a > b) && fewer[3] > 11, "{fewer:?}");
     }
 }
