@@ -46,7 +46,7 @@ fn tcp(name: &str) -> Flow {
 }
 
 fn run(engine: &dyn Engine, cell: &Cell) -> Run {
-    engine.run(cell, 7, &Measure::default(), &Stop::default()).expect("a run")
+    engine.run(cell, 7, &Measure::default(), &Stop::default(), None).expect("a run")
 }
 
 const LINK: &str = "rtt = '20ms'\nrate = '4mbit'\nqueue = '50p'";
@@ -127,7 +127,7 @@ fn links_in_series_are_nested_runs() {
 fn unknown_congestion_controls_are_errors() {
     let Some((engine, _turn)) = kernel() else { return };
     let odd = Flow { cc: Some("nosuch".to_owned()), ..tcp("a") };
-    let error = engine.run(&cell(LINK, 100, vec![odd]), 1, &Measure::default(), &Stop::default());
+    let error = engine.run(&cell(LINK, 100, vec![odd]), 1, &Measure::default(), &Stop::default(), None);
     assert!(matches!(&error, Err(EngineError::Word(text)) if text.contains("nosuch")), "{error:?}");
 }
 
@@ -167,7 +167,7 @@ fn command(path: Option<&str>, words: &[(&str, &str)], stop: &Stop) -> Result<Ru
     let mut cell = of_engine(EngineKind::Command, links, 0, Vec::new());
     cell.physics.engine_words =
         words.iter().map(|(word, value)| ((*word).to_owned(), (*value).to_owned())).collect();
-    engine.run(&cell, 7, &Measure::default(), stop)
+    engine.run(&cell, 7, &Measure::default(), stop, None)
 }
 
 /// Returns the failure of a program without path.

@@ -19,7 +19,6 @@ use super::programs::{Behind, Ended, Group, cannot, check_namespaces, pause, pro
 use super::{Engine, EngineError, Run};
 use crate::cell::{Cell, Physics};
 use crate::experiment::{Command as Described, Measure, placeholders};
-use crate::record::Series;
 
 /// Port of `{port}` behind a path, where no other program has one.
 const PORT: u16 = 5001;
@@ -43,7 +42,14 @@ impl Engine for UserProgram {
         if cell.physics.links.is_empty() { Ok(()) } else { check_namespaces() }
     }
 
-    fn run(&self, cell: &Cell, seed: u64, _measure: &Measure, stop: &Stop) -> Result<Run, EngineError> {
+    fn run(
+        &self,
+        cell: &Cell,
+        seed: u64,
+        _measure: &Measure,
+        stop: &Stop,
+        _capture: Option<&Path>,
+    ) -> Result<Run, EngineError> {
         let physics = &cell.physics;
         let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
         let time = folder.path().join("time");
@@ -54,9 +60,7 @@ impl Engine for UserProgram {
         if !ended.status.success() {
             return Err(EngineError::Failed(failure(&ended)));
         }
-        let mut run =
-            Run { metrics: BTreeMap::new(), series: Series::default(), hash: None, host_limit: None };
-        run.metrics = metrics(physics, &ended.stdout)?;
+        let mut run = Run { metrics: metrics(physics, &ended.stdout)?, ..Run::default() };
         let seconds = fs::read_to_string(&time).ok().and_then(|text| text.trim().parse().ok());
         run.metrics.extend(seconds.map(|seconds: f64| ("run-time".to_owned(), seconds)));
         if let [account] = &ended.accounts[..] {

@@ -37,12 +37,7 @@ pub(super) fn of(
     measure: &Measure,
 ) -> Run {
     let ended = physics.duration.unwrap_or_else(|| simulation.elapsed());
-    let mut run = Run {
-        metrics: BTreeMap::new(),
-        series: Series::default(),
-        hash: Some(simulation.hash()),
-        host_limit: None,
-    };
+    let mut run = Run { hash: Some(simulation.hash()), ..Run::default() };
     run.series.bin_s = measure.series.as_secs_f64();
     let mut delivered = Vec::new();
     for placed in flows {

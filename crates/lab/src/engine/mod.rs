@@ -30,18 +30,19 @@ use crate::record::Series;
 
 #[cfg(target_os = "linux")]
 pub use programs::use_program;
-pub use words::{check, is_random};
+pub use words::is_random;
 
 /// Outcome of one repetition.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
     /// Metrics by name, as in [`Record::metrics`](crate::Record::metrics).
     pub metrics: BTreeMap<String, f64>,
     /// Values in bins, and times of events.
     pub series: Series,
-    /// Hash of all events, in virtual time.
+    /// Hash of all events. `None` in real time.
     pub hash: Option<u64>,
-    /// Sentence that the host was too slow for the path, so that the metrics describe the host.
+    /// Set if the host was too slow for the path, so that the metrics describe the host: a sentence
+    /// for readers.
     pub host_limit: Option<String>,
 }
 
@@ -64,33 +65,25 @@ pub trait Engine: Sync {
     /// Checks that this host can run the cell.
     ///
     /// # Errors
-    /// It cannot; the text has the remedy.
+    /// The host lacks something; the text has the remedy.
     fn check(&self, _cell: &Cell) -> Result<(), EngineError> {
         Ok(())
     }
 
     /// Runs one repetition. In virtual time the result depends on the cell, the seed and `measure`
-    /// alone. If `stop` is set, a repetition in real time ends early, as failed.
+    /// alone. If `stop` is set, a repetition in real time ends early, as failed. `capture` is the
+    /// file in which the packets are kept, if the engine captures them and `measure` asks for it.
     ///
     /// # Errors
     /// The cell cannot run, or its programs failed.
-    fn run(&self, cell: &Cell, seed: u64, measure: &Measure, stop: &Stop) -> Result<Run, EngineError>;
-
-    /// Runs one repetition and keeps its capture in a file, if the engine captures packets and the
-    /// experiment asks for it.
-    ///
-    /// # Errors
-    /// Those of `run`.
-    fn run_captured(
+    fn run(
         &self,
         cell: &Cell,
         seed: u64,
         measure: &Measure,
         stop: &Stop,
-        _file: &Path,
-    ) -> Result<Run, EngineError> {
-        self.run(cell, seed, measure, stop)
-    }
+        capture: Option<&Path>,
+    ) -> Result<Run, EngineError>;
 }
 
 /// Returns the engine of this kind.

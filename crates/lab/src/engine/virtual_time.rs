@@ -46,7 +46,14 @@ pub(super) struct Observers {
 }
 
 impl Engine for VirtualTime {
-    fn run(&self, cell: &Cell, seed: u64, measure: &Measure, _stop: &Stop) -> Result<Run, EngineError> {
+    fn run(
+        &self,
+        cell: &Cell,
+        seed: u64,
+        measure: &Measure,
+        _stop: &Stop,
+        _capture: Option<&std::path::Path>,
+    ) -> Result<Run, EngineError> {
         let physics = &cell.physics;
         check(physics)?;
         let mut simulation = Simulation::new();
@@ -154,7 +161,7 @@ mod tests {
 
     fn run(cell: &Cell, seed: u64) -> Run {
         let measure = Measure { warm_up: WarmUp::Time(Duration::ZERO), ..Measure::default() };
-        VirtualTime.run(cell, seed, &measure, &Stop::default()).expect("a cell that runs")
+        VirtualTime.run(cell, seed, &measure, &Stop::default(), None).expect("a cell that runs")
     }
 
     fn tcp(name: &str) -> Flow {
@@ -294,7 +301,8 @@ mod tests {
     #[test]
     fn words_that_the_engine_lacks_are_errors() {
         let odd = Flow { cc: Some("vegas".to_owned()), ..tcp("a") };
-        let error = VirtualTime.run(&cell(LOSSY, 1, vec![odd]), 1, &Measure::default(), &Stop::default());
+        let cell = cell(LOSSY, 1, vec![odd]);
+        let error = VirtualTime.run(&cell, 1, &Measure::default(), &Stop::default(), None);
         assert!(matches!(&error, Err(EngineError::Word(text)) if text.contains("flow a")), "{error:?}");
     }
 }

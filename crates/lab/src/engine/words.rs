@@ -29,11 +29,9 @@ pub(super) fn word(flow: &Flow, message: impl std::fmt::Display) -> EngineError 
     EngineError::Word(format!("flow {}: {message}", flow.name))
 }
 
-/// Checks that the engines of virtual time can run this physics.
-///
-/// # Errors
-/// The first word or value that they cannot apply.
-pub fn check(physics: &Physics) -> Result<(), EngineError> {
+/// Checks that the engines of virtual time can run this physics. The error has the first word or
+/// value that they cannot apply.
+pub(super) fn check(physics: &Physics) -> Result<(), EngineError> {
     for flow in &physics.flows {
         if flow.kind == FlowKind::Udp {
             check_source(flow)?;

@@ -121,10 +121,8 @@ impl Context<'_> {
         let measure = Measure { keep_series, ..*self.measure };
         let run = || {
             let engine = engine(task.cell.physics.engine)?;
-            match self.campaign.capture_file(task) {
-                Some(file) => engine.run_captured(task.cell, task.seed, &measure, stop, &file),
-                None => engine.run(task.cell, task.seed, &measure, stop),
-            }
+            let capture = self.campaign.capture_file(task);
+            engine.run(task.cell, task.seed, &measure, stop, capture.as_deref())
         };
         let mut record = task.record(self.campaign);
         let mut series = Series::default();

@@ -29,6 +29,7 @@ use super::{Engine, EngineError, Run};
 use crate::cell::{Cell, Physics};
 use crate::experiment::Measure;
 use crate::flow::FlowKind;
+use crate::load::request::Request;
 use crate::load::{FAR_FILE, FIRST_PORT};
 use crate::trace::{self, Connection, analyse};
 
@@ -41,65 +42,68 @@ impl Engine for Sockets {
         if cell.physics.links.is_empty() { Ok(()) } else { check_namespaces() }
     }
 
-    fn run(&self, cell: &Cell, seed: u64, measure: &Measure, stop: &Stop) -> Result<Run, EngineError> {
-        repetition(cell, seed, measure, stop, None)
-    }
-
-    fn run_captured(
+    fn run(
         &self,
         cell: &Cell,
         seed: u64,
         measure: &Measure,
         stop: &Stop,
-        file: &Path,
+        capture: Option<&Path>,
     ) -> Result<Run, EngineError> {
-        repetition(cell, seed, measure, stop, Some(file))
+        let physics = &cell.physics;
+        let request = words::request(physics, seed, measure)?;
+        let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
+        // The metrics of the capture are wanted even if its file is not.
+        let unkept = folder.path().join("packets.pcapng");
+        let capture = measure.capture.then_some(capture.unwrap_or(&unkept));
+        let capture = capture.filter(|_| !physics.links.is_empty());
+        let ended = start(physics, &request, folder.path(), capture, stop)?;
+        if let Some(error) = ended.own_error() {
+            return Err(error);
+        }
+        let run = outcome(physics, &request, &ended, measure);
+        let mut run = run.ok_or_else(|| {
+            EngineError::Failed(format!("the load program printed no counts: {}", ended.sentence()))
+        })?;
+        if let Some(capture) = capture {
+            run.metrics.extend(captured(capture, physics)?);
+        }
+        Ok(run)
     }
 }
 
-/// Runs one repetition. If captures are asked for, the capture goes to `keep`, or nowhere.
-fn repetition(
-    cell: &Cell,
-    seed: u64,
-    measure: &Measure,
+/// Runs the load program with `folder` for its files, behind the path if there is one.
+fn start(
+    physics: &Physics,
+    request: &Request,
+    folder: &Path,
+    capture: Option<&Path>,
     stop: &Stop,
-    keep: Option<&Path>,
-) -> Result<Run, EngineError> {
-    let physics = &cell.physics;
-    let request = words::request(physics, seed, measure)?;
-    let folder = tempfile::tempdir().map_err(|error| cannot("create a folder", &error))?;
-    let load = folder.path().join("load.json");
+) -> Result<Ended, EngineError> {
+    let load = folder.join("load.json");
     fs::write(&load, request.to_json().to_string()).map_err(|error| cannot("write a file", &error))?;
     let program = program()?;
     let command: [OsString; 3] = [program.into(), "load".into(), load.clone().into()];
     let links = words::links(physics)?;
-    let unkept = folder.path().join("packets.pcapng");
-    let capture = (measure.capture && !links.is_empty()).then_some(keep.unwrap_or(&unkept));
-    let ended = if links.is_empty() {
+    if links.is_empty() {
         let mut here = Command::new(program);
         here.args(&command[1..]);
-        run_here(here, None, stop)?
-    } else {
-        let far = format!("exec {} load --far {}", quoted(program)?, quoted(&load)?);
-        let device_mtu = words::device_mtu(physics);
-        let process = load.with_file_name(FAR_FILE);
-        let (server, far) = (Some(far.into()), Some(&*process));
-        Behind { links, seed, device_mtu, server, far, capture }.run(&command, None, stop)?
+        return run_here(here, None, stop);
+    }
+    let far = format!("exec {} load --far {}", quoted(program)?, quoted(&load)?);
+    let process = load.with_file_name(FAR_FILE);
+    let behind = Behind {
+        links,
+        seed: request.seed,
+        device_mtu: words::device_mtu(physics),
+        server: Some(far.into()),
+        far: Some(&*process),
+        capture,
     };
-    if let Some(error) = ended.own_error() {
-        return Err(error);
-    }
-    let run = outcome(cell, &request, &ended, measure);
-    let mut run = run.ok_or_else(|| {
-        EngineError::Failed(format!("the load program printed no counts: {}", ended.sentence()))
-    })?;
-    if let Some(capture) = capture {
-        run.metrics.extend(captured(capture, physics)?);
-    }
-    Ok(run)
+    behind.run(&command, None, stop)
 }
 
-/// Returns the metrics of the flows in a capture: `a.trace.unique-bytes`.
+/// Returns the metrics of the TCP flows in a capture, such as `a.trace.unique-bytes`.
 fn captured(capture: &Path, physics: &Physics) -> Result<Vec<(String, f64)>, EngineError> {
     let file = fs::File::open(capture).map_err(|error| cannot("read its capture", &error))?;
     let trace = analyse(file, None)
@@ -114,15 +118,11 @@ fn captured(capture: &Path, physics: &Physics) -> Result<Vec<(String, f64)>, Eng
     Ok(metrics)
 }
 
-fn outcome(
-    cell: &Cell,
-    request: &crate::load::request::Request,
-    ended: &Ended,
-    measure: &Measure,
-) -> Option<Run> {
+/// Returns the outcome of a repetition. `None` if the load program or a link printed no counts.
+fn outcome(physics: &Physics, request: &Request, ended: &Ended, measure: &Measure) -> Option<Run> {
     let counts: Value = serde_json::from_slice(&ended.stdout).ok()?;
-    let accounts = Some(&ended.accounts[..]).filter(|it| it.len() == cell.physics.links.len())?;
-    let mut run = outcome::of(&cell.physics, request, &counts, accounts, measure)?;
+    let accounts = Some(&ended.accounts[..]).filter(|it| it.len() == physics.links.len())?;
+    let mut run = outcome::of(physics, request, &counts, accounts, measure)?;
     run.host_limit = ended.host_limit();
     Some(run)
 }

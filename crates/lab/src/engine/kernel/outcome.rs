@@ -12,7 +12,6 @@ use crate::cell::Physics;
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind};
 use crate::load::request::Request;
-use crate::record::Series;
 use crate::statistics::mean;
 
 /// States of the kernel's congestion control (`tcpi_ca_state`).
@@ -33,7 +32,7 @@ pub(super) fn of(
     measure: &Measure,
 ) -> Option<Run> {
     let flows = counts["flows"].as_array().filter(|flows| flows.len() == request.flows.len())?;
-    let mut run = Run { metrics: BTreeMap::new(), series: Series::default(), hash: None, host_limit: None };
+    let mut run = Run::default();
     run.metrics.extend(time(&counts["processor_ns"]).map(|it| ("processor".to_owned(), it.as_secs_f64())));
     run.series.bin_s = measure.series.as_secs_f64();
     let last = flows.iter().filter_map(ended).max().unwrap_or_default();

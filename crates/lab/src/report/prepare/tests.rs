@@ -114,8 +114,9 @@ fn run(toml: &str) -> (Experiment, Results) {
     for cell in plan.distinct() {
         for rep in 0..experiment.repeats.least {
             let seed = plan.seed(cell, rep);
-            let run =
-                engine.run(cell, seed, &experiment.measure, &rdt_program::Stop::default()).expect("runs");
+            let run = engine
+                .run(cell, seed, &experiment.measure, &rdt_program::Stop::default(), None)
+                .expect("runs");
             let record = Record {
                 cell: cell.id,
                 rep,
