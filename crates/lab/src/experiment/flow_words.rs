@@ -142,7 +142,7 @@ impl FlowDraft {
             "bytes" if value == "unbounded" => flow.bytes = None,
             "bytes" => flow.bytes = Some(positive(size(value)?, value)?),
             "rate" => flow.rate = Some(rate(value)?),
-            "on-off" => flow.on_off = Some(pair(value, '/')?),
+            "on-off" => flow.on_off = Some(on_off(value)?),
             "device-mtu" => flow.device_mtu = Some(positive(number(value)?, value)?),
             "size" => flow.size = Some(positive(number(value)?, value)?),
             "spacing" => {
@@ -270,6 +270,15 @@ fn span_or_time(text: &str) -> Result<(Duration, Duration), String> {
 
 fn pair(text: &str, separator: char) -> Result<(Duration, Duration), String> {
     pair_with(text, &separator.to_string())
+}
+
+fn on_off(text: &str) -> Result<(Duration, Duration), String> {
+    let (on, off) = pair(text, '/')?;
+    if on.is_zero() {
+        Err(format!("'{text}' never writes: the first time is above 0"))
+    } else {
+        Ok((on, off))
+    }
 }
 
 fn pair_with(text: &str, separator: &str) -> Result<(Duration, Duration), String> {

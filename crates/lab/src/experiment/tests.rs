@@ -117,6 +117,11 @@ const ERRORS: &[(&str, &str, &str)] = &[
     ),
     ("kind = \"rdt\"", "kind = \"udp\"", "line 17, column 6: a.cc: a udp flow has no cc: "),
     (
+        "cc = \"reno\"",
+        "on-off = \"0s/1s\"",
+        "line 17, column 10: flow.on-off: '0s/1s' never writes: the first time is above 0",
+    ),
+    (
         "[\"off\", \"on\"]",
         "[\"off\", \"onn\"]",
         "line 22, column 25: flow.a.sack: 'onn' is not on or off (it is on or off)",

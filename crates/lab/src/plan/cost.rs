@@ -190,19 +190,25 @@ fn offered_bits(flow: &Flow, physics: &Physics, rate: f64) -> f64 {
     if bits.is_finite() { bits } else { 0.0 }
 }
 
-/// Returns an error if the cell would never end.
+/// Returns an error if the cell would never end, or in virtual time before its datagrams.
 pub(super) fn check_end(experiment: &Experiment, cell: &Cell) -> Result<(), ExperimentError> {
     let physics = &cell.physics;
     if physics.duration.is_some_and(|duration| duration > Duration::ZERO) {
         return Ok(());
     }
     let endless = |flow: &&Flow| flow.bytes.is_none() && flow.stop.is_none();
-    let Some(flow) = physics.flows.iter().find(endless) else { return Ok(()) };
+    // The simulation ends with its last transfer, and waits for no source.
+    let unawaited = |flow: &&Flow| flow.kind == FlowKind::Udp && physics.engine.is_virtual();
+    let (flow, sentence) = if let Some(flow) = physics.flows.iter().find(endless) {
+        let remedy = format!("write bytes or stop for flow {}, or for = \"10s\" for the run", flow.name);
+        (flow, format!("it never ends: {remedy}"))
+    } else if let Some(flow) = physics.flows.iter().find(unawaited) {
+        let sentence = "in virtual time a run with datagrams needs an end: write for = \"10s\" for the run";
+        (flow, sentence.to_owned())
+    } else {
+        return Ok(());
+    };
     let table = experiment.flows.iter().find(|table| flow.name.starts_with(&table.name));
     let place = table.map_or_else(Default::default, |table| table.place);
-    let message = format!(
-        "flow {0}: it never ends: write bytes or stop for flow {0}, or for = \"10s\" for the run",
-        flow.name
-    );
-    Err(ExperimentError { place, message })
+    Err(ExperimentError { place, message: format!("flow {}: {sentence}", flow.name) })
 }

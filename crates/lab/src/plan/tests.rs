@@ -233,3 +233,17 @@ fn totals_count_shared_cells_once() {
     let kernel = totals.by_engine()[&EngineKind::Kernel];
     assert_eq!((kernel.cells, kernel.repetitions), (2, 10));
 }
+
+#[test]
+fn datagrams_in_virtual_time_need_the_end_of_the_run() {
+    let plan = |tail: &str| {
+        let udp = "[[flow]]\nname = \"u\"\nkind = \"udp\"\nrate = \"1mbit\"\nstop = \"2s\"";
+        let text =
+            format!("schema = 1\nname = \"n\"\ntitle = \"t\"\n{tail}\n[path]\nrate = \"8mbit\"\n{udp}");
+        Plan::new(&Experiment::from_toml(&text).expect("a file"), &[]).map(drop)
+    };
+    let error = plan("engine = \"virtual\"").expect_err("no end").to_string();
+    assert!(error.starts_with("line 7, column 1: flow u: ") && error.contains("for = "), "{error}");
+    assert!(plan("engine = \"virtual\"\nfor = \"3s\"").is_ok());
+    assert!(plan("engine = \"kernel\"").is_ok());
+}
