@@ -188,6 +188,7 @@ fn over_time() -> Vec<Scene> {
     vec![
         figure::time_series(&TimeSeries {
             heading: heading("series", "Goodput and window over time"),
+            begin_s: 0.0,
             bin_s: 0.025,
             panels: vec![
                 TimePanel {

@@ -7,59 +7,64 @@ use pcap_parser::pcapng::{Block, EnhancedPacketBlock, InterfaceDescriptionBlock,
 use pcap_parser::traits::PcapNGPacketBlock as _;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
 
-/// Size of the buffer at first, and at most: a block that is longer is damage.
+/// Initial size of the read buffer. It doubles until a block fits.
 const BUFFER_BYTES: usize = 1 << 16;
+/// Largest size of the read buffer. A longer block counts as damage.
 const MAX_BLOCK_BYTES: usize = 1 << 24;
-/// Limit on the interfaces of a section.
+/// Limit on the interfaces of a section, and of the file.
 const MAX_INTERFACES: usize = 1024;
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Packet as it is in the file.
+/// One record of the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     /// Index of the interface in the file, from 0.
     pub interface: usize,
     /// Time since the epoch, nanoseconds.
     pub at_ns: u64,
-    /// Type of the first header.
+    /// Type of the first header (the `LINKTYPE_` values of tcpdump.org).
     pub link: Linktype,
-    /// Bytes of the packet before it was truncated.
+    /// Length of the packet on the wire, bytes.
     pub length: u32,
-    /// Captured bytes.
+    /// Captured bytes: all of the packet, or its begin.
     pub bytes: &'a [u8],
-    /// Note of the emulator on the packet.
+    /// Drop that the packet's comment reports.
     pub note: Note,
 }
 
-/// What the comment of a packet in a capture of `rdt-emu` says.
+/// Drop that the comment of a packet in a capture of `rdt-emu` reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Note {
-    /// Nothing about a drop.
+    /// None.
     #[default]
     None,
     /// The path dropped the packet when it arrived.
     Dropped,
-    /// The path dropped the packet after it had arrived: the file has it once more.
+    /// The path dropped the packet from a queue, or its second copy. The record repeats the packet,
+    /// which has a record at its arrival.
     DroppedLater,
 }
 
-/// What a file consists of.
+/// Contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Extent {
     /// Names of the interfaces. A name is empty if the file has none.
     pub interfaces: Vec<String>,
     /// Number of packets.
     pub packets: u64,
+    /// Packets without a time (simple packet blocks of pcapng), and those of an interface that the
+    /// file does not describe. They are not read.
+    pub unplaced: u64,
     /// End of the readable part, if the file goes on after it.
     pub torn: Option<Torn>,
 }
 
-/// Place at which a file cannot be read further.
+/// Place at which reading ended before the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Torn {
-    /// Offset of the first block that cannot be read, bytes.
+    /// Offset of the first block or packet that cannot be read, bytes.
     pub offset: usize,
-    /// True if the file ends within this block. Otherwise the block is damaged.
+    /// True if the file ends within this block. False if the block is damaged.
     pub ends: bool,
 }
 
@@ -94,7 +99,8 @@ struct Interface {
 /// Reads a file, and calls `each` with every packet.
 ///
 /// # Errors
-/// The file has no readable begin. Damage further on is no error, but part of the [`Extent`].
+/// The file cannot be read, or does not begin as a capture does. Damage after the begin is no
+/// error, but reported in the [`Extent`].
 pub fn read(
     file: impl Read + Send + 'static,
     mut each: impl FnMut(&Frame<'_>),
@@ -116,7 +122,7 @@ pub fn read(
             Err(PcapError::Eof) => return Ok(state.extent),
             Err(PcapError::UnexpectedEof) => break true,
             Err(PcapError::Incomplete(_)) => {
-                // A refill that adds nothing would repeat for ever.
+                // A refill that adds nothing would make this loop endless.
                 let held = reader.data().len();
                 if unread == Some(held) && reader.reader_exhausted() {
                     break true;
@@ -145,8 +151,9 @@ pub fn read(
 #[derive(Default)]
 struct State {
     extent: Extent,
-    interfaces: Vec<Interface>,
-    /// Time units in a second of a pcap file, and its link type.
+    /// Interfaces of the current section. `None` beyond the limit on those of the file.
+    interfaces: Vec<Option<Interface>>,
+    /// Units of time in a second of a pcap file, and its link type.
     legacy: Option<(u64, Linktype)>,
 }
 
@@ -175,10 +182,9 @@ impl State {
             PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(block)) => self.interface(block),
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => self.packet(packet, each),
-            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                // Such packets have no time, so nothing can be said of them but that they exist.
-                let _ = packet;
+            PcapBlockOwned::NG(Block::SimplePacket(_)) => {
                 self.extent.packets += 1;
+                self.extent.unplaced += 1;
             }
             PcapBlockOwned::NG(_) => {}
         }
@@ -190,23 +196,30 @@ impl State {
         }
         let name = block.if_name().and_then(Result::ok).unwrap_or_default().to_owned();
         // Files that were joined describe the same interfaces in each section.
-        let known = self.extent.interfaces.iter().position(|other| *other == name && !name.is_empty());
-        let index = known.unwrap_or_else(|| {
-            self.extent.interfaces.push(name);
-            self.extent.interfaces.len() - 1
+        let names = &mut self.extent.interfaces;
+        let known = names.iter().position(|other| *other == name && !name.is_empty());
+        let index = known.or_else(|| {
+            let has_room = names.len() < MAX_INTERFACES;
+            has_room.then(|| {
+                names.push(name);
+                names.len() - 1
+            })
         });
-        self.interfaces.push(Interface {
+        self.interfaces.push(index.map(|index| Interface {
             index,
             link: block.linktype,
             resolution: block.ts_resolution().unwrap_or(1_000_000).max(1),
             offset_s: block.ts_offset(),
-        });
+        }));
     }
 
     fn packet(&mut self, packet: &EnhancedPacketBlock<'_>, each: &mut impl FnMut(&Frame<'_>)) {
         self.extent.packets += 1;
         let index = usize::try_from(packet.if_id).unwrap_or(usize::MAX);
-        let Some(interface) = self.interfaces.get(index) else { return };
+        let Some(Some(interface)) = self.interfaces.get(index) else {
+            self.extent.unplaced += 1;
+            return;
+        };
         let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
         let offset_ns = interface.offset_s.saturating_mul(1_000_000_000);
         each(&Frame {
@@ -220,7 +233,7 @@ impl State {
     }
 }
 
-/// Reads the comments that `rdt-emu` writes (docs/EMULATOR.md, captures).
+/// Reads the comments that `rdt-emu` writes (docs/EMULATOR.md, "Captures").
 fn note(packet: &EnhancedPacketBlock<'_>) -> Note {
     let comments = packet.options.iter().filter(|option| option.code == OptionCode::Comment);
     let mut note = Note::None;

@@ -1,4 +1,4 @@
-//! Connections of a capture: which segments belong together, and what happened over time.
+//! Connections of a capture, and their segments over time.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,22 +8,22 @@ use super::direction::{Direction, Kind, Sent};
 use super::packet::Segment;
 use super::sequence::Ack;
 
-/// A connection whose ends are silent for longer is over: 4 minutes, as in tcptrace.
-const SILENCE_NS: u64 = 240_000_000_000;
-/// Limits on what a file can make the analysis remember.
-const MAX_CONNECTIONS: usize = 100_000;
-const MAX_EVENTS: usize = 2_000_000;
+/// A segment after a longer pause begins a new connection: 4 minutes, as in tcptrace.
+const IDLE_TIMEOUT_NS: u64 = 240_000_000_000;
+/// Limits that bound the memory for a large file.
+pub(super) const MAX_CONNECTIONS: usize = 100_000;
+pub(super) const MAX_EVENTS: usize = 2_000_000;
 
-/// A segment over time, in continued sequence numbers.
+/// A segment, with unwrapped sequence numbers.
 #[derive(Debug, Clone)]
 pub struct Event {
     /// Time since the epoch, nanoseconds.
     pub at_ns: u64,
     /// Sender: 0 is the end that sent the first packet.
     pub from: usize,
-    /// Begin of the data.
+    /// Sequence number of the first byte of data.
     pub start: u64,
-    /// End of the data.
+    /// Sequence number after the last byte of data.
     pub end: u64,
     /// Kind of the segment.
     pub kind: Kind,
@@ -31,37 +31,36 @@ pub struct Event {
     pub pushed: bool,
     /// True for SYN, FIN and RST.
     pub control: bool,
-    /// Acknowledgement number, in the peer's continued numbers.
+    /// Acknowledgement number, in the peer's unwrapped numbers.
     pub ack: Option<u64>,
     /// Meaning of the acknowledgement.
     pub meaning: Ack,
-    /// Window, bytes.
+    /// Advertised window, scaled, bytes.
     pub window: u32,
-    /// Blocks of selective ACKs, in the peer's continued numbers.
+    /// SACK blocks `[start, end)`, in the peer's unwrapped numbers.
     pub sack: Vec<(u64, u64)>,
 }
 
-/// Connection as one interface saw it.
+/// Connection at one interface.
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// Addresses of the ends. The first one sent the first packet.
     pub ends: [SocketAddr; 2],
-    /// Index of the interface.
+    /// Index in [`Extent::interfaces`](super::Extent::interfaces).
     pub interface: usize,
-    /// What each end sent.
+    /// Counts of what each end sent.
     pub directions: [Direction; 2],
-    /// Time of the first packet.
+    /// Time of the first packet since the epoch, nanoseconds.
     pub first_ns: u64,
-    /// Time of the last packet.
+    /// Time of the last packet since the epoch, nanoseconds.
     pub last_ns: u64,
-    /// Segments over time, as far as there is room.
+    /// Segments in the order of the file.
     pub events: Vec<Event>,
-    /// Segments for which there was no room in `events`.
+    /// Segments that are counted in `directions`, but beyond the limit on events.
     pub omitted: u64,
-    is_over: bool,
 }
 
-/// Addresses in ascending order, so that both directions have one key.
+/// Interface and [`unordered`] addresses.
 type Key = (usize, [SocketAddr; 2]);
 
 /// All connections of a file.
@@ -69,7 +68,9 @@ type Key = (usize, [SocketAddr; 2]);
 pub(super) struct Table {
     /// Connections in the order of their first packets.
     pub(super) connections: Vec<Connection>,
+    /// Index of the latest connection of each pair of addresses.
     open: BTreeMap<Key, usize>,
+    /// Number of events of all connections.
     events: usize,
     /// Segments of connections beyond the limit.
     pub(super) ignored: u64,
@@ -79,13 +80,13 @@ impl Table {
     /// Adds a segment.
     pub(super) fn add(&mut self, frame: &Frame<'_>, segment: &Segment) {
         if frame.note == Note::DroppedLater {
-            // The file has the packet at its arrival already.
+            // The packet was counted at its arrival.
             self.note_drop(frame, segment);
             return;
         }
         let key = key(frame, segment);
         let open = self.open.get(&key).copied();
-        let open = open.filter(|index| !self.connections[*index].ends_before(frame.at_ns, segment));
+        let open = open.filter(|index| !self.connections[*index].is_succeeded_by(frame.at_ns, segment));
         let index = match open {
             Some(index) => index,
             None if self.connections.len() >= MAX_CONNECTIONS => {
@@ -119,7 +120,7 @@ impl Table {
         connection.directions[from].dropped += u64::from(is_sequenced);
     }
 
-    /// Ends the analysis: the file's last packet ends the silence of open connections.
+    /// Ends the analysis: open connections are idle until the last packet of the file.
     pub(super) fn finish(&mut self, last_ns: u64) {
         for connection in &mut self.connections {
             let [a, b] = &connection.directions;
@@ -136,9 +137,13 @@ impl Table {
 }
 
 fn key(frame: &Frame<'_>, segment: &Segment) -> Key {
-    let mut ends = [segment.source, segment.target];
+    (frame.interface, unordered([segment.source, segment.target]))
+}
+
+/// Returns addresses in ascending order, so that both directions have one key.
+pub(super) fn unordered(mut ends: [SocketAddr; 2]) -> [SocketAddr; 2] {
     ends.sort();
-    (frame.interface, ends)
+    ends
 }
 
 /// True if `a` is after `b` in sequence numbers that wrap.
@@ -166,26 +171,24 @@ impl Connection {
             last_ns: frame.at_ns,
             events: Vec::new(),
             omitted: 0,
-            is_over: false,
         }
     }
 
     /// True if a segment begins a new connection between the same ends.
-    fn ends_before(&mut self, at_ns: u64, segment: &Segment) -> bool {
+    fn is_succeeded_by(&self, at_ns: u64, segment: &Segment) -> bool {
         let from = usize::from(segment.source != self.ends[0]);
         let (mine, peer) = (&self.directions[from], &self.directions[1 - from]);
         let is_closed = mine.fins + peer.fins + mine.resets + peer.resets > 0;
-        #[expect(clippy::cast_possible_truncation, reason = "the number of the segment on the wire")]
+        #[expect(clippy::cast_possible_truncation, reason = "the sequence number on the wire")]
         let first = mine.syn.map(|syn| syn as u32);
         let is_elsewhere =
             is_after(segment.seq, peer.window_end) || first.is_some_and(|first| is_after(first, segment.seq));
         let other_syn = mine.syns > 1 && first.is_some_and(|first| first != segment.seq);
-        self.is_over = at_ns.saturating_sub(self.last_ns) > SILENCE_NS
-            || (segment.flags.syn && ((is_closed && is_elsewhere) || other_syn));
-        self.is_over
+        at_ns.saturating_sub(self.last_ns) > IDLE_TIMEOUT_NS
+            || (segment.flags.syn && ((is_closed && is_elsewhere) || other_syn))
     }
 
-    /// Adds a segment, and returns it in continued numbers.
+    /// Counts a segment, and returns it with unwrapped numbers.
     fn add(&mut self, frame: &Frame<'_>, segment: &Segment) -> Event {
         let from = usize::from(segment.source != self.ends[0]);
         let [a, b] = &mut self.directions;
@@ -216,7 +219,8 @@ impl Connection {
             (mine.scale, peer.scale) = (mine.scale.and(Some(0)), peer.scale.and(Some(0)));
         }
         let kind = mine.classify(&sent, peer);
-        // Acknowledgements of data that the capture lacks must not move the peer's numbers.
+        // The first number, if the capture begins with the ACK. Later ACKs do not move the peer's
+        // numbers, because they may acknowledge data that the capture lacks.
         if flags.ack && peer.numbers.is_new() {
             peer.numbers.at(segment.ack);
         }

@@ -1,19 +1,20 @@
-//! Counts of one direction of a connection, by the rules of tcptrace 6.6.7.
+//! Counts of one direction of a connection, by the rules of tcptrace 6.6.7. Sequence numbers are
+//! unwrapped.
 
 use super::packet::Segment;
 use super::sequence::{Ack, Sending, Sequence, Unwrapped, number, seconds};
 
-/// Segments whose number and IP identification are remembered, to tell copies by the network.
+/// Number of latest segments among which copies by the network are looked for.
 const REMEMBERED: usize = 8;
 
-/// One direction of a connection: what one end sent.
+/// Counts of what one end of a connection sent.
 #[derive(Debug, Clone, Default)]
 pub struct Direction {
     /// Packets.
     pub packets: u64,
-    /// Bytes of all packets with all headers that were captured.
+    /// Bytes of all packets on the wire, with the headers that the link type has.
     pub frame_bytes: u64,
-    /// Packets with SYN, with FIN and with RST.
+    /// Packets with SYN.
     pub syns: u64,
     /// Packets with FIN.
     pub fins: u64,
@@ -21,104 +22,106 @@ pub struct Direction {
     pub resets: u64,
     /// Packets with a valid acknowledgement number.
     pub acks: u64,
-    /// Of these, those without data, SYN and FIN.
+    /// Of these, packets without data, SYN and FIN.
     pub pure_acks: u64,
-    /// Packets with selective acknowledgements (RFC 2018).
+    /// Packets with SACK blocks (RFC 2018).
     pub sacks: u64,
-    /// Of these, those whose first block reports data that arrived twice (RFC 2883).
+    /// Of these, packets whose first block reports duplicate data (RFC 2883).
     pub dsacks: u64,
-    /// Largest number of blocks in a packet.
+    /// Largest number of SACK blocks in a packet.
     pub most_sack_blocks: usize,
-    /// Bytes of data without repetitions.
+    /// Bytes of data, each sequence number counted once.
     pub unique_bytes: u64,
     /// Packets with data.
     pub data_packets: u64,
-    /// Bytes of data with repetitions.
+    /// Bytes of data, with retransmissions.
     pub data_bytes: u64,
-    /// Packets that repeat bytes which the capture has before.
+    /// Packets that retransmit a byte or more.
     pub retransmitted: u64,
-    /// Such bytes.
+    /// Retransmitted bytes.
     pub retransmitted_bytes: u64,
-    /// Packets with data or FIN while the peer's window was 0.
+    /// Zero-window probes with data or FIN.
     pub probes: u64,
     /// Bytes of data of these.
     pub probe_bytes: u64,
-    /// Packets without new data while the peer's window was 0, which make it repeat the window.
+    /// Zero-window probes without data, which name the byte before the next.
     pub empty_probes: u64,
-    /// Packets without new data that make the peer answer, while its window was open.
+    /// Keep-alives (RFC 9293, section 3.8.4): the same while the peer's window is open, or a
+    /// retransmitted last byte.
     pub keep_alives: u64,
-    /// Packets that fill a hole below data which the capture has before.
+    /// Packets that fill a hole below data that the capture has already.
     pub out_of_order: u64,
     /// Packets of data with the flag PSH.
     pub pushed: u64,
-    /// Packets of data with the flag URG, and their urgent pointers added up.
+    /// Packets of data with the flag URG.
     pub urgent: u64,
-    /// Urgent pointers added up, bytes.
+    /// Sum of the urgent pointers, bytes.
     pub urgent_bytes: u64,
     /// Maximum segment size of the SYN.
     pub mss: Option<u16>,
-    /// Window scale of the SYN.
+    /// Window scale of the SYN, in bits. 0 if the peer's SYN has none.
     pub scale: Option<u8>,
-    /// True if segments have timestamps.
+    /// True if a segment has the timestamps option.
     pub timestamps: bool,
     /// True if the SYN permits selective acknowledgements.
     pub sack_permitted: bool,
-    /// Largest and smallest segment, bytes of data.
+    /// Largest segment, bytes of data.
     pub largest: u32,
     /// Smallest segment with data, bytes of data.
     pub smallest: Option<u32>,
     /// Windows that this end advertised.
     pub window: Windows,
-    /// Bytes in flight as this end sent, by the peer's ACKs.
+    /// Bytes in flight.
     pub flight: Flight,
-    /// Bytes that were sent before the peer acknowledged any.
+    /// Bytes of data that were sent before the peer acknowledged any.
     pub initial_bytes: u64,
     /// Packets of these.
     pub initial_packets: u64,
     /// True if the peer acknowledged data.
     pub was_acked: bool,
-    /// Bytes of data that the file does not have.
+    /// Bytes of data that were not captured.
     pub truncated_bytes: u64,
     /// Packets of these.
     pub truncated: u64,
-    /// Time of the first and the last data.
+    /// Time of the first data since the epoch, nanoseconds.
     pub first_data_ns: Option<u64>,
-    /// Time of the last data.
+    /// Time of the last data since the epoch, nanoseconds.
     pub last_data_ns: u64,
-    /// Time of the last packet.
+    /// Time of the last packet since the epoch, nanoseconds.
     pub last_ns: Option<u64>,
-    /// Longest time between two packets.
+    /// Longest time between two packets, nanoseconds.
     pub idle_ns: u64,
-    /// Packets that the network doubled: equal sequence number and IP identification.
+    /// Packets that the network duplicated: equal sequence number and IP identification.
     pub copies: u64,
+    /// Sequence numbers and IP identifications of the latest segments.
     recent: [(u32, u16); REMEMBERED],
     next_recent: usize,
-    /// Round-trip time of the SYN.
+    /// Round-trip time of a SYN that was sent once, nanoseconds.
     pub handshake_ns: Option<u64>,
-    /// Packets with data, SYN or FIN that the emulated path dropped, by its comments.
+    /// Packets with data, SYN or FIN that the path dropped, by comments of `rdt-emu`.
     pub dropped: u64,
-    /// Sequence number of the SYN and of the FIN, continued.
+    /// Sequence number of the SYN.
     pub syn: Option<u64>,
-    /// Sequence number of the FIN, continued.
+    /// Sequence number of the FIN.
     pub fin: Option<u64>,
-    /// End of the newest segment, continued: the length of a stream that was reset.
+    /// End of the latest segment.
     pub latest: u64,
-    /// End of the highest segment, continued.
+    /// End of the highest segment.
     pub highest: Option<u64>,
-    /// Last acknowledgement number, of the peer's sequence numbers.
+    /// Latest acknowledgement number, one of the peer's sequence numbers.
     pub last_ack: Option<u64>,
-    /// End of the window: the last acknowledgement number and the window after it.
+    /// Right edge of the latest window, as on the wire.
     pub window_end: u32,
-    /// Sequence numbers of this end.
+    /// Unwraps the sequence numbers of this end.
     pub numbers: Unwrapped,
-    /// Which bytes were sent and acknowledged.
+    /// Bytes that were sent and acknowledged, and their round-trip times.
     pub sequence: Sequence,
 }
 
 /// Windows that one end advertised, bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Windows {
-    /// Window of the last packet.
+    /// Latest window.
     pub last: u32,
     /// Largest window.
     pub most: u32,
@@ -127,7 +130,7 @@ pub struct Windows {
     /// Number of packets with window 0.
     pub zero: u64,
     sum: u64,
-    /// Packets since the window is scaled.
+    /// Number of packets with a scaled window.
     scaled: u64,
     is_scaled: bool,
 }
@@ -136,7 +139,7 @@ impl Windows {
     fn advertise(&mut self, window: u32, scales: bool) {
         self.most = self.most.max(window);
         if window > 0 && scales && !self.is_scaled {
-            // Windows of the handshake are not scaled, so the statistics start here.
+            // Windows of the handshake are not scaled, so the statistics begin after it.
             self.is_scaled = true;
             (self.least, self.most) = (window, window);
             (self.sum, self.scaled) = (0, 1);
@@ -156,26 +159,28 @@ impl Windows {
     }
 }
 
-/// Bytes in flight, sampled at each new segment. tcptrace counts one byte more than there is, and
-/// so does this.
+/// Bytes in flight, sampled at each segment that is not retransmitted. As in tcptrace, a sample has
+/// one byte more than was in flight.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Flight {
     /// Largest value.
     pub most: u64,
     /// Smallest value above 0.
     pub least: u64,
-    /// All values added up, and their number.
+    /// Sum of all values.
     pub sum: u64,
     /// Number of values.
     pub count: u64,
-    /// Byte seconds up to the last value, and the last value with its time.
+    /// Integral over time up to the last value, byte seconds.
     byte_seconds: u64,
+    /// Time and bytes of the last value.
     last: Option<(u64, u64)>,
 }
 
 impl Flight {
     fn add(&mut self, bytes: u64, at_ns: u64) {
         if let Some((since, last)) = self.last {
+            // tcptrace rounds each product down, too. `Timeline::outstanding` is exact.
             self.byte_seconds += whole(number(last) * seconds(at_ns.saturating_sub(since)));
         }
         self.last = Some((at_ns, bytes));
@@ -192,7 +197,8 @@ impl Flight {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
 
-    /// Returns the mean over time, bytes, for a connection of this many seconds.
+    /// Returns the mean over time, bytes, of a connection that lasted `span` seconds. Each interval
+    /// is rounded down to whole byte seconds, so short intervals count too little.
     pub fn mean_over(&self, span: f64) -> Option<u64> {
         (span > 0.0).then(|| whole(number(self.byte_seconds) / span))
     }
@@ -206,35 +212,35 @@ fn whole(number: f64) -> u64 {
 /// Kind of a segment, by what was sent before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
-    /// New data, SYN or FIN, or nothing.
+    /// New data, SYN or FIN, or none of these.
     #[default]
     New,
-    /// Bytes that were sent before.
+    /// At least a byte that was sent before.
     Retransmission,
-    /// Data of a hole below what was seen before.
+    /// Data of a hole below data that was sent before.
     OutOfOrder,
-    /// A probe of a window of 0.
+    /// A zero-window probe.
     Probe,
     /// A keep-alive.
     KeepAlive,
 }
 
-/// A segment in continued numbers.
+/// A segment with unwrapped numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent<'a> {
     pub(super) at_ns: u64,
     pub(super) segment: &'a Segment,
-    /// Begin and end of the data, without SYN and FIN.
+    /// Data `[start, end)`, without SYN and FIN.
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Window in bytes.
+    /// Advertised window, scaled, bytes.
     pub(super) window: u32,
-    /// True if both ends scale their windows, and this segment's is scaled.
+    /// True if both ends scale their windows, and this segment is no SYN.
     pub(super) scales: bool,
 }
 
 impl Direction {
-    /// Returns bytes of a window that this end advertises.
+    /// Returns the window of a segment of this end in bytes, and whether it is scaled.
     pub(super) fn scaled(&self, segment: &Segment, peer: &Self) -> (u32, bool) {
         let scales = self.scale.is_some() && peer.scale.is_some() && !segment.flags.syn;
         let shift = self.scale.filter(|_| scales).unwrap_or(0);
@@ -242,7 +248,7 @@ impl Direction {
         (if valid { u32::from(segment.window) << shift } else { 0 }, scales)
     }
 
-    /// Counts what a segment says by itself.
+    /// Counts a segment apart from its relation to others.
     pub(super) fn count(&mut self, sent: &Sent<'_>) {
         let Sent { at_ns, segment, .. } = *sent;
         if let Some(last) = self.last_ns {
@@ -291,7 +297,7 @@ impl Direction {
         self.last_data_ns = sent.at_ns;
     }
 
-    /// Compares a segment with those that were sent before.
+    /// Counts a segment by its relation to earlier ones.
     pub(super) fn classify(&mut self, sent: &Sent<'_>, peer: &Self) -> Kind {
         let Sent { at_ns, segment, start, end, .. } = *sent;
         let (syn, fin) = (u64::from(segment.flags.syn), u64::from(segment.flags.fin));
@@ -319,7 +325,7 @@ impl Direction {
         }
         let Sending { repeated, out_of_order } = self.sequence.sent(start, end + syn + fin, at_ns);
         self.out_of_order += u64::from(out_of_order);
-        // A repeated SYN or FIN is no data.
+        // A retransmitted SYN or FIN has a sequence number, but is no data.
         let control = syn * u64::from(self.syns > 1) + fin * u64::from(self.fins > 1);
         let repeated_data = repeated.saturating_sub(control);
         self.unique_bytes += u64::from(segment.data).saturating_sub(repeated_data);
@@ -340,13 +346,15 @@ impl Direction {
             && sent.window == peer.window.last
             && self.flight.sum > 0;
         let result = self.sequence.acknowledged(ack, sent.at_ns, may_be_duplicate);
-        if self.syns == 1 && self.syn.is_some_and(|syn| syn + 1 == ack) {
-            self.handshake_ns = self.sequence.last_sample_ns;
+        if let Ack::Sample(rtt_ns) = result
+            && self.syn.is_some_and(|syn| syn + 1 == ack)
+        {
+            self.handshake_ns = Some(rtt_ns);
         }
         result
     }
 
-    /// Counts the window and the selective ACKs of a segment that is no reset.
+    /// Counts the window and the SACK blocks of a segment that is no reset.
     pub(super) fn answer(&mut self, sent: &Sent<'_>, ack: u64, sack: &[(u64, u64)]) {
         let flags = sent.segment.flags;
         self.window.last = sent.window;
@@ -367,7 +375,7 @@ impl Direction {
         self.last_ack = Some(ack);
     }
 
-    /// Samples the bytes in flight, and the bytes of the initial window.
+    /// Samples the bytes in flight, and counts the initial window.
     pub(super) fn outstanding(&mut self, sent: &Sent<'_>, kind: Kind, peer_ack: Option<u64>) {
         if sent.segment.data > 0 && !self.was_acked && kind != Kind::Retransmission {
             self.initial_bytes += u64::from(sent.segment.data);
@@ -381,7 +389,7 @@ impl Direction {
     }
 }
 
-/// True if the first block is below the ACK, or within or across the second (RFC 2883).
+/// True if the first block is below the ACK, or overlaps the second (RFC 2883, section 4).
 fn is_duplicate_report(ack: u64, sack: &[(u64, u64)]) -> bool {
     let Some((&(left, right), others)) = sack.split_first() else { return false };
     right <= ack || others.first().is_some_and(|(start, end)| left < *end && right > *start)

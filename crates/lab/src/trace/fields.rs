@@ -1,4 +1,4 @@
-//! Figures of a connection with the labels of tcptrace's `-l -r -W`, and those that it lacks.
+//! Figures of a connection: those of `tcptrace -l -r -W` with its labels, and some more.
 
 use super::connection::Connection;
 use super::direction::{Direction, Windows};
@@ -12,11 +12,11 @@ pub enum Value {
     Count(u64),
     /// Seconds, shown in this unit.
     Time(f64, TimeUnit),
-    /// Bytes in a second.
+    /// Bytes per second.
     Rate(f64),
-    /// Something else than a number.
+    /// No number.
     Text(String),
-    /// There is no such figure.
+    /// Not known.
     None,
 }
 
@@ -99,8 +99,9 @@ impl Fields<'_> {
     }
 }
 
-/// Returns the figures of the end that sent more data as metrics: `unique-bytes`, and those of its
-/// peer: `peer.sack-packets`; `limit.window`, `stalls` and `stall-max`.
+/// Returns metrics of a connection in base units: figures of the end that sent more data, such as
+/// `unique-bytes`, and of its peer, such as `peer.sack-packets`. Shares such as `limit.window`,
+/// `stalls` and `stall-max` are those of the same end.
 pub fn metrics(connection: &Connection) -> Vec<(String, f64)> {
     let sender = connection.sender();
     let mut out = Vec::new();
@@ -198,7 +199,7 @@ fn windows(it: &mut Fields<'_>, span: f64) {
     it.count("initial window", "initial-window-packets", "pkts", |it| it.initial_packets);
 }
 
-/// Returns the length of the stream by the numbers of SYN and FIN, or up to a reset.
+/// Returns the length of the stream, bytes: from SYN to FIN, or to the last segment after a reset.
 fn stream_length(it: &Direction) -> Option<u64> {
     let (syn, fin) = it.syn.zip(it.fin)?;
     Some(if it.resets > 0 { it.latest } else { fin }.saturating_sub(syn + 1))
@@ -261,7 +262,7 @@ fn acknowledgements(it: &mut Fields<'_>) {
     });
 }
 
-/// Adds what tcptrace does not count, and the rates by other definitions.
+/// Adds figures that tcptrace lacks, and rates by other definitions than its.
 fn more(it: &mut Fields<'_>, span: f64) {
     it.count("SYN pkts sent", "syns", "", |it| it.syns);
     it.count("FIN pkts sent", "fins", "", |it| it.fins);

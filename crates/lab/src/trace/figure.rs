@@ -7,15 +7,15 @@ use crate::report::figure::{Column, EventTimes, Heading, Quantity, TimePanel, Ti
 use crate::report::scale::{Axis, Unit};
 use crate::report::scene::{Mark, Origin, Panel, Row, Scene};
 
-/// Height of the time-sequence graph, and of that of round-trip times.
+/// Heights of the time-sequence graph and of the graph of round-trip times, pixels.
 const SEQUENCE_HEIGHT: f64 = 360.0;
 const RTT_HEIGHT: f64 = 140.0;
-/// Number of bins of series, about.
-const BINS: f64 = 300.0;
-/// Segments within this share of the time shown that continue each other are one line.
+/// Largest number of bins of a series.
+const MAX_BINS: f64 = 300.0;
+/// Contiguous segments closer than this share of the time shown are drawn as one line.
 const RESOLUTION: f64 = 1.0 / 2000.0;
 
-/// One direction of a connection, between two times in seconds.
+/// Part of one direction of a connection that graphs show.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// The connection.
@@ -24,7 +24,7 @@ pub struct View<'a> {
     pub sender: usize,
     /// Identifier of the figures: letters, digits and hyphens.
     pub id: &'a str,
-    /// Begin and end of what is shown, seconds from the first packet.
+    /// Begin and end, seconds from the first packet.
     pub between: (f64, f64),
 }
 
@@ -43,7 +43,7 @@ impl View<'_> {
         timed.filter(move |(at, _)| (begin..=end).contains(at))
     }
 
-    /// Returns the number at which the stream begins.
+    /// Returns the sequence number at which the stream begins.
     fn base(&self) -> u64 {
         let mine = &self.connection.directions[self.sender];
         let first = || self.connection.events.iter().find(|event| event.from == self.sender);
@@ -72,7 +72,7 @@ struct Layers {
     probes: Vec<Row>,
 }
 
-/// Appends a segment, or lengthens the last one if this continues it at nearly the same time.
+/// Appends `[low, high)`, or lengthens the last row if both are contiguous and close in time.
 fn push(rows: &mut Vec<Row>, at: f64, low: f64, high: f64, resolution: f64) {
     if let Some(last) = rows.last_mut()
         && at - last.x < resolution
@@ -121,7 +121,7 @@ impl Layers {
     }
 }
 
-/// Appends a step unless the value stays the same. Old ACKs take no step back.
+/// Appends a step up. Smaller values, as of old ACKs, are no steps.
 fn step(rows: &mut Vec<Row>, at: f64, value: f64) {
     if rows.last().is_none_or(|last| value > last.y) {
         rows.push(Row::at(at, value));
@@ -187,16 +187,16 @@ fn round_trips(view: &View<'_>) -> Scene {
     scene
 }
 
-/// Returns the smallest of 1, 2, 5 times a power of ten seconds that gives few enough bins.
+/// Returns the smallest of 1, 2, 5 times a power of ten seconds that gives at most `MAX_BINS`.
 fn bin_width(span: f64) -> f64 {
     let steps = (-3..5).flat_map(|exponent| [1.0, 2.0, 5.0].map(|step| step * 10_f64.powi(exponent)));
-    let mut steps = steps.filter(|step| step * BINS >= span);
+    let mut steps = steps.filter(|step| step * MAX_BINS >= span);
     steps.next().unwrap_or(1e5)
 }
 
-/// Values of each bin.
+/// Values of each bin from the begin of the view on.
 struct Binned {
-    /// Bits per second, with and without repetitions.
+    /// Bits per second, with and without retransmissions.
     payload: Vec<f64>,
     unique: Vec<f64>,
     /// Last value in the bin, bytes.
@@ -206,9 +206,10 @@ struct Binned {
 
 impl Binned {
     fn of(view: &View<'_>, bin_s: f64) -> Self {
+        let (begin, end) = view.between;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred bins")]
-        let bin = |at: f64| (at / bin_s) as usize;
-        let bins = bin(view.between.1) + 1;
+        let bin = |at: f64| ((at - begin) / bin_s) as usize;
+        let bins = bin(end) + 1;
         let mut it = Self {
             payload: vec![0.0; bins],
             unique: vec![0.0; bins],
@@ -216,20 +217,29 @@ impl Binned {
             window: vec![None; bins],
         };
         let (mut highest, mut acked) = (view.base(), view.base());
-        for (at, event) in view.events() {
+        // Earlier segments count for the bytes in flight.
+        for event in &view.connection.events {
+            let is_data = event.from == view.sender;
+            if is_data {
+                highest = highest.max(event.end);
+            } else {
+                acked = acked.max(event.ack.unwrap_or(0));
+            }
+            let at = view.at(event);
+            if !(begin..=end).contains(&at) {
+                continue;
+            }
             let index = bin(at).min(bins - 1);
-            if event.from == view.sender {
+            it.flight[index] = Some(number(highest.saturating_sub(acked)));
+            if is_data {
                 let bits = number(event.end - event.start) * 8.0 / bin_s;
                 it.payload[index] += bits;
                 if matches!(event.kind, Kind::New | Kind::OutOfOrder) {
                     it.unique[index] += bits;
                 }
-                highest = highest.max(event.end);
-            } else if let Some(ack) = event.ack {
-                acked = acked.max(ack);
+            } else if event.ack.is_some() {
                 it.window[index] = Some(f64::from(event.window));
             }
-            it.flight[index] = Some(number(highest.saturating_sub(acked)));
         }
         it
     }
@@ -237,7 +247,7 @@ impl Binned {
 
 /// Bytes in flight beside the window, and throughput, in bins.
 fn series(view: &View<'_>) -> Scene {
-    let bin_s = bin_width(view.between.1);
+    let bin_s = bin_width(view.between.1 - view.between.0);
     let Binned { payload, unique, flight, window } = Binned::of(view, bin_s);
     let column = |name: &str, look, values| Column { name: name.to_owned(), look, values };
     let rates = |values: Vec<f64>| values.into_iter().map(Some).collect();
@@ -247,6 +257,7 @@ fn series(view: &View<'_>) -> Scene {
     let zero = zero.filter(|(_, event)| !event.control).map(|(at, _)| at).collect();
     time_series(&TimeSeries {
         heading: view.heading("series", "Bytes in flight, window and throughput"),
+        begin_s: view.between.0,
         bin_s,
         panels: vec![
             TimePanel {
@@ -260,7 +271,7 @@ fn series(view: &View<'_>) -> Scene {
                 of: rate,
                 columns: vec![
                     column("payload", 1, rates(payload)),
-                    column("payload without repetitions", 2, rates(unique)),
+                    column("payload without retransmissions", 2, rates(unique)),
                 ],
             },
         ],

@@ -1,20 +1,21 @@
-//! Captures of TCP: the figures of tcptrace, graphs, stalls and limits of each connection.
+//! Captures of TCP: for each connection the figures of tcptrace, graphs, stalls, and the limits on
+//! its rate.
 //!
 //! | file | owns |
 //! |---|---|
 //! | `capture.rs` | streaming reader of pcap and pcapng |
 //! | `packet.rs` | headers of a packet |
 //! | `connection.rs` | connections, and their segments over time |
-//! | `direction.rs` | counts of what one end sent |
-//! | `sequence.rs` | retransmissions and round-trip times |
+//! | `direction.rs` | counts of one direction |
+//! | `sequence.rs` | sequence space: retransmissions and round-trip times |
 //! | `fields.rs` | the table of a connection, for text and JSON |
 //! | `text.rs` | a trace for a terminal, and as JSON |
-//! | `timeline.rs` | stalls, and which limit binds |
+//! | `timeline.rs` | stalls, and the limit that binds at each time |
 //! | `figure.rs` | graphs |
-//! | `page.rs` | the page |
+//! | `page.rs` | the HTML page |
 //!
-//! A file may have several interfaces, on which a packet appears several times. A connection is
-//! analysed where the data of the end that sent more appeared first: at that end.
+//! In a file with several interfaces a packet may appear on each. A connection is then analysed at
+//! the interface where the data of its sender appeared first. Its sender is the end that sent more.
 
 pub mod capture;
 mod connection;
@@ -27,7 +28,9 @@ mod sequence;
 mod text;
 mod timeline;
 
+use std::collections::BTreeMap;
 use std::io::Read;
+use std::net::SocketAddr;
 
 pub use capture::{CaptureError, Extent};
 pub use connection::{Connection, Event};
@@ -39,33 +42,34 @@ pub use page::{Choice, report};
 pub use text::{connection, limits, list, remarks, table};
 pub use timeline::{Limit, Stall, Timeline, timeline};
 
-use connection::Table;
+use connection::{Table, unordered};
 
-/// Everything that was read of a file.
+/// Contents of a capture.
 #[derive(Debug, Default)]
 pub struct Trace {
     /// Interfaces, packets, and where the readable part ends.
     pub extent: Extent,
     /// Connections in the order of their first packets, each at one interface.
     pub connections: Vec<Connection>,
-    /// Connections on other interfaces, which are the same once more.
+    /// Appearances of these connections on other interfaces, which are left out.
     pub hidden: u64,
-    /// TCP segments.
-    pub segments: u64,
-    /// Packets of other protocols or with unknown headers.
+    /// Packets that are not TCP over IP.
     pub others: u64,
+    /// Packets whose link type is unknown.
+    pub unknown_links: u64,
     /// Fragments of IP packets, which are not analysed.
     pub fragments: u64,
-    /// TCP segments whose header was not captured whole.
+    /// TCP packets whose header is damaged, or was not captured whole.
     pub short: u64,
     /// Segments of connections beyond the limit on their number.
     pub ignored: u64,
 }
 
-/// Reads a capture. With `interface`, only the packets of this interface count.
+/// Reads a capture. With `interface`, an index in [`Extent::interfaces`], only the packets of this
+/// interface count.
 ///
 /// # Errors
-/// The file has no readable begin.
+/// The file cannot be read, or does not begin as a capture does.
 pub fn analyse(file: impl Read + Send + 'static, interface: Option<usize>) -> Result<Trace, CaptureError> {
     let mut trace = Trace::default();
     let mut table = Table::default();
@@ -76,13 +80,11 @@ pub fn analyse(file: impl Read + Send + 'static, interface: Option<usize>) -> Re
         }
         last_ns = last_ns.max(frame.at_ns);
         match parse(frame) {
-            Packet::Tcp(segment) => {
-                trace.segments += 1;
-                table.add(frame, &segment);
-            }
+            Packet::Tcp(segment) => table.add(frame, &segment),
             Packet::Fragment => trace.fragments += 1,
             Packet::Short => trace.short += 1,
             Packet::Other => trace.others += 1,
+            Packet::UnknownLink => trace.unknown_links += 1,
         }
     })?;
     table.finish(last_ns);
@@ -96,16 +98,24 @@ pub fn analyse(file: impl Read + Send + 'static, interface: Option<usize>) -> Re
 /// Keeps each connection at the interface next to the end that sent more data.
 fn at_one_interface(connections: Vec<Connection>) -> Vec<Connection> {
     let mut kept: Vec<Connection> = Vec::new();
+    let mut by_ends: BTreeMap<[SocketAddr; 2], Vec<usize>> = BTreeMap::new();
     for connection in connections {
-        let same = kept.iter_mut().rev().find(|other| {
+        let places = by_ends.entry(unordered(connection.ends)).or_default();
+        let is_same = |place: &usize| {
+            let other = &kept[*place];
             other.interface != connection.interface
-                && (other.ends == connection.ends || other.ends == [connection.ends[1], connection.ends[0]])
                 && other.first_ns <= connection.last_ns
                 && connection.first_ns <= other.last_ns
-        });
+        };
+        let same = places.iter().copied().rev().find(is_same);
         match same {
-            None => kept.push(connection),
-            Some(other) if connection.data_begins_ns() < other.data_begins_ns() => *other = connection,
+            None => {
+                places.push(kept.len());
+                kept.push(connection);
+            }
+            Some(place) if connection.data_begins_ns() < kept[place].data_begins_ns() => {
+                kept[place] = connection;
+            }
             Some(_) => {}
         }
     }

@@ -11,9 +11,11 @@ use super::capture::Frame;
 const COOKED: usize = 16;
 const COOKED_2: usize = 20;
 const LOOPBACK: usize = 4;
+/// Bytes of a TCP header without options.
 const TCP_HEADER: usize = 20;
-/// Largest window scale (RFC 7323, section 2.3), and blocks that fit into the options.
+/// Largest window scale (RFC 7323, section 2.3).
 const MAX_SCALE: u8 = 14;
+/// Number of SACK blocks that fit into the options (RFC 2018, section 3).
 const MAX_SACK_BLOCKS: usize = 4;
 
 /// Flags of a segment.
@@ -41,7 +43,7 @@ pub struct Segment {
     pub source: SocketAddr,
     /// Address of the receiver.
     pub target: SocketAddr,
-    /// Identification of the IPv4 header.
+    /// Identification of the IPv4 header. `None` with IPv6.
     pub ip_id: Option<u16>,
     /// Sequence number.
     pub seq: u32,
@@ -55,13 +57,13 @@ pub struct Segment {
     pub urgent: u16,
     /// Bytes of data that the packet had on the wire.
     pub data: u32,
-    /// Bytes of data that the file does not have.
+    /// Bytes of these that were not captured.
     pub missing: u32,
     /// Maximum segment size of a SYN.
     pub mss: Option<u16>,
-    /// Window scale of a SYN.
+    /// Window scale of a SYN, in bits.
     pub scale: Option<u8>,
-    /// True if the segment has a timestamp.
+    /// True if the segment has the timestamps option.
     pub timestamp: bool,
     /// True if the SYN permits selective acknowledgements.
     pub sack_permitted: bool,
@@ -69,22 +71,25 @@ pub struct Segment {
     pub sack: Vec<(u32, u32)>,
 }
 
-/// What a packet is.
+/// Kind of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
     /// A TCP segment.
     Tcp(Box<Segment>),
-    /// A fragment of an IP packet, whose TCP segment is not put together.
+    /// A fragment of an IP packet. Fragments are not reassembled.
     Fragment,
-    /// TCP, but fewer bytes of it were captured than the header has.
+    /// TCP whose header is damaged, or was not captured whole.
     Short,
-    /// Something else.
+    /// Not TCP over IP.
     Other,
+    /// A packet whose link type is unknown.
+    UnknownLink,
 }
 
 /// Reads the headers of a packet. Truncated options count as far as they were captured.
 pub fn parse(frame: &Frame<'_>) -> Packet {
-    let Some((sliced, header)) = slice(frame) else { return Packet::Other };
+    let Some(first) = FirstHeader::of(frame.link) else { return Packet::UnknownLink };
+    let Some((sliced, header)) = first.slice(frame.bytes) else { return Packet::Other };
     let Some(payload) = sliced.ip_payload() else { return Packet::Other };
     if payload.ip_number != ip_number::TCP {
         return Packet::Other;
@@ -97,7 +102,7 @@ pub fn parse(frame: &Frame<'_>) -> Packet {
     let (addresses, ip_id, length) = match &sliced.net {
         Some(LaxNetSlice::Ipv4(ip)) => {
             let it = ip.header();
-            // Hosts that segment in the network card capture packets with the length 0.
+            // With segmentation offload the length may be 0: the network card writes it later.
             let length = match it.total_len() {
                 0 => whole,
                 _ => u32::from(it.payload_len().unwrap_or(0)),
@@ -119,26 +124,40 @@ pub fn parse(frame: &Frame<'_>) -> Packet {
     segment(payload.payload, addresses, ip_id, length).map_or(Packet::Short, |it| Packet::Tcp(Box::new(it)))
 }
 
-/// Returns the packet in slices, and the bytes before them.
-fn slice<'a>(frame: &Frame<'a>) -> Option<(LaxSlicedPacket<'a>, usize)> {
-    let bytes = frame.bytes;
-    let after = |header: usize, kind: usize| {
-        let kind = u16::from_be_bytes([*bytes.get(kind)?, *bytes.get(kind + 1)?]);
-        let rest = bytes.get(header..)?;
-        Some((LaxSlicedPacket::from_ether_type(EtherType(kind), rest), header))
-    };
-    match frame.link {
-        Linktype::ETHERNET => Some((LaxSlicedPacket::from_ethernet(bytes).ok()?, 0)),
-        // DLT_RAW is 12 on most systems and 14 on OpenBSD.
-        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12 | 14) => {
-            Some((LaxSlicedPacket::from_ip(bytes).ok()?, 0))
+/// First header of a packet, by the link type.
+enum FirstHeader {
+    Ethernet,
+    /// Linux cooked: length of the header, and offset of its protocol number.
+    Cooked(usize, usize),
+    /// IP after a header of this length.
+    Ip(usize),
+}
+
+impl FirstHeader {
+    fn of(link: Linktype) -> Option<Self> {
+        match link {
+            Linktype::ETHERNET => Some(Self::Ethernet),
+            Linktype::LINUX_SLL => Some(Self::Cooked(COOKED, COOKED - 2)),
+            // LINKTYPE_LINUX_SLL2.
+            Linktype(276) => Some(Self::Cooked(COOKED_2, 0)),
+            // DLT_RAW is 12 on most systems and 14 on OpenBSD.
+            Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12 | 14) => Some(Self::Ip(0)),
+            Linktype::NULL | Linktype::LOOP => Some(Self::Ip(LOOPBACK)),
+            _ => None,
         }
-        Linktype::LINUX_SLL => after(COOKED, COOKED - 2),
-        Linktype(276) => after(COOKED_2, 0),
-        Linktype::NULL | Linktype::LOOP => {
-            Some((LaxSlicedPacket::from_ip(bytes.get(LOOPBACK..)?).ok()?, LOOPBACK))
+    }
+
+    /// Returns the packet in slices, and the length of a header that they do not include.
+    fn slice(self, bytes: &[u8]) -> Option<(LaxSlicedPacket<'_>, usize)> {
+        match self {
+            Self::Ethernet => Some((LaxSlicedPacket::from_ethernet(bytes).ok()?, 0)),
+            Self::Cooked(length, at) => {
+                let kind = u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]);
+                let rest = bytes.get(length..)?;
+                Some((LaxSlicedPacket::from_ether_type(EtherType(kind), rest), length))
+            }
+            Self::Ip(length) => Some((LaxSlicedPacket::from_ip(bytes.get(length..)?).ok()?, length)),
         }
-        _ => None,
     }
 }
 
@@ -185,8 +204,8 @@ fn segment(
     Some(segment)
 }
 
-/// Reads the options up to the first one that is not complete. Unknown ones are skipped, for which
-/// the iterator of etherparse ends.
+/// Reads the options up to the first incomplete one, and skips unknown ones. The iterator of
+/// etherparse ends at an unknown option.
 fn read_options(mut bytes: &[u8], segment: &mut Segment) {
     while let [kind, rest @ ..] = bytes {
         match kind {

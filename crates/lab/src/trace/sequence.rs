@@ -1,10 +1,10 @@
-//! Sequence space of one direction: which bytes were sent before, which are acknowledged, and the
-//! round-trip times that follow. The rules are those of tcptrace 6.6.7, so that figures agree.
+//! Sequence space of one direction: bytes sent and acknowledged, and round-trip times. The rules
+//! are those of tcptrace 6.6.7, so that its figures are the same.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// Count, sum and extremes of times in nanoseconds.
+/// Count, mean, standard deviation and extremes of times.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     /// Number of values.
@@ -64,25 +64,25 @@ pub(super) fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// Numbers that wrap at 2^32, continued as numbers that do not.
+/// Unwraps sequence numbers: converts numbers modulo 2^32 to 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unwrapped {
     latest: Option<u64>,
 }
 
 impl Unwrapped {
-    /// Returns the continued number: the one nearest to the largest so far.
+    /// Returns the unwrapped number that is nearest to the largest so far.
     pub fn at(&mut self, number: u32) -> u64 {
         let at = self.near(number);
         self.latest = Some(self.latest.map_or(at, |latest| latest.max(at)));
         at
     }
 
-    /// Returns the continued number without remembering it.
+    /// Returns the same as `at`, but does not raise the largest number.
     pub fn near(&self, number: u32) -> u64 {
-        // The first number has room below it for numbers that arrive late.
+        // 2^32 more, so that numbers below the first one are not negative.
         let Some(latest) = self.latest else { return u64::from(number) + (1 << 32) };
-        #[expect(clippy::cast_possible_truncation, reason = "the number without its continuation")]
+        #[expect(clippy::cast_possible_truncation, reason = "the number on the wire")]
         let ahead = number.wrapping_sub(latest as u32).cast_signed();
         latest.saturating_add_signed(i64::from(ahead))
     }
@@ -93,7 +93,7 @@ impl Unwrapped {
     }
 }
 
-/// Segment that is not acknowledged.
+/// Segment that is not acknowledged, without its first sequence number.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     end: u64,
@@ -102,57 +102,58 @@ struct Sent {
     retransmissions: u32,
 }
 
-/// What an acknowledgement means.
+/// Meaning of an acknowledgement number for round-trip times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ack {
-    /// It says nothing new, and is no duplicate.
+    /// Acknowledges nothing new, and is no duplicate ACK.
     Old,
-    /// It acknowledges a segment that was sent once: a round-trip time, in nanoseconds.
+    /// Names the end of a segment that was sent once: a round-trip time, nanoseconds.
     Sample(u64),
-    /// It acknowledges a segment that was repeated: Karn's rule forbids a sample.
+    /// Names the end of a segment that was retransmitted, so Karn's algorithm takes no sample.
     Ambiguous,
-    /// An older segment was repeated after this one was sent, so the ACK waited for that.
+    /// Names the end of a segment that was sent before a retransmission of an older one. The ACK
+    /// waited for the retransmission, so it is no sample.
     AfterLoss,
-    /// It acknowledges segments by the way.
+    /// Acknowledges segments, but names the end of none.
     Cumulative,
-    /// Duplicate ACK: the n-th of equal ones.
+    /// Duplicate ACK, with its number among equal ones.
     Duplicate(u32),
 }
 
-/// What was said about a transmission.
+/// Relation of a transmission to earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sending {
     /// Bytes that were sent before.
     pub repeated: u64,
-    /// True if it fills a hole below data that was seen before.
+    /// True if it fills a hole below data that was sent before.
     pub out_of_order: bool,
 }
 
 /// Sequence space of one direction. An interval is `[start, end)`.
 #[derive(Debug, Clone, Default)]
 pub struct Sequence {
+    /// Segments by their first sequence number.
     unacked: BTreeMap<u64, Sent>,
+    /// Ends of acknowledged intervals by their starts.
     acked: BTreeMap<u64, u64>,
-    /// Newest transmission of what is acknowledged.
+    /// Time of the latest transmission of acknowledged data.
     acked_sent_ns: u64,
-    /// Number of ACKs that named the end of the newest acknowledged segment.
+    /// Number of ACKs that named the end of the latest acknowledged segment.
     equal_acks: u32,
-    /// Round-trip times by Karn's rule.
+    /// Round-trip times by Karn's algorithm (RFC 6298, section 3).
     pub rtt: Moments,
-    /// The same for segments of the largest size.
+    /// The same for segments of the largest size so far.
     pub full: Moments,
     full_size: u64,
-    /// Last sample, if the last ACK of a segment gave one.
-    pub last_sample_ns: Option<u64>,
-    /// Times from the last transmission of repeated segments to their ACKs.
+    /// Times from the last transmission of retransmitted segments to their ACKs.
     pub ambiguous: Moments,
-    /// ACKs of segments sent before a retransmission of older ones.
+    /// ACKs of segments that were sent before a retransmission of older ones.
     pub after_loss: u64,
-    /// Segments that were acknowledged by an ACK of later ones.
+    /// Segments that were acknowledged by an ACK of later data.
     pub cumulative: u64,
     /// Duplicate ACKs.
     pub duplicate_acks: u64,
-    /// Third duplicates.
+    /// ACKs that were the third duplicate.
     pub triple_duplicates: u64,
     /// Largest number of retransmissions of a segment.
     pub most_retransmissions: u32,
@@ -201,7 +202,8 @@ impl Sequence {
         pairs.into_iter().flatten().filter(|(_, end, _)| *end > at).min()
     }
 
-    /// Notes that the segment at `first` was sent once more.
+    /// Counts a retransmission of the segment at `first`. Times are taken for the first segment of
+    /// a packet only.
     fn repeat(&mut self, first: u64, is_acked: bool, is_first: bool, at_ns: u64) {
         if is_acked {
             if is_first {
@@ -218,10 +220,10 @@ impl Sequence {
         }
     }
 
-    /// Applies an acknowledgement. `may_be_duplicate` is true if it repeats the newest ACK, without
-    /// data and with the same window.
+    /// Applies an acknowledgement. `may_be_duplicate` is true for an ACK without data that repeats
+    /// the number and the window of the latest one.
     pub fn acknowledged(&mut self, ack: u64, at_ns: u64, may_be_duplicate: bool) -> Ack {
-        let mut result = self.equal(ack, may_be_duplicate);
+        let mut result = self.duplicate(ack, may_be_duplicate);
         let mut newest = self.acked_sent_ns;
         while let Some((&start, &sent)) = self.unacked.range(..ack).next() {
             self.unacked.remove(&start);
@@ -239,8 +241,8 @@ impl Sequence {
         result
     }
 
-    /// Counts ACKs that name the end of a segment which is acknowledged already.
-    fn equal(&mut self, ack: u64, may_be_duplicate: bool) -> Ack {
+    /// Counts an ACK that names the end of data that is acknowledged already.
+    fn duplicate(&mut self, ack: u64, may_be_duplicate: bool) -> Ack {
         let ends_here = self.acked.range(..ack).next_back().is_some_and(|(_, end)| *end == ack);
         if !(ends_here && may_be_duplicate) {
             if self.acked.range(..ack).next().is_some() {
@@ -258,7 +260,6 @@ impl Sequence {
 
     fn sample(&mut self, start: u64, sent: Sent, newest_ns: u64, at_ns: u64) -> Ack {
         let rtt_ns = at_ns.saturating_sub(sent.at_ns);
-        self.last_sample_ns = None;
         if newest_ns > sent.at_ns {
             self.after_loss += 1;
             return Ack::AfterLoss;
@@ -267,7 +268,6 @@ impl Sequence {
             self.ambiguous.add(rtt_ns);
             return Ack::Ambiguous;
         }
-        self.last_sample_ns = Some(rtt_ns);
         self.rtt.add(rtt_ns);
         let size = sent.end - start;
         if size > self.full_size {

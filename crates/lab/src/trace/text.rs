@@ -3,16 +3,16 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::Trace;
-use super::connection::Connection;
+use super::connection::{Connection, MAX_CONNECTIONS, MAX_EVENTS};
 use super::fields::{Field, TimeUnit, Value, fields};
 use super::sequence::seconds;
 use super::timeline::{Stall, timeline};
 use crate::report::put;
 
-/// Stalls in the table of a terminal.
+/// Number of stalls of a direction that are printed.
 const MAX_STALLS: usize = 20;
 
-/// Returns sentences about the file: interfaces, what was left out, where it is torn.
+/// Returns sentences about the file: packets that were left out, and where it is torn.
 pub fn remarks(trace: &Trace, file: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut say = |count: u64, what: &str| {
@@ -21,9 +21,17 @@ pub fn remarks(trace: &Trace, file: &str) -> Vec<String> {
         }
     };
     say(trace.others, "packets are not TCP over IP");
+    say(
+        trace.unknown_links,
+        "packets are left out, because their link type is none of Ethernet, raw IP, Linux cooked and BSD loopback",
+    );
+    say(trace.extent.unplaced, "packets have no time or no interface, so they are left out");
     say(trace.fragments, "IP fragments are not put together, so their segments are missing");
-    say(trace.short, "TCP packets are truncated within their header, so they are left out");
-    say(trace.ignored, "segments belong to connections beyond the first 100000, and are left out");
+    say(trace.short, "TCP packets have no whole header, so they are left out");
+    say(
+        trace.ignored,
+        &format!("segments belong to connections beyond the first {MAX_CONNECTIONS}, and are left out"),
+    );
     say(
         trace.hidden,
         "connections appear on a second interface; each counts once, where the data of its sender came first",
@@ -31,7 +39,10 @@ pub fn remarks(trace: &Trace, file: &str) -> Vec<String> {
     let omitted: u64 = trace.connections.iter().map(|it| it.omitted).sum();
     say(
         omitted,
-        "segments are in the table, but not in the graphs, stalls and limits: the file is too large",
+        &format!(
+            "segments beyond the first {MAX_EVENTS} are in the tables, but not in graphs, stalls and limits: \
+             'editcap -c {MAX_EVENTS}' splits the file"
+        ),
     );
     if let Some(torn) = trace.extent.torn {
         let packets = trace.extent.packets;
@@ -85,7 +96,7 @@ pub fn table(trace: &Trace, index: usize) -> String {
     out
 }
 
-/// Returns sentences about what kept the ends from sending faster, and a table of stalls.
+/// Returns sentences about what limits both directions, and their tables of stalls.
 pub fn limits(trace: &Trace, index: usize) -> String {
     let it = &trace.connections[index];
     let mut out = String::new();
@@ -136,8 +147,8 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns the figures of one direction as JSON: units are at the end of keys.
-pub(super) fn direction(fields: &[Field], side: usize) -> Json {
+/// Returns the figures of one direction as JSON. Keys end with their units.
+fn direction(fields: &[Field], side: usize) -> Json {
     let mut map = Map::new();
     for field in fields.iter().filter(|field| !field.name.is_empty()) {
         let value = match &field.values[side] {
@@ -149,7 +160,7 @@ pub(super) fn direction(fields: &[Field], side: usize) -> Json {
     map.into()
 }
 
-/// Returns the figures of a connection as JSON.
+/// Returns the figures of a connection as JSON, with limits and stalls.
 pub fn connection(trace: &Trace, index: usize) -> Json {
     let it = &trace.connections[index];
     let fields = fields(it);

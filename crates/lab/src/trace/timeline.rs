@@ -1,7 +1,8 @@
-//! Stalls of a sender, and which limit binds, from a capture alone.
+//! Stalls of a sender, and the limit that binds at each time, from a capture alone.
 //!
-//! The state between two segments follows from the first of them, in this order: handshake, closed
-//! window of the peer, nothing to send, loss recovery, else congestion window or link.
+//! The limit between two segments follows from the segments up to the first of them. It is the
+//! first that applies of: handshake; full window of the peer; nothing in flight; loss recovery;
+//! short last segment; queue on the link; fewer bytes in flight than before; congestion window.
 
 use serde_json::{Value as Json, json};
 
@@ -9,16 +10,16 @@ use super::connection::{Connection, Event};
 use super::direction::Kind;
 use super::sequence::{Ack, number, seconds};
 
-/// A stall is a pause between data of at least this time, and of this many round trips.
+/// Shortest pause between data that is a stall, seconds and mean round-trip times.
 const MIN_STALL_S: f64 = 0.1;
 const STALL_ROUND_TRIPS: f64 = 3.0;
-/// Round-trip times above the smallest by more than this share mean a queue.
+/// A round-trip time longer than the smallest by more than this share is due to a queue.
 const QUEUE_SHARE: f64 = 0.1;
-
-/// Segments that the sender left room for before, if it is limited by its application.
+/// A sender with at least this number of segments fewer in flight than before, without a loss, is
+/// application-limited.
 const IDLE_SEGMENTS: u64 = 2;
 
-/// What kept a sender from sending faster.
+/// Reason why a sender did not send faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// The handshake.
@@ -26,13 +27,13 @@ pub enum Limit {
     /// The application had nothing to send: no data in flight, a short last segment, or fewer bytes
     /// in flight than before without a loss.
     Application,
-    /// A loss was being repaired.
+    /// Loss recovery.
     Recovery,
     /// The receiver's window had no room for a segment.
     Window,
-    /// None of the others, and round-trip times are short: the congestion window or its pace.
+    /// None of the others, without a queue: the congestion window, or pacing.
     Congestion,
-    /// None of the others, and round-trip times show a queue.
+    /// None of the others, with a queue.
     Link,
 }
 
@@ -73,48 +74,52 @@ pub struct Stall {
     pub begin_s: f64,
     /// Length, seconds.
     pub length_s: f64,
-    /// Probes of the peer's window, and keep-alives.
+    /// Number of zero-window probes and keep-alives.
     pub probes: u64,
-    /// The limit of the longest part.
+    /// Limit that bound for the longest time.
     pub cause: Limit,
     /// True if segments prove the cause.
     pub is_certain: bool,
 }
 
-/// What kept one end from sending faster.
+/// Limits on one direction over time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
-    /// Seconds in each limit, in the order of [`Limit::ALL`]: those that segments prove.
+    /// Seconds for which each limit bound, in the order of [`Limit::ALL`], where segments prove it.
     pub certain: [f64; 6],
-    /// The same for verdicts that follow from what segments do not show.
+    /// The same, where segments do not prove it.
     pub likely: [f64; 6],
-    /// Pauses between data.
+    /// Stalls.
     pub stalls: Vec<Stall>,
     /// True if the capture was made at this end, or nearer to it than to the peer.
     pub is_near: bool,
-    /// Largest window of the peer while it bound, bytes.
+    /// Largest window of the peer while it was the limit, bytes.
     pub window: u64,
     /// Smallest round-trip time, seconds.
     pub rtt_s: f64,
-    /// Byte seconds in flight.
+    /// Integral of the bytes in flight over time, byte seconds.
     byte_seconds: f64,
 }
 
 impl Timeline {
-    /// Returns the bytes in flight on average over the connection's life.
+    /// Returns the mean number of bytes in flight over the time of the connection.
     pub fn outstanding(&self) -> f64 {
-        let whole: f64 = Limit::ALL.iter().map(|limit| self.time(*limit)).sum();
+        let whole = self.duration();
         if whole > 0.0 { self.byte_seconds / whole } else { 0.0 }
     }
 
-    /// Returns the seconds that are attributed to a limit.
+    fn duration(&self) -> f64 {
+        Limit::ALL.iter().map(|limit| self.time(*limit)).sum()
+    }
+
+    /// Returns the seconds for which a limit bound.
     pub fn time(&self, limit: Limit) -> f64 {
         self.certain[limit as usize] + self.likely[limit as usize]
     }
 
-    /// Returns the share of the connection's life that is attributed to a limit.
+    /// Returns the share of the connection's time for which a limit bound, 0 to 1.
     pub fn share(&self, limit: Limit) -> f64 {
-        let whole: f64 = Limit::ALL.iter().map(|limit| self.time(*limit)).sum();
+        let whole = self.duration();
         if whole > 0.0 { self.time(limit) / whole } else { 0.0 }
     }
 
@@ -173,22 +178,29 @@ impl Timeline {
 /// State of the sender, as far as segments show it.
 struct State {
     sender: usize,
+    /// Full segment, bytes.
     segment: u64,
+    /// True after the handshake.
     is_open: bool,
+    /// End of the highest data sent.
     highest: u64,
+    /// Highest cumulative acknowledgement. 0 before the first segment.
     acked: u64,
+    /// Right edge of the peer's window. 0 before the first one.
     edge: u64,
-    /// Data that must be acknowledged until a recovery ends.
+    /// Acknowledgement number that ends the current loss recovery.
     recovery: Option<u64>,
+    /// True if the latest data was a short segment with PSH.
     is_short: bool,
     /// Most bytes in flight since the last recovery.
     largest_flight: u64,
+    /// Latest and smallest round-trip time.
     rtt_s: f64,
     shortest_s: f64,
 }
 
 impl State {
-    /// Returns the limit from now on, and whether segments prove it.
+    /// Returns the limit that binds until the next segment, and whether segments prove it.
     fn limit(&self) -> (Limit, bool) {
         if !self.is_open || self.edge == 0 {
             return (Limit::Start, true);
@@ -209,7 +221,7 @@ impl State {
         if self.rtt_s > self.shortest_s * (1.0 + QUEUE_SHARE) {
             return (Limit::Link, false);
         }
-        // A sender that may send does so at an ACK. One that leaves room has nothing, or is paced.
+        // ACKs clock out what the congestion window allows. A sender that sends less has no data.
         let has_room = self.flight() + IDLE_SEGMENTS * self.segment <= self.largest_flight;
         (if has_room { Limit::Application } else { Limit::Congestion }, false)
     }
@@ -246,9 +258,8 @@ impl State {
     fn answer(&mut self, event: &Event) {
         let Some(ack) = event.ack else { return };
         self.is_open |= !event.control;
-        // A SYN-ACK acknowledges a number that is no data, but has the first window.
         self.acked = self.acked.max(ack);
-        self.edge = self.edge.max(ack).max(ack + u64::from(event.window));
+        self.edge = self.edge.max(ack + u64::from(event.window));
         if event.window == 0 && ack >= self.acked {
             self.edge = ack;
         }
@@ -262,19 +273,21 @@ impl State {
     }
 }
 
-/// Returns what kept one end from sending faster.
+/// Returns the limits on what an end of a connection sent, 0 or 1.
 pub fn timeline(connection: &Connection, sender: usize) -> Timeline {
     let (mine, peer) = (&connection.directions[sender], &connection.directions[1 - sender]);
     let (ours, theirs) = (mine.sequence.rtt.least(), peer.sequence.rtt.least());
     let mut out = Timeline {
-        // Segments wait for ACKs where the path lies between.
+        // Next to the sender, the time from data to its ACK includes the path.
         is_near: ours >= theirs,
         rtt_s: ours.max(theirs),
         ..Timeline::default()
     };
+    // With offload the largest packet of the capture has many segments.
+    let segment = mine.largest.min(peer.mss.map_or(u32::MAX, u32::from)).max(1);
     let mut state = State {
         sender,
-        segment: u64::from(mine.largest.max(1)),
+        segment: u64::from(segment),
         is_open: false,
         highest: 0,
         acked: 0,
@@ -292,7 +305,7 @@ pub fn timeline(connection: &Connection, sender: usize) -> Timeline {
         let repairs = matches!(event.kind, Kind::Retransmission | Kind::OutOfOrder);
         let is_repair = event.from == sender && repairs && event.end > event.start;
         let (limit, is_certain) = match state.limit() {
-            // What was waited for is a repair, of a loss that nothing showed before.
+            // The wait for a timeout is a part of the recovery that the retransmission begins.
             (Limit::Congestion | Limit::Link | Limit::Application, _) if is_repair => (Limit::Recovery, true),
             other => other,
         };
@@ -317,9 +330,12 @@ pub fn timeline(connection: &Connection, sender: usize) -> Timeline {
 /// Time since the last data.
 #[derive(Default)]
 struct Pause {
+    /// Shortest pause that is a stall.
     threshold_s: f64,
+    /// Time of the last data, from the first packet.
     since_s: Option<f64>,
     probes: u64,
+    /// As in [`Timeline`].
     certain: [f64; 6],
     likely: [f64; 6],
 }
@@ -330,7 +346,7 @@ impl Pause {
         times[limit as usize] += time;
     }
 
-    /// Ends at data. Returns the stall, if it was long enough.
+    /// Ends the pause if `event` has data. Returns it if it was a stall.
     fn segment(&mut self, event: &Event, at_s: f64) -> Option<Stall> {
         if matches!(event.kind, Kind::Probe | Kind::KeepAlive) {
             self.probes += 1;

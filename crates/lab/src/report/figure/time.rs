@@ -6,7 +6,7 @@ use super::super::scale::{Axis, Tick, Unit, fixed, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{HEIGHT, Heading, LOW, Quantity, extent};
 
-/// Values in bins of equal width, from time 0 on: one line of a panel.
+/// Values in bins of equal width: one line of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Name in the legend.
@@ -19,9 +19,9 @@ pub struct Column {
 
 impl Column {
     /// Returns the rows at the ends of the bins, with a gap where a bin has no value.
-    fn rows(&self, bin_s: f64) -> Vec<Row> {
+    fn rows(&self, begin_s: f64, bin_s: f64) -> Vec<Row> {
         let rows = self.values.iter().enumerate();
-        rows.map(|(i, value)| Row::at(number(i + 1) * bin_s, value.unwrap_or(f64::NAN))).collect()
+        rows.map(|(i, value)| Row::at(begin_s + number(i + 1) * bin_s, value.unwrap_or(f64::NAN))).collect()
     }
 }
 
@@ -50,6 +50,8 @@ pub struct EventTimes {
 pub struct TimeSeries {
     /// Identifier and title.
     pub heading: Heading,
+    /// Begin of the first bin, seconds.
+    pub begin_s: f64,
     /// Width of a bin, seconds.
     pub bin_s: f64,
     /// Panels from top to bottom, on one time axis.
@@ -58,17 +60,18 @@ pub struct TimeSeries {
     pub events: Vec<EventTimes>,
 }
 
-fn time_axis<'a>(columns: impl Iterator<Item = &'a Column>, bin_s: f64) -> Axis {
+fn time_axis<'a>(columns: impl Iterator<Item = &'a Column>, begin_s: f64, bin_s: f64) -> Axis {
     let bins = columns.map(|column| column.values.len()).max().unwrap_or(0);
-    Axis::tight("time", Unit::Time, [0.0, number(bins.max(1)) * bin_s])
+    Axis::tight("time", Unit::Time, [begin_s, begin_s + number(bins.max(1)) * bin_s])
 }
 
 /// Draws the panels below each other.
 pub fn time_series(data: &TimeSeries) -> Scene {
     let mut scene = data.heading.scene();
-    let x = time_axis(data.panels.iter().flat_map(|panel| &panel.columns), data.bin_s);
+    let x = time_axis(data.panels.iter().flat_map(|panel| &panel.columns), data.begin_s, data.bin_s);
     for (i, part) in data.panels.iter().enumerate() {
-        let curves: Vec<Vec<Row>> = part.columns.iter().map(|column| column.rows(data.bin_s)).collect();
+        let rows = part.columns.iter().map(|column| column.rows(data.begin_s, data.bin_s));
+        let curves: Vec<Vec<Row>> = rows.collect();
         let y = Axis::linear(&part.of.name, part.of.unit, extent(curves.iter().flatten()), true).sparse();
         let height = if data.panels.len() > 2 { LOW } else { HEIGHT * 0.6 };
         let mut panel = Panel::new(height, x.clone(), y);
@@ -112,7 +115,7 @@ pub struct Share {
 pub fn share(data: &Share) -> Scene {
     let mut scene = data.heading.scene();
     let bins = data.flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
-    let x = time_axis(data.flows.iter(), data.bin_s);
+    let x = time_axis(data.flows.iter(), 0.0, data.bin_s);
     let mut base = vec![0.0; bins];
     let mut layers = Vec::new();
     for flow in &data.flows {

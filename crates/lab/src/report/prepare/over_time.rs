@@ -67,7 +67,8 @@ pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
         }
     }
     let heading = Heading { title: titled(&heading.title, view, shown[0].1), ..heading };
-    (!panels.is_empty()).then(|| figure::time_series(&TimeSeries { heading, bin_s, panels, events }))
+    let series = TimeSeries { heading, begin_s: 0.0, bin_s, panels, events };
+    (!series.panels.is_empty()).then(|| figure::time_series(&series))
 }
 
 /// Returns a title with the levels of the shown cell.
