@@ -7,6 +7,11 @@ use serde_json::{Value, json};
 
 use crate::cell::nanoseconds;
 
+/// Bytes of IPv4 and UDP headers.
+pub(crate) const UDP_HEADERS: u32 = 28;
+/// Largest IP packet of a flow that does not set `packet`, bytes.
+pub(crate) const DEFAULT_PACKET: u32 = 1500;
+
 /// Kind of sender of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowKind {

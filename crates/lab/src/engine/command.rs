@@ -1,5 +1,5 @@
 //! A program of the user, behind the path of `rdt-emu run` or over the loopback device. Its metrics
-//! are values of the JSON that it prints.
+//! are numbers in the JSON that it prints.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,17 +19,15 @@ use super::programs::{Behind, Ended, Group, cannot, check_namespaces, pause, pro
 use super::{Engine, EngineError, Run};
 use crate::cell::{Cell, Physics};
 use crate::experiment::{Command as Described, Measure, placeholders};
+use crate::flow::DEFAULT_PACKET;
 
-/// Port of `{port}` behind a path, where no other program has one.
+/// Value of `{port}` behind a path. In the namespaces there no other program has a port.
 const PORT: u16 = 5001;
-/// MTU of the devices behind a path, bytes.
-const DEVICE_MTU: u32 = 1500;
-/// Longest wait for the server's port, as in `rdt-emu run`.
+/// Longest wait for the server to bind a port, as in `rdt-emu run`.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(2);
-/// Number of lines on the standard error that explain a failure.
+/// Number of the last lines of the standard error that an error shows.
 const LAST_LINES: usize = 3;
-
-/// Number of characters of a line of output in an error.
+/// Number of characters of a line of output that an error shows.
 const LINE_LENGTH: usize = 80;
 
 /// Engine of programs of the user.
@@ -68,7 +66,7 @@ impl Engine for UserProgram {
                 link_metrics("link", direction, account, Duration::ZERO, &mut run.metrics);
             }
         }
-        run.host_limit = ended.host_limit();
+        run.is_host_limited = ended.is_host_limited();
         Ok(run)
     }
 }
@@ -95,7 +93,7 @@ impl Lines {
             placeholders::fill(line, |name| match name {
                 "host" => Some(host.clone()),
                 "port" => Some(port.to_string()),
-                // Below 2^31, which every language can read.
+                // Below 2^31, so that it fits a signed integer of 32 bits.
                 "seed" => Some((seed >> 33).to_string()),
                 "for" => physics.duration.map(|time| time.as_secs_f64().to_string()),
                 _ => word(physics, name).map(str::to_owned),
@@ -131,13 +129,13 @@ fn timed(line: &str, time: &Path) -> Result<[OsString; 6], EngineError> {
 }
 
 fn behind(link: &PathSpec, lines: &Lines, time: &Path, seed: u64, stop: &Stop) -> Result<Ended, EngineError> {
-    // Both programs have one standard output, which is that of the user's program.
+    // Both programs share one standard output, which is read as that of the user's program.
     let server = lines.server.as_ref().map(|line| format!("exec >&2; {line}").into());
     let links = std::slice::from_ref(link);
-    let behind = Behind { links, seed, device_mtu: DEVICE_MTU, server, far: None, capture: None };
+    let behind = Behind { links, seed, device_mtu: DEFAULT_PACKET, server, far: None, capture: None };
     let ended = behind.run(&timed(&lines.program, time)?, Some(lines.limit), stop)?;
     match ended.own_error() {
-        // Without an account the command has not been started.
+        // Without an account the user's program was not started, so the error is of `rdt-emu`.
         Some(error) if ended.accounts.is_empty() => Err(error),
         _ => Ok(ended),
     }
@@ -169,7 +167,7 @@ fn here(lines: &Lines, time: &Path, folder: &Path, stop: &Stop) -> Result<Ended,
     Ok(ended)
 }
 
-/// Waits until a server has bound a port, for a limited time, or has ended.
+/// Waits until a server has bound a port. After the timeout the program is started all the same.
 fn wait_for_port(server: &Group, stop: &Stop) -> Result<(), EngineError> {
     let latest = clock::now() + SERVER_START_TIMEOUT;
     while clock::now() < latest && !stop.is_set() {
@@ -238,7 +236,7 @@ fn metrics(physics: &Physics, stdout: &[u8]) -> Result<BTreeMap<String, f64>, En
     })?;
     for (name, pointer) in pointers {
         let value = match output.pointer(pointer) {
-            // A value that is not known.
+            // The program has no value for this metric.
             Some(Value::Null) => continue,
             Some(Value::Bool(is_true)) => Some(f64::from(u8::from(*is_true))),
             Some(Value::String(text)) => text.trim().parse().ok(),

@@ -4,29 +4,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdt_emulator::{Bitrate, Direction, DropCause, Link, LinkConfig, VaryingRate};
-use rdt_sim::{Bins, Mark, Outcome, Simulation, WindowCourse, WireId};
+use rdt_sim::{Bins, Limits, Mark, Outcome, SenderNode, Simulation, WindowCourse, WireId};
 
 use super::Run;
-use super::virtual_time::Placed;
+use super::flow_metrics::{
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, number, padded, rate, together,
+};
+use super::virtual_time::{Observers, Placed};
 use crate::cell::Physics;
-use crate::experiment::{KeepSeries, Measure, WarmUp};
+use crate::experiment::{KeepSeries, Measure};
 use crate::flow::{Flow, FlowKind};
-use crate::record::Series;
-use crate::statistics::{jain, mean, mser5};
+use crate::statistics::mean;
 use crate::theory::{Conditions, airtime_parts};
-
-/// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
-const MIN_BINS_FOR_MSER: usize = 40;
 
 /// Number of timeouts whose times are metrics.
 const MAX_TIMEOUTS: usize = 6;
-
-/// A flow's goodput over time.
-pub(super) struct Delivered {
-    pub(super) bins: Vec<u64>,
-    pub(super) start: Duration,
-    pub(super) end: Duration,
-}
 
 /// Collects the metrics of a repetition.
 pub(super) fn of(
@@ -41,54 +33,54 @@ pub(super) fn of(
     run.series.bin_s = measure.series.as_secs_f64();
     let mut delivered = Vec::new();
     for placed in flows {
+        let mut metrics = FlowMetrics { flow: placed.flow, run: &mut run };
         let it = if placed.flow.kind == FlowKind::Udp {
-            datagrams(simulation, placed, ended, &mut run)
+            datagrams(simulation, placed, ended, measure, &mut metrics)
         } else {
-            transfer(simulation, placed, ended, measure, &mut run)
+            transfer(simulation, placed, ended, measure, &mut metrics)
         };
-        let name = format!("{}.goodput", placed.flow.name);
-        let bps = || it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
         if keeps_series(measure) {
-            run.series.columns.insert(name, bps().collect());
+            let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
+            metrics.column("goodput", bps.collect());
         }
         delivered.push(it);
     }
     together(&delivered, measure.series, &mut run.metrics);
     if let ([placed], [it]) = (flows, &delivered[..]) {
-        let changes = after_changes(physics, placed.flow, &it.bins, measure.series);
-        let named =
-            |(name, time): (&str, Duration)| (format!("{}.{name}", placed.flow.name), time.as_secs_f64());
-        run.metrics.extend(changes.into_iter().map(named));
+        let mut metrics = FlowMetrics { flow: placed.flow, run: &mut run };
+        for (name, time) in after_changes(physics, placed.flow, &it.bins, measure.series) {
+            metrics.time(name, Some(time));
+        }
     }
     for (index, wire) in wires.iter().enumerate() {
-        let path = simulation.wire(*wire);
         let name = if wires.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
-        let now = simulation.epoch() + ended;
-        for (direction, it) in [("forward", &path.forward), ("reverse", &path.reverse)] {
-            let busy = it.ledger().busy.saturating_sub(it.backlog(now));
-            link(&format!("{name}.{direction}"), it, (busy, ended), &mut run.metrics);
-        }
-        if let Some(queue) = simulation.queue_series(*wire, Direction::Forward) {
-            let packets: Vec<f64> = queue.queued.iter().map(|it| number(it.packets)).collect();
-            run.metrics.extend(mean(&packets).map(|it| (format!("{name}.forward.queue-mean"), it)));
-            let bytes = || queue.queued.iter().map(|it| Some(number(it.bytes))).collect();
-            if keeps_series(measure) {
-                run.series.columns.insert(format!("{name}.queue"), bytes());
-            }
-        }
+        links(simulation, (&name, *wire), ended, measure, &mut run);
     }
     equal_lengths(&mut run.series);
     run
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counters are far below 2^53")]
-pub(super) fn number(count: u64) -> f64 {
-    count as f64
-}
-
-/// Returns bits per second.
-pub(super) fn rate(bytes: u64, time: Duration) -> f64 {
-    if time.is_zero() { 0.0 } else { number(bytes) * 8.0 / time.as_secs_f64() }
+/// Adds the counters of both directions of a wire, and the length of its queue over time.
+fn links(
+    simulation: &Simulation,
+    (name, wire): (&str, WireId),
+    ended: Duration,
+    measure: &Measure,
+    run: &mut Run,
+) {
+    let path = simulation.wire(wire);
+    let now = simulation.epoch() + ended;
+    for (direction, it) in [("forward", &path.forward), ("reverse", &path.reverse)] {
+        let busy = it.ledger().busy.saturating_sub(it.backlog(now));
+        link(&format!("{name}.{direction}"), it, (busy, ended), &mut run.metrics);
+    }
+    let Some(queue) = simulation.queue_series(wire, Direction::Forward) else { return };
+    let packets: Vec<f64> = queue.queued.iter().map(|it| number(it.packets)).collect();
+    run.metrics.extend(mean(&packets).map(|it| (format!("{name}.forward.queue-mean"), it)));
+    if keeps_series(measure) {
+        let bytes = queue.queued.iter().map(|it| Some(number(it.bytes)));
+        run.series.columns.insert(format!("{name}.queue"), bytes.collect());
+    }
 }
 
 fn transfer(
@@ -96,119 +88,127 @@ fn transfer(
     placed: &Placed<'_>,
     ended: Duration,
     measure: &Measure,
-    run: &mut Run,
+    metrics: &mut FlowMetrics<'_>,
 ) -> Delivered {
     let node = simulation.sender(placed.from);
-    let stats = node.sender.stats();
     let received = simulation.server(placed.to).transfers.get(&placed.from).cloned().unwrap_or_default();
-    let completed = received.completed_at.or(node.ended_at.map(|at| at - simulation.epoch()));
-    let end = completed.unwrap_or(ended).min(ended);
-    let bins = padded(received.goodput.as_ref(), end, measure.series);
-    let life = end.saturating_sub(placed.start);
-    let cut = warm_up(&bins, placed.flow, placed.start, measure);
-    let mut add = |name: &str, value: Option<f64>| {
-        let finite = value.filter(|value| value.is_finite());
-        run.metrics.extend(finite.map(|value| (format!("{}.{name}", placed.flow.name), value)));
+    let over = received.completed_at.or(node.ended_at.map(|at| at - simulation.epoch()));
+    let end = over.unwrap_or(ended).min(ended);
+    let has_failed = matches!(node.outcome, Outcome::Failed { .. });
+    let received = Received {
+        bytes: received.bytes,
+        first_byte: received.first_byte_at,
+        completed: over.filter(|_| !has_failed),
+        delivered: Delivered {
+            bins: padded(bytes_of(received.goodput.as_ref()), end, measure.series),
+            start: placed.start,
+            end,
+        },
     };
-    let skipped: u64 = bins[..cut].iter().sum();
-    let cut_time = measure.series.saturating_mul(u32::try_from(cut).unwrap_or(u32::MAX));
-    let span = if cut == 0 { life } else { end.saturating_sub(cut_time) };
-    let seconds = |time: Duration| time.as_secs_f64();
-    add("goodput", Some(rate(received.bytes - skipped, span)));
-    add("warm-up", (cut > 0).then(|| seconds(cut_time.saturating_sub(placed.start))));
-    add("bytes", Some(number(received.bytes)));
-    add("bytes-in-bins", Some(number(bins.iter().sum())));
-    add("longest-pause", longest_pause(&bins, measure.series).map(seconds));
-    add("completion", completed.map(|at| seconds(at.saturating_sub(placed.start))));
-    add("first-byte", received.first_byte_at.map(|at| seconds(at.saturating_sub(placed.start))));
-    add("failed", Some(f64::from(u8::from(matches!(node.outcome, Outcome::Failed { .. })))));
-    add("retransmitted", Some(number(stats.retransmitted)));
-    add("lost", Some(number(stats.lost)));
-    add("timeouts", Some(number(stats.timeouts)));
-    add("recoveries", Some(number(stats.recoveries)));
-    add("spurious", Some(number(stats.spurious)));
-    add("ecn-reductions", Some(number(stats.ecn_reductions)));
-    add("packets-sent", Some(number(stats.datagrams_sent)));
-    add("acks-received", Some(number(stats.datagrams_received)));
-    add("rtt-min", stats.min_rtt.map(seconds));
-    add("handshake-rtt", stats.handshake_rtt.map(seconds));
-    add("waited-window", Some(seconds(stats.waited.peer_window)));
-    add("waited-cwnd", Some(seconds(stats.waited.cwnd)));
-    add("waited-pacing", Some(seconds(stats.waited.pacing)));
-    add("waited-application", Some(seconds(stats.waited.application)));
+    let cut = received.add_to(measure, metrics);
+    metrics.count("failed", has_failed.into());
+    counters(node, metrics);
     if let Some(observers) = &placed.observers {
-        let limits = simulation.limits(placed.from, &observers.limits);
-        let whole = limits.life().as_secs_f64();
-        let parts = [
-            ("start", limits.start),
-            ("application", limits.application),
-            ("recovery", limits.recovery),
-            ("window", limits.peer_window),
-            ("link", limits.link),
-            ("cwnd", limits.cwnd),
-            ("host", limits.host),
-        ];
-        for (part, time) in parts {
-            add(&format!("limit.{part}"), Some(time.as_secs_f64() / whole));
-        }
-        let samples = observers.samples.series();
-        let first = cut.min(samples.len());
-        let inside = || first..samples.len();
-        let column = |values: Vec<f64>| mean(&values[first..]);
-        add("cwnd-mean", column(samples.cwnd.iter().map(|bytes| number(*bytes)).collect()));
-        add("cwnd-max", samples.cwnd[inside()].iter().max().map(|bytes| number(*bytes)));
-        let rtts: Vec<f64> = samples.srtt_s[inside()].iter().copied().filter(|rtt| *rtt > 0.0).collect();
-        add(
-            "cwnd-min",
-            samples.cwnd[inside()].iter().filter(|bytes| **bytes > 0).min().map(|it| number(*it)),
-        );
-        add("rwnd-min", after_first(&samples.rwnd).iter().min().map(|bytes| number(*bytes)));
-        add("rtt-mean", mean(&rtts));
-        add("rtt-max", rtts.iter().copied().reduce(f64::max));
-        add("in-flight-mean", column(samples.in_flight.iter().map(|bytes| number(*bytes)).collect()));
-        let timeouts = observers.marks.marks().into_iter().filter(|(_, mark)| *mark == Mark::Timeout);
-        for (index, (at, _)) in timeouts.take(MAX_TIMEOUTS).enumerate() {
-            add(&format!("timeout-{}", index + 1), Some(seconds(at.saturating_sub(placed.start))));
-        }
-        window_course(&observers.window.course(), &mut add);
+        limits(&simulation.limits(placed.from, &observers.limits), metrics);
+        observed(observers, placed.start, cut, metrics);
         if keeps_series(measure) {
-            columns(&placed.flow.name, &samples, &mut run.series);
+            columns(&observers.samples.series(), metrics);
             for (at, mark) in observers.marks.marks() {
-                let name = format!("{}.{}", placed.flow.name, mark_word(mark));
-                run.series.events.entry(name).or_default().push(at.as_secs_f64());
+                metrics.events(mark_word(mark), [at.as_secs_f64()]);
             }
         }
     }
-    Delivered { bins, start: placed.start, end }
+    received.delivered
 }
 
-/// Returns the values from the first that is not zero on.
+/// Adds the counters of a sender.
+fn counters(node: &SenderNode, metrics: &mut FlowMetrics<'_>) {
+    let stats = node.sender.stats();
+    for (name, count) in [
+        ("retransmitted", stats.retransmitted),
+        ("lost", stats.lost),
+        ("timeouts", stats.timeouts),
+        ("recoveries", stats.recoveries),
+        ("spurious", stats.spurious),
+        ("ecn-reductions", stats.ecn_reductions),
+        ("packets-sent", stats.datagrams_sent),
+        ("acks-received", stats.datagrams_received),
+    ] {
+        metrics.count(name, count);
+    }
+    for (name, time) in [
+        ("rtt-min", stats.min_rtt),
+        ("handshake-rtt", stats.handshake_rtt),
+        ("waited-window", Some(stats.waited.peer_window)),
+        ("waited-cwnd", Some(stats.waited.cwnd)),
+        ("waited-pacing", Some(stats.waited.pacing)),
+        ("waited-application", Some(stats.waited.application)),
+    ] {
+        metrics.time(name, time);
+    }
+}
+
+/// Adds the times for which each limit bound, as shares of the flow's life.
+fn limits(limits: &Limits, metrics: &mut FlowMetrics<'_>) {
+    let whole = limits.life().as_secs_f64();
+    for (part, time) in [
+        ("start", limits.start),
+        ("application", limits.application),
+        ("recovery", limits.recovery),
+        ("window", limits.peer_window),
+        ("link", limits.link),
+        ("cwnd", limits.cwnd),
+        ("host", limits.host),
+    ] {
+        metrics.add(&format!("limit.{part}"), Some(time.as_secs_f64() / whole));
+    }
+}
+
+/// Adds the metrics of the sender's state over time. Samples of the first `cut` bins are warm-up.
+fn observed(observers: &Observers, start: Duration, cut: usize, metrics: &mut FlowMetrics<'_>) {
+    let samples = observers.samples.series();
+    let first = cut.min(samples.len());
+    let cwnd = &samples.cwnd[first..];
+    let mean_of = |values: &[u64]| mean(&values.iter().map(|bytes| number(*bytes)).collect::<Vec<f64>>());
+    metrics.add("cwnd-mean", mean_of(cwnd));
+    metrics.add("cwnd-max", cwnd.iter().max().map(|bytes| number(*bytes)));
+    let positive = cwnd.iter().filter(|bytes| **bytes > 0);
+    metrics.add("cwnd-min", positive.min().map(|bytes| number(*bytes)));
+    metrics.add("rwnd-min", after_first(&samples.rwnd).iter().min().map(|bytes| number(*bytes)));
+    let rtts: Vec<f64> = samples.srtt_s[first..].iter().copied().filter(|rtt| *rtt > 0.0).collect();
+    metrics.add("rtt-mean", mean(&rtts));
+    metrics.add("rtt-max", rtts.iter().copied().reduce(f64::max));
+    metrics.add("in-flight-mean", mean_of(&samples.in_flight[first..]));
+    let timeouts = observers.marks.marks().into_iter().filter(|(_, mark)| *mark == Mark::Timeout);
+    for (index, (at, _)) in timeouts.take(MAX_TIMEOUTS).enumerate() {
+        metrics.time(&format!("timeout-{}", index + 1), Some(at.saturating_sub(start)));
+    }
+    window_course(&observers.window.course(), metrics);
+}
+
+/// Returns the values from the first one on that is not zero.
 fn after_first(values: &[u64]) -> &[u64] {
     let first = values.iter().position(|value| *value > 0).unwrap_or(values.len());
     &values[first..]
 }
 
-/// Returns the longest time between two bins with bytes, to the width of a bin.
-pub(super) fn longest_pause(bins: &[u64], width: Duration) -> Option<Duration> {
-    let filled: Vec<usize> = bins.iter().enumerate().filter(|(_, it)| **it > 0).map(|(i, _)| i).collect();
-    let longest = filled.windows(2).map(|pair| pair[1] - pair[0] - 1).max()?;
-    Some(width.saturating_mul(u32::try_from(longest).unwrap_or(u32::MAX)))
-}
-
-/// Adds what the congestion window did after losses and between them. Bytes.
-fn window_course(course: &WindowCourse, add: &mut impl FnMut(&str, Option<f64>)) {
-    add("cwnd-after-timeout", course.after_timeouts.iter().max().map(|it| number(*it)));
+/// Adds how far the congestion window was from its rules at losses, and its growth, in bytes: after
+/// timeouts, and thresholds that are not half of the flight, nor the window after a recovery.
+fn window_course(course: &WindowCourse, metrics: &mut FlowMetrics<'_>) {
+    let mut add = |name: &str, bytes: Option<u64>| metrics.add(name, bytes.map(number));
+    add("cwnd-after-timeout", course.after_timeouts.iter().max().copied());
     let halvings = course.halvings.iter().map(|(flight, cwnd, ssthresh)| {
         let half = (*ssthresh).clamp(flight / 2, cwnd / 2);
         half.abs_diff(*ssthresh)
     });
-    add("halving-error", halvings.max().map(number));
+    add("halving-error", halvings.max());
     let recovered = course.recovered.iter().map(|(cwnd, ssthresh)| cwnd.abs_diff(*ssthresh));
-    add("recovered-error", recovered.max().map(number));
-    add("growth-per-rtt", (course.round_trips > 0.0).then(|| number(course.growth) / course.round_trips));
+    add("recovered-error", recovered.max());
+    let growth = || number(course.growth) / course.round_trips;
+    metrics.add("growth-per-rtt", (course.round_trips > 0.0).then(growth));
 }
 
-/// Returns how a flow alone on its link follows the schedules of that link, to the width of a bin.
+/// Returns how fast a flow alone on a link follows the link's schedules, to the width of a bin.
 /// `resumed` is the longest time from the end of an outage until data arrives. `step-lag` is the
 /// longest time from a change of the rate until the goodput over half a second is three quarters of
 /// the new rate; after an outage it begins with the first data.
@@ -221,7 +221,7 @@ fn after_changes(
     let [link] = &physics.links[..] else { return Vec::new() };
     let Ok(path) = link.to_path_config(|_| Err(String::new())) else { return Vec::new() };
     let link = if flow.reverse { path.reverse } else { path.forward };
-    let count = |bins: usize| width.saturating_mul(u32::try_from(bins).unwrap_or(u32::MAX));
+    let count = |bins: usize| bin_start(bins, width);
     let rates: Vec<Option<Bitrate>> = (0..bins.len()).map(|bin| rate_at(&link, count(bin))).collect();
     let changes: Vec<usize> = (1..bins.len()).filter(|bin| rates[*bin] != rates[*bin - 1]).collect();
     let span = usize::try_from(500_000_000 / width.as_nanos().max(1)).unwrap_or(1).max(1);
@@ -267,104 +267,56 @@ fn mark_word(mark: Mark) -> &'static str {
     }
 }
 
-fn columns(flow: &str, samples: &rdt_sim::Series, series: &mut Series) {
-    let mut add = |name: &str, values: Vec<Option<f64>>| {
-        series.columns.insert(format!("{flow}.{name}"), values);
-    };
+/// Adds the sender's state over time.
+fn columns(samples: &rdt_sim::Series, metrics: &mut FlowMetrics<'_>) {
     let all = |values: &[u64]| values.iter().map(|value| Some(number(*value))).collect();
-    add("cwnd", all(&samples.cwnd));
-    add("ssthresh", samples.ssthresh.iter().map(|it| it.map(number)).collect());
-    add("srtt", samples.srtt_s.iter().map(|it| (*it > 0.0).then_some(*it)).collect());
-    add("in-flight", all(&samples.in_flight));
-    add("rwnd", all(&samples.rwnd));
+    metrics.column("cwnd", all(&samples.cwnd));
+    metrics.column("ssthresh", samples.ssthresh.iter().map(|it| it.map(number)).collect());
+    metrics.column("srtt", samples.srtt_s.iter().map(|it| (*it > 0.0).then_some(*it)).collect());
+    metrics.column("in-flight", all(&samples.in_flight));
+    metrics.column("rwnd", all(&samples.rwnd));
 }
 
-fn datagrams(simulation: &Simulation, placed: &Placed<'_>, ended: Duration, run: &mut Run) -> Delivered {
+fn datagrams(
+    simulation: &Simulation,
+    placed: &Placed<'_>,
+    ended: Duration,
+    measure: &Measure,
+    metrics: &mut FlowMetrics<'_>,
+) -> Delivered {
     let source = simulation.source(placed.from);
     let arrived = simulation.sink(placed.to).sources.get(&placed.from).cloned().unwrap_or_default();
     let end = placed.flow.stop.unwrap_or(ended).min(ended);
-    let life = end.saturating_sub(placed.start);
-    let mut add = |name: &str, value: Option<f64>| {
-        let finite = value.filter(|value| value.is_finite());
-        run.metrics.extend(finite.map(|value| (format!("{}.{name}", placed.flow.name), value)));
-    };
-    add("goodput", Some(rate(arrived.bytes, life)));
-    add("offered", Some(rate(source.sent_bytes(), life)));
-    add("sent", Some(number(source.sent)));
-    add("delivered", Some(number(arrived.packets)));
-    add("blocked", Some(source.blocked.as_secs_f64()));
-    add("jitter", Some(arrived.jitter_s));
-    add("longest-gap", Some(arrived.longest_gap.as_secs_f64()));
-    add("reordered", Some(number(arrived.reordered)));
-    add("delay-mean", arrived.mean_delay().map(|it| it.as_secs_f64()));
-    add("delay-max", (arrived.packets > 0).then_some(arrived.max_delay.as_secs_f64()));
     let mut by_cause: BTreeMap<&str, u64> = BTreeMap::new();
     for (_, cause, packets) in simulation.drops(placed.from, placed.to) {
         *by_cause.entry(cause.name()).or_default() += packets;
     }
-    let lost: u64 = by_cause.values().sum();
     for (cause, packets) in &by_cause {
-        add(&format!("lost-{cause}"), Some(number(*packets)));
+        metrics.count(&format!("lost-{cause}"), *packets);
     }
-    add("lost", Some(number(lost)));
-    add("loss", (source.sent > 0).then(|| number(lost) / number(source.sent)));
-    let width = Duration::from_secs_f64(run.series.bin_s);
-    Delivered { bins: padded(arrived.goodput.as_ref(), ended, width), start: placed.start, end }
-}
-
-/// Returns the bins up to `end`, filled with zeros.
-fn padded(bins: Option<&Bins>, end: Duration, width: Duration) -> Vec<u64> {
-    let mut values = bins.map_or_else(Vec::new, |bins| bins.bytes().to_vec());
-    let wanted = usize::try_from(end.as_nanos().div_ceil(width.as_nanos().max(1))).unwrap_or(0);
-    values.resize(wanted.max(values.len()), 0);
-    values
-}
-
-/// Returns the number of bins from time 0 on that are left out of the means of a flow without end.
-pub(super) fn warm_up(bins: &[u64], flow: &Flow, start: Duration, measure: &Measure) -> usize {
-    if flow.bytes.is_some() || flow.rate.is_some() {
-        return 0;
-    }
-    let whole =
-        |time: Duration| usize::try_from(time.as_nanos() / measure.series.as_nanos().max(1)).unwrap_or(0);
-    let cut = match measure.warm_up {
-        WarmUp::Time(time) if time.is_zero() => return 0,
-        WarmUp::Time(time) => whole(start + time),
-        WarmUp::Auto => {
-            let first = whole(start);
-            let values: Vec<f64> = bins.iter().skip(first).map(|bytes| number(*bytes)).collect();
-            if values.len() < MIN_BINS_FOR_MSER {
-                return 0;
-            }
-            match mser5(&values).bins {
-                0 => return 0,
-                cut => first + cut,
-            }
-        }
+    let counts = Datagrams {
+        sent: source.sent,
+        sent_bytes: source.sent_bytes(),
+        delivered: arrived.packets,
+        delivered_bytes: arrived.bytes,
+        lost: by_cause.values().sum(),
+        reordered: arrived.reordered,
+        blocked: source.blocked,
+        jitter_s: arrived.jitter_s,
+        longest_gap: arrived.longest_gap,
+        mean_delay: arrived.mean_delay(),
+        max_delay: arrived.max_delay,
     };
-    cut.min(bins.len())
+    counts.add_to(end.saturating_sub(placed.start), metrics);
+    let bins = padded(bytes_of(arrived.goodput.as_ref()), ended, measure.series);
+    Delivered { bins, start: placed.start, end }
 }
 
-/// Adds the metrics of all flows together, over the span in which all of them were active.
-pub(super) fn together(flows: &[Delivered], width: Duration, metrics: &mut BTreeMap<String, f64>) {
-    let from = flows.iter().map(|it| it.start).max().unwrap_or_default();
-    let to = flows.iter().map(|it| it.end).min().unwrap_or_default();
-    let width_ns = width.as_nanos().max(1);
-    let whole = |bins: u128| usize::try_from(bins).unwrap_or(0);
-    let (first, last) = (whole(from.as_nanos().div_ceil(width_ns)), whole(to.as_nanos() / width_ns));
-    if flows.is_empty() || first >= last {
-        return;
-    }
-    let span = width.saturating_mul(u32::try_from(last - first).unwrap_or(u32::MAX));
-    let bytes = |it: &Delivered| it.bins.iter().take(last).skip(first).sum::<u64>();
-    let rates: Vec<f64> = flows.iter().map(|it| rate(bytes(it), span)).collect();
-    metrics.insert("sum".to_owned(), rates.iter().sum());
-    if flows.len() > 1 {
-        metrics.extend(jain(&rates).map(|index| ("jain".to_owned(), index)));
-    }
+fn bytes_of(bins: Option<&Bins>) -> Vec<u64> {
+    bins.map_or_else(Vec::new, |bins| bins.bytes().to_vec())
 }
 
-/// Adds the counters of one direction of a link, which was busy for a part of the repetition.
+/// Adds the counters of one direction of a link, which was busy for a part of the time to `ended`.
 fn link(name: &str, link: &Link, (busy, ended): (Duration, Duration), metrics: &mut BTreeMap<String, f64>) {
     let ledger = link.ledger();
     let mut add = |key: &str, value: f64| metrics.insert(format!("{name}.{key}"), value);
@@ -391,18 +343,12 @@ fn keeps_series(measure: &Measure) -> bool {
     measure.keep_series != KeepSeries::None
 }
 
-/// Adds the parts of the airtime of a packet of each flow through an 802.11 cell, by the model
-/// `airtime`. A flow of datagrams that need fragments has packets of several lengths, and none.
+/// Adds the parts of the airtime of a full packet of each flow through an 802.11 cell, by the model
+/// `airtime`. A flow whose datagrams need fragments has no such packet.
 pub(super) fn airtime(physics: &Physics, metrics: &mut BTreeMap<String, f64>) {
     for flow in &physics.flows {
         let conditions = Conditions::of(physics, flow);
         let parts = conditions.and_then(|it| airtime_parts(&it)).into_iter().flatten();
         metrics.extend(parts.map(|(part, seconds)| (format!("{}.airtime.{part}", flow.name), seconds)));
     }
-}
-
-/// Makes all columns as long as the longest one.
-pub(super) fn equal_lengths(series: &mut Series) {
-    let longest = series.columns.values().map(Vec::len).max().unwrap_or(0);
-    series.columns.values_mut().for_each(|column| column.resize(longest, None));
 }

@@ -1,6 +1,6 @@
 //! Engines: each runs one repetition of a cell and returns its metrics.
 //!
-//! | file | runs |
+//! | file | owns |
 //! |---|---|
 //! | `virtual_time.rs` | flows of rdt and sources of datagrams in virtual time |
 //! | `kernel/` | rdt, TCP and UDP of the kernel over sockets, in namespaces (Linux) |
@@ -8,9 +8,11 @@
 //! | `programs.rs` | programs behind an emulated path, or without one (Linux) |
 //! | `words.rs` | from the words of a flow to the configuration of its two ends |
 //! | `metrics.rs` | from the simulation's counters to metrics and series |
+//! | `flow_metrics.rs` | definitions of metrics that all engines share |
 
 #[cfg(target_os = "linux")]
 mod command;
+mod flow_metrics;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod metrics;
@@ -41,9 +43,8 @@ pub struct Run {
     pub series: Series,
     /// Hash of all events. `None` in real time.
     pub hash: Option<u64>,
-    /// Set if the host was too slow for the path, so that the metrics describe the host: a sentence
-    /// for readers.
-    pub host_limit: Option<String>,
+    /// True if the host was too slow for the path, so that the metrics describe the host.
+    pub is_host_limited: bool,
 }
 
 /// Why a repetition cannot run.
@@ -106,8 +107,8 @@ pub fn engine(kind: EngineKind) -> Result<&'static dyn Engine, EngineError> {
     }
 }
 
-/// Returns the configurations of both ends of a flow of rdt, with the identifiers that it has in
-/// virtual time.
+/// Returns the configurations of both ends of a flow of rdt, with the same connection identifier as
+/// in virtual time.
 #[cfg(target_os = "linux")]
 pub(crate) fn rdt_ends(
     flow: &crate::flow::Flow,
@@ -119,7 +120,7 @@ pub(crate) fn rdt_ends(
     Ok((sender, server))
 }
 
-/// Returns the source of a flow of datagrams, with the gaps that it has in virtual time.
+/// Returns the source of a flow of datagrams, with the same random gaps as in virtual time.
 #[cfg(target_os = "linux")]
 pub(crate) fn udp_source(
     flow: &crate::flow::Flow,

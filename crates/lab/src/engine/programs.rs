@@ -20,13 +20,16 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde_json::Value;
 
 use super::EngineError;
-use super::words::UDP_HEADERS;
+use crate::flow::{DEFAULT_PACKET, UDP_HEADERS};
 
-/// Interval at which the end of a program is looked for.
+/// Interval of the checks whether a program has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Time that a server has to end by itself.
+/// Time from SIGTERM to SIGKILL for a server.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Limit on each output of a user's program, bytes: it is read into memory.
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 
 /// The program `rdt-lab`, which is also the load program and `rdt-emu`.
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -47,7 +50,7 @@ pub(super) fn cannot(step: &str, error: &io::Error) -> EngineError {
     EngineError::Unavailable(format!("the engine cannot {step}: {error}"))
 }
 
-/// Returns an error if this host refuses namespaces, which is tried once.
+/// Returns an error if this host refuses namespaces. They are tried once in a process.
 pub(super) fn check_namespaces() -> Result<(), EngineError> {
     static TRIED: OnceLock<Result<(), EngineError>> = OnceLock::new();
     TRIED.get_or_init(try_namespaces).clone()
@@ -56,14 +59,15 @@ pub(super) fn check_namespaces() -> Result<(), EngineError> {
 /// Runs a command that does nothing behind a path.
 fn try_namespaces() -> Result<(), EngineError> {
     let links = [PathSpec::default()];
-    let behind = Behind { links: &links, seed: 0, device_mtu: 1500, server: None, far: None, capture: None };
+    let device_mtu = DEFAULT_PACKET;
+    let behind = Behind { links: &links, seed: 0, device_mtu, server: None, far: None, capture: None };
     let command = [program()?.into(), "load".into(), "--try".into()];
     let ended = behind.run(&command, None, &Stop::default())?;
     if ended.status.success() {
         return Ok(());
     }
     let sentence = ended.sentence();
-    // The remedy of `rdt-emu` for programs that can use a proxy.
+    // This remedy is for other programs than the lab's.
     let sentence = sentence.trim_end_matches(". `rdt-emu proxy` needs none of this");
     Err(EngineError::Unavailable(format!(
         "this host has no network namespaces for an emulated path: {sentence}; '--engine virtual' needs no rights"
@@ -72,25 +76,27 @@ fn try_namespaces() -> Result<(), EngineError> {
 
 /// Place of programs at the two ends of an emulated path.
 pub(super) struct Behind<'a> {
-    /// Links in series, each a run inside the one of the next. The first one is at the near end.
+    /// Links in series. The run of `rdt-emu` for each is inside that for the next. The first link
+    /// is at the near end.
     pub(super) links: &'a [PathSpec],
     pub(super) seed: u64,
     /// MTU of the devices at both ends, bytes.
     pub(super) device_mtu: u32,
     /// Shell command line of a program at the far end. It is started first.
     pub(super) server: Option<OsString>,
-    /// File with the process number of that program, by which the command finds its network.
+    /// File with the process number of that program, by which the command finds its namespace.
     pub(super) far: Option<&'a Path>,
     /// File for a capture of all packets of the first link.
     pub(super) capture: Option<&'a Path>,
 }
 
-/// Opens the network of the far end before a nested run, inside which its process has no number.
+/// Shell script that opens the network namespace of the far end before a nested run, in whose PID
+/// namespace the far end has no number.
 const OPEN_FAR: &str =
     "read -r far < \"$0\"; exec 9< \"/proc/$far/ns/net\"; export RDT_LAB_FAR=/proc/self/fd/9; exec \"$@\"";
 
 impl Behind<'_> {
-    /// Runs `command` at the near end, and returns its results with the account of the path.
+    /// Runs `command` at the near end, and returns its results with the accounts of the links.
     pub(super) fn run(
         &self,
         command: &[OsString],
@@ -103,7 +109,7 @@ impl Behind<'_> {
         for (index, link) in self.links.iter().enumerate() {
             let path = folder.path().join(format!("path-{index}.toml"));
             let mut link = link.clone();
-            // The emulator sees whole IP packets.
+            // `rdt-emu` sees whole IP packets, so it must not add their headers.
             link.contain_headers(UDP_HEADERS);
             fs::write(&path, link.to_toml()).map_err(|error| cannot("write a file", &error))?;
             if index > 0 {
@@ -111,7 +117,6 @@ impl Behind<'_> {
             }
             line.splice(..0, self.emulator(path, account(index), index));
         }
-        // The path of the running program is valid even if its file was replaced.
         let mut emulator = Command::new(program()?);
         emulator.arg0("rdt-emu").args(line);
         let mut ended = Group::start(emulator, folder.path())?.end(limit, stop)?;
@@ -138,7 +143,7 @@ impl Behind<'_> {
         words.chain(options).chain(server).chain(capture).chain(["--".into()]).collect()
     }
 
-    /// Returns the words by which the command of a run starts a nested one.
+    /// Returns the arguments by which the command of a run starts a nested run.
     fn nested(&self, is_outermost: bool) -> Result<Vec<OsString>, EngineError> {
         let emulate = [program()?.into(), "load".into(), "--emulator".into()];
         let far = self.far.filter(|_| is_outermost).map(|far| {
@@ -161,7 +166,7 @@ pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
-    /// Accounts of the links as `rdt-emu run --json` prints them.
+    /// Accounts of the links, as `rdt-emu run --json` prints them. Fewer if a run failed.
     pub(super) accounts: Vec<Value>,
 }
 
@@ -176,7 +181,7 @@ impl Ended {
         }
     }
 
-    /// Returns the error that an exit code of this program, as load program or `rdt-emu`, means.
+    /// Returns the error that the exit code means if the program was the load program or `rdt-emu`.
     pub(super) fn own_error(&self) -> Option<EngineError> {
         match self.status.code() {
             Some(0) => None,
@@ -188,10 +193,9 @@ impl Ended {
         }
     }
 
-    /// Returns the verdict of `rdt-emu run` at its end that the host was too slow for the path.
-    pub(super) fn host_limit(&self) -> Option<String> {
-        let verdict = format!("{}, was", rdt_emu::HOST_BLAME);
-        self.stderr.lines().find(|line| line.contains(&verdict)).map(str::to_owned)
+    /// True if `rdt-emu run` said at its end that the host was too slow for the path.
+    pub(super) fn is_host_limited(&self) -> bool {
+        self.stderr.contains(&format!("{}, was", rdt_emu::HOST_BLAME))
     }
 }
 
@@ -216,23 +220,18 @@ impl Group {
         Ok(Self { leader, started, outputs })
     }
 
-    /// Waits for the end of the program, and returns its results.
+    /// Waits for the end of the program, and returns its results. With a `limit` on its time, its
+    /// output is limited to [`MAX_OUTPUT_BYTES`], too.
     ///
     /// # Errors
-    /// The program was ended because it took longer than `limit`, or `stop` was set.
+    /// The program was ended because it exceeded a limit, or `stop` was set.
     pub(super) fn end(mut self, limit: Option<Duration>, stop: &Stop) -> Result<Ended, EngineError> {
         while !self.has_ended() {
-            let elapsed = clock::now().duration_since(self.started);
             if stop.is_set() {
                 return Err(EngineError::Failed("it was interrupted".to_owned()));
             }
-            if let Some(limit) = limit.filter(|limit| elapsed > *limit) {
-                let stderr = self.stderr();
-                let said = stderr.lines().last().map_or(String::new(), |line| format!(": {line}"));
-                return Err(EngineError::Failed(format!(
-                    "the program did not end within {} s, and was ended{said}",
-                    limit.as_secs_f64()
-                )));
+            if let Some(limit) = limit {
+                self.check(limit)?;
             }
             pause();
         }
@@ -242,7 +241,27 @@ impl Group {
         Ok(Ended { status, stdout, stderr, accounts: Vec::new() })
     }
 
-    /// True if the program has ended. It is not collected, so its number stays that of the group.
+    /// Returns an error if the program has exceeded its time or its output.
+    fn check(&self, limit: Duration) -> Result<(), EngineError> {
+        let is_long = |file: &PathBuf| fs::metadata(file).is_ok_and(|it| it.len() > MAX_OUTPUT_BYTES);
+        if self.outputs.iter().any(is_long) {
+            return Err(EngineError::Failed(format!(
+                "the program printed more than {} MiB, and was ended: write to a file instead",
+                MAX_OUTPUT_BYTES >> 20
+            )));
+        }
+        if clock::now().duration_since(self.started) <= limit {
+            return Ok(());
+        }
+        let stderr = self.stderr();
+        let said = stderr.lines().last().map_or(String::new(), |line| format!(": {line}"));
+        Err(EngineError::Failed(format!(
+            "the program did not end within {} s, and was ended{said}",
+            limit.as_secs_f64()
+        )))
+    }
+
+    /// True if the program has ended. It is not reaped, so that the group keeps its number.
     pub(super) fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(Pid::from_child(&self.leader)), options), Ok(None))
@@ -252,7 +271,7 @@ impl Group {
         String::from_utf8_lossy(&fs::read(&self.outputs[1]).unwrap_or_default()).into_owned()
     }
 
-    /// Asks the group to end, waits a moment, and returns what the program has said.
+    /// Ends the group with SIGTERM, after a timeout with SIGKILL, and returns its standard error.
     pub(super) fn terminate(self) -> String {
         // Fails if the group has no process left.
         let _ = kill_process_group(Pid::from_child(&self.leader), Signal::TERM);
@@ -274,7 +293,7 @@ impl Group {
         })
     }
 
-    /// Returns the numbers of the processes of the group.
+    /// Returns the identifiers of the processes of the group.
     fn processes(&self) -> Vec<u32> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -295,10 +314,10 @@ impl Drop for Group {
     }
 }
 
-/// Returns the process group of a process.
+/// Returns the process group of a process (`/proc/PID/stat`).
 fn group_of(process: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program, in parentheses, may have spaces. State and parent follow it.
+    // The name of the program, in parentheses, may have spaces. State, parent and group follow it.
     let (_, after) = stat.rsplit_once(')')?;
     after.split_whitespace().nth(2)?.parse().ok()
 }
@@ -325,4 +344,18 @@ pub(super) fn quoted(path: &Path) -> Result<String, EngineError> {
             path.display()
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endless_output_ends_the_program() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let group = Group::start(Command::new("yes"), folder.path()).expect("a program");
+        let limit = Some(Duration::from_secs(60));
+        let error = group.end(limit, &Stop::default()).expect_err("too much output");
+        assert!(error.to_string().contains("64 MiB"), "{error}");
+    }
 }

@@ -7,15 +7,13 @@ use rdt_program::Stop;
 use rdt_sim::{LimitRecorder, Marks, NodeId, Recorder, Simulation, WindowRecorder, WireId};
 use rdt_transport::Observer;
 
-use super::words::{
-    UDP_HEADERS, application, check, connection_id, read_policy, sender, server, source, start,
-};
+use super::words::{application, check, connection_id, read_policy, sender, server, source, start};
 use super::{Engine, EngineError, Run, metrics};
 use crate::cell::{Cell, Physics};
 use crate::experiment::Measure;
-use crate::flow::{Flow, FlowKind};
+use crate::flow::{Flow, FlowKind, UDP_HEADERS};
 
-/// Virtual time after which a repetition without a duration ends, whatever its flows do.
+/// Virtual time after which a repetition without a duration ends, even if flows have not.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Engine of virtual time.
@@ -222,6 +220,13 @@ mod tests {
         let time = run.metrics["a.completion"];
         assert!((0.9..1.6).contains(&time), "{time}");
         assert!((run.metrics["a.goodput"] * time / 8e6 - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn failed_transfers_have_no_completion_time() {
+        let flow = Flow { bytes: Some(1_000_000), ..tcp("a") };
+        let run = run(&cell("rtt = '10ms'\nloss = '100%'", 0, vec![flow]), 1);
+        assert_eq!((run.metrics["a.failed"], run.metrics.get("a.completion")), (1.0, None));
     }
 
     /// UDP at 10 Mbit/s through 8 Mbit/s: 8 * 1472 / 1500 arrives, the rest is lost in the queue.

@@ -1,4 +1,5 @@
-//! From the words of a flow to the configuration of its two ends in virtual time.
+//! From the words of a flow to the configuration of its two ends: of rdt, and of a source of
+//! datagrams.
 
 use std::time::Duration;
 
@@ -13,19 +14,25 @@ use rdt_transport::{
 
 use super::EngineError;
 use crate::cell::{EngineKind, Physics};
-use crate::flow::{Flow, FlowKind, Reads, Spacing};
+use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, Reads, Spacing, UDP_HEADERS};
 
-/// Bytes of IPv4 and UDP headers.
-pub(super) const UDP_HEADERS: u32 = 28;
-/// Largest IP packet unless a flow says otherwise, bytes.
-const DEFAULT_PACKET: u32 = 1500;
-/// Payload of a datagram unless a flow says otherwise: a full packet.
+/// Payload of a datagram of a flow that sets neither `size` nor `packet`, bytes.
 const DEFAULT_SIZE: u32 = DEFAULT_PACKET - UDP_HEADERS;
-/// Limits of the retransmission timeout of TCP: that of Linux, and that of RFC 6298, section 2.5.
+/// Lower limit of the retransmission timeout of TCP, as in Linux.
 const TCP_MIN_RTO: Duration = Duration::from_millis(200);
+/// Its upper limit (RFC 6298, section 2.5).
 const TCP_MAX_RTO: Duration = Duration::from_secs(60);
+/// Bytes of an IPv6 header, of a UDP header, and of the header of a fragment (RFC 8200, section
+/// 4.5).
+const IPV6_HEADER: u32 = 40;
+const UDP_HEADER: u32 = 8;
+const FRAGMENT_HEADER: u32 = 8;
+/// Smallest fragment in the simulator, which writes number and time into each, bytes.
+const MIN_PIECE: u32 = 12;
+/// Child number of a repetition's seed for the starts of flows. Links have the numbers from 1 on.
+const START_CHILD: u64 = 1 << 32;
 
-pub(super) fn word(flow: &Flow, message: impl std::fmt::Display) -> EngineError {
+pub(super) fn flow_error(flow: &Flow, message: impl std::fmt::Display) -> EngineError {
     EngineError::Word(format!("flow {}: {message}", flow.name))
 }
 
@@ -36,9 +43,9 @@ pub(super) fn check(physics: &Physics) -> Result<(), EngineError> {
         if flow.kind == FlowKind::Udp {
             check_source(flow)?;
         } else if physics.engine == EngineKind::Packets {
-            return Err(word(flow, "the engine 'packets' has no transport: use kind = \"udp\""));
+            return Err(flow_error(flow, "the engine 'packets' has no transport: use kind = \"udp\""));
         } else {
-            sender(flow, 0)?.validate().map_err(|error| word(flow, error))?;
+            sender(flow, 0)?.validate().map_err(|error| flow_error(flow, error))?;
         }
     }
     for link in &physics.links {
@@ -56,8 +63,8 @@ pub(super) fn check_source(flow: &Flow) -> Result<(), EngineError> {
     source(flow, Duration::ZERO, 0).map(drop)
 }
 
-/// True if repetitions of this physics may differ in virtual time. Without loss, jitter and other
-/// draws all repetitions are one run.
+/// True if repetitions of this physics may differ in virtual time. If nothing in them is drawn, as
+/// losses and delays are, all repetitions are one run.
 pub fn is_random(physics: &Physics) -> bool {
     let draws = |link: &LinkConfig| {
         let loss = match &link.loss {
@@ -94,9 +101,6 @@ pub(super) fn start(flow: &Flow, seed: u64, index: u64) -> Duration {
     from + Duration::from_nanos(u64::try_from(offset).unwrap_or(u64::MAX))
 }
 
-/// Child number of a repetition's seed for the starts of flows. Links have the numbers from 1 on.
-const START_CHILD: u64 = 1 << 32;
-
 /// Returns the identifier of a flow's connection. It seeds the random decisions of the sender, so
 /// it differs by flow.
 pub(super) fn connection_id(seed: u64, index: u64) -> u64 {
@@ -117,10 +121,10 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
         config.early_data = config.early_data.min(bytes);
     }
     if let Some(name) = &flow.cc {
-        config.congestion = name.parse().map_err(|error| word(flow, error))?;
+        config.congestion = name.parse().map_err(|error| flow_error(flow, error))?;
     }
     if let Some(rule) = &flow.recovery {
-        config.recovery = rule.parse::<LossDetection>().map_err(|error| word(flow, error))?;
+        config.recovery = rule.parse::<LossDetection>().map_err(|error| flow_error(flow, error))?;
     }
     config.initial_window = flow.initial_window.unwrap_or(config.initial_window);
     if flow.loss_window_initial {
@@ -128,7 +132,7 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
     }
     if let RtoPolicy::Rfc6298 { min, backoff_max } = config.rto {
         let min = flow.min_rto.unwrap_or(min);
-        // A lower limit above the default of the upper one means no back-off otherwise.
+        // The default of the upper limit may be below `min-rto`.
         let backoff_max =
             flow.max_rto.unwrap_or(if flow.min_rto.is_some() { TCP_MAX_RTO } else { backoff_max });
         config.rto = RtoPolicy::Rfc6298 { min, backoff_max };
@@ -146,7 +150,7 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
 /// Returns the configuration of a receiver for the packets of `sender`.
 pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
     let mut receiver = ReceiverConfig {
-        // An application that reads at once leaves nothing in the window when the ACK is sent.
+        // Data that is read at once never takes space in the window.
         keep_payload: flow.reads != Reads::AtOnce,
         max_datagram: sender.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
         ..ReceiverConfig::reference()
@@ -177,8 +181,10 @@ pub(super) fn read_policy(flow: &Flow) -> Option<ReadPolicy> {
 
 /// Returns the configuration of a source of datagrams.
 pub(super) fn source(flow: &Flow, start: Duration, seed: u64) -> Result<Source, EngineError> {
-    let bps =
-        flow.rate.filter(|bps| *bps > 0).ok_or_else(|| word(flow, "a udp flow needs a rate above zero"))?;
+    let bps = flow
+        .rate
+        .filter(|bps| *bps > 0)
+        .ok_or_else(|| flow_error(flow, "a udp flow needs a rate above zero"))?;
     let size = flow
         .size
         .unwrap_or_else(|| flow.packet.map_or(DEFAULT_SIZE, |packet| packet.saturating_sub(UDP_HEADERS)));
@@ -186,16 +192,23 @@ pub(super) fn source(flow: &Flow, start: Duration, seed: u64) -> Result<Source, 
         (Spacing::Constant, None) => Arrivals::Constant { bps },
         (Spacing::Constant, Some((on, off))) => Arrivals::OnOff { bps, on, off },
         (Spacing::Poisson, None) => Arrivals::Poisson { bps, seed },
-        (Spacing::Poisson, Some(_)) => return Err(word(flow, "poisson and on-off exclude each other")),
+        (Spacing::Poisson, Some(_)) => return Err(flow_error(flow, "poisson and on-off exclude each other")),
     };
     if !(12..=65_507).contains(&size) {
-        return Err(word(flow, "a datagram has 12 to 65507 bytes of payload"));
+        return Err(flow_error(flow, "a datagram has 12 to 65507 bytes of payload"));
     }
-    // A datagram that fits has a header of IPv6 and one of UDP, which paths count for each packet.
-    let piece = match flow.device_mtu.filter(|mtu| size + FRAGMENT_HEADERS > *mtu) {
+    // The headers that a path counts for each packet are IPv6 and UDP of a whole datagram, or IPv6
+    // and fragment, which are as long. The UDP header of fragments is then payload of the first.
+    let piece = match flow.device_mtu.filter(|mtu| size + UDP_HEADER + IPV6_HEADER > *mtu) {
         None => None,
         Some(mtu) => Some(piece(size, mtu).ok_or_else(|| {
-            word(flow, format!("datagrams of {size} bytes leave no sound fragments on a device-mtu of {mtu}"))
+            flow_error(
+                flow,
+                format!(
+                    "with device-mtu = {mtu} datagrams of {size} bytes have a fragment of less than {MIN_PIECE} \
+                     bytes: change one of them"
+                ),
+            )
         })?),
     };
     Ok(Source {
@@ -210,17 +223,10 @@ pub(super) fn source(flow: &Flow, start: Duration, seed: u64) -> Result<Source, 
     })
 }
 
-/// Bytes of the header of UDP.
-const UDP_HEADER: u32 = 8;
-/// Bytes of the headers of IPv6 and of a fragment (RFC 8200, section 4.5).
-const FRAGMENT_HEADERS: u32 = 48;
-/// Smallest piece of a datagram in the simulator, which writes number and time into each.
-const MIN_PIECE: u32 = 12;
-
 /// Returns the bytes of a datagram, with its UDP header, in each fragment but the last: a multiple
-/// of eight. `None` if a fragment would be too small.
+/// of eight. `None` if a fragment would be too small for the simulator.
 fn piece(size: u32, mtu: u32) -> Option<u32> {
-    let room = mtu.checked_sub(FRAGMENT_HEADERS)? / 8 * 8;
+    let room = mtu.checked_sub(IPV6_HEADER + FRAGMENT_HEADER)? / 8 * 8;
     let last = (size + UDP_HEADER).checked_rem(room)?;
     (room >= MIN_PIECE && (last == 0 || last >= MIN_PIECE)).then_some(room)
 }

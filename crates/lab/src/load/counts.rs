@@ -8,15 +8,21 @@ use serde_json::{Value, json};
 
 use crate::cell::nanoseconds;
 
-/// What the receiver's application has read.
+/// States of the congestion control as `TCP_INFO` numbers them (`TCP_CA_` of linux/tcp.h): reduced
+/// by ECN or the host's queue, fast recovery, recovery after a timeout.
+pub(crate) const CA_CWR: u64 = 2;
+pub(crate) const CA_RECOVERY: u64 = 3;
+pub(crate) const CA_LOSS: u64 = 4;
+
+/// Counts of the receiver.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    /// Bytes until the end of the run.
+    /// Bytes that the application read until the end of the run.
     pub(super) bytes: u64,
-    /// The same bytes by the time at which they were read, in bins of equal width from 0 on.
+    /// The same bytes by the time of the read, in bins of equal width from 0 on.
     pub(super) bins: Vec<u64>,
     pub(super) first_byte: Option<Duration>,
-    /// Time at which the end of the data was read.
+    /// Time at which the application read the end of the stream.
     pub(super) completed: Option<Duration>,
     /// Datagrams until the end of the run.
     pub(super) packets: u64,
@@ -63,16 +69,16 @@ impl Received {
     }
 }
 
-/// What the sender has done.
+/// Counts of the sender.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    /// The connection, once the handshake has begun.
+    /// The connection, from the start of the handshake on.
     pub(super) stream: Option<TcpStream>,
     /// Duration of the handshake.
     pub(super) handshake: Option<Duration>,
     /// Bytes that the socket accepted.
     pub(super) bytes: u64,
-    /// Datagrams handed to the socket, and those that the host refused.
+    /// Datagrams that were due, and those of them that the host refused to send.
     pub(super) packets: u64,
     pub(super) refused: u64,
     /// Time in which the socket blocked the source.
@@ -86,7 +92,7 @@ pub(super) struct Sent {
 /// State of a sender at one time: sizes in bytes, times in microseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sample {
-    /// State of the congestion control as `TCP_INFO` numbers it: 3 recovery, 4 loss (timeout).
+    /// State of the congestion control, such as [`CA_RECOVERY`].
     pub(super) ca_state: u64,
     pub(super) mss: u64,
     pub(super) cwnd: u64,
@@ -105,12 +111,12 @@ pub(super) struct Sample {
     pub(super) lost_to_socket: Option<u64>,
     /// Recovery episodes that ACKs began. `None` for TCP.
     pub(super) recoveries: Option<u64>,
-    /// Retransmissions that were not necessary.
+    /// Spurious retransmissions.
     pub(super) duplicates: u64,
     pub(super) segments_sent: u64,
     pub(super) segments_received: u64,
-    /// Time with data to send or in flight, and its parts in which the peer's window or the send
-    /// buffer was the limit.
+    /// Time with data to send or in flight, and its parts that the peer's window and the send
+    /// buffer limited.
     pub(super) busy_us: u64,
     pub(super) window_limited_us: u64,
     pub(super) buffer_limited_us: u64,

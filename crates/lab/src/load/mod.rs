@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use crate::engine::{rdt_ends, udp_source};
 use crate::flow::{Flow, FlowKind};
 use clock::Clock;
+pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY};
 use counts::{Received, Samples, Sent};
 use network::End;
 use request::Request;
@@ -45,8 +46,9 @@ pub(crate) const FIRST_PORT: u16 = 5001;
 const LEAD: Duration = Duration::from_millis(50);
 /// Interval of the samples of `TCP_INFO`.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
-/// Time without a datagram after which none is on the way any more, and the limit on the wait.
+/// Time without a datagram after which none is in flight.
 const QUIET: Duration = Duration::from_millis(300);
+/// Longest wait for that.
 const MAX_DRAIN: Duration = Duration::from_secs(5);
 
 /// Why the load program cannot run.
@@ -58,7 +60,7 @@ pub enum LoadError {
     /// The request cannot be parsed.
     #[error("the request is not one of this version")]
     Request,
-    /// A flow has words that it cannot have.
+    /// A flow has words that the load program cannot apply.
     #[error("{0}")]
     Word(String),
     /// A sysctl cannot be set.
@@ -80,8 +82,8 @@ impl LoadError {
     }
 }
 
-/// Runs the flows of the request in a file, and returns the counts. The file `far` in the same
-/// folder has the number of the far end's process.
+/// Runs the flows of the request in a file, and returns the counts. The file [`FAR_FILE`] in the
+/// same folder has the process number of the far end.
 ///
 /// # Errors
 /// The flows cannot be run here.
@@ -115,10 +117,10 @@ fn processor_time() -> Duration {
     time.try_into().unwrap_or_default()
 }
 
-/// Holds the namespace of the far end for the run of the request in `file`.
+/// Keeps the namespace of the far end for the request in `file`. Returns on errors only.
 ///
 /// # Errors
-/// The process cannot announce itself.
+/// The process number cannot be written, or no port can be bound.
 pub fn far(file: &Path) -> Result<(), LoadError> {
     network::stay(&file.with_file_name(FAR_FILE))
 }
@@ -228,12 +230,23 @@ impl Shared {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time, unless the run has ended.
+    fn now(&self) -> Option<Duration> {
+        Some(self.clock.now()).filter(|now| self.duration.is_none_or(|end| *now < end))
+    }
+
     /// Counts bytes that the receiver has just read, unless the run has ended.
     fn read(&self, bytes: usize) {
-        let now = self.clock.now();
-        if self.duration.is_none_or(|end| now < end) {
+        if let Some(now) = self.now() {
             self.received().add(now, bytes, self.bin);
         }
+    }
+
+    /// Records that the receiver has read the end of the stream, unless the run has ended: then the
+    /// sender stopped because of the end.
+    fn complete(&self) {
+        let now = self.now();
+        self.received().completed = now;
     }
 
     fn fail(&self, sentence: &str) {
@@ -276,7 +289,7 @@ impl Shared {
 }
 
 /// Samples the connections of the kernel at intervals until the run ends. The last sample of a
-/// connection is from the end of its data, or of the run. Senders of rdt sample themselves.
+/// connection is from the end of its data or of the run. Senders of rdt take their own samples.
 fn sample(flows: &[Arc<Shared>], request: &Request) {
     let Some(clock) = flows.first().map(|shared| shared.clock) else { return };
     let mut is_done = vec![false; flows.len()];
@@ -303,11 +316,38 @@ fn sample(flows: &[Arc<Shared>], request: &Request) {
     }
 }
 
-/// Waits until datagrams on the way have arrived, so that the others are known to be lost.
+/// Waits until no datagram is in flight, so that those that have not arrived are lost.
 fn drain(flows: &[Arc<Shared>], clock: Clock) {
     let end = clock.now();
     let datagrams = || flows.iter().filter(|shared| shared.flow.kind == FlowKind::Udp);
     while clock.now() < end + MAX_DRAIN && !datagrams().all(|shared| shared.is_quiet(end)) {
         clock.sleep_until(clock.now() + SAMPLE_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_counts_after_the_end_of_the_run() {
+        let counted = |duration| {
+            let request = Request {
+                flows: Vec::new(),
+                has_path: false,
+                offload: true,
+                seed: 1,
+                bin: Duration::from_secs(1),
+                duration,
+                sysctls: Vec::new(),
+                metrics: [Vec::new(), Vec::new()],
+            };
+            let shared = Shared::new(&Flow::new("a"), Clock::start(Duration::ZERO), &request);
+            shared.read(1);
+            shared.complete();
+            let received = shared.received();
+            (received.bytes, received.completed.is_some())
+        };
+        assert_eq!((counted(None), counted(Some(Duration::ZERO))), ((1, true), (0, false)));
     }
 }

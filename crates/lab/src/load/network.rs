@@ -1,4 +1,4 @@
-//! The two network namespaces of `rdt-emu run`, and settings in them.
+//! The network namespaces of both ends, which `rdt-emu run` creates, and settings in them.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,28 +14,28 @@ use super::request::Request;
 
 /// Device of the emulated path in both namespaces.
 const DEVICE: &str = "rdt0";
-/// Environment variable with the file of the far end's network in a nested run.
+/// Environment variable with the file of the far end's network namespace in a nested run.
 const FAR_NETWORK: &str = "RDT_LAB_FAR";
 
 /// One end of the path: its network namespace, and the addresses of both ends.
 #[derive(Debug)]
 pub(super) struct End {
-    /// `None`: the network of this program.
+    /// `None`: that of this process.
     namespace: Option<File>,
     pub(super) local: IpAddr,
     pub(super) peer: IpAddr,
 }
 
 impl End {
-    /// Opens the near end, in which this program runs, and the far end, whose program has written
-    /// its process number to `far_process` ([`stay`]).
+    /// Opens the near end, in which this process runs, and the far end. The process there has
+    /// written its number to the file `far_process` ([`stay`]).
     pub(super) fn both(far_process: &Path) -> Result<[Self; 2], LoadError> {
         let address = |variable: &str| {
             let text = std::env::var(variable).ok();
             text.and_then(|it| it.parse::<Ipv4Addr>().ok()).map(IpAddr::from).ok_or(LoadError::NotInside)
         };
         let (near, far) = (address("RDT_LOCAL")?, address("RDT_PEER")?);
-        // In a nested run the far end has no process number. The engine has opened its network.
+        // In a nested run the far end has no process number. The engine has opened its namespace.
         let network = if let Ok(opened) = std::env::var(FAR_NETWORK) {
             opened
         } else {
@@ -51,7 +51,7 @@ impl End {
         ])
     }
 
-    /// Returns both ends of flows over the loopback device, without a path.
+    /// Returns both ends of flows without a path, over the loopback device.
     pub(super) fn loopback() -> [Self; 2] {
         let address = IpAddr::from(Ipv4Addr::LOCALHOST);
         [(); 2].map(|()| Self { namespace: None, local: address, peer: address })
@@ -93,8 +93,8 @@ impl End {
     }
 }
 
-/// Runs at the far end until it is killed: writes its process number to `file`, by which the load
-/// program finds the namespace. Then binds a port, for which `rdt-emu run` waits.
+/// Runs at the far end until it is killed. Its process number, in `file`, leads the load program to
+/// the namespace. The port that it binds tells `rdt-emu run` that the server is ready.
 pub(super) fn stay(file: &Path) -> Result<(), LoadError> {
     fs::write(file, std::process::id().to_string()).map_err(LoadError::system("cannot write a file"))?;
     let _port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LoadError::system("cannot bind a port"))?;

@@ -16,17 +16,14 @@ use rdt_transport::{
     Endpoint as _, Interest, Observer, ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace,
 };
 
-use super::counts::Sample;
+use super::counts::{CA_RECOVERY, Sample};
 use super::network::End;
 use super::tcp::{RATE_INTERVAL, bytes_at, due};
 use super::{LoadError, SAMPLE_INTERVAL, Shared};
 use crate::flow::Reads;
 
-/// `TCP_INFO`'s number of the state in which losses are repaired.
-const RECOVERY: u64 = 3;
-
-/// Returns a socket at `end`. Port 0 is any port. With offload a system call carries many packets,
-/// and the sender's socket does not copy them, as in `rdt-send`.
+/// Returns a socket at `end`. Port 0 is any port, for a sender. With `offload` a system call has
+/// many packets (GSO, GRO), and a sender's socket is zero-copy, as in `rdt-send`.
 pub(super) fn socket(end: &End, port: u16, offload: bool) -> Result<UdpIo, LoadError> {
     let by_reference = offload && port == 0;
     let options = UdpOptions { gso: offload, gro: offload, by_reference, ..UdpOptions::default() };
@@ -84,8 +81,8 @@ struct Receiving<'a> {
 }
 
 impl Receiving<'_> {
-    /// Reads what has arrived and may be read. Returns the time of the next read if something is
-    /// left.
+    /// Reads what has arrived, as far as the flow's rule allows. Returns the time of the next read
+    /// if data is left.
     fn read(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote) -> Option<Instant> {
         if !self.keeps {
             let received = server.listener().received_bytes(peer);
@@ -139,10 +136,9 @@ impl Application<Server<Remote>> for Receiving<'_> {
         if self.is_whole && next.is_none() {
             self.is_whole = false;
             server.confirm(now, peer);
-            let at = self.shared.clock.now();
-            self.shared.received().completed = Some(at);
+            self.shared.complete();
         }
-        // Answers repeated packets of the sender until the program ends.
+        // Answers retransmissions until the program ends.
         Next::Wait(next)
     }
 }
@@ -156,8 +152,8 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Writes what is due, as far as there is room. Returns the time of the next write of a source
-    /// that is not limited by room alone.
+    /// Writes what is due, as far as the send buffer has room. Returns the time of the next write.
+    /// `None` if only the buffer limits.
     fn write(&mut self, now: Instant, sender: &mut Sender) -> Option<Instant> {
         let (flow, at) = (&self.shared.flow, self.shared.clock.at(now));
         let end = [flow.stop, self.shared.duration].into_iter().flatten().min();
@@ -229,7 +225,7 @@ impl Application<Sender> for Sending<'_> {
     }
 }
 
-/// State of a sender that its counters do not have.
+/// State of a sender beside its counters, from its trace.
 #[derive(Debug, Default)]
 struct Watch {
     watches_recovery: bool,
@@ -245,7 +241,7 @@ impl Watch {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let is_recovering = self.is_recovering.load(Ordering::Relaxed);
         Sample {
-            ca_state: if is_recovering { RECOVERY } else { 0 },
+            ca_state: if is_recovering { CA_RECOVERY } else { 0 },
             mss: sender.config().payload_size() as u64,
             cwnd: stats.cwnd,
             ssthresh: stats.ssthresh.unwrap_or(0),

@@ -1,4 +1,4 @@
-//! What a load program is asked to run: flows, times and kernel settings, as JSON.
+//! Request to the load program: flows, times and kernel settings, as JSON.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ pub struct Request {
     pub flows: Vec<Flow>,
     /// True if the flows cross an emulated path, false if they use the loopback device.
     pub has_path: bool,
-    /// False if sockets of rdt send and receive packet by packet, and copy them.
+    /// False if sockets of rdt use neither GSO, GRO nor zero-copy.
     pub offload: bool,
     /// Seed of the repetition, for sources with random gaps and senders with random decisions.
     pub seed: u64,
     /// Width of the bins of bytes received.
     pub bin: Duration,
-    /// Time after which the flows end. `None`: when all have sent their bytes.
+    /// Time at which the run ends. `None`: when all flows have ended.
     pub duration: Option<Duration>,
     /// Names and values of sysctls for both ends, such as `net.ipv4.tcp_sack`.
     pub sysctls: Vec<(String, String)>,
@@ -43,7 +43,7 @@ impl Request {
         })
     }
 
-    /// Parses a request. `None` if the text is none.
+    /// Parses a request. `None` if the text is no request of this version.
     pub fn parse(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         let pair = |it: &Value| Some((it[0].as_str()?.to_owned(), it[1].as_str()?.to_owned()));
@@ -67,7 +67,8 @@ fn number<T: TryFrom<u64>>(value: &Value) -> Option<T> {
     T::try_from(value.as_u64()?).ok()
 }
 
-fn time(value: &Value) -> Option<Duration> {
+/// Returns a time in nanoseconds.
+pub(crate) fn time(value: &Value) -> Option<Duration> {
     value.as_u64().map(Duration::from_nanos)
 }
 

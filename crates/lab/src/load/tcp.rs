@@ -1,4 +1,4 @@
-//! Flows of the kernel's TCP: a sender that writes as its words say, and a receiver that counts.
+//! Flows of the kernel's TCP: a sender that writes on a schedule, and a receiver that counts.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,9 +12,9 @@ use crate::flow::{Flow, Reads};
 
 /// Bytes of one read or write.
 const CHUNK: usize = 64 << 10;
-/// Longest time in one write or in one wait, so that a flow stops in time.
-const TURN: Duration = Duration::from_millis(20);
-/// Interval at which a source with a rate writes what has become due.
+/// Timeout of a write, so that a flow stops in time.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
+/// Interval of the writes of a source with a rate, and of the reads of a receiver with one.
 pub(super) const RATE_INTERVAL: Duration = Duration::from_millis(1);
 /// Bytes of IPv4 and TCP headers without options.
 const HEADERS: u32 = 40;
@@ -73,7 +73,7 @@ pub(super) fn send(flow: &Flow, socket: Socket, to: SocketAddr, shared: &Shared)
         shared.sent().stream = Some(copy.into());
         socket.connect(&to.into())?;
         // Not before, because it would also limit the handshake.
-        socket.set_write_timeout(Some(TURN))
+        socket.set_write_timeout(Some(WRITE_TIMEOUT))
     });
     if let Err(error) = connected {
         return shared.fail(&format!("cannot connect: {error}"));
@@ -116,13 +116,13 @@ fn write(flow: &Flow, stream: &mut TcpStream, shared: &Shared) -> std::io::Resul
     }
 }
 
-/// True for errors after which a read or write goes on.
+/// True for errors after which a read or write can be repeated.
 pub(super) fn is_pause(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Returns the number of bytes that the application has written `life` after the start of the flow,
-/// if the connection accepts all. Without a rate there is no limit but the pauses.
+/// Returns the number of bytes that are due `life` after the start of the flow. Without a rate
+/// there is no limit, except 0 in pauses.
 pub(super) fn due(flow: &Flow, life: Duration) -> u64 {
     let (active, is_pause) = match flow.on_off {
         Some((on, off)) if !(on + off).is_zero() => {
@@ -143,17 +143,14 @@ pub(super) fn bytes_at(bps: u64, time: Duration) -> u64 {
     u64::try_from(u128::from(bps) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX)
 }
 
-/// Accepts one connection, and reads it to its end as the words of the flow say.
+/// Accepts one connection, and reads it to its end by the flow's rule.
 pub(super) fn receive(flow: &Flow, listener: &TcpListener, shared: &Shared) {
     let stream = match listener.accept() {
         Ok((stream, _)) => stream,
         Err(error) => return shared.fail(&format!("cannot accept: {error}")),
     };
     match read(flow, stream, shared) {
-        Ok(()) => {
-            let now = shared.clock.now();
-            shared.received().completed = Some(now);
-        }
+        Ok(()) => shared.complete(),
         Err(error) => shared.fail(&format!("cannot receive: {error}")),
     }
 }

@@ -1,5 +1,6 @@
 //! Flows of datagrams through the kernel's UDP: a source with a schedule, and a receiver that
-//! counts. A datagram begins with its number (4 bytes) and the time at which it was due (8 bytes).
+//! counts. A datagram begins with its number (4 bytes) and the time at which it was sent, in
+//! nanoseconds (8 bytes), both big endian.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,9 +17,9 @@ use crate::flow::Flow;
 
 /// Largest datagram, bytes.
 const MAX_DATAGRAM: usize = 65_507;
-/// Receive buffer, bytes: datagrams that arrive while the receiver is not scheduled are not lost.
+/// Receive buffer, bytes. It holds the datagrams that arrive while the receiver is not scheduled.
 const RECEIVE_BUFFER: usize = 8 << 20;
-/// A send call that takes longer has waited for room in the send buffer.
+/// A send call that takes longer was blocked by a full send buffer.
 const BLOCKED: Duration = Duration::from_micros(200);
 
 /// Returns a socket at `end` that receives the flow.
@@ -51,8 +52,8 @@ pub(super) fn sender(flow: &Flow, end: &End, port: u16) -> Result<UdpSocket, Loa
     })
 }
 
-/// Sends the datagrams of a source when they are due. Those that are due while the socket blocks
-/// are sent as soon as it accepts them.
+/// Sends the datagrams of a source when they are due, and overdue ones as soon as the socket
+/// accepts them.
 pub(super) fn send(source: &Source, socket: &UdpSocket, shared: &Shared) {
     let clock = shared.clock;
     let end = [source.stop, shared.duration].into_iter().flatten().min();
@@ -91,8 +92,8 @@ pub(super) fn send(source: &Source, socket: &UdpSocket, shared: &Shared) {
     shared.sent().ended = Some(clock.now());
 }
 
-/// True if the host refused one datagram, and may accept the next one: its queue was full, or the
-/// path's packet size was just learned.
+/// True if the host refused this datagram, but may accept the next: a queue was full, an ICMP error
+/// was pending, or the datagram is larger than the path MTU.
 fn is_refusal(error: &std::io::Error) -> bool {
     is_pause(error.kind())
         || error.kind() == ErrorKind::ConnectionRefused

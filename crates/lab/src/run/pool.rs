@@ -130,7 +130,7 @@ impl Context<'_> {
             Ok(Ok(run)) => {
                 record.metrics = run.metrics;
                 record.hash = run.hash;
-                if run.host_limit.is_some() {
+                if run.is_host_limited {
                     record.status = Status::HostLimited;
                 }
                 series = run.series;

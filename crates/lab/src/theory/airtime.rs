@@ -1,37 +1,17 @@
-//! Throughput of an 802.11 cell, and fragments of datagrams.
+//! Throughput and airtime in an 802.11 cell.
 
 use rdt_emulator::WifiConfig;
 
 use super::{Conditions, Prediction};
 
-/// Bytes of an IPv6 header, and of the header of a fragment (RFC 8200, section 4.5).
-const IPV6_HEADER: u32 = 40;
-const FRAGMENT_HEADER: u32 = 8;
-
-/// Returns the payload rate of a saturated cell, bits per second: `payload` bytes of each IP packet
-/// of `packet` bytes.
-pub fn saturation_bps(cell: &WifiConfig, payload: f64, packet: usize) -> f64 {
+/// Returns the goodput of a saturated cell, bits per second, for IP packets of `packet` bytes that
+/// carry `payload` bytes.
+fn saturation_bps(cell: &WifiConfig, payload: f64, packet: usize) -> f64 {
     payload * 8.0 / cell.airtime(packet).as_secs_f64()
 }
 
-/// Returns the lengths of the IPv6 packets of a datagram of `bytes` bytes with its UDP header, on a
-/// link with this MTU. All but the last carry a multiple of eight bytes.
-pub fn fragment_sizes(bytes: u32, mtu: u32) -> Vec<u32> {
-    if bytes + IPV6_HEADER <= mtu {
-        return vec![bytes + IPV6_HEADER];
-    }
-    let headers = IPV6_HEADER + FRAGMENT_HEADER;
-    let room = mtu.saturating_sub(headers) / 8 * 8;
-    if room == 0 {
-        return Vec::new();
-    }
-    let whole = (bytes - 1) / room;
-    let last = bytes - whole * room;
-    let full = std::iter::repeat_n(room + headers, usize::try_from(whole).unwrap_or(0));
-    full.chain([last + headers]).collect()
-}
-
-/// Parts of the airtime of a packet in the order of time: words in metrics (`airtime.difs`), names.
+/// Parts of the airtime of a packet in the order of time: words in metrics (`airtime.difs`), and
+/// names for readers.
 pub const AIRTIME_PARTS: [(&str, &str); 11] = [
     ("difs", "DIFS"),
     ("back-off", "back-off"),
@@ -46,8 +26,8 @@ pub const AIRTIME_PARTS: [(&str, &str); 11] = [
     ("others", "frames of other stations"),
 ];
 
-/// Returns the airtime in seconds of each part of a packet that needs no fragments, in the order of
-/// [`AIRTIME_PARTS`]. `None` if the link is no 802.11 cell.
+/// Returns the parts of a full packet's airtime, seconds, in the order of [`AIRTIME_PARTS`]. `None`
+/// if the link is no 802.11 cell, or the packet needs fragments.
 pub fn airtime_parts(it: &Conditions) -> Option<[(&'static str, f64); 11]> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a packet of at most 64 KiB")]
     let parts = it.wifi.filter(|_| it.whole)?.airtime_parts(it.on_link as usize);
@@ -79,7 +59,7 @@ pub(super) fn airtime(it: &Conditions) -> Option<Prediction> {
 mod tests {
     use super::*;
 
-    /// 1,452 bytes of payload over IPv6 at the eight rates of 802.11a.
+    /// 1,452 bytes of payload in 1,500 bytes of IPv6 at the eight rates of 802.11a, Mbit/s.
     #[test]
     fn rates_of_802_11a_give_published_throughput() {
         let table = [
@@ -97,14 +77,5 @@ mod tests {
             let ours = saturation_bps(&cell, 1452.0, 1500) / 1e6;
             assert!((ours / expected - 1.0).abs() < 0.01, "{rate} Mbit/s: {ours} for {expected}");
         }
-    }
-
-    /// Datagrams behind an MTU of 1,500: the first piece has the UDP header.
-    #[test]
-    fn pieces_have_the_lengths_of_the_wire() {
-        assert_eq!(fragment_sizes(1460, 1500), [1500]);
-        assert_eq!(fragment_sizes(1718, 1500), [1496, 318]);
-        assert_eq!(fragment_sizes(1976, 1500), [1496, 576]);
-        assert_eq!(fragment_sizes(2234, 1500), [1496, 834]);
     }
 }

@@ -6,14 +6,10 @@ use rdt_emulator::{Direction, LinkConfig, Loss, VaryingRate, WifiConfig};
 use rdt_transport::SenderConfig;
 
 use crate::cell::Physics;
-use crate::flow::{Flow, FlowKind};
+use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS};
 
-/// Bytes of IPv4 and UDP headers.
-const UDP_HEADERS: u32 = 28;
 /// Bytes of IPv4 and TCP headers with timestamps.
 const TCP_HEADERS: u32 = 52;
-/// Largest IP packet unless a flow says otherwise.
-const DEFAULT_PACKET: u32 = 1500;
 
 /// Properties of a flow and its path that the models use.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,15 +19,15 @@ pub struct Conditions {
     pub rate_bps: Option<f64>,
     /// Round-trip propagation delay, seconds.
     pub rtt_s: f64,
-    /// Long-term loss towards the receiver, 0 to 1.
+    /// Long-term share of packets that the path loses towards the receiver by chance, 0 to 1.
     pub loss: f64,
     /// Payload of a full packet, bytes.
     pub payload: f64,
-    /// A full packet on the slowest link, bytes, with all headers.
+    /// Length of a full packet on the slowest link with all headers, bytes.
     pub on_link: f64,
     /// Receiver's window, bytes. `None`: it does not limit.
     pub window: Option<f64>,
-    /// Number of packets per ACK.
+    /// Number of packets that an ACK covers.
     pub ack_every: f64,
     /// Initial congestion window, packets.
     pub initial_window: f64,
@@ -46,7 +42,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Returns the conditions of a flow. `None` if a link uses a trace, whose rate has no formula.
+    /// Returns the conditions of a flow. `None` if a link reads its rate from a trace, or a packet
+    /// has no room for its headers.
     pub fn of(physics: &Physics, flow: &Flow) -> Option<Self> {
         let towards = if flow.reverse { Direction::Reverse } else { Direction::Forward };
         let (mut rate, mut rtt_s, mut arrives, mut wifi) = (None, 0.0, 1.0, None);
@@ -71,19 +68,21 @@ impl Conditions {
         }
         let packet = flow.packet.unwrap_or(DEFAULT_PACKET);
         let (payload, packet) = match flow.kind {
-            FlowKind::Udp => {
-                flow.size.map_or((packet - UDP_HEADERS, packet), |size| (size, size + UDP_HEADERS))
-            }
+            FlowKind::Udp => match flow.size {
+                Some(size) => (size, size.checked_add(UDP_HEADERS)?),
+                None => (packet.checked_sub(UDP_HEADERS)?, packet),
+            },
             FlowKind::Tcp if !physics.engine.is_virtual() => (packet.checked_sub(TCP_HEADERS)?, packet),
             FlowKind::Rdt | FlowKind::Tcp => (native_payload(packet)?, packet),
         };
-        let on_link = usize::try_from(packet + added).ok()?;
+        let on_link = packet.checked_add(added)?;
+        let length = usize::try_from(on_link).ok()?;
         Some(Self {
             rate_bps: rate,
             rtt_s,
             loss: 1.0 - arrives,
             payload: payload.into(),
-            on_link: f64::from(packet + added),
+            on_link: f64::from(on_link),
             #[allow(clippy::cast_precision_loss, reason = "a window is far below 2^53 bytes")]
             window: flow.window.map(|bytes| bytes as f64),
             ack_every: flow.ack.map_or(2.0, |(packets, _)| f64::from(packets.max(1))),
@@ -94,7 +93,7 @@ impl Conditions {
             wifi,
             whole: mtus
                 .iter()
-                .all(|mtu| mtu.frames(Duration::ZERO, on_link).is_some_and(|it| it.count() == 1)),
+                .all(|mtu| mtu.frames(Duration::ZERO, length).is_some_and(|it| it.count() == 1)),
         })
     }
 
@@ -116,14 +115,14 @@ fn native_payload(packet: u32) -> Option<u32> {
     u32::try_from(config.payload_size()).ok().filter(|bytes| *bytes > 0)
 }
 
-/// Returns the bytes that a link adds to an IP packet. Engines send IP packets, so headers that a
-/// path adds are beyond those of IP.
+/// Returns the bytes that a link adds to a packet. Engines send IP packets, so of the headers that
+/// a path counts only those beyond IP and UDP are added.
 fn added_bytes(link: &LinkConfig, flow: &Flow) -> u32 {
     let ip = if flow.kind == FlowKind::Tcp { 0 } else { UDP_HEADERS };
     link.framing + link.overhead.saturating_sub(ip)
 }
 
-/// Returns the long-term loss rate of a model, 0 to 1. A script has none.
+/// Returns the long-term loss rate of a model, 0 to 1. That of a script counts as 0.
 fn mean_loss(loss: &Loss) -> f64 {
     match loss {
         Loss::None | Loss::Script(_) => 0.0,

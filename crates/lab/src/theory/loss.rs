@@ -8,8 +8,8 @@ const CUBIC_C: f64 = 0.4;
 const CUBIC_BETA: f64 = 0.7;
 
 /// Returns the goodput of Reno, bits per second, for packets of `payload` bytes, an ACK for each
-/// `ack_every` packets, and a fraction `loss` of packets lost (Mathis et al., 1997).
-pub fn mathis_bps(payload: f64, rtt_s: f64, ack_every: f64, loss: f64) -> f64 {
+/// `ack_every` packets, and a share `loss` of packets lost (Mathis et al., 1997).
+fn mathis_bps(payload: f64, rtt_s: f64, ack_every: f64, loss: f64) -> f64 {
     payload * 8.0 / rtt_s * (3.0 / (2.0 * ack_every * loss)).sqrt()
 }
 
@@ -49,6 +49,7 @@ pub fn cubic_bps(payload: f64, rtt_s: f64, loss: f64) -> f64 {
 }
 
 pub(super) fn mathis(it: &Conditions) -> Option<Prediction> {
+    // One ACK a packet, because the window grows by bytes, not by ACKs (RFC 3465).
     limited(it, mathis_bps(it.payload, it.idle_rtt_s(), 1.0, it.loss), 0.02)
 }
 
@@ -63,8 +64,8 @@ pub(super) fn cubic(it: &Conditions) -> Option<Prediction> {
     limited(it, cubic_bps(it.payload, it.idle_rtt_s(), it.loss), 0.02)
 }
 
-/// Limits a prediction to the link. It is valid for losses up to `most`, while the link is not
-/// full.
+/// Limits a prediction to the goodput of a full link. It is valid for a loss up to `most`, and
+/// below 0.9 of that goodput.
 fn limited(it: &Conditions, bps: f64, most: f64) -> Option<Prediction> {
     if it.loss <= 0.0 || it.idle_rtt_s() <= 0.0 {
         return None;
@@ -81,7 +82,7 @@ mod tests {
         assert!((ours / theirs - 1.0).abs() < tolerance, "{ours} for {theirs}");
     }
 
-    /// Values computed apart: 2.5 % at 10 ms with 1,448 bytes is 8.97 Mbit/s; 5 % at 50 ms with
+    /// Values computed by hand: 2.5 % at 10 ms with 1,448 bytes is 8.97 Mbit/s; 5 % at 50 ms with
     /// 1,460 bytes is 1.28 Mbit/s.
     #[test]
     fn mathis_equals_computed_values() {
@@ -94,7 +95,7 @@ mod tests {
         let (full, simple) =
             (pftk_bps(1448.0, 0.1, 2.0, 1e-5, 0.2, f64::INFINITY), mathis_bps(1448.0, 0.1, 2.0, 1e-5));
         near(full, simple, 0.02);
-        // A window of 20 packets without losses worth mention gives 20 packets a round trip.
+        // With hardly a loss a window of 20 packets gives 20 packets a round trip.
         near(pftk_bps(1448.0, 0.1, 2.0, 1e-6, 0.2, 20.0), 20.0 * 1448.0 * 8.0 / 0.1, 0.03);
         assert!(pftk_bps(1448.0, 0.1, 2.0, 0.1, 1.0, 1e9) < 0.6 * mathis_bps(1448.0, 0.1, 2.0, 0.1));
     }

@@ -1,5 +1,5 @@
-//! Models of throughput and time, to draw beside measurements. Each says from where it is, and for
-//! which conditions it holds; outside of them it still returns a value, marked as such.
+//! Models of goodput and times, to draw beside measurements. Each has its source and the conditions
+//! for which it holds. Outside of them it returns a value all the same, marked as not valid.
 //!
 //! | question | file |
 //! |---|---|
@@ -7,22 +7,17 @@
 //! | limits by window and link | `window.rs` |
 //! | limits by random loss | `loss.rs` |
 //! | time of a short transfer | `start.rs` |
-//! | flows that share a link | `sharing.rs` |
-//! | 802.11 airtime, fragments | `airtime.rs` |
+//! | 802.11 airtime | `airtime.rs` |
 
 mod airtime;
 mod conditions;
 mod loss;
-mod sharing;
 mod start;
 mod window;
 
-pub use airtime::{AIRTIME_PARTS, airtime_parts, fragment_sizes, saturation_bps};
+pub use airtime::{AIRTIME_PARTS, airtime_parts};
 pub use conditions::Conditions;
-pub use loss::{cubic_bps, mathis_bps, pftk_bps};
-pub use sharing::{aimd_share_bps, beside_udp_bps};
-pub use start::slow_start_s;
-pub use window::{rtt_behind_window_s, window_bps};
+pub use loss::{cubic_bps, pftk_bps};
 
 /// Value of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +47,7 @@ pub struct Model {
     pub source: &'static str,
     /// Conditions for which the model holds.
     pub range: &'static str,
-    /// Returns the prediction. `None` if the model does not apply, as a model of loss without loss.
+    /// Returns the prediction. `None` if the model has no value, as a model of loss without loss.
     pub predict: fn(&Conditions) -> Option<Prediction>,
 }
 

@@ -4,8 +4,9 @@ use super::{Conditions, Prediction};
 
 /// Returns the time of a transfer of `packets` packets without loss, seconds: the handshake, rounds
 /// of slow start from `initial_window` packets on, each larger by the factor `growth`, until a
-/// round fills the path, and the rest at the link's rate (Cardwell et al., 2000).
-pub fn slow_start_s(packets: f64, initial_window: f64, growth: f64, rtt_s: f64, packet_s: f64) -> f64 {
+/// round fills the path, and the rest at the link's rate, a packet in `packet_s` seconds (Cardwell
+/// et al., 2000).
+fn slow_start_s(packets: f64, initial_window: f64, growth: f64, rtt_s: f64, packet_s: f64) -> f64 {
     let handshake = rtt_s;
     let (mut left, mut window, mut time) = (packets, initial_window, handshake);
     while left > window && window * packet_s < rtt_s {

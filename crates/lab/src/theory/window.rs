@@ -4,19 +4,20 @@ use super::{Conditions, Prediction};
 
 /// Returns the goodput of a fixed window, bits per second: `packets` whole packets of `payload`
 /// bytes a round trip, at most `link_bps`.
-pub fn window_bps(packets: f64, payload: f64, rtt_s: f64, link_bps: Option<f64>) -> f64 {
+fn window_bps(packets: f64, payload: f64, rtt_s: f64, link_bps: Option<f64>) -> f64 {
     let by_window = packets * payload * 8.0 / rtt_s;
     link_bps.map_or(by_window, |link| link.min(by_window))
 }
 
-/// Returns the round trip behind a window that fills the link: the queue holds the rest. Seconds.
-pub fn rtt_behind_window_s(window_bits: f64, rtt_s: f64, link_bps: f64) -> f64 {
+/// Returns the round-trip time with a fixed window, seconds. The part of the window beyond the
+/// bandwidth-delay product waits in the queue.
+fn rtt_behind_window_s(window_bits: f64, rtt_s: f64, link_bps: f64) -> f64 {
     (window_bits / link_bps).max(rtt_s)
 }
 
 pub(super) fn window(it: &Conditions) -> Option<Prediction> {
     let packets = (it.window? / it.payload).floor();
-    // With an ACK for several packets, the last of an odd window waits for the ACK timer.
+    // The remainder of the window over packets per ACK waits for the delayed-ACK timer.
     let moving = if packets > it.ack_every { packets - packets % it.ack_every } else { packets };
     let value = window_bps(moving, it.payload, it.idle_rtt_s(), it.link_goodput_bps());
     Some(Prediction::new(value, it.loss == 0.0 && packets >= it.ack_every))

@@ -123,6 +123,6 @@ fn outcome(physics: &Physics, request: &Request, ended: &Ended, measure: &Measur
     let counts: Value = serde_json::from_slice(&ended.stdout).ok()?;
     let accounts = Some(&ended.accounts[..]).filter(|it| it.len() == physics.links.len())?;
     let mut run = outcome::of(physics, request, &counts, accounts, measure)?;
-    run.host_limit = ended.host_limit();
+    run.is_host_limited = ended.is_host_limited();
     Some(run)
 }

@@ -7,20 +7,19 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::Run;
-use super::super::metrics::{Delivered, equal_lengths, longest_pause, number, rate, together, warm_up};
+use super::super::flow_metrics::{
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, number, padded, rate, together,
+};
 use crate::cell::Physics;
 use crate::experiment::Measure;
-use crate::flow::{Flow, FlowKind};
-use crate::load::request::Request;
+use crate::flow::FlowKind;
+use crate::load::request::{Request, time};
+use crate::load::{CA_CWR, CA_LOSS, CA_RECOVERY};
 use crate::statistics::mean;
 
-/// States of the kernel's congestion control (`tcpi_ca_state`).
-const CWR: u64 = 2;
-const RECOVERY: u64 = 3;
-const LOSS: u64 = 4;
 /// Bits of a packet that fills Ethernet.
 const PACKET_BITS: f64 = 12_000.0;
-/// A link with a queue lengthens the round trip by more than this share of the shortest one.
+/// A round-trip time longer than the smallest by more than this share is due to a queue.
 const QUEUE_SHARE: f64 = 0.1;
 
 /// Collects the metrics of a repetition. `None` if the counts are not those of the request.
@@ -39,14 +38,15 @@ pub(super) fn of(
     let ended = physics.duration.unwrap_or(last);
     let mut delivered = Vec::new();
     for (flow, counts) in request.flows.iter().zip(flows) {
-        let mut named = Named { flow: &flow.name, run: &mut run };
+        let mut metrics = FlowMetrics { flow, run: &mut run };
+        metrics.count("failed", counts["error"].is_string().into());
         let it = if flow.kind == FlowKind::Udp {
-            datagrams(flow, counts, ended, measure, &mut named)
+            datagrams(counts, ended, measure, &mut metrics)
         } else {
-            transfer(flow, counts, ended, physics, measure, &mut named)
+            transfer(counts, ended, physics, measure, &mut metrics)
         };
         let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
-        named.column("goodput", bps.collect());
+        metrics.column("goodput", bps.collect());
         delivered.push(it);
     }
     together(&delivered, measure.series, &mut run.metrics);
@@ -60,82 +60,62 @@ pub(super) fn of(
     Some(run)
 }
 
-/// Returns the time at which a flow ended: all was received, or sent if it is not acknowledged.
+/// Returns the time at which a flow ended: its last byte was read or, of datagrams, sent.
 fn ended(counts: &Value) -> Option<Duration> {
     time(&counts["received"]["completed_ns"]).or_else(|| time(&counts["ended_ns"]))
-}
-
-fn time(value: &Value) -> Option<Duration> {
-    value.as_u64().map(Duration::from_nanos)
 }
 
 fn micros(value: &Value) -> Option<f64> {
     value.as_f64().map(|micros| micros / 1e6)
 }
 
-/// Metrics and columns of one flow.
-struct Named<'a> {
-    flow: &'a str,
-    run: &'a mut Run,
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
 }
 
-impl Named<'_> {
-    fn add(&mut self, name: &str, value: Option<f64>) {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            self.run.metrics.insert(format!("{}.{name}", self.flow), value);
-        }
-    }
-
-    fn column(&mut self, name: &str, values: Vec<Option<f64>>) {
-        self.run.series.columns.insert(format!("{}.{name}", self.flow), values);
-    }
-
-    fn events(&mut self, name: &str, at: Vec<f64>) {
-        if !at.is_empty() {
-            self.run.series.events.insert(format!("{}.{name}", self.flow), at);
-        }
-    }
-}
-
-fn bins(counts: &Value, end: Duration, width: Duration) -> Vec<u64> {
-    let bins = counts["received"]["bins"].as_array().into_iter().flatten();
-    let mut bins: Vec<u64> = bins.map(|bytes| bytes.as_u64().unwrap_or(0)).collect();
-    let wanted = usize::try_from(end.as_nanos().div_ceil(width.as_nanos().max(1))).unwrap_or(0);
-    bins.resize(wanted.max(bins.len()), 0);
-    bins
+fn bins(received: &Value, end: Duration, width: Duration) -> Vec<u64> {
+    let bins = received["bins"].as_array().into_iter().flatten().map(count);
+    padded(bins.collect(), end, width)
 }
 
 fn transfer(
-    flow: &Flow,
     counts: &Value,
     ended: Duration,
     physics: &Physics,
     measure: &Measure,
-    named: &mut Named<'_>,
+    metrics: &mut FlowMetrics<'_>,
 ) -> Delivered {
-    let received = &counts["received"];
-    let start = flow.start.0;
-    let completed = time(&received["completed_ns"]);
+    let flow = metrics.flow;
+    let read = &counts["received"];
+    let completed = time(&read["completed_ns"]);
     let end = completed.unwrap_or(ended).min(ended);
-    let bins = bins(counts, end, measure.series);
-    let life = end.saturating_sub(start);
-    let cut = warm_up(&bins, flow, start, measure);
-    let skipped: u64 = bins[..cut].iter().sum();
-    let cut_time = measure.series.saturating_mul(u32::try_from(cut).unwrap_or(u32::MAX));
-    let span = if cut == 0 { life } else { end.saturating_sub(cut_time) };
-    let bytes = received["bytes"].as_u64().unwrap_or(0);
-    let after_start = |at: Duration| at.saturating_sub(start).as_secs_f64();
-    named.add("goodput", Some(rate(bytes.saturating_sub(skipped), span)));
-    named.add("warm-up", (cut > 0).then(|| after_start(cut_time)));
-    named.add("bytes", Some(number(bytes)));
-    named.add("bytes-in-bins", Some(number(bins.iter().sum())));
-    named.add("longest-pause", longest_pause(&bins, measure.series).map(|it| it.as_secs_f64()));
-    named.add("bytes-written", counts["sent_bytes"].as_f64());
-    named.add("completion", completed.map(after_start));
-    named.add("first-byte", time(&received["first_byte_ns"]).map(after_start));
-    named.add("failed", Some(f64::from(u8::from(counts["error"].is_string()))));
-    named.add("handshake-rtt", time(&counts["handshake_ns"]).map(|it| it.as_secs_f64()));
-    let last = &counts["samples"]["last"];
+    let start = flow.start.0;
+    let received = Received {
+        bytes: count(&read["bytes"]),
+        first_byte: time(&read["first_byte_ns"]),
+        completed,
+        delivered: Delivered { bins: bins(read, end, measure.series), start, end },
+    };
+    let cut = received.add_to(measure, metrics);
+    metrics.add("bytes-written", counts["sent_bytes"].as_f64());
+    metrics.time("handshake-rtt", time(&counts["handshake_ns"]));
+    let samples = Samples::new(&counts["samples"]);
+    counters(&samples, metrics);
+    samples.means(bin_start(cut, measure.series), metrics);
+    samples.columns(measure.series, metrics);
+    let shortest = micros(&counts["samples"]["last"]["min_rtt_us"]).unwrap_or_default();
+    let queue = shortest * (1.0 + QUEUE_SHARE) + packet_time(physics, flow.reverse);
+    let handshake = time(&counts["handshake_ns"]).unwrap_or_default();
+    for (limit, share) in samples.limits(start, handshake, end, queue) {
+        metrics.add(&format!("limit.{limit}"), Some(share));
+    }
+    received.delivered
+}
+
+/// Adds the counters of the last sample. Where the kernel does not count timeouts and recoveries,
+/// samples in these states count.
+fn counters(samples: &Samples<'_>, metrics: &mut FlowMetrics<'_>) {
+    let last = &samples.columns["last"];
     for (metric, key) in [
         ("retransmitted", "retransmitted"),
         ("spurious", "duplicates"),
@@ -145,31 +125,21 @@ fn transfer(
         ("lost", "lost"),
         ("lost-receiver-socket", "lost_to_socket"),
     ] {
-        named.add(metric, last[key].as_f64());
+        metrics.add(metric, last[key].as_f64());
     }
-    named.add("rtt-min", micros(&last["min_rtt_us"]));
-    named.add("waited-window", micros(&last["window_limited_us"]));
-    named.add("waited-buffer", micros(&last["buffer_limited_us"]));
-    let samples = Samples::new(&counts["samples"]);
-    let timeouts = samples.rises("ca_state", LOSS);
-    named.add("timeouts", last["timeouts"].as_f64().or(Some(number(timeouts.len() as u64))));
-    let recoveries = samples.rises("ca_state", RECOVERY);
-    named.add("recoveries", last["recoveries"].as_f64().or(Some(number(recoveries.len() as u64))));
-    named.add("ecn-reductions", Some(number(samples.rises("ca_state", CWR).len() as u64)));
-    named.events("timeout", timeouts);
-    named.events("fast-retransmit", recoveries);
-    samples.means(cut_time, named);
-    samples.columns(measure.series, named);
-    let shortest = micros(&last["min_rtt_us"]).unwrap_or_default();
-    let queue = shortest * (1.0 + QUEUE_SHARE) + packet_time(physics, flow.reverse);
-    let handshake = time(&counts["handshake_ns"]).unwrap_or_default();
-    for (limit, share) in samples.limits(start, handshake, end, queue) {
-        named.add(&format!("limit.{limit}"), Some(share));
-    }
-    Delivered { bins, start, end }
+    metrics.add("rtt-min", micros(&last["min_rtt_us"]));
+    metrics.add("waited-window", micros(&last["window_limited_us"]));
+    metrics.add("waited-buffer", micros(&last["buffer_limited_us"]));
+    let timeouts = samples.rises("ca_state", CA_LOSS);
+    metrics.add("timeouts", last["timeouts"].as_f64().or(Some(number(timeouts.len() as u64))));
+    let recoveries = samples.rises("ca_state", CA_RECOVERY);
+    metrics.add("recoveries", last["recoveries"].as_f64().or(Some(number(recoveries.len() as u64))));
+    metrics.count("ecn-reductions", samples.rises("ca_state", CA_CWR).len() as u64);
+    metrics.events("timeout", timeouts);
+    metrics.events("fast-retransmit", recoveries);
 }
 
-/// Returns the time of a packet on the link, seconds; 0 without a rate.
+/// Returns the serialisation time of a full packet on the first link, seconds; 0 without a rate.
 fn packet_time(physics: &Physics, reverse: bool) -> f64 {
     let config = physics.links.first().and_then(|link| link.to_path_config(|_| Err(String::new())).ok());
     let link = config.map(|config| if reverse { config.reverse } else { config.forward });
@@ -204,21 +174,21 @@ impl<'a> Samples<'a> {
     }
 
     /// Adds the means and extremes of the samples from `from` on.
-    fn means(&self, from: Duration, named: &mut Named<'_>) {
+    fn means(&self, from: Duration, metrics: &mut FlowMetrics<'_>) {
         let first = self.at.partition_point(|at| *at < from);
         let after =
             |name: &str| -> Vec<f64> { self.column(name)[first..].iter().map(|it| number(*it)).collect() };
         let cwnd = after("cwnd");
-        named.add("cwnd-mean", mean(&cwnd));
-        named.add("cwnd-max", cwnd.iter().copied().reduce(f64::max));
+        metrics.add("cwnd-mean", mean(&cwnd));
+        metrics.add("cwnd-max", cwnd.iter().copied().reduce(f64::max));
         let rtts: Vec<f64> = after("srtt_us").iter().filter(|it| **it > 0.0).map(|it| it / 1e6).collect();
-        named.add("rtt-mean", mean(&rtts));
-        named.add("rtt-max", rtts.iter().copied().reduce(f64::max));
-        named.add("in-flight-mean", mean(&after("in_flight")));
+        metrics.add("rtt-mean", mean(&rtts));
+        metrics.add("rtt-max", rtts.iter().copied().reduce(f64::max));
+        metrics.add("in-flight-mean", mean(&after("in_flight")));
     }
 
     /// Adds the first sample of each bin.
-    fn columns(&self, width: Duration, named: &mut Named<'_>) {
+    fn columns(&self, width: Duration, metrics: &mut FlowMetrics<'_>) {
         let bin_of = |at: &Duration| usize::try_from(at.as_nanos() / width.as_nanos().max(1)).unwrap_or(0);
         let bins = self.at.last().map_or(0, |at| bin_of(at) + 1);
         let mut rows = vec![None; bins];
@@ -232,17 +202,17 @@ impl<'a> Samples<'a> {
         let positive = |name: &str, unit: f64| {
             binned(name).iter().map(|it| it.filter(|it| *it > 0).map(|it| number(it) / unit)).collect()
         };
-        named.column("cwnd", plain("cwnd"));
-        named.column("ssthresh", positive("ssthresh", 1.0));
-        named.column("srtt", positive("srtt_us", 1e6));
-        named.column("rto", positive("rto_us", 1e6));
-        named.column("in-flight", plain("in_flight"));
-        named.column("rwnd", plain("peer_window"));
+        metrics.column("cwnd", plain("cwnd"));
+        metrics.column("ssthresh", positive("ssthresh", 1.0));
+        metrics.column("srtt", positive("srtt_us", 1e6));
+        metrics.column("rto", positive("rto_us", 1e6));
+        metrics.column("in-flight", plain("in_flight"));
+        metrics.column("rwnd", plain("peer_window"));
     }
 
-    /// Returns what limited the flow, as shares of its life. The kernel counts the times of the
-    /// windows and of the application; the time that is left is the link's while a queue lengthens
-    /// the round trip beyond `queue` seconds, and the congestion window's otherwise.
+    /// Returns for each limit the share of the flow's life in which it bound. The kernel counts the
+    /// times of the receiver's window, the send buffer and the application. The rest is the link's
+    /// while the round trip is longer than `queue` seconds, and the congestion window's otherwise.
     fn limits(
         &self,
         start: Duration,
@@ -262,7 +232,7 @@ impl<'a> Samples<'a> {
         for row in 1..self.at.len() {
             let (from, to) = (self.at[row - 1].max(start + handshake), self.at[row].min(end));
             let span = to.saturating_sub(from).as_secs_f64();
-            if self.value("ca_state", row) >= RECOVERY {
+            if self.value("ca_state", row) >= CA_RECOVERY {
                 recovery += span;
                 continue;
             }
@@ -296,41 +266,34 @@ impl<'a> Samples<'a> {
     }
 }
 
-fn datagrams(
-    flow: &Flow,
-    counts: &Value,
-    ended: Duration,
-    measure: &Measure,
-    named: &mut Named<'_>,
-) -> Delivered {
+fn datagrams(counts: &Value, ended: Duration, measure: &Measure, metrics: &mut FlowMetrics<'_>) -> Delivered {
     let received = &counts["received"];
+    let flow = metrics.flow;
     let start = flow.start.0;
     let end = flow.stop.unwrap_or(ended).min(ended);
-    let life = end.saturating_sub(start);
-    let count = |value: &Value| value.as_u64().unwrap_or(0);
     let (sent, delivered) = (count(&counts["sent_packets"]), count(&received["packets"]));
-    let lost = sent.saturating_sub(delivered + count(&received["late_packets"]));
-    named.add("goodput", Some(rate(count(&received["bytes"]), life)));
-    named.add("bytes", received["bytes"].as_f64());
-    named.add("offered", Some(rate(count(&counts["sent_bytes"]), life)));
-    named.add("sent", Some(number(sent)));
-    named.add("delivered", Some(number(delivered)));
-    named.add("refused", counts["refused_packets"].as_f64());
-    named.add("failed", Some(f64::from(u8::from(counts["error"].is_string()))));
-    named.add("blocked", time(&counts["blocked_ns"]).map(|it| it.as_secs_f64()));
-    named.add("jitter", received["jitter_s"].as_f64());
-    named.add("longest-gap", time(&received["longest_gap_ns"]).map(|it| it.as_secs_f64()));
-    named.add("reordered", received["reordered"].as_f64());
-    let delays = time(&received["delay_sum_ns"]).map(|it| it.as_secs_f64() / number(delivered));
-    named.add("delay-mean", delays);
-    let most = time(&received["delay_max_ns"]).filter(|_| delivered > 0);
-    named.add("delay-max", most.map(|it| it.as_secs_f64()));
-    named.add("lost", Some(number(lost)));
-    named.add("loss", (sent > 0).then(|| number(lost) / number(sent)));
-    Delivered { bins: bins(counts, ended, measure.series), start, end }
+    let delay = time(&received["delay_sum_ns"]).unwrap_or_default();
+    let datagrams = Datagrams {
+        sent,
+        sent_bytes: count(&counts["sent_bytes"]),
+        delivered,
+        delivered_bytes: count(&received["bytes"]),
+        // Datagrams that arrive after the end are not lost.
+        lost: sent.saturating_sub(delivered + count(&received["late_packets"])),
+        reordered: count(&received["reordered"]),
+        blocked: time(&counts["blocked_ns"]).unwrap_or_default(),
+        jitter_s: received["jitter_s"].as_f64().unwrap_or(0.0),
+        longest_gap: time(&received["longest_gap_ns"]).unwrap_or_default(),
+        mean_delay: delay.checked_div(u32::try_from(delivered).unwrap_or(u32::MAX)),
+        max_delay: time(&received["delay_max_ns"]).unwrap_or_default(),
+    };
+    datagrams.add_to(end.saturating_sub(start), metrics);
+    metrics.count("bytes", datagrams.delivered_bytes);
+    metrics.add("refused", counts["refused_packets"].as_f64());
+    Delivered { bins: bins(received, ended, measure.series), start, end }
 }
 
-/// Adds the account of one direction of the link; its utilisation if `ended` is not zero.
+/// Adds the account of one direction of a link. Its utilisation is known if `ended` is not zero.
 pub(in super::super) fn link(
     name: &str,
     direction: &str,
@@ -367,6 +330,7 @@ mod tests {
     use super::*;
     use crate::cell::EngineKind;
     use crate::experiment::WarmUp;
+    use crate::flow::Flow;
 
     /// Counts as the load program prints them: a transfer of 3,000 bytes in 0.25 s with one
     /// timeout.

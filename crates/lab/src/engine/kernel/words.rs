@@ -1,5 +1,5 @@
-//! From the words of flows to the request of the load program: what the kernel cannot apply is an
-//! error.
+//! From the words of flows to the request to the load program. Words that the kernel cannot apply
+//! are errors.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -9,29 +9,27 @@ use rdt_emulator::LinkConfig;
 use rdt_emulator::spec::PathSpec;
 
 use super::super::EngineError;
-use super::super::words::{UDP_HEADERS, check_source, sender, start, word};
+use super::super::words::{check_source, flow_error, sender, start};
 use crate::cell::{EngineKind, Physics};
 use crate::experiment::Measure;
-use crate::flow::{Flow, FlowKind};
+use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS};
 use crate::load::request::Request;
 
 /// Metrics of routes (linux/rtnetlink.h): initial congestion window in packets, lower limit of the
-/// retransmission timeout in milliseconds, an ACK for each packet.
+/// retransmission timeout in milliseconds, and no delayed ACKs.
 const RTAX_INITCWND: u16 = 11;
 const RTAX_RTO_MIN: u16 = 13;
 const RTAX_QUICKACK: u16 = 15;
-/// Rule of the kernel for ACKs: one for two packets, or after this time at the least, which it
-/// raises with the sender's pauses up to 200 ms (`TCP_DELACK_MIN`).
+/// Delayed ACKs of the kernel: one for two packets, or after at least this time (`TCP_DELACK_MIN`).
+/// With the sender's pauses the time rises to 200 ms.
 const KERNEL_ACK: (u32, Duration) = (2, Duration::from_millis(40));
 /// Limit on links in series: runs of `rdt-emu` are nested at most six deep.
 const MAX_LINKS: usize = 6;
-/// Largest IP packet of the devices unless a flow has larger ones, bytes.
-const DEFAULT_MTU: u32 = 1500;
 /// Smallest and largest MTU of a device, bytes.
 const MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=65_535;
-/// First Linux in which selective ACKs always use RACK: RFC 6675 was removed.
+/// Linux version from which selective ACKs always use RACK: RFC 6675 was removed.
 const RACK_ALONE: (u32, u32) = (6, 17);
-/// Limits of `net.ipv4.tcp_rto_max_ms`.
+/// Range of `net.ipv4.tcp_rto_max_ms`.
 const MAX_RTO_RANGE_MS: std::ops::RangeInclusive<u128> = 1_000..=120_000;
 
 /// Returns the links in series. The engine `real` runs flows without one over the loopback device.
@@ -47,13 +45,14 @@ pub(super) fn links(physics: &Physics) -> Result<&[PathSpec], EngineError> {
     }
 }
 
-/// Returns the MTU of the devices at both ends: that of the largest packets of a flow, and of
-/// datagrams that the path takes whole because its MTU is set for them. Before a path that sends
-/// longer packets in fragments it is at most the path's, because the host makes the fragments.
+/// Returns the MTU of the devices at both ends: the largest `packet` of a flow, at least 1500, and
+/// room for datagrams that fit the path's MTU. On a path that fragments, at most the path's MTU, so
+/// that the host makes the fragments.
 pub(super) fn device_mtu(physics: &Physics) -> u32 {
     let paths = physics.links.iter().map(|link| link.to_path_config(|_| Err(String::new())));
     let links: Vec<LinkConfig> = paths.filter_map(Result::ok).map(|path| path.forward).collect();
     let room = |link: &LinkConfig| {
+        // Headers that the path counts, but packets of the device do not have.
         let unseen = link.overhead.saturating_sub(UDP_HEADERS);
         link.mtu.limit(Duration::ZERO).map(|limit| limit.saturating_sub(unseen))
     };
@@ -62,54 +61,16 @@ pub(super) fn device_mtu(physics: &Physics) -> u32 {
     let datagrams = physics.flows.iter().filter(|flow| flow.kind == FlowKind::Udp);
     let datagrams = datagrams.filter_map(|flow| flow.size).map(|size| size + UDP_HEADERS);
     let whole = datagrams.filter(|size| room.is_some_and(|room| *size <= room));
-    let wanted = packets.chain(whole).fold(DEFAULT_MTU, u32::max);
+    let wanted = packets.chain(whole).fold(DEFAULT_PACKET, u32::max);
     let is_fragmenting = links.iter().any(|link| link.mtu.is_fragmenting());
     room.filter(|_| is_fragmenting).map_or(wanted, |room| wanted.min(room))
 }
 
-/// Returns what the load program is to run.
+/// Returns the request to the load program.
 pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result<Request, EngineError> {
     let has_path = !links(physics)?.is_empty();
-    let tcp = |reverse: bool| {
-        physics.flows.iter().filter(move |flow| flow.kind == FlowKind::Tcp && flow.reverse == reverse)
-    };
     for flow in &physics.flows {
         check(flow, physics)?;
-    }
-    let all: Vec<&Flow> = physics.flows.iter().filter(|flow| flow.kind == FlowKind::Tcp).collect();
-    let mut sysctls = recovery(&all)?;
-    if let Some(ecn) = common(&all, "ecn", |flow| flow.ecn)? {
-        sysctls.push(("net.ipv4.tcp_ecn".to_owned(), u8::from(ecn).to_string()));
-    }
-    if let Some(time) = common(&all, "max-rto", |flow| flow.max_rto)? {
-        let name = "net.ipv4.tcp_rto_max_ms";
-        if !MAX_RTO_RANGE_MS.contains(&time.as_millis()) {
-            return Err(word(all[0], "the kernel's max-rto is 1s to 120s"));
-        }
-        if !Path::new("/proc/sys/net/ipv4/tcp_rto_max_ms").exists() {
-            return Err(word(all[0], "this kernel cannot limit max-rto, which needs Linux 6.15"));
-        }
-        sysctls.push((name.to_owned(), time.as_millis().to_string()));
-    }
-    if physics.engine == EngineKind::Kernel {
-        for (name, value) in &physics.engine_words {
-            sysctls.push((sysctl(name)?, value.clone()));
-        }
-    }
-    let mut metrics = [Vec::new(), Vec::new()];
-    for (metrics, reverse) in metrics.iter_mut().zip([false, true]) {
-        let senders: Vec<&Flow> = tcp(reverse).collect();
-        let receivers: Vec<&Flow> = tcp(!reverse).collect();
-        if let Some(packets) = common(&senders, "initial-window", |flow| flow.initial_window)? {
-            metrics.push((RTAX_INITCWND, packets));
-        }
-        if let Some(time) = common(&senders, "min-rto", |flow| flow.min_rto)? {
-            let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
-            metrics.push((RTAX_RTO_MIN, millis));
-        }
-        if common(&receivers, "receiver.ack", |flow| flow.ack)?.is_some_and(|(packets, _)| packets == 1) {
-            metrics.push((RTAX_QUICKACK, 1));
-        }
     }
     let device_mtu = device_mtu(physics);
     let flows = (0..).zip(&physics.flows).map(|(index, flow)| {
@@ -126,14 +87,60 @@ pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result
         seed,
         bin: measure.series,
         duration: physics.duration,
-        sysctls,
-        metrics,
+        sysctls: sysctls(physics)?,
+        metrics: [route_metrics(physics, false)?, route_metrics(physics, true)?],
     })
+}
+
+fn tcp_flows(physics: &Physics) -> impl Iterator<Item = &Flow> {
+    physics.flows.iter().filter(|flow| flow.kind == FlowKind::Tcp)
+}
+
+/// Returns names and values of the sysctls for all flows.
+fn sysctls(physics: &Physics) -> Result<Vec<(String, String)>, EngineError> {
+    let flows: Vec<&Flow> = tcp_flows(physics).collect();
+    let mut sysctls = recovery(&flows)?;
+    if let Some(ecn) = common(&flows, "ecn", |flow| flow.ecn)? {
+        sysctls.push(("net.ipv4.tcp_ecn".to_owned(), u8::from(ecn).to_string()));
+    }
+    if let Some(time) = common(&flows, "max-rto", |flow| flow.max_rto)? {
+        if !MAX_RTO_RANGE_MS.contains(&time.as_millis()) {
+            return Err(flow_error(flows[0], "the kernel's max-rto is 1s to 120s"));
+        }
+        if !Path::new("/proc/sys/net/ipv4/tcp_rto_max_ms").exists() {
+            return Err(flow_error(flows[0], "this kernel cannot limit max-rto, which needs Linux 6.15"));
+        }
+        sysctls.push(("net.ipv4.tcp_rto_max_ms".to_owned(), time.as_millis().to_string()));
+    }
+    if physics.engine == EngineKind::Kernel {
+        for (name, value) in &physics.engine_words {
+            sysctls.push((sysctl(name)?, value.clone()));
+        }
+    }
+    Ok(sysctls)
+}
+
+/// Returns the metrics of the route from the near end, or from the far end if `reverse`.
+fn route_metrics(physics: &Physics, reverse: bool) -> Result<Vec<(u16, u32)>, EngineError> {
+    let (senders, receivers): (Vec<&Flow>, Vec<&Flow>) =
+        tcp_flows(physics).partition(|flow| flow.reverse == reverse);
+    let mut metrics = Vec::new();
+    if let Some(packets) = common(&senders, "initial-window", |flow| flow.initial_window)? {
+        metrics.push((RTAX_INITCWND, packets));
+    }
+    if let Some(time) = common(&senders, "min-rto", |flow| flow.min_rto)? {
+        let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
+        metrics.push((RTAX_RTO_MIN, millis));
+    }
+    if common(&receivers, "receiver.ack", |flow| flow.ack)?.is_some_and(|(packets, _)| packets == 1) {
+        metrics.push((RTAX_QUICKACK, 1));
+    }
+    Ok(metrics)
 }
 
 /// Checks the words of a flow by themselves.
 fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
-    let refuse = |text: &dyn Display| Err(word(flow, text));
+    let refuse = |text: &dyn Display| Err(flow_error(flow, text));
     let has_end = flow.bytes.is_some() || flow.stop.is_some() || physics.duration.is_some();
     if !has_end {
         return refuse(&"it never ends: write for, stop or bytes");
@@ -143,7 +150,7 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
             return refuse(&"device-mtu is a word of the engines 'virtual' and 'packets'");
         }
         FlowKind::Udp => return check_source(flow),
-        FlowKind::Rdt => return sender(flow, 0)?.validate().map_err(|error| word(flow, error)),
+        FlowKind::Rdt => return sender(flow, 0)?.validate().map_err(|error| flow_error(flow, error)),
         FlowKind::Tcp if physics.engine == EngineKind::Real => {
             return refuse(
                 &"the engine 'real' runs rdt and udp: write kind = \"rdt\", or use the engine 'kernel'",
@@ -187,7 +194,7 @@ fn recovery(flows: &[&Flow]) -> Result<Vec<(String, String)>, EngineError> {
         "rack" => (1, 1),
         "newreno" => (0, 1),
         "sack" if kernel_version().is_some_and(|version| version >= RACK_ALONE) => {
-            return Err(word(
+            return Err(flow_error(
                 flows[0],
                 "with selective ACKs this kernel always uses RACK (RFC 6675 was removed in Linux 6.17): write \
                  recovery = \"rack\"",
@@ -195,7 +202,7 @@ fn recovery(flows: &[&Flow]) -> Result<Vec<(String, String)>, EngineError> {
         }
         "sack" => (1, 0),
         other => {
-            return Err(word(
+            return Err(flow_error(
                 flows[0],
                 format!("the kernel has no recovery = \"{other}\": it has rack and newreno"),
             ));
@@ -205,17 +212,19 @@ fn recovery(flows: &[&Flow]) -> Result<Vec<(String, String)>, EngineError> {
     Ok(set.map(|(name, value)| (format!("net.ipv4.{name}"), value.to_string())).to_vec())
 }
 
-/// Returns the name of the sysctl of an engine's word.
+/// Returns the sysctl that a word of `[kernel]` names.
 fn sysctl(name: &str) -> Result<String, EngineError> {
     match name {
         _ if name.starts_with("net.") => Ok(name.to_owned()),
         _ if name.starts_with("tcp_") => Ok(format!("net.ipv4.{name}")),
-        _ => Err(EngineError::Word(format!("the engine 'kernel' cannot apply the word {name} yet"))),
+        _ => Err(EngineError::Word(format!(
+            "the engine 'kernel' has no sysctl '{name}': write one of net. or tcp_"
+        ))),
     }
 }
 
-/// Returns the value that these flows share, because the kernel has one for each host. `None`: they
-/// do not set it, or there are none.
+/// Returns the value that these flows share: the kernel has one for each host, or route. `None` if
+/// there are no flows, or they do not set it.
 fn common<T: PartialEq>(
     flows: &[&Flow],
     name: &str,
@@ -224,7 +233,7 @@ fn common<T: PartialEq>(
     let Some((first, others)) = flows.split_first() else { return Ok(None) };
     let shared = value(first);
     match others.iter().find(|flow| value(flow) != shared) {
-        Some(other) => Err(word(
+        Some(other) => Err(flow_error(
             other,
             format!(
                 "its {name} differs from that of flow {}, and the kernel has one for each host",
