@@ -1,13 +1,13 @@
-//! Agreement: results in virtual time beside those of the kernel, for cells with equal levels.
+//! Agreement of virtual time and the kernel: ratios of their means, for cells with equal levels.
 
-use crate::cell::{Cell, EngineKind};
+use crate::cell::{Cell, EngineKind, levels_text};
 use crate::report::scale::{Unit, significant};
 use crate::results::Results;
 use crate::statistics::{Interval, mean, unpaired_log_ratio};
 
-/// Difference above which the engines do not agree, as a share.
+/// Distance of the ratio from 1 above which the engines differ.
 pub const TOLERANCE: f64 = 0.05;
-/// Limit on the flows of a cell that are compared one by one.
+/// Limit on the flows of a cell that are compared one by one. Further ones count in the sum.
 const MAX_FLOWS: usize = 6;
 
 /// A metric of a cell in virtual time and with the kernel.
@@ -17,16 +17,17 @@ pub struct Agreement<'a> {
     pub cell: &'a Cell,
     /// Name of the metric.
     pub metric: String,
-    /// Mean in virtual time.
+    /// Arithmetic mean in virtual time.
     pub virtual_time: f64,
-    /// Mean with the kernel.
+    /// Arithmetic mean with the kernel.
     pub kernel: f64,
     /// Ratio of the geometric means, virtual time to kernel, with its 95 % interval (Welch).
     pub ratio: Option<Interval>,
 }
 
 impl Agreement<'_> {
-    /// Returns the ratio of virtual time to kernel.
+    /// Returns the ratio of virtual time to kernel: of the arithmetic means if there is no
+    /// interval.
     pub fn quotient(&self) -> f64 {
         self.ratio.map_or(self.virtual_time / self.kernel, |ratio| ratio.estimate)
     }
@@ -45,8 +46,7 @@ impl Agreement<'_> {
 
     /// Returns the levels of the cell for readers: `sack=on, window=4`.
     pub fn levels(&self) -> String {
-        let words = self.cell.factors.iter().map(|(factor, level)| format!("{factor}={level}"));
-        words.collect::<Vec<_>>().join(", ")
+        levels_text(&self.cell.factors, ", ")
     }
 
     /// Returns both means in the unit of the metric.
@@ -68,7 +68,7 @@ pub fn agreements(results: &Results) -> Vec<Agreement<'_>> {
             .find_map(|engine| of(engine).find(|cell| cell.factors == kernel.factors));
         let Some(cell) = twin else { continue };
         for metric in metrics(kernel) {
-            let [ours, theirs] = [cell, kernel].map(|cell| values(results, cell, &metric));
+            let [ours, theirs] = [cell, kernel].map(|cell| results.values(cell, &metric));
             let (Some(virtual_time), Some(mean)) = (mean(&ours), mean(&theirs)) else { continue };
             if virtual_time <= 0.0 || mean <= 0.0 {
                 continue;
@@ -80,6 +80,7 @@ pub fn agreements(results: &Results) -> Vec<Agreement<'_>> {
     found
 }
 
+/// Returns the names of the metrics that are compared.
 fn metrics(cell: &Cell) -> Vec<String> {
     match cell.physics.flows.as_slice() {
         [_] => vec!["goodput".to_owned()],
@@ -88,11 +89,6 @@ fn metrics(cell: &Cell) -> Vec<String> {
             each.chain(["sum", "jain"].map(str::to_owned)).collect()
         }
     }
-}
-
-fn values(results: &Results, cell: &Cell, metric: &str) -> Vec<f64> {
-    let reps = results.valid_repetitions(cell.id);
-    reps.filter_map(|rep| results.metric(cell, metric, rep)).collect()
 }
 
 /// Returns a sentence: how many values agree, and which differs most. `None` if no cell was
@@ -116,28 +112,14 @@ pub fn sentence(agreements: &[Agreement<'_>]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Experiment;
-    use crate::plan::Plan;
+    use crate::plan::tests::two_engines;
     use crate::record::Record;
 
     /// Results of an experiment with a level that the kernel does not run. Repetition r has the
     /// goodput `base * (1 + r / 1000)`, of which the kernel has the share `kernel`.
     fn results(kernel: f64) -> Results {
-        let text = r#"
-            schema = 1
-            name = "two"
-            title = "Two engines"
-            engine = ["virtual", "kernel"]
-            for = "1s"
-            [path]
-            rate = "8mbit"
-            [[flow]]
-            name = "a"
-            kind = "tcp"
-            [factors]
-            path.rtt = ["2ms", { name = "50ms", path.rtt = "50ms", engine = "virtual" }]
-        "#;
-        let plan = Plan::new(&Experiment::from_toml(text).expect("a file"), &[]).expect("a plan");
+        let other_level = "{ name = \"50ms\", path.rtt = \"50ms\", engine = \"virtual\" }";
+        let plan = two_engines("two", other_level, "");
         let mut results = Results { cells: plan.cells, ..Results::default() };
         for cell in &results.cells {
             let share = if cell.physics.engine == EngineKind::Kernel { kernel } else { 1.0 };

@@ -10,23 +10,23 @@ use sha2::{Digest as _, Sha256};
 
 use crate::flow::Flow;
 
-/// Number of the physics: raised by hand whenever a change of the transport, the emulator or the
+/// Version of the physics: raised by hand whenever a change of the transport, the emulator or the
 /// simulator alters results, so that old and new results are never mixed. A test compares the
-/// event hashes of some cells with recorded ones.
+/// event hashes of some cells with recorded ones, so that a forgotten raise is found.
 pub const PHYSICS_VERSION: u32 = 4;
 
-/// How repetitions are run.
+/// Engine that runs repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EngineKind {
-    /// Flows of rdt and open-loop sources in virtual time.
+    /// Flows of rdt, and UDP sources, in virtual time.
     Virtual,
-    /// Schedules of packets over a path, without endpoints, in virtual time.
+    /// UDP sources alone, without feedback, in virtual time.
     Packets,
     /// TCP and UDP of the kernel in network namespaces, behind the emulated path.
     Kernel,
-    /// `rdt-send` and `rdt-recv` over sockets.
+    /// Flows of rdt, and UDP, over sockets, behind the emulated path or without one.
     Real,
-    /// A program of the user, which prints JSON.
+    /// A program of the user, behind the emulated path or without one.
     Command,
 }
 
@@ -66,25 +66,26 @@ impl FromStr for EngineKind {
 }
 
 /// Everything that can change the outcome of a repetition, apart from its seed. Titles, figures and
-/// claims are not part of it, so they can be changed without a new run.
+/// claims are not part of it, so changing them runs nothing again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Physics {
     /// Engine that runs the cell.
     pub engine: EngineKind,
     /// Time after which a repetition ends. `None`: it ends when all flows have ended.
     pub duration: Option<Duration>,
-    /// Links in series between the hosts, in the direction of flows that are not reversed. Without
-    /// seeds.
+    /// Links in series from the first host to the second; reversed flows cross them backwards.
+    /// Their seeds follow from that of the repetition.
     pub links: Vec<PathSpec>,
     /// Flows, in the order of the file.
     pub flows: Vec<Flow>,
-    /// Words that only this engine understands, with their values.
+    /// Settings that only this engine has, by their word without its table: `tcp_frto` of the table
+    /// `[kernel]`, `program` of `[command]`.
     pub engine_words: Vec<(String, String)>,
 }
 
 impl Physics {
-    /// Returns the canonical form: keys in alphabetical order, paths in their shortest notation,
-    /// times in nanoseconds.
+    /// Returns the canonical form, of which the identity is the hash: keys in alphabetical order,
+    /// paths in their shortest notation, times in nanoseconds.
     pub fn to_json(&self) -> Value {
         let links: Vec<Value> = self.links.iter().map(|link| Value::from(link.to_toml())).collect();
         let flows: Vec<Value> = self.flows.iter().map(Flow::to_json).collect();
@@ -112,6 +113,17 @@ impl Physics {
     }
 }
 
+/// Returns levels for readers: `sack=on, window=4`.
+pub(crate) fn levels_text(levels: &[(String, String)], separator: &str) -> String {
+    levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join(separator)
+}
+
+/// Returns levels as a JSON object.
+pub(crate) fn levels_json(levels: &[(String, String)]) -> Value {
+    Value::Object(levels.iter().map(|(factor, level)| (factor.clone(), level.as_str().into())).collect())
+}
+
+/// Returns a time in nanoseconds, at most 584 years.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -145,7 +157,7 @@ impl FromStr for CellId {
 /// One combination of the levels of all factors, with one engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// Identity, from `physics`. Cells of different experiments with the same physics share it.
+    /// Identity, from `physics`. Cells of other experiments with the same physics share it.
     pub id: CellId,
     /// Short name and level of each factor, in the order of the file: `("sack", "on")`.
     pub factors: Vec<(String, String)>,
@@ -154,7 +166,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Creates the cell of some levels.
+    /// Creates the cell with these levels.
     pub fn new(factors: Vec<(String, String)>, physics: Physics) -> Self {
         Self { id: physics.id(), factors, physics }
     }

@@ -1,10 +1,10 @@
-//! Plan of an experiment: its cells, their seeds, their estimated costs, and shards.
+//! Plan of an experiment: its cells, the seeds of their repetitions, estimated costs, and shards.
 //!
 //! | file | owns |
 //! |---|---|
 //! | `combinations.rs` | the combinations of levels that a design asks for |
 //! | `cost.rs` | estimates of packets and seconds |
-//! | `fraction.rs` | generators, resolution and aliases of a fraction |
+//! | `fraction.rs` | generators, resolution and aliases of a fractional factorial |
 //! | `shard.rs` | the distribution of cells to shards |
 
 mod combinations;
@@ -12,14 +12,14 @@ mod cost;
 mod fraction;
 mod shard;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 
 use rdt_emulator::child_seed;
 use serde_json::{Map, Value, json};
 
-use crate::cell::{Cell, CellId, EngineKind};
+use crate::cell::{Cell, CellId, EngineKind, levels_json};
 use crate::engine::is_random;
 use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds, Until};
 use crate::statistics::spent_level;
@@ -27,24 +27,27 @@ use crate::statistics::spent_level;
 pub use cost::{Cost, Total, Totals};
 pub use fraction::Fraction;
 
-/// Probability of any false verdict among the claims of an experiment.
+/// Probability of any false verdict among the claims of an experiment (familywise error rate).
 const ALPHA: f64 = 0.05;
 
 /// Limit on the cells of a plan.
 pub const MAX_CELLS: usize = 100_000;
 
-/// Bytes of a repetition's line in the journal, an estimate.
+/// Estimated size of a repetition's line in the journal, bytes.
 const JOURNAL_LINE_BYTES: u64 = 1_500;
+
+/// Limit on the combinations in which an effect of each factor is searched.
+const MAX_SEARCHED_COMBINATIONS: usize = 1_000;
 
 /// Error: the experiment cannot be planned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A combination of words excludes itself, or a factor has no effect.
+    /// The words of a cell contradict each other, or a factor has no effect.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     /// The experiment does not list this engine.
-    #[error("the experiment does not run with engine {engine}; it names {}", words(.known))]
+    #[error("the experiment does not run with engine {engine}; its engines are {}", words(.known))]
     Engine {
         /// The engine that was asked for.
         engine: EngineKind,
@@ -79,10 +82,9 @@ fn words(engines: &[EngineKind]) -> String {
 pub struct Plan {
     /// Name of the experiment.
     pub experiment: String,
-    /// One cell for each combination of levels with each engine: engines in the order that was
-    /// asked for, combinations in the order of the factors, the last factor fastest. A combination
-    /// has no cell with an engine that one of its levels excludes. Cells whose levels lead to the
-    /// same physics share their identity and their repetitions.
+    /// One cell for each combination of levels with each engine: engines in the order of the call,
+    /// combinations with the last factor fastest. A combination has no cell with an engine that one
+    /// of its levels excludes. Cells with the same physics share their identity and repetitions.
     pub cells: Vec<Cell>,
     /// Resolution and aliases, if the design is a fraction.
     pub fraction: Option<Fraction>,
@@ -96,19 +98,21 @@ impl Plan {
     /// Plans an experiment with some of its engines. An empty list means all of them.
     ///
     /// # Errors
-    /// A combination of words that excludes itself, a factor without effect, more cells than
-    /// [`MAX_CELLS`], a wrong generator, or an engine that the experiment does not name.
+    /// Words that contradict each other, a factor without effect, more cells than [`MAX_CELLS`], a
+    /// wrong generator, or an engine that the experiment does not have.
     pub fn new(experiment: &Experiment, engines: &[EngineKind]) -> Result<Self, PlanError> {
-        let engines = if engines.is_empty() { &experiment.engines } else { engines };
+        let mut engines = if engines.is_empty() { experiment.engines.clone() } else { engines.to_vec() };
+        let mut seen = BTreeSet::new();
+        engines.retain(|engine| seen.insert(*engine));
         if let Some(engine) = engines.iter().find(|engine| !experiment.engines.contains(engine)) {
             return Err(PlanError::Engine { engine: *engine, known: experiment.engines.clone() });
         }
         let (combinations, fraction) = combinations::of(experiment, engines.len())?;
         let mut cells = Vec::new();
         for engine in engines {
-            let runs = |combination: &&Vec<usize>| runs(*engine, &levels(&experiment.factors, combination));
+            let runs = |combination: &&Vec<usize>| runs(engine, &levels(&experiment.factors, combination));
             for combination in combinations.iter().filter(runs) {
-                let cell = cell(experiment, *engine, combination)?;
+                let cell = cell(experiment, engine, combination)?;
                 cost::check_end(experiment, &cell)?;
                 cells.push(cell);
             }
@@ -130,8 +134,8 @@ impl Plan {
         self.cells.iter().filter(move |cell| seen.insert(cell.id))
     }
 
-    /// Returns the least number of repetitions of a cell: two if nothing in it is random, which
-    /// show that they are equal.
+    /// Returns the least number of repetitions of a cell. Two suffice to show that nothing in the
+    /// cell is random.
     pub fn least(&self, cell: &Cell) -> u32 {
         let engine = cell.physics.engine;
         let is_one_run = engine.is_virtual() && !is_random(&cell.physics);
@@ -150,10 +154,10 @@ impl Plan {
         }
     }
 
-    /// Returns the probability that a verdict on the claims of an engine may be false if they are
-    /// judged after this number of repetitions. If repetitions go on until claims are decided,
-    /// claims are judged after several rounds, each twice as long as the one before, which share
-    /// the probability.
+    /// Returns the error probability with which the claims of an engine are judged after this
+    /// number of repetitions. If repetitions go on until claims are decided, claims are judged
+    /// after several rounds, each twice as long as the one before, which share the probability
+    /// (alpha spending).
     pub fn level(&self, engine: EngineKind, repetitions: u32) -> f64 {
         let (least, most) = self.repeats.range(engine);
         if self.repeats.until != Until::Claims || least == most {
@@ -169,10 +173,15 @@ impl Plan {
         self.seeds == Seeds::Common
     }
 
-    /// Returns the cells of shard `index` (from 0) of `count`, in the order of the plan. Each cell
-    /// is in exactly one shard, whatever the order of the cells in the plan.
+    /// Returns the cells of each of `count` shards, in the order of the plan. Each cell is in
+    /// exactly one shard, which does not depend on the order of the cells in the plan.
+    pub fn shards(&self, count: u32) -> Vec<Vec<&Cell>> {
+        shard::deal(self, count)
+    }
+
+    /// Returns the cells of shard `index`, from 0, of `count`.
     pub fn shard(&self, index: u32, count: u32) -> Vec<&Cell> {
-        shard::of(self, index, count)
+        self.shards(count).into_iter().nth(index as usize).unwrap_or_default()
     }
 
     /// Returns the estimated cost of one repetition of a cell.
@@ -218,14 +227,11 @@ impl Plan {
     }
 
     fn cell_json(&self, cell: &Cell) -> Value {
-        let factors = cell.factors.iter();
-        let factors: Map<String, Value> =
-            factors.map(|(name, level)| (name.clone(), Value::from(level.as_str()))).collect();
         let cost = self.cost(cell);
         json!({
             "cell": cell.id.to_string(),
             "engine": cell.physics.engine.word(),
-            "factors": factors,
+            "factors": levels_json(&cell.factors),
             "repeats": self.least(cell),
             "packets": cost.packets,
             "seconds": cost.seconds(),
@@ -250,9 +256,6 @@ fn cell(experiment: &Experiment, engine: EngineKind, combination: &[usize]) -> R
     Ok(Cell::new(names.collect(), physics))
 }
 
-/// Combinations among which an effect of each factor is searched.
-const SEARCHED_COMBINATIONS: usize = 1_000;
-
 /// Returns an error for the first factor whose levels never change the physics of a cell.
 fn check_factors(experiment: &Experiment, combinations: &[Vec<usize>]) -> Result<(), ExperimentError> {
     for (index, factor) in experiment.factors.iter().enumerate().filter(|(_, factor)| factor.levels.len() > 1)
@@ -266,7 +269,7 @@ fn check_factors(experiment: &Experiment, combinations: &[Vec<usize>]) -> Result
             let first = ids.next();
             ids.any(|id| Some(id) != first)
         };
-        let searched = combinations.iter().take(SEARCHED_COMBINATIONS);
+        let searched = combinations.iter().take(MAX_SEARCHED_COMBINATIONS);
         let mut pairs = searched.flat_map(|it| experiment.engines.iter().map(move |engine| (it, *engine)));
         if !pairs.any(|(combination, engine)| has_effect(combination, engine)) {
             let message = format!("{}: nothing uses this factor: its levels are the same cell", factor.path);

@@ -4,19 +4,31 @@ use std::collections::BTreeMap;
 
 use crate::cell::{CellId, EngineKind};
 
-/// How a repetition ended.
+/// Status of a repetition. Only [`Ok`](Self::Ok) counts in means and claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     /// The metrics are valid.
     Ok,
-    /// The host was too slow for the path, so the metrics are not used.
+    /// The host was too slow for the path, so the metrics describe the host.
     HostLimited,
     /// The repetition failed, for this reason.
     Failed(String),
 }
 
-/// Values in bins of equal width from time 0 on, for each column. All columns have the same length.
-/// Names are those of metrics: `a.goodput`, `a.cwnd`, `link.queue`. `None`: no value in this bin.
+impl Status {
+    /// Returns the word for this status in journals and rows, and the reason of a failure.
+    pub fn words(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Ok => ("ok", None),
+            Self::HostLimited => ("host-limited", None),
+            Self::Failed(reason) => ("failed", Some(reason)),
+        }
+    }
+}
+
+/// Time series of one repetition: values in bins of equal width from time 0 on. All columns have
+/// the same length. Names and units are those of metrics: `a.goodput`, `a.cwnd`, `link.queue`.
+/// `None`: no value in this bin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
     /// Width of a bin, seconds.
@@ -48,11 +60,12 @@ pub struct Record {
     /// with `link` or `linkN` (`link.forward.dropped-loss`), that of the run has one word (`jain`).
     /// Rates are bits per second, times are seconds, sizes are bytes. Always finite.
     pub metrics: BTreeMap<String, f64>,
-    /// Hash of all events of the repetition, in engines of virtual time.
+    /// Hash of all events of the repetition. `None` in real time.
     pub hash: Option<u64>,
-    /// How the repetition ended.
+    /// Status of the repetition.
     pub status: Status,
-    /// Block of the repetition, in engines of real time: blocks contain every cell once.
+    /// Block in which the repetition ran, in real time: a block contains every cell once, in a
+    /// drawn order. `None` in virtual time.
     pub block: Option<u32>,
     /// Real time that the repetition took, milliseconds. Not compared when results are merged.
     pub wall_ms: u64,

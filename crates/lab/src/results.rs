@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::cell::{Cell, CellId, EngineKind};
+use crate::cell::{Cell, CellId, EngineKind, levels_text};
 use crate::record::{Record, Series, Status};
 
-/// Cells of one experiment, with what was measured. Engines are never pooled.
+/// Cells of one experiment, with what was measured. Results of different engines are never pooled.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
     /// Cells in the order of the plan.
@@ -38,14 +38,9 @@ impl Results {
         self.cells.iter().filter(move |cell| cell.physics.engine == engine && selection.matches(cell))
     }
 
-    /// Returns number of the repetition and value of a metric, for the valid repetitions of a cell
-    /// that have this metric.
-    pub fn values(&self, cell: CellId, metric: &str) -> Vec<(u32, f64)> {
-        let records = self.records.get(&cell).into_iter().flatten();
-        records
-            .filter(|(_, record)| record.status == Status::Ok)
-            .filter_map(|(rep, record)| Some((*rep, *record.metrics.get(metric)?)))
-            .collect()
+    /// Returns the values of a metric in the valid repetitions of a cell, in their order.
+    pub fn values(&self, cell: &Cell, metric: &str) -> Vec<f64> {
+        self.valid_repetitions(cell.id).filter_map(|rep| self.metric(cell, metric, rep)).collect()
     }
 
     /// Returns the numbers of the valid repetitions of a cell, ascending.
@@ -54,8 +49,8 @@ impl Results {
         records.filter(|(_, record)| record.status == Status::Ok).map(|(rep, _)| *rep)
     }
 
-    /// Returns a metric of a repetition. A name without a flow is that of the only flow, or of the
-    /// run. If all repetitions of the cell are one run, further ones would have the same value.
+    /// Returns a metric of a repetition. A name without a flow means the only flow, or the run. If
+    /// all repetitions of the cell are one run, one that was not run has the same value.
     pub fn metric(&self, cell: &Cell, name: &str, rep: u32) -> Option<f64> {
         let records = self.records.get(&cell.id)?;
         let one_run = || records.values().next().filter(|_| self.is_one_run(cell.id));
@@ -68,12 +63,96 @@ impl Results {
     }
 
     /// True if a cell has at least two valid repetitions in virtual time, all with the same
-    /// metrics: nothing in it is random, and an interval would mislead. Hashes of events differ
-    /// even then, because packets contain identifiers that are drawn from the seed.
+    /// metrics: nothing in it is random, and an interval of width 0 would mislead. Hashes of events
+    /// differ even then, because packets contain identifiers that are drawn from the seed.
     pub fn is_one_run(&self, cell: CellId) -> bool {
         let records = self.records.get(&cell).into_iter().flatten().map(|(_, record)| record);
         let mut valid = records.filter(|r| r.status == Status::Ok && r.engine.is_virtual()).peekable();
         let Some(first) = valid.next() else { return false };
         valid.peek().is_some() && valid.all(|record| record.metrics == first.metrics)
+    }
+
+    /// Removes the failed repetitions of a cell in real time, so that they run again. In virtual
+    /// time they would fail again.
+    pub(crate) fn forget_failures(&mut self, cell: &Cell) {
+        let records = self.records.get_mut(&cell.id).filter(|_| !cell.physics.engine.is_virtual());
+        if let Some(records) = records {
+            records.retain(|_, record| !matches!(record.status, Status::Failed(_)));
+        }
+    }
+
+    /// Returns the number of repetitions that failed, and of those for which the host was too slow.
+    pub fn unusable(&self) -> (usize, usize) {
+        let statuses = || self.records.values().flatten().map(|(_, record)| &record.status);
+        let failed = statuses().filter(|status| matches!(status, Status::Failed(_))).count();
+        (failed, statuses().filter(|status| **status == Status::HostLimited).count())
+    }
+
+    /// Returns a sentence about failed repetitions, and one about those for which the host was too
+    /// slow.
+    pub fn remarks(&self) -> Vec<String> {
+        let (failed, host_limited) = self.unusable();
+        let first = self.records.values().flatten().find_map(|(rep, record)| match &record.status {
+            Status::Failed(reason) => Some((rep, record, reason)),
+            Status::Ok | Status::HostLimited => None,
+        });
+        let mut remarks = Vec::new();
+        if let Some((rep, record, reason)) = first {
+            remarks.push(format!(
+                "{failed} failed repetitions; the first is number {rep} of {} [{}]: {reason}",
+                record.engine,
+                levels_text(&record.factors, ", ")
+            ));
+        }
+        if host_limited > 0 {
+            remarks.push(format!(
+                "{host_limited} repetitions are left out of all means: the host was too slow for the path"
+            ));
+        }
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::two_engines;
+
+    /// Returns results of one cell in virtual time and one of the kernel, each with a repetition of
+    /// every status.
+    fn of_every_status() -> Results {
+        let plan = two_engines("two", "{ name = \"lossy\", path.loss = \"1%\" }", "");
+        let mut results = Results::default();
+        for engine in [EngineKind::Virtual, EngineKind::Kernel] {
+            let cell = plan.cells.iter().find(|cell| cell.physics.engine == engine).expect("a cell");
+            let statuses = [Status::Ok, Status::HostLimited, Status::Failed("no route".to_owned())];
+            for (rep, status) in (0..).zip(statuses) {
+                let record = Record { status, ..Record::of(cell, rep, "a.goodput", 1.0) };
+                results.records.entry(cell.id).or_default().insert(rep, record);
+            }
+            results.cells.push(cell.clone());
+        }
+        results
+    }
+
+    #[test]
+    fn only_failures_in_real_time_run_again() {
+        let mut results = of_every_status();
+        let cells = results.cells.clone();
+        for cell in &cells {
+            results.forget_failures(cell);
+        }
+        let left = cells.iter().map(|cell| results.records[&cell.id].len());
+        assert_eq!(left.collect::<Vec<_>>(), [3, 2]);
+    }
+
+    #[test]
+    fn remarks_count_failures_and_name_the_first() {
+        let remarks = of_every_status().remarks();
+        assert_eq!(remarks.len(), 2, "{remarks:?}");
+        assert!(remarks[0].starts_with("2 failed repetitions; the first is number 2 of "), "{remarks:?}");
+        assert!(remarks[0].ends_with(" [rtt=2ms]: no route"), "{remarks:?}");
+        assert!(remarks[1].starts_with("2 repetitions are left out"), "{remarks:?}");
+        assert!(Results::default().remarks().is_empty());
     }
 }

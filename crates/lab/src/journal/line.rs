@@ -1,14 +1,15 @@
-//! A record as one line of JSON: keys in alphabetical order, numbers in their shortest form that
-//! reads back equal, and a CRC-32 over the line without its key `check`.
+//! Format of a journal's lines: a record as a JSON object with keys in alphabetical order, numbers
+//! in the shortest notation that reads back equal, and in the key `check` the CRC-32 of the line
+//! without that key.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::cell::CellId;
+use crate::cell::{CellId, levels_json};
 use crate::record::{Record, Status};
 
-/// Version of the form of lines.
+/// Version of the format of lines.
 const VERSION: u64 = 1;
 
 /// Why a line is no record.
@@ -17,8 +18,8 @@ pub enum LineError {
     /// The line is incomplete, or bytes of it are wrong.
     #[error("the line is torn or damaged")]
     Damaged,
-    /// A program with another form of lines wrote the line.
-    #[error("the line has version {0}, this program reads version {VERSION}")]
+    /// The line has another format.
+    #[error("the line has format {0}, this program reads format {VERSION}")]
     Version(u64),
     /// The CRC of the line is right, but a key is missing or of the wrong type.
     #[error("the key '{0}' is missing or has a value of the wrong type")]
@@ -33,9 +34,9 @@ pub fn encode(record: &Record) -> String {
     Value::Object(line).to_string() + "\n"
 }
 
-/// Returns what two records of one repetition must have in common in an engine of virtual time: all
-/// but the time it took, the version of the program, the host, and the experiment with its factors.
-/// Experiments with other names for the same physics share cells.
+/// Returns the part of a record that is a pure function of cell and seed in virtual time. The rest
+/// is the time it took, version and host, and the experiment and its factors: experiments share
+/// cells with equal physics, under names of their own.
 pub(super) fn comparable(record: &Record) -> String {
     let mut line = object(record);
     for key in ["wall_ms", "tool", "host", "experiment", "factors", "factor_order"] {
@@ -45,15 +46,9 @@ pub(super) fn comparable(record: &Record) -> String {
 }
 
 fn object(record: &Record) -> Map<String, Value> {
-    let (status, reason) = match &record.status {
-        Status::Ok => ("ok", None),
-        Status::HostLimited => ("host-limited", None),
-        Status::Failed(reason) => ("failed", Some(reason.as_str())),
-    };
-    let factors: Map<String, Value> =
-        record.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
+    let (status, reason) = record.status.words();
     let order: Vec<Value> = record.factors.iter().map(|(name, _)| name.as_str().into()).collect();
-    // A number that is not finite has no JSON, and its absence says that there is no value.
+    // JSON has no NaN and no infinity: such a metric is left out.
     let finite = record.metrics.iter().filter(|(_, value)| value.is_finite());
     let metrics: Map<String, Value> = finite.map(|(name, value)| (name.clone(), (*value).into())).collect();
     let entries = [
@@ -64,7 +59,7 @@ fn object(record: &Record) -> Map<String, Value> {
         ("engine", record.engine.word().into()),
         ("physics", record.physics.into()),
         ("experiment", record.experiment.as_str().into()),
-        ("factors", factors.into()),
+        ("factors", levels_json(&record.factors)),
         ("factor_order", order.into()),
         ("metrics", metrics.into()),
         ("status", status.into()),
@@ -117,15 +112,15 @@ pub fn decode(line: &str) -> Result<Record, LineError> {
     })
 }
 
-/// Returns the cell of a line without checking the line. Keys are sorted, so the first match is the
-/// key of the line, which no string precedes.
+/// Returns the cell of a line without checking the line. Keys are sorted and only the number
+/// `block` precedes this key, so the first match is the key and not part of a string.
 pub(super) fn cell(line: &str) -> Option<CellId> {
     let (_, rest) = line.split_once("\"cell\":\"")?;
     rest.split_once('"')?.0.parse().ok()
 }
 
-/// True if the CRC of a line is that of its other bytes. Quotes inside strings are escaped, and no
-/// object precedes the key, so the first match is the key of the line.
+/// True if the CRC of a line is that of its other bytes. Only `block` and `cell` precede the key,
+/// so the first match is the key and not part of a string.
 fn is_whole(line: &str) -> bool {
     const KEY: &str = "\"check\":\"";
     let Some((before, rest)) = line.split_once(KEY) else { return false };
@@ -148,7 +143,7 @@ fn small(map: &Map<String, Value>, key: &'static str) -> Result<u32, LineError> 
     u32::try_from(number(map, key)?).map_err(|_| LineError::Key(key))
 }
 
-/// Returns `None` if the key is missing.
+/// Returns the value of a key that may be missing.
 fn optional<T>(
     map: &Map<String, Value>,
     key: &'static str,

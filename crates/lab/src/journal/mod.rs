@@ -1,13 +1,13 @@
-//! Results on disk. A folder has one journal file for each writer, to which lines are only
-//! appended, and one file of series for each repetition that keeps them. No lock and no server:
-//! several processes and hosts may write to one folder.
+//! Results on disk. A folder has one journal file for each process that wrote to it, to which lines
+//! are only appended, and a file of series for each repetition that keeps them. No file has two
+//! writers, so several processes and hosts may write to one folder without locks.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
 //! | line | `line.rs` | the JSON form of a record, with its CRC |
 //! | writer | `writer.rs` | one journal file |
-//! | store | `store.rs` | all records of some folders, without duplicates |
-//! | series | `series.rs` | the compressed file of a series |
+//! | store | `store.rs` | the records of some folders, without duplicates |
+//! | series | `series.rs` | the compressed file of the series of a repetition |
 
 mod line;
 mod series;

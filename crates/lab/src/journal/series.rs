@@ -1,5 +1,5 @@
 //! Series of one repetition: a gzip file of JSON lines. The first line has the width of the bins,
-//! each further line a column of values or the times of events.
+//! each further line a column of values or the times of one kind of event.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -14,13 +14,13 @@ use crate::cell::CellId;
 use crate::record::Series;
 
 /// Level of compression: above it, files shrink by few percent and take several times as long.
-const LEVEL: u8 = 6;
-/// Largest text of a series that is read, bytes.
-const LIMIT: usize = 1 << 30;
+const DEFLATE_LEVEL: u8 = 6;
+/// Limit on the decompressed text of a file, bytes.
+const MAX_TEXT_BYTES: usize = 1 << 30;
 /// Header of a gzip file without name and time (RFC 1952): deflate, no flags, unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255];
-/// CRC-32 and length after the compressed data.
-const GZIP_TRAILER: usize = 8;
+/// Bytes after the compressed data: CRC-32 and length of the text.
+const GZIP_TRAILER_BYTES: usize = 8;
 
 fn path(results: &Path, cell: CellId, rep: u32) -> PathBuf {
     results.join(SERIES_FOLDER).join(format!("{cell}-{rep}.ndjson.gz"))
@@ -59,7 +59,7 @@ pub fn copy_series(from: &Path, to: &Path, cell: CellId, rep: u32) -> io::Result
     fs::copy(from, to).map(|_| ())
 }
 
-/// Reads the series of a repetition. `None` if it has none.
+/// Reads the series of a repetition. `None` if there is no file of them.
 ///
 /// # Errors
 /// The file cannot be read, or its content is not that of a series.
@@ -71,23 +71,23 @@ pub fn read_series(results: &Path, cell: CellId, rep: u32) -> io::Result<Option<
     let series = gunzip(&bytes).and_then(|bytes| parse(std::str::from_utf8(&bytes).ok()?));
     series
         .map(Some)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the file of a series is damaged"))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the file of series is damaged"))
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut file = GZIP_HEADER.to_vec();
-    file.extend(compress_to_vec(bytes, LEVEL));
+    file.extend(compress_to_vec(bytes, DEFLATE_LEVEL));
     file.extend(crc32fast::hash(bytes).to_le_bytes());
-    // RFC 1952: the length modulo 2^32.
-    #[allow(clippy::cast_possible_truncation, reason = "the field is the length modulo 2^32")]
+    #[allow(clippy::cast_possible_truncation, reason = "RFC 1952: the length modulo 2^32")]
     file.extend((bytes.len() as u32).to_le_bytes());
     file
 }
 
 fn gunzip(file: &[u8]) -> Option<Vec<u8>> {
     let compressed = file.strip_prefix(&GZIP_HEADER)?;
-    let (compressed, trailer) = compressed.split_at_checked(compressed.len().checked_sub(GZIP_TRAILER)?)?;
-    let bytes = decompress_to_vec_with_limit(compressed, LIMIT).ok()?;
+    let (compressed, trailer) =
+        compressed.split_at_checked(compressed.len().checked_sub(GZIP_TRAILER_BYTES)?)?;
+    let bytes = decompress_to_vec_with_limit(compressed, MAX_TEXT_BYTES).ok()?;
     (trailer[..4] == crc32fast::hash(&bytes).to_le_bytes()).then_some(bytes)
 }
 

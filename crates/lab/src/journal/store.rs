@@ -1,4 +1,4 @@
-//! All records of some folders of results.
+//! Store: the records of all journals of some folders, without duplicates.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use super::line::{LineError, cell, comparable, decode};
 use crate::cell::{CellId, PHYSICS_VERSION};
 use crate::record::{Record, Status};
 
-/// A line that was ignored. Its repetition runs again.
+/// Place of a line that was ignored because it is torn or damaged. Its repetition runs again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torn {
     /// The journal file.
@@ -30,15 +30,36 @@ impl fmt::Display for Torn {
     }
 }
 
-/// Two records of one repetition that cannot both be right.
+/// Two records of one repetition that exclude each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// First place: file and line.
-    pub first: (PathBuf, usize),
-    /// Second place.
-    pub second: (PathBuf, usize),
+    /// File and line of each record.
+    pub places: [(PathBuf, usize); 2],
+    /// Seed of each record.
+    pub seeds: [u64; 2],
     /// Cell and number of the repetition.
     pub repetition: (CellId, u32),
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cell, rep) = self.repetition;
+        let [one, two] = [0, 1].map(|i| format!("{}, line {}", self.places[i].0.display(), self.places[i].1));
+        let [seed, other] = self.seeds;
+        if seed == other {
+            write!(
+                f,
+                "repetition {rep} of cell {cell} has two different results: {one}, and {two}; in virtual time a \
+                 repetition depends on its seed alone, so one of the two hosts or programs differs from the other"
+            )
+        } else {
+            write!(
+                f,
+                "repetition {rep} of cell {cell} has the seed {seed} in {one}, and {other} in {two}; keep results of \
+                 different seeds in separate folders"
+            )
+        }
+    }
 }
 
 /// Why folders cannot be read as one store.
@@ -47,7 +68,7 @@ pub enum StoreError {
     /// A file or folder cannot be read.
     #[error("cannot read {}: {}", .0.display(), .1)]
     Read(PathBuf, io::Error),
-    /// A record was written by a program with other physics or another form of lines.
+    /// A program with other physics or another format of lines wrote the record.
     #[error("{}, line {}: {reason}; keep old and new results in separate folders", .file.display(), .line)]
     Foreign {
         /// The journal file.
@@ -57,15 +78,12 @@ pub enum StoreError {
         /// The difference.
         reason: String,
     },
-    /// Two records of one repetition differ.
-    #[error(
-        "repetition {} of cell {} has two different results: {} line {} and {} line {}; a repetition in virtual time \
-         depends on its seed alone, so one of the two hosts or programs is not what its journal says",
-        .0.repetition.1, .0.repetition.0, .0.first.0.display(), .0.first.1, .0.second.0.display(), .0.second.1
-    )]
+    /// Two records of one repetition exclude each other.
+    #[error("{0}")]
     Differ(Box<Conflict>),
 }
 
+/// A record with its place: index of the file in the store, and line from 1.
 #[derive(Debug)]
 struct Stored {
     record: Record,
@@ -73,7 +91,7 @@ struct Stored {
     line: usize,
 }
 
-/// Records by cell and repetition.
+/// The records of some folders by cell and repetition.
 #[derive(Debug, Default)]
 pub struct Store {
     records: BTreeMap<(CellId, u32), Stored>,
@@ -97,11 +115,6 @@ impl Store {
         Ok(store)
     }
 
-    /// Returns the record of a repetition.
-    pub fn get(&self, cell: CellId, rep: u32) -> Option<&Record> {
-        self.records.get(&(cell, rep)).map(|stored| &stored.record)
-    }
-
     /// Returns the records of a cell, by number of the repetition.
     pub fn of_cell(&self, cell: CellId) -> impl Iterator<Item = &Record> {
         self.records.range((cell, 0)..=(cell, u32::MAX)).map(|(_, stored)| &stored.record)
@@ -117,7 +130,7 @@ impl Store {
         self.records.into_values().map(|stored| stored.record)
     }
 
-    /// Returns the lines that were ignored.
+    /// Returns the places of the lines that were ignored.
     pub fn torn(&self) -> &[Torn] {
         &self.torn
     }
@@ -132,7 +145,7 @@ impl Store {
         self.torn.chunk_by(|one, two| one.file == two.file).filter_map(of_file).collect()
     }
 
-    /// Returns the number of lines that repeat another one.
+    /// Returns the number of lines whose repetition another line has too.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
     }
@@ -152,7 +165,7 @@ impl Store {
             match whole.map_or(Err(LineError::Damaged), decode) {
                 Ok(record) if record.physics != PHYSICS_VERSION => {
                     let (old, new) = (record.physics, PHYSICS_VERSION);
-                    let reason = format!("written with physics {old}, this program has physics {new}");
+                    let reason = format!("it has physics {old}, this program has physics {new}");
                     return Err(StoreError::Foreign { file: path.to_owned(), line: number, reason });
                 }
                 Ok(record) => self.insert(Stored { record, file, line: number })?,
@@ -179,11 +192,11 @@ impl Store {
         let comparable = after.engine.is_virtual().then(|| comparable(before) == comparable(after));
         if before.seed != after.seed || comparable == Some(false) {
             let place = |it: &Stored| (self.files[it.file].clone(), it.line);
-            let repetition = (after.cell, after.rep);
-            let conflict = Conflict { first: place(old.get()), second: place(&new), repetition };
-            return Err(StoreError::Differ(Box::new(conflict)));
+            let places = [place(old.get()), place(&new)];
+            let (seeds, repetition) = ([before.seed, after.seed], (after.cell, after.rep));
+            return Err(StoreError::Differ(Box::new(Conflict { places, seeds, repetition })));
         }
-        // A repetition in real time is repeated if the host was too slow for it.
+        // In real time a failed repetition runs again, and other hosts may have run it too.
         if before.status != Status::Ok && after.status == Status::Ok {
             old.insert(new);
         }
@@ -192,7 +205,7 @@ impl Store {
 }
 
 /// Returns the records of some cells in and below a folder, with duplicates. Lines that are damaged
-/// or have another form are left out.
+/// or have another format are left out.
 ///
 /// # Errors
 /// A folder or file cannot be read.
@@ -236,6 +249,7 @@ mod tests {
     use super::super::line::tests::record;
     use super::super::{Durability, JournalWriter, encode};
     use super::*;
+    use crate::cell::EngineKind;
 
     fn folder() -> tempfile::TempDir {
         tempfile::tempdir().expect("a temporary folder")
@@ -289,6 +303,24 @@ mod tests {
         assert!(read(&[&one, &written(&[renamed])]).is_ok(), "experiments may share a cell");
         let slower = Record { wall_ms: 9000, host: "other".to_owned(), ..record(1, 0) };
         assert!(read(&[&one, &written(&[slower])]).is_ok(), "times and hosts may differ");
+    }
+
+    #[test]
+    fn results_of_two_seeds_name_both() {
+        let other = written(&[Record { seed: 5, ..record(1, 0) }]);
+        let error = read(&[&written(&[record(1, 0)]), &other]).expect_err("two seeds").to_string();
+        assert!(error.contains(&format!("the seed {} in ", u64::MAX - 3)), "{error}");
+        assert!(error.contains("and 5 in ") && error.contains("different seeds in separate"), "{error}");
+    }
+
+    #[test]
+    fn valid_results_replace_failed_ones() {
+        let real = Record { engine: EngineKind::Real, hash: None, ..record(1, 0) };
+        let failed = Record { status: Status::Failed("no route".to_owned()), ..real.clone() };
+        for records in [[real.clone(), failed.clone()], [failed, real]] {
+            let store = read(&[&written(&records)]).expect("a store");
+            assert!(store.records().all(|it| it.status == Status::Ok) && store.duplicates() == 1);
+        }
     }
 
     #[test]

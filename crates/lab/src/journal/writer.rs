@@ -11,20 +11,20 @@ use super::JOURNAL_FOLDER;
 use super::line::encode;
 use crate::record::Record;
 
-/// Longest time that a line waits for its synchronisation with [`Durability::Batched`].
+/// Interval between synchronisations with [`Durability::Batched`].
 const SYNC_INTERVAL: Duration = Duration::from_millis(200);
 
-/// When lines are synchronised with the disk.
+/// Times at which lines are synchronised with the disk (`fdatasync`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// After every line: for repetitions that take long.
     EachLine,
-    /// At most every 200 ms, and at the end: for repetitions in virtual time.
+    /// With the first line after 200 ms, and at the end: for repetitions in virtual time.
     Batched,
 }
 
-/// Appends records to a journal file of its own. If the process is killed, at most the lines of the
-/// last 200 ms are lost, and at most the last line is torn.
+/// Appends records to a journal file of its own. If the host fails, at most the lines since the
+/// last synchronisation are lost; if the process is killed, at most the last line is torn.
 #[derive(Debug)]
 pub struct JournalWriter {
     file: File,
@@ -36,7 +36,7 @@ pub struct JournalWriter {
 
 impl JournalWriter {
     /// Creates a new journal file in a folder of results. Its name has the host and the process, so
-    /// that no two writers share a file.
+    /// that no other writer has the same file.
     pub fn create(results: &Path, host: &str, durability: Durability) -> io::Result<Self> {
         let folder = results.join(JOURNAL_FOLDER);
         fs::create_dir_all(&folder)?;
@@ -65,10 +65,10 @@ impl JournalWriter {
     /// # Errors
     /// Writing or synchronising failed. A part of the line may be in the file; readers ignore it.
     pub fn append(&mut self, record: &Record) -> io::Result<()> {
-        let whole = self.file.metadata()?.len();
+        let length = self.file.metadata()?.len();
         if let Err(error) = self.file.write_all(encode(record).as_bytes()) {
-            // A later line must not continue the torn one.
-            let _ = self.file.set_len(whole);
+            // Otherwise a later line would continue the torn one, and both would be lost.
+            let _ = self.file.set_len(length);
             return Err(error);
         }
         self.unsynced = true;

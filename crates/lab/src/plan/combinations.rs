@@ -8,11 +8,12 @@ use super::fraction::{self, Fraction};
 use super::{MAX_CELLS, PlanError};
 use crate::experiment::{DesignKind, Experiment, Factor};
 
-/// Number of the child of the design's seed from which random combinations are drawn. Repetitions
-/// are the children from 0 on.
+/// Child number of the design's seed for the draw of random combinations. Repetitions have the
+/// numbers from 0 on.
 const RANDOM_DESIGN_CHILD: u64 = u64::MAX;
 
-/// Returns for each cell the index of the level of every factor.
+/// Returns the combinations: for every factor the index of its level. `engines` is the number of
+/// cells that each becomes.
 pub(super) fn of(
     experiment: &Experiment,
     engines: usize,
@@ -80,7 +81,7 @@ fn one_at_a_time(factors: &[Factor]) -> Vec<Vec<usize>> {
     combinations
 }
 
-/// Draws different combinations, and returns them in the order of the full factorial.
+/// Draws `wanted` different combinations, and returns them in the order of the full factorial.
 fn random(counts: &[usize], wanted: usize, seed: u64) -> Vec<Vec<usize>> {
     let total = product(counts);
     if wanted as u128 >= total {
@@ -96,7 +97,7 @@ fn random(counts: &[usize], wanted: usize, seed: u64) -> Vec<Vec<usize>> {
         let one = child_seed(seed, draw);
         draw += 1;
         let level = |(factor, count): (usize, &usize)| {
-            // The remainder prefers low levels by less than count / 2^64.
+            // The bias of the remainder towards low levels is below count / 2^64.
             usize::try_from(child_seed(one, factor as u64) % *count as u64).unwrap_or_default()
         };
         drawn.insert(counts.iter().enumerate().map(level).collect());

@@ -1,4 +1,4 @@
-//! Estimated cost of one repetition of a cell: packets, and seconds on one core.
+//! Estimated cost of one repetition of a cell: packets, and the time that it takes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::cell::{Cell, CellId, EngineKind, Physics};
 use crate::experiment::{Experiment, ExperimentError};
 use crate::flow::{Flow, FlowKind};
 
-/// Processor time for one packet in virtual time, with its ACK, in nanoseconds: 5,760 transfers of
-/// 1.2 MB took 6.5 s and 480 flows of 99 s at 5 Mbit/s 40 s.
+/// Processor time for one packet in virtual time, with its ACK, in nanoseconds. Measured: 5,760
+/// transfers of 1.2 MB took 6.5 s on one core, and 480 flows of 99 s at 5 Mbit/s 40 s.
 const NANOSECONDS_PER_PACKET: u64 = 1_500;
 /// Processor time of a repetition besides its packets, in microseconds.
 const MICROS_PER_REPETITION: u64 = 200;
-/// Real time of a repetition besides its traffic in engines of real time, in microseconds: creation
-/// of namespaces and programs, and the wait for the last datagrams. Measured: 0.12 s with TCP,
-/// 0.45 s with UDP.
+/// Time of a repetition besides its traffic in engines of real time, in microseconds: creation of
+/// namespaces and programs, and the wait for the last datagrams. Measured: 0.12 s with TCP, 0.45 s
+/// with UDP.
 const REAL_TIME_SETUP_MICROS: u64 = 300_000;
-/// Rate of a path that has none, bits per second.
+/// Assumed rate of a path without one, bits per second.
 const UNLIMITED_BPS: f64 = 1e9;
-/// Size of packets where nothing gives it, bytes.
+/// Assumed size of packets, bytes.
 const PACKET_BYTES: f64 = 1_500.0;
-/// Duration of a repetition of a program of the user, whose flows are unknown.
+/// Assumed duration of a program of the engine `command`, seconds.
 const COMMAND_SECONDS: f64 = 10.0;
 
 /// Estimated cost of repetitions.
@@ -31,7 +31,7 @@ const COMMAND_SECONDS: f64 = 10.0;
 pub struct Cost {
     /// Data packets to be sent.
     pub packets: u64,
-    /// Time: on one core in virtual time, else real time, in microseconds.
+    /// Time in microseconds: processor time in virtual time, else real time.
     pub micros: u64,
 }
 
@@ -61,7 +61,7 @@ impl Cost {
     pub(super) fn of(cell: &Cell) -> Self {
         let physics = &cell.physics;
         let links = physics.links.iter().map(|link| link.to_path_config(|_| Err(String::new())));
-        // A link whose rate comes from a trace file has no known rate here.
+        // A link with a rate from a trace file is refused before it runs.
         let links: Vec<PathConfig> = links.filter_map(Result::ok).collect();
         let mut packets = 0.0;
         let mut seconds: f64 = physics.duration.map_or(0.0, |duration| duration.as_secs_f64());
@@ -98,7 +98,7 @@ impl Cost {
     }
 }
 
-/// Cost of one or several plans by engine. Cells that plans share count once.
+/// Costs of one or several plans. Cells that plans share count once.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     cells: BTreeMap<CellId, (EngineKind, Cost, u32)>,
@@ -179,7 +179,7 @@ fn flow_rate(flow: &Flow, rate: f64) -> f64 {
     (rate * share).max(1.0)
 }
 
-/// Returns the bits that a flow sends if it has a link of `rate` for itself.
+/// Returns the bits of payload that a flow sends if it has a link of `rate` for itself.
 fn offered_bits(flow: &Flow, physics: &Physics, rate: f64) -> f64 {
     let end = [flow.stop, physics.duration].into_iter().flatten().min();
     let life = end.map(|end| end.saturating_sub(flow.start.0));
@@ -208,7 +208,12 @@ pub(super) fn check_end(experiment: &Experiment, cell: &Cell) -> Result<(), Expe
     } else {
         return Ok(());
     };
-    let table = experiment.flows.iter().find(|table| flow.name.starts_with(&table.name));
+    // A table with `count` has flows with its name and a number.
+    let is_table_of = |name: &str| {
+        let number = flow.name.strip_prefix(name);
+        number.is_some_and(|it| it.is_empty() || it.parse::<u32>().is_ok())
+    };
+    let table = experiment.flows.iter().find(|table| is_table_of(&table.name));
     let place = table.map_or_else(Default::default, |table| table.place);
     Err(ExperimentError { place, message: format!("flow {}: {sentence}", flow.name) })
 }

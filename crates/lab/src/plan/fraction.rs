@@ -12,19 +12,21 @@ use super::combinations::all;
 use super::{MAX_CELLS, PlanError};
 use crate::experiment::{Factor, suggest};
 
-/// Longest alias that is listed, in factors.
-const LONGEST_LISTED_ALIAS: u32 = 3;
+/// Limit on the factors of an alias that is listed.
+const MAX_ALIAS_FACTORS: u32 = 3;
+/// Limit on the generators of a fraction: the defining relation has 2^generators - 1 words.
+const MAX_GENERATORS: usize = 16;
 
-/// What a fraction cannot tell apart.
+/// Fraction of a factorial: effects that it cannot separate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fraction {
     /// Number of factors in the shortest word of the defining relation.
     pub resolution: u32,
-    /// Products of factors that are constant over all runs, each with its sign: `a*b*c*e`,
-    /// `-a*d*f`.
+    /// Words of the defining relation: products of factors that are constant over all runs, each
+    /// with its sign: `a*b*c*e`, `-a*d*f`.
     pub relation: Vec<String>,
-    /// For each main effect and interaction of two factors that has aliases: these aliases, with
-    /// up to three factors.
+    /// Main effects and interactions of two factors that have aliases, each with its aliases of up
+    /// to three factors.
     pub aliases: Vec<(String, Vec<String>)>,
 }
 
@@ -58,7 +60,7 @@ impl Fraction {
         let mut aliases = Vec::new();
         for effect in effects(factors) {
             let mut others: Vec<Word> = relation.iter().map(|word| product(effect, *word)).collect();
-            others.retain(|word| (1..=LONGEST_LISTED_ALIAS).contains(&word.factors.count_ones()));
+            others.retain(|word| (1..=MAX_ALIAS_FACTORS).contains(&word.factors.count_ones()));
             others.sort_by_key(|word| (word.factors.count_ones(), Reverse(word.factors.reverse_bits())));
             if !others.is_empty() {
                 aliases.push((name(effect), others.into_iter().map(name).collect()));
@@ -100,7 +102,7 @@ fn product(one: Word, two: Word) -> Word {
     Word { factors: one.factors ^ two.factors, negative: one.negative != two.negative }
 }
 
-/// Returns all products of the generators' words.
+/// Returns the words of the defining relation: all products of the generators' words.
 fn relation(generators: &[Generator]) -> Vec<Word> {
     let mut words = Vec::new();
     for Generator { factor, from } in generators {
@@ -121,6 +123,11 @@ pub(super) fn combinations(
     let mut read: Vec<Generator> = Vec::new();
     for text in generators {
         let wrong = |message: String| PlanError::Generator { generator: text.clone(), message };
+        if read.len() == MAX_GENERATORS {
+            return Err(wrong(format!(
+                "a fraction has at most {MAX_GENERATORS} generators: add runs instead"
+            )));
+        }
         let generator = parse(factors, text).map_err(wrong)?;
         if read.iter().any(|other| other.factor == generator.factor) {
             return Err(wrong(format!("{} is generated twice", factors[generator.factor].name)));

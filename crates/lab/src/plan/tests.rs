@@ -2,6 +2,34 @@ use std::collections::BTreeSet;
 
 use super::*;
 
+/// Returns the plan of the text of an experiment.
+fn of_text(text: &str) -> Plan {
+    Plan::new(&Experiment::from_toml(text).expect("a file"), &[]).expect("a plan")
+}
+
+/// Returns the plan of a TCP flow of 10 s with the engines `virtual` and `kernel`. The round-trip
+/// time has the level 2 ms and another; `repeats` is the content of that table.
+pub(crate) fn two_engines(name: &str, other_level: &str, repeats: &str) -> Plan {
+    of_text(&format!(
+        r#"
+        schema = 1
+        name = "{name}"
+        title = "Two engines"
+        engine = ["virtual", "kernel"]
+        for = "10s"
+        [path]
+        rate = "8mbit"
+        [[flow]]
+        name = "a"
+        kind = "tcp"
+        [factors]
+        path.rtt = ["2ms", {other_level}]
+        [repeats]
+        {repeats}
+        "#
+    ))
+}
+
 /// An experiment with 32 cells of different costs, and other tables after `tail`.
 fn experiment(tail: &str) -> Experiment {
     let text = format!(
@@ -39,14 +67,13 @@ fn ids(plan: &Plan) -> Vec<CellId> {
 fn shards_partition_cells_for_all_counts() {
     let plan = plan("");
     let reversed = Plan { cells: plan.cells.iter().rev().cloned().collect(), ..plan.clone() };
+    let ids = |cells: &[&Cell]| cells.iter().map(|cell| cell.id).collect::<BTreeSet<CellId>>();
     for count in 1..40 {
         let mut all = Vec::new();
         let mut loads = Vec::new();
-        for index in 0..count {
-            let cells = plan.shard(index, count);
-            let mine: BTreeSet<CellId> = cells.iter().map(|cell| cell.id).collect();
-            let other: BTreeSet<CellId> = reversed.shard(index, count).iter().map(|cell| cell.id).collect();
-            assert_eq!(mine, other, "the order of cells does not matter");
+        for (index, cells) in (0..count).zip(plan.shards(count)) {
+            assert_eq!(cells, plan.shard(index, count));
+            assert_eq!(ids(&cells), ids(&reversed.shard(index, count)), "the order of cells does not matter");
             loads.push(cells.iter().map(|cell| plan.cost(cell).micros).sum::<u64>());
             all.extend(cells.iter().map(|cell| cell.id));
         }
@@ -55,6 +82,26 @@ fn shards_partition_cells_for_all_counts() {
         let largest = plan.cells.iter().map(|cell| plan.cost(cell).micros).max().expect("cells");
         let spread = loads.iter().max().expect("shards") - loads.iter().min().expect("shards");
         assert!(spread <= largest, "{count} shards differ by {spread}");
+    }
+}
+
+/// Each cell goes to the shard with the least cost, of equal ones to the first: a change of this
+/// order would mix the shards of runs that were begun before.
+#[test]
+fn equal_cells_are_dealt_in_turn() {
+    let windows: Vec<String> = (1..=7).map(|n| format!("'{n}00kb'")).collect();
+    let plan = of_text(&format!(
+        "schema = 1\nname = 'turn'\ntitle = 'x'\nengine = 'virtual'\nfor = '1s'\n[path]\nrate = '8mbit'\n\
+         [[flow]]\nname = 'a'\n[factors]\nflow.a.receiver.window = [{}]",
+        windows.join(", ")
+    ));
+    let mut ids = ids(&plan);
+    ids.sort();
+    let costs: BTreeSet<u64> = plan.cells.iter().map(|cell| plan.cost(cell).micros).collect();
+    assert_eq!(costs.len(), 1, "the windows are larger than the path needs");
+    let shards = plan.shards(3);
+    for (index, id) in ids.iter().enumerate() {
+        assert!(shards[index % 3].iter().any(|cell| cell.id == *id), "cell {index}");
     }
 }
 
@@ -72,7 +119,7 @@ fn words_for_readers_keep_identities() {
 fn physics_word_changes_only_its_cells() {
     let one = plan("");
     let text = experiment("").text.replace("\"2mb\"", "\"3mb\"");
-    let other = Plan::new(&Experiment::from_toml(&text).expect("a file"), &[]).expect("a plan");
+    let other = of_text(&text);
     let changed: Vec<&Cell> =
         one.cells.iter().zip(&other.cells).filter(|(a, b)| a.id != b.id).map(|(a, _)| a).collect();
     assert_eq!(changed.len(), 16);
@@ -137,6 +184,25 @@ fn wrong_generators_are_refused() {
     assert_eq!(wrong("rtt"), "generator 'rtt': write it as e = a*b*c");
 }
 
+/// The defining relation of 18 generators has 2^18 - 1 words.
+#[test]
+fn fractions_with_many_generators_are_refused() {
+    let lines = |line: fn(u32) -> String| (0..20).map(line).collect::<String>();
+    let generators: Vec<String> =
+        (2..20).map(|n| format!("'flow.f{n}.bytes = flow.f0.bytes*flow.f1.bytes'")).collect();
+    let text = format!(
+        "schema = 1\nname = 'many'\ntitle = 'x'\nengine = 'virtual'\n[path]\nrate = '8mbit'\n{}[factors]\n{}\
+         [design]\nkind = 'fraction'\ngenerators = [{}]",
+        lines(|n| format!("[[flow]]\nname = 'f{n}'\n")),
+        lines(|n| format!("flow.f{n}.bytes = ['1kb', '2kb']\n")),
+        generators.join(", ")
+    );
+    let experiment = Experiment::from_toml(&text).expect("a file");
+    let error = Plan::new(&experiment, &[]).expect_err("too many").to_string();
+    assert!(error.starts_with("generator 'flow.f18.bytes = "), "{error}");
+    assert!(error.contains("a fraction has at most 16 generators"), "{error}");
+}
+
 #[test]
 fn other_designs_choose_their_cells() {
     assert_eq!(plan("[design]\nkind = 'one-at-a-time'").cells.len(), 6);
@@ -177,31 +243,12 @@ fn estimate_follows_bytes_and_rates() {
 #[test]
 fn engine_that_is_not_named_is_refused() {
     let error = Plan::new(&experiment(""), &[EngineKind::Kernel]).expect_err("an error").to_string();
-    assert_eq!(error, "the experiment does not run with engine kernel; it names virtual");
+    assert_eq!(error, "the experiment does not run with engine kernel; its engines are virtual");
 }
 
-/// A plan with the engines `virtual` and `kernel`, in which the kernel has five repetitions.
+/// A plan in which one of the two levels is random, and the kernel has five repetitions.
 fn limited(name: &str, least: u32) -> Plan {
-    let text = format!(
-        r#"
-        schema = 1
-        name = "{name}"
-        title = "Two engines"
-        engine = ["virtual", "kernel"]
-        for = "10s"
-        [path]
-        rate = "8mbit"
-        [[flow]]
-        name = "a"
-        kind = "tcp"
-        [factors]
-        path.rtt = ["2ms", {{ name = "lossy", path.loss = "1%" }}]
-        [repeats]
-        least = {least}
-        kernel = 5
-        "#
-    );
-    Plan::new(&Experiment::from_toml(&text).expect("a file"), &[]).expect("a plan")
+    two_engines(name, "{ name = \"lossy\", path.loss = \"1%\" }", &format!("least = {least}\nkernel = 5"))
 }
 
 #[test]

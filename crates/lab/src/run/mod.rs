@@ -1,13 +1,14 @@
-//! Runs the repetitions of a plan that a store lacks, as many as the experiment asks for.
+//! Campaign: runs the repetitions of a plan that a folder of results lacks, as many as the
+//! experiment asks for.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
 //! | campaign | `mod.rs` | rounds of repetitions until nothing is missing |
-//! | siblings | `siblings.rs` | repetitions that other experiments have run |
+//! | siblings | `siblings.rs` | repetitions of equal cells that other experiments have run |
 //! | targets | `targets.rs` | number of repetitions that each cell needs next |
 //! | host | `host.rs` | lock between runs, and the load of other programs |
 //! | pool | `pool.rs` | threads that run repetitions |
-//! | progress | `progress.rs` | the time that is left |
+//! | progress | `progress.rs` | estimate of the time that is left |
 
 pub(crate) mod host;
 mod pool;
@@ -32,7 +33,7 @@ use crate::plan::Plan;
 use crate::record::{Record, Series, Status};
 use crate::results::Results;
 
-pub use pool::Task;
+use pool::Task;
 pub use progress::Progress;
 pub use siblings::EXPERIMENT_FILE;
 use siblings::Siblings;
@@ -41,14 +42,14 @@ pub use targets::Targets;
 /// Folder of captures in a folder of results.
 const CAPTURES_FOLDER: &str = "captures";
 
-/// What to run, and where results are kept.
+/// Experiment to run, with the folder of its results.
 #[derive(Debug)]
 pub struct Campaign<'a> {
     /// Experiment to run.
     pub experiment: &'a Experiment,
-    /// Plan of the experiment, which decides also the engines.
+    /// Plan of the experiment with the engines to run.
     pub plan: &'a Plan,
-    /// Claims of the experiment, for repetitions until claims are decided.
+    /// Claims of the experiment, for `until = "claims"`.
     pub claims: &'a [Claim],
     /// Folder of results.
     pub folder: &'a Path,
@@ -56,16 +57,16 @@ pub struct Campaign<'a> {
     pub siblings: &'a [PathBuf],
     /// Number of threads for engines of virtual time.
     pub threads: usize,
-    /// Part of the plan: index from 0, and number of shards.
+    /// Shard to run: index from 0, and number of shards. `None`: the whole plan.
     pub shard: Option<(u32, u32)>,
     /// Name of this host, for the journal.
     pub host: String,
 }
 
-/// Limit on the repetitions of a round of one run; each takes 40 bytes of memory.
+/// Limit on the repetitions that one round asks for; each takes 40 bytes of memory.
 const MAX_TASKS: u64 = 10_000_000;
 
-/// Why a campaign ended early.
+/// Error that ends a campaign.
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
     /// The store cannot be read.
@@ -92,7 +93,7 @@ pub enum CampaignError {
     },
     /// The list of repetitions would fill the memory.
     #[error(
-        "{0} repetitions are more than {MAX_TASKS} in one run: lower least in [repeats], or run it in shards"
+        "{0} repetitions in one run are more than {MAX_TASKS}: lower least or most in [repeats], or run it in shards"
     )]
     TooMany(u64),
     /// A folder or file cannot be created.
@@ -113,11 +114,9 @@ pub struct Finished {
     pub results: Results,
     /// Number of repetitions that this run added.
     pub ran: u64,
-    /// Number of repetitions that failed.
-    pub failed: u64,
-    /// Repetitions that are still missing: the campaign was stopped, or runs one shard.
+    /// Number of repetitions that are still missing: the campaign was stopped, or runs one shard.
     pub missing: u64,
-    /// Sentences about the store, such as torn lines.
+    /// Sentences about torn lines of the journals, and about repetitions that are not valid.
     pub remarks: Vec<String>,
 }
 
@@ -129,8 +128,11 @@ struct Running {
 }
 
 impl Campaign<'_> {
-    /// Runs the missing repetitions, and calls `show` after each. If `stop` is set, no further
-    /// repetition starts.
+    /// Runs the missing repetitions, and in real time those that failed. Calls `show` after each.
+    /// If `stop` is set, no further repetition starts.
+    ///
+    /// # Errors
+    /// An engine cannot run, or results cannot be read or written. What is in the journal stays.
     pub fn run(&self, stop: &Stop, mut show: impl FnMut(&Progress)) -> Result<Finished, CampaignError> {
         std::fs::create_dir_all(self.folder)
             .map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?;
@@ -139,16 +141,17 @@ impl Campaign<'_> {
         let mut results = self.results(store)?;
         let mine = self.cells();
         for cell in &mine {
+            results.forget_failures(cell);
             // Fails before anything runs if an engine cannot run.
             engine(cell.physics.engine)?.check(cell)?;
         }
         let mut targets = Targets::new(self.plan, self.claims);
-        let wanted: u64 = mine.iter().map(|cell| u64::from(targets.of(cell.id))).sum();
-        if wanted > MAX_TASKS {
-            return Err(CampaignError::TooMany(wanted));
-        }
         let mut running: Option<Running> = None;
         loop {
+            let wanted: u64 = mine.iter().map(|cell| u64::from(targets.of(cell.id))).sum();
+            if wanted > MAX_TASKS {
+                return Err(CampaignError::TooMany(wanted));
+            }
             let tasks = self.missing(&mine, &targets, &results);
             if stop.is_set() || tasks.is_empty() && !targets.raise(&mine, &results) {
                 break;
@@ -163,11 +166,10 @@ impl Campaign<'_> {
             self.run_tasks(tasks, running, &mut results, stop, &mut show)?;
         }
         let missing = self.plan.distinct().map(|cell| u64::from(targets.lacking(cell.id, &results))).sum();
-        let failed = results.records.values().flat_map(BTreeMap::values).filter(|it| it.status != Status::Ok);
-        let failed = failed.count() as u64;
-        remarks.extend(self.first_failure(&results));
+        let name = &self.experiment.name;
+        remarks.extend(results.remarks().into_iter().map(|remark| format!("{name}: {remark}")));
         let ran = running.map_or(0, |running| running.progress.done);
-        Ok(Finished { results, ran, failed, missing, remarks })
+        Ok(Finished { results, ran, missing, remarks })
     }
 
     /// Creates the journal file of this run, and reads what other experiments have run.
@@ -193,15 +195,14 @@ impl Campaign<'_> {
     ) -> Result<(), CampaignError> {
         let Running { writer, siblings, progress } = running;
         let mut keep = |record, series| self.keep(record, series, writer, results);
-        let (shared, tasks) = siblings.divide(tasks, self.experiment);
+        let (shared, tasks) = siblings.divide(tasks, self.experiment, |rep| self.keeps(rep));
         for task in &tasks {
             let estimated = self.plan.cost(task.cell).seconds();
             progress.want(task.cell.id, estimated, task.cell.physics.engine.is_virtual());
         }
-        let context = pool::Context { campaign: self, measure: &self.experiment.measure };
         let kept = shared.into_iter().try_for_each(|(record, series)| keep(record, series));
         let written = kept.and_then(|()| {
-            context.run_all(&tasks, stop, |record, series, took| {
+            self.run_all(&tasks, stop, |record, series, took| {
                 progress.finish(record.cell, took);
                 keep(record, series)?;
                 show(progress);
@@ -229,7 +230,7 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// Reads all results of the plan from a store, without running anything.
+    /// Returns the results of the plan that a store has, with the series in the folder.
     pub fn results(&self, store: Store) -> Result<Results, CampaignError> {
         self.check_seeds(&store)?;
         let mut results = Results { cells: self.plan.cells.clone(), ..Results::default() };
@@ -243,7 +244,7 @@ impl Campaign<'_> {
             let reps: Vec<u32> =
                 results.records[&cell.id].keys().copied().filter(|rep| self.keeps(*rep)).collect();
             for rep in reps {
-                // A series that cannot be read is a figure less, not a wrong figure.
+                // Without its series a repetition is missing in figures over time only.
                 if let Ok(Some(series)) = read_series(self.folder, cell.id, rep) {
                     results.series.insert((cell.id, rep), series);
                 }
@@ -275,6 +276,7 @@ impl Campaign<'_> {
         }
     }
 
+    /// True if the series of a repetition are kept.
     fn keeps(&self, rep: u32) -> bool {
         match self.experiment.measure.keep_series {
             KeepSeries::None => false,
@@ -283,18 +285,18 @@ impl Campaign<'_> {
         }
     }
 
-    /// Returns the file that keeps the capture of a repetition, if its series are kept too.
+    /// Returns the file for the capture of a repetition, if the experiment captures and keeps it.
     fn capture_file(&self, task: &Task<'_>) -> Option<PathBuf> {
         let captures = self.experiment.measure.capture && !task.cell.physics.engine.is_virtual();
         let folder = self.folder.join(CAPTURES_FOLDER);
-        // Without the folder the engine says that the file cannot be created.
+        // If there is no folder, the engine reports that it cannot create the file.
         (captures && self.keeps(task.rep)).then(|| {
             let _ = std::fs::create_dir_all(&folder);
             folder.join(format!("{}-{}.pcapng", task.cell.id, task.rep))
         })
     }
 
-    /// Returns the repetitions that the targets ask for and the results lack, round by round.
+    /// Returns the repetitions that the targets ask for and the results lack, in blocks.
     fn missing<'a>(&self, cells: &[&'a Cell], targets: &Targets<'_>, results: &Results) -> Vec<Task<'a>> {
         let mut tasks = Vec::new();
         for cell in cells {
@@ -304,29 +306,15 @@ impl Campaign<'_> {
             tasks.extend(reps.map(|rep| Task { cell, rep, seed: self.plan.seed(cell, rep) }));
         }
         // In real time a block has every cell once, in an order drawn from the seeds, so that a
-        // slow change of the machine affects all cells alike.
+        // slow drift of the host affects all cells alike.
         tasks.sort_by_cached_key(|task| (task.rep, task.place_in_block()));
         tasks
-    }
-
-    fn first_failure(&self, results: &Results) -> Option<String> {
-        let mut records = results.records.values().flat_map(BTreeMap::values);
-        records.find_map(|record| match &record.status {
-            Status::Failed(reason) => {
-                let levels = record.factors.iter().map(|(factor, level)| format!("{factor}={level}"));
-                let levels = levels.collect::<Vec<_>>().join(", ");
-                Some(format!(
-                    "{}: cell [{levels}], repetition {}: {reason}",
-                    self.experiment.name, record.rep
-                ))
-            }
-            Status::Ok | Status::HostLimited => None,
-        })
     }
 }
 
 impl Task<'_> {
-    /// Returns the number by which the tasks of a block are sorted. Virtual time needs no order.
+    /// Returns the number by which the tasks of a block are sorted: drawn in real time, 0 in
+    /// virtual time.
     fn place_in_block(&self) -> u64 {
         if self.cell.physics.engine.is_virtual() {
             return 0;

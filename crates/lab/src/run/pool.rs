@@ -1,9 +1,9 @@
-//! Threads that run repetitions. Results arrive in any order; readers of a journal sort them.
+//! Threads that run repetitions. Results arrive in any order; readers of journals sort them.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rdt_program::Stop;
@@ -17,28 +17,21 @@ use crate::experiment::{KeepSeries, Measure};
 use crate::record::{Record, Series, Status};
 
 /// Limit on further attempts at a repetition for which the host was too slow.
-const MAX_REPEATS: u32 = 3;
+const MAX_RETRIES: u32 = 3;
 
 /// Result of one repetition, and the time that it took.
 type Done = (Record, Series, Duration);
 
 /// One repetition to run.
 #[derive(Debug, Clone)]
-pub struct Task<'a> {
-    /// The cell.
-    pub cell: &'a Cell,
+pub(super) struct Task<'a> {
+    pub(super) cell: &'a Cell,
     /// Number of the repetition, from 0.
-    pub rep: u32,
-    /// Seed of the repetition.
-    pub seed: u64,
+    pub(super) rep: u32,
+    pub(super) seed: u64,
 }
 
-pub(super) struct Context<'a> {
-    pub(super) campaign: &'a Campaign<'a>,
-    pub(super) measure: &'a Measure,
-}
-
-impl Context<'_> {
+impl Campaign<'_> {
     /// Runs tasks and passes each result to `take`. Repetitions in virtual time run on all threads;
     /// those in real time run one after another.
     pub(super) fn run_all(
@@ -49,7 +42,7 @@ impl Context<'_> {
     ) -> io::Result<()> {
         let (in_virtual, real): (Vec<&Task<'_>>, Vec<&Task<'_>>) =
             tasks.iter().partition(|task| task.cell.physics.engine.is_virtual());
-        let name = &self.campaign.experiment.name;
+        let name = &self.experiment.name;
         if !in_virtual.is_empty() {
             let Some(_lock) = HostLock::take(Beside::Virtual, name, stop) else { return Ok(()) };
             self.run_parallel(&in_virtual, stop, &mut take)?;
@@ -64,7 +57,7 @@ impl Context<'_> {
                 break;
             }
             let (record, series, took) = self.run_until_undisturbed(task, &mut host, stop);
-            // An interrupt from a terminal also ends the programs of the repetition.
+            // Ctrl-C in a terminal also ends the programs of the repetition, so it is not valid.
             if stop.is_set() {
                 break;
             }
@@ -80,9 +73,10 @@ impl Context<'_> {
         take: &mut impl FnMut(Record, Series, Duration) -> io::Result<()>,
     ) -> io::Result<()> {
         let next = AtomicUsize::new(0);
-        let threads = self.campaign.threads.clamp(1, tasks.len().max(1));
+        let threads = self.threads.clamp(1, tasks.len().max(1));
         std::thread::scope(|scope| {
-            let (sender, results) = channel();
+            // Bounded, because series are large and the disk may be slower than the threads.
+            let (sender, results) = sync_channel(threads);
             for _ in 0..threads {
                 let sender = sender.clone();
                 let next = &next;
@@ -108,7 +102,7 @@ impl Context<'_> {
             let (mut record, series, took) = self.run_one(task, stop);
             record.metrics.extend(load.map(|share| ("load".to_owned(), share)));
             attempts += 1;
-            if record.status != Status::HostLimited || attempts > MAX_REPEATS || stop.is_set() {
+            if record.status != Status::HostLimited || attempts > MAX_RETRIES || stop.is_set() {
                 return (record, series, took);
             }
         }
@@ -116,15 +110,15 @@ impl Context<'_> {
 
     fn run_one(&self, task: &Task<'_>, stop: &Stop) -> Done {
         let started = clock::now();
-        let keep_series =
-            if self.campaign.keeps(task.rep) { self.measure.keep_series } else { KeepSeries::None };
-        let measure = Measure { keep_series, ..*self.measure };
+        let measure = &self.experiment.measure;
+        let keep_series = if self.keeps(task.rep) { measure.keep_series } else { KeepSeries::None };
+        let measure = Measure { keep_series, ..*measure };
         let run = || {
             let engine = engine(task.cell.physics.engine)?;
-            let capture = self.campaign.capture_file(task);
+            let capture = self.capture_file(task);
             engine.run(task.cell, task.seed, &measure, stop, capture.as_deref())
         };
-        let mut record = task.record(self.campaign);
+        let mut record = task.record(self);
         let mut series = Series::default();
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(run)) => {

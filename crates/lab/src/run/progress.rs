@@ -1,6 +1,6 @@
-//! Progress of a campaign, and the time that it still takes. Repetitions of one cell take about
-//! equal times, those of different cells do not: a cell counts with its measured time. Until it has
-//! one, it counts with its estimated cost, scaled by the ratio of measured to estimated times.
+//! Progress of a campaign, and an estimate of the time that is left. Repetitions of one cell take
+//! about equal times, those of different cells do not: a cell counts with its measured time. Until
+//! it has one, it counts with its estimated cost times the ratio of measured to estimated times.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::cell::CellId;
 pub struct Progress {
     /// Number of repetitions that are done.
     pub done: u64,
-    /// Repetitions that are known to be wanted.
+    /// Number of repetitions that the rounds so far ask for.
     pub wanted: u64,
     cells: BTreeMap<CellId, Times>,
     started: Instant,
@@ -27,7 +27,7 @@ struct Times {
     measured: f64,
     done: u32,
     wanted: u32,
-    /// Share of the machine that a repetition occupies.
+    /// Share of the host that a repetition occupies.
     share: f64,
 }
 
@@ -54,8 +54,8 @@ impl Progress {
         self.done += 1;
     }
 
-    /// Returns the time that the repetitions that are known to be wanted still take. `None` until
-    /// something is measured.
+    /// Returns the estimated time until the wanted repetitions are done. `None` until something is
+    /// measured.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let (mut measured, mut estimated) = (0.0, 0.0);
         for it in self.cells.values() {

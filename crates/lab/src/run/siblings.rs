@@ -36,27 +36,29 @@ impl Siblings {
         Self { records }
     }
 
-    /// Divides tasks into those that a sibling has run with the same seed, as results of this
-    /// experiment, and those that are to be run.
+    /// Returns the results of the tasks that a sibling has run with the same seed, as results of
+    /// this experiment, and the other tasks. A task whose series are kept needs those of the
+    /// sibling.
     pub(super) fn divide<'a>(
         &self,
         tasks: Vec<Task<'a>>,
         experiment: &Experiment,
+        keeps: impl Fn(u32) -> bool,
     ) -> (Vec<(Record, Series)>, Vec<Task<'a>>) {
         let (mut shared, mut rest) = (Vec::new(), Vec::new());
         for task in tasks {
             let there = self.records.get(&(task.cell.id, task.rep));
-            let Some((folder, record)) = there.filter(|(_, record)| record.seed == task.seed) else {
+            let found = there.filter(|(_, record)| record.seed == task.seed).and_then(|(folder, record)| {
+                let of_sibling = || read_series(folder, task.cell.id, task.rep).ok().flatten();
+                let series = if keeps(task.rep) { of_sibling()? } else { Series::default() };
+                Some((record.clone(), series))
+            });
+            let Some((record, series)) = found else {
                 rest.push(task);
                 continue;
             };
-            let series = read_series(folder, task.cell.id, task.rep).ok().flatten().unwrap_or_default();
-            let record = Record {
-                experiment: experiment.name.clone(),
-                factors: task.cell.factors.clone(),
-                ..record.clone()
-            };
-            shared.push((record, series));
+            let (experiment, factors) = (experiment.name.clone(), task.cell.factors.clone());
+            shared.push((Record { experiment, factors, ..record }, series));
         }
         (shared, rest)
     }

@@ -1,5 +1,6 @@
-//! Number of repetitions that each cell needs next. A target depends on the repetitions of earlier
-//! rounds alone, never on which later ones exist, so that interrupted runs and shards agree.
+//! Targets: the number of repetitions that each cell needs next. A target depends on the
+//! repetitions of earlier rounds alone, whatever later ones exist, so that interrupted runs and
+//! shards agree.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,9 +40,9 @@ impl<'a> Targets<'a> {
         u32::try_from((0..self.of(cell)).filter(lacks).count()).unwrap_or(u32::MAX)
     }
 
-    /// Raises the targets of those cells that have all their repetitions, if these do not suffice.
-    /// Returns false if no target changes. Claims are judged only when every cell of the plan is
-    /// complete: a shard goes on when the others have finished the round.
+    /// Raises the targets of those of `cells` that have all their repetitions, if these do not
+    /// suffice. Returns false if no target changes. Claims are judged only when every cell of the
+    /// plan is complete, so a shard waits here until the others have finished the round.
     pub fn raise(&mut self, cells: &[&Cell], results: &Results) -> bool {
         let results = self.rounds_so_far(results);
         let complete = |cell: &Cell| self.lacking(cell.id, &results) == 0;
@@ -57,7 +58,7 @@ impl<'a> Targets<'a> {
         let mut raised = false;
         let plan = self.plan;
         for cell in plan.distinct().filter(|cell| wanting.contains(&cell.id)) {
-            // Equal repetitions say that further ones would be equal too.
+            // Further repetitions would be equal too.
             if results.is_one_run(cell.id) {
                 continue;
             }
@@ -70,7 +71,7 @@ impl<'a> Targets<'a> {
         raised
     }
 
-    /// Returns the results without repetitions of later rounds.
+    /// Returns the results without repetitions beyond the targets.
     fn rounds_so_far<'r>(&self, results: &'r Results) -> Cow<'r, Results> {
         let later = |(cell, reps): (&CellId, &BTreeMap<u32, Record>)| {
             reps.last_key_value().is_some_and(|(rep, _)| *rep >= self.of(*cell))
@@ -113,9 +114,8 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// True if the interval of a cell's mean is at most the given share of the mean on either side.
+/// True if the half-width of the 95 % interval of a cell's mean is at most `share` of the mean.
 fn narrow(cell: &Cell, results: &Results, metric: &str, share: f64) -> bool {
-    let values: Vec<f64> =
-        results.valid_repetitions(cell.id).filter_map(|rep| results.metric(cell, metric, rep)).collect();
-    t_interval(&values, 0.95).is_some_and(|it| it.half_width() <= share * it.estimate.abs())
+    t_interval(&results.values(cell, metric), 0.95)
+        .is_some_and(|it| it.half_width() <= share * it.estimate.abs())
 }
