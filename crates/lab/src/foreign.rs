@@ -1,4 +1,4 @@
-//! Foreign results: a table of a report or of another program, analysed as a factorial.
+//! Foreign results: a table of a report or of another program, analysed as a factorial design.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,19 +17,19 @@ pub struct Columns {
     pub each: Vec<String>,
 }
 
-/// Error of a table, as a sentence with the line where there is one.
+/// Error in a table, as a sentence with the line where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TableError(String);
 
-/// One full factorial of a table.
+/// One full factorial design of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
-    /// Columns that divide the table, with their values here.
+    /// Columns that divide the table, with their values in this design.
     pub part: Vec<(String, String)>,
     /// Factors with their levels, in the order in which the table first has them.
     pub factors: Vec<(String, Vec<String>)>,
-    /// Name of each response, and its values for each combination of levels, of which the last
+    /// Name of each response, and for each combination of levels the values of its rows. The last
     /// factor varies fastest.
     pub responses: Vec<(String, Vec<Vec<f64>>)>,
 }
@@ -47,16 +47,17 @@ pub struct MarginalMean {
     pub rows: usize,
 }
 
-/// Effect of a factor or of an interaction on a response.
+/// Effect of a factor, or of an interaction, on a response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
     /// Names of the factors, joined by ` x `.
     pub name: String,
-    /// The effect with its interval, which a table without repetitions does not give.
+    /// The effect, in the unit of the response. It has no interval without repetitions.
     pub effect: Effect,
-    /// Quantile of the half-normal distribution for the rank of the effect's size.
+    /// Half-normal score: quantile of the half-normal distribution for the rank of the effect's
+    /// size.
     pub score: f64,
-    /// True if the effect is beyond Lenth's margin, or if its interval at 95 % excludes zero.
+    /// True if the effect is beyond Lenth's margin of error, or if its 95 % interval excludes zero.
     pub is_active: bool,
 }
 
@@ -86,7 +87,7 @@ impl Design {
         means
     }
 
-    /// Returns the effects of a response, the largest first, and without repetitions Lenth's
+    /// Returns the effects of a response, the largest first, and for an unreplicated design Lenth's
     /// margins. Only factors with two levels have effects.
     pub fn contrasts(&self, values: &[Vec<f64>]) -> (Vec<Contrast>, Option<Lenth>) {
         let levels: Vec<usize> = self.factors.iter().map(|(_, levels)| levels.len()).collect();
@@ -112,10 +113,12 @@ impl Design {
     }
 }
 
-/// A row: the values that divide the table, the levels, the responses, and the line in the file.
+/// A row of the table.
 struct Row {
+    /// Values of the columns that divide the table.
     part: Vec<String>,
     levels: Vec<String>,
+    /// Values of the responses.
     values: Vec<f64>,
 }
 
@@ -124,8 +127,10 @@ struct Row {
 /// # Errors
 /// A column is missing, a response is no finite number, or combinations of levels are missing or
 /// have unequal numbers of rows.
-pub fn read(table: impl Read, columns: &Columns) -> Result<Vec<Design>, TableError> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(table);
+pub fn read(mut table: impl Read, columns: &Columns) -> Result<Vec<Design>, TableError> {
+    let mut bytes = Vec::new();
+    table.read_to_end(&mut bytes).map_err(|error| TableError(error.to_string()))?;
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(&bytes[..]);
     let headers = reader.headers().map_err(|error| TableError(error.to_string()))?.clone();
     let column = |name: &String| {
         headers.iter().position(|header| header == name).ok_or_else(|| {
@@ -137,14 +142,14 @@ pub fn read(table: impl Read, columns: &Columns) -> Result<Vec<Design>, TableErr
     let (factors, responses, each) =
         (find(&columns.factors)?, find(&columns.responses)?, find(&columns.each)?);
     let mut rows = Vec::new();
-    // The line of the names is the first.
-    for (line, record) in (2..).zip(reader.records()) {
+    for record in reader.records() {
         let record = record.map_err(|error| TableError(error.to_string()))?;
         let text = |index: &usize| record.get(*index).unwrap_or_default().to_owned();
         let number = |index: &usize| {
             let text = text(index);
             text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
-                TableError(format!("line {line}: '{text}' in column {} is no number", &headers[*index]))
+                let line = line_of(&bytes, record.position());
+                TableError(format!("line {line}: '{text}' in column {} is not a number", &headers[*index]))
             })
         };
         rows.push(Row {
@@ -160,7 +165,14 @@ pub fn read(table: impl Read, columns: &Columns) -> Result<Vec<Design>, TableErr
     parts.iter().map(|part| design(part, &rows, columns)).collect()
 }
 
-/// Returns the distinct values in the order in which they first appear.
+/// Returns the line of a record, from 1. The position of the reader is before empty lines.
+fn line_of(bytes: &[u8], position: Option<&csv::Position>) -> usize {
+    let start = position.and_then(|it| usize::try_from(it.byte()).ok()).unwrap_or(0).min(bytes.len());
+    let blank = bytes[start..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    bytes[..start + blank].split(|byte| *byte == b'\n').count()
+}
+
+/// Returns the distinct values in the order of their first appearance.
 fn in_order<'a, T: Clone + PartialEq + 'a>(values: impl Iterator<Item = &'a T>) -> Vec<T> {
     let mut seen: Vec<T> = Vec::new();
     for value in values {
@@ -202,7 +214,7 @@ fn design(part: &[String], rows: &[Row], columns: &Columns) -> Result<Design, Ta
         if rows.len() != expected {
             let words = named(&columns.factors, combination);
             return Err(TableError(format!(
-                "{}the combination {words} has {} rows and another has {expected}: each needs as many",
+                "{}the combination {words} has {} rows and another has {expected}: all need the same number",
                 place(part, columns),
                 rows.len()
             )));
@@ -223,8 +235,8 @@ fn incomplete(
 ) -> TableError {
     let product = factors.iter().map(|(_, levels)| levels.len().to_string()).collect::<Vec<_>>().join(" x ");
     TableError(format!(
-        "{}the factors have {product} levels and the table only {rows} rows: name fewer factors, or divide the table \
-         with --each",
+        "{}the factors have {product} levels and the table has only {rows} rows: name fewer factors, or divide the \
+         table with --each",
         place(part, columns)
     ))
 }
@@ -261,6 +273,8 @@ mod tests {
         let all = columns(&["a", "b"], &["y"], &[]);
         assert!(error("a,bb,y\n1,2,3\n", &all).contains("'b'"));
         assert!(error("a,b,y\n1,2,x\n", &all).starts_with("line 2: 'x'"));
+        assert!(error("a,b,y\n\n\"1\n\",2,3\n\n1,2,x\n", &all).starts_with("line 6: 'x'"));
+        assert!(error("a,b,y\r\n1,2,3\r\n1,2,x\r\n", &all).starts_with("line 3: 'x'"));
         assert!(error("a,b,y\n0,0,1\n1,1,1\n", &all).contains("2 x 2 levels"));
         let message = error("a,b,y\n0,0,1\n0,1,1\n1,0,1\n0,0,1\n1,0,3\n", &all);
         assert!(message.contains("a=0, b=1 has 1 rows"), "{message}");
