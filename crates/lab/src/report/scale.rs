@@ -47,6 +47,9 @@ impl Unit {
         ]) || metric.contains("airtime.")
         {
             Self::Time
+        } else if starts(&["queue-mean", "queue-max"]) {
+            // The series `queue` has bytes; these two count packets.
+            Self::Count
         } else if starts(&["cwnd", "ssthresh", "in-flight", "rwnd", "queue", "bytes", "window"]) {
             Self::Bytes
         } else if starts(&["retransmitted", "lost", "timeouts", "recoveries", "sent", "delivered", "dropped"])
@@ -333,6 +336,12 @@ mod tests {
 
     fn labels(axis: &Axis) -> Vec<&str> {
         axis.ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    #[test]
+    fn queue_lengths_are_packets_and_their_series_bytes() {
+        let units = ["link.forward.queue-mean", "link.forward.queue-max", "link.queue"].map(Unit::of_metric);
+        assert_eq!(units, [Unit::Count, Unit::Count, Unit::Bytes]);
     }
 
     #[test]
