@@ -1,25 +1,32 @@
 //! `rdt-lab compare`: two folders of results, cell by cell.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::failure::{CLAIM_FAILS, Failure};
-use super::output;
 use super::verdicts::of_folder;
-use crate::cell::Cell;
+use super::{output, talk};
+use crate::cell::{Cell, levels_json, levels_text};
+use crate::experiment::suggest;
 use crate::report::scale::Unit;
 use crate::results::Results;
 use crate::statistics::{Comparison, holm, mean, paired_log_ratio, unpaired_log_ratio};
 
-/// Probability of any difference that is not there, over all cells.
+/// Probability of any false difference among all cells (familywise error rate).
 const ALPHA: f64 = 0.001;
 
 const HELP: &str = "\
-Cells are those with the same levels and engine. Repetitions with equal seeds are compared in pairs.
-A cell is worse if its ratio differs from 1 (0.1 % over all cells, Holm) and a loss of the threshold is
-within the 95 % interval or above it. Identical repetitions never differ.
+Compares cells with the same levels and engine by the ratio B / A of a metric. Repetitions with
+equal seeds are compared in pairs. A cell is worse if both are true:
+  - the ratio differs from 1, with a probability of error of 0.1 % for all cells together (Holm),
+  - its 95 % interval reaches a loss of the threshold.
+Metrics are those of 'rdt-lab export --rows csv', without their unit; that of a flow has the
+flow's name, such as a.goodput, which may be left out if there is one flow. Of times, losses and
+retransmissions less is better, of others more.
+
+Exit codes: 0 no cell is worse; 1 a cell is worse.
 
 Examples:
   rdt-lab compare before/000-a after/000-a
@@ -28,19 +35,19 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct CompareArgs {
-    /// Folder of results to compare with
+    /// Folder of results of one experiment, to compare with
     #[arg(value_name = "A")]
     before: PathBuf,
     /// Folder of results that may be worse
     #[arg(value_name = "B")]
     after: PathBuf,
-    /// Metric
+    /// Metric to compare
     #[arg(long, value_name = "METRIC", default_value = "goodput")]
     by: String,
-    /// Smallest loss that counts
+    /// Smallest loss that counts, in percent or as a share: 3% or 0.03
     #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = share)]
     threshold: f64,
-    /// Say which values of the metric are better [default: by its name]
+    /// Whether more or less of the metric is better [default: by its name, see below]
     #[arg(long, value_name = "DIRECTION", value_parser = ["more", "less"])]
     better: Option<String>,
     /// Print JSON, one object for each cell
@@ -54,26 +61,31 @@ fn share(text: &str) -> Result<f64, String> {
     let share = text.strip_suffix('%').map_or_else(|| number(text), |it| Some(number(it)? / 100.0));
     share
         .filter(|share| (0.0..1.0).contains(share))
-        .ok_or_else(|| format!("'{text}' is no share: write one from 0 to below 100 %, such as 3%"))
+        .ok_or_else(|| format!("'{text}' is no share from 0 to below 100 %: write one such as 3%"))
 }
 
-/// Two cells with the same levels.
+/// Two cells with the same levels and engine.
 struct Pair<'a> {
     cell: &'a Cell,
+    /// Values of A by seed.
     before: BTreeMap<u64, f64>,
+    /// Values of B by seed.
     after: BTreeMap<u64, f64>,
-    /// Ratio of B to A.
     ratio: Ratio,
 }
 
+/// Ratio of B to A.
 enum Ratio {
     /// All repetitions with equal seeds have equal values.
     Identical,
-    /// The comparison, and whether it is one of pairs with equal seeds.
+    /// The ratio with its interval. `is_paired`: of repetitions with equal seeds.
     Measured { comparison: Comparison, is_paired: bool },
-    /// Nothing can be said, for this reason.
+    /// There is no ratio, for this reason.
     Unknown(&'static str),
 }
+
+/// Reason of [`Ratio::Unknown`].
+const NO_VALUES: &str = "no valid values of the metric";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
@@ -95,12 +107,18 @@ impl Outcome {
 }
 
 pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
-    let (_, before, _) = of_folder(&args.before)?;
-    let (_, after, _) = of_folder(&args.after)?;
+    let (_, before) = of_folder(&args.before)?;
+    let (_, after) = of_folder(&args.after)?;
     let pairs = pairs(&before, &after, &args.by);
-    let measured = |pair: &&Pair<'_>| !matches!(pair.ratio, Ratio::Unknown("no valid values of the metric"));
-    if !pairs.iter().any(|pair| measured(&pair)) {
+    if !pairs.iter().any(|pair| !matches!(pair.ratio, Ratio::Unknown(NO_VALUES))) {
         return Err(nothing(args, &before, pairs.is_empty()));
+    }
+    for (folder, results) in [(&args.before, &before), (&args.after, &after)] {
+        let alone = results.cells.len().saturating_sub(pairs.len());
+        if alone > 0 {
+            let folder = folder.display();
+            talk(&format!("{alone} cells of {folder} are not compared: the other folder has no such cells"));
+        }
     }
     let p: Vec<f64> = pairs.iter().map(|pair| pair.ratio.p()).collect();
     let less_is_better = args.better.as_ref().map_or_else(|| is_cost(&args.by), |it| it == "less");
@@ -119,21 +137,34 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     Ok(if outcomes.contains(&Outcome::Worse) { CLAIM_FAILS } else { 0 })
 }
 
+/// Returns the error of a comparison without values.
 fn nothing(args: &CompareArgs, results: &Results, no_cells: bool) -> Failure {
     let (a, b) = (args.before.display(), args.after.display());
     if no_cells {
         return Failure::Data(format!("{a} and {b} have no cell with the same levels and engine"));
     }
-    let metrics = results.records.values().flatten().flat_map(|(_, record)| record.metrics.keys());
-    let nearest = crate::experiment::suggest(&args.by, metrics.map(String::as_str));
+    let nearest = nearest_metric(&args.by, results);
     Failure::Usage(format!("no cell of {a} and {b} has the metric '{}'; {nearest}", args.by))
 }
 
-/// True if smaller values of a metric are better: times, losses, repeated packets.
+/// Returns the end of a sentence about an unknown metric: the nearest one, or all.
+pub(super) fn nearest_metric(name: &str, results: &Results) -> String {
+    let metrics: BTreeSet<&str> = results
+        .records
+        .values()
+        .flatten()
+        .flat_map(|(_, record)| record.metrics.keys())
+        .map(String::as_str)
+        .collect();
+    suggest(name, metrics)
+}
+
+/// True if smaller values of a metric are better: times, losses, retransmissions.
 fn is_cost(metric: &str) -> bool {
     let word = metric.rsplit('.').next().unwrap_or(metric);
-    let is_count = ["retransmitted", "lost", "timeouts", "recoveries", "dropped"];
-    Unit::of_metric(metric) == Unit::Time || is_count.iter().any(|start| word.starts_with(start))
+    let costs =
+        ["retransmitted", "lost", "timeouts", "recoveries", "dropped", "run-time", "resumed", "step-lag"];
+    Unit::of_metric(metric) == Unit::Time || costs.iter().any(|start| word.starts_with(start))
 }
 
 fn pairs<'a>(before: &'a Results, after: &Results, metric: &str) -> Vec<Pair<'a>> {
@@ -157,7 +188,7 @@ fn by_seed(results: &Results, cell: &Cell, metric: &str) -> BTreeMap<u64, f64> {
 impl Ratio {
     fn of(before: &BTreeMap<u64, f64>, after: &BTreeMap<u64, f64>) -> Self {
         if before.is_empty() || after.is_empty() {
-            return Self::Unknown("no valid values of the metric");
+            return Self::Unknown(NO_VALUES);
         }
         let common = before.iter().filter_map(|(seed, a)| Some((*a, *after.get(seed)?)));
         let (a, b): (Vec<f64>, Vec<f64>) = common.unzip();
@@ -215,8 +246,6 @@ impl Ratio {
 }
 
 fn object(pair: &Pair<'_>, outcome: Outcome, metric: &str) -> Value {
-    let factors: serde_json::Map<String, Value> =
-        pair.cell.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
     let values = |values: &BTreeMap<u64, f64>| values.values().copied().collect::<Vec<_>>();
     let (ratio, interval, paired, reason) = match &pair.ratio {
         Ratio::Identical => (Some(1.0), None, true, None),
@@ -230,7 +259,7 @@ fn object(pair: &Pair<'_>, outcome: Outcome, metric: &str) -> Value {
     json!({
         "cell": pair.cell.id.to_string(),
         "engine": pair.cell.physics.engine.word(),
-        "factors": factors,
+        "factors": levels_json(&pair.cell.factors),
         "metric": metric,
         format!("mean_a{unit}"): mean(&values(&pair.before)),
         format!("mean_b{unit}"): mean(&values(&pair.after)),
@@ -246,9 +275,7 @@ fn text(pairs: &[Pair<'_>], outcomes: &[Outcome], args: &CompareArgs) -> String 
     let unit = Unit::of_metric(&args.by);
     let mut rows = vec![["levels", "A", "B", "B / A", "95 %", ""].map(str::to_owned).to_vec()];
     for (pair, outcome) in pairs.iter().zip(outcomes) {
-        let levels: Vec<String> =
-            pair.cell.factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
-        let levels = format!("{} {}", pair.cell.physics.engine, levels.join(" "));
+        let levels = format!("{} {}", pair.cell.physics.engine, levels_text(&pair.cell.factors, " "));
         let shown = |values: &BTreeMap<u64, f64>| {
             let values: Vec<f64> = values.values().copied().collect();
             mean(&values).map_or_else(|| "-".to_owned(), |mean| unit.text(mean))
@@ -266,17 +293,14 @@ fn text(pairs: &[Pair<'_>], outcomes: &[Outcome], args: &CompareArgs) -> String 
     }
     let count = |wanted: Outcome| outcomes.iter().filter(|it| **it == wanted).count();
     format!(
-        "{}{} by {}: {} cells worse, {} better, {} the same, {} unknown\n",
+        "{}{} against {} by {}: {} cells worse, {} better, {} the same, {} unknown\n",
         output::table(&rows),
-        named(&args.before, &args.after),
+        args.after.display(),
+        args.before.display(),
         args.by,
         count(Outcome::Worse),
         count(Outcome::Better),
         count(Outcome::Same),
         count(Outcome::Unknown)
     )
-}
-
-fn named(before: &Path, after: &Path) -> String {
-    format!("{} against {}", after.display(), before.display())
 }

@@ -1,4 +1,4 @@
-//! `rdt-lab doctor`: what this machine can run.
+//! `rdt-lab doctor`: what this host can run.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,21 +8,23 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::output;
+use super::run::cores;
 use super::scale::in_path;
 use crate::cell::{Cell, EngineKind, Physics};
 use crate::engine::engine;
 use crate::run::host::{QUIET_SHARE, used_share};
 
-/// Congestion controls that the experiments of the program use in the kernel.
+/// Congestion controls that the experiments of the program ask the kernel for.
 const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "firefox"];
 
 const HELP: &str = "\
-Engines of virtual time need nothing of this list.
+Engines of virtual time need nothing of this list. The command measures the use of the
+processors for 0.2 s, and succeeds whatever it finds.
 
 Examples:
   rdt-lab doctor
-  rdt-lab doctor --json | jq 'select(.ok | not)'";
+  rdt-lab doctor --json | jq 'select(.ok | not) | .remedy'";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -35,14 +37,14 @@ pub(super) struct DoctorArgs {
 /// One line of the list.
 struct Finding {
     name: &'static str,
-    /// What needs it.
+    /// Engines or commands that need it.
     needed_for: &'static str,
-    /// What was found, or the remedy.
+    /// Description of what was found, or the remedy.
     found: Result<String, String>,
 }
 
 pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
-    let findings = [cores(), namespaces(), controls(), load(), browser(), slurm(), parallel()];
+    let findings = [processors(), namespaces(), controls(), load(), browser(), slurm(), parallel()];
     if args.json {
         for it in &findings {
             output::json(&json!({
@@ -67,12 +69,8 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn count() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-fn cores() -> Finding {
-    let found = match count() {
+fn processors() -> Finding {
+    let found = match cores() {
         1 => Err("1 core: real-time engines need 2, one for the path and one for the endpoints".to_owned()),
         n => Ok(format!("{n} cores")),
     };
@@ -107,7 +105,7 @@ fn controls() -> Finding {
                 Err(format!("the kernel has {}; as root run {}", there.join(" "), modules.join("; ")))
             }
         }
-        Err(_) => Err("the kernel does not say: the engine kernel needs Linux".to_owned()),
+        Err(_) => Err("the kernel lists none: the engine kernel needs Linux".to_owned()),
     };
     Finding { name: "congestion controls", needed_for: "kernel", found }
 }
@@ -122,7 +120,7 @@ fn load() -> Finding {
             percent(share),
             percent(QUIET_SHARE)
         )),
-        None => Err("this system does not say its load: make sure that nothing else runs".to_owned()),
+        None => Err("this system does not report it: make sure that nothing else runs".to_owned()),
     };
     Finding { name: "quiet host", needed_for: "kernel, real, command", found }
 }
@@ -135,7 +133,7 @@ fn browser() -> Finding {
 
 fn slurm() -> Finding {
     let found = match in_path("sbatch") {
-        // The client's programs answer nothing without a controller.
+        // The commands of Slurm are of no use without its controller.
         Some(program) if answers("scontrol", "ping").is_some() => Ok(program.display().to_string()),
         Some(program) => Err(format!(
             "{} is there, but no controller answers: as root run systemctl start slurmctld slurmd; 'scontrol ping' says more",

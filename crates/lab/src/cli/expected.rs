@@ -1,12 +1,13 @@
-//! Expected values beside measured ones, at the end of `run` and `claims`.
+//! Expected values beside measured ones, for `run` and `claims`.
 
 use serde_json::{Value, json};
 
 use super::load::Loaded;
 use super::output;
-use crate::cell::EngineKind;
+use crate::cell::{EngineKind, levels_json, levels_text};
 use crate::claim::{Expectation, Fit, expectations};
 use crate::experiment::{Compare, Expect, Tolerance};
+use crate::report::scale::significant;
 use crate::results::Results;
 
 /// Returns the engines of the results, in their order.
@@ -50,11 +51,10 @@ fn heading(expect: &Expect) -> String {
     format!("{}{} of {}, within {within}", expect.of, compared(expect), expect.source)
 }
 
-/// Returns the cells with which values are compared, for a sentence.
+/// Returns the cell to which ratios refer, for the end of a metric's name.
 fn compared(expect: &Expect) -> String {
     let Compare::RatioTo(levels) = &expect.compare else { return String::new() };
-    let levels: Vec<String> = levels.0.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
-    format!(" / that of {}", levels.join(", "))
+    format!(" / that of {}", levels_text(&levels.0, ", "))
 }
 
 fn row(it: &Expectation) -> Vec<String> {
@@ -67,14 +67,13 @@ fn row(it: &Expectation) -> Vec<String> {
         Some(value) => short(value.estimate),
     };
     let ratio = it.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.3}"));
-    let levels: Vec<String> = it.levels.0.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let fit = match (it.fit, it.must) {
         (Fit::Outside, true) => "FAILS".to_owned(),
         (Fit::Outside, false) => "outside (note)".to_owned(),
         (fit, _) => fit.word().to_owned(),
     };
     vec![
-        format!("  {}", levels.join(" ")),
+        format!("  {}", levels_text(&it.levels.0, " ")),
         it.engine.to_string(),
         measured,
         format!("expected {}", short(it.expected)),
@@ -83,7 +82,7 @@ fn row(it: &Expectation) -> Vec<String> {
     ]
 }
 
-/// Returns a number with four digits and, for large ones, a prefix of thousands.
+/// Returns a number with four significant digits and, from 10,000 on, the prefix k, M or G.
 fn short(value: f64) -> String {
     let (scaled, prefix) = match value.abs() {
         size if size >= 1e9 => (value / 1e9, " G"),
@@ -91,21 +90,11 @@ fn short(value: f64) -> String {
         size if size >= 1e4 => (value / 1e3, " k"),
         _ => (value, ""),
     };
-    let decimals = match scaled.abs() {
-        size if size >= 1000.0 => 0,
-        size if size >= 100.0 => 1,
-        size if size >= 10.0 => 2,
-        size if size >= 1.0 || size == 0.0 => 3,
-        _ => 4,
-    };
-    let text = format!("{scaled:.decimals$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}{prefix}")
+    significant(scaled, 4) + prefix
 }
 
+/// Returns the JSON object of an expected value.
 pub(super) fn line(experiment: &str, expect: &Expect, it: &Expectation) -> Value {
-    let levels: serde_json::Map<String, Value> =
-        it.levels.0.iter().map(|(factor, level)| (factor.clone(), Value::from(level.as_str()))).collect();
     let (within, is_share) = match expect.within {
         Tolerance::Share(share) => (share, true),
         Tolerance::Absolute(amount) => (amount, false),
@@ -115,7 +104,7 @@ pub(super) fn line(experiment: &str, expect: &Expect, it: &Expectation) -> Value
         "experiment": experiment,
         "expected_by": expect.source,
         "of": format!("{}{}", expect.of, compared(expect)),
-        "levels": levels,
+        "levels": levels_json(&it.levels.0),
         "engine": it.engine.word(),
         "expected": it.expected,
         "measured": it.measured.map(|value| value.estimate),
@@ -134,11 +123,11 @@ mod tests {
     use super::short;
 
     #[test]
-    fn numbers_are_short() {
-        let values = [0.0, 0.936, 1.136, 12.345, 5_620_000.0, 94_150_000.0, 23_104.0];
+    fn numbers_have_four_significant_digits() {
+        let values = [0.0, 0.000_353, 0.936, 1.136, 12.345, 5_620_000.0, 94_150_000.0, 23_104.0];
         assert_eq!(
             values.map(short),
-            ["0", "0.936", "1.136", "12.35", "5.62 M", "94.15 M", "23.1 k"].map(str::to_owned)
+            ["0", "0.000353", "0.936", "1.136", "12.35", "5.62 M", "94.15 M", "23.1 k"].map(str::to_owned)
         );
     }
 }

@@ -11,19 +11,27 @@ use crate::engine::EngineError;
 use crate::journal::StoreError;
 #[cfg(target_os = "linux")]
 use crate::load::LoadError;
-use crate::run::CampaignError;
+use crate::run::{CampaignError, EXPERIMENT_FILE};
 
-/// Exit code: a claim fails.
+/// Exit code: a claim or an expected value fails, or results are worse than others.
 pub(super) const CLAIM_FAILS: u8 = 1;
-/// Exit code: some repetitions failed.
-pub(super) const CELLS_FAILED: u8 = 2;
-/// Exit code: repetitions are missing.
+/// Exit code: repetitions failed.
+pub(super) const REPETITIONS_FAILED: u8 = 2;
+/// Exit code: repetitions are missing, or a claim was not measured.
 pub(super) const INCOMPLETE: u8 = 3;
 /// Exit code: claims are undecided, with `--strict`.
 pub(super) const UNDECIDED: u8 = 4;
 /// Exit code: results that do not fit together (`EX_DATAERR`).
 const DATA: u8 = 65;
 
+/// Returns the exit code of a command that has two. Failed repetitions come first, because no
+/// verdict can be relied on without them.
+pub(super) fn gravest(one: u8, two: u8) -> u8 {
+    let by_weight = [REPETITIONS_FAILED, CLAIM_FAILS, INCOMPLETE, UNDECIDED];
+    by_weight.into_iter().find(|code| *code == one || *code == two).unwrap_or(0)
+}
+
+/// Error that ends a command, as a sentence.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("{0}")]
@@ -32,6 +40,11 @@ pub(super) enum Failure {
     Data(String),
     #[error("cannot read {}: {}", .0.display(), .1)]
     Read(PathBuf, io::Error),
+    #[error(
+        "{} has no results: neither it nor a folder in it has a file {EXPERIMENT_FILE}; 'rdt-lab run ID -o DIR' makes some",
+        .0.display()
+    )]
+    NoResults(PathBuf),
     #[error("cannot write {}: {}", .0.display(), .1)]
     Create(PathBuf, io::Error),
     #[error("cannot write results to {}: {}", .0.display(), .1)]
@@ -53,7 +66,7 @@ impl Failure {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Campaign(CampaignError::TooMany(_)) => USAGE,
-            Self::Read(..) => NO_INPUT,
+            Self::Read(..) | Self::NoResults(_) => NO_INPUT,
             Self::Create(..) | Self::Campaign(CampaignError::Create(..)) => CANNOT_CREATE,
             Self::Output(_) | Self::Write(..) | Self::Campaign(CampaignError::Write(..)) => IO,
             Self::Campaign(CampaignError::Store(error)) | Self::Store(error) => store_code(error),
@@ -79,5 +92,18 @@ fn store_code(error: &StoreError) -> u8 {
     match error {
         StoreError::Read(..) => NO_INPUT,
         StoreError::Foreign { .. } | StoreError::Differ(_) => DATA,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_repetitions_outweigh_verdicts() {
+        assert_eq!(gravest(CLAIM_FAILS, REPETITIONS_FAILED), REPETITIONS_FAILED);
+        assert_eq!(gravest(INCOMPLETE, CLAIM_FAILS), CLAIM_FAILS);
+        assert_eq!(gravest(UNDECIDED, INCOMPLETE), INCOMPLETE);
+        assert_eq!((gravest(0, UNDECIDED), gravest(0, 0)), (UNDECIDED, 0));
     }
 }

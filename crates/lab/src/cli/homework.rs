@@ -1,15 +1,15 @@
-//! Homework: a student's program in the experiment of a course, and seeds that a teacher keeps.
-//!
-//! Both become part of the experiment's text, so that its folder of results is complete by itself.
+//! Homework: a student's program in the experiment of a course, and a seed that the teacher keeps
+//! secret. Both become part of the experiment's text, so that its folder of results needs no other
+//! file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::args::RunArgs;
 use super::failure::Failure;
 use super::output;
+use super::run::RunArgs;
 use crate::claim::Judgement;
 use crate::experiment::Command;
 
@@ -17,12 +17,12 @@ use crate::experiment::Command;
 pub(super) fn given(name: &str, text: String, args: &RunArgs) -> Result<String, Failure> {
     let mut text = text;
     if let Some(client) = &args.client {
-        if !text.lines().any(|line| line.trim() == "[command]") {
+        if !text.lines().any(|line| table_of(line) == Some("command")) {
             return Err(Failure::Usage(format!(
-                "{name}: --client is for experiments with a table [command]"
+                "{name} has no table [command], which --client needs: add it, or leave --client out"
             )));
         }
-        // A text of JSON is one of TOML too.
+        // A JSON string is a TOML string too.
         let mut words = vec![("client", serde_json::Value::from(client.as_str()).to_string())];
         words.push((Command::CLIENT_HASH, format!("\"{}\"", hash_of_files(client))));
         text = with_words(&text, "command", &words);
@@ -38,41 +38,50 @@ fn seed(file: &Path) -> Result<u64, Failure> {
     let secret = fs::read(file).map_err(|error| Failure::Read(PathBuf::from(file), error))?;
     let digest = Sha256::digest(secret);
     let (first, _) = digest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-    // Numbers in TOML have 63 bits.
+    // A TOML integer has 63 bits and a sign.
     Ok(u64::from_be_bytes(*first) >> 1)
 }
 
-/// Returns the hash of all files that a command line names: a changed program is another one, whose
-/// results are not those of the one before.
+/// Returns the hash of all files that a command line names, so that a changed program is another
+/// cell.
 fn hash_of_files(line: &str) -> String {
     let mut hash = Sha256::new();
-    line.split_whitespace().filter_map(|word| fs::read(word).ok()).for_each(|bytes| hash.update(bytes));
+    // A device such as /dev/zero may have no end.
+    let files = line.split_whitespace().filter(|word| Path::new(word).is_file());
+    files.filter_map(|file| fs::read(file).ok()).for_each(|bytes| hash.update(bytes));
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// Sets words of a table in a text of TOML, and replaces those that are there.
+/// Returns the name of the table whose header a line of TOML is: `command` of `[command]  #
+/// comment`. That of a table in an array is in brackets.
+fn table_of(line: &str) -> Option<&str> {
+    let header = line.split('#').next().unwrap_or_default().trim();
+    let name = header.strip_prefix('[')?.strip_suffix(']')?.trim();
+    (!name.contains(['=', ',', '"', '\''])).then_some(name)
+}
+
+/// Sets words of a table in a text of TOML, and replaces those that are there. Comments stay.
 fn with_words(text: &str, table: &str, words: &[(&str, String)]) -> String {
-    let header = format!("[{table}]");
     let new = words.iter().map(|(word, value)| format!("{word} = {value}\n")).collect::<Vec<_>>().concat();
     let (mut out, mut is_inside, mut is_set) = (String::new(), false, false);
     for line in text.lines() {
-        let trimmed = line.trim();
-        if trimmed.starts_with('[') && trimmed.ends_with(']') && !trimmed.contains('=') {
-            is_inside = trimmed == header;
+        let header = table_of(line);
+        if let Some(name) = header {
+            is_inside = name == table;
         }
-        let key = trimmed.split('=').next().unwrap_or_default().trim();
+        let key = line.split('=').next().unwrap_or_default().trim();
         if is_inside && words.iter().any(|(word, _)| *word == key) {
             continue;
         }
         out.push_str(line);
         out.push('\n');
-        if trimmed == header {
+        if header == Some(table) {
             out.push_str(&new);
             is_set = true;
         }
     }
     if !is_set {
-        out.push_str(&["\n", &header, "\n", &new].concat());
+        out.push_str(&["\n[", table, "]\n", &new].concat());
     }
     out
 }
@@ -108,6 +117,13 @@ mod tests {
             "seed = 0\n[command]\nclient = \"./new\"\nprogram = \"{client} x\"\n[[claim]]\nclient = 1\n";
         assert_eq!(changed, wanted);
         assert!(with_words(text, "design", &[("seed", "7".to_owned())]).ends_with("\n[design]\nseed = 7\n"));
+    }
+
+    #[test]
+    fn headers_with_spaces_and_comments_are_found() {
+        let text = "[ command ]  # of students\nlist = [\n  [1],\n  ['x']\n]\nclient = 'old'\n";
+        let changed = with_words(text, "command", &[("client", "'new'".to_owned())]);
+        assert_eq!(changed, "[ command ]  # of students\nclient = 'new'\nlist = [\n  [1],\n  ['x']\n]\n");
     }
 
     #[test]

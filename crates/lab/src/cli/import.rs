@@ -1,4 +1,4 @@
-//! `rdt-lab import`: results of others in the same statistics.
+//! `rdt-lab import`: a table of foreign results, analysed as a factorial.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -11,9 +11,11 @@ use crate::foreign::{Columns, Contrast, Design, read};
 use crate::statistics::Lenth;
 
 const HELP: &str = "\
-The first line of the file names the columns. The rows are a full factorial, or one for each value of
-the columns of --each. With one row a combination, effects are judged by Lenth's method; with several,
-by Student's intervals of the contrasts of the repetitions.
+The first line of the file names the columns. The rows are a full factorial, or one for each
+value of the columns of --each. Prints the mean at each level, and effects of factors with two
+levels: the mean at the second level less that at the first, in the unit of the column. An
+effect stands out beyond Lenth's margin of error at 95 % (one row for each combination), or if
+its 95 % interval excludes zero (several rows).
 
 Examples:
   rdt-lab import table.csv --factors sack,delay --response mbps
@@ -22,16 +24,16 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct ImportArgs {
-    /// Table in CSV
+    /// Table in CSV, separated by commas
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Columns with levels: sack,delay
+    /// Columns with the levels of factors, such as sack,delay
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required = true)]
     factors: Vec<String>,
-    /// Columns with measured numbers
+    /// Columns with measured numbers, such as mbps,seconds
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required = true)]
     response: Vec<String>,
-    /// Columns that divide the table into designs
+    /// Columns whose values divide the table into designs that are analysed separately
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     each: Vec<String>,
     /// Print all effects, not only those that stand out

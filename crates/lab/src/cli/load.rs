@@ -1,6 +1,6 @@
-//! Experiments from files and from the program.
+//! Experiments from files and from the program, and folders of results.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use crate::cell::EngineKind;
 use crate::claim::Claim;
 use crate::experiment::{Experiment, builtin, find_builtin, suggest};
 use crate::plan::Plan;
+use crate::run::EXPERIMENT_FILE;
 
 /// Limit on the size of an experiment file, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -21,7 +22,8 @@ pub(super) struct Loaded {
     pub(super) claims: Vec<Claim>,
 }
 
-/// Reads an experiment: the identity of one of the program, or the name of a file.
+/// Returns the identity or file name of an experiment, and its text. `name` is the identity of one
+/// of the program in any case of letters, or the name of a file.
 pub(super) fn text(name: &str) -> Result<(String, String), Failure> {
     if let Some(builtin) = find_builtin(name) {
         return Ok((builtin.id.to_owned(), builtin.text.to_owned()));
@@ -34,6 +36,9 @@ pub(super) fn text(name: &str) -> Result<(String, String), Failure> {
             "there is no experiment '{name}' and no such file; {nearest}; 'rdt-lab list' names all experiments"
         )));
     }
+    if path.is_dir() {
+        return Err(Failure::Usage(format!("{name} is a folder: name its file, {name}/{EXPERIMENT_FILE}")));
+    }
     let failed = |error| Failure::Read(PathBuf::from(path), error);
     let mut bytes = Vec::new();
     File::open(path)
@@ -41,11 +46,11 @@ pub(super) fn text(name: &str) -> Result<(String, String), Failure> {
         .map_err(failed)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(Failure::Usage(format!(
-            "{name} has more than {MAX_FILE_BYTES} bytes, so it is no experiment file: 'rdt-lab show 000-A' prints one"
+            "{name} is longer than {MAX_FILE_BYTES} bytes, the limit for experiment files; 'rdt-lab show 000-A' prints one"
         )));
     }
     let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| Failure::Usage(format!("{name} is no text in UTF-8: save it as such")))?;
+    let text = text.map_err(|_| Failure::Usage(format!("{name} is not UTF-8 text: save it as UTF-8")))?;
     Ok((name.to_owned(), text))
 }
 
@@ -62,4 +67,41 @@ pub(super) fn parse(name: &str, text: &str, engines: &[EngineKind]) -> Result<Lo
     let plan = Plan::new(&experiment, engines).map_err(|error| usage(&error))?;
     let claims = experiment.claims.iter().map(crate::experiment::Claim::to_judged).collect();
     Ok(Loaded { experiment, plan, claims })
+}
+
+/// Returns the folders of results of single experiments: a folder that was given, or those within
+/// it in alphabetical order.
+pub(super) fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if folder.join(EXPERIMENT_FILE).exists() {
+        return Ok(vec![folder.to_owned()]);
+    }
+    let entries = fs::read_dir(folder).map_err(|error| Failure::Read(folder.to_owned(), error))?;
+    let mut within: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    within.retain(|path| path.join(EXPERIMENT_FILE).exists());
+    within.sort();
+    if within.is_empty() { Err(Failure::NoResults(folder.to_owned())) } else { Ok(within) }
+}
+
+/// Returns the folders of results of single experiments that are given or within given ones.
+pub(super) fn all_results(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    given.iter().map(|folder| results_in(folder)).collect::<Result<Vec<_>, _>>().map(|it| it.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_within_a_folder_are_found() {
+        let root = tempfile::tempdir().expect("a folder");
+        let error = all_results(&[root.path().to_owned()]).expect_err("nothing there");
+        assert!(error.to_string().contains("has no results: neither it nor"), "{error}");
+        for name in ["b", "a"] {
+            fs::create_dir(root.path().join(name)).expect("a folder");
+            fs::write(root.path().join(name).join(EXPERIMENT_FILE), "").expect("a file");
+        }
+        let found = all_results(&[root.path().to_owned()]).expect("two folders");
+        assert_eq!(found, ["a", "b"].map(|name| root.path().join(name)));
+        assert_eq!(all_results(&found[1..]).expect("the folder itself"), &found[1..]);
+    }
 }

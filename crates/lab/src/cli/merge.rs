@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::failure::Failure;
-use super::load::{Loaded, load};
+use super::load::{Loaded, load, results_in};
 use super::output;
 use super::run::keep_file;
 use super::{talk, verdicts};
@@ -20,24 +20,25 @@ use crate::run::EXPERIMENT_FILE;
 const MERGED: &str = "merged.ndjson";
 
 const HELP: &str = "\
-The merged journal has one line for each repetition, sorted by cell and repetition. With --canonical
-the time that a repetition took, the program's version and the host are left empty, so equal
-repetitions give equal bytes, whatever the hosts, threads and shards were.
+The merged journal has one line for each repetition, sorted by cell and repetition. Results of
+other cells, seeds or physics are refused, and so are different results of one repetition (code
+65). With --canonical, equal repetitions give equal bytes, whatever the hosts, threads and
+shards were.
 
 Examples:
-  rdt-lab merge shard-0 shard-1 -o all             results of two hosts
-  rdt-lab merge results --canonical -o one         the same bytes, however the results were made";
+  rdt-lab merge host-a/results host-b/results -o all   results of two hosts
+  rdt-lab merge results --canonical -o one             one journal, to compare bytes";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct MergeArgs {
-    /// Folders of results of one experiment each, or folders of such folders
+    /// Folders of results, or folders of such folders
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// Folder of the merged results
+    /// Folder for the merged results
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Leave out what differs between hosts: times, versions, names of hosts
+    /// Leave out what differs between runs: wall times, program versions, names of hosts
     #[arg(long)]
     canonical: bool,
     /// Print JSON, one object for each experiment
@@ -52,34 +53,21 @@ pub(super) fn merge(args: &MergeArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Returns folders of results of single experiments, by their place in the merged folder: empty for
-/// a folder that was named itself, the name of the experiment's folder for one within it.
+/// Returns folders of results of single experiments by their place in the merged folder: empty for
+/// a folder that was given itself, else the name of the experiment's folder.
 fn groups(folders: &[PathBuf]) -> Result<BTreeMap<PathBuf, Vec<PathBuf>>, Failure> {
     let mut groups: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
     for folder in folders {
-        let failed = |error| Failure::Read(folder.clone(), error);
-        if folder.join(EXPERIMENT_FILE).exists() {
-            groups.entry(PathBuf::new()).or_default().push(folder.clone());
-            continue;
-        }
-        let mut found = false;
-        for entry in fs::read_dir(folder).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            if entry.path().join(EXPERIMENT_FILE).exists() {
-                groups.entry(PathBuf::from(entry.file_name())).or_default().push(entry.path());
-                found = true;
-            }
-        }
-        if !found {
-            return Err(Failure::Data(format!(
-                "{} has no results: neither it nor a folder in it has a file {EXPERIMENT_FILE}",
-                folder.display()
-            )));
+        for found in results_in(folder)? {
+            let is_given = found == *folder;
+            let place = found.file_name().filter(|_| !is_given).map(PathBuf::from).unwrap_or_default();
+            groups.entry(place).or_default().push(found);
         }
     }
     Ok(groups)
 }
 
+/// Merges the folders of one experiment.
 fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failure> {
     refuse_other_journals(target)?;
     let loaded = same_experiment(sources)?;
@@ -111,13 +99,13 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
     ))
 }
 
-/// Fails if the folder has journals that are not a merged one: they would count as results too.
+/// Fails if the folder has other journals than a merged one: they would count as results too.
 fn refuse_other_journals(target: &Path) -> Result<(), Failure> {
     let Ok(entries) = fs::read_dir(target.join(JOURNAL_FOLDER)) else { return Ok(()) };
     for entry in entries.flatten() {
         if entry.path().extension().is_some_and(|it| it == "ndjson") && entry.file_name() != MERGED {
             return Err(Failure::Data(format!(
-                "{} is a journal of a run, so {} has results of its own: name a new folder with -o",
+                "{} is the journal of a run, so {} has other results: name a new folder with -o",
                 entry.path().display(),
                 target.display()
             )));

@@ -2,25 +2,25 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `args.rs` | arguments and help |
+//! | `args.rs` | list of commands, help of the program |
 //! | `failure.rs` | errors and exit codes |
-//! | `load.rs` | experiments from files and from the program |
+//! | `load.rs` | experiments from files and from the program, folders of results |
 //! | `output.rs` | the standard output |
-//! | `compare.rs` | `compare` |
-//! | `doctor.rs` | `doctor` |
+//! | `list.rs` | `list`, `show`, `plan` |
+//! | `run.rs` | `run` |
 //! | `homework.rs` | programs of students, secret seeds, points |
-//! | `import.rs` | `import` |
-//! | `rows.rs` | rows of repetitions for other programs |
+//! | `verdicts.rs` | `claims`, and the text at the end of `run` |
+//! | `expected.rs` | expected values beside measured ones |
+//! | `report.rs` | `report`, `limits`, `export` |
+//! | `rows.rs` | `export --rows` |
+//! | `status.rs` | `status` |
 //! | `scale.rs` | `scale`, and the number of shards of a folder |
+//! | `merge.rs` | `merge` |
+//! | `compare.rs` | `compare` |
 //! | `sweep.rs` | `sweep` |
 //! | `trace.rs` | `trace` |
-//! | `list.rs` | `list`, `show`, `plan` |
-//! | `report.rs` | `report`, `limits`, `export` |
-//! | `run.rs` | `run` |
-//! | `expected.rs` | expected values beside measured ones |
-//! | `merge.rs` | `merge` |
-//! | `status.rs` | `status` |
-//! | `verdicts.rs` | `claims`, and the text at the end of `run` |
+//! | `import.rs` | `import` |
+//! | `doctor.rs` | `doctor` |
 
 mod args;
 mod compare;
@@ -88,14 +88,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Name under which the engine `kernel` starts this program as `rdt-emu`.
+/// First argument with which this program is `rdt-emu`, for the paths of engines of real time.
 #[cfg(target_os = "linux")]
 const EMULATOR: &str = "rdt-emu";
 
 #[cfg(target_os = "linux")]
 fn emulator(args: Vec<OsString>) -> ExitCode {
     if args.get(1).is_some_and(|command| command == "run") {
-        // A repetition ends with the campaign, also if that is killed.
+        // The path of a repetition must not outlive a campaign that is killed.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
     }
     rdt_emu::rdt_emu(args)
@@ -166,7 +166,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
     }
 }
 
-/// Prints a line to the standard error, after the program's name.
+/// Prints a line on the standard error, after the program's name.
 fn talk(line: &str) {
     rdt_program::talk(&format!("rdt-lab: {line}"));
 }

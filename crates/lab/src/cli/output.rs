@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use crate::report::scale::Unit;
 
-/// Prints a text. A closed pipe is no error: the reader has seen enough.
+/// Prints a text. A closed pipe is no error, so that `rdt-lab list | head` succeeds.
 pub(super) fn text(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -34,7 +34,8 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Returns the ending of a key of JSON that names the unit of a metric.
+/// Returns the suffix of JSON keys for the unit of a metric: `_bps`, `_s`, `_bytes`, `_count` or
+/// none.
 pub(super) fn unit_suffix(metric: &str) -> &'static str {
     match Unit::of_metric(metric) {
         Unit::None | Unit::Share => "",

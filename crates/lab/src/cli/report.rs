@@ -1,14 +1,16 @@
-//! `rdt-lab report` and `export`, and the report at the end of `run`.
+//! `rdt-lab report`, `limits` and `export`, and the report at the end of `run`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::args::{ExportArgs, LimitsArgs, ReportArgs};
 use super::failure::Failure;
+use super::load::all_results;
+use super::output;
+use super::rows::Form;
 use super::verdicts::{judged, of_folder};
-use super::{output, talk};
 use crate::experiment::builtin;
 use crate::report::export::{csv, gnuplot, xplot};
 use crate::report::{self, Bound, LIMITS, Place, Report, Scene, Section, Subject, html, section, svg, text};
@@ -17,34 +19,96 @@ use crate::run::EXPERIMENT_FILE;
 /// Name of the report in a folder of results.
 pub(super) const REPORT_FILE: &str = "report.html";
 
-/// Returns the folders of results of single experiments: these, or those within them.
-fn folders(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut found = Vec::new();
-    for folder in given {
-        if folder.join(EXPERIMENT_FILE).exists() {
-            found.push(folder.clone());
-            continue;
-        }
-        let entries = fs::read_dir(folder).map_err(|error| Failure::Read(folder.clone(), error))?;
-        let mut within: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        within.retain(|path| path.join(EXPERIMENT_FILE).exists());
-        within.sort();
-        if within.is_empty() {
-            let message = format!("{} has no results; 'rdt-lab run ID' makes some", folder.display());
-            return Err(Failure::Usage(message));
-        }
-        found.extend(within);
-    }
-    Ok(found)
+const LIMITS_HELP: &str = "\
+Each flow's life is divided by what kept it from sending faster; the shares sum to 100 %:
+  start        connection set-up, until data can be sent
+  application  the application has nothing to send
+  window       the receiver's window is full
+  cwnd         the congestion window is full, or pacing waits, and the link has no queue
+  link         the link is busy with a queue
+  recovery     loss recovery, or waiting for a retransmission timeout
+  host         the host did not send although it could (engines of real time)
+
+Examples:
+  rdt-lab limits results/000-h
+  rdt-lab limits results --json | jq 'select(.largest == \"window\") | .remedy'";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIMITS_HELP)]
+pub(super) struct LimitsArgs {
+    /// Folders of results, or folders of such folders
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// Print JSON, one object for each flow of each cell; shares from 0 to 1
+    #[arg(long)]
+    json: bool,
+}
+
+const REPORT_HELP: &str = "\
+The page is one HTML file that loads nothing else. It has the claims with their verdicts,
+figures with theory, tables, and the statements of the source that do not hold. 'rdt-lab run'
+writes it too.
+
+Examples:
+  rdt-lab report results                       all experiments in results/report.html
+  rdt-lab report results/000-a -o 000-a.html   one experiment
+  rdt-lab report results/000-a --text | less   the same for a terminal";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = REPORT_HELP)]
+pub(super) struct ReportArgs {
+    /// Folders of results, or folders of such folders
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// File of the page [default: report.html in the first folder]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "text")]
+    output: Option<PathBuf>,
+    /// Print the report as text instead
+    #[arg(long)]
+    text: bool,
+}
+
+const EXPORT_HELP: &str = "\
+Without a kind of file, figures are written in all four. Keys and columns of rows end in their unit:
+_bps bits per second, _s seconds, _bytes, _count.
+
+Examples:
+  rdt-lab export results/000-a -o figures      all figures in all kinds of files
+  rdt-lab export results/000-a --svg --csv     pictures for a paper, with their data
+  rdt-lab export results --rows csv > all.csv  one row for each repetition of all experiments";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXPORT_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(super) struct ExportArgs {
+    /// Folders of results, or folders of such folders
+    #[arg(value_name = "DIR", required = true)]
+    pub(super) folders: Vec<PathBuf>,
+    /// Folder for the files, created if it does not exist
+    #[arg(short, long, value_name = "DIR", default_value = "figures")]
+    output: PathBuf,
+    /// Print one row for each repetition, with levels and metrics, instead of figures: a table in
+    /// CSV, or one JSON object a line
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["svg", "csv", "gnuplot", "xplot"])]
+    pub(super) rows: Option<Form>,
+    /// Write pictures as SVG
+    #[arg(long)]
+    svg: bool,
+    /// Write the data of figures as CSV
+    #[arg(long)]
+    csv: bool,
+    /// Write commands and data for gnuplot
+    #[arg(long)]
+    gnuplot: bool,
+    /// Write files for xplot, the viewer of tcptrace's graphs
+    #[arg(long)]
+    xplot: bool,
 }
 
 fn sections(given: &[PathBuf]) -> Result<Vec<Section>, Failure> {
     let mut sections = Vec::new();
-    for folder in folders(given)? {
-        let (loaded, results, torn) = of_folder(&folder)?;
-        for torn in &torn {
-            talk(torn);
-        }
+    for folder in all_results(given)? {
+        let (loaded, results) = of_folder(&folder)?;
         let judgements = judged(&loaded, &results);
         let shipped = builtin().iter().find(|it| it.text == loaded.experiment.text);
         let name = shipped.map_or(EXPERIMENT_FILE, |it| it.id);
@@ -75,7 +139,7 @@ fn whole(given: &[PathBuf]) -> Result<Report, Failure> {
     Ok(Report { title, sections })
 }
 
-/// Writes a file as a whole or not at all.
+/// Writes a file that appears whole or not at all.
 pub(super) fn write(path: &Path, content: &str) -> Result<(), Failure> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
@@ -86,7 +150,7 @@ pub(super) fn write(path: &Path, content: &str) -> Result<(), Failure> {
     })
 }
 
-/// Writes the page for folders of results, and returns its content.
+/// Writes the page for folders of results, and returns the report.
 pub(super) fn page(given: &[PathBuf], path: &Path) -> Result<Report, Failure> {
     let report = whole(given)?;
     write(path, &html(&report))?;
@@ -113,7 +177,8 @@ fn wanted(args: &ExportArgs, kind: &str) -> bool {
     }
 }
 
-/// Returns the files of a figure of the kinds svg, csv, gnuplot and xplot: endings and contents.
+/// Returns the files of a figure, each with its ending and content. `wanted` selects the kinds
+/// `svg`, `csv`, `gnuplot` and `xplot`.
 pub(super) fn files(scene: &Scene, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     let mut files = Vec::new();
     if wanted("svg") {
@@ -134,11 +199,8 @@ pub(super) fn files(scene: &Scene, wanted: impl Fn(&str) -> bool) -> Vec<(String
 }
 
 pub(super) fn limits(args: &LimitsArgs) -> Result<u8, Failure> {
-    for folder in folders(&args.folders)? {
-        let (loaded, results, torn) = of_folder(&folder)?;
-        for torn in &torn {
-            talk(torn);
-        }
+    for folder in all_results(&args.folders)? {
+        let (loaded, results) = of_folder(&folder)?;
         let experiment = &loaded.experiment;
         let subject = Subject { experiment, results: &results, judgements: &[], command: "" };
         let bounds = report::limits(&subject);
@@ -184,35 +246,23 @@ fn limits_table(experiment: &str, bounds: &[Bound]) -> String {
 pub(super) fn export(args: &ExportArgs) -> Result<u8, Failure> {
     let all = !(args.svg || args.csv || args.gnuplot || args.xplot);
     fs::create_dir_all(&args.output).map_err(|error| Failure::Create(args.output.clone(), error))?;
-    let mut count = 0;
+    let mut written = BTreeSet::new();
     for section in sections(&args.folders)? {
         for scene in &section.figures {
             let files = files(scene, |kind| all || wanted(args, kind));
             for (end, content) in files {
-                write(&args.output.join(format!("{}.{end}", scene.id)), &content)?;
-                count += 1;
+                let path = args.output.join(format!("{}.{end}", scene.id));
+                if !written.insert(path.clone()) {
+                    return Err(Failure::Usage(format!(
+                        "two of these folders have results of experiment {}, whose figures have the same file names: \
+                         export each into a folder of its own with -o",
+                        section.name
+                    )));
+                }
+                write(&path, &content)?;
             }
         }
     }
-    output::text(&format!("{count} files in {}\n", args.output.display()))?;
+    output::text(&format!("{} files in {}\n", written.len(), args.output.display()))?;
     Ok(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_within_a_folder_are_found() {
-        let root = tempfile::tempdir().expect("a folder");
-        let error = folders(&[root.path().to_owned()]).expect_err("nothing there");
-        assert!(error.to_string().contains("has no results; 'rdt-lab run ID' makes some"), "{error}");
-        for name in ["b", "a"] {
-            fs::create_dir(root.path().join(name)).expect("a folder");
-            fs::write(root.path().join(name).join(EXPERIMENT_FILE), "").expect("a file");
-        }
-        let found = folders(&[root.path().to_owned()]).expect("two folders");
-        assert_eq!(found, ["a", "b"].map(|name| root.path().join(name)));
-        assert_eq!(folders(&found[1..]).expect("the folder itself"), &found[1..]);
-    }
 }

@@ -1,4 +1,4 @@
-//! One row for each repetition, for other programs: `rdt-lab export --rows`.
+//! `rdt-lab export --rows`: one row for each repetition, for other programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,25 +6,25 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::load::all_results;
 use super::output;
 use super::verdicts::of_folder;
-use crate::record::{Record, Status};
+use crate::cell::levels_json;
+use crate::record::Record;
 
-/// Form of rows.
+/// Format of rows. The option explains its values, so they have no help of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Form {
-    /// A table with one line of names.
     Csv,
-    /// One JSON object a line.
     Ndjson,
 }
 
-/// Prints the repetitions of folders by cell and number. Times and hosts of runs are left out, so
+/// Prints the repetitions of folders by cell and number. Wall times and hosts are left out, so
 /// equal results give equal bytes.
 pub(super) fn print(folders: &[PathBuf], form: Form) -> Result<u8, Failure> {
     let mut records = Vec::new();
-    for folder in folders {
-        let (_, results, _) = of_folder(folder)?;
+    for folder in all_results(folders)? {
+        let (_, results) = of_folder(&folder)?;
         let mut cells = BTreeSet::new();
         for cell in results.cells.iter().filter(|cell| cells.insert(cell.id)) {
             let reps = results.records.get(&cell.id).into_iter().flatten();
@@ -40,23 +40,13 @@ pub(super) fn print(folders: &[PathBuf], form: Form) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn status(record: &Record) -> (&'static str, &str) {
-    match &record.status {
-        Status::Ok => ("ok", ""),
-        Status::HostLimited => ("host-limited", ""),
-        Status::Failed(reason) => ("failed", reason),
-    }
-}
-
 fn object(record: &Record) -> Value {
-    let factors: serde_json::Map<String, Value> =
-        record.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
     let metrics: serde_json::Map<String, Value> = record
         .metrics
         .iter()
         .map(|(name, value)| (name.clone() + output::unit_suffix(name), (*value).into()))
         .collect();
-    let (status, reason) = status(record);
+    let (status, reason) = record.status.words();
     json!({
         "experiment": record.experiment,
         "engine": record.engine.word(),
@@ -65,8 +55,8 @@ fn object(record: &Record) -> Value {
         "seed": record.seed,
         "block": record.block,
         "status": status,
-        "reason": (!reason.is_empty()).then_some(reason),
-        "factors": factors,
+        "reason": reason,
+        "factors": levels_json(&record.factors),
         "metrics": metrics,
     })
 }
@@ -98,7 +88,7 @@ fn csv(records: &[Record]) -> String {
             record.rep.to_string(),
             record.seed.to_string(),
             record.block.map_or_else(String::new, |block| block.to_string()),
-            status(record).0.to_owned(),
+            record.status.words().0.to_owned(),
         ];
         write(
             &mut writer,

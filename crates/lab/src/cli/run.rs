@@ -10,10 +10,9 @@ use rdt_program::Stop;
 use rdt_program::exit::INTERRUPTED;
 use rdt_udp::clock;
 
-use super::args::RunArgs;
-use super::failure::{CELLS_FAILED, Failure, INCOMPLETE};
+use super::failure::{Failure, INCOMPLETE, gravest};
 use super::load::{Loaded, parse, text};
-use super::verdicts::Detail;
+use super::verdicts::{Detail, code_of_repetitions};
 use super::{homework, report, scale, talk, verdicts};
 use crate::cell::EngineKind;
 use crate::experiment::{Until, builtin};
@@ -21,11 +20,81 @@ use crate::report::sentences;
 use crate::run::{Campaign, EXPERIMENT_FILE, Finished, Progress};
 
 /// Repetitions of each cell with `--quick`.
-const QUICK: u32 = 3;
-/// Time between lines of progress where there is no terminal.
+const QUICK_REPEATS: u32 = 3;
+/// Interval between lines of progress where there is no terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
-/// Time between estimates of the time left on a terminal.
+/// Interval between estimates of the time left on a terminal.
 const BAR_INTERVAL: Duration = Duration::from_millis(500);
+
+const HELP: &str = "\
+Results of the experiment NAME go to the folder DIR/NAME, the report on all to DIR/report.html.
+The same command again runs only what is missing; in real time it also repeats what failed.
+Engines of real time run only if they are named, or if a named experiment has no other.
+
+Exit codes: 0 all claims hold; 1 a claim fails, or an expected value that must be met is not;
+2 repetitions failed; 3 a claim was not measured; 4 a claim is undecided (only with --strict);
+130 stopped by Ctrl-C or SIGTERM. 'rdt-lab --help' has all.
+
+Examples:
+  rdt-lab run 000-A                              one experiment in virtual time
+  rdt-lab run mine.toml --engine kernel -v       with TCP of the kernel; prints each verdict
+  rdt-lab run --all --engine virtual,packets     everything that needs no real time
+  rdt-lab run grid.toml --shard 3/16 -o /shared  the fourth of 16 shards
+  rdt-lab run homework.toml --client 'python3 client.py' --seed-file ~/secret";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(super) struct RunArgs {
+    /// Identities of experiments, as 'rdt-lab list' prints them, or files
+    #[arg(value_name = "ID|FILE", required_unless_present = "all")]
+    pub(super) experiments: Vec<String>,
+    /// Run all experiments of the program
+    #[arg(long, conflicts_with = "experiments")]
+    pub(super) all: bool,
+    /// Run only with these engines, such as virtual,packets [default: those of the experiment in
+    /// virtual time; if it has none, all of its engines, but not with --all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = super::args::engine)]
+    pub(super) engine: Vec<EngineKind>,
+    /// Command line for {client} in the table [command] of the experiment, such as './a.out
+    /// --fast'. If a file that it names changes, its repetitions run again
+    #[arg(long, value_name = "COMMAND", conflicts_with = "all")]
+    pub(super) client: Option<String>,
+    /// Take the seed of the experiment from the bytes of FILE, which students do not have, instead
+    /// of from the table [design]
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    pub(super) seed_file: Option<PathBuf>,
+    /// Run exactly N repetitions of each cell, 1 to 100000 [default: as the table [repeats] says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "quick")]
+    pub(super) repeats: Option<u32>,
+    /// Run three repetitions of each cell
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// Threads for engines of virtual time, 1 to 1024 [default: one for each core]
+    #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) jobs: Option<u16>,
+    /// Run shard I, from 0, of N: 0/16 to 15/16. A shard has whole cells; implies --only-run
+    #[arg(long, value_name = "I/N", value_parser = super::args::shard)]
+    pub(super) shard: Option<(u32, u32)>,
+    /// Folder for results; each experiment has its own folder in it
+    #[arg(short, long, value_name = "DIR", default_value = "results")]
+    pub(super) output: PathBuf,
+    /// Judge no claims and write no report
+    #[arg(long)]
+    pub(super) only_run: bool,
+    /// Fail with code 4 if a claim is undecided
+    #[arg(long)]
+    pub(super) strict: bool,
+    /// Print the verdicts as JSON, one object a line
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print no progress
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+    /// Print each verdict and expected value, as 'rdt-lab claims' does
+    #[arg(long, short, conflicts_with = "json")]
+    pub(super) verbose: bool,
+}
 
 pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let stop = Stop::default();
@@ -35,21 +104,23 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     } else {
         args.experiments.clone()
     };
-    // Errors of any file are told before anything runs.
+    // Loads all files first, so that an error in one ends the command before anything runs.
     let mut loaded = Vec::new();
     for name in &names {
         loaded.extend(chosen(name, args)?);
     }
     if loaded.is_empty() {
         return Err(Failure::Usage(
-            "none of these experiments has such an engine; 'rdt-lab list' names them".to_owned(),
+            "none of these experiments has one of these engines; 'rdt-lab list' prints the engines of each"
+                .to_owned(),
         ));
     }
     let (mut worst, started) = (0, clock::now());
     let detail = match (args.json, args.verbose, loaded.len()) {
         (true, ..) => Detail::Json,
         (_, true, _) => Detail::All,
-        (.., 1) => Detail::None,
+        // The sentences at the end have the verdicts of a single experiment.
+        (.., 1) => Detail::Points,
         _ => Detail::Line,
     };
     for loaded in &loaded {
@@ -58,11 +129,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
             talk("stopped; what is done is kept, and the same command goes on: nothing of it runs twice");
             return Ok(INTERRUPTED);
         }
-        // Failed cells are worse than a claim that fails, which is worse than missing cells.
-        worst = [CELLS_FAILED, 1, INCOMPLETE, 4, 0]
-            .into_iter()
-            .find(|it| *it == code || *it == worst)
-            .unwrap_or(0);
+        worst = gravest(worst, code);
     }
     if !args.only_run && args.shard.is_none() {
         let took = clock::now().duration_since(started);
@@ -77,32 +144,31 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(worst)
 }
 
-/// Loads an experiment with the engines asked for. `None` if it has none of them and all
-/// experiments are run.
+/// Loads an experiment with the engines asked for. Of several experiments, `None` for one that has
+/// none of these engines.
 fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
     let (name, text) = text(name)?;
     let text = homework::given(&name, text, args)?;
     let whole = parse(&name, &text, &[])?;
     let has = |engine: &EngineKind| whole.experiment.engines.contains(engine);
-    let mut engines: Vec<EngineKind> = if args.engine.is_empty() {
+    let engines: Vec<EngineKind> = if args.engine.is_empty() {
         let all = &whole.experiment.engines;
         let in_virtual: Vec<_> = all.iter().copied().filter(|engine| engine.is_virtual()).collect();
-        // An experiment that is named, and runs in real time alone, is meant to.
+        // With --all, nothing runs in real time unless its engine is named.
         if in_virtual.is_empty() && !args.all { all.clone() } else { in_virtual }
     } else if args.all || args.experiments.len() > 1 {
         args.engine.iter().copied().filter(has).collect()
     } else {
         args.engine.clone()
     };
-    engines.dedup();
     if engines.is_empty() {
         let words =
             whole.experiment.engines.iter().map(|engine| engine.word()).collect::<Vec<_>>().join(", ");
-        talk(&format!("{name}: not run, it needs the engine {words}"));
+        talk(&format!("{name}: not run, its engines are {words}; name one with --engine"));
         return Ok(None);
     }
     let mut loaded = parse(&name, &text, &engines)?;
-    if let Some(repeats) = args.repeats.or(args.quick.then_some(QUICK)) {
+    if let Some(repeats) = args.repeats.or(args.quick.then_some(QUICK_REPEATS)) {
         loaded.plan.repeats.least = repeats;
         loaded.plan.repeats.most = repeats;
         loaded.plan.repeats.until = Until::Least;
@@ -111,6 +177,7 @@ fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
     Ok(Some(loaded))
 }
 
+/// Runs one experiment and judges its claims. Returns the exit code.
 fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u8, Failure> {
     let folder = args.output.join(&loaded.experiment.name);
     keep_file(&folder, &loaded.experiment.text)?;
@@ -138,28 +205,21 @@ fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u
         return Ok(INTERRUPTED);
     }
     let elapsed = clock::now().duration_since(started);
-    let code = if args.only_run || args.shard.is_some() {
+    let mut code = code_of_repetitions(&finished.results);
+    if args.only_run || args.shard.is_some() {
         talk(&format!(
             "{}: {} repetitions run in {:.1} s",
             loaded.experiment.name,
             finished.ran,
             elapsed.as_secs_f64()
         ));
-        0
     } else {
-        verdicts::print(
-            loaded,
-            &finished.results,
-            detail,
-            args.strict,
-            &summary(&finished, &folder, elapsed),
-        )?
-    };
-    Ok(match (finished.failed, finished.missing, args.shard) {
-        (1.., ..) => CELLS_FAILED,
-        (0, 1.., None) if code == 0 => INCOMPLETE,
-        _ => code,
-    })
+        let summary = summary(&finished, &folder, elapsed);
+        code = gravest(code, verdicts::print(loaded, &finished.results, detail, args.strict, &summary)?);
+    }
+    // What other shards have to run is not missing here.
+    let is_incomplete = finished.missing > 0 && args.shard.is_none();
+    Ok(if is_incomplete { gravest(code, INCOMPLETE) } else { code })
 }
 
 /// Returns the other folders of results in the output folder, in alphabetical order.
@@ -171,6 +231,7 @@ fn siblings(output: &Path, own: &Path) -> Vec<PathBuf> {
     folders
 }
 
+/// Returns the numbers of cells and repetitions, for the end of a line.
 fn summary(finished: &Finished, folder: &Path, elapsed: Duration) -> String {
     let all: usize = finished.results.records.values().map(std::collections::BTreeMap::len).sum();
     let cells = finished.results.records.len();
@@ -191,15 +252,10 @@ pub(super) fn keep_file(folder: &Path, text: &str) -> Result<(), Failure> {
         return Ok(());
     }
     fs::create_dir_all(folder).map_err(|error| Failure::Create(folder.to_owned(), error))?;
-    let unfinished = folder.join(format!("{EXPERIMENT_FILE}.{}", std::process::id()));
-    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, &path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&unfinished);
-        Failure::Create(path, error)
-    })
+    report::write(&path, text)
 }
 
-fn cores() -> usize {
+pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
@@ -233,7 +289,6 @@ impl Display {
         let bar = (!is_quiet && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(4));
             let template = "{prefix} {bar:30} {pos}/{len} repetitions{msg}";
-            // The template is fixed, and the test of this module reads it.
             bar.set_style(
                 ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
             );

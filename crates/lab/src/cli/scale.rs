@@ -9,36 +9,36 @@ use super::load::{Loaded, load};
 use super::{output, talk};
 use crate::run::EXPERIMENT_FILE;
 
-/// Shortest time that a script asks for, minutes.
-const LEAST_MINUTES: u64 = 10;
-/// Factor from the estimate for a core of this machine to the time that is asked for.
-const RESERVE: f64 = 4.0;
+/// Least time limit of a job, minutes.
+const MIN_MINUTES: u64 = 10;
+/// Factor from the estimated time on a core of this host to the time limit of a job.
+const TIME_RESERVE: f64 = 4.0;
 
 const HELP: &str = "\
-The number of shards is written into the script, never taken from the scheduler: an array that is
-submitted again for one task says that it has one task. All shards write into one folder, $RESULTS
-(default: results). 'rdt-lab status FOLDER' names the shards that are missing and the line that submits
-them. Where repetitions go on until claims are decided, each round is a job: when all shards have
+A shard is a set of whole cells. All shards write into one folder, $RESULTS [default: results],
+which for k8s is in the volume claim rdt-lab. Time limits are four times the estimate, at least
+10 minutes. 'rdt-lab status FOLDER' names the missing shards and the line that submits them.
+Where repetitions go on until claims are decided, each round is a job: when all shards have
 finished one, that line submits the next.
 
 Examples:
   rdt-lab scale slurm grid.toml --shards 16 > grid.sbatch && sbatch grid.sbatch
   rdt-lab scale parallel grid.toml --shards 16 | sh
-  rdt-lab scale k8s 000-A --shards 16 --image registry.example/rdt-lab | kubectl apply -f -";
+  rdt-lab scale k8s 000-A --shards 16 --image registry.example/rdt-lab > 000-a.yaml";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct ScaleArgs {
-    /// Engine that starts the shards
-    #[arg(value_name = "slurm|parallel|k8s")]
+    /// Scheduler: a Slurm job array, GNU parallel, or a Kubernetes indexed job
+    #[arg(value_name = "SCHEDULER")]
     target: Target,
-    /// Identity of an experiment, or its file
+    /// Identity of an experiment, as 'rdt-lab list' prints it, or a file
     #[arg(value_name = "ID|FILE")]
     experiment: String,
-    /// Number of shards
+    /// Number of shards, at most the number of cells
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
     shards: u32,
-    /// Image with the program, for k8s
+    /// Container image with rdt-lab, for k8s
     #[arg(long, value_name = "IMAGE", default_value = "rdt-lab:latest")]
     image: String,
 }
@@ -63,11 +63,11 @@ pub(super) fn scale(args: &ScaleArgs) -> Result<u8, Failure> {
         loaded.experiment.engines.iter().filter(|it| !it.is_virtual()).map(|it| it.word()).collect();
     if !real.is_empty() && args.target != Target::Slurm {
         talk(&format!(
-            "only the engines of virtual time are run: {} needs a host for itself, one repetition at a time",
+            "the script runs only engines of virtual time: {} needs a host for itself, one repetition at a time",
             real.join(", ")
         ));
     }
-    let file = quoted(&args.experiment)?;
+    let file = shell_word(&args.experiment)?;
     output::text(&match args.target {
         Target::Slurm => slurm(args, &loaded, &file),
         Target::Parallel => parallel(args, &loaded, &file),
@@ -76,8 +76,8 @@ pub(super) fn scale(args: &ScaleArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Returns an argument for a shell in single quotes, if it needs any.
-fn quoted(text: &str) -> Result<String, Failure> {
+/// Returns an argument for a shell, in single quotes if it needs any.
+pub(super) fn shell_word(text: &str) -> Result<String, Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(is_plain) {
         return Ok(text.to_owned());
@@ -88,19 +88,20 @@ fn quoted(text: &str) -> Result<String, Failure> {
     Ok(format!("'{text}'"))
 }
 
-/// Returns the time to ask for, for one shard: the most repetitions of its cells with a reserve.
+/// Returns the time limit of a shard's job, minutes: for the most repetitions of the cells of the
+/// longest shard, with a reserve.
 fn minutes(loaded: &Loaded, shards: u32) -> u64 {
     let plan = &loaded.plan;
-    let seconds = |cells: Vec<&crate::cell::Cell>| -> f64 {
+    let seconds = |cells: &Vec<&crate::cell::Cell>| -> f64 {
         cells
-            .into_iter()
+            .iter()
             .map(|cell| plan.cost(cell).times(plan.repeats.range(cell.physics.engine).1).seconds())
             .sum()
     };
-    let longest = (0..shards).map(|index| seconds(plan.shard(index, shards))).fold(0.0, f64::max);
+    let longest = plan.shards(shards).iter().map(seconds).fold(0.0, f64::max);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in minutes, above 0")]
-    let minutes = (longest * RESERVE / 60.0).ceil() as u64;
-    minutes.max(LEAST_MINUTES)
+    let minutes = (longest * TIME_RESERVE / 60.0).ceil() as u64;
+    minutes.max(MIN_MINUTES)
 }
 
 fn slurm(args: &ScaleArgs, loaded: &Loaded, file: &str) -> String {
@@ -148,6 +149,8 @@ fn kubernetes(args: &ScaleArgs, loaded: &Loaded) -> String {
     let is_file = file.extension().is_some();
     let base = file.file_name().map_or_else(String::new, |it| it.to_string_lossy().into_owned());
     let experiment = if is_file { format!("/lab/{base}") } else { args.experiment.clone() };
+    // A JSON string is a YAML string too.
+    let experiment = serde_json::Value::from(experiment);
     format!(
         "apiVersion: batch/v1
 kind: Job
@@ -167,7 +170,7 @@ spec:
         - name: rdt-lab
           image: {image}
           command: [\"rdt-lab\"]
-          args: [\"run\", \"{experiment}\", \"-q\", \"-o\", \"/lab/results\", \"-j\", \"1\",
+          args: [\"run\", {experiment}, \"-q\", \"-o\", \"/lab/results\", \"-j\", \"1\",
                  \"--shard\", \"$(JOB_COMPLETION_INDEX)/{shards}\", \"--only-run\"]
           resources:
             requests: {{ cpu: \"1\", memory: 512Mi }}
@@ -191,8 +194,8 @@ pub(super) fn resume(folder: &Path, name: &str, shards: &[u32], count: u32) -> O
         empty if empty.as_os_str().is_empty() => Path::new("."),
         parent => parent,
     };
-    let file = quoted(folder.join(EXPERIMENT_FILE).to_str()?).ok()?;
-    let results = quoted(results.to_str()?).ok()?;
+    let file = shell_word(folder.join(EXPERIMENT_FILE).to_str()?).ok()?;
+    let results = shell_word(results.to_str()?).ok()?;
     let list = |separator: &str| shards.iter().map(u32::to_string).collect::<Vec<_>>().join(separator);
     Some(if in_path("sbatch").is_some() {
         let array = list(",");
@@ -222,7 +225,7 @@ pub(super) fn agree_on_shards(folder: &Path, wanted: u32) -> Result<(), Failure>
     let path = folder.join(SHARDS_FILE);
     let failed = |error| Failure::Create(path.clone(), error);
     if !path.exists() {
-        // The file appears with its content, and the first of several tasks wins.
+        // A link cannot replace a file, so of several tasks that start at once the first one wins.
         let unfinished = folder.join(format!("{SHARDS_FILE}.{}", std::process::id()));
         fs::write(&unfinished, format!("{wanted}\n")).map_err(failed)?;
         let linked = fs::hard_link(&unfinished, &path);
@@ -234,12 +237,12 @@ pub(super) fn agree_on_shards(folder: &Path, wanted: u32) -> Result<(), Failure>
     }
     match shards_of(folder) {
         Some(found) if found != wanted => Err(Failure::Data(format!(
-            "{} was begun with {found} shards and this run has {wanted}: run --shard I/{found}, or choose a new folder",
+            "{} has results of {found} shards and this run has {wanted}: run --shard I/{found}, or choose a new folder",
             folder.display()
         ))),
         Some(_) => Ok(()),
         None => Err(Failure::Data(format!(
-            "{} has no number of shards: write the number with which the folder was begun into it",
+            "{} has no number of shards: write the number of the runs so far into it, or remove the file",
             path.display()
         ))),
     }

@@ -1,44 +1,49 @@
-//! `rdt-lab status`: what is done, what is missing, and the line that runs it.
+//! `rdt-lab status`: what is done, missing or failed, and the line that runs what is missing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::args::MAX_SHARDS;
 use super::failure::{Failure, INCOMPLETE};
-use super::load::{Loaded, load};
-use super::verdicts::{of_experiment, of_folder};
+use super::load::{Loaded, load, results_in};
+use super::verdicts::{of_experiment, read_folder};
 use super::{output, scale};
-use crate::cell::{Cell, CellId};
+use crate::cell::{Cell, CellId, levels_json, levels_text};
 use crate::experiment::Until;
 use crate::journal::Store;
 use crate::results::Results;
 use crate::run::Targets;
 
-/// Incomplete cells that are named.
-const NAMED_CELLS: usize = 5;
+/// Limit on the incomplete cells that are named.
+const MAX_NAMED_CELLS: usize = 5;
 
 const HELP: &str = "\
-With the file of a changed experiment it prints what a run would keep and what it would run again.
+With the file of a changed experiment it prints what a run would keep and what it would run
+again. A run repeats failed repetitions only in real time: in virtual time they would fail
+again.
+
+Exit codes: 0 nothing is missing; 3 repetitions are missing.
 
 Examples:
-  rdt-lab status results/mine              what is missing, and the line that runs it
+  rdt-lab status results                   the state of all experiments in a folder
+  rdt-lab status results/mine --shards 16  the missing shards of 16, and the line that runs them
   rdt-lab status mine.toml -o results      what 'rdt-lab run mine.toml -o results' would run";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct StatusArgs {
-    /// Folders of results of one experiment each, or experiments that are to be run
+    /// Folders of results, folders of such folders, or experiments that are to be run
     #[arg(value_name = "DIR|ID|FILE", required = true)]
     of: Vec<PathBuf>,
-    /// Folder of results of experiments [default: results]
-    #[arg(short, long, value_name = "DIR", default_value = "results", hide_default_value = true)]
+    /// Folder that has the results of experiments given as ID or FILE
+    #[arg(short, long, value_name = "DIR", default_value = "results")]
     output: PathBuf,
-    /// Number of shards of the run: names the missing ones
+    /// Name the missing shards of N [default: the number of shards of the runs so far, if any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)))]
     shards: Option<u32>,
-    /// Print JSON, one object a line
+    /// Print JSON, one object for each experiment
     #[arg(long)]
     json: bool,
 }
@@ -48,14 +53,15 @@ struct State {
     loaded: Loaded,
     results: Results,
     folder: PathBuf,
+    /// Remarks about torn lines of journals.
     torn: Vec<String>,
-    /// Cells with results that are not in the plan.
+    /// Number of cells that have results and are not in the plan.
     dropped: usize,
     /// Number of shards, and those with missing repetitions.
     shards: Option<(u32, Vec<u32>)>,
 }
 
-/// Number of repetitions that the rounds so far ask for.
+/// Repetitions that the rounds so far ask for.
 struct Wanted<'a> {
     targets: Targets<'a>,
     /// Number of the round, from 1, where repetitions go on until claims are decided.
@@ -64,16 +70,26 @@ struct Wanted<'a> {
 
 pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
     let mut incomplete = false;
+    let mut states = Vec::new();
     for of in &args.of {
-        let mut state = State::read(of, args)?;
+        if of.is_dir() {
+            for folder in results_in(of)? {
+                states.push(State::of_folder(folder)?);
+            }
+        } else {
+            states.push(State::of_experiment(of, &args.output)?);
+        }
+    }
+    for mut state in states {
         let wanted = Wanted::of(&state.loaded, &state.results);
         let lacks = |cell: CellId| wanted.targets.lacking(cell, &state.results);
         let plan = &state.loaded.plan;
         let missing: Vec<(&Cell, u32)> =
             plan.distinct().map(|cell| (cell, lacks(cell.id))).filter(|(_, lacks)| *lacks > 0).collect();
         state.shards = args.shards.or_else(|| scale::shards_of(&state.folder)).map(|count| {
-            let wants = |index: &u32| plan.shard(*index, count).iter().any(|cell| lacks(cell.id) > 0);
-            (count, (0..count).filter(wants).collect())
+            let shards = (0..).zip(plan.shards(count));
+            let wanting = shards.filter(|(_, cells)| cells.iter().any(|cell| lacks(cell.id) > 0));
+            (count, wanting.map(|(index, _)| index).collect())
         });
         incomplete |= !missing.is_empty();
         if args.json {
@@ -99,13 +115,15 @@ impl<'a> Wanted<'a> {
 }
 
 impl State {
-    fn read(of: &Path, args: &StatusArgs) -> Result<Self, Failure> {
-        if of.is_dir() {
-            let (loaded, results, torn) = of_folder(of)?;
-            return Ok(Self { loaded, results, folder: of.to_owned(), torn, dropped: 0, shards: None });
-        }
+    fn of_folder(folder: PathBuf) -> Result<Self, Failure> {
+        let (loaded, results, torn) = read_folder(&folder)?;
+        Ok(Self { loaded, results, folder, torn, dropped: 0, shards: None })
+    }
+
+    /// Returns the state of an experiment that is to be run into a folder of `output`.
+    fn of_experiment(of: &Path, output: &Path) -> Result<Self, Failure> {
         let name = of.display().to_string();
-        let folder = args.output.join(load(&name, &[])?.experiment.name);
+        let folder = output.join(load(&name, &[])?.experiment.name);
         let store = Store::read(std::slice::from_ref(&folder))?;
         let there: BTreeSet<CellId> = store.records().map(|record| record.cell).collect();
         let torn = store.remarks();
@@ -115,10 +133,12 @@ impl State {
         Ok(Self { loaded, results, folder, torn, dropped, shards: None })
     }
 
+    /// Returns the number of repetitions of a cell that were run, valid or not.
     fn done(&self, cell: CellId) -> usize {
         self.results.records.get(&cell).map_or(0, std::collections::BTreeMap::len)
     }
 
+    /// Returns the line for a shell that runs the missing shards.
     fn resume(&self) -> Option<String> {
         let (count, shards) = self.shards.as_ref()?;
         let name = &self.loaded.experiment.name;
@@ -127,21 +147,22 @@ impl State {
 
     fn object(&self, wanted: &Wanted<'_>, missing: &[(&Cell, u32)]) -> Value {
         let cell = |(cell, lacks): &(&Cell, u32)| {
-            let factors: Map<String, Value> =
-                cell.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
             json!({
                 "cell": cell.id.to_string(),
                 "engine": cell.physics.engine.word(),
-                "factors": factors,
+                "factors": levels_json(&cell.factors),
                 "repetitions": self.done(cell.id),
                 "missing": lacks,
             })
         };
         let repetitions: usize = self.loaded.plan.distinct().map(|cell| self.done(cell.id)).sum();
+        let (failed, host_limited) = self.results.unusable();
         json!({
             "experiment": self.loaded.experiment.name,
             "cells": self.loaded.plan.distinct().count(),
             "repetitions": repetitions,
+            "failed": failed,
+            "host_limited": host_limited,
             "missing": missing.iter().map(|(_, lacks)| u64::from(*lacks)).sum::<u64>(),
             "incomplete_cells": missing.iter().map(cell).collect::<Vec<_>>(),
             "dropped_cells": self.dropped,
@@ -171,21 +192,21 @@ impl State {
         }
         if let (Some(round @ 2..), false) = (wanted.round, missing.is_empty()) {
             let cells = missing.len();
-            lines.push(format!("claims are undecided: round {round} repeats {cells} cells of these claims"));
+            lines.push(format!("claims are undecided: round {round} repeats {cells} cells that they name"));
         }
-        for (cell, lacks) in missing.iter().take(NAMED_CELLS) {
-            let levels = cell.factors.iter().map(|(factor, level)| format!("{factor}={level}"));
-            let levels = levels.collect::<Vec<_>>().join(", ");
+        for (cell, lacks) in missing.iter().take(MAX_NAMED_CELLS) {
+            let levels = levels_text(&cell.factors, ", ");
             lines.push(format!("missing: {lacks} of {} [{levels}]", cell.physics.engine));
         }
-        if missing.len() > NAMED_CELLS {
-            lines.push(format!("and {} cells more", missing.len() - NAMED_CELLS));
+        if missing.len() > MAX_NAMED_CELLS {
+            lines.push(format!("and {} cells more", missing.len() - MAX_NAMED_CELLS));
         }
+        lines.extend(self.results.remarks());
         lines.extend(self.torn.iter().cloned());
         if let Some((count, shards)) = self.shards.as_ref().filter(|(_, shards)| !shards.is_empty()) {
             let list = shards.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
             let line = self.resume().map_or_else(String::new, |line| format!(":\n  $ {line}"));
-            lines.push(format!("missing parts of {count}: {list}{line}"));
+            lines.push(format!("missing shards of {count}: {list}{line}"));
         }
         lines.join("\n  ") + "\n"
     }

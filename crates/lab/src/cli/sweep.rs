@@ -1,4 +1,4 @@
-//! `rdt-lab sweep`: a grid from the command line.
+//! `rdt-lab sweep`: a full factorial from the command line.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -6,69 +6,73 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::args::RunArgs;
+use super::compare::nearest_metric;
 use super::failure::Failure;
 use super::output;
-use super::run::{keep_file, run};
+use super::run::{RunArgs, keep_file, run};
 use super::verdicts::of_folder;
-use crate::cell::{Cell, EngineKind};
+use crate::cell::{EngineKind, levels_json};
 use crate::experiment::Experiment;
 use crate::report::scale::Unit;
 use crate::results::Results;
 use crate::run::EXPERIMENT_FILE;
 use crate::statistics::{mean, t_interval};
 
-/// Words of the path that a sweep has unless it sets them.
-const PATH: [(&str, &str); 3] = [("rtt", "20ms"), ("rate", "8mbit"), ("queue", "50p")];
-/// Length of a repetition, unless the flow has a number of bytes.
-const LENGTH: &str = "10s";
+/// Words of the path unless the sweep sets them.
+const DEFAULT_PATH: [(&str, &str); 3] = [("rtt", "20ms"), ("rate", "8mbit"), ("queue", "50p")];
+/// Duration of a repetition, unless the flow has a number of bytes.
+const DEFAULT_DURATION: &str = "10s";
 
 const HELP: &str = "\
-Words are those of experiment files; the flow has the name a, so flow.cc is flow.a.cc. What is not
-said: a TCP flow of 10 s on a path of 8 Mbit/s, 20 ms and a queue of 50 packets.
+Runs every combination of the levels on one flow over one path, and prints mean and 95 %
+interval of the metric. Words and units are those of experiment files (docs/LAB.md for flows,
+docs/PATHS.md for paths); the flow has the name a, so flow.cc means flow.a.cc. Defaults: a TCP
+flow of 10 s; a path with 8 Mbit/s, a round-trip time of 20 ms and a queue of 50 packets.
 
 Examples:
   rdt-lab sweep path.rate=1mbit,8mbit flow.cc=reno,cubic
-  rdt-lab sweep flow.receiver.window=16kib,64kib,256kib path.rtt=2ms,20ms,80ms --flow cc=cubic --path loss=0.1%
-  rdt-lab sweep flow.initial-window=1,4,10 --flow bytes=100kb --by completion --show > grid.toml";
+  rdt-lab sweep flow.receiver.window=16kib,64kib path.rtt=2ms,80ms --flow cc=cubic --path loss=0.1%
+  rdt-lab sweep flow.initial-window=1,4,10 --flow bytes=100kb --by completion
+  rdt-lab sweep path.rate=1mbit,8mbit --show > grid.toml";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct SweepArgs {
-    /// Factors with their levels: path.rate=1mbit,8mbit
+    /// Factors with their levels, such as path.rate=1mbit,8mbit
     #[arg(value_name = "WORD=LEVELS", required = true, value_parser = setting)]
     factors: Vec<(String, String)>,
-    /// Words of the path: loss=0.1%,rtt=50ms
+    /// Words of the path with one value, such as loss=0.1%,rtt=50ms
     #[arg(long, value_name = "WORD=VALUE", value_delimiter = ',', value_parser = setting)]
     path: Vec<(String, String)>,
-    /// Words of the flow: cc=cubic
+    /// Words of the flow with one value, such as cc=cubic,bytes=1mb
     #[arg(long, value_name = "WORD=VALUE", value_delimiter = ',', value_parser = setting)]
     flow: Vec<(String, String)>,
-    /// Length of a repetition [default: 10s, or the end of the flow's bytes]
+    /// Duration of a repetition, such as 10s or 500ms [default: 10s, or the end of the flow if it
+    /// has bytes or stop]
     #[arg(long = "for", value_name = "TIME")]
-    length: Option<String>,
-    /// Metric to print
+    duration: Option<String>,
+    /// Metric to print, such as goodput, completion or retransmitted
     #[arg(long, value_name = "METRIC", default_value = "goodput")]
     by: String,
-    /// Engine
+    /// Engine: virtual, packets, kernel or real
     #[arg(long, value_name = "NAME", default_value = "virtual", value_parser = super::args::engine)]
     engine: EngineKind,
-    /// Repetitions of each cell
+    /// Repetitions of each cell, 1 to 100000
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeats: u32,
-    /// Threads for virtual time [default: one for each core]
+    /// Threads for engines of virtual time, 1 to 1024 [default: one for each core]
     #[arg(short = 'j', long = "jobs", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Folder of results
+    /// Folder for results; each sweep has its own folder in it
     #[arg(short, long, value_name = "DIR", default_value = "results")]
     output: PathBuf,
-    /// Print the experiment file that the sweep is, and run nothing
+    /// Print the sweep as an experiment file, and run nothing
     #[arg(long)]
     show: bool,
     /// Print JSON, one object for each cell
     #[arg(long)]
     json: bool,
-    /// Do not print progress
+    /// Print no progress
     #[arg(long, short)]
     quiet: bool,
 }
@@ -80,14 +84,14 @@ fn setting(text: &str) -> Result<(String, String), String> {
         Some((word, value)) if !word.is_empty() && !value.is_empty() && word.chars().all(is_word) => {
             Ok((word.to_owned(), value.to_owned()))
         }
-        _ => Err(format!("'{text}' is no word with values: write one such as path.rate=1mbit,8mbit")),
+        _ => Err(format!("'{text}' is not a word with its values: write one such as path.rate=1mbit,8mbit")),
     }
 }
 
 pub(super) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
     let text = file(args);
-    let experiment =
-        Experiment::from_toml(&text).map_err(|error| Failure::Usage(format!("the sweep's file: {error}")))?;
+    let experiment = Experiment::from_toml(&text)
+        .map_err(|error| Failure::Usage(format!("the sweep as a file: {error}")))?;
     if args.show {
         output::text(&text)?;
         return Ok(0);
@@ -111,40 +115,36 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
         quiet: args.quiet,
         verbose: false,
     })?;
-    let (_, results, _) = of_folder(&folder)?;
-    let has = |cell: &Cell| {
-        results.valid_repetitions(cell.id).any(|rep| results.metric(cell, &args.by, rep).is_some())
-    };
-    if !results.cells.iter().any(has) {
-        let metrics = results.records.values().flatten().flat_map(|(_, record)| record.metrics.keys());
-        let nearest = crate::experiment::suggest(&args.by, metrics.map(String::as_str));
+    let (_, results) = of_folder(&folder)?;
+    if code == 0 && results.cells.iter().all(|cell| results.values(cell, &args.by).is_empty()) {
+        let nearest = nearest_metric(&args.by, &results);
         return Err(Failure::Usage(format!("no cell has the metric '{}'; {nearest}", args.by)));
     }
     print(args, &results)?;
     if !args.json {
-        output::text(&format!("the file of this sweep: {}\n", folder.join(EXPERIMENT_FILE).display()))?;
+        output::text(&format!("The sweep as a file: {}\n", folder.join(EXPERIMENT_FILE).display()))?;
     }
     Ok(code)
 }
 
-/// Returns the experiment file. Its name follows from its content, so different sweeps have
-/// different folders.
+/// Returns the text of the experiment file. The name of the experiment has a hash of its content,
+/// so that different sweeps have different folders.
 fn file(args: &SweepArgs) -> String {
     let of_flow = |word: &str| {
         word.strip_prefix("flow.").map(|rest| rest.strip_prefix("a.").unwrap_or(rest).to_owned())
     };
     let swept = |word: &str| args.factors.iter().any(|(factor, _)| factor == word);
     let mut body = format!("engine = {}\n", quoted(args.engine.word()));
-    let bytes = |word: &str| word == "bytes" || word == "stop";
-    let ends = args.flow.iter().any(|(word, _)| bytes(word))
-        || args.factors.iter().any(|(word, _)| word == "for" || of_flow(word).is_some_and(|it| bytes(&it)));
-    match &args.length {
-        Some(length) => put(&mut body, "for", length),
-        None if !ends => put(&mut body, "for", LENGTH),
+    let is_end = |word: &str| word == "bytes" || word == "stop";
+    let ends = args.flow.iter().any(|(word, _)| is_end(word))
+        || args.factors.iter().any(|(word, _)| word == "for" || of_flow(word).is_some_and(|it| is_end(&it)));
+    match &args.duration {
+        Some(duration) => put(&mut body, "for", duration),
+        None if !ends => put(&mut body, "for", DEFAULT_DURATION),
         None => {}
     }
     body += "\n[path]\n";
-    for (word, value) in PATH {
+    for (word, value) in DEFAULT_PATH {
         let is_set = args.path.iter().any(|(path, _)| path == word) || swept(&format!("path.{word}"));
         if !is_set {
             put(&mut body, word, value);
@@ -180,6 +180,7 @@ fn file(args: &SweepArgs) -> String {
     )
 }
 
+/// Adds a line with a word and its value.
 fn put(body: &mut String, word: &str, value: &str) {
     let _ = writeln!(body, "{word} = {}", quoted(value));
 }
@@ -197,16 +198,13 @@ fn print(args: &SweepArgs, results: &Results) -> Result<(), Failure> {
     heading.extend([args.by.as_str(), "95 %", "repetitions"].map(str::to_owned));
     let mut rows = vec![heading];
     for cell in &results.cells {
-        let reps = results.valid_repetitions(cell.id);
-        let values: Vec<f64> = reps.filter_map(|rep| results.metric(cell, &args.by, rep)).collect();
+        let values = results.values(cell, &args.by);
         let interval = if results.is_one_run(cell.id) { None } else { t_interval(&values, 0.95) };
         if args.json {
-            let factors: serde_json::Map<String, Value> =
-                cell.factors.iter().map(|(name, level)| (name.clone(), level.as_str().into())).collect();
             output::json(&json!({
                 "cell": cell.id.to_string(),
                 "engine": cell.physics.engine.word(),
-                "factors": factors,
+                "factors": levels_json(&cell.factors),
                 "metric": args.by,
                 format!("mean{suffix}"): mean(&values),
                 format!("interval_95{suffix}"): interval.map(|it| [it.low, it.high]),

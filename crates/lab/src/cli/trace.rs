@@ -1,20 +1,24 @@
-//! `rdt-lab trace`: a capture analysed.
+//! `rdt-lab trace`: the TCP connections of a capture.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
+use super::scale::shell_word;
 use super::{output, report, talk};
 use crate::report::html;
 use crate::trace::{Choice, Trace, analyse, connection, limits, list, remarks, report as page, table};
 
 const HELP: &str = "\
-The file is pcap or pcapng, as tcpdump, Wireshark and 'rdt-emu run --pcapng' write it.
+The file is pcap or pcapng, as tcpdump, Wireshark and 'rdt-emu run --pcapng' write it. The table
+has the figures of 'tcptrace -l -r -W' for both directions, then what kept the sender from
+sending faster.
 
 Examples:
   rdt-lab trace file.pcapng                  the table of each connection
   rdt-lab trace file.pcapng --list           one line for each connection
-  rdt-lab trace file.pcapng --flow 2 -o report.html";
+  rdt-lab trace file.pcapng --flow 2 -o report.html
+  rdt-lab trace file.pcapng --between 10s..12s --export graphs";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -22,29 +26,32 @@ pub(super) struct TraceArgs {
     /// Capture in pcap or pcapng
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only connection N, from 1 in the order of their first packets
+    /// Analyse only connection N, counted from 1 in the order of their first packets
     #[arg(long, value_name = "N")]
     flow: Option<usize>,
-    /// Only packets of this interface of the file
+    /// Analyse only packets of this interface of the file [default: all; of a packet that several
+    /// interfaces have, the one where the data of the sender appeared first]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Print one line for each connection
-    #[arg(long)]
+    #[arg(long, conflicts_with = "flow")]
     list: bool,
-    /// Print JSON, one object a line
+    /// Print JSON, one object for each connection
     #[arg(long, conflicts_with = "list")]
     json: bool,
-    /// Write a page with tables and graphs to FILE
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["list", "json", "export"])]
+    /// Write an HTML page with tables and graphs to FILE
+    #[arg(short, long, value_name = "FILE", group = "graphs", conflicts_with_all = ["list", "json"])]
     output: Option<PathBuf>,
-    /// Write the graphs to files in DIR: SVG, CSV, gnuplot, xplot
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "json"])]
+    /// Write the graphs into DIR as SVG, CSV, gnuplot and xplot files
+    #[arg(long, value_name = "DIR", group = "graphs", conflicts_with_all = ["list", "json"])]
     export: Option<PathBuf>,
-    /// Graphs from one time to another, of a connection's first packet on: 10s..12s
-    #[arg(long, value_name = "TIMES", value_parser = between)]
+    /// Limit the graphs to a span of time from a connection's first packet, such as 10s..12s; needs
+    /// -o or --export
+    #[arg(long, value_name = "TIMES", value_parser = between, requires = "graphs")]
     between: Option<(f64, f64)>,
 }
 
+/// Analyses the file, or the packets of one of its interfaces.
 fn read(args: &TraceArgs) -> Result<Trace, Failure> {
     let name = args.file.display();
     let open = || File::open(&args.file).map_err(|error| Failure::Read(args.file.clone(), error));
@@ -106,12 +113,16 @@ fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// Returns the command that makes the page again.
 fn command(args: &TraceArgs) -> String {
     let flow = args.flow.map_or_else(String::new, |flow| format!(" --flow {flow}"));
-    let interface = args.interface.as_ref().map_or_else(String::new, |name| format!(" --interface {name}"));
+    let quoted = |text: &String| shell_word(text).unwrap_or_else(|_| text.clone());
+    let interface =
+        args.interface.as_ref().map_or_else(String::new, |name| format!(" --interface {}", quoted(name)));
     let between =
         args.between.map_or_else(String::new, |(begin, end)| format!(" --between {begin}s..{end}s"));
-    format!("rdt-lab trace {}{flow}{interface}{between} -o report.html", name(&args.file))
+    let file = quoted(&name(&args.file));
+    format!("rdt-lab trace {file}{flow}{interface}{between} -o report.html")
 }
 
 /// Writes the graphs as files.
@@ -133,5 +144,5 @@ fn between(text: &str) -> Result<(f64, f64), String> {
     let parts = text.split_once("..").ok_or("write two times, such as 10s..12s")?;
     let time = |text: &str| rdt_emulator::parse_duration(text).map_err(|error| error.to_string());
     let (begin, end) = (time(parts.0)?.as_secs_f64(), time(parts.1)?.as_secs_f64());
-    if begin < end { Ok((begin, end)) } else { Err("the second time is not after the first".to_owned()) }
+    if begin < end { Ok((begin, end)) } else { Err("the second time must be after the first".to_owned()) }
 }

@@ -1,27 +1,54 @@
 //! `rdt-lab claims`, and the text at the end of `run`.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::args::ClaimsArgs;
-use super::failure::{CLAIM_FAILS, Failure, UNDECIDED};
-use super::load::{Loaded, load};
-use super::{expected, homework, output};
+use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE, REPETITIONS_FAILED, UNDECIDED, gravest};
+use super::load::{Loaded, all_results, load, results_in};
+use super::{expected, homework, output, talk};
 use crate::agreement::{self, Agreement, agreements};
+use crate::cell::levels_json;
 use crate::claim::{Expectation, Judgement, Verdict, judge};
 use crate::experiment::Expect;
 use crate::journal::Store;
 use crate::results::Results;
 use crate::run::{Campaign, EXPERIMENT_FILE};
 
-/// How much of the verdicts is printed.
+const HELP: &str = "\
+A claim holds or fails if the repetitions show it, with a probability of error of 5 % for all
+claims of an experiment together. Else it is undecided, or not measured if the results lack its
+cells or metrics.
+
+Exit codes: 0 all claims hold; 1 a claim fails, or an expected value that must be met is not;
+2 repetitions failed; 3 a claim was not measured; 4 a claim is undecided (only with --strict).
+With several of these, the first of 2, 1, 3, 4.
+
+Examples:
+  rdt-lab claims results/000-a                 every verdict, with estimate and interval
+  rdt-lab claims results --strict              all experiments; fails if one claim is undecided
+  rdt-lab claims results --json | jq 'select(.verdict == \"fails\")'";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct ClaimsArgs {
+    /// Folders of results, or folders of such folders
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// Fail with code 4 if a claim is undecided
+    #[arg(long)]
+    strict: bool,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Detail in which the verdicts of an experiment are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// Nothing.
-    None,
-    /// One line.
+    /// The points of a homework alone.
+    Points,
+    /// The number of claims with each verdict, and the points.
     Line,
     /// Every verdict and expected value.
     All,
@@ -29,7 +56,13 @@ pub(super) enum Detail {
     Json,
 }
 
-/// Prints the verdicts of an experiment, and returns the exit code.
+/// Returns the exit code for repetitions that failed.
+pub(super) fn code_of_repetitions(results: &Results) -> u8 {
+    if results.unusable().0 > 0 { REPETITIONS_FAILED } else { 0 }
+}
+
+/// Prints the verdicts of an experiment, and returns the exit code. `summary` ends the line of
+/// numbers.
 pub(super) fn print(
     loaded: &Loaded,
     results: &Results,
@@ -43,13 +76,18 @@ pub(super) fn print(
     let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|it| wanted(&it.verdict)).count();
     let holds = count(|it| *it == Verdict::Holds);
     let fails = count(|it| *it == Verdict::Fails);
+    let unmeasured = count(|it| *it == Verdict::Missing);
+    let undecided = judged.len() - holds - fails - unmeasured;
     let agreements = agreements(results);
-    let undecided = judged.len() - holds - fails;
-    let open = if undecided > 0 { format!(", {undecided} cannot be told") } else { String::new() };
-    let not_met = if off > 0 { format!(", {off} expected values are not met") } else { String::new() };
-    let last = format!("{holds} claims hold, {fails} fail{open}{not_met}. {summary}\n");
+    let some = |count: usize, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
+    let last = format!(
+        "{holds} claims hold, {fails} fail{}{}{}. {summary}\n",
+        some(undecided, "undecided"),
+        some(unmeasured, "not measured"),
+        some(off, "expected values are not met"),
+    );
     match detail {
-        Detail::None => output::text(&homework::table(&judged))?,
+        Detail::Points => output::text(&homework::table(&judged))?,
         Detail::Line => {
             output::text(&format!("{}: {last}{}", loaded.experiment.name, homework::table(&judged)))?;
         }
@@ -59,13 +97,10 @@ pub(super) fn print(
         }
         Detail::Json => print_json(&loaded.experiment.name, &agreements, &judged, &expected)?,
     }
-    Ok(if fails + off > 0 {
-        CLAIM_FAILS
-    } else if strict && undecided > 0 {
-        UNDECIDED
-    } else {
-        0
-    })
+    let reasons =
+        [(fails + off > 0, CLAIM_FAILS), (unmeasured > 0, INCOMPLETE), (strict && undecided > 0, UNDECIDED)];
+    let codes = reasons.into_iter().filter(|(is_so, _)| *is_so).map(|(_, code)| code);
+    Ok(codes.fold(code_of_repetitions(results), gravest))
 }
 
 fn print_all(
@@ -113,6 +148,7 @@ fn print_json(
     Ok(())
 }
 
+/// Judges the claims of an experiment for each engine that has results.
 pub(super) fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
     let judge_one = |engine| judge(&loaded.claims, results, engine, &|reps| loaded.plan.level(engine, reps));
     expected::engines(results).into_iter().flat_map(judge_one).collect()
@@ -132,11 +168,10 @@ fn sentence(it: &Judgement) -> String {
 }
 
 fn agreement_line(experiment: &str, it: &Agreement<'_>) -> Value {
-    let factors = it.cell.factors.iter().map(|(name, level)| (name.clone(), Value::from(level.as_str())));
     json!({
         "experiment": experiment,
         "metric": it.metric,
-        "factors": factors.collect::<Map<String, Value>>(),
+        "factors": levels_json(&it.cell.factors),
         "virtual": it.virtual_time,
         "kernel": it.kernel,
         "ratio": it.quotient(),
@@ -172,30 +207,35 @@ fn line(experiment: &str, it: &Judgement) -> Value {
     })
 }
 
-/// Reads the experiment of a folder of results, with the engines of its results.
-pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>), Failure> {
-    let file = folder.join(EXPERIMENT_FILE);
-    if let Err(error) = fs::metadata(&file) {
-        return Err(not_results(folder).unwrap_or(Failure::Read(file, error)));
+/// Returns the experiment of a folder of results with the engines of its results, the results, and
+/// remarks about torn lines.
+pub(super) fn read_folder(folder: &Path) -> Result<(Loaded, Results, Vec<String>), Failure> {
+    let within = results_in(folder)?;
+    if within != [folder] {
+        return Err(Failure::Usage(format!(
+            "{} has results of several experiments: name one of its folders, such as {}",
+            folder.display(),
+            within[0].display()
+        )));
     }
+    let file = folder.join(EXPERIMENT_FILE);
     let store = Store::read(&[folder.to_owned()])?;
     let remarks = store.remarks();
     let (loaded, results) = of_experiment(&file.display().to_string(), folder, store)?;
     Ok((loaded, results, remarks))
 }
 
-/// Returns the error for a folder that has folders of results in it.
-fn not_results(folder: &Path) -> Option<Failure> {
-    let inner = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-    let first = inner.filter(|path| path.join(EXPERIMENT_FILE).exists()).min()?;
-    Some(Failure::Usage(format!(
-        "{} has results of several experiments: name one of its folders, such as {}",
-        folder.display(),
-        first.display()
-    )))
+/// Returns the experiment and the results of a folder, and prints remarks about torn lines.
+pub(super) fn of_folder(folder: &Path) -> Result<(Loaded, Results), Failure> {
+    let (loaded, results, remarks) = read_folder(folder)?;
+    for remark in &remarks {
+        talk(remark);
+    }
+    Ok((loaded, results))
 }
 
-/// Reads an experiment with the engines of the results in a store, else those of virtual time.
+/// Returns an experiment with the engines of the results in a store, and these results. Without
+/// results the engines are those of virtual time.
 pub(super) fn of_experiment(name: &str, folder: &Path, store: Store) -> Result<(Loaded, Results), Failure> {
     let mut engines: Vec<_> = store.records().map(|record| record.engine).collect();
     engines.sort_unstable();
@@ -228,13 +268,15 @@ pub(super) fn campaign<'a>(loaded: &'a Loaded, folder: &'a Path) -> Campaign<'a>
 
 pub(super) fn claims(args: &ClaimsArgs) -> Result<u8, Failure> {
     let mut worst = 0;
-    for folder in &args.folders {
-        let (loaded, results, _) = of_folder(folder)?;
+    for folder in all_results(&args.folders)? {
+        let (loaded, results) = of_folder(&folder)?;
+        for remark in results.remarks() {
+            talk(&format!("{}: {remark}", loaded.experiment.name));
+        }
         let repetitions: usize = results.records.values().map(std::collections::BTreeMap::len).sum();
         let summary = format!("{repetitions} repetitions in {}", folder.display());
         let detail = if args.json { Detail::Json } else { Detail::All };
-        let code = print(&loaded, &results, detail, args.strict, &summary)?;
-        worst = [CLAIM_FAILS, UNDECIDED, 0].into_iter().find(|it| *it == code || *it == worst).unwrap_or(0);
+        worst = gravest(worst, print(&loaded, &results, detail, args.strict, &summary)?);
     }
     Ok(worst)
 }

@@ -1,5 +1,6 @@
 //! Runs `rdt-lab` as a process.
 
+mod commands;
 mod compare;
 mod foreign;
 mod process;

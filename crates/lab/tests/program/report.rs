@@ -12,7 +12,7 @@ use rdt_lab::plan::Plan;
 use rdt_testing::{Numbers, ms};
 use tempfile::tempdir;
 
-use crate::process::{arg, experiment, lab, succeeds};
+use crate::process::{LOCK_FOLDER, arg, experiment, lab, succeeds, texts};
 
 /// Writes a journal of `repeats` repetitions of each cell: those of one run with metrics that are
 /// up to 10 % larger.
@@ -116,8 +116,10 @@ fn report_elsewhere(folder: &Path, before: &str) -> Vec<u8> {
     fs::write(&file, text).expect("a written file");
     let script = format!("{before}; exec \"$0\" run \"$1\" -q -o \"$2\"");
     let program = env!("CARGO_BIN_EXE_rdt-lab");
-    let status = Command::new("sh").args(["-c", &script, program, &file, arg(&results)]).status();
-    assert!(status.expect("a shell").success(), "{before}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, program, &file, arg(&results)]).env(LOCK_FOLDER.0, LOCK_FOLDER.1);
+    let (code, out, err) = texts(&shell.output().expect("a shell"));
+    assert_eq!(code, 0, "{before}: {out}{err}");
     fs::read(results.join("report.html")).expect("a report")
 }
 

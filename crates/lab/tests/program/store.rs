@@ -119,10 +119,10 @@ fn another_number_of_shards_is_refused() {
     assert_eq!(shard("0/4").0, 0);
     let (code, _, err) = shard("0/1");
     assert_eq!(code, 65, "{err}");
-    assert!(err.contains("4 shards") && err.contains("this run has 1"), "{err}");
+    assert!(err.contains("results of 4 shards") && err.contains("this run has 1"), "{err}");
     let (code, out, _) = run(&["status", arg(&results.join("short"))]);
     assert_eq!(code, 3);
-    assert!(out.contains("missing parts of 4: 1,2,3"), "{out}");
+    assert!(out.contains("missing shards of 4: 1,2,3"), "{out}");
     for part in ["1/4", "2/4", "3/4"] {
         assert_eq!(shard(part).0, 0);
     }

@@ -1,0 +1,109 @@
+//! Exit codes of verdicts, and commands that take several experiments or folders.
+
+use std::path::{Path, PathBuf};
+
+use rdt_lab::Status;
+
+use crate::process::{arg, experiment, run, succeeds};
+use crate::store::rewrite;
+
+/// Runs an experiment with claims, and returns its folder of results.
+fn with_claims(place: &Path, claims: &[&str]) -> (i32, PathBuf) {
+    let file = experiment(place, 1, 3);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    let claim =
+        |(number, that)| format!("\n[[claim]]\nid = \"c{number}\"\nsays = \"x\"\nthat = \"{that}\"\n");
+    let claims: String = claims.iter().enumerate().map(claim).collect();
+    std::fs::write(&file, text + &claims).expect("a written file");
+    let results = place.join("results");
+    let (code, ..) = run(&["run", &file, "-q", "-o", arg(&results)]);
+    (code, results)
+}
+
+#[test]
+fn claims_that_are_not_measured_end_with_code_3() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (code, results) = with_claims(place.path(), &["goodput > 1kbit", "goodput / 0 > 1"]);
+    let (same, out, _) = run(&["claims", arg(&results)]);
+    assert_eq!((code, same), (3, 3), "{out}");
+    assert!(out.contains("1 claims hold, 0 fail, 1 not measured"), "{out}");
+    let (code, results) = with_claims(place.path(), &["goodput < 1kbit", "goodput / 0 > 1"]);
+    assert_eq!((code, run(&["claims", arg(&results.join("short"))]).0), (1, 1), "a claim fails");
+}
+
+#[test]
+fn failed_repetitions_end_with_code_2() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (code, results) = with_claims(place.path(), &["goodput < 1kbit"]);
+    assert_eq!(code, 1);
+    rewrite(&results.join("short"), |record| {
+        if record.rep == 0 {
+            record.status = Status::Failed("no route".to_owned());
+        }
+    });
+    let (code, _, err) = run(&["claims", arg(&results)]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("4 failed repetitions; the first is number 0 of virtual"), "{err}");
+    let out = succeeds(&["status", arg(&results)]);
+    assert!(out.contains("12 repetitions done, 0 missing") && out.contains("4 failed repetitions"), "{out}");
+}
+
+#[test]
+fn folders_without_results_end_with_code_66() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (empty, all) = (arg(place.path()), place.path().join("all"));
+    for command in [
+        vec!["claims", empty],
+        vec!["report", empty],
+        vec!["status", empty],
+        vec!["merge", empty, "-o", arg(&all)],
+    ] {
+        let (code, _, err) = run(&command);
+        assert_eq!(code, 66, "{command:?}: {err}");
+        assert!(err.contains("has no results") && err.contains("'rdt-lab run ID"), "{command:?}: {err}");
+    }
+}
+
+#[test]
+fn plan_and_show_take_several_experiments() {
+    let shown = succeeds(&["show", "002-a", "002-B"]);
+    let (one, two) = (succeeds(&["show", "002-A"]), succeeds(&["show", "002-B"]));
+    assert_eq!(shown, format!("# 002-A\n{one}\n# 002-B\n{two}"));
+    let planned = succeeds(&["plan", "002-A", "002-B"]);
+    let together = succeeds(&["plan", "002-A"]) + "\n002-B\n" + &succeeds(&["plan", "002-B"]);
+    assert!(planned.starts_with(&format!("002-A\n{together}\ntogether\nvirtual: ")), "{planned}");
+    let lines = succeeds(&["plan", "002-A", "002-B", "--json"]);
+    let names = lines.lines().map(|line| {
+        let plan: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        plan["experiment"].as_str().expect("a name").to_owned()
+    });
+    assert_eq!(names.collect::<Vec<_>>(), ["002-a", "002-b"]);
+}
+
+#[test]
+fn experiments_without_the_engine_are_left_out() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = experiment(place.path(), 1, 1);
+    let (code, out, err) = run(&["plan", "000-A", &file, "--engine", "kernel"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("short.toml: left out, it has none of these engines"), "{err}");
+    assert!(out.contains("kernel: ") && !out.contains("virtual"), "{out}");
+    assert_eq!(run(&["plan", &file, "--engine", "kernel"]).0, 64, "a single experiment must have it");
+}
+
+#[test]
+fn figures_of_equal_names_are_not_overwritten() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = experiment(place.path(), 1, 3);
+    let figure = "\n[[figure]]\nkind = \"means\"\nx = \"cc\"\n";
+    let text = std::fs::read_to_string(&file).expect("the file");
+    std::fs::write(&file, text + figure).expect("a written file");
+    let folders = ["one", "two"].map(|name| place.path().join(name));
+    for folder in &folders {
+        succeeds(&["run", &file, "-q", "-o", arg(folder)]);
+    }
+    let figures = place.path().join("figures");
+    let (code, _, err) = run(&["export", arg(&folders[0]), arg(&folders[1]), "--svg", "-o", arg(&figures)]);
+    assert_eq!(code, 64, "{err}");
+    assert!(err.contains("experiment short") && err.contains("folder of its own"), "{err}");
+}
