@@ -1,8 +1,8 @@
-//! Experiments as they are written: a TOML file with a path, flows, factors, claims and figures.
+//! Experiment files: TOML with a path, flows, factors, claims and figures.
 //!
 //! The name of a setting (a key of the file, such as `rate`) is called a word. Unknown words are
 //! errors with line, column and the nearest word. A factor may vary any word of the path, of a
-//! link, of a flow, of an engine, or the duration; a level may also be a table with a name that
+//! link, of a flow, of an engine, or the duration. A level may also be a table with a name that
 //! sets several words at once.
 //!
 //! | file | owns |
@@ -17,6 +17,7 @@
 //! | `flow_words.rs` | the words of a flow |
 //! | `physics.rs` | from settings to the physics of a cell |
 //! | `placeholders.rs` | values in command lines |
+//! | `read.rs` | the order of the file's tables |
 //! | `setting.rs` | one word with its value |
 
 mod builtin;
@@ -63,14 +64,14 @@ pub struct Command {
 }
 
 impl Command {
-    /// Words of the table `[command]` that no placeholder stands for.
+    /// Words of the table `[command]` that have no placeholder.
     pub const WORDS: [&'static str; 4] = ["program", "server", "time-limit", "metrics"];
     /// Placeholders without a word: address and port of the server, seed of the repetition,
     /// duration of the experiment in seconds, and the program that `--client` names.
     pub const PLACEHOLDERS: [&'static str; 5] = ["host", "port", "seed", "for", "client"];
-    /// Word with the hash of the client's files, which makes a changed client another program.
+    /// Word with the hash of the client's files, so that a changed client gives another cell.
     pub const CLIENT_HASH: &'static str = "client-sha256";
-    /// Time limit unless the file has one.
+    /// Time limit unless the file gives one.
     pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 }
 
@@ -79,7 +80,7 @@ impl Command {
 pub struct FlowTable {
     /// Name of the flow.
     pub name: String,
-    /// Words of the flow, in the order of the file.
+    /// Settings of the flow, in the order of the file.
     pub settings: Vec<Setting>,
     /// Place of the table.
     pub place: Place,
@@ -100,9 +101,9 @@ pub struct Experiment {
     pub about: Option<String>,
     /// Engines, in the order of the file.
     pub engines: Vec<EngineKind>,
-    /// The words `for`, and those of engines.
+    /// The setting `for`, and those of engines.
     pub settings: Vec<Setting>,
-    /// Words of each link, in series.
+    /// Settings of each link, in series.
     pub links: Vec<Vec<Setting>>,
     /// Flows.
     pub flows: Vec<FlowTable>,
@@ -130,7 +131,7 @@ impl Experiment {
     /// Parses the text of an experiment file.
     ///
     /// # Errors
-    /// The first word or value that is wrong, with its place and the remedy.
+    /// The first wrong word or value, with its place and the remedy.
     pub fn from_toml(text: &str) -> Result<Self, ExperimentError> {
         read::experiment(text)
     }

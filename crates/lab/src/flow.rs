@@ -1,5 +1,5 @@
-//! The vocabulary of flows: the same words for flows in virtual time, for `rdt-send` and for TCP of
-//! the kernel. The fields are what the words mean; each engine says which of them it can apply.
+//! The vocabulary of flows, the same for flows in virtual time, for rdt over sockets and for TCP of
+//! the kernel. Each engine refuses the words that it cannot apply.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ pub(crate) const DEFAULT_PACKET: u32 = 1500;
 pub enum FlowKind {
     /// A transfer of rdt in the native format.
     Rdt,
-    /// TCP: in the engine `kernel` the kernel's, in virtual time an rdt transfer with the rules of
-    /// TCP (no pacing, no ECN unless asked, an ACK for two packets).
+    /// TCP: with the engine `kernel` that of the kernel, in virtual time an rdt transfer with the
+    /// rules of TCP (an ACK for two packets; pacing and ECN only if the flow sets them).
     Tcp,
-    /// Datagrams at a rate, without feedback.
+    /// UDP datagrams at a rate, without feedback.
     Udp,
 }
 
@@ -35,23 +35,23 @@ impl FlowKind {
     }
 }
 
-/// Rule of the receiver's application.
+/// Rule by which the receiver's application reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
     /// The application reads at once.
     AtOnce,
     /// The application reads at most this many bits per second.
     Rate(u64),
-    /// The application stalls: it reads nothing from the first time on, for the second.
+    /// The application reads nothing from the first time on, for as long as the second says.
     Stalled(Duration, Duration),
 }
 
-/// Spacing of the datagrams of a source with a rate.
+/// Spacing of the datagrams of a UDP flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
     /// Equal gaps.
     Constant,
-    /// Gaps of a Poisson process with this mean rate.
+    /// Exponential gaps: a Poisson process with the rate of the flow.
     Poisson,
 }
 
@@ -62,7 +62,7 @@ pub struct Flow {
     pub name: String,
     /// Kind of sender.
     pub kind: FlowKind,
-    /// Earliest and latest start. Each repetition draws its start between them.
+    /// Earliest and latest start. Each repetition draws its start uniformly between them.
     pub start: (Duration, Duration),
     /// Time at which the application stops writing. `None`: at the end of its data.
     pub stop: Option<Duration>,
@@ -71,7 +71,7 @@ pub struct Flow {
     /// Rate at which the application writes, bits per second of payload. `None`: as fast as the
     /// transport accepts.
     pub rate: Option<u64>,
-    /// Times for which the application writes and pauses in turn. `None`: it does not pause.
+    /// Times for which the application writes and pauses, in turn. `None`: it does not pause.
     pub on_off: Option<(Duration, Duration)>,
     /// Payload of a datagram of a UDP flow, bytes.
     pub size: Option<u32>,
@@ -102,7 +102,7 @@ pub struct Flow {
     pub packet: Option<u32>,
     /// Limit on the send buffer, bytes.
     pub send_buffer: Option<u64>,
-    /// Receiver's window, bytes, not growing. `None`: it grows.
+    /// Fixed receive window, bytes. `None`: it grows.
     pub window: Option<u64>,
     /// Number of packets per ACK, and the longest time that an ACK is delayed.
     pub ack: Option<(u32, Duration)>,

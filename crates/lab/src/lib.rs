@@ -1,5 +1,5 @@
-//! Experiments with networks: a file describes factors, flows, a path and claims; the lab runs
-//! every combination as often as the claims need, and reports whether they hold.
+//! Experiments with networks: a file describes a path, flows, factors and claims; the lab runs
+//! every combination of levels as often as the claims need, and reports whether they hold.
 //!
 //! ```text
 //! experiment.toml -> plan -> engines -> journal -> statistics -> claims, figures -> report
@@ -12,17 +12,20 @@
 //! |---|---|---|
 //! | experiment | `experiment/` | the file as it was written, with places for error messages |
 //! | flow | `flow.rs` | the vocabulary of flows, the same for all engines |
-//! | plan | `plan/` | cells, their identity, seeds, shards |
+//! | cell | `cell.rs` | levels, physics, and the identity that follows from them |
+//! | plan | `plan/` | cells of an experiment, seeds, shards |
 //! | engine | `engine/` | how one repetition is run |
 //! | load | `load/` | program inside the namespaces of the engine `kernel` (Linux) |
+//! | record | `record.rs` | metrics and series of one repetition |
 //! | journal | `journal/` | results on disk: one line for each repetition |
 //! | results | `results.rs` | results in memory, and the selection of cells |
 //! | statistics | `statistics/` | intervals, tests, contrasts: pure functions |
-//! | agreement | `agreement.rs` | virtual time beside the kernel: ratios with intervals |
+//! | agreement | `agreement.rs` | ratios of virtual time to the kernel, with intervals |
 //! | theory | `theory/` | models to draw beside measurements, with their ranges of validity |
 //! | claim | `claim/` | predicates about results, and their verdicts |
 //! | campaign | `run/` | repetitions that a folder of results lacks |
-//! | foreign results | `foreign.rs` | tables of reports, analysed as factorials |
+//! | foreign results | `foreign.rs` | tables of others, analysed as factorial designs |
+//! | capture | `trace/` | TCP connections of pcap files |
 //! | report | `report/` | figures, the HTML page, text for a terminal |
 //! | command | `cli/` | the program |
 #![forbid(unsafe_code)]
