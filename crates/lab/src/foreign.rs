@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use crate::experiment::suggest;
-use crate::statistics::{Effect, Lenth, analyse, half_normal_scores, lenth, mean};
+use crate::statistics::{Effect, Lenth, effects, half_normal_scores, lenth, mean};
 
 /// Columns of a table by what they mean.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +91,7 @@ impl Design {
     /// margins. Only factors with two levels have effects.
     pub fn contrasts(&self, values: &[Vec<f64>]) -> (Vec<Contrast>, Option<Lenth>) {
         let levels: Vec<usize> = self.factors.iter().map(|(_, levels)| levels.len()).collect();
-        let effects = analyse(&levels, values, levels.len()).map_or_else(Vec::new, |it| it.effects);
+        let effects = effects(&levels, values, levels.len()).unwrap_or_default();
         let margin = if self.repetitions() == 1 {
             lenth(&effects.iter().map(|effect| effect.estimate).collect::<Vec<_>>())
         } else {

@@ -157,7 +157,7 @@ fn warm_up(bins: &[u64], flow: &Flow, start: Duration, measure: &Measure) -> usi
             if values.len() < MIN_BINS_FOR_MSER {
                 return 0;
             }
-            match mser5(&values).bins {
+            match mser5(&values) {
                 0 => return 0,
                 cut => first + cut,
             }

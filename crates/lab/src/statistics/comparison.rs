@@ -17,7 +17,8 @@ pub struct Comparison {
     pub degrees: f64,
 }
 
-/// Compares a mean difference with zero. `differences` are those of the pairs.
+/// Compares the mean of the differences of pairs with zero (paired t test). `None` for fewer than
+/// two pairs.
 pub fn difference(differences: &[f64], level: f64) -> Option<Comparison> {
     let interval = t_interval(differences, level)?;
     let standard_error = standard_deviation(differences)? / count(differences).sqrt();

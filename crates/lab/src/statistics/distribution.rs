@@ -15,8 +15,7 @@ pub(super) fn normal_cdf(x: f64) -> f64 {
 /// Returns the quantile `p` of Student's t distribution with `degrees` degrees of freedom, which
 /// need not be whole. `p` is in (0, 1), `degrees` is positive.
 pub fn t_quantile(p: f64, degrees: f64) -> f64 {
-    // The library's own inverse has six digits: it begins close to the root, so few steps of Newton
-    // give all.
+    // The library's inverse has six digits. Newton's method gives the others in few steps.
     let Ok(t) = StudentsT::new(0.0, 1.0, degrees) else { return f64::NAN };
     let mut x = t.inverse_cdf(p);
     for _ in 0..4 {
@@ -36,13 +35,13 @@ pub fn t_two_sided_p(t: f64, degrees: f64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees).map_or(f64::NAN, |it| 2.0 * it.cdf(-t.abs()))
 }
 
-/// Returns the probability of an F statistic of at least `f`.
+/// Returns the probability of an F statistic of at least `f` with these degrees of freedom.
 pub(super) fn f_tail(f: f64, numerator: f64, denominator: f64) -> f64 {
     // Beyond these bounds the library's function has no value.
-    if f <= 0.0 {
+    if f.is_nan() || f <= 0.0 {
         return 1.0;
     }
-    if f.is_nan() || f > 1e12 {
+    if f > 1e12 {
         return 0.0;
     }
     FisherSnedecor::new(numerator, denominator).map_or(f64::NAN, |it| it.sf(f))
@@ -73,6 +72,7 @@ mod tests {
             (normal_quantile(0.975), 1.959_963_984_540_054),
             (t_two_sided_p(2.0, 10.0), 0.073_388_034_770_740_35),
             (f_tail(4.0, 2.0, 12.0), 0.046_655_999_999_999_99),
+            (f_tail(f64::NAN, 2.0, 12.0), 1.0),
             (binomial_cdf(3, 10, 0.5), 0.171_875),
         ];
         for (i, (ours, theirs)) in cases.into_iter().enumerate() {

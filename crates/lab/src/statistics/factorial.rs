@@ -14,7 +14,7 @@ pub struct Effect {
     pub factors: Vec<usize>,
     /// The effect.
     pub estimate: f64,
-    /// Student's interval at 95 % over the repetitions. `None` for a single repetition.
+    /// Student's 95 % interval over the repetitions. `None` for a single repetition.
     pub interval: Option<Interval>,
 }
 
@@ -29,38 +29,30 @@ pub struct Term {
     pub sum_of_squares: f64,
     /// Part of the total sum of squares, 0 to 1.
     pub share: f64,
-    /// Probability of so large a term by chance. `None` without repetitions.
+    /// Probability of a term at least as large by chance (F test). `None` without repetitions, or if
+    /// nothing is random.
     pub p: Option<f64>,
 }
 
-/// Result of [`analyse`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct Analysis {
-    /// Effects of the two-level factors, by the number of factors, then in their order.
-    pub effects: Vec<Effect>,
-    /// Terms of all factors, in the same order.
-    pub terms: Vec<Term>,
-    /// Number of repetitions of each cell.
-    pub repetitions: usize,
+/// Returns the effects of the two-level factors and of their interactions of at most `order`
+/// factors: by number of factors, then in their order. `levels` has the number of levels of each
+/// factor. `values` has the value of each repetition for each combination, of which the last factor
+/// varies fastest. Repetition r of every combination has the same seed or belongs to the same block.
+/// `None` if combinations are missing or have unequal numbers of repetitions.
+pub fn effects(levels: &[usize], values: &[Vec<f64>], order: usize) -> Option<Vec<Effect>> {
+    let design = Design::new(levels, values)?;
+    let two_level = |subset: &&Vec<usize>| subset.iter().all(|factor| levels[*factor] == 2);
+    let subsets = subsets(levels.len(), order);
+    Some(subsets.iter().filter(two_level).map(|subset| design.effect(subset)).collect())
 }
 
-/// Analyses a full factorial. `levels` has the number of levels of each factor. `values` has for
-/// each combination (the last factor varies fastest) the value of each repetition; repetition r of
-/// every combination has the same seed or belongs to the same block. Terms have at most `order`
-/// factors. `None` if combinations are missing or have unequal numbers of repetitions.
-pub fn analyse(levels: &[usize], values: &[Vec<f64>], order: usize) -> Option<Analysis> {
-    let repetitions = values.first()?.len();
-    let complete = values.len() == levels.iter().product::<usize>();
-    if !complete || repetitions == 0 || values.iter().any(|it| it.len() != repetitions) {
-        return None;
-    }
-    let design = Design { levels, values, repetitions };
+/// Returns the analysis of variance: the terms of all factors and of their interactions of at most
+/// `order` factors. Arguments and order are those of [`effects`].
+pub fn variance(levels: &[usize], values: &[Vec<f64>], order: usize) -> Option<Vec<Term>> {
+    let design = Design::new(levels, values)?;
+    let residual = design.residual();
     let subsets = subsets(levels.len(), order);
-    let two_level = |subset: &&Vec<usize>| subset.iter().all(|factor| levels[*factor] == 2);
-    let effects = subsets.iter().filter(two_level).map(|subset| design.effect(subset)).collect();
-    let error = design.error();
-    let terms = subsets.iter().filter_map(|subset| design.term(subset, error)).collect();
-    Some(Analysis { effects, terms, repetitions })
+    Some(subsets.iter().filter_map(|subset| design.term(subset, residual)).collect())
 }
 
 /// Returns the non-empty subsets of factors with at most `order` members, by size, then in order.
@@ -84,14 +76,22 @@ struct Design<'a> {
     repetitions: usize,
 }
 
-/// Mean square of the error, and its degrees of freedom.
+/// Mean square of the residuals, and their degrees of freedom.
 #[derive(Clone, Copy)]
-struct Error {
+struct Residual {
     mean_square: f64,
     degrees: usize,
 }
 
-impl Design<'_> {
+impl<'a> Design<'a> {
+    /// Creates a design. `None` if it is not complete.
+    fn new(levels: &'a [usize], values: &'a [Vec<f64>]) -> Option<Self> {
+        let repetitions = values.first()?.len();
+        let complete = values.len() == levels.iter().product::<usize>();
+        let equal = repetitions > 0 && values.iter().all(|it| it.len() == repetitions);
+        (complete && equal).then_some(Self { levels, values, repetitions })
+    }
+
     /// Returns the level of a factor in a combination.
     fn level(&self, combination: usize, factor: usize) -> usize {
         let faster: usize = self.levels[factor + 1..].iter().product();
@@ -103,9 +103,10 @@ impl Design<'_> {
             let low = factors.iter().filter(|factor| self.level(combination, **factor) == 0).count();
             if low % 2 == 0 { 1.0 } else { -1.0 }
         };
+        let signs: Vec<f64> = (0..self.values.len()).map(sign).collect();
         let half = count_of(self.values.len()) / 2.0;
         let contrast = |repetition: usize| {
-            let signed = self.values.iter().enumerate().map(|(i, values)| sign(i) * values[repetition]);
+            let signed = self.values.iter().zip(&signs).map(|(values, sign)| sign * values[repetition]);
             signed.sum::<f64>() / half
         };
         let contrasts: Vec<f64> = (0..self.repetitions).map(contrast).collect();
@@ -125,8 +126,8 @@ impl Design<'_> {
         sums.into_iter().map(|(key, (sum, n))| (key, sum / count_of(n))).collect()
     }
 
-    /// Returns a term. `None` if a factor has a single level.
-    fn term(&self, factors: &[usize], error: Option<Error>) -> Option<Term> {
+    /// Returns a term. `None` if a factor has a single level, or if all values are equal.
+    fn term(&self, factors: &[usize], residual: Option<Residual>) -> Option<Term> {
         let degrees: usize = factors.iter().map(|factor| self.levels[*factor] - 1).product();
         let total = self.total();
         if degrees == 0 || total <= 0.0 {
@@ -153,9 +154,9 @@ impl Design<'_> {
             })
             .sum();
         let sum_of_squares = squares * count_of(self.values.len() * self.repetitions) / count_of(whole.len());
-        let p = error.map(|error| {
-            let f = sum_of_squares / count_of(degrees) / error.mean_square;
-            f_tail(f, count_of(degrees), count_of(error.degrees))
+        let p = residual.map(|residual| {
+            let f = sum_of_squares / count_of(degrees) / residual.mean_square;
+            f_tail(f, count_of(degrees), count_of(residual.degrees))
         });
         Some(Term { factors: factors.to_vec(), degrees, sum_of_squares, share: sum_of_squares / total, p })
     }
@@ -169,9 +170,9 @@ impl Design<'_> {
         self.values.iter().flatten().map(|value| (value - grand).powi(2)).sum()
     }
 
-    /// Returns the error within combinations, without the differences between repetitions, which
-    /// all combinations share. `None` without repetitions.
-    fn error(&self) -> Option<Error> {
+    /// Returns the variation within combinations, without the differences between repetitions, which
+    /// all combinations share. `None` without repetitions, or if they differ by rounding only.
+    fn residual(&self) -> Option<Residual> {
         let degrees = (self.values.len() - 1) * (self.repetitions - 1);
         if degrees == 0 {
             return None;
@@ -187,7 +188,8 @@ impl Design<'_> {
             let residuals = values.iter().zip(&blocks).map(|(value, block)| value - cell - block + grand);
             residuals.map(|it| it * it).sum::<f64>()
         });
-        Some(Error { mean_square: squares.sum::<f64>() / count_of(degrees), degrees })
+        let mean_square = squares.sum::<f64>() / count_of(degrees);
+        (mean_square > 1e-24 * grand * grand).then_some(Residual { mean_square, degrees })
     }
 }
 
@@ -215,9 +217,9 @@ mod tests {
 
     #[test]
     fn effects_are_twice_the_coefficients() {
-        let analysis = analyse(&[2, 2], &values(), 2).expect("a full factorial");
+        let effects = effects(&[2, 2], &values(), 2).expect("a full factorial");
         let expected = [(vec![0], 6.0), (vec![1], -4.0), (vec![0, 1], 3.0)];
-        for (effect, (factors, truth)) in analysis.effects.iter().zip(expected) {
+        for (effect, (factors, truth)) in effects.iter().zip(expected) {
             let interval = effect.interval.expect("four repetitions");
             assert!(effect.factors == factors && interval.contains(truth), "{effect:?} for {truth}");
             assert!(interval.half_width() < 0.3, "blocks do not widen it: {interval:?}");
@@ -225,32 +227,33 @@ mod tests {
     }
 
     #[test]
-    fn terms_and_errors_sum_to_the_total() {
+    fn terms_and_residuals_sum_to_the_total() {
         let values = values();
-        let analysis = analyse(&[2, 2], &values, 2).expect("a full factorial");
-        let design = Design { levels: &[2, 2], values: &values, repetitions: 4 };
-        let error = design.error().expect("repetitions");
+        let terms = variance(&[2, 2], &values, 2).expect("a full factorial");
+        let design = Design::new(&[2, 2], &values).expect("a full factorial");
+        let residual = design.residual().expect("repetitions");
         let blocks = 4.0 * [0.0_f64, 1.0, -1.0, 0.5].iter().map(|b| (b - 0.125).powi(2)).sum::<f64>();
-        let terms: f64 = analysis.terms.iter().map(|it| it.sum_of_squares).sum();
-        let sum = terms + error.mean_square * 9.0 + blocks;
+        let sum = terms.iter().map(|it| it.sum_of_squares).sum::<f64>() + residual.mean_square * 9.0 + blocks;
         assert!((sum / design.total() - 1.0).abs() < 0.01, "{sum} of {}", design.total());
-        assert!(analysis.terms.iter().all(|it| it.p.is_some_and(|p| p < 1e-6)), "{analysis:?}");
+        assert!(terms.iter().all(|it| it.p.is_some_and(|p| p < 1e-6)), "{terms:?}");
     }
 
     #[test]
     fn factors_with_more_levels_have_more_degrees() {
         let values: Vec<Vec<f64>> = (0..6_u32).map(|i| vec![f64::from(i), f64::from(i) + 0.5]).collect();
-        let analysis = analyse(&[3, 2], &values, 2).expect("a full factorial");
-        let degrees: Vec<_> = analysis.terms.iter().map(|it| it.degrees).collect();
+        let terms = variance(&[3, 2], &values, 2).expect("a full factorial");
+        let degrees: Vec<_> = terms.iter().map(|it| it.degrees).collect();
         assert_eq!(degrees, [2, 1, 2]);
-        assert_eq!(analysis.effects.len(), 1, "only the second factor has two levels");
-        assert!(analysis.terms[2].sum_of_squares < 1e-12, "no interaction");
+        assert!(terms[2].sum_of_squares < 1e-12, "no interaction");
+        assert!(terms.iter().all(|it| it.p.is_none()), "nothing is random: {terms:?}");
+        let effects = effects(&[3, 2], &values, 2).expect("a full factorial");
+        assert_eq!(effects.len(), 1, "only the second factor has two levels");
     }
 
     #[test]
     fn incomplete_designs_are_refused() {
-        assert_eq!(analyse(&[2, 2], &[vec![1.0], vec![2.0], vec![3.0]], 2), None);
-        assert_eq!(analyse(&[2], &[vec![1.0, 2.0], vec![3.0]], 1), None);
+        assert_eq!(effects(&[2, 2], &[vec![1.0], vec![2.0], vec![3.0]], 2), None);
+        assert_eq!(variance(&[2], &[vec![1.0, 2.0], vec![3.0]], 1), None);
         assert_eq!(subsets(5, 5).len(), 31);
     }
 }

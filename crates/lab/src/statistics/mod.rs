@@ -6,11 +6,11 @@
 //! | median and other quantiles | `order.rs` |
 //! | is A more than B? are they equal? | `comparison.rs` |
 //! | several claims at once | `holm.rs` |
-//! | main effects and interactions of a factorial | `factorial.rs` |
+//! | main effects, interactions and analysis of variance of a factorial | `factorial.rs` |
 //! | effects of a factorial without repetitions | `lenth.rs` |
 //! | when are repetitions enough? | `stopping.rs` |
-//! | where does the warm-up end? | `stationarity.rs` |
-//! | how fair is a division of a link? | `fairness.rs` |
+//! | where does the warm-up end? | `warm_up.rs` |
+//! | how fair are the rates of flows? | `fairness.rs` |
 
 mod bootstrap;
 mod comparison;
@@ -21,19 +21,19 @@ mod holm;
 mod interval;
 mod lenth;
 mod order;
-mod stationarity;
 mod stopping;
+mod warm_up;
 
 pub use bootstrap::bca_interval;
 pub use comparison::{
     Comparison, difference, equivalent, paired_log_ratio, pairing_gain, unpaired_log_ratio,
 };
 pub use distribution::{normal_quantile, t_quantile, t_two_sided_p};
-pub use factorial::{Analysis, Effect, Term, analyse};
-pub use fairness::{convergence_time, jain};
+pub use factorial::{Effect, Term, effects, variance};
+pub use fairness::jain;
 pub use holm::holm;
 pub use interval::{Interval, mean, standard_deviation, t_interval};
 pub use lenth::{Lenth, half_normal_scores, lenth};
 pub use order::{quantile, quantile_interval};
-pub use stationarity::{Warmup, mser5, theil_sen};
-pub use stopping::{LOOKS, next_look, runs_to_decide, spent_level};
+pub use stopping::{next_look, runs_to_decide, spent_level};
+pub use warm_up::mser5;

@@ -1,9 +1,9 @@
 //! When a cell has enough repetitions, and which level a claim may use if it is examined several
 //! times.
 
-/// Numbers of repetitions after which a cell is examined; then always twice the number before the
-/// last.
-pub const LOOKS: [u32; 2] = [10, 15];
+/// First two numbers of repetitions after which a cell is examined. Each further one is twice the
+/// last but one.
+const LOOKS: [u32; 2] = [10, 15];
 
 /// Returns the first number of repetitions, of 10, 15, 20, 30, 40, 60, 80, ... and between the
 /// bounds, that is above `done`. `None` if `done` is `most` or more.
@@ -35,7 +35,7 @@ pub fn spent_level(alpha: f64, before: u32, done: u32, most: u32) -> f64 {
 
 /// Standard errors between an estimate and its bound at which a comparison is decided.
 const DECIDED: f64 = 1.96;
-/// Normal quantile of the probability, 0.8, with which the proposed repetitions decide it.
+/// Normal quantile of 0.8, the probability that the proposed repetitions decide a comparison.
 const SURE: f64 = 0.84;
 
 /// Returns a number of repetitions after which a comparison is decided with a probability of 0.8,

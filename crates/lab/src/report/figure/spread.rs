@@ -1,6 +1,6 @@
 //! Distributions: boxes with all repetitions as dots, and cumulative distributions.
 
-use crate::statistics::quantile;
+use crate::statistics::{quantile, quantile_interval};
 
 use super::super::scale::{Axis, Scale, Tick, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
@@ -23,6 +23,15 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
+}
+
+/// Returns the median of a level with its interval: `reno 5.1 Mbit/s (4.9 to 5.3)`. `None` for too
+/// few repetitions.
+fn median_text(of: &Quantity, (level, values): &(String, Vec<f64>)) -> Option<String> {
+    let median = quantile_interval(&sorted(values), 0.5, 0.95)?;
+    let row = Row { low: Some(median.low), high: Some(median.high), ..Row::at(0.0, median.estimate) };
+    let factor = of.unit.shown(median.estimate.abs()).0;
+    Some(format!("{level} {}{}", of.unit.text(median.estimate), row.interval_text(factor)))
 }
 
 /// Draws a box from the first to the third quartile with the median, and a dot for each repetition.
@@ -52,6 +61,10 @@ pub fn spread(data: &Spread) -> Scene {
     panel.draw(dots, Mark::Dots, rows);
     scene.panels.push(panel);
     describe(&mut scene, false);
+    let medians: Vec<String> = data.levels.iter().filter_map(|level| median_text(&data.of, level)).collect();
+    if !medians.is_empty() {
+        put!(scene.description, " Medians with 95 % intervals: {}.", medians.join(", "));
+    }
     scene
 }
 

@@ -1,14 +1,15 @@
-//! Figures of factorial designs.
+//! Figures and tables of factorial designs.
 
-use crate::statistics::{analyse, difference, lenth};
+use crate::statistics::{self, Term, difference, lenth};
 
 use super::super::figure::{self, Effect, FactorMeans, HalfNormal, Heading, Heat};
-use super::super::scale::Unit;
+use super::super::scale::{Unit, number, significant};
 use super::super::scene::{Row, Scene};
+use super::super::section::{Entry, Table};
 use super::means::quantity;
-use super::select::{View, levels, mean_row, values};
+use super::select::{View, aligned, levels, mean_row};
 
-/// Effects of a design, and the margin of error if it is not replicated.
+/// Effects of a design, and Lenth's margin of error if it has a single repetition.
 struct Effects {
     effects: Vec<Effect>,
     margin: Option<f64>,
@@ -22,27 +23,71 @@ fn factors(view: &View<'_>) -> Vec<(String, Vec<String>)> {
     with_levels.filter(|(_, levels)| levels.len() > 1).collect()
 }
 
+/// Complete design of a figure: names of the factors that vary, their numbers of levels, and the
+/// values of the first metric for each combination, of which the last factor varies fastest.
+struct Design {
+    names: Vec<String>,
+    levels: Vec<usize>,
+    values: Vec<Vec<f64>>,
+}
+
+impl Design {
+    fn of(view: &View<'_>) -> Option<Self> {
+        let factors = factors(view);
+        let cells = view.cells(*view.engines.first()?, &[]);
+        let groups: Vec<Vec<_>> = cells.into_iter().map(|cell| vec![cell]).collect();
+        let values = aligned(view.subject, &groups, view.metrics.first()?);
+        let levels = factors.iter().map(|(_, levels)| levels.len()).collect();
+        Some(Self { names: factors.into_iter().map(|(name, _)| name).collect(), levels, values })
+    }
+
+    /// Returns the name of a factor or of an interaction: `sack x delay`.
+    fn name(&self, factors: &[usize]) -> String {
+        factors.iter().map(|i| self.names[*i].as_str()).collect::<Vec<_>>().join(" \u{d7} ")
+    }
+}
+
 /// Returns the effects of all factors and interactions. `None` unless all combinations are there.
 fn effects(view: &View<'_>) -> Option<Effects> {
-    let factors = factors(view);
-    let cells = view.cells(*view.engines.first()?, &[]);
-    let metric = view.metrics.first()?;
-    let all: Vec<Vec<f64>> = cells.iter().map(|cell| values(view.subject, &[cell], metric)).collect();
-    let shortest = all.iter().map(Vec::len).min()?;
-    let all: Vec<Vec<f64>> = all.into_iter().map(|values| values[..shortest].to_vec()).collect();
-    let counts: Vec<usize> = factors.iter().map(|(_, levels)| levels.len()).collect();
-    let analysis = analyse(&counts, &all, counts.len())?;
-    let estimates: Vec<f64> = analysis.effects.iter().map(|effect| effect.estimate).collect();
-    let margin = lenth(&estimates).map(|it| it.margin).filter(|_| shortest == 1);
-    let named = |effect: &crate::statistics::Effect| {
-        let names: Vec<&str> = effect.factors.iter().map(|i| factors[*i].0.as_str()).collect();
+    let design = Design::of(view)?;
+    let effects = statistics::effects(&design.levels, &design.values, design.levels.len())?;
+    let estimates: Vec<f64> = effects.iter().map(|effect| effect.estimate).collect();
+    let is_single = design.values.first()?.len() == 1;
+    let margin = lenth(&estimates).map(|it| it.margin).filter(|_| is_single);
+    let named = |effect: &statistics::Effect| {
         let stands_out = match (margin, effect.interval) {
             (Some(margin), _) => effect.estimate.abs() > margin,
             (None, interval) => interval.is_some_and(|it| !it.contains(0.0)),
         };
-        Effect { name: names.join(" \u{d7} "), value: effect.estimate, stands_out }
+        Effect { name: design.name(&effect.factors), value: effect.estimate, stands_out }
     };
-    Some(Effects { effects: analysis.effects.iter().map(named).collect(), margin })
+    Some(Effects { effects: effects.iter().map(named).collect(), margin })
+}
+
+/// Returns the analysis of variance of the design of a figure, with the interactions of two
+/// factors. `None` if the design is not complete.
+pub(super) fn variance(view: &View<'_>) -> Option<Table> {
+    let design = Design::of(view)?;
+    let terms = statistics::variance(&design.levels, &design.values, 2)?;
+    let row = |term: &Term| {
+        let p = term.p.map_or_else(Entry::default, |p| {
+            let text = if p < 1e-4 { "< 0.0001".to_owned() } else { significant(p, 2) };
+            Entry::number(text, p)
+        });
+        vec![
+            Entry::text(design.name(&term.factors)),
+            Entry::number(term.degrees.to_string(), number(term.degrees)),
+            Entry::number(Unit::Share.text(term.share), term.share),
+            p,
+        ]
+    };
+    let head = ["factor or interaction", "degrees of freedom", "share of the sum of squares", "p (F test)"];
+    let metric = view.metrics.first()?;
+    Some(Table {
+        caption: format!("Analysis of variance of {metric}, engine {}", view.engines.first()?),
+        head: head.map(str::to_owned).to_vec(),
+        rows: terms.iter().map(row).collect(),
+    })
 }
 
 /// Draws all effects. `None` if the design is not complete.
@@ -64,8 +109,8 @@ pub(super) fn marginals(view: &View<'_>, heading: &Heading) -> Scene {
         let row = |level: &String| Some((level.clone(), mean_row(view.subject, &cells(level), metric, 0.0)?));
         let rows: Vec<(String, Row)> = levels.iter().filter_map(row).collect();
         let ends = [levels.first(), levels.last()].map(|level| level.map(cells).unwrap_or_default());
-        let [low, high] = ends.map(|cells| values(view.subject, &cells, metric));
-        let differences: Vec<f64> = low.iter().zip(&high).map(|(low, high)| high - low).collect();
+        let ends = aligned(view.subject, &ends, metric);
+        let differences: Vec<f64> = ends[0].iter().zip(&ends[1]).map(|(low, high)| high - low).collect();
         let unreplicated = tested.as_ref().filter(|tested| tested.margin.is_some());
         let lenth = unreplicated.and_then(|it| it.effects.iter().find(|effect| effect.name == factor));
         let within_noise = match (lenth, difference(&differences, 0.95)) {
@@ -90,12 +135,6 @@ pub(super) fn heat(view: &View<'_>, heading: Heading) -> Option<Scene> {
             values.extend(mean_row(view.subject, &cells, metric, 0.0).map(|row| (i, k, row.y)));
         }
     }
-    let mut of = quantity(view);
-    let largest = values.iter().map(|(_, _, value)| value.abs()).fold(0.0, f64::max);
-    let unit = of.unit.shown(largest).1;
-    if of.unit != Unit::None {
-        of.name = format!("{} ({unit})", of.name);
-    }
     let x = (view.x.clone(), view.levels.clone());
-    Some(figure::heat(&Heat { heading, of, x, y: (by, rows), values }))
+    Some(figure::heat(&Heat { heading, of: quantity(view), x, y: (by, rows), values }))
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `select.rs` | groups of cells and their means |
 //! | `means.rs` | figures of means: by level, against a factor, with models and published values |
-//! | `designs.rs` | figures of factorial designs: marginal means, effects, heat maps |
+//! | `designs.rs` | factorial designs: marginal means, effects, analysis of variance, heat maps |
 //! | `over_time.rs` | figures of series, limits and distributions |
 //! | `limits.rs` | the limit that binds each flow, and the number that would lift it |
 //! | `tables.rs` | tables and sentences |

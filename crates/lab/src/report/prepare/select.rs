@@ -2,6 +2,7 @@
 
 use crate::cell::{Cell, EngineKind};
 use crate::experiment::{Figure, FigureKind};
+use crate::record::Status;
 use crate::statistics::{Interval, bca_interval, mean, t_interval};
 
 use super::super::scale::level_value;
@@ -9,12 +10,12 @@ use super::super::scene::Row;
 use super::Subject;
 
 /// Repetitions below which a mean has no interval.
-const LEAST_FOR_INTERVAL: usize = 5;
-
-/// Repetitions above which the bootstrap is left out.
-const MOST_FOR_BOOTSTRAP: usize = 100;
-/// Ratio of widths from which the interval of the bootstrap is taken.
-const WIDER: f64 = 4.0 / 3.0;
+const MIN_FOR_INTERVAL: usize = 5;
+/// Repetitions above which the bootstrap is left out: there both intervals agree, and resampling
+/// takes long.
+const MAX_FOR_BOOTSTRAP: usize = 100;
+/// Ratio of the bootstrap's width to Student's above which the bootstrap's interval is taken.
+const MIN_WIDTH_RATIO: f64 = 4.0 / 3.0;
 
 /// Returns the levels of a factor that cells have, in the order of the experiment.
 pub(super) fn levels(subject: &Subject<'_>, factor: &str) -> Vec<String> {
@@ -31,33 +32,46 @@ pub(super) fn mean_row(subject: &Subject<'_>, cells: &[&Cell], metric: &str, x: 
     let y = mean(&values)?;
     let nothing_random = cells.iter().all(|cell| subject.results.is_one_run(cell.id));
     let n = if nothing_random { 1 } else { u32::try_from(values.len()).unwrap_or(u32::MAX) };
-    let has_interval = !nothing_random && values.len() >= LEAST_FOR_INTERVAL;
+    let has_interval = !nothing_random && values.len() >= MIN_FOR_INTERVAL;
     let interval = mean_interval(&values).filter(|_| has_interval).map(|it| it.0);
     Some(Row { x, y, low: interval.map(|it| it.low), high: interval.map(|it| it.high), n: Some(n) })
 }
 
-/// Returns the 95 % interval of a mean, and whether it is that of the bootstrap: that is taken if
-/// it is wider than Student's by a third. With many values both agree, and resampling takes long.
+/// Returns the 95 % interval of a mean, and whether it is that of the bootstrap. Student's interval
+/// is too narrow for some skewed values.
 pub(super) fn mean_interval(values: &[f64]) -> Option<(Interval, bool)> {
     let student = t_interval(values, 0.95)?;
-    let resampled = || bca_interval(values, 0.95, 0).filter(|_| values.len() <= MOST_FOR_BOOTSTRAP);
-    let wider = resampled().filter(|it| it.half_width() > WIDER * student.half_width());
+    let resampled = || bca_interval(values, 0.95, 0).filter(|_| values.len() <= MAX_FOR_BOOTSTRAP);
+    let wider = resampled().filter(|it| it.half_width() > MIN_WIDTH_RATIO * student.half_width());
     Some(wider.map_or((student, false), |it| (it, true)))
 }
 
-/// Returns for each repetition that all cells have the mean of a metric over the cells.
+/// Returns the mean of a metric over the cells for each repetition that all of them have.
 pub(super) fn values(subject: &Subject<'_>, cells: &[&Cell], metric: &str) -> Vec<f64> {
-    let Some(first) = cells.first() else { return Vec::new() };
-    let reps = subject.results.valid_repetitions(first.id);
-    let one = |rep: u32| {
-        let each = cells.iter().map(|cell| subject.results.metric(cell, metric, rep));
-        mean(&each.collect::<Option<Vec<f64>>>()?)
-    };
-    reps.filter_map(one).collect()
+    aligned(subject, &[cells.to_vec()], metric).swap_remove(0)
+}
+
+/// Returns the values of several groups of cells for the repetitions that all groups have. Value i
+/// of every group is of the same repetition.
+pub(super) fn aligned(subject: &Subject<'_>, groups: &[Vec<&Cell>], metric: &str) -> Vec<Vec<f64>> {
+    let results = subject.results;
+    let mut all = vec![Vec::new(); groups.len()];
+    // Cells without randomness have fewer repetitions, which count for all.
+    let longest = groups.iter().flatten().max_by_key(|cell| results.valid_repetitions(cell.id).count());
+    for rep in longest.into_iter().flat_map(|cell| results.valid_repetitions(cell.id)) {
+        let record = |cell: &Cell| results.records.get(&cell.id).and_then(|records| records.get(&rep));
+        let is_valid = |cell: &Cell| record(cell).is_none_or(|record| record.status == Status::Ok);
+        let value = |cell: &&Cell| results.metric(cell, metric, rep).filter(|_| is_valid(cell));
+        let group = |cells: &Vec<&Cell>| mean(&cells.iter().map(value).collect::<Option<Vec<f64>>>()?);
+        if let Some(row) = groups.iter().map(group).collect::<Option<Vec<f64>>>() {
+            all.iter_mut().zip(row).for_each(|(values, value)| values.push(value));
+        }
+    }
+    all
 }
 
 /// Cells and metrics of a figure.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct View<'a> {
     pub(super) subject: &'a Subject<'a>,
     pub(super) figure: &'a Figure,
@@ -109,6 +123,7 @@ impl<'a> View<'a> {
             FigureKind::Limits => "What limits each flow".to_owned(),
             FigureKind::Airtime => "Airtime of a packet".to_owned(),
             FigureKind::HalfNormal => format!("Effects on {of}"),
+            FigureKind::Marginals => format!("Marginal means of {of}"),
             FigureKind::Offered => "Offered and delivered rate".to_owned(),
             _ if self.x.is_empty() => of,
             _ => format!("{of} by {}", self.x),
@@ -133,8 +148,9 @@ impl<'a> View<'a> {
                 for level in &levels {
                     let mut words = Vec::new();
                     if let (Some((factor, _)), Some(level)) = (&by, level) {
-                        let speaks = level.starts_with(|c: char| c.is_ascii_alphabetic()) && level.len() > 3;
-                        words.push(if speaks { level.clone() } else { format!("{factor} {level}") });
+                        // A level that is a word, such as `cubic`, needs no name of the factor.
+                        let is_word = level.starts_with(|c: char| c.is_ascii_alphabetic()) && level.len() > 3;
+                        words.push(if is_word { level.clone() } else { format!("{factor} {level}") });
                     }
                     if self.metrics.len() > 1 {
                         words.push(metric.clone());
@@ -207,4 +223,57 @@ fn expand(subject: &Subject<'_>, name: &str) -> Vec<String> {
         }
     }
     if names.is_empty() { vec![name.to_owned()] } else { names }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+    use crate::plan::Plan;
+    use crate::record::Record;
+    use crate::results::Results;
+
+    /// Cells `low` and `high` with repetitions 0 to 3, of which `low` lost repetition 1, and a cell
+    /// `same` with two equal repetitions.
+    fn results(experiment: &Experiment) -> Results {
+        let cells = Plan::new(experiment, &[]).expect("a plan").cells;
+        let mut results = Results { cells, ..Results::default() };
+        for (i, cell) in results.cells.iter().enumerate() {
+            for rep in 0..if i < 2 { 4 } else { 2 } {
+                let goodput = if i < 2 { f64::from(10 * rep) + [1.0, 2.0][i] } else { 7.0 };
+                let mut record = Record::of(cell, rep, "a.goodput", goodput);
+                if i == 0 && rep == 1 {
+                    record.status = Status::HostLimited;
+                }
+                results.records.entry(cell.id).or_default().insert(rep, record);
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn values_of_groups_belong_to_equal_repetitions() {
+        let text = r#"
+            schema = 1
+            name = "three"
+            title = "Three cells"
+            engine = "virtual"
+            for = "1s"
+            [path]
+            rate = "8mbit"
+            [[flow]]
+            name = "a"
+            [factors]
+            path.rtt = [{ name = "low", path.rtt = "1ms" }, { name = "high", path.rtt = "2ms" },
+                        { name = "same", path.rtt = "3ms" }]
+        "#;
+        let experiment = Experiment::from_toml(text).expect("an experiment");
+        let results = results(&experiment);
+        let subject = Subject { experiment: &experiment, results: &results, judgements: &[], command: "" };
+        let [low, high, same] = &results.cells[..] else { panic!("three cells") };
+        let groups = [vec![low], vec![high], vec![same]];
+        let expected = [[1.0, 21.0, 31.0], [2.0, 22.0, 32.0], [7.0; 3]];
+        assert_eq!(aligned(&subject, &groups, "goodput"), expected);
+        assert_eq!(values(&subject, &[same, high], "goodput").len(), 4, "equal repetitions fit all");
+    }
 }

@@ -16,15 +16,16 @@ use super::super::scale::{Unit, significant};
 use super::super::scene::Row;
 use super::super::section::{Entry, Mark, Table};
 use super::Subject;
-use super::select::{mean_interval, mean_row, values};
+use super::designs::variance;
+use super::select::{View, mean_interval, mean_row, values};
 
-/// Most rows of a table of cells; the journal has them all.
+/// Rows of a table of cells. The journal has all cells.
 const MAX_ROWS: usize = 128;
-/// Most sentences about the limits of flows.
-const MAX_SENTENCES: usize = 12;
-/// Most rows of the table of losses.
-const MAX_IDENTITIES: usize = 32;
-/// Most repetitions in the page; the journal has them all.
+/// Sentences about the limits of flows.
+const MAX_LIMITS: usize = 12;
+/// Rows of the table of losses.
+const MAX_LOSSES: usize = 32;
+/// Repetitions in the page. The journal has all.
 const MAX_RAW: usize = 400;
 
 fn engines(subject: &Subject<'_>) -> Vec<EngineKind> {
@@ -34,20 +35,15 @@ fn engines(subject: &Subject<'_>) -> Vec<EngineKind> {
     engines
 }
 
+/// Returns the levels of a cell for readers: `sack on, rate 8mbit`.
 pub(super) fn levels(cell: &Cell) -> String {
     let words: Vec<String> = cell.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     if words.is_empty() { "all".to_owned() } else { words.join(", ") }
 }
 
-/// Returns a mean for readers: `5.61 Mbit/s ± 0.05`.
+/// Returns a mean with its interval for readers: `5.61 Mbit/s ± 0.05`.
 fn mean_text(row: &Row, unit: Unit) -> String {
-    let (Some(low), Some(high)) = (row.low, row.high) else { return unit.text(row.y) };
-    let factor = unit.shown(row.y.abs()).0;
-    if ((high - row.y) - (row.y - low)).abs() > 0.01 * (high - low) {
-        let [low, high] = [low, high].map(|end| significant(end * factor, 3));
-        return format!("{} ({low} to {high})", unit.text(row.y));
-    }
-    format!("{} \u{b1} {}", unit.text(row.y), significant((high - row.y) * factor, 2))
+    unit.text(row.y) + &row.interval_text(unit.shown(row.y.abs()).0)
 }
 
 fn entry(subject: &Subject<'_>, cell: &Cell, metric: &str) -> Entry {
@@ -70,6 +66,7 @@ fn shown_metrics(subject: &Subject<'_>) -> Vec<String> {
     }
     let mut kept: Vec<String> = Vec::new();
     for name in names {
+        let name = without_flow(subject, &name).to_owned();
         let is_there = |cell: &Cell| !values(subject, &[cell], &name).is_empty();
         if !kept.contains(&name) && subject.results.cells.iter().any(is_there) {
             kept.push(name);
@@ -78,7 +75,15 @@ fn shown_metrics(subject: &Subject<'_>) -> Vec<String> {
     kept
 }
 
-/// Returns the table of cells, that of expected values, and that of engines side by side.
+/// Returns the name of a metric without that of its flow if all cells have only this flow: then
+/// `goodput` is `a.goodput`.
+fn without_flow<'a>(subject: &Subject<'_>, metric: &'a str) -> &'a str {
+    let Some((flow, word)) = metric.split_once('.') else { return metric };
+    let is_alone = |cell: &Cell| matches!(&cell.physics.flows[..], [only] if only.name == flow);
+    if subject.results.cells.iter().all(is_alone) { word } else { metric }
+}
+
+/// Returns the tables of cells, of designs, of expected values, and of engines side by side.
 pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
     let metrics = shown_metrics(subject);
     let mut tables = Vec::new();
@@ -104,6 +109,8 @@ pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
         head: head.collect(),
         rows: cells.iter().take(MAX_ROWS).map(row).collect(),
     });
+    let designs = subject.experiment.figures.iter().filter(|figure| figure.kind == FigureKind::HalfNormal);
+    tables.extend(designs.filter_map(|figure| variance(&View::new(subject, figure)?)));
     tables.extend(subject.experiment.expects.iter().filter_map(|expect| expected(subject, expect)));
     tables.extend(side_by_side(subject));
     tables
@@ -122,13 +129,13 @@ pub(super) fn unmet(subject: &Subject<'_>) -> usize {
     all.filter(Expectation::fails).count()
 }
 
-/// Returns published values beside ours. `None` if none of them was measured.
+/// Returns published beside measured values. `None` if none of them was measured.
 fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
     let compared = match &expect.compare {
         Compare::Absolute => String::new(),
         Compare::RatioTo(levels) => {
             let words: Vec<String> = levels.0.iter().map(|(f, level)| format!("{f} {level}")).collect();
-            format!(" as ratio to {}", words.join(", "))
+            format!(", as ratio to {}", words.join(", "))
         }
     };
     let unit = if compared.is_empty() { Unit::of_metric(&expect.of) } else { Unit::None };
@@ -139,9 +146,9 @@ fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
         Tolerance::Share(share) => format!("{} %", significant(share * 100.0, 3)),
         Tolerance::Absolute(amount) => unit.text(amount),
     };
-    let head = ["cells", "engine", "published", "expected", "ours", "difference"];
+    let head = ["cells", "engine", "published", "expected", "measured", "difference"];
     (!rows.is_empty()).then(|| Table {
-        caption: format!("{} of {} beside ours{compared}, within {within}", expect.of, expect.source),
+        caption: format!("{}{compared}: {} and measured, tolerance {within}", expect.of, expect.source),
         head: head.map(str::to_owned).to_vec(),
         rows,
     })
@@ -151,7 +158,7 @@ fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
     let words: Vec<String> = it.levels.0.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     let published = expect.values.iter().find(|value| value.levels == it.levels);
     let published = published.map_or_else(Entry::default, |value| Entry::number(&value.text, value.is));
-    let ours = it.measured.map_or_else(Entry::default, |mean| {
+    let measured = it.measured.map_or_else(Entry::default, |mean| {
         let ends = it.has_interval.then_some((mean.low, mean.high));
         let row = Row {
             low: ends.map(|ends| ends.0),
@@ -171,7 +178,14 @@ fn expected_row(expect: &Expect, it: &Expectation, unit: Unit) -> Vec<Entry> {
     };
     let difference = Entry { text, value: it.ratio(), mark };
     let expected = Entry::number(unit.text(it.expected), it.expected);
-    vec![Entry::text(words.join(", ")), Entry::text(it.engine.word()), published, expected, ours, difference]
+    vec![
+        Entry::text(words.join(", ")),
+        Entry::text(it.engine.word()),
+        published,
+        expected,
+        measured,
+        difference,
+    ]
 }
 
 /// Returns the values of cells that both virtual time and the kernel have, with ratios. `None` if
@@ -199,13 +213,13 @@ fn side_by_side(subject: &Subject<'_>) -> Option<Table> {
     Some(Table { caption, head: head.map(str::to_owned).to_vec(), rows })
 }
 
-/// Returns sentences about the limits of flows, for the first cells.
+/// Returns sentences about the limits of the first flows.
 pub(super) fn limits(subject: &Subject<'_>) -> Vec<String> {
     let all = super::limits::limits(subject);
-    let mut sentences: Vec<String> = all.iter().take(MAX_SENTENCES).map(super::Bound::sentence).collect();
-    if all.len() > MAX_SENTENCES {
-        let more = all.len() - MAX_SENTENCES;
-        sentences.push(format!("The command 'rdt-lab limits' prints those of {more} more flows."));
+    let mut sentences: Vec<String> = all.iter().take(MAX_LIMITS).map(super::Bound::sentence).collect();
+    if all.len() > MAX_LIMITS {
+        let more = all.len() - MAX_LIMITS;
+        sentences.push(format!("The command 'rdt-lab limits' prints {more} more."));
     }
     sentences
 }
@@ -214,7 +228,7 @@ pub(super) fn limits(subject: &Subject<'_>) -> Vec<String> {
 pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
     let mut causes: Vec<String> = Vec::new();
     let mut rows: Vec<(String, BTreeMap<String, f64>)> = Vec::new();
-    for cell in subject.results.cells.iter().take(MAX_IDENTITIES) {
+    for cell in subject.results.cells.iter().take(MAX_LOSSES) {
         let mut of_cell: BTreeMap<String, f64> = BTreeMap::new();
         let records = subject.results.records.get(&cell.id).into_iter().flatten();
         let names = records.flat_map(|(_, record)| record.metrics.keys());
@@ -238,8 +252,8 @@ pub(super) fn losses(subject: &Subject<'_>) -> Option<Table> {
     let head = std::iter::once("cells".to_owned()).chain(causes.iter().cloned()).collect();
     let mut caption = "Lost packets by place and cause, mean of a repetition".to_owned();
     let all = subject.results.cells.len();
-    if all > MAX_IDENTITIES {
-        put!(caption, ", the first {MAX_IDENTITIES} of {all} cells");
+    if all > MAX_LOSSES {
+        put!(caption, ", the first {MAX_LOSSES} of {all} cells");
     }
     (!causes.is_empty()).then(|| Table { caption, head, rows: rows.iter().map(row).collect() })
 }
@@ -277,38 +291,27 @@ pub(super) fn counts(subject: &Subject<'_>) -> (usize, usize) {
 /// Returns sentences about the repetitions: how many and why, randomness, warm-up, failures.
 pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
-    let repeats = &subject.experiment.repeats;
-    let rule = match &repeats.until {
-        Until::Least => "all have the same number".to_owned(),
-        Until::Width { share, of } => {
-            format!("until the interval of {of} is within {} % of its mean", significant(share * 100.0, 3))
-        }
-        Until::Claims => "until each claim is decided".to_owned(),
-    };
     for engine in engines(subject) {
         let cells = subject.results.cells.iter().filter(|cell| cell.physics.engine == engine);
         let counts: Vec<usize> =
             cells.clone().map(|cell| subject.results.valid_repetitions(cell.id).count()).collect();
         let (least, most) = (counts.iter().min().unwrap_or(&0), counts.iter().max().unwrap_or(&0));
         let span = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        sentences.push(format!(
-            "Engine {engine}: {} cells with {span} repetitions ({} to {} were allowed; {rule}).",
-            counts.len(),
-            repeats.least,
-            repeats.most
-        ));
+        let rule = rule(subject, engine);
+        sentences
+            .push(format!("Engine {engine}: {} cells, each with {span} repetitions ({rule}).", counts.len()));
         let (wider, all) = bootstrapped(subject, engine);
         if wider > 0 {
             sentences.push(format!(
-                "Of {all} means, {wider} have the BCa interval of the bootstrap, which is wider than Student's \
-                 by more than a third there."
+                "{wider} of {all} means have the BCa bootstrap interval, because it is wider than Student's by \
+                 more than a third."
             ));
         }
         let same = cells.filter(|cell| subject.results.is_one_run(cell.id)).count();
         if same > 0 {
             sentences.push(format!(
-                "In {same} of them all repetitions are one run: nothing in it is random, so it counts once \
-                 and has no interval."
+                "In {same} of these cells nothing is random: their repetitions are equal, count as one, and have \
+                 no interval."
             ));
         }
     }
@@ -321,9 +324,23 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
         }
     }
     let problems = problems.iter();
-    sentences.extend(problems.map(|(reason, count)| format!("{count} repetitions were left out: {reason}.")));
+    sentences.extend(problems.map(|(reason, count)| format!("Repetitions left out: {count}, {reason}.")));
     sentences.push(warm_up(subject));
     sentences
+}
+
+/// Returns when the repetitions of a cell end, for readers.
+fn rule(subject: &Subject<'_>, engine: EngineKind) -> String {
+    let repeats = &subject.experiment.repeats;
+    let (least, most) = repeats.range(engine);
+    let until = match &repeats.until {
+        Until::Width { share, of } if least < most => {
+            format!("until the interval of {of} is within {} % of its mean", significant(share * 100.0, 3))
+        }
+        Until::Claims if least < most => "until each claim is decided".to_owned(),
+        _ => return "a fixed number".to_owned(),
+    };
+    format!("{least} to {most}, {until}")
 }
 
 /// Returns how many means of the table of cells have the interval of the bootstrap, of how many.
@@ -345,7 +362,7 @@ fn warm_up(subject: &Subject<'_>) -> String {
     let rule = match subject.experiment.measure.warm_up {
         WarmUp::Auto => "the rule MSER-5".to_owned(),
         WarmUp::Time(time) if time.is_zero() => return "No warm-up was cut off.".to_owned(),
-        WarmUp::Time(time) => format!("{} by the file", Unit::Time.text(time.as_secs_f64())),
+        WarmUp::Time(time) => format!("{} as the file says", Unit::Time.text(time.as_secs_f64())),
     };
     let Some(most) = cut.iter().copied().reduce(f64::max) else {
         return format!("Warm-up ({rule}): nothing was cut off.");
@@ -370,7 +387,7 @@ pub(super) fn versions(subject: &Subject<'_>) -> Vec<String> {
     let all = records(subject).count();
     if all > MAX_RAW {
         sentences
-            .push(format!("The page has the first {MAX_RAW} of {all} repetitions, the journal has all."));
+            .push(format!("The page has the first {MAX_RAW} of {all} repetitions. The journal has all."));
     }
     sentences
 }
