@@ -191,7 +191,6 @@ async function toLog(figure, group) {
     const place = y(at / Y.factor);
     grid.setAttribute("class", "grid");
     grid.setAttribute("d", `M${panel.x} ${place}h${panel.w}`);
-    label.setAttribute("class", "end");
     label.setAttribute("x", panel.x - 5);
     label.setAttribute("y", place + 3.8);
     label.textContent = digits(at);
@@ -253,9 +252,11 @@ function file(figure) {
   const svg = $("svg.figure", figure).cloneNode(true);
   svg.setAttribute("xmlns", SVG);
   svg.removeAttribute("tabindex");
-  const style = document.createElementNS(SVG, "style");
+  const description = document.createElementNS(SVG, "desc"), style = document.createElementNS(SVG, "style");
+  description.id = $(".alt", figure).id;
+  description.textContent = $(".alt", figure).textContent;
   style.textContent = $("#figure-style").textContent;
-  svg.insertBefore(style, $("rect", svg));
+  $("title", svg).after(description, style);
   return new XMLSerializer().serializeToString(svg);
 }
 let saved = null;
@@ -372,7 +373,7 @@ async function rawTable(block) {
     sortable(table);
     details.append(make("div", { class: "scroll", tabindex: "0" }, table));
   });
-  const file = name.split(":")[0].toLowerCase() + ".csv";
+  const file = name.toLowerCase() + ".csv";
   block.before(make("div", { class: "tools" },
     make("button", { type: "button", onclick: () => save(file, "text/csv", csv) }, "CSV")), details);
 }
@@ -449,7 +450,7 @@ async function selftest() {
     const drawn = layers.reduce((sum, l) => sum + l.count, 0);
     check(drawn === data.length, `${id}: ${drawn} rows drawn of ${data.length}`);
     for (const l of layers) {
-      const path = $(":scope > path", l.group);
+      const path = $(":scope > path:not(.m)", l.group);
       check(l.marks.length === l.count || path, `${id}: ${l.marks.length} marks for ${l.count} rows`);
       if (path && !l.marks.length && l.group.classList.contains("lines") && !path.dataset.thinned) {
         const finite = data.slice(l.first, l.first + l.count).filter(row => row.value !== "").length;

@@ -11,6 +11,7 @@ use super::scene::{Mark as Drawn, Scene};
 use super::section::{Entry, Mark, Section, Table, Tally, measured, pairing, pairing_gained};
 use super::svg::{Place, STYLE, escape, svg};
 use crate::claim::Verdict;
+use crate::experiment::StatementKind;
 
 const PAGE_STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
@@ -22,11 +23,11 @@ const UPLOT: &str = concat!(
     include_str!("../../assets/uPlot.iife.min.js")
 );
 const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
-/// Bytes of a table above which a second one with the same content is a reference.
-const FOLD_OVER: usize = 2000;
-/// Separates the columns of a compressed table. No text contains it.
+/// Bytes of a table or a figure above which its repetition is a reference to the first one.
+const FOLD_OVER: usize = 1000;
+/// Separates the columns of a compressed table: the record separator of ASCII.
 const COLUMN: char = '\u{1e}';
-/// Bytes of a table above which the page contains it compressed.
+/// Bytes of a block of data above which the page contains it compressed.
 const COMPRESS_OVER: usize = 1500;
 
 /// Report on one or several experiments.
@@ -48,13 +49,13 @@ pub fn html(report: &Report) -> String {
         scripts.insert(0, UPLOT);
     }
     let mut out = head(&report.title, &styles, &scripts);
-    first_screen(&mut out, report);
     let mut shown = Shown::default();
+    first_screen(&mut out, report, &mut shown);
     for (i, section) in report.sections.iter().enumerate() {
         experiment(&mut out, section, usize::from(i == 0), &mut shown);
     }
     for section in &report.sections {
-        doubter(&mut out, section, &mut shown);
+        raw_results(&mut out, section, &mut shown);
     }
     put!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n");
     for script in scripts {
@@ -63,22 +64,43 @@ pub fn html(report: &Report) -> String {
     out + "</body>\n</html>\n"
 }
 
-/// Tables that the page shows already: content of the table, and the experiment that shows it.
-/// Experiments with the same cells have equal tables.
+/// Tables and figures that the page shows already: content, identifier in the page, and name of the
+/// experiment. Experiments with the same cells have equal tables and figures.
 #[derive(Default)]
-struct Shown<'a>(BTreeMap<String, &'a Section>);
+struct Shown<'a>(BTreeMap<String, (String, &'a str)>);
 
 impl<'a> Shown<'a> {
-    /// Writes what `content` is, or a reference to the experiment that shows the same.
+    /// Writes a part of an experiment, or a reference if another experiment shows the same.
     fn once(&mut self, out: &mut String, section: &'a Section, name: &str, content: String) {
-        if let Some(first) = self.0.get(&content) {
-            let (id, of) = (anchor(&first.name), escape(&first.name));
-            put!(out, "<p>{}: the same as those of <a href=\"#{id}\">{of}</a>.</p>\n", escape(name));
-            return;
+        let id = anchor(&section.name);
+        if !self.refers(out, &content, name) {
+            out.push_str(&content);
+            self.add(content, id, section);
         }
-        out.push_str(&content);
+    }
+
+    /// Writes a figure, or a reference if another experiment shows the same.
+    fn figure(&mut self, out: &mut String, section: &'a Section, scene: &Scene) {
+        let mut unnamed = scene.clone();
+        unnamed.id.clear();
+        let picture = svg(&unnamed, Place::Page);
+        if !self.refers(out, &picture, &scene.title) {
+            figure(out, scene);
+            self.add(picture, format!("fig-{}", scene.id), section);
+        }
+    }
+
+    /// Writes a reference if the content is known. Returns whether it is.
+    fn refers(&self, out: &mut String, content: &str, name: &str) -> bool {
+        let Some((id, of)) = self.0.get(content) else { return false };
+        let (name, of) = (escape(name), escape(of));
+        put!(out, "<p>{name}: the same as in <a href=\"#{id}\">{of}</a>.</p>\n");
+        true
+    }
+
+    fn add(&mut self, content: String, id: String, section: &'a Section) {
         if content.len() > FOLD_OVER {
-            self.0.insert(content, section);
+            self.0.insert(content, (id, &section.name));
         }
     }
 }
@@ -104,22 +126,29 @@ fn head(title: &str, styles: &[(&str, &str)], scripts: &[&str]) -> String {
     out + "</head>\n<body>\n<main>\n"
 }
 
-fn first_screen(out: &mut String, report: &Report) {
+fn first_screen<'a>(out: &mut String, report: &'a Report, shown: &mut Shown<'a>) {
     put!(
         out,
         "<header><h1>{}</h1>\n<p id=\"verdict\">{}</p></header>\n",
         escape(&report.title),
         verdict(&report.sections)
     );
-    if let Some(scene) = report.sections.first().and_then(|section| section.figures.first()) {
-        figure(out, scene);
+    let link = |section: &Section| {
+        let (id, name, title) = (anchor(&section.name), escape(&section.name), escape(&section.title));
+        format!("<a href=\"#{id}\">{name}</a> {title}")
+    };
+    let several = report.sections.len() > 1;
+    if let Some((first, scene)) = report.sections.first().and_then(|it| Some((it, it.figures.first()?))) {
+        if several {
+            put!(out, "<p class=\"origin\">A figure of {}:</p>\n", link(first));
+        }
+        shown.figure(out, first, scene);
     }
-    if report.sections.len() > 1 {
+    if several {
         put!(out, "<nav aria-label=\"Experiments\"><ul>\n");
         for section in &report.sections {
-            let (id, title) = (anchor(&section.name), escape(&section.title));
             let line = verdict(std::slice::from_ref(section));
-            put!(out, "<li><a href=\"#{id}\">{}</a> {title}: {line}</li>\n", escape(&section.name));
+            put!(out, "<li>{}: {line}</li>\n", link(section));
         }
         put!(out, "</ul></nav>\n");
     }
@@ -147,7 +176,7 @@ fn paragraph(out: &mut String, text: &str) {
 fn experiment<'a>(out: &mut String, section: &'a Section, drawn: usize, shown: &mut Shown<'a>) {
     let name = escape(&section.name);
     put!(out, "<section id=\"{}\">\n<h2>{}</h2>\n", anchor(&section.name), escape(&section.title));
-    let source = section.source.as_ref().map_or_else(String::new, |source| format!(", {}", escape(source)));
+    let source = section.source.as_ref().map_or_else(String::new, |it| format!(", from {}", escape(it)));
     let verdict = verdict(std::slice::from_ref(section));
     put!(out, "<p class=\"origin\">{name}{source}. {verdict}.</p>\n");
     for text in section.about.iter().flat_map(|about| about.split("\n\n")) {
@@ -158,12 +187,14 @@ fn experiment<'a>(out: &mut String, section: &'a Section, drawn: usize, shown: &
         table_once(out, section, results, shown);
     }
     for scene in section.figures.iter().skip(drawn) {
-        figure(out, scene);
+        shown.figure(out, section, scene);
     }
     claims(out, section);
     if !section.limits.is_empty() {
         put!(out, "<h3>What limits the flows</h3>\n");
-        section.limits.iter().for_each(|sentence| paragraph(out, sentence));
+        let mut limits = String::new();
+        section.limits.iter().for_each(|sentence| paragraph(&mut limits, sentence));
+        shown.once(out, section, "Limits", limits);
     }
     for more in [&section.losses, &section.models].into_iter().flatten() {
         table_once(out, section, more, shown);
@@ -172,23 +203,11 @@ fn experiment<'a>(out: &mut String, section: &'a Section, drawn: usize, shown: &
     section.run.iter().for_each(|sentence| paragraph(out, sentence));
     put!(out, "<pre class=\"command\">{}</pre>\n", escape(&section.command));
     if !section.toml.is_empty() {
-        put!(
-            out,
-            "<details><summary>The experiment as it is written</summary>
-"
-        );
+        put!(out, "<details><summary>The experiment's file</summary>\n");
         data(out, "toml", "", &section.toml);
-        put!(
-            out,
-            "</details>
-"
-        );
+        put!(out, "</details>\n");
     }
-    put!(
-        out,
-        "</section>
-"
-    );
+    put!(out, "</section>\n");
 }
 
 fn table_once<'a>(out: &mut String, section: &'a Section, it: &Table, shown: &mut Shown<'a>) {
@@ -198,25 +217,21 @@ fn table_once<'a>(out: &mut String, section: &'a Section, it: &Table, shown: &mu
 }
 
 fn statements(out: &mut String, section: &Section) {
-    let entry = |text: &str| Entry::text(text);
     let rows = section.statements.iter().map(|it| {
-        let mark = match it.kind.word() {
-            "open" => Mark::Open,
-            _ => Mark::Bad,
-        };
+        let mark = if it.kind == StatementKind::Open { Mark::Open } else { Mark::Bad };
         vec![
             Entry::number(it.number.to_string(), it.number.into()),
             Entry { text: it.kind.word().to_owned(), value: None, mark },
-            entry(&it.at),
-            entry(&it.says),
-            entry(&it.so),
-            entry(it.shows.as_deref().unwrap_or("")),
+            Entry::text(&it.at),
+            Entry::text(&it.says),
+            Entry::text(&it.so),
+            Entry::text(it.shows.as_deref().unwrap_or("")),
         ]
     });
-    let head = ["#", "kind", "at", "the source says", "what is so", "what shows it"];
+    let head = ["#", "kind", "experiment", "the source says", "in fact", "evidence"];
     let rows: Vec<_> = rows.collect();
     if !rows.is_empty() {
-        let caption = "Statements of the source that do not hold as they were made".to_owned();
+        let caption = "Statements of the source that do not hold".to_owned();
         table(out, &Table { caption, head: head.map(str::to_owned).to_vec(), rows });
     }
 }
@@ -242,10 +257,13 @@ fn claims(out: &mut String, section: &Section) {
             Entry::text(predicate.map_or("", |(_, that)| that)),
         ]
     });
-    let head = ["claim", "verdict", "engine", "measured", "pairing", "predicate"].map(str::to_owned).to_vec();
-    table(out, &Table { caption: "Claims".to_owned(), head, rows: rows.collect() });
-    let told = section.judgements.iter().filter_map(|it| it.pairing).collect::<Vec<f64>>();
-    if let Some(sentence) = pairing_gained(&told) {
+    let head = ["claim", "verdict", "engine", "measured", "without pairs", "predicate"];
+    let caption = "Claims. Measured: left side of the predicate / right side, or their difference, with its \
+                   95 % interval";
+    let (caption, head) = (caption.to_owned(), head.map(str::to_owned).to_vec());
+    table(out, &Table { caption, head, rows: rows.collect() });
+    let gains = section.judgements.iter().filter_map(|it| it.pairing).collect::<Vec<f64>>();
+    if let Some(sentence) = pairing_gained(&gains) {
         paragraph(out, &sentence);
     }
 }
@@ -261,9 +279,9 @@ fn table(out: &mut String, table: &Table) {
     for row in &table.rows {
         put!(out, "<tr>");
         for entry in row {
-            let value = entry
-                .value
-                .map_or_else(String::new, |value| format!(" data-v=\"{}\"", significant(value, 9)));
+            // The script sorts by the text if there is no value.
+            let value = entry.value.map(|value| significant(value, 6)).filter(|it| *it != entry.text);
+            let value = value.map_or_else(String::new, |value| format!(" data-v={value}"));
             let (class, sign) = match entry.mark {
                 Mark::None => ("", ""),
                 Mark::Good => (" class=\"good\"", "\u{2713} "),
@@ -290,13 +308,13 @@ fn figure(out: &mut String, scene: &Scene) {
     let kind = if is_series(scene) { " data-series=\"1\"" } else { "" };
     put!(out, "<figure id=\"fig-{id}\"{kind}>\n<figcaption>{}</figcaption>\n", escape(&scene.title));
     put!(out, "<div class=\"scroll\" tabindex=\"0\">\n{}</div>\n", svg(scene, Place::Page));
-    put!(out, "<p class=\"alt\">{}</p>\n", escape(&scene.description));
+    put!(out, "<p class=\"alt\" id=\"{id}-d\">{}</p>\n", escape(&scene.description));
     data(out, "csv", "", &csv(scene));
     put!(out, "</figure>\n");
 }
 
 /// Writes a text as a block of data, compressed if it is long or could end the block. Tables are
-/// compressed by columns, which need half of the space. The script shows blocks with a name.
+/// compressed column by column, which halves their size. The script shows blocks with a name.
 fn data(out: &mut String, class: &str, name: &str, text: &str) {
     let name = if name.is_empty() { String::new() } else { format!(" data-name=\"{name}\"") };
     if text.len() <= COMPRESS_OVER && !text.contains('<') {
@@ -311,8 +329,12 @@ fn data(out: &mut String, class: &str, name: &str, text: &str) {
     put!(out, "<script type=\"text/plain\" class=\"{class}\"{name} data-z=\"{form}\">{packed}</script>\n");
 }
 
-/// Returns a table with a column after the other. `None` if rows have different lengths.
+/// Returns the columns of a table one after the other. `None` if the script could not join them
+/// again: rows have different lengths, or a field contains a line break or [`COLUMN`].
 fn by_columns(csv: &str) -> Option<String> {
+    if csv.contains(COLUMN) {
+        return None;
+    }
     let mut columns: Vec<String> = Vec::new();
     for (i, line) in csv.lines().enumerate() {
         let mut quoted = false;
@@ -324,7 +346,7 @@ fn by_columns(csv: &str) -> Option<String> {
         if i == 0 {
             columns.resize(fields.len(), String::new());
         }
-        if fields.len() != columns.len() {
+        if quoted || fields.len() != columns.len() {
             return None;
         }
         for (column, field) in columns.iter_mut().zip(fields) {
@@ -337,12 +359,13 @@ fn by_columns(csv: &str) -> Option<String> {
     Some(columns.join(COLUMN.encode_utf8(&mut [0; 4])))
 }
 
-fn doubter<'a>(out: &mut String, section: &'a Section, shown: &mut Shown<'a>) {
+/// Writes the cells and repetitions of an experiment as tables, for readers who check the figures.
+fn raw_results<'a>(out: &mut String, section: &'a Section, shown: &mut Shown<'a>) {
     let (id, title) = (anchor(&section.name), escape(&section.title));
-    put!(out, "<section id=\"raw-{id}\" class=\"raw\">\n<h2>For doubters: {title}</h2>\n");
+    put!(out, "<section id=\"raw-{id}\" class=\"raw\">\n<h2>Raw results: {title}</h2>\n");
     section.versions.iter().for_each(|sentence| paragraph(out, sentence));
-    let cells = "Cells: identity is the hash of what can change the outcome";
-    for (name, text) in [(cells, &section.cells), ("Repetitions", &section.raw)] {
+    let identity = " A cell is named by the hash of everything that can change its outcome.";
+    for (name, note, text) in [("Cells", identity, &section.cells), ("Repetitions", "", &section.raw)] {
         if text.is_empty() {
             continue;
         }
@@ -350,7 +373,7 @@ fn doubter<'a>(out: &mut String, section: &'a Section, shown: &mut Shown<'a>) {
         Sha256::digest(text.as_bytes()).iter().for_each(|byte| put!(hex, "{byte:02x}"));
         let rows = text.lines().count().saturating_sub(1);
         let mut content = String::new();
-        put!(content, "<p>{name}: {rows}, SHA-256 of the table {hex}.</p>\n");
+        put!(content, "<p>{name}: {rows} rows, SHA-256 of the CSV file {hex}.{note}</p>\n");
         data(&mut content, "raw", name, text);
         shown.once(out, section, name, content);
     }

@@ -8,6 +8,8 @@ pub const PAPER: [&str; 2] = ["#FFFFFF", "#14171C"];
 pub const INK: [&str; 2] = ["#1B1F24", "#E8EAED"];
 /// Colours of series on a light background.
 pub const LIGHT: [&str; 7] = ["#0453C7", "#B33D1F", "#0EA886", "#974E7D", "#120002", "#7D6BFD", "#BB8419"];
+/// Index of the colour next to that of text, for limits and events.
+pub const DARKEST: usize = 4;
 /// Colours of series on a dark background.
 pub const DARK: [&str; 7] = ["#317AFD", "#C65523", "#27CB7C", "#B871A8", "#D7F8EA", "#BFB5F3", "#FFE231"];
 /// Colours of classes of a heat map, from the lowest values to the highest: the blue-yellow scale
@@ -19,16 +21,17 @@ pub const HEAT: [&str; 9] =
 /// than series 1.
 const SHAPES: usize = 6;
 
-/// Returns the outline of the marker of a series around the origin, as data of an SVG path.
-pub fn marker(series: usize) -> &'static str {
-    match series % SHAPES {
-        0 => "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0-6.8 0z",
-        1 => "M-3-3h6v6h-6z",
-        2 => "M0-4.2L4 3H-4z",
-        3 => "M0-4.4L4.4 0L0 4.4L-4.4 0z",
-        4 => "M-4-3H4L0 4.2z",
-        _ => "M-1.3-4h2.6v2.7h2.7v2.6h-2.7v2.7h-2.6v-2.7h-2.7v-2.6h2.7z",
-    }
+/// Returns the marker of a series around the origin: the name of an SVG element and its shape.
+pub fn marker(series: usize) -> (&'static str, &'static str) {
+    let path = match series % SHAPES {
+        0 => return ("circle", "r=\"3.4\""),
+        1 => "d=\"M-3-3h6v6h-6z\"",
+        2 => "d=\"M0-4.2L4 3H-4z\"",
+        3 => "d=\"M0-4.4L4.4 0L0 4.4L-4.4 0z\"",
+        4 => "d=\"M-4-3H4L0 4.2z\"",
+        _ => "d=\"M-1.3-4H1.3V-1.3H4V1.3H1.3V4H-1.3V1.3H-4V-1.3H-1.3z\"",
+    };
+    ("path", path)
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use super::scene::{Mark, Origin, Panel, Scene};
 /// Style of all figures: colours are custom properties of the page, with literal values for
 /// programs that know none.
 pub const STYLE: &str = include_str!("../../assets/figure.css");
-/// Width of a figure. Printed 12 cm wide, its letters have 8 points.
+/// Width of a figure. All lengths are user units of the SVG. Printed 12 cm wide, letters of 11
+/// units have 8 points.
 const WIDTH: f64 = 480.0;
-/// Free space right of the plot area.
+/// Margin right of the plot area.
 const RIGHT: f64 = 14.0;
 /// Height of the name above a vertical axis.
 const NAME: f64 = 18.0;
@@ -26,12 +27,13 @@ const LEGEND: f64 = 17.0;
 /// Mean width of a letter.
 const LETTER: f64 = 6.2;
 
-/// Place of the SVG, which decides whether it contains the style.
+/// Place of the SVG, which decides whether it contains the style and the description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In a file of its own, which contains the style.
+    /// In a file of its own, which contains both.
     File,
-    /// In a page, which contains the style once for all figures.
+    /// In a page, which contains the style once for all figures and has the description below the
+    /// figure, in the element `ID-d`.
     Page,
 }
 
@@ -43,19 +45,22 @@ pub fn svg(scene: &Scene, place: Place) -> String {
     let height = tops.last().copied().unwrap_or(0.0);
     let id = &scene.id;
     let mut out = String::new();
-    let xmlns = if place == Place::File { " xmlns=\"http://www.w3.org/2000/svg\"" } else { "" };
+    let title = escape(&scene.title);
+    let (xmlns, description) = match place {
+        Place::File => {
+            let description = escape(&scene.description);
+            let xmlns = " xmlns=\"http://www.w3.org/2000/svg\"";
+            (xmlns, format!("<desc id=\"{id}-d\">{description}</desc>\n<style>\n{STYLE}</style>\n"))
+        }
+        Place::Page => ("", String::new()),
+    };
     put!(
         out,
         "<svg{xmlns} class=\"figure\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\n\
-             <title id=\"{id}-t\">{}</title>\n<desc id=\"{id}-d\">{}</desc>\n",
+             <title id=\"{id}-t\">{title}</title>\n{description}",
         px(WIDTH),
         px(height),
-        escape(&scene.title),
-        escape(&scene.description)
     );
-    if place == Place::File {
-        put!(out, "<style>\n{STYLE}</style>\n");
-    }
     put!(out, "<rect class=\"paper\" width=\"{}\" height=\"{}\"/>\n{}", px(WIDTH), px(height), legend.0);
     let mut row = 0;
     for (i, panel) in scene.panels.iter().enumerate() {
@@ -178,8 +183,8 @@ fn key(scene: &Scene, series: usize, x: f64, y: f64) -> String {
     }
     let only_line = scene.series[series].origin == Origin::Theory && !out.is_empty();
     if !only_line && marks().any(|mark| matches!(mark, Mark::Points | Mark::Dots)) {
-        let outline = marker(scene.series[series].look);
-        put!(out, "<path class=\"dot\" transform=\"translate({} {})\" d=\"{outline}\"/>", px(x), px(y));
+        let (element, shape) = marker(scene.series[series].look);
+        put!(out, "<{element} class=\"dot\" transform=\"translate({} {})\" {shape}/>", px(x), px(y));
     }
     out
 }
@@ -245,20 +250,18 @@ fn draw_panel(out: &mut String, scene: &Scene, index: usize, area: &Area, row: &
 
 fn draw_y_axis(out: &mut String, panel: &Panel, area: &Area) {
     out.push_str("<g class=\"axis y\">\n");
-    let is_names = matches!(panel.y.scale, Scale::Names(_));
+    let mut grid = String::new();
+    let mut labels = String::new();
     for tick in &panel.y.ticks {
         let y = area.y(panel, tick.at);
-        if !is_names {
-            put!(out, "<path class=\"grid\" d=\"M{} {}h{}\"/>", px(area.x), px(y), px(area.w));
-        }
-        put!(
-            out,
-            "<text class=\"end\" x=\"{}\" y=\"{}\">{}</text>\n",
-            px(area.x - 5.0),
-            px(y + 3.8),
-            escape(&tick.label)
-        );
+        put!(grid, "M{} {}h{}", px(area.x), px(y), px(area.w));
+        let (x, y, text) = (px(area.x - 5.0), px(y + 3.8), escape(&tick.label));
+        put!(labels, "<text x=\"{x}\" y=\"{y}\">{text}</text>\n");
     }
+    if !matches!(panel.y.scale, Scale::Names(_)) {
+        put!(out, "<path class=\"grid\" d=\"{grid}\"/>\n");
+    }
+    out.push_str(&labels);
     put!(
         out,
         "<text class=\"name\" x=\"6\" y=\"{}\">{}</text>\n</g>\n",
@@ -277,14 +280,15 @@ fn label_lines(axis: &Axis) -> f64 {
 fn draw_x_axis(out: &mut String, panel: &Panel, area: &Area, labels: bool) {
     out.push_str("<g class=\"axis x\">\n");
     let bottom = area.y + area.h;
-    put!(out, "<path class=\"base\" d=\"M{} {}h{}\"/>\n", px(area.x), px(bottom), px(area.w));
     let is_names = matches!(panel.x.scale, Scale::Names(_));
     let lines = label_lines(&panel.x);
+    let mut base = format!("M{} {}h{}", px(area.x), px(bottom), px(area.w));
+    let mut shown = String::new();
     let mut end = f64::NEG_INFINITY;
     for (i, tick) in panel.x.ticks.iter().enumerate() {
         let x = area.x(panel, tick.at);
         if !is_names {
-            put!(out, "<path class=\"base\" d=\"M{} {}v4\"/>", px(x), px(bottom));
+            put!(base, "M{} {}v4", px(x), px(bottom));
         }
         let half = text_width(&tick.label) / 2.0;
         // Labels of numbers that would touch their left neighbour are left out.
@@ -293,19 +297,15 @@ fn draw_x_axis(out: &mut String, panel: &Panel, area: &Area, labels: bool) {
         }
         end = x + half;
         let line = if lines > 1.0 && i % 2 == 1 { LABELS - 4.0 } else { 0.0 };
-        put!(
-            out,
-            "<text class=\"mid\" x=\"{}\" y=\"{}\">{}</text>\n",
-            // The last label may not reach beyond the figure.
-            px(x.min(WIDTH - half - 2.0)),
-            px(bottom + 15.0 + line),
-            escape(&tick.label)
-        );
+        // The last label may not reach beyond the figure.
+        let (x, y) = (px(x.min(WIDTH - half - 2.0)), px(bottom + 15.0 + line));
+        put!(shown, "<text x=\"{x}\" y=\"{y}\">{}</text>\n", escape(&tick.label));
     }
+    put!(out, "<path class=\"base\" d=\"{base}\"/>\n{shown}");
     if labels {
         put!(
             out,
-            "<text class=\"mid name\" x=\"{}\" y=\"{}\">{}</text>\n",
+            "<text class=\"name\" x=\"{}\" y=\"{}\">{}</text>\n",
             px(area.x + area.w / 2.0),
             px(bottom + LABELS * lines + 11.0),
             escape(&panel.x.label)

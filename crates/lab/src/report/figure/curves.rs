@@ -1,5 +1,6 @@
 //! Means against a numeric factor, with models and their residuals.
 
+use super::super::palette::DARKEST;
 use super::super::scale::{Axis, Tick, Unit};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{Curve, HEIGHT, Heading, LOW, Quantity, describe, extent};
@@ -76,7 +77,8 @@ pub fn lines(data: &Lines) -> Scene {
 
 fn draw_curves(scene: &mut Scene, panel: &mut Panel, curves: &[Curve]) {
     let order = [Origin::Theory, Origin::Published, Origin::Measured];
-    for curve in &curves.iter().collect::<Vec<_>>() {
+    // The legend has the order of the curves.
+    for curve in curves {
         scene.series(&curve.name, curve.look, curve.origin);
     }
     for curve in order.iter().flat_map(|origin| curves.iter().filter(move |c| c.origin == *origin)) {
@@ -117,7 +119,7 @@ fn residuals(scene: &mut Scene, x: Axis, curves: &[Curve]) -> Option<Panel> {
     let models_of = |i: usize| curves.iter().filter(|model| model.predicts.contains(&i)).count();
     for model in curves {
         let predicted = model.predicts.iter().filter_map(|i| Some((*i, curves.get(*i)?)));
-        for (i, measured) in predicted.collect::<Vec<_>>() {
+        for (i, measured) in predicted {
             // Several models of one curve are told apart by their own looks.
             let own = if models_of(i) > 1 { model } else { measured };
             let series = scene.series(&own.name, own.look, own.origin);
@@ -154,7 +156,7 @@ pub struct Offered {
     pub delivered: Vec<Curve>,
     /// Share of lost packets against offered rate.
     pub loss: Vec<Curve>,
-    /// Most that the link can deliver, with names.
+    /// Rates that the link can deliver at most, with names.
     pub limits: Vec<(String, f64)>,
     /// Factor on the horizontal axis with its levels, and the offered rates at them. `None`: the
     /// factor is the offered rate.
@@ -169,7 +171,7 @@ pub fn offered(data: &Offered) -> Scene {
     let all_delivered = Curve {
         name: "all delivered".to_owned(),
         origin: Origin::Theory,
-        look: 4,
+        look: DARKEST,
         rows: vec![Row::at(0.0, 0.0), Row::at(largest, largest)],
         predicts: Vec::new(),
         valid: None,

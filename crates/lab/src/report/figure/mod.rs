@@ -13,10 +13,10 @@ pub use curves::{Lines, Offered, lines, offered};
 pub use effects::{Effect, HalfNormal, half_normal};
 pub use parts::{Heat, Partition, heat, partition};
 pub use spread::{Distribution, Ellipses, Spread, distribution, ellipses, spread};
-pub use time::{Column, EventTimes, Share, TimePanel, TimeSeries, share, time_series};
+pub use time::{Column, EventTimes, Share, TimePanel, TimeSeries, bin_end, share, time_series};
 
 use super::scale::Unit;
-use super::scene::{Origin, Row, Scene};
+use super::scene::{Layer, Mark, Origin, Panel, Row, Scene};
 
 /// Height of the plot area of a figure with one panel.
 const HEIGHT: f64 = 220.0;
@@ -92,35 +92,37 @@ fn describe(scene: &mut Scene, intervals: bool) {
         put!(text, "{} against {}. ", panel.y.label, panel.x.label);
     }
     if let Some(panel) = scene.panels.first() {
-        let measured: Vec<(&Row, &str)> = panel
-            .layers
-            .iter()
-            .filter(|layer| scene.series[layer.series].origin == Origin::Measured)
+        let measured = |layer: &&Layer| scene.series[layer.series].origin == Origin::Measured;
+        // A line or an ellipse beside points is no measurement of its own.
+        let has_points = panel.layers.iter().filter(measured).any(|layer| layer.mark == Mark::Points);
+        let layers = panel.layers.iter().filter(measured);
+        let rows: Vec<(&Row, &str)> = layers
+            .filter(|layer| !has_points || layer.mark == Mark::Points)
             .flat_map(|layer| layer.rows.iter().map(|row| (row, scene.series[layer.series].name.as_str())))
             .filter(|(row, _)| row.y.is_finite())
             .collect();
         let by_value = |a: &&(&Row, &str), b: &&(&Row, &str)| a.0.y.total_cmp(&b.0.y);
-        let ends =
-            [("Lowest", measured.iter().min_by(by_value)), ("highest", measured.iter().max_by(by_value))];
-        let ends: Vec<String> = ends
-            .iter()
-            .filter_map(|(word, found)| {
-                let (row, name) = found.as_ref()?;
-                let unit = if panel.y.unit.is_empty() { String::new() } else { format!(" {}", panel.y.unit) };
-                let tick = panel.x.ticks.iter().find(|tick| tick.at.total_cmp(&row.x).is_eq());
-                let x = tick.map_or_else(|| panel.x.shown(row.x), |tick| tick.label.clone());
-                let y = panel.y.shown(row.y);
-                Some(format!("{word}: {y}{unit} ({name}, {} {x})", panel.x.label))
-            })
-            .collect();
-        if !ends.is_empty() {
-            put!(text, "{}. ", ends.join(", "));
+        let lowest = rows.iter().min_by(by_value).map(|it| format!("Lowest: {}", value_text(panel, it)));
+        let highest = rows.iter().max_by(by_value).map(|it| format!("highest: {}", value_text(panel, it)));
+        if let (Some(lowest), Some(highest)) = (lowest, highest) {
+            put!(text, "{lowest}, {highest}. ");
         }
     }
     if intervals {
-        text += "Bars are 95 % intervals of the mean. ";
+        text += "Error bars are 95 % intervals of the mean. ";
     }
     scene.description = text.trim_end().to_owned();
+}
+
+/// Returns a measured value for readers: `5.78 Mbit/s (newreno, sack off)`.
+fn value_text(panel: &Panel, (row, series): &(&Row, &str)) -> String {
+    let tick = panel.x.ticks.iter().find(|tick| tick.at.total_cmp(&row.x).is_eq());
+    let x = tick.map_or_else(|| panel.x.shown(row.x), |tick| tick.label.clone());
+    // Levels of marginal means begin with the name of their factor, which is that of the series.
+    let place =
+        if x.starts_with(&format!("{series} ")) { x } else { format!("{series}, {} {x}", panel.x.label) };
+    let unit = if panel.y.unit.is_empty() { String::new() } else { format!(" {}", panel.y.unit) };
+    format!("{}{unit} ({place})", panel.y.shown(row.y))
 }
 
 #[cfg(test)]

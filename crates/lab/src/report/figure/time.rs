@@ -2,11 +2,12 @@
 
 use crate::statistics::jain;
 
+use super::super::palette::DARKEST;
 use super::super::scale::{Axis, Tick, Unit, fixed, number};
 use super::super::scene::{Mark, Origin, Panel, Row, Scene};
 use super::{HEIGHT, Heading, LOW, Quantity, extent};
 
-/// Values in bins of equal width: one line of a panel.
+/// Line of a panel: values in bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Name in the legend.
@@ -21,8 +22,14 @@ impl Column {
     /// Returns the rows at the ends of the bins, with a gap where a bin has no value.
     fn rows(&self, begin_s: f64, bin_s: f64) -> Vec<Row> {
         let rows = self.values.iter().enumerate();
-        rows.map(|(i, value)| Row::at(begin_s + number(i + 1) * bin_s, value.unwrap_or(f64::NAN))).collect()
+        rows.map(|(i, value)| Row::at(bin_end(begin_s, i, bin_s), value.unwrap_or(f64::NAN))).collect()
     }
+}
+
+/// Returns the end of bin `i` of a series from `begin_s` on, in seconds and rounded to nanoseconds:
+/// 0.075 and not 0.07500000000000001, which would be most of the bytes of an exported series.
+pub fn bin_end(begin_s: f64, i: usize, bin_s: f64) -> f64 {
+    ((begin_s + number(i + 1) * bin_s) * 1e9).round() / 1e9
 }
 
 /// Columns that share a vertical axis.
@@ -62,7 +69,7 @@ pub struct TimeSeries {
 
 fn time_axis<'a>(columns: impl Iterator<Item = &'a Column>, begin_s: f64, bin_s: f64) -> Axis {
     let bins = columns.map(|column| column.values.len()).max().unwrap_or(0);
-    Axis::tight("time", Unit::Time, [begin_s, begin_s + number(bins.max(1)) * bin_s])
+    Axis::tight("time", Unit::Time, [begin_s, bin_end(begin_s, bins.saturating_sub(1), bin_s)])
 }
 
 /// Draws the panels below each other.
@@ -92,7 +99,7 @@ pub fn time_series(data: &TimeSeries) -> Scene {
         scene.panels.push(panel);
     }
     let names: Vec<&str> = data.panels.iter().map(|panel| panel.of.name.as_str()).collect();
-    let events = data.events.iter().map(|events| format!(" {} times {}.", events.times.len(), events.name));
+    let events = data.events.iter().map(|events| format!(" Events: {} {}.", events.times.len(), events.name));
     scene.description = format!("{} over time.{}", names.join(", "), events.collect::<String>());
     scene
 }
@@ -106,12 +113,12 @@ pub struct Share {
     pub bin_s: f64,
     /// Goodput of each flow, bits per second. `None` while the flow does not exist.
     pub flows: Vec<Column>,
-    /// Fair share of all flows together at each time, drawn as steps.
+    /// Link rate divided by the number of flows that exist, at each change of that number, bits per
+    /// second.
     pub fair: Vec<Row>,
 }
 
-/// Draws the flows' goodput on top of each other, and below it Jain's index over the flows that are
-/// alive.
+/// Draws the flows' goodput stacked, and below it Jain's index over the flows that exist.
 pub fn share(data: &Share) -> Scene {
     let mut scene = data.heading.scene();
     let bins = data.flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
@@ -126,7 +133,7 @@ pub fn share(data: &Share) -> Scene {
             let low = *base;
             *base += value;
             rows.push(Row {
-                x: number(i + 1) * data.bin_s,
+                x: bin_end(0.0, i, data.bin_s),
                 y: value,
                 low: Some(low),
                 high: Some(*base),
@@ -141,13 +148,13 @@ pub fn share(data: &Share) -> Scene {
         panel.draw(series, Mark::Band, rows);
     }
     if !data.fair.is_empty() {
-        let series = scene.series("fair shares", 4, Origin::Theory);
+        let series = scene.series("fair shares", DARKEST, Origin::Theory);
         panel.draw(series, Mark::Steps, data.fair.clone());
     }
     scene.panels.push(panel);
     let index = |i: usize| {
         let alive: Vec<f64> = data.flows.iter().filter_map(|f| f.values.get(i).copied().flatten()).collect();
-        Row::at(number(i + 1) * data.bin_s, jain(&alive).filter(|_| alive.len() > 1).unwrap_or(f64::NAN))
+        Row::at(bin_end(0.0, i, data.bin_s), jain(&alive).filter(|_| alive.len() > 1).unwrap_or(f64::NAN))
     };
     let tick = |at: f64| Tick { at, label: fixed(at, 1) };
     let y = Axis::linear("Jain's index", Unit::None, [0.0, 1.0], true)

@@ -31,7 +31,7 @@ fn report() -> Report {
     let section = Section {
         name: "000-A".to_owned(),
         title: "SACK and </script> the initial window".to_owned(),
-        source: Some("seed 000, table 1".to_owned()),
+        source: Some("report 000, table 1".to_owned()),
         about: Some("One flow.\n\nA lossy link.".to_owned()),
         statements: vec![Statement {
             number: 1,
@@ -103,10 +103,34 @@ fn page_is_the_same_every_time() {
 }
 
 #[test]
+fn equal_parts_of_experiments_appear_once() {
+    let mut report = report();
+    let second = Section { name: "000-B".to_owned(), ..report.sections[0].clone() };
+    report.sections.push(second);
+    let page = html(&report);
+    assert_eq!(page.matches("<figure ").count(), samples::gallery().len());
+    let first = &samples::gallery()[0];
+    let link = format!("{}: the same as in <a href=\"#fig-means\">000-A</a>", escape(&first.title));
+    assert!(page.contains(&link), "{link}");
+}
+
+#[test]
+fn values_to_sort_by_are_only_where_the_text_is_no_number() {
+    let row = vec![Entry::number("20", 20.0), Entry::number("5 kbit/s", 5000.0)];
+    let mut out = String::new();
+    table(&mut out, &Table { rows: vec![row], ..Table::default() });
+    assert!(out.contains("<td>20<td data-v=5000>5 kbit/s"), "{out}");
+}
+
+#[test]
 fn first_screen_has_title_verdict_and_figure() {
     let page = html(&report());
-    let order =
-        ["<h1>SACK &amp; windows</h1>", "1 claim holds, 1 cannot be told, 1 fails; 1 of", "<figure ", "<h2>"];
+    let order = [
+        "<h1>SACK &amp; windows</h1>",
+        "1 claim holds, 1 undecided, 1 fails; 1 statement of",
+        "<figure ",
+        "<h2>",
+    ];
     let places = order.map(|text| page.find(text).unwrap_or_else(|| panic!("{text} is missing")));
     assert!(places.is_sorted(), "{places:?}");
 }

@@ -5,6 +5,7 @@ use crate::statistics::mean;
 use crate::theory::{Conditions, Model, model};
 
 use super::super::figure::{self, Curve, Heading, Lines, Means, Offered, Quantity};
+use super::super::palette::DARKEST;
 use super::super::scale::{Tick, Unit, level_value, number};
 use super::super::scene::{Origin, Row, Scene};
 use super::select::{Group, View, mean_row};
@@ -65,7 +66,8 @@ pub(super) fn offered(view: &View<'_>, heading: Heading) -> Option<Scene> {
     let against = (unit != Unit::Rate).then(|| {
         let tick = |(at, level): (&f64, &String)| Tick { at: *at, label: level.clone() };
         let levels = places.iter().zip(&view.levels).map(tick).collect();
-        let named = |it: Curve| Curve { name: "offered".to_owned(), origin: Origin::Theory, look: 4, ..it };
+        let named =
+            |it: Curve| Curve { name: "offered".to_owned(), origin: Origin::Theory, look: DARKEST, ..it };
         let offered = of_sources("offered").into_iter().take(1).map(named).collect();
         (Quantity { name: view.x.clone(), unit }, levels, offered)
     });

@@ -9,14 +9,16 @@ use super::super::figure::{
     self, Column, Distribution, Ellipses, EventTimes, Heading, Partition, Quantity, Share, Spread, TimePanel,
     TimeSeries,
 };
+use super::super::palette::DARKEST;
 use super::super::scale::{Unit, number};
 use super::super::scene::{Row, Scene};
 use super::limits::LIMITS;
 use super::means::quantity;
 use super::select::{View, values};
 
-/// Most wholes in one figure.
+/// Bars in a figure of parts.
 const MAX_WHOLES: usize = 16;
+
 /// Returns the cells of the figure whose series are kept, one for each level of `by`.
 fn with_series<'a>(view: &'a View<'_>) -> Vec<(String, &'a Cell, &'a Series)> {
     let results = view.subject.results;
@@ -63,20 +65,27 @@ pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
     panels.retain(|panel| !panel.columns.is_empty());
     if let [(_, _, series)] = &shown[..] {
         for (name, times) in series.events.iter().filter(|(_, times)| !times.is_empty()) {
-            events.push(EventTimes { name: name.clone(), look: 4 + events.len(), times: times.clone() });
+            events.push(EventTimes {
+                name: name.clone(),
+                look: DARKEST + events.len(),
+                times: times.clone(),
+            });
         }
     }
-    let heading = Heading { title: titled(&heading.title, view, shown[0].1), ..heading };
+    let cells: Vec<&Cell> = shown.iter().map(|(_, cell, _)| *cell).collect();
+    let heading = Heading { title: titled(&heading.title, view, &cells), ..heading };
     let series = TimeSeries { heading, begin_s: 0.0, bin_s, panels, events };
     (!series.panels.is_empty()).then(|| figure::time_series(&series))
 }
 
-/// Returns a title with the levels of the shown cell.
-fn titled(title: &str, view: &View<'_>, cell: &Cell) -> String {
-    if view.figure.by.is_some() || cell.factors.is_empty() {
-        return title.to_owned();
-    }
-    format!("{title} ({})", view.cell_name(cell))
+/// Returns a title with the levels that all shown cells have and the figure does not fix.
+fn titled(title: &str, view: &View<'_>, cells: &[&Cell]) -> String {
+    let is_fixed = |factor: &str| view.figure.only.0.iter().any(|(name, _)| name == factor);
+    let of_all = |factor: &str, level: &str| cells.iter().all(|cell| cell.level(factor) == Some(level));
+    let factors = cells.first().map_or(&[][..], |cell| cell.factors.as_slice());
+    let common = factors.iter().filter(|(factor, level)| !is_fixed(factor) && of_all(factor, level));
+    let words: Vec<String> = common.map(|(factor, level)| format!("{factor} {level}")).collect();
+    if words.is_empty() { title.to_owned() } else { format!("{title} ({})", words.join(", ")) }
 }
 
 /// Draws how flows share a link in the first repetition that keeps its series.
@@ -97,19 +106,21 @@ pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
         |i: usize| flows.iter().filter(|flow| flow.values.get(i).copied().flatten().is_some()).count();
     let fair = |i: usize| {
         let count = alive(i);
-        (count > 0).then(|| Some(Row::at(number(i + 1) * series.bin_s, link? / number(count)))).flatten()
+        (count > 0)
+            .then(|| Some(Row::at(figure::bin_end(0.0, i, series.bin_s), link? / number(count))))
+            .flatten()
     };
     let mut fair: Vec<Row> = (0..bins).filter_map(fair).collect();
     // Only the steps: rows at which the number of flows changes, and the last one.
     let last = fair.last().copied();
     fair.dedup_by(|a, b| a.y.total_cmp(&b.y).is_eq());
     fair.extend(last);
-    let heading = Heading { title: titled(&heading.title, view, cell), ..heading };
+    let heading = Heading { title: titled(&heading.title, view, &[cell]), ..heading };
     Some(figure::share(&Share { heading, bin_s: series.bin_s, flows, fair }))
 }
 
 /// Draws the parts whose metrics have `prefix` in their name, a bar for each flow of each cell.
-pub(super) fn parts(view: &View<'_>, heading: Heading, prefix: &str) -> Scene {
+pub(super) fn parts(view: &View<'_>, mut heading: Heading, prefix: &str) -> Scene {
     let results = view.subject.results;
     let known: &[(&str, &str)] = if prefix == "limit." { &LIMITS } else { &AIRTIME_PARTS };
     let mut parts: Vec<String> = known.iter().map(|(word, _)| (*word).to_owned()).collect();
@@ -136,7 +147,10 @@ pub(super) fn parts(view: &View<'_>, heading: Heading, prefix: &str) -> Scene {
             }
         }
     }
-    wholes.truncate(MAX_WHOLES);
+    if wholes.len() > MAX_WHOLES {
+        put!(heading.title, ", the first {MAX_WHOLES} of {}", wholes.len());
+        wholes.truncate(MAX_WHOLES);
+    }
     let size = |sizes: &[(String, f64)], part: &String| {
         sizes.iter().find(|(name, _)| name == part).map_or(0.0, |(_, size)| *size)
     };
@@ -197,14 +211,11 @@ pub(super) fn distribution(view: &View<'_>, heading: Heading) -> Scene {
 pub(super) fn ellipses(view: &View<'_>, heading: Heading) -> Scene {
     let metric = |i: usize| view.metrics.get(i).or(view.metrics.first()).cloned().unwrap_or_default();
     let (y, x) = (metric(0), metric(1));
-    // Groups of the view are by metric too, so each is there twice.
-    let mut groups: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for ((name, ys), (_, xs)) in grouped(view, Some(&y)).into_iter().zip(grouped(view, Some(&x))) {
-        let name = name.replace(&format!(", {x}"), "").replace(&format!(", {y}"), "");
-        let name = name.replace(&format!("{x}, "), "").replace(&format!("{y}, "), "");
-        if !groups.iter().any(|(known, _)| *known == name) {
-            groups.push((name, xs.into_iter().zip(ys).collect()));
-        }
-    }
+    let by_cells = View { metrics: vec![y.clone()], ..view.clone() };
+    let (ys, xs) = (grouped(&by_cells, Some(&y)), grouped(&by_cells, Some(&x)));
+    let both = |((name, ys), (_, xs)): ((String, Vec<f64>), (String, Vec<f64>))| {
+        (name, xs.into_iter().zip(ys).collect())
+    };
+    let groups = ys.into_iter().zip(xs).map(both).collect();
     figure::ellipses(&Ellipses { heading, x: Quantity::of_metric(&x), y: Quantity::of_metric(&y), groups })
 }

@@ -157,30 +157,30 @@ fn band(panel: &Panel, rows: &[Row], area: &Area) -> String {
 
 fn point(out: &mut String, panel: &Panel, row: &Row, area: &Area, look: usize) {
     let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
-    put!(out, "<g class=\"m\" transform=\"translate({} {})\">", px(x), px(y));
-    if let (Some(low), Some(high)) = (row.low, row.high) {
-        let (low, high) = (px(area.y(panel, low) - y), px(area.y(panel, high) - y));
-        put!(out, "<path class=\"bar\" d=\"M0 {low}V{high}M-3 {low}h6M-3 {high}h6\"/>");
-    }
-    put!(out, "<path class=\"dot\" d=\"{}\"/></g>\n", marker(look));
+    let place = format!("transform=\"translate({} {})\"", px(x), px(y));
+    let (element, shape) = marker(look);
+    let (Some(low), Some(high)) = (row.low, row.high) else {
+        put!(out, "<{element} class=\"m dot\" {place} {shape}/>\n");
+        return;
+    };
+    let (low, high) = (px(area.y(panel, low) - y), px(area.y(panel, high) - y));
+    put!(out, "<g class=\"m\" {place}><path class=\"bar\" d=\"M0 {low}V{high}M-3 {low}h6M-3 {high}h6\"/>");
+    put!(out, "<{element} class=\"dot\" {shape}/></g>\n");
 }
 
-fn rect(out: &mut String, class: &str, corner: (f64, f64), end: (f64, f64)) {
-    put!(
-        out,
-        "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
-        px(corner.0.min(end.0)),
-        px(corner.1.min(end.1)),
-        px((end.0 - corner.0).abs()),
-        px((end.1 - corner.1).abs())
-    );
+/// Returns a rectangle as data of a path, which is shorter than the element of SVG.
+fn rectangle(corner: (f64, f64), end: (f64, f64)) -> String {
+    let [left, top] = [corner.0.min(end.0), corner.1.min(end.1)].map(px);
+    let [right, bottom] = [corner.0.max(end.0), corner.1.max(end.1)].map(px);
+    format!("M{left} {top}H{right}V{bottom}H{left}z")
 }
 
 fn bar(out: &mut String, panel: &Panel, row: &Row, area: &Area, width: f64) {
     let half = area.width(&panel.x, width) / 2.0;
     let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
-    out.push_str("<g class=\"m\">");
-    rect(out, "fill", (x - half, area.y(panel, panel.y.scale.ends().0.max(0.0))), (x + half, y));
+    let zero = area.y(panel, panel.y.scale.ends().0.max(0.0));
+    let bar = rectangle((x - half, zero), (x + half, y));
+    put!(out, "<g class=\"m\"><path class=\"fill\" d=\"{bar}\"/>");
     if let (Some(low), Some(high)) = (row.low, row.high) {
         let (x, low, high) = (px(x), px(area.y(panel, low)), px(area.y(panel, high)));
         put!(out, "<path class=\"bar\" d=\"M{x} {low}V{high}\"/>");
@@ -191,11 +191,15 @@ fn bar(out: &mut String, panel: &Panel, row: &Row, area: &Area, width: f64) {
 fn boxed(out: &mut String, panel: &Panel, row: &Row, area: &Area, width: f64) {
     let half = area.width(&panel.x, width) / 2.0;
     let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
-    out.push_str("<g class=\"m\">");
-    let edge = |value: Option<f64>| area.y(panel, value.unwrap_or(row.y));
-    rect(out, "area", (x - half, edge(row.high)), (x + half, edge(row.low)));
-    let median = (px(x - half), px(y), px(2.0 * half));
-    put!(out, "<path class=\"line\" d=\"M{} {}h{}\"/></g>\n", median.0, median.1, median.2);
+    let [high, low] = [row.high, row.low].map(|value| area.y(panel, value.unwrap_or(row.y)));
+    let (left, width, top, height) = (px(x - half), px(2.0 * half), px(high), px((low - high).abs()));
+    // The page's script moves this rectangle to a logarithmic axis.
+    put!(
+        out,
+        "<g class=\"m\"><rect class=\"area\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"/>\
+         <path class=\"line\" d=\"M{left} {}h{width}\"/></g>\n",
+        px(y)
+    );
 }
 
 fn span(out: &mut String, panel: &Panel, row: &Row, area: &Area, height: f64) {
@@ -204,9 +208,8 @@ fn span(out: &mut String, panel: &Panel, row: &Row, area: &Area, height: f64) {
     // Names of a vertical axis are read from top to bottom.
     let y = area.y(panel, row.y);
     let (from, to) = (area.x(panel, row.low.unwrap_or(0.0)), area.x(panel, row.high.unwrap_or(row.x)));
-    out.push_str("<g class=\"m\">");
-    rect(out, "fill", (from, y - half), (to, y + half));
-    out.push_str("</g>\n");
+    let part = rectangle((from, y - half), (to, y + half));
+    put!(out, "<path class=\"m fill\" d=\"{part}\"/>\n");
 }
 
 fn cell(out: &mut String, panel: &Panel, row: &Row, area: &Area) {
@@ -216,8 +219,8 @@ fn cell(out: &mut String, panel: &Panel, row: &Row, area: &Area) {
     });
     let (x, y) = (area.x(panel, row.x), area.y(panel, row.y));
     let class = (0..8).filter(|i| row.high.unwrap_or(0.0) * 9.0 >= f64::from(*i) + 1.0).count();
-    put!(out, "<g class=\"m h{class}\">");
-    rect(out, "fill", (x - half_x, y - half_y), (x + half_x, y + half_y));
+    let cell = rectangle((x - half_x, y - half_y), (x + half_x, y + half_y));
+    put!(out, "<g class=\"m h{class}\"><path class=\"fill\" d=\"{cell}\"/>");
     let text = significant(row.low.unwrap_or(0.0), 3);
-    put!(out, "<text class=\"mid\" x=\"{}\" y=\"{}\">{text}</text></g>\n", px(x), px(y + 4.0));
+    put!(out, "<text x=\"{}\" y=\"{}\">{text}</text></g>\n", px(x), px(y + 4.0));
 }
