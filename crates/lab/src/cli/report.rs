@@ -134,7 +134,7 @@ fn whole(given: &[PathBuf]) -> Result<Report, Failure> {
     let sections = sections(given)?;
     let title = match &sections[..] {
         [one] => one.title.clone(),
-        several => format!("Report on {} experiments", several.len()),
+        several => format!("Results of {} experiments", several.len()),
     };
     Ok(Report { title, sections })
 }

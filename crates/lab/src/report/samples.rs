@@ -41,7 +41,7 @@ pub(super) fn side_by_side() -> Scene {
         curves: vec![
             Curve::measured("newreno".to_owned(), 0, newreno),
             Curve::measured("tahoe".to_owned(), 1, tahoe),
-            Curve { origin: Origin::Published, ..Curve::measured("seed 000".to_owned(), 1, published) },
+            Curve { origin: Origin::Published, ..Curve::measured("report 000".to_owned(), 1, published) },
         ],
         joined: false,
     })

@@ -24,11 +24,15 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the unit of a metric by its name: `a.goodput`, `link.forward.utilisation`.
+    /// Returns the unit of a metric by its name: `a.goodput`, `link.forward.utilisation`. An
+    /// expression, such as a ratio of two metrics, has no unit.
     pub fn of_metric(metric: &str) -> Self {
-        let word = metric.rsplit('.').next().unwrap_or(metric);
+        if metric.contains([' ', '(', '*', '/']) {
+            return Self::None;
+        }
+        let word = metric.rsplit(['.', ':']).next().unwrap_or(metric);
         let starts = |words: &[&str]| words.iter().any(|start| word.starts_with(start));
-        if metric.contains("limit.") || starts(&["utilisation", "share", "loss-share"]) {
+        if metric.contains("limit.") || starts(&["utilisation", "share", "loss"]) {
             Self::Share
         } else if starts(&["goodput", "sum", "rate", "offered", "throughput", "delivery-rate"]) {
             Self::Rate
@@ -41,8 +45,14 @@ impl Unit {
             "jitter",
             "delay",
             "gap",
-            "convergence",
+            "handshake-rtt",
+            "longest",
+            "resumed",
+            "run-time",
+            "step-lag",
+            "timeout-",
             "wait",
+            "warm-up",
             "busy",
         ]) || metric.contains("airtime.")
         {
@@ -50,7 +60,18 @@ impl Unit {
         } else if starts(&["queue-mean", "queue-max"]) {
             // The series `queue` has bytes; these two count packets.
             Self::Count
-        } else if starts(&["cwnd", "ssthresh", "in-flight", "rwnd", "queue", "bytes", "window"]) {
+        } else if starts(&[
+            "cwnd",
+            "ssthresh",
+            "in-flight",
+            "rwnd",
+            "queue",
+            "bytes",
+            "window",
+            "halving-error",
+            "recovered-error",
+            "growth-per-rtt",
+        ]) {
             Self::Bytes
         } else if starts(&["retransmitted", "lost", "timeouts", "recoveries", "sent", "delivered", "dropped"])
         {
@@ -91,10 +112,11 @@ impl Unit {
     }
 }
 
-/// Returns a number with this many significant digits and without trailing zeros.
+/// Returns a number with this many significant digits: without trailing zeros, or with an exponent
+/// if it is large or small. Infinite ends of intervals are `inf`.
 pub fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
-        return "0".to_owned();
+        return fixed(value, 0);
     }
     let magnitude = decade(value);
     if !(-5..9).contains(&magnitude) {
@@ -123,14 +145,14 @@ fn decade(value: f64) -> i32 {
 pub enum Scale {
     /// Equal differences have equal distances.
     Linear {
-        /// Value at the begin of the axis.
+        /// Value at the start of the axis.
         low: f64,
         /// Value at the end of the axis.
         high: f64,
     },
     /// Equal ratios have equal distances. Both ends are positive.
     Log {
-        /// Value at the begin of the axis.
+        /// Value at the start of the axis.
         low: f64,
         /// Value at the end of the axis.
         high: f64,
@@ -140,7 +162,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Returns the position of a value, 0 at the begin and 1 at the end of the axis.
+    /// Returns the position of a value, 0 at the start and 1 at the end of the axis.
     pub fn position(&self, value: f64) -> f64 {
         match self {
             Self::Linear { low, high } => (value - low) / (high - low),
@@ -203,7 +225,8 @@ impl Axis {
             let margin = (high - low) * MARGIN;
             (low, high) = (low - margin, high + margin);
         }
-        if high <= low {
+        // A span near the precision of the numbers has no ticks of its own.
+        if high - low <= low.abs().max(high.abs()) * 1e-9 {
             high = low + if low == 0.0 { 1.0 } else { low.abs() };
         }
         let (factor, unit) = unit.shown(low.abs().max(high.abs()));
@@ -221,7 +244,7 @@ impl Axis {
         Self { label: labelled(name, unit), factor, unit, scale, ticks }
     }
 
-    /// Creates a linear axis whose ends are the smallest and the largest value, for times.
+    /// Creates a linear axis from the smallest to the largest value, for times.
     pub fn tight(name: &str, unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
         let (low, high) = span(values);
         let mut axis = Self::linear(name, unit, [low, high], true);
@@ -284,9 +307,12 @@ fn labelled(name: &str, unit: &str) -> String {
     if unit.is_empty() { name.to_owned() } else { format!("{name} ({unit})") }
 }
 
-/// Returns the smallest and the largest finite value; zeros if there is none.
+/// Largest magnitude on an axis. A program of the engine `command` may print any number.
+const LARGEST: f64 = 1e100;
+
+/// Returns the smallest and the largest value up to [`LARGEST`]; zeros if there is none.
 fn span(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
-    let finite = values.into_iter().filter(|value| value.is_finite());
+    let finite = values.into_iter().filter(|value| value.abs() <= LARGEST);
     let (low, high) =
         finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     if low > high { (0.0, 0.0) } else { (low, high) }
@@ -374,7 +400,33 @@ mod tests {
         ] {
             assert_eq!(significant(value, 4), text);
         }
+        assert_eq!(significant(f64::INFINITY, 4), "inf");
         assert_eq!(Unit::Time.text(0.0523), "52.3 ms");
+    }
+
+    #[test]
+    fn metrics_have_units_and_expressions_have_none() {
+        for (metric, unit) in [
+            ("a:goodput", Unit::Rate),
+            ("a.loss", Unit::Share),
+            ("a.lost-queue", Unit::Count),
+            ("run-time", Unit::Time),
+            ("a.timeout-2", Unit::Time),
+            ("a.timeouts", Unit::Count),
+            ("completion / theory(slow-start)", Unit::None),
+        ] {
+            assert_eq!(Unit::of_metric(metric), unit, "{metric}");
+        }
+    }
+
+    #[test]
+    fn extreme_values_have_few_ticks() {
+        for values in [[1e20, 1e20 + 16_384.0], [-f64::MAX, f64::MAX], [1e307, 1e308]] {
+            for from_zero in [false, true] {
+                let axis = Axis::linear("x", Unit::Share, values, from_zero);
+                assert!((2..=12).contains(&axis.ticks.len()), "{values:?}: {} ticks", axis.ticks.len());
+            }
+        }
     }
 
     #[test]

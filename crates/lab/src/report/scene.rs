@@ -1,9 +1,9 @@
 //! Scene: a figure as axes and marks over its data. Every mark has a row of data, so that the drawn
 //! figure, the page and the exported files show the same numbers.
 
-use super::scale::Axis;
+use super::scale::{Axis, significant};
 
-/// How the name of a series is shown in legends, and how its lines are drawn.
+/// Source of the values of a series, which decides how it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// Measured by the lab: solid lines, filled markers.
@@ -55,6 +55,23 @@ impl Row {
     /// Creates a row without an interval.
     pub const fn at(x: f64, y: f64) -> Self {
         Self { x, y, low: None, high: None, n: None }
+    }
+
+    /// Returns the interval of a mean for readers: ` \u{b1} 0.05`, or ` (5.4 to 5.9)` if its ends
+    /// are not equally far from the mean. `factor` is that from values to shown numbers. Empty
+    /// without an interval.
+    pub fn interval_text(&self, factor: f64) -> String {
+        let (Some(low), Some(high)) = (self.low, self.high) else { return String::new() };
+        let half = high - self.y;
+        // Equal repetitions differ by rounding errors.
+        if high - low <= self.y.abs() * 1e-9 {
+            return " \u{b1} 0".to_owned();
+        }
+        if (half - (self.y - low)).abs() > 0.01 * (high - low) {
+            let [low, high] = [low, high].map(|end| significant(end * factor, 3));
+            return format!(" ({low} to {high})");
+        }
+        format!(" \u{b1} {}", significant(half * factor, 2))
     }
 }
 
@@ -183,5 +200,19 @@ impl Scene {
     /// Returns all layers with their panels, in the order of drawing.
     pub fn layers(&self) -> impl Iterator<Item = (&Panel, &Layer)> {
         self.panels.iter().flat_map(|panel| panel.layers.iter().map(move |layer| (panel, layer)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_show_both_ends_if_they_are_unequal() {
+        let row = |low, high| Row { low: Some(low), high: Some(high), ..Row::at(0.0, 5e6) };
+        assert_eq!(row(4.95e6, 5.05e6).interval_text(1e-6), " \u{b1} 0.05");
+        assert_eq!(row(4.5e6, 5.05e6).interval_text(1e-6), " (4.5 to 5.05)");
+        assert_eq!(row(5e6 - 1e-7, 5e6 + 1e-7).interval_text(1e-6), " \u{b1} 0");
+        assert_eq!(Row::at(0.0, 5e6).interval_text(1e-6), "");
     }
 }

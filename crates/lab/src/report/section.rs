@@ -10,7 +10,7 @@ use super::scene::Scene;
 pub struct Entry {
     /// Text for readers.
     pub text: String,
-    /// Exact number, by which the page sorts.
+    /// Number by which the page sorts, in the base unit.
     pub value: Option<f64>,
     /// How the entry is marked.
     pub mark: Mark,
@@ -26,7 +26,7 @@ pub enum Mark {
     Good,
     /// The result is not as expected.
     Bad,
-    /// The result is open, or differs and is allowed to.
+    /// The result is undecided, or a difference that is no failure.
     Open,
 }
 
@@ -49,7 +49,7 @@ pub struct Table {
     pub caption: String,
     /// Names of the columns.
     pub head: Vec<String>,
-    /// Rows of as many entries.
+    /// Rows, each with as many entries as `head`.
     pub rows: Vec<Vec<Entry>>,
 }
 
@@ -62,9 +62,10 @@ pub struct Section {
     pub title: String,
     /// Origin of the experiment.
     pub source: Option<String>,
-    /// Prose: what was done, what was published, what theory says of it.
+    /// Prose: what was done, what was published, what theory says of it. Blank lines separate
+    /// paragraphs.
     pub about: Option<String>,
-    /// Statements of the source that do not hold as they were made.
+    /// Statements of the source that do not hold.
     pub statements: Vec<Statement>,
     /// Claims with their verdicts.
     pub judgements: Vec<Judgement>,
@@ -72,7 +73,7 @@ pub struct Section {
     pub predicates: Vec<(String, String)>,
     /// Number of expected values that must be met and are not.
     pub unmet: usize,
-    /// Results beside published values.
+    /// Means of the cells, and measured beside published values.
     pub results: Vec<Table>,
     /// Figures.
     pub figures: Vec<Scene>,
@@ -88,7 +89,7 @@ pub struct Section {
     pub counts: (usize, usize),
     /// Command that makes these results again.
     pub command: String,
-    /// Experiment as it is written.
+    /// Text of the experiment's file. Empty for a capture.
     pub toml: String,
     /// Versions of programs and names of hosts.
     pub versions: Vec<String>,
@@ -111,7 +112,7 @@ pub struct Tally {
     pub missing: usize,
     /// Expected values that must be met and are not.
     pub unmet: usize,
-    /// Statements of sources that do not hold as they were made.
+    /// Statements of sources that do not hold.
     pub statements: usize,
 }
 
@@ -134,38 +135,36 @@ impl Tally {
         tally
     }
 
-    /// Returns the line of verdicts: `14 claims hold, 1 cannot be told, 0 fail; 4 of the source's
-    /// own statements do not hold as they were made`.
+    /// Returns the line of verdicts: `14 claims hold, 1 undecided, 0 fail; 4 statements of the source
+    /// do not hold`.
     pub fn line(&self) -> String {
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let singular = |count: usize| if count == 1 { "s" } else { "" };
         let mut line = format!(
-            "{} {} {}, {} cannot be told, {} {}",
+            "{} claim{} hold{}, {} undecided, {} fail{}",
             self.holds,
-            if self.holds == 1 { "claim" } else { "claims" },
-            if self.holds == 1 { "holds" } else { "hold" },
+            plural(self.holds),
+            singular(self.holds),
             self.undecided,
             self.fails,
-            if self.fails == 1 { "fails" } else { "fail" },
+            singular(self.fails),
         );
         if self.missing > 0 {
             put!(line, ", {} not measured", self.missing);
         }
         if self.unmet > 0 {
-            put!(line, ", {} expected values are not met", self.unmet);
+            put!(line, ", {} expected value{} not met", self.unmet, plural(self.unmet));
         }
         if self.statements > 0 {
-            let verb = if self.statements == 1 { "does" } else { "do" };
-            put!(
-                line,
-                "; {} of the source's own statements {verb} not hold as {} made",
-                self.statements,
-                if self.statements == 1 { "it was" } else { "they were" }
-            );
+            let (many, verb) = (plural(self.statements), if self.statements == 1 { "does" } else { "do" });
+            put!(line, "; {} statement{many} of the source {verb} not hold", self.statements);
         }
         line
     }
 }
 
-/// Returns the measured side of a judgement for readers: `ratio 1.437 (1.402 to 1.473), 20 runs`.
+/// Returns what a claim's two sides have for readers: `ratio 1.437 (1.402 to 1.473), 20 runs`. The
+/// ratio is left side / right side.
 pub fn measured(judgement: &Judgement) -> String {
     let Some(estimate) = judgement.estimate else {
         return judgement.reason.clone().unwrap_or_default();
@@ -174,7 +173,7 @@ pub fn measured(judgement: &Judgement) -> String {
     let word = if judgement.is_ratio { "ratio" } else { "difference" };
     let runs = judgement.repetitions;
     if judgement.nothing_random {
-        return format!("{word} {}, exact: all repetitions are one run", number(estimate.estimate));
+        return format!("{word} {}, exact: all repetitions are equal", number(estimate.estimate));
     }
     format!(
         "{word} {} ({} to {}), {runs} runs",
@@ -184,8 +183,8 @@ pub fn measured(judgement: &Judgement) -> String {
     )
 }
 
-/// Returns what common seeds brought to a claim: the interval without pairs, and the repetitions
-/// that it would take without them.
+/// Returns the interval of a claim if its repetitions were not compared in pairs, and how many times
+/// the variance that is. Empty if there are no pairs.
 pub fn pairing(judgement: &Judgement) -> String {
     let (Some(gain), Some(it)) = (judgement.pairing, judgement.estimate) else { return String::new() };
     // The half-width grows with the root of the variance, on the scale of the comparison.
@@ -194,25 +193,26 @@ pub fn pairing(judgement: &Judgement) -> String {
     let wider = |end: f64| back(scale(it.estimate) + (scale(end) - scale(it.estimate)) / gain.sqrt());
     let number = |value| super::scale::significant(value, 4);
     let (low, high) = (number(wider(it.low)), number(wider(it.high)));
-    format!("unpaired {low} to {high}, variance {} of that", super::scale::significant(gain, 2))
+    format!("{low} to {high}, {} times the variance", super::scale::significant(1.0 / gain, 2))
 }
 
-/// Returns a sentence about the variances of paired differences as shares of those of unpaired
-/// ones. `None` without comparisons.
+/// Returns a sentence about `gains`: the variance of paired differences as a share of that of
+/// unpaired ones, one for each comparison. `None` without comparisons.
 pub fn pairing_gained(gains: &[f64]) -> Option<String> {
     let mut sorted = gains.to_vec();
     sorted.sort_by(f64::total_cmp);
     let median = crate::statistics::quantile(&sorted, 0.5)?;
     let number = |value: f64| super::scale::significant(value, 2);
     let (least, most) = (number(*sorted.first()?), number(*sorted.last()?));
-    let runs = number(1.0 / median.max(1e-9));
-    let (of, to) = match sorted.len() {
-        1 => ("one comparison".to_owned(), least),
-        n => (format!("{n} comparisons"), format!("{least} to {most}, at the median {}", number(median))),
+    let share = if sorted.len() == 1 {
+        format!("{least} times")
+    } else {
+        format!("{least} to {most} times (median {})", number(median))
     };
     Some(format!(
-        "Repetitions with equal seeds are compared in pairs. In {of} the variance of paired differences is {to} \
-         of that of unpaired ones, so that without pairs {runs} times as many runs would be needed."
+        "Repetitions with equal seeds are compared in pairs. The variance of their differences is {share} that \
+         without pairs, which would need {} times as many runs for the same interval.",
+        number(1.0 / median.max(1e-9))
     ))
 }
 
@@ -243,12 +243,11 @@ mod tests {
     fn verdict_line_counts_claims() {
         let verdicts = [Verdict::Holds, Verdict::Holds, Verdict::Undecided { needs: 40 }];
         let section = Section { judgements: verdicts.map(judgement).to_vec(), ..Section::default() };
-        assert_eq!(Tally::of([&section]).line(), "2 claims hold, 1 cannot be told, 0 fail");
+        assert_eq!(Tally::of([&section]).line(), "2 claims hold, 1 undecided, 0 fail");
         let empty = Tally { missing: 2, statements: 1, ..Tally::default() };
         assert_eq!(
             empty.line(),
-            "0 claims hold, 0 cannot be told, 0 fail, 2 not measured; \
-             1 of the source's own statements does not hold as it was made"
+            "0 claims hold, 0 undecided, 0 fail, 2 not measured; 1 statement of the source does not hold"
         );
     }
 
@@ -259,10 +258,10 @@ mod tests {
         it.is_ratio = false;
         it.estimate = Some(Interval { estimate: 2.0, low: 1.0, high: 3.0 });
         it.pairing = Some(0.25);
-        assert_eq!(pairing(&it), "unpaired 0 to 4, variance 0.25 of that");
+        assert_eq!(pairing(&it), "0 to 4, 4 times the variance");
         let told = pairing_gained(&[0.5, 0.02, 0.9]).expect("three comparisons");
         assert!(
-            told.contains("0.02 to 0.9, at the median 0.5 of that") && told.contains("2 times"),
+            told.contains("0.02 to 0.9 times (median 0.5)") && told.contains("2 times as many"),
             "{told}"
         );
         assert_eq!(pairing_gained(&[]), None);

@@ -39,11 +39,8 @@ fn found(sections: &[Section]) -> String {
     let quoted = |it: &Judgement| format!("\"{}\" ({}: {})", it.says, it.verdict, measured(it));
     let bad: Vec<String> = bad.take(MAX_NAMED).map(quoted).collect();
     let count = all().count();
-    let unmet = if tally.unmet > 0 {
-        format!(", {} expected values are not met", tally.unmet)
-    } else {
-        String::new()
-    };
+    let unmet =
+        if tally.unmet > 0 { format!(", {} expected values not met", tally.unmet) } else { String::new() };
     match (count, all().next()) {
         (0, _) => format!("Found means with intervals{unmet}; the experiment makes no claims."),
         (_, Some(first)) if bad.is_empty() => format!(
@@ -122,11 +119,9 @@ fn figure(scene: &Scene) -> String {
     for layer in &means {
         for row in &layer.rows {
             let value = significant(row.y * panel.y.factor, 4);
-            let half = row.high.map_or_else(String::new, |high| {
-                format!(" \u{b1} {}", significant((high - row.y) * panel.y.factor, 2))
-            });
+            let interval = row.interval_text(panel.y.factor);
             let bar = bar(row.y.abs() / largest);
-            put!(out, "  {:width$}  {bar} {value}{half}\n", name(layer, row.x));
+            put!(out, "  {:width$}  {bar} {value}{interval}\n", name(layer, row.x));
         }
     }
     for layer in panel.layers.iter().filter(shown).filter(|layer| layer.mark == Mark::Line) {

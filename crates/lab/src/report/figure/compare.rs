@@ -60,11 +60,11 @@ pub struct FactorMeans {
     pub factor: String,
     /// Levels with the mean over all other factors. `x` is not used.
     pub levels: Vec<(String, Row)>,
-    /// True if the interval of the difference between the levels contains zero.
+    /// True if the test of the design shows no difference between the first and the last level.
     pub within_noise: bool,
 }
 
-/// Draws the marginal means of all factors on one axis. Differences within the noise are grey.
+/// Draws the marginal means of all factors on one axis. Factors without an effect are grey.
 pub fn marginals(heading: &Heading, of: &Quantity, factors: &[FactorMeans]) -> Scene {
     let mut scene = heading.scene();
     let names =
@@ -94,7 +94,7 @@ pub fn marginals(heading: &Heading, of: &Quantity, factors: &[FactorMeans]) -> S
     if !noise.is_empty() {
         put!(
             scene.description,
-            " Grey: the levels of {} cannot be told apart with these runs.",
+            " Grey: these runs show no difference between the levels of {}.",
             noise.join(", ")
         );
     }

@@ -2,6 +2,7 @@
 
 use crate::statistics::half_normal_scores;
 
+use super::super::palette::DARKEST;
 use super::super::scale::{Axis, Unit};
 use super::super::scene::{Mark, Note, Origin, Panel, Row, Scene};
 use super::{HEIGHT, Heading, Quantity};
@@ -30,8 +31,8 @@ pub struct HalfNormal {
     pub margin: Option<f64>,
 }
 
-/// Share of the vertical axis that is left between two names.
-const LEAST_APART: f64 = 0.05;
+/// Distance below which a name would cover another, as a share of the vertical axis.
+const MIN_NAME_DISTANCE: f64 = 0.05;
 
 /// Draws the magnitudes of the effects against the quantiles that noise alone would have. Effects
 /// of noise are on a line through the origin; effects that stand out are named.
@@ -51,7 +52,7 @@ pub fn half_normal(data: &HalfNormal) -> Scene {
     let series = scene.series("effects within the noise", 0, Origin::Published);
     panel.draw(series, Mark::Points, noise.iter().map(|i| place(*i)).collect());
     if let Some(margin) = data.margin {
-        let series = scene.series("margin of error (Lenth)", 4, Origin::Theory);
+        let series = scene.series("margin of error (Lenth)", DARKEST, Origin::Theory);
         panel.draw(series, Mark::Levels, vec![Row::at(0.0, margin)]);
     }
     // The largest effects are named first; names that would cover others are left out.
@@ -59,7 +60,7 @@ pub fn half_normal(data: &HalfNormal) -> Scene {
     let (low, high) = panel.y.scale.ends();
     for i in out.iter().rev() {
         let Row { x, y, .. } = place(*i);
-        if named.iter().any(|other| (other - y).abs() < (high - low) * LEAST_APART) {
+        if named.iter().any(|other| (other - y).abs() < (high - low) * MIN_NAME_DISTANCE) {
             continue;
         }
         named.push(y);
@@ -71,7 +72,9 @@ pub fn half_normal(data: &HalfNormal) -> Scene {
     scene.description = if names.is_empty() {
         format!("None of {} effects stands out of the noise.", effects.len())
     } else {
-        format!("Of {} effects these stand out, the largest first: {}.", effects.len(), names.join(", "))
+        let test = if data.margin.is_some() { "Lenth's margin of error" } else { "its own 95 % interval" };
+        let (count, names) = (effects.len(), names.join(", "));
+        format!("Of {count} effects these stand out, each by {test}, the largest first: {names}.")
     };
     scene
 }

@@ -17,7 +17,7 @@ pub struct Partition {
     pub wholes: Vec<(String, Vec<f64>)>,
 }
 
-/// Draws one bar for each whole: limits of a flow, or the airtime of a packet.
+/// Draws a bar for each whole, divided into its parts.
 pub fn partition(data: &Partition) -> Scene {
     let mut scene = data.heading.scene();
     let totals = data.wholes.iter().map(|(_, sizes)| sizes.iter().sum::<f64>());
@@ -81,7 +81,8 @@ pub fn heat(data: &Heat) -> Scene {
     let mut scene = data.heading.scene();
     let finite = || data.values.iter().map(|(_, _, value)| *value).filter(|value| value.is_finite());
     let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
-    let (factor, unit) = data.of.unit.shown(high.abs());
+    let (factor, unit) = data.of.unit.shown(low.abs().max(high.abs()));
+    let name = if unit.is_empty() { data.of.name.clone() } else { format!("{} ({unit})", data.of.name) };
     let x = Axis::names(&data.x.0, data.x.1.clone());
     let y = Axis::names(&data.y.0, data.y.1.clone());
     let mut panel = Panel::new(26.0 * number(data.y.1.len()), x, y);
@@ -94,12 +95,11 @@ pub fn heat(data: &Heat) -> Scene {
         n: None,
     });
     let rows = rows.collect();
-    let series = scene.series(&data.of.name, 0, Origin::Measured);
+    let series = scene.series(&name, 0, Origin::Measured);
     panel.draw(series, Mark::Cells, rows);
     scene.panels.push(panel);
     scene.description = format!(
-        "{} ({unit}) for {} and {}, from {} to {}.",
-        data.of.name,
+        "{name} for {} and {}, from {} to {}.",
         data.x.0,
         data.y.0,
         data.of.unit.text(low),

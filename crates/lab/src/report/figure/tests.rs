@@ -15,6 +15,18 @@ fn every_figure_describes_itself() {
 }
 
 #[test]
+fn descriptions_name_means_and_medians() {
+    let of = |id: &str| samples::gallery().into_iter().find(|scene| scene.id == id).expect("in the gallery");
+    let ellipse = of("ellipse").description;
+    let (lowest, highest) = ellipse.split_once(", highest: ").expect("extremes");
+    assert!(lowest.ends_with(highest.split(". ").next().expect("a sentence")), "no outline: {ellipse}");
+    let spread = of("spread").description;
+    assert!(spread.contains("Medians with 95 % intervals: reno ") && spread.contains(" cubic "), "{spread}");
+    assert!(of("heat").description.starts_with("utilisation (%) for rate and loss"));
+    assert!(of("marginals").description.contains("(delay low)"), "{}", of("marginals").description);
+}
+
+#[test]
 fn residuals_are_relative_to_the_model() {
     let scene = samples::against_window();
     let panel = scene.panels.last().expect("a panel of residuals");

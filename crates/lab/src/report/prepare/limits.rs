@@ -32,7 +32,7 @@ pub struct Bound {
     pub engine: EngineKind,
     /// Shares of the flow's life, 0 to 1, in the order of [`LIMITS`].
     pub shares: [f64; 7],
-    /// The number that would lift the largest limit, as a clause. `None` if nothing is known.
+    /// The number that would lift the largest limit, as a clause. `None` if no model gives one.
     pub remedy: Option<String>,
 }
 
@@ -44,12 +44,12 @@ impl Bound {
         most.map_or(("nothing", 0.0), |((_, name), share)| (*name, share))
     }
 
-    /// Returns the sentence: `a (window 16kib, virtual): 88 % receiver window (...)`.
+    /// Returns the sentence: `a (window 16kib, virtual): receiver window for 88 % of the time (...)`.
     pub fn sentence(&self) -> String {
         let (name, share) = self.largest();
         let remedy = self.remedy.as_ref().map_or_else(String::new, |remedy| format!(" ({remedy})"));
         let share = Unit::Share.text(share);
-        format!("{} ({}, {}): {share} {name}{remedy}.", self.flow, self.levels, self.engine)
+        format!("{} ({}, {}): {name} for {share} of the time{remedy}.", self.flow, self.levels, self.engine)
     }
 }
 
@@ -98,7 +98,8 @@ fn full(it: &Conditions) -> Option<(String, String)> {
 fn window(it: &Conditions) -> Option<String> {
     let window = it.window?;
     let allowed = Unit::Rate.text(window * 8.0 / it.idle_rtt_s());
-    let mut text = format!("{window} bytes at {} allow {allowed}", Unit::Time.text(it.rtt_s));
+    let rtt = Unit::Time.text(it.idle_rtt_s());
+    let mut text = format!("{window} bytes in a round trip of {rtt} allow {allowed}");
     if let Some((bytes, rate)) = full(it) {
         put!(text, "; {bytes} would fill this link of {rate}");
     }
@@ -114,6 +115,10 @@ fn congestion(it: &Conditions, flow: &Flow, cwnd: Option<f64>) -> Option<String>
         return Some(format!("an initial window of {packets} packets would send all in one round trip"));
     }
     let (bytes, rate) = full(it)?;
+    // A window that is large enough on average limits the flow only at its start.
+    if cwnd.is_some_and(|cwnd| full_window(it).is_some_and(|full| cwnd >= full)) {
+        return None;
+    }
     let had = cwnd.map_or_else(String::new, |cwnd| format!("{} on average; ", Unit::Bytes.text(cwnd)));
     Some(format!("{had}{bytes} would fill this link of {rate}"))
 }
@@ -144,16 +149,16 @@ fn loss(it: &Conditions, flow: &Flow) -> Option<String> {
     let model = if flow.cc.as_deref() == Some("reno") { "PFTK" } else { "RFC 9438" };
     let now = Unit::Share.text(it.loss);
     let (wanted, link) = (Unit::Share.text(low), Unit::Rate.text(it.rate_bps?));
-    Some(format!("{now} of the packets are lost; by {model} {wanted} would let it fill this link of {link}"))
+    Some(format!("{now} of the packets are lost; at {wanted} it would fill this link of {link}, by {model}"))
 }
 
 fn link(it: &Conditions) -> Option<String> {
     let most = Unit::Rate.text(it.link_goodput_bps()?);
     let next = it.window.map(|window| window * 8.0 / it.idle_rtt_s());
     let next = next.map_or_else(String::new, |next| {
-        format!("; from {} on the receiver's window would limit it", Unit::Rate.text(next))
+        format!("; above {} the receiver's window would limit the flow", Unit::Rate.text(next))
     });
-    Some(format!("its packets leave {most} of it for data{next}"))
+    Some(format!("it carries {most} of payload{next}"))
 }
 
 #[cfg(test)]
@@ -182,8 +187,8 @@ mod tests {
     fn loss_that_would_fill_the_link_is_named() {
         let flow = Flow { cc: Some("reno".to_owned()), ..Flow::new("a") };
         let text = loss(&lossy(), &flow).expect("a remedy");
-        assert!(text.starts_with("2.5 % of the packets are lost; by PFTK "), "{text}");
-        assert!(text.ends_with(" would let it fill this link of 8 Mbit/s"), "{text}");
+        assert!(text.starts_with("2.5 % of the packets are lost; at 0."), "{text}");
+        assert!(text.ends_with(" % it would fill this link of 8 Mbit/s, by PFTK"), "{text}");
         let none = Conditions { loss: 1e-7, ..lossy() };
         assert_eq!(loss(&none, &flow), None, "the loss does not limit");
         assert_eq!(loss(&lossy(), &Flow::new("a")), None, "no response function is known");
@@ -193,9 +198,15 @@ mod tests {
     fn bytes_that_would_fill_the_link_are_named() {
         let it = Conditions { loss: 0.0, window: Some(5000.0), ..lossy() };
         let text = window(&it).expect("a remedy");
-        assert_eq!(text, "5000 bytes at 10 ms allow 3.478 Mbit/s; 11.5 kB would fill this link of 8 Mbit/s");
+        let expected = "5000 bytes in a round trip of 11.5 ms allow 3.478 Mbit/s; \
+                        11.5 kB would fill this link of 8 Mbit/s";
+        assert_eq!(text, expected);
         let short = Conditions { loss: 0.0, bytes: Some(10_000.0), ..lossy() };
         let text = congestion(&short, &Flow::new("a"), None).expect("a remedy");
         assert_eq!(text, "an initial window of 7 packets would send all in one round trip");
+        let long = Conditions { loss: 0.0, ..lossy() };
+        let text = congestion(&long, &Flow::new("a"), Some(5000.0)).expect("a remedy");
+        assert_eq!(text, "5000 B on average; 11.5 kB would fill this link of 8 Mbit/s");
+        assert_eq!(congestion(&long, &Flow::new("a"), Some(12_000.0)), None, "it does fill the link");
     }
 }

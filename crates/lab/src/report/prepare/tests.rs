@@ -12,7 +12,7 @@ const FACTORIAL: &str = r#"
 schema = 1
 name = "sack-and-window"
 title = "Selective ACKs and the initial window"
-source = "seed 000, table 1"
+source = "report 000, table 1"
 about = "One flow.\n\nA lossy link."
 engine = "virtual"
 for = "3s"
@@ -46,7 +46,7 @@ says = "A faster link carries more"
 that = "goodput[rate=8mbit] > goodput[rate=2mbit]"
 
 [[expect]]
-source = "seed 000"
+source = "report 000"
 of = "goodput"
 values = [
   { recovery = "newreno", rate = "8mbit", is = "1.239mbit" },
@@ -197,11 +197,15 @@ fn results_become_a_report() {
     assert!(series.panels[0].layers.iter().all(|layer| layer.mark == Mark::Line));
     assert!(lengths.iter().all(|bins| (30..=31).contains(bins)), "3 s in bins of 0.1 s: {lengths:?}");
 
-    let expected = section.results.iter().find(|table| table.caption.starts_with("goodput of seed 000"));
+    let expected = section.results.iter().find(|table| table.caption.contains(": report 000 and measured"));
     assert_eq!(expected.map(|table| table.rows.len()), Some(2));
     assert!(section.losses.as_ref().is_some_and(|table| table.head.iter().any(|name| name.contains("loss"))));
     assert_eq!(section.raw.lines().count(), 12 * 6 + 1);
-    assert!(section.run[0].contains("12 cells with 6 repetitions"), "{:?}", section.run);
+    assert!(
+        section.run[0].contains("12 cells, each with 6 repetitions (a fixed number)"),
+        "{:?}",
+        section.run
+    );
 }
 
 #[test]
@@ -212,7 +216,7 @@ fn report_is_the_same_every_time() {
     };
     let first = page();
     assert_eq!(html(&first), html(&page()));
-    assert!(html(&first).contains("1 claim holds, 0 cannot be told, 0 fail"));
+    assert!(html(&first).contains("1 claim holds, 0 undecided, 0 fail"));
     assert!(text(&first).contains("\u{2713} A faster link carries more: holds"));
     assert!(html(&first).len() < 300_000);
     if let Some(path) = std::env::var_os("RDT_LAB_REPORT") {
@@ -226,7 +230,7 @@ fn equal_repetitions_have_no_interval() {
     let (experiment, results) = run(&plain);
     let subject = Subject { experiment: &experiment, results: &results, judgements: &[], command: "" };
     let section = section(&subject);
-    assert!(section.run[1].starts_with("In 12 of them all repetitions are one run"), "{:?}", section.run);
+    assert!(section.run[1].starts_with("In 12 of these cells nothing is random"), "{:?}", section.run);
     let means = &section.figures[0];
     assert!(
         means.layers().flat_map(|(_, layer)| &layer.rows).all(|row| row.low.is_none() && row.n == Some(1))
