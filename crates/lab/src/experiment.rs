@@ -95,7 +95,7 @@ pub struct Experiment {
     pub name: String,
     /// Title for readers.
     pub title: String,
-    /// Origin of the experiment, such as `seed 000, table 1`.
+    /// Origin of the experiment, such as `report 000, table 1`.
     pub source: Option<String>,
     /// Prose for the report: what was done, what was published, what theory says of it.
     pub about: Option<String>,
@@ -123,7 +123,7 @@ pub struct Experiment {
     pub expects: Vec<Expect>,
     /// Figures.
     pub figures: Vec<Figure>,
-    /// Statements of the source that do not hold as they were made.
+    /// Statements of the source that do not hold.
     pub statements: Vec<Statement>,
 }
 

@@ -16,8 +16,8 @@ macro_rules! builtin {
 }
 
 const BUILTIN: &[Builtin] = builtin! {
-    "000-A-RECOVERY" "000-a-recovery.toml"
     "000-A" "000-a.toml"
+    "000-A-RECOVERY" "000-a-recovery.toml"
     "000-B" "000-b.toml"
     "000-C" "000-c.toml"
     "000-D" "000-d.toml"
@@ -28,8 +28,8 @@ const BUILTIN: &[Builtin] = builtin! {
     "000-I" "000-i.toml"
     "000-J" "000-j.toml"
     "001-A" "001-a.toml"
-    "001-B-ACKS" "001-b-acks.toml"
     "001-B" "001-b.toml"
+    "001-B-ACKS" "001-b-acks.toml"
     "001-C" "001-c.toml"
     "001-D" "001-d.toml"
     "001-E" "001-e.toml"
@@ -44,8 +44,8 @@ const BUILTIN: &[Builtin] = builtin! {
     "003-B" "003-b.toml"
     "003-C" "003-c.toml"
     "003-D" "003-d.toml"
-    "003-E-FRAGMENTS" "003-e-fragments.toml"
     "003-E" "003-e.toml"
+    "003-E-FRAGMENTS" "003-e-fragments.toml"
     "004-A" "004-a.toml"
     "004-B" "004-b.toml"
     "004-C" "004-c.toml"

@@ -112,7 +112,7 @@ impl StatementKind {
     }
 }
 
-/// A statement of a source that does not hold as it was made.
+/// Statement of a source that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     /// Number in the list of all statements, from 1.

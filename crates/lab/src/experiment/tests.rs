@@ -8,7 +8,7 @@ use crate::plan::Plan;
 const EXAMPLE: &str = r#"schema = 1
 name = "sack-and-window"
 title = "Selective ACKs and the initial window on a lossy radio link"
-source = "seed 000, table 1"
+source = "report 000, table 1"
 engine = ["virtual", "kernel"]
 for = "99s"
 
@@ -51,7 +51,7 @@ says = "SACK helps more than a larger initial window"
 that = "goodput[sack=on, initial-window=1] > goodput[sack=off, initial-window=4]"
 
 [[expect]]
-source = "seed 000"
+source = "report 000"
 of = "goodput"
 values = [
     { sack = "off", initial-window = 1, is = "1.2390mbit" },

@@ -26,7 +26,7 @@ pub(super) fn levels(subject: &Subject<'_>, factor: &str) -> Vec<String> {
 }
 
 /// Returns the mean of a metric over some cells, with its 95 % interval over the repetitions that
-/// all of them have. Few repetitions, or repetitions that are all one run, have no interval.
+/// all of them have. Few or equal repetitions have no interval.
 pub(super) fn mean_row(subject: &Subject<'_>, cells: &[&Cell], metric: &str, x: f64) -> Option<Row> {
     let values = values(subject, cells, metric);
     let y = mean(&values)?;
