@@ -135,8 +135,8 @@ impl Tally {
         tally
     }
 
-    /// Returns the line of verdicts: `14 claims hold, 1 undecided, 0 fail; 4 statements of the source
-    /// do not hold`.
+    /// Returns the line of verdicts: `14 claims hold, 1 undecided, 0 fail; 4 statements of the
+    /// source do not hold`.
     pub fn line(&self) -> String {
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         let singular = |count: usize| if count == 1 { "s" } else { "" };
@@ -183,8 +183,8 @@ pub fn measured(judgement: &Judgement) -> String {
     )
 }
 
-/// Returns the interval of a claim if its repetitions were not compared in pairs, and how many times
-/// the variance that is. Empty if there are no pairs.
+/// Returns the interval of a claim if its repetitions were not compared in pairs, and the ratio of
+/// the variances. Empty if there are no pairs.
 pub fn pairing(judgement: &Judgement) -> String {
     let (Some(gain), Some(it)) = (judgement.pairing, judgement.estimate) else { return String::new() };
     // The half-width grows with the root of the variance, on the scale of the comparison.

@@ -29,16 +29,16 @@ pub struct Term {
     pub sum_of_squares: f64,
     /// Part of the total sum of squares, 0 to 1.
     pub share: f64,
-    /// Probability of a term at least as large by chance (F test). `None` without repetitions, or if
-    /// nothing is random.
+    /// Probability of a term at least as large by chance (F test). `None` without repetitions, or
+    /// if nothing is random.
     pub p: Option<f64>,
 }
 
 /// Returns the effects of the two-level factors and of their interactions of at most `order`
 /// factors: by number of factors, then in their order. `levels` has the number of levels of each
 /// factor. `values` has the value of each repetition for each combination, of which the last factor
-/// varies fastest. Repetition r of every combination has the same seed or belongs to the same block.
-/// `None` if combinations are missing or have unequal numbers of repetitions.
+/// varies fastest. Repetition r of every combination has the same seed or the same block. `None` if
+/// combinations are missing or have unequal numbers of repetitions.
 pub fn effects(levels: &[usize], values: &[Vec<f64>], order: usize) -> Option<Vec<Effect>> {
     let design = Design::new(levels, values)?;
     let two_level = |subset: &&Vec<usize>| subset.iter().all(|factor| levels[*factor] == 2);
@@ -170,7 +170,7 @@ impl<'a> Design<'a> {
         self.values.iter().flatten().map(|value| (value - grand).powi(2)).sum()
     }
 
-    /// Returns the variation within combinations, without the differences between repetitions, which
+    /// Returns the variation within combinations, without the differences between repetitions that
     /// all combinations share. `None` without repetitions, or if they differ by rounding only.
     fn residual(&self) -> Option<Residual> {
         let degrees = (self.values.len() - 1) * (self.repetitions - 1);

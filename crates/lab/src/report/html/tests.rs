@@ -115,7 +115,7 @@ fn equal_parts_of_experiments_appear_once() {
 }
 
 #[test]
-fn values_to_sort_by_are_only_where_the_text_is_no_number() {
+fn values_to_sort_by_are_beside_texts_with_units() {
     let row = vec![Entry::number("20", 20.0), Entry::number("5 kbit/s", 5000.0)];
     let mut out = String::new();
     table(&mut out, &Table { rows: vec![row], ..Table::default() });

@@ -44,7 +44,7 @@ impl Bound {
         most.map_or(("nothing", 0.0), |((_, name), share)| (*name, share))
     }
 
-    /// Returns the sentence: `a (window 16kib, virtual): receiver window for 88 % of the time (...)`.
+    /// Returns a sentence: `a (window 16kib, virtual): receiver window for 88 % of the time (...)`.
     pub fn sentence(&self) -> String {
         let (name, share) = self.largest();
         let remedy = self.remedy.as_ref().map_or_else(String::new, |remedy| format!(" ({remedy})"));
