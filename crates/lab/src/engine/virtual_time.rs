@@ -175,9 +175,9 @@ mod tests {
         assert_ne!(run(&cell, 7).hash, run(&cell, 8).hash);
     }
 
-    /// Reno with RACK on a lossy radio link: 5.6 Mbit/s, measured apart with 20 seeds.
+    /// Reno with RACK: the mean of 20 other seeds is 5.61 Mbit/s.
     #[test]
-    fn a_lossy_link_gives_the_rate_of_a_pilot() {
+    fn goodput_with_random_loss_is_that_of_other_seeds() {
         let cell = cell(LOSSY, 99, vec![tcp("a")]);
         let goodput: Vec<f64> = (0..5).map(|seed| run(&cell, seed).metrics["a.goodput"]).collect();
         let mean = crate::statistics::mean(&goodput).expect("five runs");
@@ -254,9 +254,10 @@ mod tests {
     }
     const RECORDED: u64 = 0x7B16_A3C4_85FB_F9B4;
 
-    /// Data returns with the timeout after the outage, which is at most as long as all before it.
+    /// Data resumes at the first timeout after the outage. With back-off it is at most as late as
+    /// the outage was long.
     #[test]
-    fn steps_and_outages_of_the_link_are_followed() {
+    fn goodput_follows_rate_steps_and_outages() {
         let path = "rtt = '20ms'\nqueue = '50p'\nrate = '0s:10mbit, 4s:20mbit'\noutage = '8s-10s'";
         let run = run(&cell(path, 14, vec![tcp("a")]), 1);
         let (lag, resumed) = (run.metrics["a.step-lag"], run.metrics["a.resumed"]);
@@ -265,9 +266,9 @@ mod tests {
         assert!(run.metrics["a.longest-pause"] - resumed < 2.2, "{:?}", run.metrics);
     }
 
-    /// Reno: half of the flight after a fast recovery, one segment after a timeout.
+    /// Half of the flight after a fast recovery, one segment after a timeout (RFC 5681, section 3).
     #[test]
-    fn window_follows_losses_as_the_rfc_says() {
+    fn reno_window_after_losses_is_that_of_rfc_5681() {
         let ack = Some((1, Duration::from_millis(25)));
         let newreno = Flow { recovery: Some("newreno".to_owned()), ack, ..tcp("a") };
         let run = run(&cell(LOSSY, 60, vec![newreno]), 2);
@@ -279,7 +280,7 @@ mod tests {
             run.metrics
         );
         let growth = metric("growth-per-rtt") / 1444.0;
-        // The ACKs of a round trip are those of the window before, one segment of 7 smaller.
+        // The bytes acknowledged in a round trip are the previous window, a segment of 7 smaller.
         assert!((0.8..1.0).contains(&growth), "{growth} segments");
     }
 
