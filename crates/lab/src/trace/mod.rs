@@ -37,12 +37,12 @@ pub use connection::{Connection, Event};
 pub use direction::{Direction, Kind};
 pub use fields::{Field, Value, fields, metrics};
 pub use figure::{View, scenes};
-pub use packet::{Packet, Segment, parse};
 pub use page::{Choice, report};
 pub use text::{connection, limits, list, remarks, table};
 pub use timeline::{Limit, Stall, Timeline, timeline};
 
 use connection::{Table, unordered};
+use packet::{Packet, parse};
 
 /// Contents of a capture.
 #[derive(Debug, Default)]

@@ -21,59 +21,59 @@ const MAX_SACK_BLOCKS: usize = 4;
 /// Flags of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "bits of the TCP header")]
-pub struct Flags {
+pub(super) struct Flags {
     /// Synchronise sequence numbers.
-    pub syn: bool,
+    pub(super) syn: bool,
     /// No more data from the sender.
-    pub fin: bool,
+    pub(super) fin: bool,
     /// Reset of the connection.
-    pub rst: bool,
+    pub(super) rst: bool,
     /// The acknowledgement number is valid.
-    pub ack: bool,
+    pub(super) ack: bool,
     /// Push to the application.
-    pub psh: bool,
+    pub(super) psh: bool,
     /// The urgent pointer is valid.
-    pub urg: bool,
+    pub(super) urg: bool,
 }
 
 /// TCP segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
+pub(super) struct Segment {
     /// Address of the sender.
-    pub source: SocketAddr,
+    pub(super) source: SocketAddr,
     /// Address of the receiver.
-    pub target: SocketAddr,
+    pub(super) target: SocketAddr,
     /// Identification of the IPv4 header. `None` with IPv6.
-    pub ip_id: Option<u16>,
+    pub(super) ip_id: Option<u16>,
     /// Sequence number.
-    pub seq: u32,
+    pub(super) seq: u32,
     /// Acknowledgement number.
-    pub ack: u32,
+    pub(super) ack: u32,
     /// Flags.
-    pub flags: Flags,
+    pub(super) flags: Flags,
     /// Window as it is in the header, unscaled.
-    pub window: u16,
+    pub(super) window: u16,
     /// Urgent pointer.
-    pub urgent: u16,
+    pub(super) urgent: u16,
     /// Bytes of data that the packet had on the wire.
-    pub data: u32,
+    pub(super) data: u32,
     /// Bytes of these that were not captured.
-    pub missing: u32,
+    pub(super) missing: u32,
     /// Maximum segment size of a SYN.
-    pub mss: Option<u16>,
+    pub(super) mss: Option<u16>,
     /// Window scale of a SYN, in bits.
-    pub scale: Option<u8>,
+    pub(super) scale: Option<u8>,
     /// True if the segment has the timestamps option.
-    pub timestamp: bool,
+    pub(super) timestamp: bool,
     /// True if the SYN permits selective acknowledgements.
-    pub sack_permitted: bool,
+    pub(super) sack_permitted: bool,
     /// Blocks of selective acknowledgements, `[start, end)`.
-    pub sack: Vec<(u32, u32)>,
+    pub(super) sack: Vec<(u32, u32)>,
 }
 
 /// Kind of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Packet {
+pub(super) enum Packet {
     /// A TCP segment.
     Tcp(Box<Segment>),
     /// A fragment of an IP packet. Fragments are not reassembled.
@@ -87,7 +87,7 @@ pub enum Packet {
 }
 
 /// Reads the headers of a packet. Truncated options count as far as they were captured.
-pub fn parse(frame: &Frame<'_>) -> Packet {
+pub(super) fn parse(frame: &Frame<'_>) -> Packet {
     let Some(first) = FirstHeader::of(frame.link) else { return Packet::UnknownLink };
     let Some((sliced, header)) = first.slice(frame.bytes) else { return Packet::Other };
     let Some(payload) = sliced.ip_payload() else { return Packet::Other };
