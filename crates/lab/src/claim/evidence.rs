@@ -13,12 +13,12 @@ use crate::statistics::{
 /// quantiles.
 const RESAMPLES: u64 = 1000;
 
-/// Answer of the repetitions to a predicate.
+/// What the repetitions say for and against a predicate.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Evidence {
-    /// Probability of measurements that favour the predicate so much, if it is false.
+    /// p value of the test whose null hypothesis is that the predicate is false.
     pub(super) p_for: f64,
-    /// Probability of measurements that contradict the predicate so much, if it is true.
+    /// p value of the test whose null hypothesis is that the predicate is true.
     pub(super) p_against: f64,
     /// Left side of the comparison minus the right side, or their ratio, with a 95 % interval.
     pub(super) estimate: Option<Interval>,
@@ -47,10 +47,7 @@ pub(super) fn examine(
         }
         Predicate::Monotone(metric, factor, direction) => monotone(scope, metric, factor, *direction),
         Predicate::All(selection, inner) => {
-            let cells = scope.cells(selection);
-            if cells.is_empty() {
-                return Err(Missing::Cells("all".to_owned()));
-            }
+            let cells = scope.selected(selection)?;
             let each = cells
                 .iter()
                 .map(|cell| examine(&scope.within(&Selection(cell.factors.clone())), inner, margin));
@@ -95,6 +92,9 @@ fn monotone(
         Direction::Down => Relation::Less,
         Direction::Flat(by) => Relation::WithinFraction(by),
     };
+    if levels.len() < 2 {
+        return Err(Missing::Cells(format!("a second level of {factor}")));
+    }
     let steps = levels.windows(2).map(|pair| compare(scope, &at(&pair[1]), relation, &at(&pair[0])));
     together(steps.collect::<Result<_, _>>()?)
 }
@@ -149,6 +149,8 @@ fn compare(
             (equivalent(estimate, standard_error, degrees, margin), outside, (margin - estimate.abs()).abs())
         }
     };
+    // Without spread the answer is certain, and equal sides are neither less nor more.
+    let p_against = if standard_error == 0.0 { 1.0 - p_for } else { p_against };
     let half = if standard_error > 0.0 { t_quantile(0.975, degrees) * standard_error } else { 0.0 };
     let interval = Interval { estimate, low: estimate - half, high: estimate + half };
     let interval = if is_ratio { interval.map(f64::exp) } else { interval };

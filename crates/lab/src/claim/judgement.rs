@@ -76,8 +76,8 @@ pub struct Judgement {
     pub estimate: Option<Interval>,
     /// True if `estimate` is a ratio, false if it is a difference.
     pub is_ratio: bool,
-    /// Probability of such measurements if the claim were false, corrected for the number of claims
-    /// (Holm).
+    /// p value of the test whose null hypothesis is that the claim is false, corrected for the
+    /// number of claims (Holm).
     pub p: Option<f64>,
     /// Number of repetitions used.
     pub repetitions: u32,
@@ -296,6 +296,15 @@ mod tests {
         let judged =
             judge(&[claim("goodput[sack=on] > 119", None)], &results, EngineKind::Virtual, &|_| 0.05);
         assert!(judged[0].nothing_random && judged[0].verdict == Verdict::Holds, "{judged:?}");
+    }
+
+    #[test]
+    fn equal_sides_without_spread_are_neither_less_nor_more() {
+        let results = results([100.0, 100.0], 0.0, 2, 3);
+        for that in ["goodput[sack=on] > goodput[sack=off]", "goodput[sack=on] < 100"] {
+            assert_eq!(verdict_of(that, None, &results), Verdict::Fails, "{that}");
+        }
+        assert_eq!(verdict_of("goodput[sack=on] within 1% of 100", None, &results), Verdict::Holds);
     }
 
     #[test]

@@ -29,6 +29,19 @@ pub(super) enum Missing {
     Number,
 }
 
+/// Returns the mean of an expression over the repetitions of one engine. `None` if its cells or
+/// metrics were not measured.
+pub fn value_of(expression: &Expression, results: &Results, engine: EngineKind) -> Option<f64> {
+    let scope = Scope { results, engine, levels: Selection::default() };
+    scope.value(expression, &scope.repetitions(&[expression])).ok()
+}
+
+/// Returns the value of an expression of numbers. `None` if it has a metric, a model, or no finite
+/// value.
+pub fn constant(expression: &Expression) -> Option<f64> {
+    value_of(expression, &Results::default(), EngineKind::Virtual)
+}
+
 fn finite(value: f64) -> Result<f64, Missing> {
     if value.is_finite() { Ok(value) } else { Err(Missing::Number) }
 }
@@ -110,12 +123,14 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn selected(&self, selection: &Selection) -> Result<Vec<&'a Cell>, Missing> {
+    /// Returns the cells with these levels, at least one.
+    pub(super) fn selected(&self, selection: &Selection) -> Result<Vec<&'a Cell>, Missing> {
         let cells = self.cells(selection);
         if cells.is_empty() {
+            let mut words = vec![format!("engine {}", self.engine)];
             let levels = self.within(selection).levels.0;
-            let text = levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>();
-            return Err(Missing::Cells(text.join(", ")));
+            words.extend(levels.iter().map(|(factor, level)| format!("{factor}={level}")));
+            return Err(Missing::Cells(words.join(", ")));
         }
         Ok(cells)
     }

@@ -77,7 +77,7 @@ pub struct Repeats {
     pub fixed: Vec<(EngineKind, u32)>,
 }
 
-/// Part of a repetition that is cut off at its begin before means are taken.
+/// Part at the beginning of a repetition that is left out of its means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
     /// A warm-up as long as the rule MSER-5 finds, at most half of the repetition.
@@ -91,7 +91,7 @@ pub enum WarmUp {
 pub enum KeepSeries {
     /// No repetition's series are stored.
     None,
-    /// Repetition 0.
+    /// The series of repetition 0 are stored.
     First,
     /// The series of all repetitions are stored.
     All,
@@ -100,7 +100,7 @@ pub enum KeepSeries {
 /// What is recorded of a repetition. It does not change the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measure {
-    /// Part that is cut off at the begin.
+    /// Part that is left out of means.
     pub warm_up: WarmUp,
     /// Width of the bins of series.
     pub series: Duration,
@@ -124,7 +124,7 @@ impl Default for Measure {
 /// Repetitions of a cell where the file names no number.
 const DEFAULT_LEAST: u32 = 10;
 const DEFAULT_MOST: u32 = 80;
-/// Limit on `most`: more repetitions than this are a slip of the pen.
+/// Limit on `most`: a larger number is a typing error.
 const MAX_REPETITIONS: u32 = 1_000_000;
 
 impl Repeats {
