@@ -7,29 +7,42 @@ use crate::results::Selection;
 
 /// Form of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the words of experiment files, explained in docs/lab")]
 pub enum FigureKind {
+    /// Means with intervals for the levels of a factor.
     Means,
+    /// Mean at each level of every factor.
     Marginals,
+    /// Means for the levels of a factor, joined by a line for each level of another.
     Interaction,
+    /// Effects of a factorial against half-normal quantiles.
     HalfNormal,
+    /// All repetitions, with median and quartiles.
     Box,
+    /// Cumulative distribution over the repetitions.
     Cdf,
+    /// Mean for each pair of levels of two factors, as a colour.
     Heat,
+    /// Means against a factor of numbers, with models.
     Lines,
+    /// Series over time of one repetition.
     Series,
-    Sequence,
+    /// Rates of the flows of one repetition over time, one upon the other.
     Share,
+    /// Parts of a flow's life by its limit.
     Limits,
+    /// Parts of the airtime of a packet.
     Airtime,
+    /// Delivered against offered rate.
     Offered,
+    /// Throughput against delay, with an ellipse of one standard deviation.
     Ellipse,
+    /// Columns of the table of cells.
     Table,
 }
 
 impl FigureKind {
     /// All forms with their words in experiment files.
-    pub const ALL: [(&'static str, Self); 16] = [
+    pub const ALL: [(&'static str, Self); 15] = [
         ("means", Self::Means),
         ("marginals", Self::Marginals),
         ("interaction", Self::Interaction),
@@ -39,7 +52,6 @@ impl FigureKind {
         ("heat", Self::Heat),
         ("lines", Self::Lines),
         ("series", Self::Series),
-        ("sequence", Self::Sequence),
         ("share", Self::Share),
         ("limits", Self::Limits),
         ("airtime", Self::Airtime),

@@ -119,7 +119,7 @@ impl<'a> View<'a> {
     pub(super) fn title(&self, kind: FigureKind) -> String {
         let of = self.figure.of.first().cloned().unwrap_or_else(|| default_metrics(kind)[0].clone());
         match kind {
-            FigureKind::Series | FigureKind::Sequence | FigureKind::Share => format!("{of} over time"),
+            FigureKind::Series | FigureKind::Share => format!("{of} over time"),
             FigureKind::Limits => "What limits each flow".to_owned(),
             FigureKind::Airtime => "Airtime of a packet".to_owned(),
             FigureKind::HalfNormal => format!("Effects on {of}"),
