@@ -40,7 +40,9 @@ use std::time::Duration;
 use crate::cell::EngineKind;
 
 pub use builtin::{Builtin, builtin, find_builtin};
-pub use claims::{Claim, Compare, Expect, ExpectedValue, Otherwise, Statement, StatementKind, Tolerance};
+pub use claims::{
+    Claim, Compare, Expect, ExpectedValue, Otherwise, Statement, StatementKind, Step, Tolerance,
+};
 pub use design::{Design, DesignKind, KeepSeries, Measure, Repeats, Seeds, Until, WarmUp};
 pub use error::{ExperimentError, Place};
 pub use factor::{Factor, Level};

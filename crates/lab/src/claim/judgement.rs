@@ -6,30 +6,13 @@ use super::evidence::{Evidence, examine};
 use super::grammar::Predicate;
 use super::value::{Missing, Scope};
 use crate::cell::{Cell, EngineKind};
+use crate::experiment::Claim;
 use crate::record::Status;
 use crate::results::{Results, Selection};
 use crate::statistics::{Interval, holm};
 
 /// Number of repetitions above which a verdict does not say how many would decide it.
 const IMPRACTICAL: u32 = 100_000;
-
-/// A sentence of an experiment, with the predicate that decides it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Claim {
-    /// Short name.
-    pub id: String,
-    /// The sentence.
-    pub says: String,
-    /// The predicate.
-    pub predicate: Predicate,
-    /// Fraction within which both sides of the predicate's comparison must be equal. `None`: the
-    /// comparison is as written.
-    pub margin: Option<f64>,
-    /// Engines for which the claim is made. Empty: all.
-    pub engines: Vec<EngineKind>,
-    /// Points of a homework for the claim.
-    pub points: Option<u32>,
-}
 
 /// Verdict of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,6 +205,7 @@ mod tests {
     use super::super::parse;
     use super::*;
     use crate::cell::Physics;
+    use crate::experiment::Place;
     use crate::flow::Flow;
     use crate::record::Record;
     use crate::statistics::normal_quantile;
@@ -253,14 +237,15 @@ mod tests {
     }
 
     fn claim(that: &str, margin: Option<f64>) -> Claim {
-        let predicate = parse(that).expect("a predicate");
         Claim {
             id: "c".to_owned(),
             says: that.to_owned(),
-            predicate,
+            that: that.to_owned(),
+            predicate: parse(that).expect("a predicate"),
             margin,
             engines: Vec::new(),
             points: None,
+            place: Place::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | predicate | `grammar.rs` | the notation, and its syntax tree |
 //! | value | `value.rs` | value of an expression in one repetition |
-//! | evidence | `evidence.rs` | probabilities for and against a predicate |
+//! | evidence | `evidence.rs` | p values for and against a predicate |
 //! | judgement | `judgement.rs` | verdicts of all claims of an experiment |
 //! | expectation | `expectation.rs` | expected values beside measured ones |
 
@@ -18,4 +18,5 @@ pub use expectation::{Expectation, Fit, expectations};
 pub use grammar::{
     ClaimError, Direction, Expression, Metric, Operator, Predicate, Relation, parse, parse_expression,
 };
-pub use judgement::{Claim, Judgement, Verdict, judge};
+pub use judgement::{Judgement, Verdict, judge};
+pub use value::{constant, value_of};

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use crate::cell::EngineKind;
-use crate::claim::Claim;
 use crate::experiment::{Experiment, builtin, find_builtin, suggest};
 use crate::plan::Plan;
 use crate::run::EXPERIMENT_FILE;
@@ -14,12 +13,11 @@ use crate::run::EXPERIMENT_FILE;
 /// Limit on the size of an experiment file, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// An experiment with its plan and claims.
+/// An experiment with its plan.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) experiment: Experiment,
     pub(super) plan: Plan,
-    pub(super) claims: Vec<Claim>,
 }
 
 /// Returns the identity or file name of an experiment, and its text. `name` is the identity of one
@@ -65,8 +63,7 @@ pub(super) fn parse(name: &str, text: &str, engines: &[EngineKind]) -> Result<Lo
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {error}"));
     let experiment = Experiment::from_toml(text).map_err(|error| usage(&error))?;
     let plan = Plan::new(&experiment, engines).map_err(|error| usage(&error))?;
-    let claims = experiment.claims.iter().map(crate::experiment::Claim::to_judged).collect();
-    Ok(Loaded { experiment, plan, claims })
+    Ok(Loaded { experiment, plan })
 }
 
 /// Returns the folders of results of single experiments: a folder that was given, or those within

@@ -187,7 +187,6 @@ fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u
     let campaign = Campaign {
         experiment: &loaded.experiment,
         plan: &loaded.plan,
-        claims: &loaded.claims,
         folder: &folder,
         siblings: &siblings(&args.output, &folder),
         threads: args.jobs.map_or_else(cores, usize::from),

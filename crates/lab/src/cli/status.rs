@@ -104,7 +104,7 @@ pub(super) fn status(args: &StatusArgs) -> Result<u8, Failure> {
 impl<'a> Wanted<'a> {
     /// Replays the rounds whose repetitions are complete.
     fn of(loaded: &'a Loaded, results: &Results) -> Self {
-        let mut targets = Targets::new(&loaded.plan, &loaded.claims);
+        let mut targets = Targets::new(&loaded.plan, &loaded.experiment.claims);
         let cells: Vec<&Cell> = loaded.plan.distinct().collect();
         let mut round = 1;
         while targets.raise(&cells, results) {

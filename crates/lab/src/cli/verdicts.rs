@@ -150,7 +150,8 @@ fn print_json(
 
 /// Judges the claims of an experiment for each engine that has results.
 pub(super) fn judged(loaded: &Loaded, results: &Results) -> Vec<Judgement> {
-    let judge_one = |engine| judge(&loaded.claims, results, engine, &|reps| loaded.plan.level(engine, reps));
+    let claims = &loaded.experiment.claims;
+    let judge_one = |engine| judge(claims, results, engine, &|reps| loaded.plan.level(engine, reps));
     expected::engines(results).into_iter().flat_map(judge_one).collect()
 }
 
@@ -257,7 +258,6 @@ pub(super) fn campaign<'a>(loaded: &'a Loaded, folder: &'a Path) -> Campaign<'a>
     Campaign {
         experiment: &loaded.experiment,
         plan: &loaded.plan,
-        claims: &loaded.claims,
         folder,
         siblings: &[],
         threads: 1,

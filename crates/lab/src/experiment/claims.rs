@@ -5,7 +5,7 @@ use super::document::{Item, Section};
 use super::error::{ExperimentError, Place};
 use super::factor::{Factor, read_levels};
 use crate::cell::EngineKind;
-use crate::claim::{Expression, Predicate, parse, parse_expression};
+use crate::claim::{Expression, Predicate, constant, parse, parse_expression};
 use crate::results::Selection;
 
 /// A sentence with a predicate about results.
@@ -19,7 +19,8 @@ pub struct Claim {
     pub that: String,
     /// The predicate.
     pub predicate: Predicate,
-    /// Largest relative difference that counts as none: with it the claim is an equivalence.
+    /// Fraction within which both sides of the predicate's comparison must be equal. `None`: the
+    /// comparison is as written.
     pub margin: Option<f64>,
     /// Engines for which the claim is made. Empty: all of the experiment.
     pub engines: Vec<EngineKind>,
@@ -112,8 +113,18 @@ impl StatementKind {
     }
 }
 
+/// Step of the computation behind a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The step as it is written: arithmetic, whose result was checked when the file was read
+    /// (`38785361 + 30790 * 54 + 12 = 40448033`), an expression of metrics, or words.
+    pub text: String,
+    /// Expression in the grammar of claims, which the report evaluates. `None` for other steps.
+    pub measured: Option<Expression>,
+}
+
 /// Statement of a source that does not hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
     /// Number in the list of all statements, from 1.
     pub number: u32,
@@ -125,9 +136,8 @@ pub struct Statement {
     pub says: String,
     /// What is true instead.
     pub so: String,
-    /// Computation of what is true, as arithmetic (`38785361 + 30790*54 + 12 = 40448033`) or in
-    /// words.
-    pub shows: Option<String>,
+    /// Computation of what is true.
+    pub shows: Vec<Step>,
 }
 
 /// Reads the words `engine` of a claim or of expected values.
@@ -155,18 +165,6 @@ pub(super) fn read_engines(
 }
 
 impl Claim {
-    /// Returns the claim as its judge wants it.
-    pub fn to_judged(&self) -> crate::claim::Claim {
-        crate::claim::Claim {
-            id: self.id.clone(),
-            says: self.says.clone(),
-            predicate: self.predicate.clone(),
-            margin: self.margin,
-            engines: self.engines.clone(),
-            points: self.points,
-        }
-    }
-
     pub(super) fn read(
         section: &Section<'_, '_>,
         factors: &[Factor],
@@ -379,9 +377,42 @@ fn read_compare(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Compare, Expe
     Ok(Compare::RatioTo(selection(factors, &levels)))
 }
 
+impl Step {
+    fn read(item: &Item<'_, '_>, factors: &[Factor]) -> Result<Self, ExperimentError> {
+        let text = item.text()?;
+        if let Some((left, right)) = text.split_once(" = ") {
+            check_arithmetic(left, right).map_err(|message| item.error(message))?;
+            return Ok(Self { text, measured: None });
+        }
+        let measured = parse_expression(&text).ok();
+        if let Some(expression) = &measured {
+            check_expression(expression, factors).map_err(|message| item.error(message))?;
+        }
+        Ok(Self { text, measured })
+    }
+}
+
+/// Checks that `left` is `right` to the last digit that `right` has. The error is a sentence.
+fn check_arithmetic(left: &str, right: &str) -> Result<(), String> {
+    let value = |text: &str| parse_expression(text).ok().and_then(|it| constant(&it));
+    let both = value(left).zip(value(right));
+    let (computed, written) =
+        both.ok_or("write numbers and + - * / on the left of '=', and one number on the right")?;
+    let mantissa = right.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let mantissa = mantissa.split_once('e').map_or(mantissa, |(mantissa, _)| mantissa);
+    let decimals = mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let last_digit = 0.1_f64.powi(i32::try_from(decimals).unwrap_or(0));
+    let unit = mantissa.parse().ok().filter(|it| *it != 0.0).map_or(1.0, |it: f64| written / it);
+    if (computed - written).abs() <= 0.500_001 * (last_digit * unit).abs() {
+        return Ok(());
+    }
+    Err(format!("{left} is {}, not {right}", computed / unit))
+}
+
 impl Statement {
-    pub(super) fn read(section: &Section<'_, '_>) -> Result<Self, ExperimentError> {
+    pub(super) fn read(section: &Section<'_, '_>, factors: &[Factor]) -> Result<Self, ExperimentError> {
         section.check(&["number", "kind", "at", "says", "so", "shows"])?;
+        let steps = section.require("shows")?.list();
         let kinds = [StatementKind::Error, StatementKind::Method, StatementKind::Open];
         Ok(Self {
             number: section.require("number")?.number()?,
@@ -389,7 +420,7 @@ impl Statement {
             at: section.require("at")?.text()?,
             says: section.require("says")?.text()?,
             so: section.require("so")?.text()?,
-            shows: section.text("shows")?,
+            shows: steps.iter().map(|item| Step::read(item, factors)).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn experiment(text: &str) -> Result<Experiment, ExperimentError> {
         claims,
         expects: tables(&file, "expect", |section| Expect::read(section, &factors, &names.engines))?,
         figures: tables(&file, "figure", |section| Figure::read(section, &factors))?,
-        statements: tables(&file, "statement", Statement::read)?,
+        statements: tables(&file, "statement", |section| Statement::read(section, &factors))?,
         factors,
         engines: names.engines,
     };

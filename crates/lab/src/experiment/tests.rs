@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::flow::Reads;
 use crate::plan::Plan;
+use crate::results::Results;
 
 /// The example of the chapter on experiment files.
 const EXAMPLE: &str = r#"schema = 1
@@ -369,10 +370,54 @@ fn builtin_experiments_can_be_planned() {
     }
     assert!(wrong.is_empty(), "{}", wrong.concat());
     numbers.sort_unstable();
-    let count = numbers.len();
-    numbers.dedup();
-    assert_eq!(numbers.len(), count, "each statement is at one experiment");
+    assert_eq!(numbers, (1..=45).collect::<Vec<u32>>(), "each statement is at one experiment");
     assert_eq!(find_builtin("000-a").map(|builtin| builtin.id), Some("000-A"));
+}
+
+#[test]
+fn builtin_claims_and_expected_values_have_cells() {
+    for builtin in builtin() {
+        let experiment = Experiment::from_toml(builtin.text).expect("a file");
+        let plan = Plan::new(&experiment, &[]).expect("a plan");
+        let results = Results { cells: plan.cells.clone(), ..Results::default() };
+        let of = |engines: &[EngineKind]| match engines {
+            [] => experiment.engines.clone(),
+            engines => engines.to_vec(),
+        };
+        for claim in &experiment.claims {
+            let is_there = |engine: &EngineKind| !claim.cells(&results, *engine).is_empty();
+            assert!(of(&claim.engines).iter().any(is_there), "{}: {}", builtin.id, claim.id);
+        }
+        for (expect, value) in experiment.expects.iter().flat_map(|it| it.values.iter().map(move |v| (it, v)))
+        {
+            let is_there = |engine: &EngineKind| results.cells(*engine, &value.levels).next().is_some();
+            let found = of(&expect.engines).iter().any(is_there);
+            assert!(found, "{}: {} {:?}", builtin.id, expect.source, value.levels);
+        }
+    }
+}
+
+#[test]
+fn arithmetic_of_statements_is_checked() {
+    let statement = |shows: &str| {
+        format!(
+            "{EXAMPLE}\n[[statement]]\nnumber = 1\nkind = \"error\"\nat = \"x\"\nsays = \"y\"\nso = \"z\"\nshows = {shows}"
+        )
+    };
+    let good = r#"["512 * 8 / 1.089 = 3761", "2 * 1428 * 8 / 23.49mbit = 973us", "in words", "1e3 / 7 = 0.143e3",
+        "goodput[sack=on] / goodput[sack=off]"]"#;
+    let experiment = Experiment::from_toml(&statement(good)).expect("a file");
+    let measured: Vec<bool> = experiment.statements[0].shows.iter().map(|it| it.measured.is_some()).collect();
+    assert_eq!(measured, [false, false, false, false, true]);
+    let wrong = error(&statement("\"512 * 8 / 1.089 = 3762\""));
+    assert!(wrong.starts_with("line 70, column 9: statement.shows: 512 * 8 / 1.089 is 3761.2"), "{wrong}");
+    let wrong = error(&statement("\"1 + 1 = two\""));
+    assert!(
+        wrong.ends_with("write numbers and + - * / on the left of '=', and one number on the right"),
+        "{wrong}"
+    );
+    let wrong = error(&statement("\"goodput[sack=maybe]\""));
+    assert!(wrong.contains("'maybe' is no level of sack"), "{wrong}");
 }
 
 #[test]

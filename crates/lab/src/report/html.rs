@@ -225,7 +225,7 @@ fn statements(out: &mut String, section: &Section) {
             Entry::text(&it.at),
             Entry::text(&it.says),
             Entry::text(&it.so),
-            Entry::text(it.shows.as_deref().unwrap_or("")),
+            Entry::text(it.shows.iter().map(|step| step.text.as_str()).collect::<Vec<_>>().join("; ")),
         ]
     });
     let head = ["#", "kind", "experiment", "the source says", "in fact", "evidence"];

@@ -193,7 +193,7 @@ mod tests {
             at: "000-A".to_owned(),
             says: says.to_owned(),
             so: "The loss window is 1.".to_owned(),
-            shows: None,
+            shows: Vec::new(),
         };
         let statements = vec![
             statement(StatementKind::Open, "The cause is not known."),

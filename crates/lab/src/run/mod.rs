@@ -25,7 +25,6 @@ use rdt_program::Stop;
 use rdt_udp::clock;
 
 use crate::cell::{Cell, CellId, PHYSICS_VERSION};
-use crate::claim::Claim;
 use crate::engine::{EngineError, engine};
 use crate::experiment::{Experiment, KeepSeries};
 use crate::journal::{Durability, JournalWriter, Store, StoreError, read_series, write_series};
@@ -49,8 +48,6 @@ pub struct Campaign<'a> {
     pub experiment: &'a Experiment,
     /// Plan of the experiment with the engines to run.
     pub plan: &'a Plan,
-    /// Claims of the experiment, for `until = "claims"`.
-    pub claims: &'a [Claim],
     /// Folder of results.
     pub folder: &'a Path,
     /// Folders of results of other experiments, whose repetitions of equal cells count.
@@ -145,7 +142,7 @@ impl Campaign<'_> {
             // Fails before anything runs if an engine cannot run.
             engine(cell.physics.engine)?.check(cell)?;
         }
-        let mut targets = Targets::new(self.plan, self.claims);
+        let mut targets = Targets::new(self.plan, &self.experiment.claims);
         let mut running: Option<Running> = None;
         loop {
             let wanted: u64 = mine.iter().map(|cell| u64::from(targets.of(cell.id))).sum();

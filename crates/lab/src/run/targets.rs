@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cell::{Cell, CellId};
-use crate::claim::{Claim, Verdict, judge};
-use crate::experiment::Until;
+use crate::claim::{Verdict, judge};
+use crate::experiment::{Claim, Until};
 use crate::plan::Plan;
 use crate::record::Record;
 use crate::results::Results;

@@ -39,7 +39,7 @@ fn report() -> Report {
             at: "000-A".to_owned(),
             says: "IW 4 takes effect after each congestion".to_owned(),
             so: "the loss window is 1".to_owned(),
-            shows: None,
+            shows: Vec::new(),
         }],
         judgements: claims.into_iter().zip(["a", "b", "c"]).map(|(v, id)| judgement(id, v)).collect(),
         results: vec![Table {

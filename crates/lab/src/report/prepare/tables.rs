@@ -6,8 +6,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::agreement::{Agreement, agreements, sentence};
 use crate::cell::{Cell, EngineKind};
-use crate::claim::{Expectation, Fit, expectations};
-use crate::experiment::{Compare, Expect, ExpectedValue, FigureKind, Tolerance, Until, WarmUp};
+use crate::claim::{Expectation, Fit, expectations, value_of};
+use crate::experiment::{
+    Compare, Expect, ExpectedValue, FigureKind, Statement, Step, Tolerance, Until, WarmUp,
+};
 use crate::record::{Record, Status};
 use crate::statistics::mean;
 use crate::theory::model;
@@ -127,6 +129,24 @@ pub(super) fn unmet(subject: &Subject<'_>) -> usize {
         engines(subject).into_iter().flat_map(move |engine| expectations(expect, subject.results, engine))
     });
     all.filter(Expectation::fails).count()
+}
+
+/// Returns the statements of the source, with the values of expressions of metrics: `... = 1.001
+/// (virtual)`.
+pub(super) fn statements(subject: &Subject<'_>) -> Vec<Statement> {
+    let values = |step: &Step| {
+        let values = engines(subject).into_iter().filter_map(|engine| {
+            let value = value_of(step.measured.as_ref()?, subject.results, engine)?;
+            Some(format!("{} ({engine})", significant(value, 4)))
+        });
+        values.collect::<Vec<_>>().join(", ")
+    };
+    let evaluated = |step: &Step| match values(step) {
+        values if values.is_empty() => step.clone(),
+        values => Step { text: format!("{} = {values}", step.text), ..step.clone() },
+    };
+    let each = subject.experiment.statements.iter();
+    each.map(|it| Statement { shows: it.shows.iter().map(evaluated).collect(), ..it.clone() }).collect()
 }
 
 /// Returns published beside measured values. `None` if none of them was measured.

@@ -3,7 +3,7 @@ use super::super::scene::{Mark, Origin};
 use super::super::text::text;
 use super::*;
 use crate::cell::EngineKind;
-use crate::claim::{Claim, judge, parse};
+use crate::claim::judge;
 use crate::engine::engine;
 use crate::plan::Plan;
 use crate::record::{Record, Status};
@@ -104,6 +104,14 @@ x = "recovery"
 kind = "interaction"
 x = "recovery"
 by = "rate"
+
+[[statement]]
+number = 1
+kind = "error"
+at = "000-A"
+says = "The rate of the link does not matter."
+so = "It does."
+shows = ["8 / 2 = 4", "goodput[rate=8mbit] / goodput[rate=2mbit]"]
 "#;
 
 fn run(toml: &str) -> (Experiment, Results) {
@@ -143,19 +151,7 @@ fn run(toml: &str) -> (Experiment, Results) {
 }
 
 fn judged(experiment: &Experiment, results: &Results) -> Vec<Judgement> {
-    let claims: Vec<Claim> = experiment
-        .claims
-        .iter()
-        .map(|claim| Claim {
-            id: claim.id.clone(),
-            says: claim.says.clone(),
-            predicate: parse(&claim.that).expect("a predicate"),
-            margin: claim.margin,
-            engines: claim.engines.clone(),
-            points: None,
-        })
-        .collect();
-    judge(&claims, results, EngineKind::Virtual, &|_| 0.05)
+    judge(&experiment.claims, results, EngineKind::Virtual, &|_| 0.05)
 }
 
 fn sections() -> Section {
@@ -163,6 +159,17 @@ fn sections() -> Section {
     let judgements = judged(&experiment, &results);
     let command = "rdt-lab run sack-and-window";
     section(&Subject { experiment: &experiment, results: &results, judgements: &judgements, command })
+}
+
+#[test]
+fn measured_steps_of_statements_have_their_values() {
+    let section = sections();
+    let [arithmetic, measured] = &section.statements[0].shows[..] else { panic!("two steps") };
+    assert_eq!(arithmetic.text, "8 / 2 = 4");
+    let (expression, value) = measured.text.split_once(" = ").expect("a value");
+    assert_eq!(expression, "goodput[rate=8mbit] / goodput[rate=2mbit]");
+    let ratio: f64 = value.strip_suffix(" (virtual)").and_then(|it| it.parse().ok()).expect("a number");
+    assert!((1.2..4.0).contains(&ratio), "{value}");
 }
 
 fn scene<'a>(section: &'a Section, id: &str) -> &'a Scene {
