@@ -98,10 +98,10 @@ impl Results {
         });
         let mut remarks = Vec::new();
         if let Some((rep, record, reason)) = first {
+            let (engine, levels) = (record.engine, levels_text(&record.factors, ", "));
+            let again = if engine.is_virtual() { "" } else { ", which the next run repeats" };
             remarks.push(format!(
-                "{failed} failed repetitions; the first is number {rep} of {} [{}]: {reason}",
-                record.engine,
-                levels_text(&record.factors, ", ")
+                "{failed} failed repetitions{again}; the first is number {rep} of {engine} [{levels}]: {reason}"
             ));
         }
         if host_limited > 0 {
@@ -150,7 +150,8 @@ mod tests {
     fn remarks_count_failures_and_name_the_first() {
         let remarks = of_every_status().remarks();
         assert_eq!(remarks.len(), 2, "{remarks:?}");
-        assert!(remarks[0].starts_with("2 failed repetitions; the first is number 2 of "), "{remarks:?}");
+        assert!(remarks[0].starts_with("2 failed repetitions"), "{remarks:?}");
+        assert!(remarks[0].contains("; the first is number 2 of "), "{remarks:?}");
         assert!(remarks[0].ends_with(" [rtt=2ms]: no route"), "{remarks:?}");
         assert!(remarks[1].starts_with("2 repetitions are left out"), "{remarks:?}");
         assert!(Results::default().remarks().is_empty());

@@ -30,12 +30,19 @@ pub(super) fn text(name: &str) -> Result<(String, String), Failure> {
     if !path.exists() && path.extension().is_none() {
         let ids: Vec<String> = builtin().iter().map(|it| it.id.to_ascii_lowercase()).collect();
         let nearest = suggest(&name.to_ascii_lowercase(), ids.iter().map(String::as_str));
+        // Without a near identity the suggestion is the list of all.
+        let nearest = if nearest.starts_with("did you mean") { nearest + " " } else { String::new() };
         return Err(Failure::Usage(format!(
-            "there is no experiment '{name}' and no such file; {nearest}; 'rdt-lab list' names all experiments"
+            "there is no experiment '{name}' and no such file; {nearest}'rdt-lab list' prints all experiments"
         )));
     }
     if path.is_dir() {
-        return Err(Failure::Usage(format!("{name} is a folder: name its file, {name}/{EXPERIMENT_FILE}")));
+        let remedy = if path.join(EXPERIMENT_FILE).exists() {
+            format!("name its file, {}", path.join(EXPERIMENT_FILE).display())
+        } else {
+            "name a file, or an experiment that 'rdt-lab list' prints".to_owned()
+        };
+        return Err(Failure::Usage(format!("{name} is a folder: {remedy}")));
     }
     let failed = |error| Failure::Read(PathBuf::from(path), error);
     let mut bytes = Vec::new();
@@ -87,6 +94,20 @@ pub(super) fn all_results(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_are_no_experiment_have_a_remedy() {
+        let error = |name: &str| text(name).expect_err("no experiment").to_string();
+        assert!(error("002-x").contains("no such file; did you mean '002-"), "{}", error("002-x"));
+        assert!(error("unknown").ends_with("no such file; 'rdt-lab list' prints all experiments"));
+        let root = tempfile::tempdir().expect("a folder");
+        let name = root.path().display().to_string();
+        assert!(
+            error(&name).ends_with("is a folder: name a file, or an experiment that 'rdt-lab list' prints")
+        );
+        fs::write(root.path().join(EXPERIMENT_FILE), "").expect("a file");
+        assert!(error(&name).ends_with(&format!("name its file, {name}/{EXPERIMENT_FILE}")));
+    }
 
     #[test]
     fn folders_within_a_folder_are_found() {

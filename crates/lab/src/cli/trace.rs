@@ -33,7 +33,7 @@ pub(super) struct TraceArgs {
     /// interfaces have, the one where the data of the sender appeared first]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Print one line for each connection
+    /// Print one line for each connection instead of its table
     #[arg(long, conflicts_with = "flow")]
     list: bool,
     /// Print JSON, one object for each connection

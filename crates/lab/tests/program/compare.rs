@@ -66,6 +66,17 @@ fn a_planted_loss_of_3_percent_is_worse() {
 }
 
 #[test]
+fn cells_without_counterpart_are_counted() {
+    let place = tempfile::tempdir().expect("a folder");
+    let one = results(&place, "one", 1);
+    let (file, two) = (experiment(place.path(), 1, 10), place.path().join("two"));
+    succeeds(&["run", &file, "-q", "-o", arg(&two)]);
+    let (code, out, err) = run(&["compare", arg(&one), arg(&two.join("short"))]);
+    assert!(code == 0 && out.contains("4 the same"), "{out}{err}");
+    assert!(err.contains("4 cells of ") && err.contains("one/short are not compared"), "{err}");
+}
+
+#[test]
 fn errors_of_compare_name_the_remedy() {
     let place = tempfile::tempdir().expect("a folder");
     let one = results(&place, "one", 1);
