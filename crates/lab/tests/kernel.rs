@@ -110,6 +110,21 @@ fn datagrams_and_reversed_flows_share_a_clock() {
     assert!(idle, "the reversed flow starts at 0.5 s");
 }
 
+/// All are sent before the first arrives.
+#[test]
+fn datagrams_on_a_long_path_are_awaited() {
+    let Some((engine, _turn)) = kernel() else { return };
+    let udp = Flow {
+        kind: FlowKind::Udp,
+        bytes: Some(3_000),
+        rate: Some(10_000_000),
+        size: Some(1_000),
+        ..Flow::new("u")
+    };
+    let run = run(engine, &cell("rtt = '1600ms'", 0, vec![udp]));
+    assert_eq!((run.metrics["u.sent"], run.metrics["u.delivered"], run.metrics["u.lost"]), (3.0, 3.0, 0.0));
+}
+
 #[test]
 fn links_in_series_are_nested_runs() {
     let Some((engine, _turn)) = kernel() else { return };

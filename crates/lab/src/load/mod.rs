@@ -46,9 +46,7 @@ pub(crate) const FIRST_PORT: u16 = 5001;
 const LEAD: Duration = Duration::from_millis(50);
 /// Interval of the samples of `TCP_INFO`.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
-/// Time without a datagram after which none is in flight.
-const QUIET: Duration = Duration::from_millis(300);
-/// Longest wait for that.
+/// Longest wait for datagrams in flight at the end, beside [`Request::quiet`].
 const MAX_DRAIN: Duration = Duration::from_secs(5);
 
 /// Why the load program cannot run.
@@ -200,6 +198,7 @@ struct Shared {
     clock: Clock,
     bin: Duration,
     duration: Option<Duration>,
+    quiet: Duration,
     sent: Mutex<Sent>,
     received: Mutex<Received>,
     samples: Mutex<Samples>,
@@ -212,6 +211,7 @@ impl Shared {
             clock,
             bin: request.bin,
             duration: request.duration,
+            quiet: request.quiet,
             sent: Mutex::default(),
             received: Mutex::default(),
             samples: Mutex::default(),
@@ -268,7 +268,7 @@ impl Shared {
     /// True if no datagram has arrived for some time after the last one was sent.
     fn is_quiet(&self, ended: Duration) -> bool {
         let latest = self.received().latest.map_or(ended, |latest| latest.max(ended));
-        self.clock.now() >= latest + QUIET
+        self.clock.now() >= latest + self.quiet
     }
 
     fn to_json(&self) -> Value {
@@ -319,8 +319,9 @@ fn sample(flows: &[Arc<Shared>], request: &Request) {
 /// Waits until no datagram is in flight, so that those that have not arrived are lost.
 fn drain(flows: &[Arc<Shared>], clock: Clock) {
     let end = clock.now();
+    let quiet = flows.first().map_or(Duration::ZERO, |shared| shared.quiet);
     let datagrams = || flows.iter().filter(|shared| shared.flow.kind == FlowKind::Udp);
-    while clock.now() < end + MAX_DRAIN && !datagrams().all(|shared| shared.is_quiet(end)) {
+    while clock.now() < end + MAX_DRAIN + quiet && !datagrams().all(|shared| shared.is_quiet(end)) {
         clock.sleep_until(clock.now() + SAMPLE_INTERVAL);
     }
 }
@@ -339,6 +340,7 @@ mod tests {
                 seed: 1,
                 bin: Duration::from_secs(1),
                 duration,
+                quiet: Duration::ZERO,
                 sysctls: Vec::new(),
                 metrics: [Vec::new(), Vec::new()],
             };

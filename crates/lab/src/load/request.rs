@@ -22,6 +22,8 @@ pub struct Request {
     pub bin: Duration,
     /// Time at which the run ends. `None`: when all flows have ended.
     pub duration: Option<Duration>,
+    /// Time without a datagram after which none is in flight.
+    pub quiet: Duration,
     /// Names and values of sysctls for both ends, such as `net.ipv4.tcp_sack`.
     pub sysctls: Vec<(String, String)>,
     /// Metrics of the routes from the near and from the far end (`RTAX_*` of linux/rtnetlink.h).
@@ -38,6 +40,7 @@ impl Request {
             "seed": self.seed,
             "bin_ns": nanoseconds(self.bin),
             "duration_ns": self.duration.map(nanoseconds),
+            "quiet_ns": nanoseconds(self.quiet),
             "sysctls": self.sysctls.iter().map(|(name, value)| json!([name, value])).collect::<Vec<_>>(),
             "metrics": self.metrics,
         })
@@ -57,6 +60,7 @@ impl Request {
             seed: value["seed"].as_u64()?,
             bin: time(&value["bin_ns"])?,
             duration: time(&value["duration_ns"]),
+            quiet: time(&value["quiet_ns"])?,
             sysctls: value["sysctls"].as_array()?.iter().map(pair).collect::<Option<_>>()?,
             metrics: [metrics(0)?, metrics(1)?],
         })
@@ -152,6 +156,7 @@ mod tests {
             seed: u64::MAX,
             bin: Duration::from_millis(100),
             duration: Some(10 * second),
+            quiet: second,
             sysctls: vec![("net.ipv4.tcp_sack".to_owned(), "0".to_owned())],
             metrics: [vec![(11, 4), (13, 200)], Vec::new()],
         };

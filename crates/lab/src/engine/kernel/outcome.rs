@@ -379,6 +379,7 @@ mod tests {
             seed: 1,
             bin: Duration::from_millis(100),
             duration: None,
+            quiet: Duration::ZERO,
             sysctls: Vec::new(),
             metrics: [Vec::new(), Vec::new()],
         };

@@ -29,6 +29,10 @@ const MAX_LINKS: usize = 6;
 const MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=65_535;
 /// Linux version from which selective ACKs always use RACK: RFC 6675 was removed.
 const RACK_ALONE: (u32, u32) = (6, 17);
+/// Longest pause of the host in which a datagram is in flight and does not move.
+const MAX_HOST_PAUSE: Duration = Duration::from_millis(300);
+/// Limit on the wait for datagrams on slow paths.
+const MAX_QUIET: Duration = Duration::from_secs(30);
 /// Range of `net.ipv4.tcp_rto_max_ms`.
 const MAX_RTO_RANGE_MS: std::ops::RangeInclusive<u128> = 1_000..=120_000;
 
@@ -87,9 +91,23 @@ pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result
         seed,
         bin: measure.series,
         duration: physics.duration,
+        quiet: quiet(physics),
         sysctls: sysctls(physics)?,
         metrics: [route_metrics(physics, false)?, route_metrics(physics, true)?],
     })
+}
+
+/// Returns the time without a datagram after which none is in flight: a pause of the host, the
+/// delay of the links, and the time of a datagram on each.
+fn quiet(physics: &Physics) -> Duration {
+    let largest = physics.flows.iter().filter_map(|flow| flow.size).fold(DEFAULT_PACKET, u32::max);
+    let serialisation = |link: &LinkConfig| {
+        let seconds = link.highest_rate().map_or(0.0, |rate| f64::from(largest) * 8.0 / rate.as_bps_f64());
+        Duration::from_secs_f64(seconds)
+    };
+    let paths = physics.links.iter().filter_map(|link| link.to_path_config(|_| Err(String::new())).ok());
+    let delays = paths.map(|path| path.rtt() + serialisation(&path.forward) + serialisation(&path.reverse));
+    (MAX_HOST_PAUSE + delays.sum::<Duration>()).min(MAX_QUIET)
 }
 
 fn tcp_flows(physics: &Physics) -> impl Iterator<Item = &Flow> {
