@@ -22,10 +22,20 @@ pub fn quantile_interval(sorted: &[f64], p: f64, level: f64) -> Option<Interval>
     let tail = (1.0 - level) / 2.0;
     // The i-th smallest value is above the quantile with the probability that at most i - 1 values
     // are below it.
-    let low = (0..n).take_while(|i| binomial_cdf(*i, n, p) <= tail).last()?;
-    let high = (0..n).find(|i| 1.0 - binomial_cdf(*i, n, p) <= tail)?;
+    let low = first_index(n, |i| binomial_cdf(i, n, p) > tail).checked_sub(1)?;
+    let high = first_index(n, |i| 1.0 - binomial_cdf(i, n, p) <= tail);
     let at = |i: u64| sorted.get(usize::try_from(i).ok()?).copied();
     Some(Interval { estimate: quantile(sorted, p)?, low: at(low)?, high: at(high)? })
+}
+
+/// Returns the first index below `n` from which on a condition is true; `n` if there is none.
+fn first_index(n: u64, is_true: impl Fn(u64) -> bool) -> u64 {
+    let (mut first, mut end) = (0, n);
+    while first < end {
+        let middle = u64::midpoint(first, end);
+        if is_true(middle) { end = middle } else { first = middle + 1 }
+    }
+    first
 }
 
 #[cfg(test)]
@@ -56,5 +66,6 @@ mod tests {
         assert_eq!(ends(20), Some((6.0, 15.0)));
         assert_eq!(ends(6), Some((1.0, 6.0)));
         assert_eq!(ends(5), None);
+        assert_eq!(ends(0), None);
     }
 }

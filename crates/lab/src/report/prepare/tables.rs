@@ -168,7 +168,7 @@ fn expected(subject: &Subject<'_>, expect: &Expect) -> Option<Table> {
     };
     let head = ["cells", "engine", "published", "expected", "measured", "difference"];
     (!rows.is_empty()).then(|| Table {
-        caption: format!("{}{compared}: {} and measured, tolerance {within}", expect.of, expect.source),
+        caption: format!("{}{compared}. Published: {}. Tolerance {within}", expect.of, expect.source),
         head: head.map(str::to_owned).to_vec(),
         rows,
     })

@@ -204,7 +204,10 @@ fn results_become_a_report() {
     assert!(series.panels[0].layers.iter().all(|layer| layer.mark == Mark::Line));
     assert!(lengths.iter().all(|bins| (30..=31).contains(bins)), "3 s in bins of 0.1 s: {lengths:?}");
 
-    let expected = section.results.iter().find(|table| table.caption.contains(": report 000 and measured"));
+    let expected = section
+        .results
+        .iter()
+        .find(|table| table.caption.contains(". Published: report 000. Tolerance 10 %"));
     assert_eq!(expected.map(|table| table.rows.len()), Some(2));
     assert!(section.losses.as_ref().is_some_and(|table| table.head.iter().any(|name| name.contains("loss"))));
     assert_eq!(section.raw.lines().count(), 12 * 6 + 1);
