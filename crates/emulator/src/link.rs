@@ -187,7 +187,7 @@ impl Link {
     }
 
     /// Returns the shortest delay that a packet can have after its serialisation.
-    pub(crate) fn least_delay(&self) -> Duration {
+    pub fn least_delay(&self) -> Duration {
         self.delay.least()
     }
 

@@ -1,8 +1,10 @@
 //! Results in memory: cells with their records, and the selection of cells by levels.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::cell::{Cell, CellId, EngineKind, levels_text};
+use crate::journal::read_columns;
 use crate::record::{Record, Series, Status};
 
 /// Cells of one experiment, with what was measured. Results of different engines are never pooled.
@@ -12,8 +14,9 @@ pub struct Results {
     pub cells: Vec<Cell>,
     /// Records of each cell, by the number of the repetition.
     pub records: BTreeMap<CellId, BTreeMap<u32, Record>>,
-    /// Series of the repetitions that keep them.
-    pub series: BTreeMap<(CellId, u32), Series>,
+    /// Folder of results with the series of repetitions. They stay there, because all of them
+    /// together may be larger than the memory.
+    pub folder: Option<PathBuf>,
 }
 
 /// Levels that a cell must have: `[sack=on, initial-window=1]`. Factors that are not named may
@@ -41,6 +44,15 @@ impl Results {
     /// Returns the values of a metric in the valid repetitions of a cell, in their order.
     pub fn values(&self, cell: &Cell, metric: &str) -> Vec<f64> {
         self.valid_repetitions(cell.id).filter_map(|rep| self.metric(cell, metric, rep)).collect()
+    }
+
+    /// Reads the series of the first repetition of a cell that keeps them: the columns that `wants`
+    /// accepts, and all events. `None` if there are none; one that cannot be read is a figure less,
+    /// not a wrong figure.
+    pub fn series(&self, cell: CellId, wants: impl Fn(&str) -> bool) -> Option<Series> {
+        let folder = self.folder.as_ref()?;
+        let read = |rep: &u32| read_columns(folder, cell, *rep, &wants).ok().flatten();
+        self.records.get(&cell)?.keys().find_map(read)
     }
 
     /// Returns the numbers of the valid repetitions of a cell, ascending.

@@ -13,7 +13,20 @@ pub struct QueueSeries {
     /// Time between two samples.
     pub interval: Duration,
     /// Queued packets and their bytes on the wire at each sample, from the start of virtual time.
+    /// Empty if only the sums are kept.
     pub queued: Vec<Queued>,
+    /// Number of samples.
+    pub samples: u64,
+    /// Sum of the packets of all samples.
+    pub packets: u64,
+}
+
+impl QueueSeries {
+    /// Returns the mean number of queued packets. `None` without samples.
+    #[allow(clippy::cast_precision_loss, reason = "sums of packets are far below 2^53")]
+    pub fn mean_packets(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.packets as f64 / self.samples as f64)
+    }
 }
 
 #[derive(Debug)]
@@ -22,6 +35,8 @@ struct Sampler {
     direction: Direction,
     /// Time of the next sample.
     next: Instant,
+    /// True if each sample is kept, not only the sums.
+    keeps_samples: bool,
     series: QueueSeries,
 }
 
@@ -34,10 +49,16 @@ pub(crate) struct QueueSamplers {
 }
 
 impl QueueSamplers {
-    pub(crate) fn add(&mut self, epoch: Instant, wire: WireId, direction: Direction, interval: Duration) {
+    pub(crate) fn add(
+        &mut self,
+        epoch: Instant,
+        (wire, direction): (WireId, Direction),
+        interval: Duration,
+        keeps_samples: bool,
+    ) {
         assert!(!interval.is_zero(), "the sampling interval is not zero");
-        let series = QueueSeries { interval, queued: Vec::new() };
-        self.samplers.push(Sampler { wire, direction, next: epoch, series });
+        let series = QueueSeries { interval, ..QueueSeries::default() };
+        self.samplers.push(Sampler { wire, direction, next: epoch, keeps_samples, series });
         self.next = Some(epoch);
     }
 
@@ -50,9 +71,11 @@ impl QueueSamplers {
     #[cold]
     pub(crate) fn sample(&mut self, until: Instant, network: &mut Network) {
         self.next = None;
-        for Sampler { wire, direction, next, series } in &mut self.samplers {
+        for Sampler { wire, direction, next, keeps_samples, series } in &mut self.samplers {
             while *next <= until {
-                series.queued.push(network.queued(*next, *wire, *direction));
+                let queued = network.queued(*next, *wire, *direction);
+                (series.samples, series.packets) = (series.samples + 1, series.packets + queued.packets);
+                series.queued.extend(keeps_samples.then_some(queued));
                 *next += series.interval;
             }
             self.next = self.next.into_iter().chain([*next]).min();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rdt_emulator::{Direction, Path};
 use rdt_server::ServerConfig;
 use rdt_transport::drive::{Budget, Turn, turn};
-use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
+use rdt_transport::{ConfigError, FramePool, Sender, SenderConfig, TransmitBuf};
 
 use crate::application::Application;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
@@ -91,6 +91,8 @@ pub struct Simulation {
     network: Network,
     events: EventQueue<Event>,
     batch: TransmitBuf,
+    /// Send buffers of all senders: their free memory is at most 16 MiB, however many there are.
+    frames: FramePool,
     queues: QueueSamplers,
 }
 
@@ -114,6 +116,7 @@ impl Simulation {
             network: Network::new(epoch),
             events: EventQueue::new(),
             batch: TransmitBuf::new(MAX_SEGMENTS),
+            frames: FramePool::new(),
             queues: QueueSamplers::default(),
         }
     }
@@ -129,7 +132,8 @@ impl Simulation {
         config: SenderConfig,
         bytes: u64,
     ) -> Result<(), ConfigError> {
-        let (sender, server) = (Sender::new(config)?, self.sender(id).server);
+        let sender = Sender::with_memory(config, self.frames.clone())?;
+        let server = self.sender(id).server;
         let application = Application::transfer(bytes);
         *self.sender_mut(id) = SenderNode::new(sender, server, application, self.epoch, self.now);
         self.network.woken.push_back(id);

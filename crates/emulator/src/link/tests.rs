@@ -262,6 +262,24 @@ fn without_a_rate_nothing_ever_waits() {
 }
 
 #[test]
+fn only_long_busy_periods_are_recorded() {
+    let now = epoch();
+    let periods = |least| {
+        let mut link = link(rate(1_000_000));
+        link.record_busy_periods(least);
+        // Packets of 1 ms.
+        for (at, packets) in [(0, 1), (10, 3), (20, 2), (30, 1)] {
+            burst(&mut link, now + ms(at), packets, 125);
+        }
+        let periods = link.busy_periods().iter();
+        periods.map(|it| (it.from - now, it.to - now)).collect::<Vec<_>>()
+    };
+    let all = [(ms(0), ms(1)), (ms(10), ms(13)), (ms(20), ms(22)), (ms(30), ms(31))];
+    assert_eq!(periods(Duration::ZERO), all);
+    assert_eq!(periods(ms(2)), all[1..], "the last one may become longer");
+}
+
+#[test]
 fn memory_limit_counts_packets_until_popped() {
     let now = epoch();
     let mut link = link(LinkConfig { memory_limit: 3_000, delay: ms(1), ..LinkConfig::default() });

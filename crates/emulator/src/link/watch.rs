@@ -20,7 +20,25 @@ pub(super) struct Watch {
     /// Late drops removed from `dropped` because of `most_dropped`.
     pub(super) overlooked: u64,
     /// Busy periods so far. `None`: not recorded.
-    pub(super) busy: Option<Vec<BusyPeriod>>,
+    pub(super) busy: Option<BusyPeriods>,
+}
+
+/// Busy periods of a link, of which short ones are not kept.
+#[derive(Debug, Default)]
+pub(super) struct BusyPeriods {
+    periods: Vec<BusyPeriod>,
+    /// Shortest period that is kept, except the last one, which may become longer.
+    least: Duration,
+}
+
+impl BusyPeriods {
+    fn add(&mut self, period: BusyPeriod) {
+        match self.periods.last_mut() {
+            Some(last) if period.from <= last.to => last.to = last.to.max(period.to),
+            Some(last) if last.to.saturating_duration_since(last.from) < self.least => *last = period,
+            _ => self.periods.push(period),
+        }
+    }
 }
 
 /// A time in which packets were waiting or in service without a break.
@@ -48,11 +66,7 @@ impl Watch {
             delays.record(service.start.saturating_duration_since(enters));
         }
         if let Some(busy) = &mut self.busy {
-            let to = saturating_add(service.start, service.busy);
-            match busy.last_mut() {
-                Some(last) if enters <= last.to => last.to = last.to.max(to),
-                _ => busy.push(BusyPeriod { from: enters, to }),
-            }
+            busy.add(BusyPeriod { from: enters, to: saturating_add(service.start, service.busy) });
         }
     }
 
@@ -86,15 +100,19 @@ impl Link {
         self.watch.as_ref()?.delays.as_ref()
     }
 
-    /// Starts to record busy periods, for [`busy_periods`](Self::busy_periods).
-    pub fn record_busy_periods(&mut self) {
-        self.watch.get_or_insert_default().busy.get_or_insert_default();
+    /// Starts to record busy periods of at least this length, for
+    /// [`busy_periods`](Self::busy_periods). Several calls: the shortest of their lengths.
+    pub fn record_busy_periods(&mut self, least: Duration) {
+        let busy = &mut self.watch.get_or_insert_default().busy;
+        let busy = busy.get_or_insert_with(|| BusyPeriods { least, ..BusyPeriods::default() });
+        busy.least = busy.least.min(least);
     }
 
-    /// Returns the busy periods so far, in order. The last one may end later: it covers the packets
-    /// served so far. Empty without [`record_busy_periods`](Self::record_busy_periods).
+    /// Returns the busy periods so far, in order. The last one may be shorter than those that are
+    /// recorded, and may end later: it covers the packets served so far. Empty without
+    /// [`record_busy_periods`](Self::record_busy_periods).
     pub fn busy_periods(&self) -> &[BusyPeriod] {
-        self.watch.as_ref().and_then(|watch| watch.busy.as_deref()).unwrap_or_default()
+        self.watch.as_ref().and_then(|watch| watch.busy.as_ref()).map_or(&[], |busy| &busy.periods)
     }
 
     /// Returns how long the packets admitted so far occupy the link after `now`.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Run;
-use crate::experiment::{Measure, WarmUp};
+use crate::experiment::{KeepSeries, Measure, WarmUp};
 use crate::flow::Flow;
 use crate::record::Series;
 use crate::statistics::{jain, mser5};
@@ -143,27 +143,38 @@ pub(super) fn padded(mut bins: Vec<u64>, end: Duration, width: Duration) -> Vec<
 /// Returns the number of bins from time 0 on that are warm-up, and left out of means. A flow with a
 /// size or a rate of its own has none.
 fn warm_up(bins: &[u64], flow: &Flow, start: Duration, measure: &Measure) -> usize {
-    if flow.bytes.is_some() || flow.rate.is_some() {
+    if let Some(cut) = fixed_warm_up(flow, start, measure) {
+        return cut.min(bins.len());
+    }
+    let first = whole_bins(start, measure);
+    let values: Vec<f64> = bins.iter().skip(first).map(|bytes| number(*bytes)).collect();
+    if values.len() < MIN_BINS_FOR_MSER {
         return 0;
     }
-    let whole =
-        |time: Duration| usize::try_from(time.as_nanos() / measure.series.as_nanos().max(1)).unwrap_or(0);
-    let cut = match measure.warm_up {
-        WarmUp::Time(time) if time.is_zero() => return 0,
-        WarmUp::Time(time) => whole(start + time),
-        WarmUp::Auto => {
-            let first = whole(start);
-            let values: Vec<f64> = bins.iter().skip(first).map(|bytes| number(*bytes)).collect();
-            if values.len() < MIN_BINS_FOR_MSER {
-                return 0;
-            }
-            match mser5(&values) {
-                0 => return 0,
-                cut => first + cut,
-            }
-        }
-    };
-    cut.min(bins.len())
+    match mser5(&values) {
+        0 => 0,
+        cut => (first + cut).min(bins.len()),
+    }
+}
+
+/// Returns the number of bins that are warm-up, of a flow that lives as long. `None` if the rule
+/// needs the bins.
+pub(super) fn fixed_warm_up(flow: &Flow, start: Duration, measure: &Measure) -> Option<usize> {
+    match measure.warm_up {
+        _ if flow.bytes.is_some() || flow.rate.is_some() => Some(0),
+        WarmUp::Time(time) if time.is_zero() => Some(0),
+        WarmUp::Time(time) => Some(whole_bins(start + time, measure)),
+        WarmUp::Auto => None,
+    }
+}
+
+fn whole_bins(time: Duration, measure: &Measure) -> usize {
+    usize::try_from(time.as_nanos() / measure.series.as_nanos().max(1)).unwrap_or(0)
+}
+
+/// True if the series of a repetition are kept. They take as long to copy as a short transfer runs.
+pub(super) fn keeps_series(measure: &Measure) -> bool {
+    measure.keep_series != KeepSeries::None
 }
 
 /// Adds the metrics of all flows together, over the span in which all of them were active.

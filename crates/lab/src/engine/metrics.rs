@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdt_emulator::{Bitrate, Direction, DropCause, Link, LinkConfig, VaryingRate};
-use rdt_sim::{Bins, Limits, Mark, Outcome, SenderNode, Simulation, WindowCourse, WireId};
+use rdt_sim::{Arrived, Bins, Limits, Mark, Outcome, SenderNode, Simulation, Transfer, WindowCourse, WireId};
 
 use super::Run;
 use super::flow_metrics::{
-    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, number, padded, rate, together,
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, number, padded,
+    rate, together,
 };
+use super::samples::Sample;
 use super::virtual_time::{Observers, Placed};
 use crate::cell::Physics;
-use crate::experiment::{KeepSeries, Measure};
+use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind};
-use crate::statistics::mean;
 use crate::theory::{Conditions, airtime_parts};
 
 /// Number of timeouts whose times are metrics.
@@ -75,8 +76,7 @@ fn links(
         link(&format!("{name}.{direction}"), it, (busy, ended), &mut run.metrics);
     }
     let Some(queue) = simulation.queue_series(wire, Direction::Forward) else { return };
-    let packets: Vec<f64> = queue.queued.iter().map(|it| number(it.packets)).collect();
-    run.metrics.extend(mean(&packets).map(|it| (format!("{name}.forward.queue-mean"), it)));
+    run.metrics.extend(queue.mean_packets().map(|it| (format!("{name}.forward.queue-mean"), it)));
     if keeps_series(measure) {
         let bytes = queue.queued.iter().map(|it| Some(number(it.bytes)));
         run.series.columns.insert(format!("{name}.queue"), bytes.collect());
@@ -91,7 +91,8 @@ fn transfer(
     metrics: &mut FlowMetrics<'_>,
 ) -> Delivered {
     let node = simulation.sender(placed.from);
-    let received = simulation.server(placed.to).transfers.get(&placed.from).cloned().unwrap_or_default();
+    let nothing = Transfer::default();
+    let received = simulation.server(placed.to).transfers.get(&placed.from).unwrap_or(&nothing);
     let over = received.completed_at.or(node.ended_at.map(|at| at - simulation.epoch()));
     let end = over.unwrap_or(ended).min(ended);
     let has_failed = matches!(node.outcome, Outcome::Failed { .. });
@@ -112,7 +113,7 @@ fn transfer(
         limits(&simulation.limits(placed.from, &observers.limits), metrics);
         observed(observers, placed.start, cut, metrics);
         if keeps_series(measure) {
-            columns(&observers.samples.series(), metrics);
+            columns(&observers.samples.take(), metrics);
             for (at, mark) in observers.marks.marks() {
                 metrics.events(mark_word(mark), [at.as_secs_f64()]);
             }
@@ -166,30 +167,19 @@ fn limits(limits: &Limits, metrics: &mut FlowMetrics<'_>) {
 
 /// Adds the metrics of the sender's state over time. Samples of the first `cut` bins are warm-up.
 fn observed(observers: &Observers, start: Duration, cut: usize, metrics: &mut FlowMetrics<'_>) {
-    let samples = observers.samples.series();
-    let first = cut.min(samples.len());
-    let cwnd = &samples.cwnd[first..];
-    let mean_of = |values: &[u64]| mean(&values.iter().map(|bytes| number(*bytes)).collect::<Vec<f64>>());
-    metrics.add("cwnd-mean", mean_of(cwnd));
-    metrics.add("cwnd-max", cwnd.iter().max().map(|bytes| number(*bytes)));
-    let positive = cwnd.iter().filter(|bytes| **bytes > 0);
-    metrics.add("cwnd-min", positive.min().map(|bytes| number(*bytes)));
-    metrics.add("rwnd-min", after_first(&samples.rwnd).iter().min().map(|bytes| number(*bytes)));
-    let rtts: Vec<f64> = samples.srtt_s[first..].iter().copied().filter(|rtt| *rtt > 0.0).collect();
-    metrics.add("rtt-mean", mean(&rtts));
-    metrics.add("rtt-max", rtts.iter().copied().reduce(f64::max));
-    metrics.add("in-flight-mean", mean_of(&samples.in_flight[first..]));
+    let summary = observers.samples.summary(cut);
+    metrics.add("cwnd-mean", summary.cwnd_mean());
+    metrics.add("cwnd-max", summary.cwnd_max.map(number));
+    metrics.add("cwnd-min", summary.cwnd_min.map(number));
+    metrics.add("rwnd-min", observers.samples.rwnd_min().map(number));
+    metrics.add("rtt-mean", summary.srtt_mean_s());
+    metrics.add("rtt-max", summary.srtt_max_s);
+    metrics.add("in-flight-mean", summary.in_flight_mean());
     let timeouts = observers.marks.marks().into_iter().filter(|(_, mark)| *mark == Mark::Timeout);
     for (index, (at, _)) in timeouts.take(MAX_TIMEOUTS).enumerate() {
         metrics.time(&format!("timeout-{}", index + 1), Some(at.saturating_sub(start)));
     }
     window_course(&observers.window.course(), metrics);
-}
-
-/// Returns the values from the first one on that is not zero.
-fn after_first(values: &[u64]) -> &[u64] {
-    let first = values.iter().position(|value| *value > 0).unwrap_or(values.len());
-    &values[first..]
 }
 
 /// Adds how far the congestion window was from its rules at losses, and its growth, in bytes: after
@@ -268,13 +258,15 @@ fn mark_word(mark: Mark) -> &'static str {
 }
 
 /// Adds the sender's state over time.
-fn columns(samples: &rdt_sim::Series, metrics: &mut FlowMetrics<'_>) {
-    let all = |values: &[u64]| values.iter().map(|value| Some(number(*value))).collect();
-    metrics.column("cwnd", all(&samples.cwnd));
-    metrics.column("ssthresh", samples.ssthresh.iter().map(|it| it.map(number)).collect());
-    metrics.column("srtt", samples.srtt_s.iter().map(|it| (*it > 0.0).then_some(*it)).collect());
-    metrics.column("in-flight", all(&samples.in_flight));
-    metrics.column("rwnd", all(&samples.rwnd));
+fn columns(samples: &[Sample], metrics: &mut FlowMetrics<'_>) {
+    let mut add = |name: &str, value: fn(&Sample) -> Option<f64>| {
+        metrics.column(name, samples.iter().map(value).collect());
+    };
+    add("cwnd", |it| Some(number(it.cwnd)));
+    add("ssthresh", |it| it.ssthresh.map(number));
+    add("srtt", |it| (it.srtt_s > 0.0).then_some(it.srtt_s));
+    add("in-flight", |it| Some(number(it.in_flight)));
+    add("rwnd", |it| Some(number(it.rwnd)));
 }
 
 fn datagrams(
@@ -285,7 +277,8 @@ fn datagrams(
     metrics: &mut FlowMetrics<'_>,
 ) -> Delivered {
     let source = simulation.source(placed.from);
-    let arrived = simulation.sink(placed.to).sources.get(&placed.from).cloned().unwrap_or_default();
+    let nothing = Arrived::default();
+    let arrived = simulation.sink(placed.to).sources.get(&placed.from).unwrap_or(&nothing);
     let end = placed.flow.stop.unwrap_or(ended).min(ended);
     let mut by_cause: BTreeMap<&str, u64> = BTreeMap::new();
     for (_, cause, packets) in simulation.drops(placed.from, placed.to) {
@@ -336,11 +329,6 @@ fn link(name: &str, link: &Link, (busy, ended): (Duration, Duration), metrics: &
     if ledger.delivered > 0 {
         add("busy-per-packet", busy.as_secs_f64() / number(ledger.delivered));
     }
-}
-
-/// True if the series of a repetition are kept. They take as long to copy as a short transfer runs.
-fn keeps_series(measure: &Measure) -> bool {
-    measure.keep_series != KeepSeries::None
 }
 
 /// Adds the parts of the airtime of a full packet of each flow through an 802.11 cell, by the model

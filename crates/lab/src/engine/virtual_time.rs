@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use rdt_emulator::{Direction, Path, child_seed};
 use rdt_program::Stop;
-use rdt_sim::{LimitRecorder, Marks, NodeId, Recorder, Simulation, WindowRecorder, WireId};
+use rdt_sim::{LimitRecorder, Marks, NodeId, Simulation, WindowRecorder, WireId};
 use rdt_transport::Observer;
 
+use super::flow_metrics::{fixed_warm_up, keeps_series};
+use super::samples::Sampler;
 use super::words::{application, check, connection_id, read_policy, sender, server, source, start};
 use super::{Engine, EngineError, Run, metrics};
 use crate::cell::{Cell, Physics};
@@ -34,7 +36,7 @@ pub(super) struct Placed<'a> {
 /// Observers of one sender.
 pub(super) struct Observers {
     /// Samples of its state.
-    pub(super) samples: Recorder,
+    pub(super) samples: Sampler,
     /// Times of its events.
     pub(super) marks: Marks,
     /// What it waited for.
@@ -58,7 +60,11 @@ impl Engine for VirtualTime {
         let wires = wires(physics, seed, &mut simulation)?;
         let mut flows = Vec::new();
         for wire in &wires {
-            simulation.sample_queue(*wire, Direction::Forward, measure.series);
+            if keeps_series(measure) {
+                simulation.sample_queue(*wire, Direction::Forward, measure.series);
+            } else {
+                simulation.summarise_queue(*wire, Direction::Forward, measure.series);
+            }
         }
         for (index, flow) in physics.flows.iter().enumerate() {
             flows.push(place(flow, index as u64, seed, measure, &wires, &mut simulation)?);
@@ -120,13 +126,20 @@ fn place<'a>(
     } else {
         simulation.route_over(from, to, wires);
     }
-    let observers = is_sender.then(|| observe(from, measure, simulation));
+    let cut = fixed_warm_up(flow, start, measure).filter(|_| !keeps_series(measure));
+    let observers = is_sender.then(|| observe(from, measure.series, cut, simulation));
     Ok(Placed { flow, start, from, to, observers })
 }
 
-/// Attaches observers to a sender, whose route is known.
-fn observe(sender: NodeId, measure: &Measure, simulation: &mut Simulation) -> Observers {
-    let samples = Recorder::new(simulation.epoch(), measure.series);
+/// Attaches observers to a sender, whose route is known. From sample `summarised_from` on only the
+/// summary is kept.
+fn observe(
+    sender: NodeId,
+    interval: Duration,
+    summarised_from: Option<usize>,
+    simulation: &mut Simulation,
+) -> Observers {
+    let samples = Sampler::new(simulation.epoch(), interval, summarised_from);
     let marks = Marks::new(simulation.epoch());
     let limits = simulation.measure_limits(sender);
     let window = WindowRecorder::default();

@@ -15,7 +15,7 @@ mod store;
 mod writer;
 
 pub use line::{LineError, decode, encode};
-pub use series::{copy_series, read_series, write_series};
+pub use series::{copy_series, read_columns, read_series, write_series};
 pub use store::{Conflict, Store, StoreError, Torn, lines_of_cells};
 pub use writer::{Durability, JournalWriter};
 

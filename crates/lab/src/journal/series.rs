@@ -2,11 +2,13 @@
 //! each further line a column of values or the times of one kind of event.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use miniz_oxide::deflate::compress_to_vec;
-use miniz_oxide::inflate::decompress_to_vec_with_limit;
+use miniz_oxide::deflate::core::CompressorOxide;
+use miniz_oxide::deflate::stream::deflate;
+use miniz_oxide::inflate::stream::{InflateState, inflate};
+use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 use serde_json::{Value, json};
 
 use super::SERIES_FOLDER;
@@ -15,8 +17,15 @@ use crate::record::Series;
 
 /// Level of compression: above it, files shrink by few percent and take several times as long.
 const DEFLATE_LEVEL: u8 = 6;
-/// Limit on the decompressed text of a file, bytes.
-const MAX_TEXT_BYTES: usize = 1 << 30;
+/// Longest line that is read, bytes: a column of an hour in bins of 1 ms has some 40 MB.
+const MAX_LINE_BYTES: usize = 1 << 30;
+/// Bytes that are compressed or inflated in one step.
+const STEP_BYTES: usize = 64 << 10;
+/// Parts of lines around the name of a column or event.
+const COLUMN: &str = "{\"column\":";
+const VALUES: &str = ",\"values\":";
+const EVENT: &str = "{\"event\":";
+const TIMES: &str = ",\"times_s\":";
 /// Header of a gzip file without name and time (RFC 1952): deflate, no flags, unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255];
 /// Bytes after the compressed data: CRC-32 and length of the text.
@@ -30,21 +39,28 @@ fn path(results: &Path, cell: CellId, rep: u32) -> PathBuf {
 pub fn write_series(results: &Path, cell: CellId, rep: u32, series: &Series) -> io::Result<()> {
     let path = path(results, cell, rep);
     fs::create_dir_all(results.join(SERIES_FOLDER))?;
-    let mut text = json!({ "bin_s": series.bin_s }).to_string() + "\n";
-    for (name, values) in &series.columns {
-        text += &(json!({ "column": name, "values": values }).to_string() + "\n");
-    }
-    for (name, times) in &series.events {
-        text += &(json!({ "event": name, "times_s": times }).to_string() + "\n");
-    }
     let unfinished = path.with_extension(format!("{}.part", std::process::id()));
-    let mut file = File::create(&unfinished)?;
-    let result = file.write_all(&gzip(text.as_bytes())).and_then(|()| file.sync_data());
-    if let Err(error) = result.and_then(|()| fs::rename(&unfinished, &path)) {
+    let written = write(&unfinished, series);
+    if let Err(error) = written.and_then(|()| fs::rename(&unfinished, &path)) {
         let _ = fs::remove_file(&unfinished);
         return Err(error);
     }
     Ok(())
+}
+
+/// Writes a file line by line, because the text of all columns may be large.
+fn write(path: &Path, series: &Series) -> io::Result<()> {
+    let mut gzip = Gzip::new(BufWriter::new(File::create(path)?))?;
+    gzip.add(&(json!({ "bin_s": series.bin_s }).to_string() + "\n"))?;
+    for (name, values) in &series.columns {
+        let (name, values) = (serde_json::to_string(name)?, serde_json::to_string(values)?);
+        gzip.add(&format!("{COLUMN}{name}{VALUES}{values}}}\n"))?;
+    }
+    for (name, times) in &series.events {
+        let (name, times) = (serde_json::to_string(name)?, serde_json::to_string(times)?);
+        gzip.add(&format!("{EVENT}{name}{TIMES}{times}}}\n"))?;
+    }
+    gzip.finish()?.into_inner()?.sync_data()
 }
 
 /// Copies the series of a repetition from one folder of results to another, if there is one.
@@ -64,54 +80,146 @@ pub fn copy_series(from: &Path, to: &Path, cell: CellId, rep: u32) -> io::Result
 /// # Errors
 /// The file cannot be read, or its content is not that of a series.
 pub fn read_series(results: &Path, cell: CellId, rep: u32) -> io::Result<Option<Series>> {
+    read_columns(results, cell, rep, |_| true)
+}
+
+/// Reads the columns that `wants` accepts, and all events, of the series of a repetition. `None` if
+/// it has none.
+///
+/// # Errors
+/// As [`read_series`].
+pub fn read_columns(
+    results: &Path,
+    cell: CellId,
+    rep: u32,
+    wants: impl Fn(&str) -> bool,
+) -> io::Result<Option<Series>> {
     let bytes = match fs::read(path(results, cell, rep)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         bytes => bytes?,
     };
-    let series = gunzip(&bytes).and_then(|bytes| parse(std::str::from_utf8(&bytes).ok()?));
-    series
-        .map(Some)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the file of series is damaged"))
+    let mut series = Series::default();
+    let whole = for_lines(&bytes, |line| add_line(line, &wants, &mut series));
+    whole
+        .map(|()| Some(series))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the file of a series is damaged"))
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut file = GZIP_HEADER.to_vec();
-    file.extend(compress_to_vec(bytes, DEFLATE_LEVEL));
-    file.extend(crc32fast::hash(bytes).to_le_bytes());
-    #[allow(clippy::cast_possible_truncation, reason = "RFC 1952: the length modulo 2^32")]
-    file.extend((bytes.len() as u32).to_le_bytes());
-    file
+/// Adds the content of a line. `None` if it is not one of a series.
+fn add_line(line: &str, wants: &impl Fn(&str) -> bool, series: &mut Series) -> Option<()> {
+    let named = |rest: &str, before_values: &str| -> Option<(String, usize)> {
+        let (name, _) = rest.split_once(before_values)?;
+        Some((serde_json::from_str(name).ok()?, name.len() + before_values.len()))
+    };
+    if let Some(rest) = line.strip_prefix(COLUMN) {
+        let (name, begin) = named(rest, VALUES)?;
+        if wants(&name) {
+            series.columns.insert(name, serde_json::from_str(rest[begin..].strip_suffix('}')?).ok()?);
+        }
+    } else if let Some(rest) = line.strip_prefix(EVENT) {
+        let (name, begin) = named(rest, TIMES)?;
+        series.events.insert(name, serde_json::from_str(rest[begin..].strip_suffix('}')?).ok()?);
+    } else {
+        series.bin_s = serde_json::from_str::<Value>(line).ok()?.get("bin_s")?.as_f64()?;
+    }
+    Some(())
 }
 
-fn gunzip(file: &[u8]) -> Option<Vec<u8>> {
-    let compressed = file.strip_prefix(&GZIP_HEADER)?;
-    let (compressed, trailer) =
-        compressed.split_at_checked(compressed.len().checked_sub(GZIP_TRAILER_BYTES)?)?;
-    let bytes = decompress_to_vec_with_limit(compressed, MAX_TEXT_BYTES).ok()?;
-    (trailer[..4] == crc32fast::hash(&bytes).to_le_bytes()).then_some(bytes)
+/// Writer of a gzip file (RFC 1952).
+struct Gzip<W> {
+    out: W,
+    compressor: Box<CompressorOxide>,
+    crc: crc32fast::Hasher,
+    /// Bytes before compression.
+    length: u64,
 }
 
-fn parse(text: &str) -> Option<Series> {
-    let mut lines = text.lines().map(serde_json::from_str::<Value>);
-    let mut series = Series { bin_s: lines.next()?.ok()?.get("bin_s")?.as_f64()?, ..Series::default() };
-    for line in lines {
-        let line = line.ok()?;
-        if let Some(name) = line.get("column").and_then(Value::as_str) {
-            let values = line.get("values")?.as_array()?.iter().map(Value::as_f64).collect();
-            series.columns.insert(name.to_owned(), values);
-        } else {
-            let name = line.get("event")?.as_str()?;
-            let times: Option<Vec<f64>> =
-                line.get("times_s")?.as_array()?.iter().map(Value::as_f64).collect();
-            series.events.insert(name.to_owned(), times?);
+impl<W: Write> Gzip<W> {
+    fn new(mut out: W) -> io::Result<Self> {
+        out.write_all(&GZIP_HEADER)?;
+        let mut compressor = Box::<CompressorOxide>::default();
+        compressor.set_format_and_level(DataFormat::Raw, DEFLATE_LEVEL);
+        Ok(Self { out, compressor, crc: crc32fast::Hasher::new(), length: 0 })
+    }
+
+    fn add(&mut self, text: &str) -> io::Result<()> {
+        self.crc.update(text.as_bytes());
+        self.length += text.len() as u64;
+        self.compress(text.as_bytes(), MZFlush::None)
+    }
+
+    fn compress(&mut self, mut rest: &[u8], flush: MZFlush) -> io::Result<()> {
+        let mut compressed = vec![0; STEP_BYTES];
+        loop {
+            let step = deflate(&mut self.compressor, rest, &mut compressed, flush);
+            rest = &rest[step.bytes_consumed..];
+            self.out.write_all(&compressed[..step.bytes_written])?;
+            let is_done = step.bytes_written < compressed.len() && rest.is_empty();
+            match step.status {
+                Ok(MZStatus::StreamEnd) => return Ok(()),
+                // No progress: nothing is left to compress.
+                Ok(_) | Err(MZError::Buf) if is_done && flush == MZFlush::None => return Ok(()),
+                Ok(_) => {}
+                Err(error) => return Err(io::Error::other(format!("cannot compress: {error:?}"))),
+            }
         }
     }
-    Some(series)
+
+    fn finish(mut self) -> io::Result<W> {
+        self.compress(&[], MZFlush::Finish)?;
+        self.out.write_all(&self.crc.finalize().to_le_bytes())?;
+        // RFC 1952: the length modulo 2^32.
+        #[allow(clippy::cast_possible_truncation, reason = "the field is the length modulo 2^32")]
+        self.out.write_all(&(self.length as u32).to_le_bytes())?;
+        Ok(self.out)
+    }
+}
+
+/// Passes each line of a gzip file to `take`. `None` if the file is damaged, or `take` returns it.
+fn for_lines(file: &[u8], mut take: impl FnMut(&str) -> Option<()>) -> Option<()> {
+    let compressed = file.strip_prefix(&GZIP_HEADER)?;
+    let (mut rest, trailer) =
+        compressed.split_at_checked(compressed.len().checked_sub(GZIP_TRAILER_BYTES)?)?;
+    let mut state = InflateState::new_boxed(DataFormat::Raw);
+    let (mut crc, mut line, mut inflated) = (crc32fast::Hasher::new(), Vec::new(), vec![0; STEP_BYTES]);
+    loop {
+        let step = inflate(&mut state, rest, &mut inflated, MZFlush::None);
+        rest = &rest[step.bytes_consumed..];
+        let bytes = &inflated[..step.bytes_written];
+        crc.update(bytes);
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(piece);
+            if let Some(text) = line.strip_suffix(b"\n") {
+                take(std::str::from_utf8(text).ok()?)?;
+                line.clear();
+            }
+        }
+        match step.status {
+            Ok(MZStatus::StreamEnd) => break,
+            Ok(_) if line.len() <= MAX_LINE_BYTES => {}
+            _ => return None,
+        }
+    }
+    (line.is_empty() && trailer[..4] == crc.finalize().to_le_bytes()).then_some(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    #[test]
+    fn long_columns_read_back_equal() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // More than a step of the compressor, before and after compression.
+        let value = |n: u32| (!n.is_multiple_of(7)).then(|| f64::from(n.wrapping_mul(2_654_435_761)) / 3.0);
+        let column = |first: u32| (first..first + 100_000).map(value).collect::<Vec<_>>();
+        let columns = (0..3).map(|n| (format!("a.{n}"), column(n))).collect();
+        let series = Series { bin_s: 0.001, columns, events: BTreeMap::new() };
+        write_series(folder.path(), CellId([1; 16]), 3, &series).expect("a written series");
+        assert!(read_series(folder.path(), CellId([1; 16]), 3).expect("a series") == Some(series));
+    }
 
     #[test]
     fn series_read_back_equal_and_damage_is_noticed() {
@@ -122,7 +230,9 @@ mod tests {
         let cell = CellId([7; 16]);
         assert_eq!(read_series(folder.path(), cell, 0).expect("no error"), None);
         write_series(folder.path(), cell, 0, &series).expect("a written series");
-        assert_eq!(read_series(folder.path(), cell, 0).expect("a series"), Some(series));
+        assert_eq!(read_series(folder.path(), cell, 0).expect("a series"), Some(series.clone()));
+        let events = read_columns(folder.path(), cell, 0, |name| name != "a.goodput").expect("a series");
+        assert_eq!(events, Some(Series { columns: BTreeMap::new(), ..series }));
         let file = path(folder.path(), cell, 0);
         let mut bytes = fs::read(&file).expect("the file");
         let middle = bytes.len() - 6;

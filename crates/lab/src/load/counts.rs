@@ -1,10 +1,11 @@
 //! Counts of a flow: bytes received in bins, and samples of the sender's state.
 
+use std::fmt::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
 use rdt_udp::TcpInfo;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cell::nanoseconds;
 
@@ -55,7 +56,7 @@ impl Received {
     pub(super) fn to_json(&self) -> Value {
         json!({
             "bytes": self.bytes,
-            "bins": self.bins,
+            "bins": list(self.bins.iter().copied()),
             "first_byte_ns": self.first_byte.map(nanoseconds),
             "completed_ns": self.completed.map(nanoseconds),
             "packets": self.packets,
@@ -150,37 +151,61 @@ impl From<TcpInfo> for Sample {
     }
 }
 
+type ValueOf = fn(&Sample) -> u64;
+
+/// Columns of the samples, by their names in JSON.
+const COLUMNS: [(&str, ValueOf); 10] = [
+    ("cwnd", |it| it.cwnd),
+    ("ssthresh", |it| it.ssthresh),
+    ("srtt_us", |it| it.srtt_us),
+    ("rto_us", |it| it.rto_us),
+    ("in_flight", |it| it.in_flight),
+    ("peer_window", |it| it.peer_window),
+    ("ca_state", |it| it.ca_state),
+    ("busy_us", |it| it.busy_us),
+    ("window_limited_us", |it| it.window_limited_us),
+    ("buffer_limited_us", |it| it.buffer_limited_us),
+];
+
 /// Samples of a sender.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
-    rows: Vec<(Duration, Sample)>,
+    /// Time in nanoseconds, and the values of all columns.
+    rows: Vec<(u64, [u64; COLUMNS.len()])>,
+    last: Option<Sample>,
 }
 
 impl Samples {
     pub(super) fn add(&mut self, at: Duration, sample: Sample) {
-        self.rows.push((at, sample));
+        self.rows.push((nanoseconds(at), COLUMNS.map(|(_, value)| value(&sample))));
+        self.last = Some(sample);
     }
 
     /// Returns the samples in columns, and the counters of the last one.
     pub(super) fn to_json(&self) -> Value {
-        let column =
-            |value: fn(&Sample) -> u64| -> Vec<u64> { self.rows.iter().map(|(_, it)| value(it)).collect() };
-        let times: Vec<u64> = self.rows.iter().map(|(at, _)| nanoseconds(*at)).collect();
-        json!({
-            "at_ns": times,
-            "cwnd": column(|it| it.cwnd),
-            "ssthresh": column(|it| it.ssthresh),
-            "srtt_us": column(|it| it.srtt_us),
-            "rto_us": column(|it| it.rto_us),
-            "in_flight": column(|it| it.in_flight),
-            "peer_window": column(|it| it.peer_window),
-            "ca_state": column(|it| it.ca_state),
-            "busy_us": column(|it| it.busy_us),
-            "window_limited_us": column(|it| it.window_limited_us),
-            "buffer_limited_us": column(|it| it.buffer_limited_us),
-            "last": self.rows.last().map(|(_, sample)| last(sample)),
-        })
+        let column = |(index, (name, _)): (usize, &(&str, ValueOf))| {
+            ((*name).to_owned(), list(self.rows.iter().map(|(_, values)| values[index])).into())
+        };
+        let mut object: Map<String, Value> = COLUMNS.iter().enumerate().map(column).collect();
+        object.insert("at_ns".to_owned(), list(self.rows.iter().map(|(at, _)| *at)).into());
+        object.insert("last".to_owned(), self.last.as_ref().map(last).into());
+        object.into()
     }
+}
+
+/// Returns numbers as one text, with spaces: as an array of JSON they take 32 bytes each in memory.
+fn list(numbers: impl Iterator<Item = u64>) -> String {
+    let mut text = String::new();
+    for number in numbers {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{number} ");
+    }
+    text
+}
+
+/// Returns the numbers of a text that the load program printed.
+pub(crate) fn numbers(list: &Value) -> impl Iterator<Item = u64> + '_ {
+    list.as_str().unwrap_or_default().split_whitespace().map(|number| number.parse().unwrap_or(0))
 }
 
 fn last(sample: &Sample) -> Value {
@@ -213,5 +238,18 @@ mod tests {
         }
         assert_eq!(received.bins, [3, 4, 0, 8]);
         assert_eq!((received.bytes, received.first_byte), (15, Some(Duration::ZERO)));
+        assert!(numbers(&received.to_json()["bins"]).eq([3, 4, 0, 8]));
+    }
+
+    #[test]
+    fn samples_become_columns() {
+        let mut samples = Samples::default();
+        for (millis, cwnd) in [(10, 3), (20, 7)] {
+            samples.add(Duration::from_millis(millis), Sample { cwnd, mss: 2, ..Sample::default() });
+        }
+        let object = samples.to_json();
+        assert!(numbers(&object["at_ns"]).eq([10_000_000, 20_000_000]));
+        assert!(numbers(&object["cwnd"]).eq([3, 7]) && numbers(&object["ca_state"]).eq([0, 0]));
+        assert_eq!(object["last"]["mss"], 2);
     }
 }

@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use crate::engine::{rdt_ends, udp_source};
 use crate::flow::{Flow, FlowKind};
 use clock::Clock;
-pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY};
+pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, numbers};
 use counts::{Received, Samples, Sent};
 use network::End;
 use request::Request;

@@ -27,7 +27,7 @@ use rdt_udp::clock;
 use crate::cell::{Cell, CellId, PHYSICS_VERSION};
 use crate::engine::{EngineError, engine};
 use crate::experiment::{Experiment, KeepSeries};
-use crate::journal::{Durability, JournalWriter, Store, StoreError, read_series, write_series};
+use crate::journal::{Durability, JournalWriter, Store, StoreError, write_series};
 use crate::plan::Plan;
 use crate::record::{Record, Series, Status};
 use crate::results::Results;
@@ -191,7 +191,7 @@ impl Campaign<'_> {
         show: &mut impl FnMut(&Progress),
     ) -> Result<(), CampaignError> {
         let Running { writer, siblings, progress } = running;
-        let mut keep = |record, series| self.keep(record, series, writer, results);
+        let mut keep = |record, series: Series| self.keep(record, &series, writer, results);
         let (shared, tasks) = siblings.divide(tasks, self.experiment, |rep| self.keeps(rep));
         for task in &tasks {
             let estimated = self.plan.cost(task.cell).seconds();
@@ -214,13 +214,12 @@ impl Campaign<'_> {
     fn keep(
         &self,
         record: Record,
-        series: Series,
+        series: &Series,
         writer: &mut JournalWriter,
         results: &mut Results,
     ) -> io::Result<()> {
         if self.keeps(record.rep) && record.status == Status::Ok {
-            write_series(self.folder, record.cell, record.rep, &series)?;
-            results.series.insert((record.cell, record.rep), series);
+            write_series(self.folder, record.cell, record.rep, series)?;
         }
         writer.append(&record)?;
         results.records.entry(record.cell).or_default().insert(record.rep, record);
@@ -230,21 +229,12 @@ impl Campaign<'_> {
     /// Returns the results of the plan that a store has, with the series in the folder.
     pub fn results(&self, store: Store) -> Result<Results, CampaignError> {
         self.check_seeds(&store)?;
-        let mut results = Results { cells: self.plan.cells.clone(), ..Results::default() };
+        let folder = Some(self.folder.to_owned());
+        let mut results = Results { cells: self.plan.cells.clone(), folder, ..Results::default() };
         results.records.extend(self.plan.distinct().map(|cell| (cell.id, BTreeMap::new())));
         for record in store.into_records() {
             if let Some(reps) = results.records.get_mut(&record.cell) {
                 reps.insert(record.rep, record);
-            }
-        }
-        for cell in self.plan.distinct() {
-            let reps: Vec<u32> =
-                results.records[&cell.id].keys().copied().filter(|rep| self.keeps(*rep)).collect();
-            for rep in reps {
-                // Without its series a repetition is missing in figures over time only.
-                if let Ok(Some(series)) = read_series(self.folder, cell.id, rep) {
-                    results.series.insert((cell.id, rep), series);
-                }
             }
         }
         Ok(results)

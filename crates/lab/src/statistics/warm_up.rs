@@ -4,28 +4,69 @@ use super::interval::{count, mean};
 
 /// Bins in a batch of MSER-5.
 const BATCH: usize = 5;
+/// Most batches whose errors are computed one by one, which takes quadratic time.
+const MAX_EXACT: usize = 4096;
 
 /// Returns the number of bins at the start of a series that are warm-up: the cut that minimises the
 /// squared standard error of the mean of the rest, in batches of five bins (MSER-5; White, Cobb and
 /// Spratt 2000). At most half of the series is cut, which a series with a trend reaches.
 pub fn mser5(values: &[f64]) -> usize {
     let batches: Vec<f64> = values.chunks_exact(BATCH).filter_map(mean).collect();
+    let errors = if batches.len() <= MAX_EXACT { exact_errors(&batches) } else { errors(&batches) };
+    // The last batches are too few for an estimate of their error.
+    let candidates = errors.iter().take(batches.len().saturating_sub(BATCH)).enumerate();
+    let best = candidates.min_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(cut, _)| cut);
+    best.min(batches.len() / 2) * BATCH
+}
+
+/// Returns for each cut the squared standard error of the mean of the values from there on.
+fn exact_errors(values: &[f64]) -> Vec<f64> {
     let error = |cut: usize| {
-        let rest = &batches[cut..];
+        let rest = &values[cut..];
         let mean = mean(rest)?;
         let squares: f64 = rest.iter().map(|value| (value - mean).powi(2)).sum();
         Some(squares / count(rest).powi(2))
     };
-    // The last batches are too few for an estimate of their error.
-    let candidates = 0..batches.len().saturating_sub(BATCH);
-    let errors = candidates.filter_map(|cut| Some((cut, error(cut)?)));
-    let best = errors.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(cut, _)| cut);
-    best.min(batches.len() / 2) * BATCH
+    (0..values.len()).filter_map(error).collect()
+}
+
+/// Returns the same but for rounding, in linear time: from the end on, by the recurrence of Welford
+/// (1962).
+fn errors(values: &[f64]) -> Vec<f64> {
+    let (mut number, mut mean, mut squares) = (0.0, 0.0, 0.0);
+    let mut errors: Vec<f64> = values
+        .iter()
+        .rev()
+        .map(|value| {
+            number += 1.0;
+            let distance = value - mean;
+            mean += distance / number;
+            squares += distance * (value - mean);
+            squares / (number * number)
+        })
+        .collect();
+    errors.reverse();
+    errors
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_in_linear_time_are_the_same() {
+        let values: Vec<f64> = (0..500_u32).map(|i| 1e6 + f64::from(i * 7919 % 97)).collect();
+        for (error, exact) in errors(&values).into_iter().zip(exact_errors(&values)) {
+            assert!((error - exact).abs() <= 1e-9 * exact, "{error} and {exact}");
+        }
+    }
+
+    #[test]
+    fn hours_in_bins_of_a_millisecond_have_a_warm_up() {
+        let value = |i: u32| f64::from(i.min(600_000)) + f64::from(i.wrapping_mul(7919) % 97) * 1_000.0;
+        let values: Vec<f64> = (0..7_200_000).map(value).collect();
+        assert!((500_000..=650_000).contains(&mser5(&values)), "{}", mser5(&values));
+    }
 
     #[test]
     fn the_ramp_of_a_start_is_cut() {

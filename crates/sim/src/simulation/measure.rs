@@ -44,9 +44,21 @@ impl Simulation {
     /// # Panics
     /// If the interval is zero, or the simulation has run.
     pub fn sample_queue(&mut self, wire: WireId, direction: Direction, interval: Duration) {
+        self.add_queue_sampler((wire, direction), interval, true);
+    }
+
+    /// As [`Simulation::sample_queue`], but keeps only the sums of the samples.
+    ///
+    /// # Panics
+    /// If the interval is zero, or the simulation has run.
+    pub fn summarise_queue(&mut self, wire: WireId, direction: Direction, interval: Duration) {
+        self.add_queue_sampler((wire, direction), interval, false);
+    }
+
+    fn add_queue_sampler(&mut self, link: (WireId, Direction), interval: Duration, keeps_samples: bool) {
         assert!(self.now == self.epoch, "queues are sampled from the start on");
-        self.network.link_mut(wire, direction).count_queued_bytes();
-        self.queues.add(self.epoch, wire, direction, interval);
+        self.network.link_mut(link.0, link.1).count_queued_bytes();
+        self.queues.add(self.epoch, link, interval, keeps_samples);
     }
 
     /// Returns the samples of a queue so far. `None` without [`Simulation::sample_queue`].
@@ -59,8 +71,16 @@ impl Simulation {
     /// sender and its server, so the route must be known.
     pub fn measure_limits(&mut self, sender: NodeId) -> LimitRecorder {
         let ends = (sender, self.sender(sender).server);
-        for (wire, direction) in self.network.hops(ends) {
-            self.network.link_mut(wire, direction).record_busy_periods();
+        let hops = self.network.hops(ends);
+        // Only busy periods of at least the smallest RTT count, which is not below these delays.
+        // Half of them leaves room for what an estimate subtracts.
+        let delays = hops.iter().map(|(wire, _)| {
+            let path = self.network.wire(*wire);
+            path.forward.least_delay() + path.reverse.least_delay()
+        });
+        let least = delays.sum::<Duration>() / 2;
+        for (wire, direction) in hops {
+            self.network.link_mut(wire, direction).record_busy_periods(least);
         }
         LimitRecorder::default()
     }

@@ -42,7 +42,7 @@ impl Simulation {
         application: Application,
     ) -> Result<NodeId, ConfigError> {
         application.check();
-        let sender = Sender::new(config)?;
+        let sender = Sender::with_memory(config, self.frames.clone())?;
         let node = SenderNode::new(sender, server, application, self.epoch, self.now);
         Ok(self.add(Node::Sender(Box::new(node))))
     }

@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use super::super::Run;
 use super::super::flow_metrics::{
-    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, number, padded, rate, together,
+    Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, number, padded,
+    rate, together,
 };
 use crate::cell::Physics;
 use crate::experiment::Measure;
 use crate::flow::FlowKind;
 use crate::load::request::{Request, time};
-use crate::load::{CA_CWR, CA_LOSS, CA_RECOVERY};
+use crate::load::{CA_CWR, CA_LOSS, CA_RECOVERY, numbers};
 use crate::statistics::mean;
 
 /// Bits of a packet that fills Ethernet.
@@ -45,8 +46,10 @@ pub(super) fn of(
         } else {
             transfer(counts, ended, physics, measure, &mut metrics)
         };
-        let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
-        metrics.column("goodput", bps.collect());
+        if keeps_series(measure) {
+            let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
+            metrics.column("goodput", bps.collect());
+        }
         delivered.push(it);
     }
     together(&delivered, measure.series, &mut run.metrics);
@@ -74,8 +77,7 @@ fn count(value: &Value) -> u64 {
 }
 
 fn bins(received: &Value, end: Duration, width: Duration) -> Vec<u64> {
-    let bins = received["bins"].as_array().into_iter().flatten().map(count);
-    padded(bins.collect(), end, width)
+    padded(numbers(&received["bins"]).collect(), end, width)
 }
 
 fn transfer(
@@ -102,7 +104,9 @@ fn transfer(
     let samples = Samples::new(&counts["samples"]);
     counters(&samples, metrics);
     samples.means(bin_start(cut, measure.series), metrics);
-    samples.columns(measure.series, metrics);
+    if keeps_series(measure) {
+        samples.columns(measure.series, metrics);
+    }
     let shortest = micros(&counts["samples"]["last"]["min_rtt_us"]).unwrap_or_default();
     let queue = shortest * (1.0 + QUEUE_SHARE) + packet_time(physics, flow.reverse);
     let handshake = time(&counts["handshake_ns"]).unwrap_or_default();
@@ -115,7 +119,7 @@ fn transfer(
 /// Adds the counters of the last sample. Where the kernel does not count timeouts and recoveries,
 /// samples in these states count.
 fn counters(samples: &Samples<'_>, metrics: &mut FlowMetrics<'_>) {
-    let last = &samples.columns["last"];
+    let last = samples.last;
     for (metric, key) in [
         ("retransmitted", "retransmitted"),
         ("spurious", "duplicates"),
@@ -148,22 +152,26 @@ fn packet_time(physics: &Physics, reverse: bool) -> f64 {
 
 /// Samples of `TCP_INFO` in columns.
 struct Samples<'a> {
-    columns: &'a Value,
+    /// Counters of the last sample.
+    last: &'a Value,
+    columns: BTreeMap<&'a str, Vec<u64>>,
     at: Vec<Duration>,
 }
 
 impl<'a> Samples<'a> {
     fn new(columns: &'a Value) -> Self {
-        let at = columns["at_ns"].as_array().into_iter().flatten().filter_map(time);
-        Self { columns, at: at.collect() }
+        let at = numbers(&columns["at_ns"]).map(Duration::from_nanos).collect();
+        let lists = columns.as_object().into_iter().flatten().filter(|(_, list)| list.is_string());
+        let lists = lists.map(|(name, list)| (&**name, numbers(list).collect()));
+        Self { last: &columns["last"], columns: lists.collect(), at }
     }
 
     fn value(&self, name: &str, row: usize) -> u64 {
-        self.columns[name][row].as_u64().unwrap_or(0)
+        self.column(name).get(row).copied().unwrap_or(0)
     }
 
-    fn column(&self, name: &str) -> Vec<u64> {
-        (0..self.at.len()).map(|row| self.value(name, row)).collect()
+    fn column(&self, name: &str) -> &[u64] {
+        self.columns.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the times at which a column becomes `level`, seconds.
@@ -176,8 +184,9 @@ impl<'a> Samples<'a> {
     /// Adds the means and extremes of the samples from `from` on.
     fn means(&self, from: Duration, metrics: &mut FlowMetrics<'_>) {
         let first = self.at.partition_point(|at| *at < from);
-        let after =
-            |name: &str| -> Vec<f64> { self.column(name)[first..].iter().map(|it| number(*it)).collect() };
+        let after = |name: &str| -> Vec<f64> {
+            self.column(name).get(first..).unwrap_or_default().iter().map(|it| number(*it)).collect()
+        };
         let cwnd = after("cwnd");
         metrics.add("cwnd-mean", mean(&cwnd));
         metrics.add("cwnd-max", cwnd.iter().copied().reduce(f64::max));
@@ -339,19 +348,19 @@ mod tests {
             "name": "a", "handshake_ns": 10_000_000, "sent_bytes": 3_000, "sent_packets": 0,
             "refused_packets": 0, "blocked_ns": 0, "ended_ns": 200_000_000, "error": null,
             "received": {
-                "bytes": 3_000, "bins": [1_000, 0, 2_000], "first_byte_ns": 20_000_000,
+                "bytes": 3_000, "bins": "1000 0 2000", "first_byte_ns": 20_000_000,
                 "completed_ns": 250_000_000, "packets": 0, "late_packets": 0,
             },
             "samples": {
-                "at_ns": [10_000_000, 110_000_000, 210_000_000, 250_000_000],
-                "cwnd": [14_480, 1_448, 2_896, 2_896],
-                "ssthresh": [0, 7_240, 7_240, 7_240],
-                "srtt_us": [10_000, 10_000, 30_000, 30_000],
-                "ca_state": [0, 4, 0, 0],
-                "in_flight": [2_896, 1_448, 0, 0],
-                "busy_us": [0, 100_000, 180_000, 200_000],
-                "window_limited_us": [0, 0, 40_000, 40_000],
-                "buffer_limited_us": [0, 0, 0, 0],
+                "at_ns": "10000000 110000000 210000000 250000000",
+                "cwnd": "14480 1448 2896 2896",
+                "ssthresh": "0 7240 7240 7240",
+                "srtt_us": "10000 10000 30000 30000",
+                "ca_state": "0 4 0 0",
+                "in_flight": "2896 1448 0 0",
+                "busy_us": "0 100000 180000 200000",
+                "window_limited_us": "0 0 40000 40000",
+                "buffer_limited_us": "0 0 0 0",
                 "last": { "retransmitted": 2, "timeouts": 1, "min_rtt_us": 10_000, "mss": 1_448 },
             },
         }]})

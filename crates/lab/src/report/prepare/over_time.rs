@@ -1,6 +1,6 @@
 //! Figures of series, of the parts of a whole, and of distributions.
 
-use crate::cell::{Cell, CellId};
+use crate::cell::Cell;
 use crate::record::Series;
 use crate::statistics::mean;
 use crate::theory::{AIRTIME_PARTS, Conditions};
@@ -19,37 +19,41 @@ use super::select::{View, values};
 /// Bars in a figure of parts.
 const MAX_WHOLES: usize = 16;
 
-/// Returns the cells of the figure whose series are kept, one for each level of `by`.
-fn with_series<'a>(view: &'a View<'_>) -> Vec<(String, &'a Cell, &'a Series)> {
-    let results = view.subject.results;
-    let first = |id: CellId| results.series.range((id, 0)..=(id, u32::MAX)).next().map(|(_, series)| series);
+/// Returns the cells of the figure whose series are kept, one for each level of `by`, with the
+/// columns of these metrics.
+fn with_series<'a>(view: &'a View<'_>, metrics: &[String]) -> Vec<(String, &'a Cell, Series)> {
+    let wants = |column: &str| metrics.iter().any(|metric| is_of(column, metric));
     let mut found = Vec::new();
     for group in view.groups() {
         // Groups differ in metrics too, but a series has all of them.
         let by = view.figure.by.as_deref().zip(group.by.as_ref());
         let name = by.map_or_else(String::new, |(factor, level)| format!("{factor} {level}"));
-        let known = |(other, _, _): &(String, &Cell, &Series)| *other == name;
-        let cells = view.cells_of(&group, None);
-        let kept = cells.into_iter().find_map(|cell| Some((cell, first(cell.id)?)));
-        if let (Some((cell, series)), false) = (kept, found.iter().any(known)) {
-            found.push((name, cell, series));
+        if found.iter().any(|(other, ..): &(String, &Cell, Series)| *other == name) {
+            continue;
         }
+        let mut cells = view.cells_of(&group, None).into_iter();
+        let kept = cells.find_map(|cell| Some((cell, view.subject.results.series(cell.id, wants)?)));
+        found.extend(kept.map(|(cell, series)| (name, cell, series)));
     }
     found
 }
 
+/// True if a column has this metric, of any flow or link.
+fn is_of(column: &str, metric: &str) -> bool {
+    column == metric || column.strip_suffix(metric).is_some_and(|owner| owner.ends_with('.'))
+}
+
 /// Draws series of the first repetition that keeps them. `None` if none does.
 pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
-    let shown = with_series(view);
-    let bin_s = shown.first()?.2.bin_s;
     let default = ["goodput".to_owned(), "cwnd".to_owned()];
     let names = if view.figure.of.is_empty() { &default[..] } else { &view.figure.of[..] };
+    let shown = with_series(view, names);
+    let bin_s = shown.first()?.2.bin_s;
     let (mut panels, mut events) = (Vec::new(), Vec::new());
     for name in names {
         let mut columns = Vec::new();
         for (index, (group, _, series)) in shown.iter().enumerate() {
-            let named = |column: &str| column == name || column.ends_with(&format!(".{name}"));
-            let found: Vec<_> = series.columns.iter().filter(|(column, _)| named(column)).collect();
+            let found: Vec<_> = series.columns.iter().filter(|(column, _)| is_of(column, name)).collect();
             for (column, values) in &found {
                 // One column of each group has the same name and colour in all panels.
                 let (name, look) = match (group.is_empty(), found.len()) {
@@ -90,7 +94,7 @@ fn titled(title: &str, view: &View<'_>, cells: &[&Cell]) -> String {
 
 /// Draws how flows share a link in the first repetition that keeps its series.
 pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
-    let shown = with_series(view);
+    let shown = with_series(view, &["goodput".to_owned()]);
     let (_, cell, series) = shown.first()?;
     let mut flows = Vec::new();
     for (look, flow) in cell.physics.flows.iter().enumerate() {

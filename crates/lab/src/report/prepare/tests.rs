@@ -1,3 +1,5 @@
+use tempfile::TempDir;
+
 use super::super::html::{Report, html};
 use super::super::scene::{Mark, Origin};
 use super::super::text::text;
@@ -5,6 +7,7 @@ use super::*;
 use crate::cell::EngineKind;
 use crate::claim::judge;
 use crate::engine::engine;
+use crate::journal::write_series;
 use crate::plan::Plan;
 use crate::record::{Record, Status};
 
@@ -114,11 +117,14 @@ so = "It does."
 shows = ["8 / 2 = 4", "goodput[rate=8mbit] / goodput[rate=2mbit]"]
 "#;
 
-fn run(toml: &str) -> (Experiment, Results) {
+/// Runs an experiment. The folder has its series.
+fn run(toml: &str) -> (Experiment, Results, TempDir) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let experiment = Experiment::from_toml(toml).expect("an experiment");
     let plan = Plan::new(&experiment, &[]).expect("a plan");
     let engine = engine(EngineKind::Virtual).expect("runs here");
-    let mut results = Results { cells: plan.cells.clone(), ..Results::default() };
+    let (cells, kept) = (plan.cells.clone(), Some(folder.path().to_owned()));
+    let mut results = Results { cells, folder: kept, ..Results::default() };
     for cell in plan.distinct() {
         for rep in 0..experiment.repeats.least {
             let seed = plan.seed(cell, rep);
@@ -143,11 +149,11 @@ fn run(toml: &str) -> (Experiment, Results) {
             };
             results.records.entry(cell.id).or_default().insert(rep, record);
             if rep == 0 {
-                results.series.insert((cell.id, rep), run.series);
+                write_series(folder.path(), cell.id, rep, &run.series).expect("a written series");
             }
         }
     }
-    (experiment, results)
+    (experiment, results, folder)
 }
 
 fn judged(experiment: &Experiment, results: &Results) -> Vec<Judgement> {
@@ -155,7 +161,7 @@ fn judged(experiment: &Experiment, results: &Results) -> Vec<Judgement> {
 }
 
 fn sections() -> Section {
-    let (experiment, results) = run(FACTORIAL);
+    let (experiment, results, _folder) = run(FACTORIAL);
     let judgements = judged(&experiment, &results);
     let command = "rdt-lab run sack-and-window";
     section(&Subject { experiment: &experiment, results: &results, judgements: &judgements, command })
@@ -237,7 +243,7 @@ fn report_is_the_same_every_time() {
 #[test]
 fn equal_repetitions_have_no_interval() {
     let plain = FACTORIAL.replace("loss = \"2.5%\"\n", "").replace("for = \"3s\"", "for = \"1s\"");
-    let (experiment, results) = run(&plain);
+    let (experiment, results, _folder) = run(&plain);
     let subject = Subject { experiment: &experiment, results: &results, judgements: &[], command: "" };
     let section = section(&subject);
     assert!(section.run[1].starts_with("In 12 of these cells nothing is random"), "{:?}", section.run);
