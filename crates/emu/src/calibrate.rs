@@ -19,9 +19,10 @@ mod proxied;
 mod timer;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rdt_emulator::Bitrate;
 use serde_json::{Value, json};
 
 use crate::calibration::{Bounds, Calibration, Host, file, mbps};
@@ -174,6 +175,24 @@ fn effect(namespace: Bounds, proxy: Bounds) -> String {
     format!("{}, {}", of("run", namespace), of("proxy", proxy))
 }
 
+fn this_program() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))
+}
+
+/// Lowest rate that a trial can judge: 1 % of its packets are ten.
+const MIN_TRIAL_RATE: Bitrate = Bitrate::from_bps(10_000_000);
+
+/// Returns true if this host sustains a rate in `rdt-emu run`, by the rule of `rdt-emu calibrate`.
+/// Takes one to three seconds. A rate below 10 Mbit/s counts as 10 Mbit/s. `program` is one that
+/// runs as `rdt-emu` if it is called so, or if its first argument is `flood`.
+///
+/// # Errors
+/// The sentence says why the host cannot emulate a link.
+pub fn holds(program: &Path, rate: Bitrate) -> Result<bool, String> {
+    let bps = rate.max(MIN_TRIAL_RATE).as_bps_f64();
+    Ok(max_rate::try_rate(bps, &mut |asked| namespace::hold(program, asked))?.is_some())
+}
+
 #[derive(Debug)]
 struct Figures {
     /// Lateness of sparse packets with [`Waiting::Spin`] and [`Waiting::Sleep`].
@@ -190,7 +209,10 @@ impl Figures {
             idle: [idle(Waiting::Spin)?, idle(Waiting::Sleep)?],
             proxy: Capacity::measure(proxied::measure, proxied::hold)
                 .map_err(Failure::system("cannot measure over the loopback"))?,
-            namespace: Capacity::measure(namespace::measure, namespace::hold),
+            namespace: this_program().and_then(|program| {
+                let flood = |size| namespace::measure(&program, size);
+                Capacity::measure(flood, |asked| namespace::hold(&program, asked))
+            }),
         })
     }
 

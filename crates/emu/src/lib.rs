@@ -50,6 +50,8 @@ use clap::Parser;
 use rdt_program::signals::survive_file_size_limit;
 use rdt_program::{Printer, start_logging};
 
+#[cfg(target_os = "linux")]
+pub use calibrate::holds;
 pub use host::BLAME as HOST_BLAME;
 #[cfg(target_os = "linux")]
 pub use run::Netlink;

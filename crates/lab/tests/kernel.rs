@@ -139,6 +139,23 @@ fn links_in_series_are_nested_runs() {
 }
 
 #[test]
+fn rates_of_paths_are_tried_before_repetitions() {
+    let Some((_, _turn)) = kernel() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("slow.toml");
+    let text = "schema = 1\nname = \"slow\"\ntitle = \"Slow\"\nengine = \"kernel\"\nfor = \"0.2s\"\n\
+                [path]\nrate = \"1mbit\"\n[[flow]]\nname = \"u\"\nkind = \"udp\"\nrate = \"100kbit\"\n\
+                [repeats]\nleast = 1\nmost = 1\n";
+    std::fs::write(&file, text).expect("a file");
+    let mut lab = std::process::Command::new(env!("CARGO_BIN_EXE_rdt-lab"));
+    // Fails on a host that is busy, after it has recorded the repetition.
+    lab.arg("run").arg(&file).arg("-o").arg(folder.path()).status().expect("the program");
+    let journal = std::fs::read_dir(folder.path().join("slow/journal")).expect("a journal");
+    let lines = journal.map(|it| std::fs::read_to_string(it.expect("a file").path()).expect("text"));
+    assert_eq!(lines.collect::<String>().matches("\"rate-held\":").count(), 1);
+}
+
+#[test]
 fn unknown_congestion_controls_are_errors() {
     let Some((engine, _turn)) = kernel() else { return };
     let odd = Flow { cc: Some("nosuch".to_owned()), ..tcp("a") };

@@ -108,7 +108,8 @@ pub(super) fn search<E>(
     Ok(found)
 }
 
-fn try_rate<E>(
+/// Tries a rate, and returns it if the host sustained it.
+pub(super) fn try_rate<E>(
     bps: f64,
     hold: &mut impl FnMut(Asked) -> Result<Option<Delivered>, E>,
 ) -> Result<Option<Held>, E> {

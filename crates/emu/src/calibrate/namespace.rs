@@ -1,5 +1,6 @@
 //! Load test of `rdt-emu run`, which is started as a child process.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -11,8 +12,9 @@ use super::{MEASUREMENT_MS, Throughput};
 use crate::host;
 
 /// Measures the throughput with datagrams of `size` bytes. An error says why nothing arrived.
-pub(super) fn measure(size: u16) -> Result<Throughput, String> {
-    let output = flooded(Flood { size, pps: None, ms: MEASUREMENT_MS }, &["--json", "--rtt=1ms"])?;
+pub(super) fn measure(program: &Path, size: u16) -> Result<Throughput, String> {
+    let flood = Flood { size, pps: None, ms: MEASUREMENT_MS };
+    let output = flooded(program, flood, &["--json", "--rtt=1ms"])?;
     let account = output.told.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
     let silent = || "it told nothing".to_owned();
     let forward = &account.ok_or_else(silent)?["forward"];
@@ -21,13 +23,13 @@ pub(super) fn measure(size: u16) -> Result<Throughput, String> {
 }
 
 /// Measures the output of a link with the requested rate; `None` if the host was the bottleneck.
-pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> {
+pub(super) fn hold(program: &Path, asked: Asked) -> Result<Option<max_rate::Delivered>, String> {
     let path = [
         format!("--json-stream={}ms", COUNT_INTERVAL.as_millis()),
         format!("--rtt={}ms", RTT.as_millis()),
         format!("--rate={:.0}bit", asked.rate.as_bps_f64()),
     ];
-    let output = flooded(asked.flood, &path.each_ref().map(String::as_str))?;
+    let output = flooded(program, asked.flood, &path.each_ref().map(String::as_str))?;
     // The TUN device counts whole IP packets, so no header bytes are added.
     Ok(max_rate::delivered(&output.told, 0).filter(|_| output.kept_up()))
 }
@@ -46,12 +48,11 @@ impl Output {
     }
 }
 
-fn flooded(flood: Flood, options: &[&str]) -> Result<Output, String> {
-    let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
-    let mut command = Command::new(&program);
+fn flooded(program: &Path, flood: Flood, options: &[&str]) -> Result<Output, String> {
+    let mut command = Command::new(program);
     // No calibration check, because this measurement is the calibration.
-    command.args(["run", "--quiet", "--beyond-calibration"]).args(options);
-    command.arg(format!("--server=exec {} flood", quoted(&program))).arg("--").arg(&program);
+    command.arg0("rdt-emu").args(["run", "--quiet", "--beyond-calibration"]).args(options);
+    command.arg(format!("--server=exec {} flood", quoted(program))).arg("--").arg(program);
     command.args(["flood", &format!("--size={}", flood.size), &format!("--ms={}", flood.ms)]);
     command.args(flood.pps.map(|pps| format!("--pps={pps}")));
     let output = command.stdin(Stdio::null()).output();

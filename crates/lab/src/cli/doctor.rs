@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use rdt_emulator::Bitrate;
 use rdt_emulator::spec::PathSpec;
 use serde_json::json;
 
@@ -11,7 +12,7 @@ use super::output;
 use super::run::cores;
 use super::scale::in_path;
 use crate::cell::{Cell, EngineKind, Physics};
-use crate::engine::engine;
+use crate::engine::{engine, holds};
 use crate::run::host::{QUIET_SHARE, used_share};
 
 /// Congestion controls that the experiments of the program ask the kernel for.
@@ -44,7 +45,7 @@ struct Finding {
 }
 
 pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
-    let findings = [processors(), namespaces(), controls(), load(), browser(), slurm(), parallel()];
+    let findings = [processors(), namespaces(), controls(), load(), rate(), browser(), slurm(), parallel()];
     if args.json {
         for it in &findings {
             output::json(&json!({
@@ -123,6 +124,20 @@ fn load() -> Finding {
         None => Err("this system does not report it: make sure that nothing else runs".to_owned()),
     };
     Finding { name: "quiet host", needed_for: "kernel, real, command", found }
+}
+
+/// Tries a path at the rate of fast Ethernet, as `run` does with the rates of an experiment.
+fn rate() -> Finding {
+    let mbit = 100;
+    let found = match holds(Bitrate::from_bps(mbit * 1_000_000)) {
+        Ok(true) => Ok(format!("a path of {mbit} Mbit/s is held")),
+        Ok(false) => Err(format!(
+            "a path of {mbit} Mbit/s is not held: end other programs, or use a faster host; rdt-emu calibrate finds the \
+             highest rate"
+        )),
+        Err(error) => Err(error.to_string()),
+    };
+    Finding { name: "rate of a path", needed_for: "kernel, real, command", found }
 }
 
 fn browser() -> Finding {

@@ -67,6 +67,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return emulator(std::iter::once(EMULATOR.into()).chain(arguments.iter().cloned()).collect());
     }
+    #[cfg(target_os = "linux")]
+    if args.get(1).is_some_and(|command| command == FLOOD) {
+        return emulator(args);
+    }
     rdt_program::signals::survive_file_size_limit();
     #[cfg(target_os = "linux")]
     if let Ok(program) = std::env::current_exe() {
@@ -91,6 +95,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// First argument with which this program is `rdt-emu`, for the paths of engines of real time.
 #[cfg(target_os = "linux")]
 const EMULATOR: &str = "rdt-emu";
+/// Hidden command of `rdt-emu`, which sends or receives the load of a trial of this host.
+#[cfg(target_os = "linux")]
+const FLOOD: &str = "flood";
 
 #[cfg(target_os = "linux")]
 fn emulator(args: Vec<OsString>) -> ExitCode {

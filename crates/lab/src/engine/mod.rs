@@ -26,6 +26,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use rdt_emulator::Bitrate;
 use rdt_program::Stop;
 
 use crate::cell::{Cell, EngineKind};
@@ -107,6 +108,21 @@ pub fn engine(kind: EngineKind) -> Result<&'static dyn Engine, EngineError> {
             )))
         }
     }
+}
+
+/// Returns true if this host carries a rate behind an emulated path in real time, by a trial that
+/// takes one to three seconds.
+///
+/// # Errors
+/// This host or this program cannot emulate a path.
+pub(crate) fn holds(rate: Bitrate) -> Result<bool, EngineError> {
+    #[cfg(target_os = "linux")]
+    return programs::holds(rate);
+    #[cfg(not(target_os = "linux"))]
+    Err(EngineError::Unavailable(format!(
+        "no path of {} bit/s: Linux alone has namespaces",
+        rate.as_bps_f64()
+    )))
 }
 
 /// Returns the configurations of both ends of a flow of rdt, with the same connection identifier as

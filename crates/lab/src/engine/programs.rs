@@ -11,8 +11,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::child_seed;
 use rdt_emulator::spec::PathSpec;
+use rdt_emulator::{Bitrate, child_seed};
 use rdt_program::Stop;
 use rdt_program::exit::{CONFIG, UNAVAILABLE, USAGE};
 use rdt_udp::clock;
@@ -54,6 +54,11 @@ pub(super) fn cannot(step: &str, error: &io::Error) -> EngineError {
 pub(super) fn check_namespaces() -> Result<(), EngineError> {
     static TRIED: OnceLock<Result<(), EngineError>> = OnceLock::new();
     TRIED.get_or_init(try_namespaces).clone()
+}
+
+/// Returns true if this host carries a rate behind an emulated path. Takes one to three seconds.
+pub(super) fn holds(rate: Bitrate) -> Result<bool, EngineError> {
+    rdt_emu::holds(program()?, rate).map_err(EngineError::Unavailable)
 }
 
 /// Runs a command that does nothing behind a path.

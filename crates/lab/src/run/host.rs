@@ -1,6 +1,7 @@
-//! This host during a run: the lock that keeps repetitions in real time apart from all others, and
-//! the processor time that other programs use.
+//! This host during a run: the lock that keeps repetitions in real time apart from all others, the
+//! processor time that other programs use, and the rates that the host carries.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write as _;
 #[cfg(unix)]
@@ -8,8 +9,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rdt_emulator::Bitrate;
 use rdt_program::{Stop, talk};
 use rdt_udp::clock;
+
+use crate::cell::Physics;
+use crate::engine::EngineError;
 
 /// Share of the processors above which other programs disturb repetitions in real time.
 pub(crate) const QUIET_SHARE: f64 = 0.2;
@@ -208,9 +213,70 @@ impl QuietHost {
     }
 }
 
+/// Rates of paths, each tried once in a campaign: whether this host carries them in real time.
+#[derive(Debug, Default)]
+pub(super) struct HeldRates {
+    tried: BTreeMap<Bitrate, bool>,
+}
+
+impl HeldRates {
+    /// Tries the highest of these rates, and the next lower one as long as the host does not hold
+    /// them. Says once which it does not hold.
+    pub(super) fn check(
+        &mut self,
+        rates: &BTreeSet<Bitrate>,
+        stop: &Stop,
+        holds: impl Fn(Bitrate) -> Result<bool, EngineError>,
+    ) {
+        let mut failed = Vec::new();
+        for rate in rates.iter().rev() {
+            if self.holds(*rate).is_some() {
+                continue;
+            }
+            if stop.is_set() {
+                return;
+            }
+            match holds(*rate) {
+                Ok(is_held) => {
+                    failed.extend((!is_held).then(|| (rate.as_bps_f64() / 1e6).to_string()));
+                    self.tried.insert(*rate, is_held);
+                }
+                Err(error) => {
+                    talk(&format!("rdt-lab: cannot try the rates of the paths on this host: {error}"));
+                    return;
+                }
+            }
+        }
+        if !failed.is_empty() {
+            talk(&format!(
+                "rdt-lab: this host did not hold a path of {} Mbit/s in a trial: end other programs, lower the rate or use a \
+                 faster host; the metric 'rate-held' is 0 in such repetitions",
+                failed.join(" nor one of ")
+            ));
+        }
+    }
+
+    /// Returns whether the host holds a rate: that or a higher one was held, or that or a lower one
+    /// was not. `None` if neither is known.
+    pub(super) fn holds(&self, rate: Bitrate) -> Option<bool> {
+        let is_held = self.tried.range(rate..).any(|(_, is_held)| *is_held);
+        let has_failed = self.tried.range(..=rate).any(|(_, is_held)| !is_held);
+        (is_held || has_failed).then_some(is_held)
+    }
+}
+
+/// Returns the highest rate of the links of a cell. `None` if none has a rate.
+pub(super) fn highest_rate(physics: &Physics) -> Option<Bitrate> {
+    let paths = physics.links.iter().filter_map(|link| link.to_path_config(|_| Err(String::new())).ok());
+    paths.flat_map(|path| [path.forward.highest_rate(), path.reverse.highest_rate()]).flatten().max()
+}
+
 #[cfg(test)]
 mod tests {
+    use rdt_emulator::spec::PathSpec;
+
     use super::*;
+    use crate::cell::EngineKind;
 
     #[test]
     fn shares_come_from_differences_of_ticks() {
@@ -244,6 +310,44 @@ mod tests {
         let mut once = [0.8].into_iter();
         assert_eq!(host.wait_for(|| once.next(), MAX_WAIT, &stop), Some(0.8));
         assert_eq!(host.wait_for(|| None, MAX_WAIT, &stop), None);
+    }
+
+    #[test]
+    fn trials_stop_at_first_rate_that_is_held() {
+        let mbit = |rate: u64| Bitrate::from_bps(rate * 1_000_000);
+        let tried = std::cell::RefCell::new(Vec::new());
+        let host = |rate: Bitrate| {
+            tried.borrow_mut().push(rate);
+            Ok(rate <= mbit(50))
+        };
+        let mut rates = HeldRates::default();
+        let wanted = BTreeSet::from([1, 10, 50, 100, 1_000].map(mbit));
+        for _ in 0..2 {
+            rates.check(&wanted, &Stop::default(), host);
+        }
+        assert_eq!(*tried.borrow(), [1_000, 100, 50].map(mbit), "not again in the second round");
+        assert_eq!(
+            [1, 50, 60, 100, 2_000].map(|rate| rates.holds(mbit(rate))),
+            [Some(true), Some(true), None, Some(false), Some(false)]
+        );
+    }
+
+    #[test]
+    fn cells_have_the_highest_rate_of_their_links() {
+        let rate_of = |links: &[&str]| {
+            let links = links.iter().map(|link| PathSpec::from_toml(link).expect("a path")).collect();
+            let engine = EngineKind::Kernel;
+            highest_rate(&Physics {
+                engine,
+                duration: None,
+                links,
+                flows: Vec::new(),
+                engine_words: Vec::new(),
+            })
+        };
+        let reverse = "rate = '1mbit'\n[reverse]\nrate = '3mbit'";
+        assert_eq!(rate_of(&[reverse, "rate = '2mbit'"]), Some(Bitrate::from_bps(3_000_000)));
+        assert_eq!(rate_of(&["rtt = '1ms'"]), None);
     }
 
     #[cfg(unix)]

@@ -32,6 +32,7 @@ use crate::plan::Plan;
 use crate::record::{Record, Series, Status};
 use crate::results::Results;
 
+use host::HeldRates;
 use pool::Task;
 pub use progress::Progress;
 pub use siblings::EXPERIMENT_FILE;
@@ -122,6 +123,7 @@ struct Running {
     writer: JournalWriter,
     siblings: Siblings,
     progress: Progress,
+    held_rates: HeldRates,
 }
 
 impl Campaign<'_> {
@@ -179,7 +181,8 @@ impl Campaign<'_> {
         let writer = JournalWriter::create(self.folder, &self.host, durable)
             .map_err(|error| CampaignError::Create(self.folder.to_owned(), error))?;
         let siblings = Siblings::read(self.siblings, self.experiment, mine);
-        Ok(Running { writer, siblings, progress: Progress::new(clock::now(), self.threads) })
+        let progress = Progress::new(clock::now(), self.threads);
+        Ok(Running { writer, siblings, progress, held_rates: HeldRates::default() })
     }
 
     fn run_tasks(
@@ -190,7 +193,7 @@ impl Campaign<'_> {
         stop: &Stop,
         show: &mut impl FnMut(&Progress),
     ) -> Result<(), CampaignError> {
-        let Running { writer, siblings, progress } = running;
+        let Running { writer, siblings, progress, held_rates } = running;
         let mut keep = |record, series: Series| self.keep(record, &series, writer, results);
         let (shared, tasks) = siblings.divide(tasks, self.experiment, |rep| self.keeps(rep));
         for task in &tasks {
@@ -199,7 +202,7 @@ impl Campaign<'_> {
         }
         let kept = shared.into_iter().try_for_each(|(record, series)| keep(record, series));
         let written = kept.and_then(|()| {
-            self.run_all(&tasks, stop, |record, series, took| {
+            self.run_all(&tasks, held_rates, stop, |record, series, took| {
                 progress.finish(record.cell, took);
                 keep(record, series)?;
                 show(progress);

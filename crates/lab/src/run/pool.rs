@@ -10,9 +10,9 @@ use rdt_program::Stop;
 use rdt_udp::clock;
 
 use super::Campaign;
-use super::host::{Beside, HostLock, QuietHost};
+use super::host::{Beside, HeldRates, HostLock, QuietHost, highest_rate};
 use crate::cell::Cell;
-use crate::engine::engine;
+use crate::engine::{engine, holds};
 use crate::experiment::{KeepSeries, Measure};
 use crate::record::{Record, Series, Status};
 
@@ -37,6 +37,7 @@ impl Campaign<'_> {
     pub(super) fn run_all(
         &self,
         tasks: &[Task<'_>],
+        held_rates: &mut HeldRates,
         stop: &Stop,
         mut take: impl FnMut(Record, Series, Duration) -> io::Result<()>,
     ) -> io::Result<()> {
@@ -51,12 +52,18 @@ impl Campaign<'_> {
             return Ok(());
         }
         let Some(_lock) = HostLock::take(Beside::None, name, stop) else { return Ok(()) };
+        let rates = real.iter().filter_map(|task| highest_rate(&task.cell.physics)).collect();
+        held_rates.check(&rates, stop, holds);
         let mut host = QuietHost::default();
         for task in real {
             if stop.is_set() {
                 break;
             }
-            let (record, series, took) = self.run_until_undisturbed(task, &mut host, stop);
+            let (mut record, series, took) = self.run_until_undisturbed(task, &mut host, stop);
+            let is_held = highest_rate(&task.cell.physics).and_then(|rate| held_rates.holds(rate));
+            record
+                .metrics
+                .extend(is_held.map(|is_held| ("rate-held".to_owned(), f64::from(u8::from(is_held)))));
             // Ctrl-C in a terminal also ends the programs of the repetition, so it is not valid.
             if stop.is_set() {
                 break;
