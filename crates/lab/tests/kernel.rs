@@ -138,6 +138,46 @@ fn links_in_series_are_nested_runs() {
     assert!(run.metrics["link1.forward.dropped-loss"] < 0.5, "{:?}", run.metrics);
 }
 
+/// Returns a cell whose flows use IPv6.
+fn over_ipv6(links: &[&str], flows: Vec<Flow>) -> Cell {
+    let links = links.iter().map(|link| PathSpec::from_toml(link).expect("a link")).collect();
+    let mut cell = of_engine(EngineKind::Kernel, links, 1_000, flows);
+    cell.physics.engine_words.push(("ipv6".to_owned(), "on".to_owned()));
+    cell
+}
+
+#[test]
+fn all_kinds_of_flows_use_ipv6() {
+    let Some((engine, _turn)) = kernel() else { return };
+    let udp = Flow { kind: FlowKind::Udp, rate: Some(400_000), size: Some(1_000), ..Flow::new("u") };
+    let rdt = Flow { cc: Some("fixed:2".to_owned()), ..Flow::new("r") };
+    let flows = vec![udp, Flow { packet: Some(1_300), initial_window: Some(3), ..tcp("t") }, rdt];
+    let run = run(engine, &over_ipv6(&[LINK], flows));
+    // 1300 bytes less 60 of headers and 12 of timestamps.
+    assert_eq!(run.metrics.get("t.mss"), Some(&1_228.0));
+    for flow in ["u", "t", "r"] {
+        assert!(run.metrics[&format!("{flow}.bytes")] > 0.0, "{flow}: {:?}", run.metrics);
+    }
+    assert_eq!(run.metrics.get("link.forward.dropped-mtu"), None);
+}
+
+/// The datagrams fit the first link. The kernel between the links answers the first with
+/// "packet too big" of `ICMPv6`, and the sender makes fragments of all others.
+#[test]
+fn too_big_packets_of_ipv6_become_fragments() {
+    let Some((engine, _turn)) = kernel() else { return };
+    let udp = Flow { kind: FlowKind::Udp, rate: Some(1_000_000), size: Some(1_710), ..Flow::new("u") };
+    let links = ["rtt = '10ms'\nheaders = 48\nmtu = 2274", "rtt = '10ms'\nheaders = 48\nmtu = 1500"];
+    let run = run(engine, &over_ipv6(&links, vec![udp]));
+    let metric = |name: &str| run.metrics[name];
+    assert!(metric("link1.reverse.delivered") >= 1.0, "{:?}", run.metrics);
+    assert!(metric("u.delivered") > 0.9 * metric("u.sent"), "{:?}", run.metrics);
+    // Beside the fragments of all datagrams the kernel between the links reports the multicast
+    // groups of a router.
+    let packets = 2.0 * metric("u.delivered")..=2.0 * metric("u.sent") + 4.0;
+    assert!(packets.contains(&metric("link2.forward.sent")), "{:?}", run.metrics);
+}
+
 #[test]
 fn rates_of_paths_are_tried_before_repetitions() {
     let Some((_, _turn)) = kernel() else { return };

@@ -19,7 +19,6 @@ use super::programs::{Behind, Ended, Group, cannot, check_namespaces, pause, pro
 use super::{Engine, EngineError, Run};
 use crate::cell::{Cell, Physics};
 use crate::experiment::{Command as Described, Measure, placeholders};
-use crate::flow::DEFAULT_PACKET;
 
 /// Value of `{port}` behind a path. In the namespaces there no other program has a port.
 const PORT: u16 = 5001;
@@ -132,7 +131,7 @@ fn behind(link: &PathSpec, lines: &Lines, time: &Path, seed: u64, stop: &Stop) -
     // Both programs share one standard output, which is read as that of the user's program.
     let server = lines.server.as_ref().map(|line| format!("exec >&2; {line}").into());
     let links = std::slice::from_ref(link);
-    let behind = Behind { links, seed, device_mtu: DEFAULT_PACKET, server, far: None, capture: None };
+    let behind = Behind { links, seed, server, ..Behind::default() };
     let ended = behind.run(&timed(&lines.program, time)?, Some(lines.limit), stop)?;
     match ended.own_error() {
         // Without an account the user's program was not started, so the error is of `rdt-emu`.

@@ -35,6 +35,7 @@ use crate::record::Series;
 
 #[cfg(target_os = "linux")]
 pub use programs::use_program;
+pub(crate) use words::IPV6;
 pub use words::is_random;
 
 /// Outcome of one repetition.

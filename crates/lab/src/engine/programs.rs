@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde_json::Value;
 
 use super::EngineError;
-use crate::flow::{DEFAULT_PACKET, UDP_HEADERS};
+use crate::flow::{DEFAULT_PACKET, UDP_HEADERS, UDP_HEADERS_IPV6};
 
 /// Interval of the checks whether a program has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -64,8 +64,7 @@ pub(super) fn holds(rate: Bitrate) -> Result<bool, EngineError> {
 /// Runs a command that does nothing behind a path.
 fn try_namespaces() -> Result<(), EngineError> {
     let links = [PathSpec::default()];
-    let device_mtu = DEFAULT_PACKET;
-    let behind = Behind { links: &links, seed: 0, device_mtu, server: None, far: None, capture: None };
+    let behind = Behind { links: &links, ..Behind::default() };
     let command = [program()?.into(), "load".into(), "--try".into()];
     let ended = behind.run(&command, None, &Stop::default())?;
     if ended.status.success() {
@@ -80,13 +79,16 @@ fn try_namespaces() -> Result<(), EngineError> {
 }
 
 /// Place of programs at the two ends of an emulated path.
+#[derive(Debug, Default)]
 pub(super) struct Behind<'a> {
     /// Links in series. The run of `rdt-emu` for each is inside that for the next. The first link
     /// is at the near end.
     pub(super) links: &'a [PathSpec],
     pub(super) seed: u64,
-    /// MTU of the devices at both ends, bytes.
-    pub(super) device_mtu: u32,
+    /// MTU of the devices at both ends of each link, bytes.
+    pub(super) device_mtus: &'a [u32],
+    /// True if the ends have IPv6 addresses too, and all traffic uses them.
+    pub(super) ipv6: bool,
     /// Shell command line of a program at the far end. It is started first.
     pub(super) server: Option<OsString>,
     /// File with the process number of that program, by which the command finds its namespace.
@@ -115,7 +117,7 @@ impl Behind<'_> {
             let path = folder.path().join(format!("path-{index}.toml"));
             let mut link = link.clone();
             // `rdt-emu` sees whole IP packets, so it must not add their headers.
-            link.contain_headers(UDP_HEADERS);
+            link.contain_headers(if self.ipv6 { UDP_HEADERS_IPV6 } else { UDP_HEADERS });
             fs::write(&path, link.to_toml()).map_err(|error| cannot("write a file", &error))?;
             if index > 0 {
                 line.splice(..0, self.nested(index + 1 == self.links.len())?);
@@ -140,8 +142,10 @@ impl Behind<'_> {
         // Links with equal seeds would lose the same packets.
         let seed = if index == 0 { self.seed } else { child_seed(self.seed, index as u64) };
         let words = ["run", "--quiet", "--path"].map(OsString::from).into_iter().chain([path.into()]);
-        let options = [format!("--seed={seed}"), format!("--device-mtu={}", self.device_mtu)];
+        let device_mtu = self.device_mtus.get(index).copied().unwrap_or(DEFAULT_PACKET);
+        let options = [format!("--seed={seed}"), format!("--device-mtu={device_mtu}")];
         let options = options.map(OsString::from).into_iter().chain(["--json-to".into(), account.into()]);
+        let options = options.chain(self.ipv6.then(|| "--ipv6".into()));
         let server = server.flat_map(|server| ["--server".into(), server.clone()]);
         let capture = self.capture.iter().filter(|_| index == 0);
         let capture = capture.flat_map(|file| ["--pcapng".into(), OsString::from(file)]);

@@ -46,6 +46,7 @@ const BUILTIN: &[Builtin] = builtin! {
     "003-D" "003-d.toml"
     "003-E" "003-e.toml"
     "003-E-FRAGMENTS" "003-e-fragments.toml"
+    "003-E-NESTED" "003-e-nested.toml"
     "004-A" "004-a.toml"
     "004-B" "004-b.toml"
     "004-C" "004-c.toml"

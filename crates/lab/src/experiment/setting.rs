@@ -6,6 +6,7 @@ use super::document::Item;
 use super::error::{ExperimentError, Place, suggest};
 use super::flow_words::{self, FlowDraft};
 use crate::cell::EngineKind;
+use crate::engine::IPV6;
 
 /// Link, flow, engine or run that a setting is for.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,14 +134,15 @@ fn link_word(index: usize, words: &str) -> Result<(Target, String), String> {
     Ok((Target::Link(index, scope), word.to_owned()))
 }
 
-/// Returns an error if the engine has no such word. The engine `kernel` takes the names of sysctls.
+/// Returns an error if the engine has no such word. The engine `kernel` takes the names of sysctls
+/// too.
 fn check_engine_word(engine: EngineKind, word: &str) -> Result<(), String> {
     match engine {
-        EngineKind::Kernel if word.starts_with("tcp_") || word.starts_with("net.") => Ok(()),
+        EngineKind::Kernel if word == IPV6 || word.starts_with("tcp_") || word.starts_with("net.") => Ok(()),
         EngineKind::Command => Ok(()),
         EngineKind::Kernel => {
-            let sysctls = ["tcp_recovery", "tcp_sack", "tcp_timestamps", "tcp_frto", "tcp_early_retrans"];
-            Err(format!("engine kernel has no word '{word}'; {}", suggest(word, sysctls)))
+            let known = [IPV6, "tcp_recovery", "tcp_sack", "tcp_timestamps", "tcp_frto", "tcp_early_retrans"];
+            Err(format!("engine kernel has no word '{word}'; {}", suggest(word, known)))
         }
         EngineKind::Real if word == "offload" => Ok(()),
         EngineKind::Real => Err(format!("engine real has no word '{word}'; {}", suggest(word, ["offload"]))),
@@ -170,7 +172,10 @@ fn check(setting: &Setting) -> Result<(), String> {
             text.strip_prefix(&subject).unwrap_or(&text).to_owned()
         }),
         Target::Flow(_) => FlowDraft::new("").set(word, value),
-        Target::Engine(EngineKind::Real) if !matches!(value.as_str(), "on" | "off") => {
+        Target::Engine(engine)
+            if (*engine == EngineKind::Real || *engine == EngineKind::Kernel && word == IPV6)
+                && !matches!(value.as_str(), "on" | "off") =>
+        {
             Err(format!("'{value}' is not on or off"))
         }
         Target::Engine(_) => Ok(()),

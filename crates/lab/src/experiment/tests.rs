@@ -421,6 +421,16 @@ fn arithmetic_of_statements_is_checked() {
 }
 
 #[test]
+fn kernel_cells_may_use_ipv6() {
+    let with = |value: &str| example_with("[design]", &format!("[kernel]\nipv6 = \"{value}\"\n\n[design]"));
+    let experiment = Experiment::from_toml(&with("on")).expect("a file");
+    let plan = Plan::new(&experiment, &[EngineKind::Kernel]).expect("a plan");
+    assert_eq!(plan.cells[0].physics.engine_words, [("ipv6".to_owned(), "on".to_owned())]);
+    let wrong = error(&with("yes"));
+    assert!(wrong.contains("'yes' is not on or off"), "{wrong}");
+}
+
+#[test]
 fn options_complete_values_of_paths() {
     let (text, _) = EXAMPLE.split_once("[[claim]]").expect("a claim");
     let text = text.replace("rate = \"8mbit\"", "rate = \"wifi-a\"");

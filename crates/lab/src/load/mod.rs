@@ -88,7 +88,11 @@ impl LoadError {
 pub fn run(file: &Path) -> Result<Value, LoadError> {
     let text = std::fs::read_to_string(file).map_err(LoadError::system("cannot read the request"))?;
     let request = Request::parse(&text).ok_or(LoadError::Request)?;
-    let ends = if request.has_path { End::both(&file.with_file_name(FAR_FILE))? } else { End::loopback() };
+    let ends = if request.has_path {
+        End::both(&file.with_file_name(FAR_FILE), request.ipv6)?
+    } else {
+        End::loopback()
+    };
     for (end, metrics) in ends.iter().zip(&request.metrics) {
         end.set(&request, metrics)?;
     }
@@ -335,6 +339,7 @@ mod tests {
         let counted = |duration| {
             let request = Request {
                 flows: Vec::new(),
+                ipv6: false,
                 has_path: false,
                 offload: true,
                 seed: 1,

@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use rdt_emu::Netlink;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use socket2::Domain;
 
 use super::LoadError;
 use super::request::Request;
@@ -29,12 +30,13 @@ pub(super) struct End {
 impl End {
     /// Opens the near end, in which this process runs, and the far end. The process there has
     /// written its number to the file `far_process` ([`stay`]).
-    pub(super) fn both(far_process: &Path) -> Result<[Self; 2], LoadError> {
+    pub(super) fn both(far_process: &Path, ipv6: bool) -> Result<[Self; 2], LoadError> {
         let address = |variable: &str| {
             let text = std::env::var(variable).ok();
-            text.and_then(|it| it.parse::<Ipv4Addr>().ok()).map(IpAddr::from).ok_or(LoadError::NotInside)
+            text.and_then(|it| it.parse::<IpAddr>().ok()).ok_or(LoadError::NotInside)
         };
-        let (near, far) = (address("RDT_LOCAL")?, address("RDT_PEER")?);
+        let (near, far) = if ipv6 { ("RDT_LOCAL6", "RDT_PEER6") } else { ("RDT_LOCAL", "RDT_PEER") };
+        let (near, far) = (address(near)?, address(far)?);
         // In a nested run the far end has no process number. The engine has opened its namespace.
         let network = if let Ok(opened) = std::env::var(FAR_NETWORK) {
             opened
@@ -55,6 +57,11 @@ impl End {
     pub(super) fn loopback() -> [Self; 2] {
         let address = IpAddr::from(Ipv4Addr::LOCALHOST);
         [(); 2].map(|()| Self { namespace: None, local: address, peer: address })
+    }
+
+    /// Returns the address family of the sockets.
+    pub(super) fn domain(&self) -> Domain {
+        Domain::for_address(SocketAddr::new(self.local, 0))
     }
 
     /// Runs `work` in a thread in this namespace. Sockets stay in the namespace in which they were

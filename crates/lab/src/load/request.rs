@@ -14,6 +14,8 @@ pub struct Request {
     pub flows: Vec<Flow>,
     /// True if the flows cross an emulated path, false if they use the loopback device.
     pub has_path: bool,
+    /// True if the flows use IPv6.
+    pub ipv6: bool,
     /// False if sockets of rdt use neither GSO, GRO nor zero-copy.
     pub offload: bool,
     /// Seed of the repetition, for sources with random gaps and senders with random decisions.
@@ -36,6 +38,7 @@ impl Request {
         json!({
             "flows": self.flows.iter().map(Flow::to_json).collect::<Vec<_>>(),
             "has_path": self.has_path,
+            "ipv6": self.ipv6,
             "offload": self.offload,
             "seed": self.seed,
             "bin_ns": nanoseconds(self.bin),
@@ -56,6 +59,7 @@ impl Request {
         Some(Self {
             flows: value["flows"].as_array()?.iter().map(flow).collect::<Option<_>>()?,
             has_path: value["has_path"].as_bool()?,
+            ipv6: value["ipv6"].as_bool()?,
             offload: value["offload"].as_bool()?,
             seed: value["seed"].as_u64()?,
             bin: time(&value["bin_ns"])?,
@@ -152,6 +156,7 @@ mod tests {
         let request = Request {
             flows: vec![every_word, slow, Flow { kind: FlowKind::Udp, ..Flow::new("c") }],
             has_path: true,
+            ipv6: true,
             offload: false,
             seed: u64::MAX,
             bin: Duration::from_millis(100),

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Socket, Type};
 
 use super::network::End;
 use super::{LoadError, Shared};
@@ -16,14 +16,15 @@ const CHUNK: usize = 64 << 10;
 const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Interval of the writes of a source with a rate, and of the reads of a receiver with one.
 pub(super) const RATE_INTERVAL: Duration = Duration::from_millis(1);
-/// Bytes of IPv4 and TCP headers without options.
+/// Bytes of the headers of IPv4 and TCP, and of IPv6 and TCP, without options.
 const HEADERS: u32 = 40;
+const HEADERS_IPV6: u32 = 60;
 
 /// Returns a socket that listens at `end` with the receiver's words of the flow.
 pub(super) fn listener(flow: &Flow, end: &End, port: u16) -> Result<TcpListener, LoadError> {
     end.run(|| {
         let listen = || {
-            let socket = socket(flow)?;
+            let socket = socket(flow, end)?;
             if let Some(bytes) = flow.window {
                 // Before `listen`, because the handshake fixes the scale of the window.
                 socket.set_recv_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
@@ -40,7 +41,7 @@ pub(super) fn listener(flow: &Flow, end: &End, port: u16) -> Result<TcpListener,
 pub(super) fn sender(flow: &Flow, end: &End) -> Result<Socket, LoadError> {
     end.run(|| {
         let prepare = || {
-            let socket = socket(flow)?;
+            let socket = socket(flow, end)?;
             if let Some(bytes) = flow.send_buffer {
                 socket.set_send_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             }
@@ -56,10 +57,11 @@ pub(super) fn sender(flow: &Flow, end: &End) -> Result<Socket, LoadError> {
     })
 }
 
-fn socket(flow: &Flow) -> std::io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+fn socket(flow: &Flow, end: &End) -> std::io::Result<Socket> {
+    let socket = Socket::new(end.domain(), Type::STREAM, None)?;
     if let Some(packet) = flow.packet {
-        socket.set_tcp_mss(packet.saturating_sub(HEADERS))?;
+        let headers = if end.local.is_ipv6() { HEADERS_IPV6 } else { HEADERS };
+        socket.set_tcp_mss(packet.saturating_sub(headers))?;
     }
     Ok(socket)
 }

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use rdt_sim::Source;
-use socket2::{Domain, Socket, Type};
+use socket2::{Socket, Type};
 
 use super::network::End;
 use super::tcp::is_pause;
@@ -26,7 +26,7 @@ const BLOCKED: Duration = Duration::from_micros(200);
 pub(super) fn receiver(end: &End, port: u16) -> Result<UdpSocket, LoadError> {
     end.run(|| {
         let bind = || {
-            let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+            let socket = Socket::new(end.domain(), Type::DGRAM, None)?;
             if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
                 socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
             }
@@ -41,7 +41,7 @@ pub(super) fn receiver(end: &End, port: u16) -> Result<UdpSocket, LoadError> {
 pub(super) fn sender(flow: &Flow, end: &End, port: u16) -> Result<UdpSocket, LoadError> {
     end.run(|| {
         let connect = || {
-            let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+            let socket = Socket::new(end.domain(), Type::DGRAM, None)?;
             if let Some(bytes) = flow.send_buffer {
                 socket.set_send_buffer_size(usize::try_from(bytes).unwrap_or(usize::MAX))?;
             }

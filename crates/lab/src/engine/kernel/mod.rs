@@ -95,7 +95,8 @@ fn start(
     let behind = Behind {
         links,
         seed: request.seed,
-        device_mtu: words::device_mtu(physics),
+        device_mtus: &words::device_mtus(physics),
+        ipv6: words::uses_ipv6(physics),
         server: Some(far.into()),
         far: Some(&*process),
         capture,

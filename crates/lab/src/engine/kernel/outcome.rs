@@ -384,6 +384,7 @@ mod tests {
         let request = Request {
             flows: vec![flow],
             has_path: true,
+            ipv6: false,
             offload: true,
             seed: 1,
             bin: Duration::from_millis(100),

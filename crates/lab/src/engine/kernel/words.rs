@@ -9,10 +9,10 @@ use rdt_emulator::LinkConfig;
 use rdt_emulator::spec::PathSpec;
 
 use super::super::EngineError;
-use super::super::words::{check_source, flow_error, sender, start};
+use super::super::words::{IPV6, check_source, flow_error, sender, start};
 use crate::cell::{EngineKind, Physics};
 use crate::experiment::Measure;
-use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS};
+use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS, UDP_HEADERS_IPV6};
 use crate::load::request::Request;
 
 /// Metrics of routes (linux/rtnetlink.h): initial congestion window in packets, lower limit of the
@@ -33,6 +33,8 @@ const RACK_ALONE: (u32, u32) = (6, 17);
 const MAX_HOST_PAUSE: Duration = Duration::from_millis(300);
 /// Limit on the wait for datagrams on slow paths.
 const MAX_QUIET: Duration = Duration::from_secs(30);
+/// Smallest MTU of a link with IPv6, bytes (RFC 8200, section 5).
+const LEAST_MTU_IPV6: u32 = 1280;
 /// Range of `net.ipv4.tcp_rto_max_ms`.
 const MAX_RTO_RANGE_MS: std::ops::RangeInclusive<u128> = 1_000..=120_000;
 
@@ -49,25 +51,40 @@ pub(super) fn links(physics: &Physics) -> Result<&[PathSpec], EngineError> {
     }
 }
 
-/// Returns the MTU of the devices at both ends: the largest `packet` of a flow, at least 1500, and
-/// room for datagrams that fit the path's MTU. On a path that fragments, at most the path's MTU, so
-/// that the host makes the fragments.
-pub(super) fn device_mtu(physics: &Physics) -> u32 {
+/// True if the flows of the engine `kernel` use IPv6.
+pub(super) fn uses_ipv6(physics: &Physics) -> bool {
+    physics.engine == EngineKind::Kernel && physics.engine_words.contains(&(IPV6.to_owned(), "on".to_owned()))
+}
+
+/// Returns the bytes of the headers of IP and UDP.
+fn udp_headers(physics: &Physics) -> u32 {
+    if uses_ipv6(physics) { UDP_HEADERS_IPV6 } else { UDP_HEADERS }
+}
+
+/// Returns the MTU of the devices at both ends of each link: the largest `packet` of a flow, at
+/// least 1500, and room for datagrams that fit the link's MTU. On a link that fragments, at most
+/// the link's MTU, so that the host makes the fragments. A flow may set that of the first devices.
+pub(super) fn device_mtus(physics: &Physics) -> Vec<u32> {
+    let headers = udp_headers(physics);
     let paths = physics.links.iter().map(|link| link.to_path_config(|_| Err(String::new())));
-    let links: Vec<LinkConfig> = paths.filter_map(Result::ok).map(|path| path.forward).collect();
-    let room = |link: &LinkConfig| {
+    let links = paths.map(|path| path.map(|path| path.forward).unwrap_or_default());
+    let device_mtu = |link: LinkConfig| {
         // Headers that the path counts, but packets of the device do not have.
-        let unseen = link.overhead.saturating_sub(UDP_HEADERS);
-        link.mtu.limit(Duration::ZERO).map(|limit| limit.saturating_sub(unseen))
+        let unseen = link.overhead.saturating_sub(headers);
+        let room = link.mtu.limit(Duration::ZERO).map(|limit| limit.saturating_sub(unseen));
+        let packets = physics.flows.iter().filter_map(|flow| flow.packet);
+        let datagrams = physics.flows.iter().filter(|flow| flow.kind == FlowKind::Udp);
+        let datagrams = datagrams.filter_map(|flow| flow.size).map(|size| size + headers);
+        let whole = datagrams.filter(|size| room.is_some_and(|room| *size <= room));
+        let wanted = packets.chain(whole).fold(DEFAULT_PACKET, u32::max);
+        room.filter(|_| link.mtu.is_fragmenting()).map_or(wanted, |room| wanted.min(room))
     };
-    let room = links.iter().filter_map(room).min();
-    let packets = physics.flows.iter().filter_map(|flow| flow.packet);
-    let datagrams = physics.flows.iter().filter(|flow| flow.kind == FlowKind::Udp);
-    let datagrams = datagrams.filter_map(|flow| flow.size).map(|size| size + UDP_HEADERS);
-    let whole = datagrams.filter(|size| room.is_some_and(|room| *size <= room));
-    let wanted = packets.chain(whole).fold(DEFAULT_PACKET, u32::max);
-    let is_fragmenting = links.iter().any(|link| link.mtu.is_fragmenting());
-    room.filter(|_| is_fragmenting).map_or(wanted, |room| wanted.min(room))
+    let mut mtus: Vec<u32> = links.map(device_mtu).collect();
+    let own = physics.flows.iter().filter_map(|flow| flow.device_mtu).min();
+    if let (Some(first), Some(own)) = (mtus.first_mut(), own) {
+        *first = own;
+    }
+    mtus
 }
 
 /// Returns the request to the load program.
@@ -76,17 +93,14 @@ pub(super) fn request(physics: &Physics, seed: u64, measure: &Measure) -> Result
     for flow in &physics.flows {
         check(flow, physics)?;
     }
-    let device_mtu = device_mtu(physics);
     let flows = (0..).zip(&physics.flows).map(|(index, flow)| {
         let at = start(flow, seed, index);
-        // TCP takes the size of full packets from the device.
-        let is_own = |packet: &u32| flow.kind != FlowKind::Tcp || *packet < device_mtu;
-        let packet = flow.packet.filter(is_own);
-        Flow { start: (at, at), packet, ..flow.clone() }
+        Flow { start: (at, at), packet: packet(flow, physics), ..flow.clone() }
     });
     Ok(Request {
         flows: flows.collect(),
         has_path,
+        ipv6: uses_ipv6(physics),
         offload: !physics.engine_words.contains(&("offload".to_owned(), "off".to_owned())),
         seed,
         bin: measure.series,
@@ -110,6 +124,21 @@ fn quiet(physics: &Physics) -> Duration {
     (MAX_HOST_PAUSE + delays.sum::<Duration>()).min(MAX_QUIET)
 }
 
+/// Returns the largest packet of a flow for the load program, which subtracts the headers of IPv4
+/// from those of datagrams.
+fn packet(flow: &Flow, physics: &Physics) -> Option<u32> {
+    let device_mtu = device_mtus(physics).first().copied().unwrap_or(DEFAULT_PACKET);
+    match flow.kind {
+        // TCP takes the size of full packets from the device.
+        FlowKind::Tcp => flow.packet.filter(|packet| *packet < device_mtu),
+        _ if uses_ipv6(physics) => {
+            let packet = flow.packet.unwrap_or(DEFAULT_PACKET.min(device_mtu));
+            Some(packet.saturating_sub(UDP_HEADERS_IPV6 - UDP_HEADERS))
+        }
+        _ => flow.packet,
+    }
+}
+
 fn tcp_flows(physics: &Physics) -> impl Iterator<Item = &Flow> {
     physics.flows.iter().filter(|flow| flow.kind == FlowKind::Tcp)
 }
@@ -131,7 +160,7 @@ fn sysctls(physics: &Physics) -> Result<Vec<(String, String)>, EngineError> {
         sysctls.push(("net.ipv4.tcp_rto_max_ms".to_owned(), time.as_millis().to_string()));
     }
     if physics.engine == EngineKind::Kernel {
-        for (name, value) in &physics.engine_words {
+        for (name, value) in physics.engine_words.iter().filter(|(name, _)| name != IPV6) {
             sysctls.push((sysctl(name)?, value.clone()));
         }
     }
@@ -164,8 +193,11 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
         return refuse(&"it never ends: write for, stop or bytes");
     }
     match flow.kind {
-        FlowKind::Udp if flow.device_mtu.is_some() => {
-            return refuse(&"device-mtu is a word of the engines 'virtual' and 'packets'");
+        FlowKind::Udp if flow.device_mtu.is_some() && !uses_ipv6(physics) => {
+            return refuse(&"device-mtu makes fragments of IPv6: write ipv6 = \"on\" in [kernel]");
+        }
+        FlowKind::Udp if flow.device_mtu.is_some_and(|mtu| mtu < LEAST_MTU_IPV6) => {
+            return refuse(&format!("a device-mtu below {LEAST_MTU_IPV6} carries no IPv6"));
         }
         FlowKind::Udp => return check_source(flow),
         FlowKind::Rdt => return sender(flow, 0)?.validate().map_err(|error| flow_error(flow, error)),
@@ -319,13 +351,31 @@ mod tests {
         let with = |path: &str, size| {
             let flow = Flow { kind: FlowKind::Udp, size: Some(size), ..Flow::new("a") };
             let links = vec![PathSpec::from_toml(path).expect("a path")];
-            device_mtu(&Physics { links, ..physics(vec![flow]) })
+            device_mtus(&Physics { links, ..physics(vec![flow]) })[0]
         };
         assert_eq!(with("headers = 48\nmtu = 2274", 2226), 2254);
         assert_eq!(with("headers = 48\nmtu = '1500 fragment'", 1710), 1480, "1480 and 20 more of IPv6");
         assert_eq!(with("headers = 48\nmtu = 1500", 1710), 1500, "a path that drops long packets");
         assert_eq!(with("mtu = 2274", 8192), 1500);
         assert_eq!(with("rate = '1mbit'", 8192), 1500, "no MTU is asked for, so fragments are the kernel's");
+    }
+
+    #[test]
+    fn ipv6_has_longer_headers_and_devices_of_its_own() {
+        let links = ["headers = 48\nmtu = 2274", "headers = 48\nmtu = 1500"];
+        let links = links.map(|link| PathSpec::from_toml(link).expect("a path")).to_vec();
+        let udp = Flow { kind: FlowKind::Udp, size: Some(1710), rate: Some(1), ..Flow::new("u") };
+        let mut physics = Physics { links, ..physics(vec![udp.clone(), Flow::new("r"), tcp("t")]) };
+        physics.engine_words.push((IPV6.to_owned(), "on".to_owned()));
+        assert_eq!(device_mtus(&physics), [1758, 1500], "the second link takes the datagrams in fragments");
+        let request = request(&physics, 1, &Measure::default()).expect("words that the kernel has");
+        let packets: Vec<Option<u32>> = request.flows.iter().map(|flow| flow.packet).collect();
+        assert_eq!((request.ipv6, packets), (true, vec![Some(1480), Some(1480), None]));
+        physics.flows[0].device_mtu = Some(1400);
+        assert_eq!(device_mtus(&physics), [1400, 1500]);
+        assert_eq!(request.sysctls, []);
+        let refused = asked(vec![Flow { device_mtu: Some(1400), ..udp }]).expect_err("IPv4");
+        assert!(refused.contains("ipv6"), "{refused}");
     }
 
     #[test]
