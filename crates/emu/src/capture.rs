@@ -36,6 +36,8 @@ const MAX_LATE_DROPS: usize = 4096;
 pub(crate) struct Capture<F> {
     path: PathBuf,
     frame: F,
+    /// Limit on the bytes kept of each packet.
+    limit: Option<u32>,
     clocks: Clocks,
     writer: Writer,
     chunk: Chunk,
@@ -80,17 +82,19 @@ impl Captured {
 }
 
 impl<F: Frame> Capture<F> {
-    /// Creates the file, or replaces an existing one. `comment` describes the capture.
-    pub(crate) fn create(path: &Path, frame: F, comment: &str) -> io::Result<Self> {
+    /// Creates the file, or replaces an existing one. It keeps the first `limit` bytes of each
+    /// packet. `comment` describes the capture.
+    pub(crate) fn create(path: &Path, frame: F, limit: Option<u32>, comment: &str) -> io::Result<Self> {
         let writer = Writer::start(path)?;
         let mut chunk = Chunk::default();
         block::section(&mut chunk.bytes, concat!("rdt-emu ", env!("CARGO_PKG_VERSION")), comment);
-        block::interface(&mut chunk.bytes, "near", "where the path begins");
-        block::interface(&mut chunk.bytes, "far", "where the path ends");
+        block::interface(&mut chunk.bytes, "near", "where the path begins", limit);
+        block::interface(&mut chunk.bytes, "far", "where the path ends", limit);
         let clocks = Clocks::read();
         Ok(Self {
             path: path.to_owned(),
             frame,
+            limit,
             clocks,
             writer,
             chunk,
@@ -116,7 +120,8 @@ impl<F: Frame> Capture<F> {
         let about =
             About { interface: interface(packet.direction, way), time_ns: self.clocks.time_ns(at), way };
         let frame = &self.frame;
-        let is_marked = block::packet(&mut self.chunk.bytes, about, |out| frame.write(packet, out));
+        let is_marked =
+            block::packet(&mut self.chunk.bytes, about, self.limit, |out| frame.write(packet, out));
         self.chunk.packets += 1;
         self.total += 1;
         is_marked

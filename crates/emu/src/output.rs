@@ -38,6 +38,10 @@ pub(crate) struct OutputArgs {
     /// as comments
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
+    /// Keep the first BYTES of each packet in the pcapng file, and its length; 128 hold the headers
+    /// of TCP with selective ACKs [default: whole packets]
+    #[arg(long, value_name = "BYTES", requires = "pcapng", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) snaplen: Option<u32>,
     /// Print no text report at the end; warnings remain
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -132,7 +136,7 @@ impl OutputArgs {
     ) -> Result<Watchers<F>, Failure> {
         let capture = self.pcapng.as_ref().map(|path| {
             let cannot = |error| Failure::Create(path.clone(), error);
-            Capture::create(path, frame, &format!("seed {seed}")).map_err(cannot)
+            Capture::create(path, frame, self.snaplen, &format!("seed {seed}")).map_err(cannot)
         });
         let capture = capture.transpose()?;
         let stream = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));

@@ -54,11 +54,11 @@ pub(super) fn section(out: &mut Vec<u8>, application: &str, comment: &str) {
     end(out, start);
 }
 
-/// Appends the description of the next interface.
-pub(super) fn interface(out: &mut Vec<u8>, name: &str, description: &str) {
+/// Appends the description of the next interface. Of each packet the first `limit` bytes are kept.
+pub(super) fn interface(out: &mut Vec<u8>, name: &str, description: &str, limit: Option<u32>) {
     let start = begin(out, INTERFACE);
     put(out, u32::from(LINK_TYPE));
-    put(out, NO_LIMIT);
+    put(out, limit.unwrap_or(NO_LIMIT));
     option(out, NAME, name.as_bytes());
     option(out, DESCRIPTION, description.as_bytes());
     option(out, TIME_RESOLUTION, &[RESOLUTION]);
@@ -66,8 +66,14 @@ pub(super) fn interface(out: &mut Vec<u8>, name: &str, description: &str) {
     end(out, start);
 }
 
-/// Appends a packet block; `write` appends the packet's bytes, and its result is returned.
-pub(super) fn packet<T>(out: &mut Vec<u8>, about: About, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+/// Appends a packet block; `write` appends the packet's bytes, and its result is returned. The
+/// block keeps the first `limit` bytes, and the length of the packet.
+pub(super) fn packet<T>(
+    out: &mut Vec<u8>,
+    about: About,
+    limit: Option<u32>,
+    write: impl FnOnce(&mut Vec<u8>) -> T,
+) -> T {
     let start = begin(out, ENHANCED_PACKET);
     put(out, about.interface);
     let [low @ .., a, b, c, d] = about.time_ns.to_le_bytes();
@@ -78,9 +84,11 @@ pub(super) fn packet<T>(out: &mut Vec<u8>, about: About, write: impl FnOnce(&mut
     put(out, 0);
     let bytes = out.len();
     let result = write(out);
-    let len = length(out.len() - bytes).to_le_bytes();
-    out[lengths..lengths + 4].copy_from_slice(&len);
-    out[lengths + 4..bytes].copy_from_slice(&len);
+    let len = length(out.len() - bytes);
+    let kept = limit.map_or(len, |limit| limit.min(len));
+    out.truncate(bytes + kept as usize);
+    out[lengths..lengths + 4].copy_from_slice(&kept.to_le_bytes());
+    out[lengths + 4..bytes].copy_from_slice(&len.to_le_bytes());
     pad(out);
     option(out, PACKET_FLAGS, &(about.way as u32).to_le_bytes());
     option(out, END_OF_OPTIONS, &[]);

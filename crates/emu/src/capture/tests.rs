@@ -73,7 +73,7 @@ fn delivery(packet: Vec<u8>) -> Delivery {
 fn passed_packets_appear_twice_drops_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
-    let mut capture = Capture::create(&path, AsTheyAre, "seed 7").unwrap();
+    let mut capture = Capture::create(&path, AsTheyAre, None, "seed 7").unwrap();
     let now = clock::now();
     // Lengths that need each amount of padding, 0 to 3 bytes.
     for len in 1..=4 {
@@ -109,9 +109,21 @@ fn passed_packets_appear_twice_drops_once() {
 }
 
 #[test]
+fn limit_keeps_lengths_and_first_bytes() {
+    let (mut whole, mut cut) = (Vec::new(), Vec::new());
+    let about = About { interface: 0, time_ns: 0, way: Way::In };
+    let write = |out: &mut Vec<u8>| out.extend(1..=9);
+    block::packet(&mut whole, about, Some(9), write);
+    block::packet(&mut cut, about, Some(6), write);
+    // Lengths kept and sent, the bytes and their padding.
+    assert_eq!(whole[20..40], [9, 0, 0, 0, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0]);
+    assert_eq!(cut[20..36], [6, 0, 0, 0, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0]);
+}
+
+#[test]
 fn unreported_late_drops_count_as_missing() {
     let directory = tempfile::tempdir().unwrap();
-    let mut capture = Capture::create(&directory.path().join("file"), AsTheyAre, "").unwrap();
+    let mut capture = Capture::create(&directory.path().join("file"), AsTheyAre, None, "").unwrap();
     capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 40].into());
     capture.on_overlooked(Direction::Forward, 3);
     let captured = capture.finish();
@@ -127,14 +139,14 @@ fn timestamps_are_wall_clock_nanoseconds() {
     assert_eq!(clocks.time_ns(clocks.now.checked_sub(apart).unwrap()), 999_999_998_765_432_109);
     let mut bytes = Vec::new();
     let about = About { interface: 0, time_ns: 0x0102_0304_0506_0708, way: Way::In };
-    block::packet(&mut bytes, about, |_| ());
+    block::packet(&mut bytes, about, None, |_| ());
     assert_eq!(bytes[12..20], [4, 3, 2, 1, 8, 7, 6, 5], "the upper half comes first");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disk_ends_only_the_capture() {
-    let mut capture = Capture::create(Path::new("/dev/full"), AsTheyAre, "").unwrap();
+    let mut capture = Capture::create(Path::new("/dev/full"), AsTheyAre, None, "").unwrap();
     for _ in 0..200 {
         capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 1400].into());
     }
@@ -151,7 +163,7 @@ fn partial_block_is_detected() {
     block::section(&mut bytes, "", "");
     ends.push(bytes.len());
     for len in 0..3 {
-        block::packet(&mut bytes, about, |out| out.resize(out.len() + len, 0));
+        block::packet(&mut bytes, about, None, |out| out.resize(out.len() + len, 0));
         ends.push(bytes.len());
     }
     for len in 0..=bytes.len() {

@@ -93,8 +93,9 @@ pub(super) struct Behind<'a> {
     pub(super) server: Option<OsString>,
     /// File with the process number of that program, by which the command finds its namespace.
     pub(super) far: Option<&'a Path>,
-    /// File for a capture of all packets of the first link.
-    pub(super) capture: Option<&'a Path>,
+    /// File for a capture of all packets of the first link, and the bytes that it keeps of each
+    /// packet. 0: all.
+    pub(super) capture: Option<(&'a Path, u32)>,
 }
 
 /// Shell script that opens the network namespace of the far end before a nested run, in whose PID
@@ -148,7 +149,10 @@ impl Behind<'_> {
         let options = options.chain(self.ipv6.then(|| "--ipv6".into()));
         let server = server.flat_map(|server| ["--server".into(), server.clone()]);
         let capture = self.capture.iter().filter(|_| index == 0);
-        let capture = capture.flat_map(|file| ["--pcapng".into(), OsString::from(file)]);
+        let capture = capture.flat_map(|(file, snaplen)| {
+            let snaplen = (*snaplen > 0).then(|| format!("--snaplen={snaplen}").into());
+            ["--pcapng".into(), OsString::from(file)].into_iter().chain(snaplen)
+        });
         words.chain(options).chain(server).chain(capture).chain(["--".into()]).collect()
     }
 

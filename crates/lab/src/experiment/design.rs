@@ -108,6 +108,8 @@ pub struct Measure {
     pub keep_series: KeepSeries,
     /// True if packets are captured and analysed. Captures are stored as series are.
     pub capture: bool,
+    /// Bytes that captures keep of each packet. 0: all.
+    pub snaplen: u32,
 }
 
 impl Default for Measure {
@@ -117,6 +119,8 @@ impl Default for Measure {
             series: Duration::from_millis(100),
             keep_series: KeepSeries::First,
             capture: false,
+            // Headers of IPv4 and TCP have at most 120 bytes, those of IPv6 and TCP 100.
+            snaplen: 128,
         }
     }
 }
@@ -195,7 +199,7 @@ impl Measure {
     ) -> Result<Self, ExperimentError> {
         let mut measure = Self::default();
         let Some(section) = section else { return Ok(measure) };
-        section.check(&["warm-up", "series", "keep-series", "capture"])?;
+        section.check(&["warm-up", "series", "keep-series", "capture", "snaplen"])?;
         if let Some(item) = section.get("warm-up") {
             measure.warm_up = match item.text()?.as_str() {
                 "auto" => WarmUp::Auto,
@@ -217,6 +221,12 @@ impl Measure {
             let capturing = [EngineKind::Kernel, EngineKind::Real];
             if measure.capture && !engines.iter().any(|engine| capturing.contains(engine)) {
                 return Err(item.error("nothing uses it: the engines kernel and real capture packets"));
+            }
+        }
+        if let Some(item) = section.get("snaplen") {
+            measure.snaplen = item.number()?;
+            if !measure.capture {
+                return Err(item.word_place.because("nothing uses it: write capture = true"));
             }
         }
         Ok(measure)

@@ -421,6 +421,15 @@ fn arithmetic_of_statements_is_checked() {
 }
 
 #[test]
+fn captures_keep_headers_unless_told_otherwise() {
+    let with = |words: &str| example_with("[measure]", &format!("[measure]\n{words}"));
+    let snaplen = |words: &str| Experiment::from_toml(&with(words)).expect("a file").measure.snaplen;
+    assert_eq!([snaplen("capture = true"), snaplen("capture = true\nsnaplen = 0")], [128, 0]);
+    let unused = error(&with("snaplen = 256"));
+    assert!(unused.contains("nothing uses it: write capture = true"), "{unused}");
+}
+
+#[test]
 fn kernel_cells_may_use_ipv6() {
     let with = |value: &str| example_with("[design]", &format!("[kernel]\nipv6 = \"{value}\"\n\n[design]"));
     let experiment = Experiment::from_toml(&with("on")).expect("a file");

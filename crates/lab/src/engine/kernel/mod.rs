@@ -56,7 +56,7 @@ impl Engine for Sockets {
         // The metrics of the capture are wanted even if its file is not.
         let unkept = folder.path().join("packets.pcapng");
         let capture = measure.capture.then_some(capture.unwrap_or(&unkept));
-        let capture = capture.filter(|_| !physics.links.is_empty());
+        let capture = capture.filter(|_| !physics.links.is_empty()).map(|file| (file, measure.snaplen));
         let ended = start(physics, &request, folder.path(), capture, stop)?;
         if let Some(error) = ended.own_error() {
             return Err(error);
@@ -65,7 +65,7 @@ impl Engine for Sockets {
         let mut run = run.ok_or_else(|| {
             EngineError::Failed(format!("the load program printed no counts: {}", ended.sentence()))
         })?;
-        if let Some(capture) = capture {
+        if let Some((capture, _)) = capture {
             run.metrics.extend(captured(capture, physics)?);
         }
         Ok(run)
@@ -77,7 +77,7 @@ fn start(
     physics: &Physics,
     request: &Request,
     folder: &Path,
-    capture: Option<&Path>,
+    capture: Option<(&Path, u32)>,
     stop: &Stop,
 ) -> Result<Ended, EngineError> {
     let load = folder.join("load.json");
