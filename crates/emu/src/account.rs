@@ -1,11 +1,14 @@
 //! Accounts of a relay: packet counters and delays of each direction, while it runs and at the end.
 
+use std::time::Instant;
+
 use rdt_emulator::{DelayHistogram, Direction, Ledger};
 
 use crate::paths::Paths;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
+    /// Counters of the link. `busy` is the service time until the account was taken.
     pub(crate) ledger: Ledger,
     /// Time between due time and departure of each delivered packet.
     pub(crate) lateness: DelayHistogram,
@@ -34,10 +37,10 @@ impl Accounts<'_> {
         self.paths.ledger(direction)
     }
 
-    /// Copies the account of one direction so far, for use by another thread. Takes some
+    /// Copies the account of one direction until `now`, for use by another thread. Takes some
     /// microseconds.
-    pub(crate) fn account(&self, direction: Direction) -> Account {
-        self.lane(direction).account(self.paths)
+    pub(crate) fn account(&self, direction: Direction, now: Instant) -> Account {
+        self.lane(direction).account(self.paths, now)
     }
 
     fn lane(&self, direction: Direction) -> &Lane {
@@ -61,9 +64,12 @@ impl Lane {
         Self { direction, lateness: DelayHistogram::default(), refused: 0 }
     }
 
-    pub(crate) fn account(&self, paths: &Paths) -> Account {
+    pub(crate) fn account(&self, paths: &Paths, now: Instant) -> Account {
+        let mut ledger = paths.ledger(self.direction);
+        // The link counts the service of a packet as soon as its times are known.
+        ledger.busy = ledger.busy.saturating_sub(paths.backlog(self.direction, now));
         Account {
-            ledger: paths.ledger(self.direction),
+            ledger,
             lateness: self.lateness.clone(),
             refused: self.refused,
             queue_delays: paths.queue_delays(self.direction),
@@ -71,8 +77,8 @@ impl Lane {
     }
 
     /// Returns the final account, in which packets still on the path count as abandoned.
-    pub(crate) fn finish(self, paths: &Paths) -> Account {
-        let mut account = self.account(paths);
+    pub(crate) fn finish(self, paths: &Paths, now: Instant) -> Account {
+        let mut account = self.account(paths, now);
         account.ledger.abandon();
         account
     }

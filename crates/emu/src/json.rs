@@ -2,9 +2,11 @@
 //!
 //! Keys include the unit. Unknown values are null, and no number is NaN or infinite.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdt_emulator::{DelayHistogram, DropCause, Ledger};
+#[cfg(target_os = "linux")]
+use rdt_udp::clock;
 use serde_json::{Map, Value, json};
 
 use crate::account::Account;
@@ -54,6 +56,20 @@ pub(crate) fn extend(object: &mut Value, more: Value) {
 #[expect(clippy::cast_precision_loss, reason = "nothing here lasts for 100 days")]
 pub(crate) fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
+}
+
+/// Converts a time of the past to microseconds of the system's monotonic clock
+/// (`CLOCK_MONOTONIC`), which all programs of a host share. `None` on systems without it.
+#[cfg(target_os = "linux")]
+pub(crate) fn monotonic(at: Instant) -> Option<f64> {
+    let age = clock::now().saturating_duration_since(at);
+    let now = Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic)).ok()?;
+    now.checked_sub(age).map(micros)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn monotonic(_at: Instant) -> Option<f64> {
+    None
 }
 
 pub(crate) fn queue_delays(delays: &DelayHistogram) -> Value {

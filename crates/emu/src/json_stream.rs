@@ -35,9 +35,11 @@ struct Beat {
     interval: Duration,
 }
 
-/// Accounts of both directions, forward first, at a time since the start.
+/// Accounts of both directions, forward first, at one time.
 struct Moment {
+    /// Time since the start.
     elapsed: Duration,
+    at: Instant,
     accounts: [Account; 2],
 }
 
@@ -66,9 +68,10 @@ impl Observer for JsonStream {
         while beat.next <= at {
             beat.next += beat.interval;
         }
-        let accounts = [Direction::Forward, Direction::Reverse].map(|direction| accounts.account(direction));
-        let elapsed = at.saturating_duration_since(self.begin);
-        let _ = self.to_writer.try_send(Moment { elapsed, accounts });
+        let accounts =
+            [Direction::Forward, Direction::Reverse].map(|direction| accounts.account(direction, at));
+        let moment = Moment { elapsed: at.saturating_duration_since(self.begin), at, accounts };
+        let _ = self.to_writer.try_send(moment);
     }
 
     fn next_turn(&self) -> Option<Instant> {
@@ -82,10 +85,11 @@ pub(crate) fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
 }
 
 fn write(mut out: Out, moments: &Receiver<Moment>) -> io::Result<Out> {
-    for Moment { elapsed, accounts: [forward, reverse] } in moments {
+    for Moment { elapsed, at, accounts: [forward, reverse] } in moments {
         let object = json!({
             "event": "progress",
             "elapsed_us": json::micros(elapsed),
+            "monotonic_us": json::monotonic(at),
             "forward": json::account(&forward),
             "reverse": json::account(&reverse),
         });

@@ -227,11 +227,13 @@ fn summary(
         json::extend(&mut object, json!({ "lost_before": lost_before[index] }));
         object
     };
+    let now = clock::now();
     json!({
         "event": "end",
         "mode": mode,
         "seed": seed,
-        "elapsed_us": json::micros(clock::now().saturating_duration_since(*begin)),
+        "elapsed_us": json::micros(now.saturating_duration_since(*begin)),
+        "monotonic_us": json::monotonic(now),
         "exit_code": code,
         "balances": accounts.iter().all(Account::balances),
         "forward": direction(0),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt_emulator::{
     DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Link, Packet, Path, PathConfig,
@@ -107,6 +107,14 @@ impl Paths {
         match self {
             Self::One(path) => *of(path, direction),
             Self::PerTag(paths) => paths.total[direction as usize],
+        }
+    }
+
+    /// Returns how long the packets admitted so far occupy the links of a direction after `now`.
+    pub(crate) fn backlog(&self, direction: Direction, now: Instant) -> Duration {
+        match self {
+            Self::One(path) => link(path, direction).backlog(now),
+            Self::PerTag(paths) => paths.paths.values().map(|path| link(path, direction).backlog(now)).sum(),
         }
     }
 

@@ -122,7 +122,8 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         for direction in [Direction::Forward, Direction::Reverse] {
             self.observer.on_overlooked(direction, self.paths.overlooked_drops(direction));
         }
-        ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths)), self.observer)
+        let now = clock::now();
+        ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths, now)), self.observer)
     }
 
     /// Delivers due packets and reads arrivals, in both directions. Returns true if more arrivals

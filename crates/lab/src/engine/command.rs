@@ -62,7 +62,7 @@ impl Engine for UserProgram {
         run.metrics.extend(seconds.map(|seconds: f64| ("run-time".to_owned(), seconds)));
         if let [account] = &ended.accounts[..] {
             for direction in ["forward", "reverse"] {
-                link_metrics("link", direction, account, Duration::ZERO, &mut run.metrics);
+                link_metrics("link", direction, &account.end, None, &mut run.metrics);
             }
         }
         run.is_host_limited = ended.is_host_limited();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -96,6 +96,55 @@ pub(super) struct Behind<'a> {
     /// File for a capture of all packets of the first link, and the bytes that it keeps of each
     /// packet. 0: all.
     pub(super) capture: Option<(&'a Path, u32)>,
+    /// Interval of the reports from which the use of the links until a time is known. `None`: only
+    /// that at the end.
+    pub(super) report_interval: Option<Duration>,
+}
+
+/// Account of a link.
+#[derive(Debug)]
+pub(super) struct LinkAccount {
+    /// Account at the end, as `rdt-emu run --json` prints it.
+    pub(super) end: Value,
+    /// Times of the reports in seconds of the system's monotonic clock, and the seconds that the
+    /// forward and the reverse serialiser had worked by then. The last one is the end.
+    worked: Vec<(f64, [f64; 2])>,
+}
+
+impl LinkAccount {
+    /// Reads the account from the lines of `--json-stream`. `None` if the run did not end.
+    pub(super) fn read(lines: impl Iterator<Item = String>) -> Option<Self> {
+        let mut account = Self { end: Value::Null, worked: Vec::new() };
+        for line in lines {
+            let Ok(report) = serde_json::from_str::<Value>(&line) else { continue };
+            let seconds = |value: &Value| value.as_f64().map(|micros| micros / 1e6);
+            let busy = [&report["forward"], &report["reverse"]].map(|link| seconds(&link["busy_us"]));
+            if let (Some(at), [Some(forward), Some(reverse)]) = (seconds(&report["monotonic_us"]), busy) {
+                account.worked.push((at, [forward, reverse]));
+            }
+            account.end = report;
+        }
+        (account.end["event"] == "end").then_some(account)
+    }
+
+    /// Returns the share of the `span` seconds from `start` on in which the serialiser of a
+    /// direction, 0 forward and 1 reverse, worked. It had no packet before. Between two reports it
+    /// worked evenly.
+    pub(super) fn utilisation(&self, direction: usize, start: f64, span: f64) -> Option<f64> {
+        let end = start + span;
+        let mut before = (start, 0.0);
+        for (at, worked) in self.worked.iter().map(|(at, worked)| (*at, worked[direction])) {
+            if at >= end {
+                let share = (end - before.0) / (at - before.0);
+                before.1 += share * (worked - before.1);
+                break;
+            }
+            if at > start {
+                before = (at, worked);
+            }
+        }
+        (!self.worked.is_empty() && span > 0.0).then(|| (before.1 / span).min(1.0))
+    }
 }
 
 /// Shell script that opens the network namespace of the far end before a nested run, in whose PID
@@ -129,8 +178,8 @@ impl Behind<'_> {
         emulator.arg0("rdt-emu").args(line);
         let mut ended = Group::start(emulator, folder.path())?.end(limit, stop)?;
         let read = |index| {
-            let text = fs::read_to_string(account(index)).unwrap_or_default();
-            text.lines().last().and_then(|line| serde_json::from_str(line).ok())
+            let file = File::open(account(index)).ok()?;
+            LinkAccount::read(BufReader::new(file).lines().map_while(Result::ok))
         };
         ended.accounts = (0..self.links.len()).map_while(read).collect();
         Ok(ended)
@@ -153,7 +202,8 @@ impl Behind<'_> {
             let snaplen = (*snaplen > 0).then(|| format!("--snaplen={snaplen}").into());
             ["--pcapng".into(), OsString::from(file)].into_iter().chain(snaplen)
         });
-        words.chain(options).chain(server).chain(capture).chain(["--".into()]).collect()
+        let reports = self.report_interval.map(|it| format!("--json-stream={}ms", it.as_millis()).into());
+        words.chain(options).chain(reports).chain(server).chain(capture).chain(["--".into()]).collect()
     }
 
     /// Returns the arguments by which the command of a run starts a nested run.
@@ -179,8 +229,8 @@ pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
-    /// Accounts of the links, as `rdt-emu run --json` prints them. Fewer if a run failed.
-    pub(super) accounts: Vec<Value>,
+    /// Accounts of the links, up to the first run that printed none.
+    pub(super) accounts: Vec<LinkAccount>,
 }
 
 impl Ended {

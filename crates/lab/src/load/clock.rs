@@ -26,6 +26,12 @@ impl Clock {
         instant.saturating_duration_since(self.zero)
     }
 
+    /// Returns time 0 on the system's monotonic clock, which the path reports by. Time 0 is past.
+    pub(super) fn monotonic_zero(self) -> Duration {
+        let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Duration::try_from(monotonic).unwrap_or_default().saturating_sub(self.now())
+    }
+
     /// Returns the instant at `time`.
     pub(super) fn instant(self, time: Duration) -> Instant {
         self.zero + time

@@ -110,7 +110,11 @@ pub fn run(file: &Path) -> Result<Value, LoadError> {
     let processor = processor_time();
     drain(&running, clock);
     let flows = running.iter().map(|shared| shared.to_json());
-    Ok(json!({ "flows": flows.collect::<Vec<_>>(), "processor_ns": crate::cell::nanoseconds(processor) }))
+    Ok(json!({
+        "flows": flows.collect::<Vec<_>>(),
+        "processor_ns": crate::cell::nanoseconds(processor),
+        "zero_monotonic_ns": crate::cell::nanoseconds(clock.monotonic_zero()),
+    }))
 }
 
 /// Returns the processor time, user and system, of all threads of this process so far.

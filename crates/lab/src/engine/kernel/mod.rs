@@ -20,6 +20,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rdt_program::Stop;
 use serde_json::Value;
@@ -100,8 +101,18 @@ fn start(
         server: Some(far.into()),
         far: Some(&*process),
         capture,
+        report_interval: Some(report_interval(physics.duration)),
     };
     behind.run(&command, None, stop)
+}
+
+/// Returns the interval of the reports of the links: the error of their utilisation is at most one
+/// interval's share of the repetition.
+fn report_interval(duration: Option<Duration>) -> Duration {
+    const NUMBER: u32 = 500;
+    const LEAST: Duration = Duration::from_millis(10);
+    const WITHOUT_DURATION: Duration = Duration::from_millis(100);
+    duration.map_or(WITHOUT_DURATION, |duration| (duration / NUMBER).max(LEAST))
 }
 
 /// Returns the metrics of the TCP flows in a capture, such as `a.trace.unique-bytes`.

@@ -11,6 +11,7 @@ use super::super::flow_metrics::{
     Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, number, padded,
     rate, together,
 };
+use super::super::programs::LinkAccount;
 use crate::cell::Physics;
 use crate::experiment::Measure;
 use crate::flow::FlowKind;
@@ -28,7 +29,7 @@ pub(super) fn of(
     physics: &Physics,
     request: &Request,
     counts: &Value,
-    accounts: &[Value],
+    accounts: &[LinkAccount],
     measure: &Measure,
 ) -> Option<Run> {
     let flows = counts["flows"].as_array().filter(|flows| flows.len() == request.flows.len())?;
@@ -55,8 +56,10 @@ pub(super) fn of(
     together(&delivered, measure.series, &mut run.metrics);
     for (index, account) in accounts.iter().enumerate() {
         let name = if accounts.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
-        for direction in ["forward", "reverse"] {
-            link(&name, direction, account, ended, &mut run.metrics);
+        for (index, direction) in ["forward", "reverse"].into_iter().enumerate() {
+            let start = time(&counts["zero_monotonic_ns"]).map(|it| it.as_secs_f64());
+            let share = start.and_then(|start| account.utilisation(index, start, ended.as_secs_f64()));
+            link(&name, direction, &account.end, share, &mut run.metrics);
         }
     }
     equal_lengths(&mut run.series);
@@ -302,12 +305,12 @@ fn datagrams(counts: &Value, ended: Duration, measure: &Measure, metrics: &mut F
     Delivered { bins: bins(received, ended, measure.series), start, end }
 }
 
-/// Adds the account of one direction of a link. Its utilisation is known if `ended` is not zero.
+/// Adds the account of one direction of a link, and its utilisation.
 pub(in super::super) fn link(
     name: &str,
     direction: &str,
     account: &Value,
-    ended: Duration,
+    utilisation: Option<f64>,
     metrics: &mut BTreeMap<String, f64>,
 ) {
     let account = &account[direction];
@@ -326,9 +329,7 @@ pub(in super::super) fn link(
     add("queue-delay-p99", micros(&account["queue_delay_us"]["p99"]));
     add("queue-delay-max", micros(&account["queue_delay_us"]["max"]));
     add("lateness-p99", micros(&account["lateness_us"]["p99"]));
-    if !ended.is_zero() {
-        add("utilisation", micros(&account["busy_us"]).map(|busy| busy / ended.as_secs_f64()));
-    }
+    add("utilisation", utilisation);
 }
 
 #[cfg(test)]
@@ -341,10 +342,13 @@ mod tests {
     use crate::experiment::WarmUp;
     use crate::flow::Flow;
 
+    /// Time 0 of the flows on the system's monotonic clock.
+    const START: Duration = Duration::from_secs(7);
+
     /// Counts as the load program prints them: a transfer of 3,000 bytes in 0.25 s with one
     /// timeout.
     fn counts() -> Value {
-        json!({ "flows": [{
+        json!({ "zero_monotonic_ns": 7_000_000_000_u64, "flows": [{
             "name": "a", "handshake_ns": 10_000_000, "sent_bytes": 3_000, "sent_packets": 0,
             "refused_packets": 0, "blocked_ns": 0, "ended_ns": 200_000_000, "error": null,
             "received": {
@@ -366,11 +370,19 @@ mod tests {
         }]})
     }
 
-    fn account() -> Value {
-        let link = json!({
-            "arrived": 5, "delivered": 4, "dropped": { "loss": 1, "queue": 0, "aqm": 0 }, "busy_us": 25_000.0,
-        });
-        json!({ "forward": link, "reverse": {} })
+    /// Account of a link that works longer than the flow lives.
+    fn account() -> LinkAccount {
+        let report = |event: &str, millis: u64, busy_us: f64| {
+            let dropped = json!({ "loss": 1, "queue": 0, "aqm": 0 });
+            let link = json!({ "arrived": 5, "delivered": 4, "dropped": dropped, "busy_us": busy_us });
+            let at = START + Duration::from_millis(millis);
+            let reverse = json!({ "busy_us": 0.0 });
+            let micros = at.as_secs_f64() * 1e6;
+            json!({ "event": event, "monotonic_us": micros, "forward": link, "reverse": reverse }).to_string()
+        };
+        let lines = [("progress", 100, 0.0), ("progress", 300, 100_000.0), ("end", 500, 300_000.0)];
+        let lines = lines.map(|(event, millis, busy)| report(event, millis, busy));
+        LinkAccount::read(lines.into_iter()).expect("an account with an end")
     }
 
     fn run(flow: Flow, counts: &Value) -> Option<Run> {
@@ -416,7 +428,8 @@ mod tests {
             ("a.rtt-min", 0.01),
             ("a.cwnd-mean", (14_480.0 + 1_448.0 + 2.0 * 2_896.0) / 4.0),
             ("link.forward.dropped-loss", 1.0),
-            ("link.forward.utilisation", 0.1),
+            // 75 ms: none by 100 ms, 100 ms by 300 ms. What is left works after the end.
+            ("link.forward.utilisation", 0.3),
         ];
         for (name, value) in wanted {
             assert!((run.metrics[name] - value).abs() < 1e-9 * value, "{name}: {}", run.metrics[name]);
