@@ -8,7 +8,7 @@ use super::palette::marker;
 use super::scale::{Axis, Scale, fixed, number};
 use super::scene::{Mark, Origin, Panel, Scene};
 
-/// Style of all figures: colours are custom properties of the page, with literal values for
+/// Style of all figures: colours are custom properties of the page, after literal values for
 /// programs that know none.
 pub const STYLE: &str = include_str!("../../assets/figure.css");
 /// Width of a figure. All lengths are user units of the SVG. Printed 12 cm wide, letters of 11
@@ -50,7 +50,8 @@ pub fn svg(scene: &Scene, place: Place) -> String {
         Place::File => {
             let description = escape(&scene.description);
             let xmlns = " xmlns=\"http://www.w3.org/2000/svg\"";
-            (xmlns, format!("<desc id=\"{id}-d\">{description}</desc>\n<style>\n{STYLE}</style>\n"))
+            let style = literal_style();
+            (xmlns, format!("<desc id=\"{id}-d\">{description}</desc>\n<style>\n{style}</style>\n"))
         }
         Place::Page => ("", String::new()),
     };
@@ -68,6 +69,20 @@ pub fn svg(scene: &Scene, place: Place) -> String {
         draw_panel(&mut out, scene, i, &area, &mut row);
     }
     out.push_str("</svg>\n");
+    out
+}
+
+/// Returns the style without the declarations that read custom properties: a file has no page that
+/// sets them, and some programs take such a declaration for black instead of skipping it.
+fn literal_style() -> String {
+    let mut out = String::with_capacity(STYLE.len());
+    for part in STYLE.split_inclusive([';', '{', '}']) {
+        if !part.contains("var(") {
+            out.push_str(part);
+        } else if part.ends_with('}') {
+            out.push('}');
+        }
+    }
     out
 }
 
