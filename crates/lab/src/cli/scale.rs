@@ -166,6 +166,8 @@ spec:
     spec:
       restartPolicy: Never
       terminationGracePeriodSeconds: 60
+      # Gives the volume to the user of the image, who is not root.
+      securityContext: {{ fsGroup: 1000 }}
       containers:
         - name: rdt-lab
           image: {image}
