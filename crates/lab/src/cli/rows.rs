@@ -1,9 +1,11 @@
-//! `rdt-lab export --rows`: one row for each repetition, for other programs.
+//! One row for each repetition, for other programs: `rdt-lab export --rows` and `--parquet`.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::{Value as Json, json};
 
 use super::failure::Failure;
 use super::load::all_results;
@@ -19,19 +21,9 @@ pub(super) enum Form {
     Ndjson,
 }
 
-/// Prints the repetitions of folders by cell and number. Wall times and hosts are left out, so
-/// equal results give equal bytes.
-pub(super) fn print(folders: &[PathBuf], form: Form) -> Result<u8, Failure> {
-    let mut records = Vec::new();
-    for folder in all_results(folders)? {
-        let (_, results) = of_folder(&folder)?;
-        let mut cells = BTreeSet::new();
-        for cell in results.cells.iter().filter(|cell| cells.insert(cell.id)) {
-            let reps = results.records.get(&cell.id).into_iter().flatten();
-            records
-                .extend(reps.map(|(_, record)| Record { factors: cell.factors.clone(), ..record.clone() }));
-        }
-    }
+/// Prints the repetitions of folders.
+pub(super) fn print(given: &[PathBuf], form: Form) -> Result<u8, Failure> {
+    let records = records(given)?;
     let text = match form {
         Form::Csv => csv(&records),
         Form::Ndjson => records.iter().map(|record| object(record).to_string() + "\n").collect(),
@@ -40,8 +32,24 @@ pub(super) fn print(folders: &[PathBuf], form: Form) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn object(record: &Record) -> Value {
-    let metrics: serde_json::Map<String, Value> = record
+/// Returns the repetitions of folders by cell and number. Wall times and hosts are no columns, so
+/// equal results give equal bytes.
+pub(super) fn records(given: &[PathBuf]) -> Result<Vec<Record>, Failure> {
+    let mut records = Vec::new();
+    for folder in all_results(given)? {
+        let (_, results) = of_folder(&folder)?;
+        let mut cells = BTreeSet::new();
+        for cell in results.cells.iter().filter(|cell| cells.insert(cell.id)) {
+            let reps = results.records.get(&cell.id).into_iter().flatten();
+            records
+                .extend(reps.map(|(_, record)| Record { factors: cell.factors.clone(), ..record.clone() }));
+        }
+    }
+    Ok(records)
+}
+
+fn object(record: &Record) -> Json {
+    let metrics: serde_json::Map<String, Json> = record
         .metrics
         .iter()
         .map(|(name, value)| (name.clone() + output::unit_suffix(name), (*value).into()))
@@ -61,7 +69,114 @@ fn object(record: &Record) -> Value {
     })
 }
 
-fn csv(records: &[Record]) -> String {
+/// Type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Count,
+    Number,
+}
+
+/// Value of a repetition in a column.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'a> {
+    Text(Cow<'a, str>),
+    Count(u64),
+    Number(f64),
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Count(count) => count.fmt(f),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// Source of a column's values.
+#[derive(Debug, Clone, Copy)]
+enum Of<'a> {
+    Experiment,
+    Engine,
+    Cell,
+    Rep,
+    Seed,
+    Block,
+    Status,
+    Factor(&'a str),
+    Metric(&'a str),
+}
+
+/// Columns that every table has, and their order.
+const FIXED: [(&str, Of<'static>, Kind); 7] = [
+    ("experiment", Of::Experiment, Kind::Text),
+    ("engine", Of::Engine, Kind::Text),
+    ("cell", Of::Cell, Kind::Text),
+    ("rep", Of::Rep, Kind::Count),
+    ("seed", Of::Seed, Kind::Count),
+    ("block", Of::Block, Kind::Count),
+    ("status", Of::Status, Kind::Text),
+];
+
+/// Column of the table of repetitions.
+#[derive(Debug)]
+pub(super) struct Column<'a> {
+    /// Name, which for a metric ends with the unit.
+    pub(super) name: String,
+    /// Type of all values.
+    pub(super) kind: Kind,
+    of: Of<'a>,
+}
+
+impl Column<'_> {
+    /// Returns the value of a repetition, or `None` if it has no such factor or metric.
+    pub(super) fn value<'r>(&self, record: &'r Record) -> Option<Value<'r>> {
+        let text = |text: &'r str| Value::Text(Cow::Borrowed(text));
+        Some(match self.of {
+            Of::Experiment => text(&record.experiment),
+            Of::Engine => text(record.engine.word()),
+            Of::Cell => Value::Text(record.cell.to_string().into()),
+            Of::Rep => Value::Count(record.rep.into()),
+            Of::Seed => Value::Count(record.seed),
+            Of::Block => Value::Count(record.block?.into()),
+            Of::Status => text(record.status.words().0),
+            Of::Metric(name) => Value::Number(*record.metrics.get(name)?),
+            Of::Factor(name) => {
+                let (_, level) = record.factors.iter().find(|(factor, _)| factor == name)?;
+                let parsed = match self.kind {
+                    Kind::Text => None,
+                    Kind::Count => level.parse().ok().map(Value::Count),
+                    Kind::Number => level.parse().ok().map(Value::Number),
+                };
+                parsed.unwrap_or(text(level))
+            }
+        })
+    }
+}
+
+/// Returns the type of a factor: that of numbers only if all levels are numbers whose notation a
+/// program would print too, so that no level changes.
+fn kind(records: &[Record], factor: &str) -> Kind {
+    let factors = records.iter().flat_map(|record| &record.factors);
+    let levels: BTreeSet<&str> =
+        factors.filter(|(name, _)| name == factor).map(|(_, level)| level.as_str()).collect();
+    let is_count = |level: &&str| level.parse::<u64>().is_ok_and(|it| it.to_string() == **level);
+    let is_number =
+        |level: &&str| level.parse::<f64>().is_ok_and(|it| it.is_finite() && it.to_string() == **level);
+    if levels.iter().all(is_count) {
+        Kind::Count
+    } else if levels.iter().all(is_number) {
+        Kind::Number
+    } else {
+        Kind::Text
+    }
+}
+
+/// Returns the columns of all repetitions: the fixed ones, the factors in the order of the
+/// experiments, the metrics by name. A factor with the name of another column is `factor.NAME`.
+pub(super) fn columns(records: &[Record]) -> Vec<Column<'_>> {
     let mut factors: Vec<&str> = Vec::new();
     for (name, _) in records.iter().flat_map(|record| &record.factors) {
         if !factors.contains(&name.as_str()) {
@@ -70,30 +185,31 @@ fn csv(records: &[Record]) -> String {
     }
     let metrics: BTreeSet<&str> =
         records.iter().flat_map(|record| record.metrics.keys()).map(String::as_str).collect();
+    let metrics: Vec<Column<'_>> = metrics
+        .into_iter()
+        .map(|name| {
+            let unit = output::unit_suffix(name);
+            Column { name: format!("{name}{unit}"), kind: Kind::Number, of: Of::Metric(name) }
+        })
+        .collect();
+    let mut columns: Vec<Column<'_>> =
+        FIXED.map(|(name, of, kind)| Column { name: name.to_owned(), kind, of }).into();
+    for factor in factors {
+        let taken = columns.iter().chain(&metrics).any(|column| column.name == factor);
+        let name = if taken { format!("factor.{factor}") } else { factor.to_owned() };
+        columns.push(Column { name, kind: kind(records, factor), of: Of::Factor(factor) });
+    }
+    columns.extend(metrics);
+    columns
+}
+
+fn csv(records: &[Record]) -> String {
+    let columns = columns(records);
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let fixed = ["experiment", "engine", "cell", "rep", "seed", "block", "status"];
-    let heading = fixed.into_iter().chain(factors.iter().copied()).map(str::to_owned);
-    let units = metrics.iter().map(|name| format!("{name}{}", output::unit_suffix(name)));
-    write(&mut writer, heading.chain(units));
+    write(&mut writer, columns.iter().map(|column| column.name.clone()));
     for record in records {
-        let level = |name: &&str| {
-            let found = record.factors.iter().find(|(factor, _)| factor == name);
-            found.map_or_else(String::new, |(_, level)| level.clone())
-        };
-        let metric = |name: &&str| record.metrics.get(*name).map_or_else(String::new, ToString::to_string);
-        let fixed = [
-            record.experiment.clone(),
-            record.engine.word().to_owned(),
-            record.cell.to_string(),
-            record.rep.to_string(),
-            record.seed.to_string(),
-            record.block.map_or_else(String::new, |block| block.to_string()),
-            record.status.words().0.to_owned(),
-        ];
-        write(
-            &mut writer,
-            fixed.into_iter().chain(factors.iter().map(level)).chain(metrics.iter().map(metric)),
-        );
+        let text = |column: &Column<'_>| column.value(record).map_or_else(String::new, |it| it.to_string());
+        write(&mut writer, columns.iter().map(text));
     }
     let bytes = writer.into_inner().expect("a vector accepts all rows");
     String::from_utf8(bytes).expect("all fields are texts")
@@ -101,4 +217,52 @@ fn csv(records: &[Record]) -> String {
 
 fn write(writer: &mut csv::Writer<Vec<u8>>, fields: impl Iterator<Item = String>) {
     writer.write_record(fields).expect("a vector accepts all rows, which are equally long");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{Cell, EngineKind, Physics};
+
+    fn record(factors: &[(&str, &str)], metric: &str) -> Record {
+        let physics = Physics {
+            engine: EngineKind::Virtual,
+            duration: None,
+            links: Vec::new(),
+            flows: Vec::new(),
+            engine_words: Vec::new(),
+        };
+        let factors = factors.iter().map(|(name, level)| ((*name).to_owned(), (*level).to_owned())).collect();
+        Record::of(&Cell::new(factors, physics), 0, metric, 0.5)
+    }
+
+    #[test]
+    fn factors_have_types_that_keep_their_notation() {
+        let records = [
+            record(&[("window", "4"), ("gain", "2"), ("size", "10"), ("id", "1e3")], "jain"),
+            record(&[("window", "16"), ("gain", "0.5"), ("size", "010"), ("scale", "inf")], "jain"),
+        ];
+        let columns = columns(&records);
+        let kind = |name: &str| columns.iter().find(|column| column.name == name).map(|it| it.kind);
+        for (name, expected) in [
+            ("window", Kind::Count),
+            ("gain", Kind::Number),
+            ("size", Kind::Text),
+            ("id", Kind::Text),
+            ("scale", Kind::Text),
+        ] {
+            assert_eq!(kind(name), Some(expected), "{name}");
+        }
+        let gain = columns.iter().find(|column| column.name == "gain").expect("a column");
+        let scale = columns.iter().find(|column| column.name == "scale").expect("a column");
+        assert_eq!(gain.value(&records[0]), Some(Value::Number(2.0)));
+        assert_eq!(scale.value(&records[0]), None);
+    }
+
+    #[test]
+    fn equal_names_are_told_apart() {
+        let records = [record(&[("seed", "x"), ("load", "y"), ("z", "1")], "load")];
+        let names: Vec<String> = columns(&records).into_iter().map(|column| column.name).collect();
+        assert_eq!(names[7..], ["factor.seed", "factor.load", "z", "load"]);
+    }
 }
