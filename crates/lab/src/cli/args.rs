@@ -35,7 +35,7 @@ Exit codes (with several of 1 to 4, the first of 2, 1, 3, 4):
   64   wrong arguments or experiment file
   65   results that do not fit together
   66   a file or folder cannot be read, or has no results
-  69   this host or program cannot run the engine
+  69   this host or program cannot run the engine or write the format
   73   a folder or file cannot be created
   74   results or the standard output cannot be written
   130  stopped by Ctrl-C or SIGTERM; finished repetitions are kept";

@@ -51,6 +51,8 @@ pub(super) enum Failure {
     Write(PathBuf, io::Error),
     #[error("cannot write the standard output: {0}")]
     Output(io::Error),
+    #[error("{0}")]
+    Unavailable(String),
     #[error(transparent)]
     Campaign(#[from] CampaignError),
     #[error(transparent)]
@@ -63,6 +65,15 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// Returns the failure of a program that was built without a feature of its crate.
+    #[cfg(not(all(feature = "png", feature = "parquet")))]
+    pub(super) fn without(format: &str, feature: &str) -> Self {
+        Self::Unavailable(format!(
+            "this rdt-lab was built without {format}: build one with it by \
+             'cargo install --locked --path crates/lab --features {feature}'"
+        ))
+    }
+
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Campaign(CampaignError::TooMany(_)) => USAGE,
@@ -70,6 +81,7 @@ impl Failure {
             Self::Create(..) | Self::Campaign(CampaignError::Create(..)) => CANNOT_CREATE,
             Self::Output(_) | Self::Write(..) | Self::Campaign(CampaignError::Write(..)) => IO,
             Self::Campaign(CampaignError::Store(error)) | Self::Store(error) => store_code(error),
+            Self::Unavailable(_) => UNAVAILABLE,
             Self::Data(_) | Self::Campaign(CampaignError::Seed { .. }) => DATA,
             Self::Campaign(CampaignError::Engine(error)) | Self::Engine(error) => match error {
                 EngineError::Word(_) => USAGE,

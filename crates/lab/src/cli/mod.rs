@@ -12,7 +12,8 @@
 //! | `verdicts.rs` | `claims`, and the text at the end of `run` |
 //! | `expected.rs` | expected values beside measured ones |
 //! | `report.rs` | `report`, `limits`, `export` |
-//! | `rows.rs` | `export --rows` |
+//! | `rows.rs` | `export --rows`, and columns of all tables of repetitions |
+//! | `parquet.rs` | `export --parquet` (feature `parquet`) |
 //! | `status.rs` | `status` |
 //! | `scale.rs` | `scale`, and the number of shards of a folder |
 //! | `merge.rs` | `merge` |
@@ -33,6 +34,8 @@ mod list;
 mod load;
 mod merge;
 mod output;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod report;
 mod rows;
 mod run;

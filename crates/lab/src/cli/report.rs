@@ -69,12 +69,13 @@ pub(super) struct ReportArgs {
 }
 
 const EXPORT_HELP: &str = "\
-Without a kind of file, figures are written in all four. Keys and columns of rows end in their unit:
+Without a kind of file, figures are written as SVG, CSV, gnuplot and xplot. Keys and columns of rows end in their unit:
 _bps bits per second, _s seconds, _bytes, _count.
 
 Examples:
-  rdt-lab export results/000-a -o figures      all figures in all kinds of files
+  rdt-lab export results/000-a -o figures      all figures in these four kinds of files
   rdt-lab export results/000-a --svg --csv     pictures for a paper, with their data
+  rdt-lab export results/000-a --png --dpi 600 pictures for programs that read no SVG
   rdt-lab export results --rows csv > all.csv  one row for each repetition of all experiments";
 
 #[derive(Debug, clap::Args)]
@@ -89,7 +90,7 @@ pub(super) struct ExportArgs {
     output: PathBuf,
     /// Print one row for each repetition, with levels and metrics, instead of figures: a table in
     /// CSV, or one JSON object a line
-    #[arg(long, value_name = "FORM", conflicts_with_all = ["svg", "csv", "gnuplot", "xplot"])]
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["svg", "csv", "gnuplot", "xplot", "png", "parquet"])]
     pub(super) rows: Option<Form>,
     /// Write pictures as SVG
     #[arg(long)]
@@ -103,6 +104,21 @@ pub(super) struct ExportArgs {
     /// Write files for xplot, the viewer of tcptrace's graphs
     #[arg(long)]
     xplot: bool,
+    /// Write PNG, 12 cm wide in print, with fonts of this host (needs a build with --features png)
+    #[arg(long)]
+    png: bool,
+    /// Resolution of PNG in dots per inch
+    #[arg(long, value_name = "N", requires = "png", conflicts_with = "width", default_value_t = 300,
+          value_parser = clap::value_parser!(u16).range(36..=1200))]
+    dpi: u16,
+    /// Width of PNG in pixels
+    #[arg(long, value_name = "PIXELS", requires = "png",
+          value_parser = clap::value_parser!(u32).range(100..=10_000))]
+    width: Option<u32>,
+    /// Write the rows of --rows csv to repetitions.parquet, with types (needs a build with
+    /// --features parquet)
+    #[arg(long)]
+    parquet: bool,
 }
 
 fn sections(given: &[PathBuf]) -> Result<Vec<Section>, Failure> {
@@ -140,7 +156,7 @@ fn whole(given: &[PathBuf]) -> Result<Report, Failure> {
 }
 
 /// Writes a file that appears whole or not at all.
-pub(super) fn write(path: &Path, content: &str) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let written = fs::write(&unfinished, content).and_then(|()| fs::rename(&unfinished, path));
@@ -153,7 +169,7 @@ pub(super) fn write(path: &Path, content: &str) -> Result<(), Failure> {
 /// Writes the page for folders of results, and returns the report.
 pub(super) fn page(given: &[PathBuf], path: &Path) -> Result<Report, Failure> {
     let report = whole(given)?;
-    write(path, &html(&report))?;
+    write(path, html(&report))?;
     Ok(report)
 }
 
@@ -244,12 +260,24 @@ fn limits_table(experiment: &str, bounds: &[Bound]) -> String {
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<u8, Failure> {
-    let all = !(args.svg || args.csv || args.gnuplot || args.xplot);
+    let all = !(args.svg || args.csv || args.gnuplot || args.xplot || args.png || args.parquet);
+    let painter = args.png.then(|| painter(args.width.unwrap_or(pixels(args.dpi)))).transpose()?;
+    let rows = args.parquet.then(|| parquet(&args.folders)).transpose()?;
     fs::create_dir_all(&args.output).map_err(|error| Failure::Create(args.output.clone(), error))?;
     let mut written = BTreeSet::new();
+    if let Some(rows) = rows {
+        let path = args.output.join(ROWS_FILE);
+        write(&path, rows)?;
+        written.insert(path);
+    }
     for section in sections(&args.folders)? {
         for scene in &section.figures {
-            let files = files(scene, |kind| all || wanted(args, kind));
+            let texts = files(scene, |kind| all || wanted(args, kind)).into_iter();
+            let mut files: Vec<(String, Vec<u8>)> =
+                texts.map(|(end, text)| (end, text.into_bytes())).collect();
+            if let Some(painter) = &painter {
+                files.push(("png".to_owned(), painter(scene)?));
+            }
             for (end, content) in files {
                 let path = args.output.join(format!("{}.{end}", scene.id));
                 if !written.insert(path.clone()) {
@@ -259,10 +287,54 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8, Failure> {
                         section.name
                     )));
                 }
-                write(&path, &content)?;
+                write(&path, content)?;
             }
         }
     }
     output::text(&format!("{} files in {}\n", written.len(), args.output.display()))?;
     Ok(0)
+}
+
+/// Name of the file of repetitions among exported files.
+const ROWS_FILE: &str = "repetitions.parquet";
+
+/// Returns the pixels of 12 cm: in a figure printed that wide, letters have 8 points.
+fn pixels(dpi: u16) -> u32 {
+    (u32::from(dpi) * 1200 + 127) / 254
+}
+
+/// Function that returns a figure as a PNG file.
+type Painter = Box<dyn Fn(&Scene) -> Result<Vec<u8>, Failure>>;
+
+#[cfg(feature = "png")]
+fn painter(width: u32) -> Result<Painter, Failure> {
+    let failed = |error: report::png::PngError| Failure::Unavailable(error.to_string());
+    let painter = report::png::Painter::new(width).map_err(failed)?;
+    Ok(Box::new(move |scene| painter.png(scene).map_err(failed)))
+}
+
+#[cfg(not(feature = "png"))]
+fn painter(_: u32) -> Result<Painter, Failure> {
+    Err(Failure::without("PNG", "png"))
+}
+
+/// Returns the repetitions of folders as a Parquet file.
+#[cfg(feature = "parquet")]
+fn parquet(given: &[PathBuf]) -> Result<Vec<u8>, Failure> {
+    Ok(super::parquet::parquet(&super::rows::records(given)?))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: &[PathBuf]) -> Result<Vec<u8>, Failure> {
+    Err(Failure::without("Parquet", "parquet"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn print_of_12_cm_has_dots_per_inch() {
+        assert_eq!([72, 300, 600].map(pixels), [340, 1417, 2835]);
+    }
 }

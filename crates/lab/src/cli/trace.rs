@@ -91,7 +91,7 @@ pub(super) fn trace(args: &TraceArgs) -> Result<u8, Failure> {
         return export(&trace, &choice, folder);
     }
     if let Some(path) = &args.output {
-        report::write(path, &html(&page(&trace, &choice)))?;
+        report::write(path, html(&page(&trace, &choice)))?;
         output::text(&format!("The report is {}\n", path.display()))?;
         return Ok(0);
     }
@@ -131,7 +131,7 @@ fn export(trace: &Trace, choice: &Choice, folder: &Path) -> Result<u8, Failure> 
     let mut count = 0;
     for scene in page(trace, choice).sections.iter().flat_map(|section| &section.figures) {
         for (end, content) in report::files(scene, |_| true) {
-            report::write(&folder.join(format!("{}.{end}", scene.id)), &content)?;
+            report::write(&folder.join(format!("{}.{end}", scene.id)), content)?;
             count += 1;
         }
     }

@@ -1,11 +1,12 @@
 //! The report of experiments: figures as scenes, the page, text for a terminal, exported files.
 //!
 //! ```text
-//! results -> prepare -> figure (builders) -> scene -> svg, export
+//! results -> prepare -> figure (builders) -> scene -> svg, export, png
 //!                    -> page (sections)            -> html, text
 //! ```
 //!
-//! Everything here is pure: the same results give the same bytes.
+//! Everything here is pure: the same results give the same bytes. Exception: `png` (a feature)
+//! draws with the fonts of the host.
 
 /// Appends formatted text to a string, as `write!` does, which cannot fail for strings.
 macro_rules! put {
@@ -20,6 +21,8 @@ pub mod export;
 pub mod figure;
 pub mod html;
 pub mod palette;
+#[cfg(feature = "png")]
+pub mod png;
 pub mod prepare;
 pub mod scale;
 pub mod scene;

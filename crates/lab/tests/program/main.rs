@@ -2,10 +2,10 @@
 
 mod commands;
 mod compare;
+mod export;
 mod foreign;
 mod process;
 mod report;
-mod rows;
 mod scale;
 mod schema;
 mod store;
