@@ -4,10 +4,12 @@ use rdt_emulator::WifiConfig;
 
 use super::{Conditions, Prediction};
 
-/// Returns the goodput of a saturated cell, bits per second, for IP packets of `packet` bytes that
-/// carry `payload` bytes.
-fn saturation_bps(cell: &WifiConfig, payload: f64, packet: usize) -> f64 {
-    payload * 8.0 / cell.airtime(packet).as_secs_f64()
+/// Returns the goodput of a saturated cell, bits per second, for packets that carry `payload` bytes
+/// and are sent in frames with IP packets of these lengths.
+pub(super) fn saturation_bps(cell: &WifiConfig, payload: f64, frames: &[f64]) -> f64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a packet of at most 64 KiB")]
+    let airtime = |bytes: &f64| cell.airtime(*bytes as usize).as_secs_f64();
+    payload * 8.0 / frames.iter().map(airtime).sum::<f64>()
 }
 
 /// Parts of the airtime of a packet in the order of time: words in metrics (`airtime.difs`), and
@@ -49,10 +51,8 @@ pub fn airtime_parts(it: &Conditions) -> Option<[(&'static str, f64); 11]> {
 }
 
 pub(super) fn airtime(it: &Conditions) -> Option<Prediction> {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a packet of at most 64 KiB")]
-    let packet = it.on_link as usize;
-    let value = saturation_bps(&it.wifi?, it.payload, packet);
-    Some(Prediction::new(value, it.loss == 0.0))
+    let value = saturation_bps(&it.wifi?, it.payload, &it.frames);
+    Some(Prediction::new(value, it.loss == 0.0)).filter(|_| !it.frames.is_empty())
 }
 
 #[cfg(test)]
@@ -74,8 +74,28 @@ mod tests {
         ];
         for (rate, expected) in table {
             let cell: WifiConfig = format!("wifi-a:rate={rate}mbit").parse().expect("a cell");
-            let ours = saturation_bps(&cell, 1452.0, 1500) / 1e6;
+            let ours = saturation_bps(&cell, 1452.0, &[1500.0]) / 1e6;
             assert!((ours / expected - 1.0).abs() < 0.01, "{rate} Mbit/s: {ours} for {expected}");
+        }
+    }
+
+    /// The published rates of datagrams of 1,452 to 2,226 bytes behind an MTU of 1,500.
+    #[test]
+    fn fragments_are_frames_of_their_own() {
+        use super::super::conditions::tests::conditions;
+        use crate::flow::FlowKind;
+        for (size, expected) in [(1452, 29.52), (1710, 22.24), (1968, 24.18), (2226, 25.77)] {
+            let path = "rate = 'wifi-a'\nheaders = 48";
+            let of_path = conditions(&format!("{path}\nmtu = '1500 fragment'"), |flow| {
+                (flow.kind, flow.size) = (FlowKind::Udp, Some(size));
+            });
+            let of_device = conditions(path, |flow| {
+                (flow.kind, flow.size, flow.device_mtu) = (FlowKind::Udp, Some(size), Some(1500));
+            });
+            for it in [of_path, of_device] {
+                let ours = airtime(&it).expect("a cell").value / 1e6;
+                assert!((ours / expected - 1.0).abs() < 0.001, "{size} bytes: {ours} for {expected}");
+            }
         }
     }
 }

@@ -11,8 +11,11 @@ use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS};
 /// Bytes of IPv4 and TCP headers with timestamps.
 const TCP_HEADERS: u32 = 52;
 
+/// Latest start of a flow that counts as sending for the whole run.
+const LATE_START: Duration = Duration::from_secs(1);
+
 /// Properties of a flow and its path that the models use.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Conditions {
     /// Rate of the slowest link towards the receiver, bits per second on the link. `None`: no
     /// limit.
@@ -27,6 +30,8 @@ pub struct Conditions {
     pub on_link: f64,
     /// Receiver's window, bytes. `None`: it does not limit.
     pub window: Option<f64>,
+    /// Congestion window that does not change, packets. `None`: it does.
+    pub fixed_window: Option<f64>,
     /// Number of packets that an ACK covers.
     pub ack_every: f64,
     /// Initial congestion window, packets.
@@ -39,6 +44,16 @@ pub struct Conditions {
     pub wifi: Option<WifiConfig>,
     /// True if the links pass a full packet without fragments.
     pub whole: bool,
+    /// Lengths of the frames of a full packet with all headers, bytes: several if it is fragmented.
+    pub frames: Vec<f64>,
+    /// Rate at which the application writes, bits per second of payload. `None`: as fast as it can.
+    pub offered_bps: Option<f64>,
+    /// Rate on the slowest link of the datagrams of other flows in this direction, bits per second.
+    pub datagrams_bps: f64,
+    /// Number of flows with feedback in this direction, this one included.
+    pub sharers: f64,
+    /// True if all flows send for the whole run, as fast as transport and rate allow.
+    pub steady: bool,
 }
 
 impl Conditions {
@@ -47,7 +62,7 @@ impl Conditions {
     pub fn of(physics: &Physics, flow: &Flow) -> Option<Self> {
         let towards = if flow.reverse { Direction::Reverse } else { Direction::Forward };
         let (mut rate, mut rtt_s, mut arrives, mut wifi) = (None, 0.0, 1.0, None);
-        let (mut added, mut mtus) = (0, Vec::new());
+        let (mut slowest, mut mtus) = (None, Vec::new());
         for path in &physics.links {
             let path = path.to_path_config(|_| Err("a trace".to_owned())).ok()?;
             let link = match towards {
@@ -63,19 +78,28 @@ impl Conditions {
             let bps = link.rate.map(rdt_emulator::Bitrate::as_bps_f64);
             if bps.is_some_and(|bps| rate.is_none_or(|slowest| bps < slowest)) {
                 rate = bps;
-                added = added_bytes(link, flow);
+                slowest = Some(link.clone());
             }
         }
-        let packet = flow.packet.unwrap_or(DEFAULT_PACKET);
-        let (payload, packet) = match flow.kind {
-            FlowKind::Udp => match flow.size {
-                Some(size) => (size, size.checked_add(UDP_HEADERS)?),
-                None => (packet.checked_sub(UDP_HEADERS)?, packet),
-            },
-            FlowKind::Tcp if !physics.engine.is_virtual() => (packet.checked_sub(TCP_HEADERS)?, packet),
-            FlowKind::Rdt | FlowKind::Tcp => (native_payload(packet)?, packet),
+        let added = |flow: &Flow| slowest.as_ref().map_or(0, |link| added_bytes(link, flow));
+        let (payload, packet) = packet(physics, flow)?;
+        let on_link = packet.checked_add(added(flow))?;
+        let limits = mtus.iter().filter(|mtu| mtu.is_fragmenting());
+        let limits = limits.filter_map(|mtu| mtu.limit(Duration::ZERO)).chain(flow.device_mtu);
+        let limit = limits.min().filter(|limit| *limit < on_link);
+        let frames = limit.map_or_else(|| vec![on_link], |limit| fragments(on_link, limit));
+        let others = || physics.flows.iter().filter(|it| it.reverse == flow.reverse && it.name != flow.name);
+        let datagrams = others().filter(|it| it.kind == FlowKind::Udp).filter_map(|it| {
+            let (payload, packet) = self::packet(physics, it)?;
+            Some(bits(it.rate?) * f64::from(packet + added(it)) / f64::from(payload))
+        });
+        let has_feedback = |it: &&Flow| it.kind != FlowKind::Udp;
+        let sharers = others().filter(has_feedback).count() + 1;
+        let is_steady = |it: &Flow| {
+            let is_greedy = it.kind == FlowKind::Udp || it.rate.is_none() && it.bytes.is_none();
+            let is_whole = it.start.1 <= LATE_START && it.stop.is_none() && it.on_off.is_none();
+            is_greedy && is_whole && it.send_buffer.is_none()
         };
-        let on_link = packet.checked_add(added)?;
         let length = usize::try_from(on_link).ok()?;
         Some(Self {
             rate_bps: rate,
@@ -85,6 +109,7 @@ impl Conditions {
             on_link: f64::from(on_link),
             #[allow(clippy::cast_precision_loss, reason = "a window is far below 2^53 bytes")]
             window: flow.window.map(|bytes| bytes as f64),
+            fixed_window: fixed_window(flow),
             ack_every: flow.ack.map_or(2.0, |(packets, _)| f64::from(packets.max(1))),
             initial_window: flow.initial_window.unwrap_or(10).into(),
             min_rto_s: flow.min_rto.map_or(0.2, |time| time.as_secs_f64()),
@@ -94,6 +119,12 @@ impl Conditions {
             whole: mtus
                 .iter()
                 .all(|mtu| mtu.frames(Duration::ZERO, length).is_some_and(|it| it.count() == 1)),
+            frames: frames.into_iter().map(f64::from).collect(),
+            offered_bps: flow.rate.map(bits),
+            datagrams_bps: datagrams.sum(),
+            #[allow(clippy::cast_precision_loss, reason = "at most 1,000 flows")]
+            sharers: sharers as f64,
+            steady: physics.flows.iter().all(is_steady),
         })
     }
 
@@ -106,6 +137,45 @@ impl Conditions {
     pub fn idle_rtt_s(&self) -> f64 {
         self.rtt_s + self.rate_bps.map_or(0.0, |bps| self.on_link * 8.0 / bps)
     }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "rates are far below 2^53 bit/s")]
+const fn bits(bps: u64) -> f64 {
+    bps as f64
+}
+
+/// Returns the payload of a full packet of a flow, and its IP packet, bytes. `None` if it has no
+/// room for its headers.
+fn packet(physics: &Physics, flow: &Flow) -> Option<(u32, u32)> {
+    let packet = flow.packet.unwrap_or(DEFAULT_PACKET);
+    Some(match flow.kind {
+        FlowKind::Udp => match flow.size {
+            Some(size) => (size, size.checked_add(UDP_HEADERS)?),
+            None => (packet.checked_sub(UDP_HEADERS)?, packet),
+        },
+        FlowKind::Tcp if !physics.engine.is_virtual() => (packet.checked_sub(TCP_HEADERS)?, packet),
+        FlowKind::Rdt | FlowKind::Tcp => (native_payload(packet)?, packet),
+    })
+}
+
+/// Bytes of an IPv6 header, and of the header of a fragment (RFC 8200, section 4.5).
+const IPV6_HEADER: u32 = 40;
+const FRAGMENT_HEADER: u32 = 8;
+
+/// Returns the lengths of the IPv6 packets into which one of `packet` bytes is fragmented for links
+/// with this MTU. All but the last carry a multiple of eight bytes. Empty if they have no room.
+fn fragments(packet: u32, mtu: u32) -> Vec<u32> {
+    let headers = IPV6_HEADER + FRAGMENT_HEADER;
+    let bytes = packet.saturating_sub(IPV6_HEADER);
+    let room = mtu.saturating_sub(headers) / 8 * 8;
+    let Some(whole) = bytes.saturating_sub(1).checked_div(room) else { return Vec::new() };
+    let full = std::iter::repeat_n(room + headers, usize::try_from(whole).unwrap_or(0));
+    full.chain([bytes - whole * room + headers]).collect()
+}
+
+/// Returns N for a flow with the congestion control `fixed:N`.
+fn fixed_window(flow: &Flow) -> Option<f64> {
+    flow.cc.as_deref()?.strip_prefix("fixed:")?.parse().ok()
 }
 
 /// Returns the payload of a full packet of the native format, bytes.
@@ -144,17 +214,26 @@ pub(super) mod tests {
     use crate::cell::EngineKind;
     use rdt_emulator::spec::PathSpec;
 
+    /// Returns the conditions of the first of some flows.
+    pub(in crate::theory) fn all(path: &str, engine: EngineKind, flows: Vec<Flow>) -> Conditions {
+        let links = vec![PathSpec::from_toml(path).expect("a path")];
+        let physics = Physics { engine, duration: None, links, flows, engine_words: Vec::new() };
+        Conditions::of(&physics, &physics.flows[0]).expect("no trace")
+    }
+
     pub(in crate::theory) fn conditions(path: &str, change: impl Fn(&mut Flow)) -> Conditions {
         let mut flow = Flow::new("a");
         change(&mut flow);
-        let physics = Physics {
-            engine: EngineKind::Virtual,
-            duration: None,
-            links: vec![PathSpec::from_toml(path).expect("a path")],
-            flows: vec![flow.clone()],
-            engine_words: Vec::new(),
-        };
-        Conditions::of(&physics, &flow).expect("no trace")
+        all(path, EngineKind::Virtual, vec![flow])
+    }
+
+    /// Datagrams of 1,710 to 2,226 bytes with 48 bytes of headers behind an MTU of 1,500.
+    #[test]
+    fn fragments_have_the_lengths_of_the_wire() {
+        assert_eq!(fragments(1758, 1500), [1496, 318]);
+        assert_eq!(fragments(2016, 1500), [1496, 576]);
+        assert_eq!(fragments(2274, 1500), [1496, 834]);
+        assert!(fragments(1758, 50).is_empty(), "no room for eight bytes");
     }
 
     #[test]

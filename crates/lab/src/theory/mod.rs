@@ -7,11 +7,13 @@
 //! | limits by window and link | `window.rs` |
 //! | limits by random loss | `loss.rs` |
 //! | time of a short transfer | `start.rs` |
+//! | flows that share a link | `sharing.rs` |
 //! | 802.11 airtime | `airtime.rs` |
 
 mod airtime;
 mod conditions;
 mod loss;
+mod sharing;
 mod start;
 mod window;
 
@@ -56,10 +58,18 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "window",
         metric: "goodput",
-        formula: "min(W / RTT, C), with whole packets in W",
+        formula: "min(W / RTT, C), with whole packets in W, and in RTT the time to send one",
         source: "RFC 9293, section 3.8.6",
         range: "no loss, window fixed",
         predict: window::window,
+    },
+    Model {
+        name: "window-over-rtt",
+        metric: "goodput",
+        formula: "W / RTT, with the bytes of W and the RTT of the path alone",
+        source: "RFC 9293, section 3.8.6, without the time to send a packet",
+        range: "no loss, window fixed, link not full",
+        predict: window::window_over_rtt,
     },
     Model {
         name: "link",
@@ -112,10 +122,26 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "airtime",
         metric: "goodput",
-        formula: "payload / airtime of a packet",
+        formula: "payload / airtime of the frames of a packet",
         source: "IEEE Std 802.11-2020, clauses 10.3 and 17",
         range: "one saturated UDP flow in an 802.11 cell",
         predict: airtime::airtime,
+    },
+    Model {
+        name: "fair-share",
+        metric: "goodput",
+        formula: "what datagrams leave of C, divided by the number of flows with feedback",
+        source: "Chiu and Jain, 1989; order of arrival in one queue",
+        range: "all flows send for the whole run, no loss but in the queue",
+        predict: sharing::fair_share,
+    },
+    Model {
+        name: "udp-knee",
+        metric: "goodput",
+        formula: "min(offered, payload that the link or the air carries)",
+        source: "lengths of headers; IEEE Std 802.11-2020, clauses 10.3 and 17",
+        range: "no send buffer that blocks; fragments only below the knee",
+        predict: sharing::udp_knee,
     },
 ];
 

@@ -15,12 +15,31 @@ fn rtt_behind_window_s(window_bits: f64, rtt_s: f64, link_bps: f64) -> f64 {
     (window_bits / link_bps).max(rtt_s)
 }
 
-pub(super) fn window(it: &Conditions) -> Option<Prediction> {
-    let packets = (it.window? / it.payload).floor();
+/// Returns the whole packets in a round trip, and whether that is exact. `None`: no window is
+/// fixed.
+fn packets(it: &Conditions) -> Option<(f64, bool)> {
+    let received = it.window.map(|bytes| (bytes / it.payload).floor());
+    if let Some(fixed) = it.fixed_window.filter(|fixed| received.is_none_or(|received| *fixed <= received)) {
+        return Some((fixed, true));
+    }
+    let packets = received?;
     // The remainder of the window over packets per ACK waits for the delayed-ACK timer.
     let moving = if packets > it.ack_every { packets - packets % it.ack_every } else { packets };
-    let value = window_bps(moving, it.payload, it.idle_rtt_s(), it.link_goodput_bps());
-    Some(Prediction::new(value, it.loss == 0.0 && packets >= it.ack_every))
+    Some((moving, packets >= it.ack_every))
+}
+
+pub(super) fn window(it: &Conditions) -> Option<Prediction> {
+    let (packets, exact) = packets(it)?;
+    let value = window_bps(packets, it.payload, it.idle_rtt_s(), it.link_goodput_bps());
+    Some(Prediction::new(value, it.loss == 0.0 && exact))
+}
+
+pub(super) fn window_over_rtt(it: &Conditions) -> Option<Prediction> {
+    let fixed = it.fixed_window.map(|packets| packets * it.payload);
+    let bytes = [fixed, it.window].into_iter().flatten().reduce(f64::min)?;
+    let value = window_bps(1.0, bytes, it.rtt_s, None);
+    let fits = it.link_goodput_bps().is_none_or(|link| value < link);
+    Some(Prediction::new(value, it.loss == 0.0 && fits)).filter(|_| it.rtt_s > 0.0)
 }
 
 pub(super) fn link(it: &Conditions) -> Option<Prediction> {
@@ -56,6 +75,29 @@ mod tests {
             assert!((ours / expected - 1.0).abs() < 1e-9, "window {bytes}: {ours} for {expected}");
             assert!(!link(&it).expect("a rate").valid, "window {bytes} does not fill the link");
         }
+    }
+
+    /// 64 packets of 1,444 bytes in 10 ms, and with 12 us to send one of them at 1 Gbit/s.
+    #[test]
+    fn fixed_windows_need_no_window_of_the_receiver() {
+        let at = |window| {
+            conditions("rtt = '10ms'\nrate = '1gbit'\nheaders = 28", |flow| {
+                flow.cc = Some("fixed:64".to_owned());
+                flow.window = window;
+            })
+        };
+        let near = |ours: Option<Prediction>, theirs: f64| {
+            let ours = ours.expect("a window");
+            assert!(ours.valid && (ours.value / theirs - 1.0).abs() < 1e-9, "{ours:?} for {theirs}");
+        };
+        let bits = 64.0 * 1444.0 * 8.0;
+        near(window(&at(None)), bits / 0.010_012);
+        near(window_over_rtt(&at(None)), bits / 0.010);
+        near(window(&at(Some(10 * 1444))), bits / 6.4 / 0.010_012);
+        let slow = conditions("rtt = '10ms'\nrate = '8mbit'\nheaders = 28", |flow| {
+            flow.cc = Some("fixed:64".to_owned());
+        });
+        assert!(!window_over_rtt(&slow).expect("a window").valid, "the link is full");
     }
 
     #[test]

@@ -173,13 +173,10 @@ mod tests {
             loss: 0.025,
             payload: 1444.0,
             on_link: 1500.0,
-            window: None,
             ack_every: 2.0,
             initial_window: 10.0,
             min_rto_s: 0.2,
-            bytes: None,
-            wifi: None,
-            whole: true,
+            ..Conditions::default()
         }
     }
 
