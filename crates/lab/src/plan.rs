@@ -118,6 +118,9 @@ impl Plan {
             }
         }
         check_factors(experiment, &combinations)?;
+        if let Some(fraction) = &fraction {
+            check_aliases(experiment, fraction)?;
+        }
         Ok(Self {
             experiment: experiment.name.clone(),
             cells,
@@ -164,7 +167,10 @@ impl Plan {
             return ALPHA;
         }
         let repetitions = repetitions.min(most);
-        let before = if repetitions <= least { 0 } else { repetitions / 2 };
+        let (mut before, mut look) = (0, least.max(1));
+        while look < repetitions {
+            (before, look) = (look, look.saturating_mul(2));
+        }
         spent_level(ALPHA, before, repetitions, most)
     }
 
@@ -254,6 +260,25 @@ fn cell(experiment: &Experiment, engine: EngineKind, combination: &[usize]) -> R
     let names = experiment.factors.iter().zip(&levels);
     let names = names.map(|(factor, level)| (factor.name.clone(), level.name.clone()));
     Ok(Cell::new(names.collect(), physics))
+}
+
+/// Returns an error for the first claim about an effect that the fraction cannot tell from another
+/// main effect or interaction of two factors.
+fn check_aliases(experiment: &Experiment, fraction: &Fraction) -> Result<(), ExperimentError> {
+    for claim in &experiment.claims {
+        for effect in claim.effects() {
+            let aliases = fraction.aliases_of(&effect.join("*"));
+            let Some(alias) = aliases.iter().find(|alias| alias.matches('*').count() < 2) else { continue };
+            let message = format!(
+                "claim.that: in this fraction the effect of {} cannot be told from that of {}: choose other generators, \
+                 or write kind = \"full\"",
+                effect.join(" and "),
+                alias.trim_start_matches('-').replace('*', " and ")
+            );
+            return Err(ExperimentError { place: claim.place, message });
+        }
+    }
+    Ok(())
 }
 
 /// Returns an error for the first factor whose levels never change the physics of a cell.

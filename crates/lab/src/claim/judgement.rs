@@ -208,7 +208,7 @@ mod tests {
     use crate::experiment::Place;
     use crate::flow::Flow;
     use crate::record::Record;
-    use crate::statistics::normal_quantile;
+    use crate::statistics::{normal_quantile, spent_level};
 
     /// Results of two cells, `sack` off and on, whose goodput is normal around a mean.
     fn results(means: [f64; 2], deviation: f64, reps: u32, seed: u64) -> Results {
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn null_experiments_hold_rarely() {
-        let families = 200;
+        let families = 2000;
         let that = ["goodput[sack=on] > goodput[sack=off]", "goodput[sack=on] < goodput[sack=off]"];
         let wrong = (0..families).filter(|&seed| {
             let results = results([100.0, 100.0], 5.0, 12, 1000 + seed);
@@ -346,7 +346,25 @@ mod tests {
             judged.iter().any(|it| it.verdict == Verdict::Holds)
         });
         let wrong = wrong.count();
-        assert!(wrong <= 18, "{wrong} of {families} families: 5 %, and chance");
+        assert!(wrong <= 129, "{wrong} of {families} families: 5 %, and three standard deviations");
+    }
+
+    /// Judged after 10, 20, 40 and 80 repetitions, at the level of each round.
+    #[test]
+    fn null_experiments_hold_rarely_over_all_rounds() {
+        let (families, looks) = (400, [0, 10, 20, 40, 80]);
+        let that = ["goodput[sack=on] > goodput[sack=off]", "goodput[sack=on] < goodput[sack=off]"];
+        let holds = |seed: &u64| {
+            looks.windows(2).any(|look| {
+                let level = spent_level(0.05, look[0], look[1], 80);
+                let results = results([100.0, 100.0], 5.0, look[1], 50_000 + seed);
+                let claims = that.map(|that| claim(that, None));
+                let judged = judge(&claims, &results, EngineKind::Virtual, &|_| level);
+                judged.iter().any(|it| it.verdict == Verdict::Holds)
+            })
+        };
+        let wrong = (0..families).filter(holds).count();
+        assert!(wrong <= 33, "{wrong} of {families} families: 5 %, and three standard deviations");
     }
 
     #[test]

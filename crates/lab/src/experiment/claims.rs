@@ -165,6 +165,13 @@ pub(super) fn read_engines(
 }
 
 impl Claim {
+    /// Returns the factors of each effect in the predicate.
+    pub(crate) fn effects(&self) -> Vec<&[String]> {
+        let mut found = Vec::new();
+        effects_of(&self.predicate, &mut found);
+        found
+    }
+
     pub(super) fn read(
         section: &Section<'_, '_>,
         factors: &[Factor],
@@ -191,6 +198,27 @@ impl Claim {
             points: section.get("points").map(Item::number).transpose()?,
             place: that.place(),
         })
+    }
+}
+
+fn effects_of<'a>(predicate: &'a Predicate, found: &mut Vec<&'a [String]>) {
+    let mut of = |expression: &'a Expression| {
+        let mut open = vec![expression];
+        while let Some(expression) = open.pop() {
+            match expression {
+                Expression::Effect(_, factors) => found.push(factors),
+                Expression::Binary(left, _, right) => open.extend([&**left, &**right]),
+                _ => {}
+            }
+        }
+    };
+    match predicate {
+        Predicate::Compare(left, _, right) => {
+            of(left);
+            of(right);
+        }
+        Predicate::All(_, inner) => effects_of(inner, found),
+        Predicate::Monotone(..) => {}
     }
 }
 

@@ -171,6 +171,20 @@ fn quarter_fraction_has_three_words() {
 }
 
 #[test]
+fn claims_on_aliased_effects_are_refused() {
+    let claim = |effect: &str| {
+        format!(
+            "[design]\nkind = 'fraction'\ngenerators = ['d = a*b', 'e = -a*c']\n[[claim]]\nid = 'x'\nsays = 'y'\n\
+             that = 'effect(goodput, {effect}) > 1'"
+        )
+    };
+    let error = Plan::new(&experiment(&claim("bytes, loss")), &[]).expect_err("an alias").to_string();
+    assert!(error.contains("the effect of bytes and loss cannot be told from that of sack: "), "{error}");
+    let five = claim("bytes, loss").replace("'d = a*b', 'e = -a*c'", "'rtt = sack*bytes*cc*loss'");
+    assert!(Plan::new(&experiment(&five), &[]).is_ok(), "aliases of three factors are taken for none");
+}
+
+#[test]
 fn wrong_generators_are_refused() {
     let wrong = |generator: &str| {
         let tail = format!("[design]\nkind = 'fraction'\ngenerators = ['{generator}']");
@@ -270,6 +284,23 @@ fn fixed_repetitions_are_judged_once() {
     assert!((plan.level(EngineKind::Kernel, 5) - 0.05).abs() < 1e-12);
     // One of the repetitions may be invalid.
     assert!((plan.level(EngineKind::Kernel, 4) - 0.05).abs() < 1e-12);
+}
+
+/// The last round may be shorter than a doubling.
+#[test]
+fn levels_of_all_rounds_sum_to_the_error() {
+    for (least, most) in [(10, 400), (3, 20), (5, 40), (7, 7)] {
+        let plan = plan(&format!("[repeats]\nleast = {least}\nmost = {most}\nuntil = 'claims'"));
+        let (mut sum, mut look) = (0.0, least);
+        loop {
+            sum += plan.level(EngineKind::Virtual, look);
+            if look == most {
+                break;
+            }
+            look = (look * 2).min(most);
+        }
+        assert!((sum - 0.05).abs() < 1e-12, "{least} to {most}: {sum}");
+    }
 }
 
 #[test]
