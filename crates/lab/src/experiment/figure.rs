@@ -1,9 +1,10 @@
 //! Figures of an experiment.
 
 use super::document::{Item, Section};
-use super::error::{ExperimentError, Place};
+use super::error::{ExperimentError, Place, suggest};
 use super::factor::{Factor, find, read_levels};
 use crate::results::Selection;
+use crate::theory::{MODELS, model};
 
 /// Form of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum FigureKind {
     Lines,
     /// Series over time of one repetition.
     Series,
+    /// Bytes read, sent and offered over time, of a flow of one repetition.
+    Sequence,
     /// Rates of the flows of one repetition over time, one upon the other.
     Share,
     /// Parts of a flow's life by its limit.
@@ -42,7 +45,7 @@ pub enum FigureKind {
 
 impl FigureKind {
     /// All forms with their words in experiment files.
-    pub const ALL: [(&'static str, Self); 15] = [
+    pub const ALL: [(&'static str, Self); 16] = [
         ("means", Self::Means),
         ("marginals", Self::Marginals),
         ("interaction", Self::Interaction),
@@ -52,6 +55,7 @@ impl FigureKind {
         ("heat", Self::Heat),
         ("lines", Self::Lines),
         ("series", Self::Series),
+        ("sequence", Self::Sequence),
         ("share", Self::Share),
         ("limits", Self::Limits),
         ("airtime", Self::Airtime),
@@ -59,6 +63,20 @@ impl FigureKind {
         ("ellipse", Self::Ellipse),
         ("table", Self::Table),
     ];
+
+    /// Returns the metrics that the form shows where the file names none.
+    pub const fn default_metrics(self) -> &'static [&'static str] {
+        match self {
+            Self::Series => &["goodput", "cwnd"],
+            Self::Ellipse => &["goodput", "rtt-mean"],
+            _ => &["goodput"],
+        }
+    }
+
+    /// True if the form draws models beside what was measured.
+    const fn draws_models(self) -> bool {
+        matches!(self, Self::Means | Self::Interaction | Self::Lines | Self::Offered)
+    }
 
     /// Returns the word for this form in experiment files.
     pub fn word(self) -> &'static str {
@@ -123,9 +141,20 @@ impl Figure {
             ("y", LogAxes { x: false, y: true }),
             ("xy", LogAxes { x: true, y: true }),
         ];
+        let kind = section.require("kind")?.one_of(&FigureKind::ALL)?;
+        let of = texts(section.get("of"))?;
+        let all_factors = matches!(kind, FigureKind::Marginals | FigureKind::HalfNormal);
+        if let Some(item) = section.get("x").or(section.get("by")).filter(|_| all_factors) {
+            let kind = kind.word();
+            return Err(item.error(format!("nothing uses it: a figure of the kind {kind} has all factors")));
+        }
+        if let Some(item) = section.get("by").filter(|_| kind == FigureKind::Share) {
+            return Err(item.error("nothing uses it: a figure of the kind share has one cell: write panel"));
+        }
+        check_models(section, kind, &of)?;
         Ok(Self {
-            kind: section.require("kind")?.one_of(&FigureKind::ALL)?,
-            of: texts(section.get("of"))?,
+            kind,
+            of,
             x: factor("x")?,
             by: factor("by")?,
             panel: factor("panel")?,
@@ -136,6 +165,32 @@ impl Figure {
             place: section.place,
         })
     }
+}
+
+/// Checks that each model of a figure exists, and that the figure can draw it.
+fn check_models(section: &Section<'_, '_>, kind: FigureKind, of: &[String]) -> Result<(), ExperimentError> {
+    let Some(list) = section.get("theory") else { return Ok(()) };
+    for item in list.list() {
+        let name = item.text()?;
+        let Some(model) = model(&name) else {
+            let hint = suggest(&name, MODELS.iter().map(|model| model.name));
+            return Err(item.error(format!("there is no model '{name}'; {hint}")));
+        };
+        if !kind.draws_models() {
+            return Err(
+                item.error(format!("nothing uses it: a figure of the kind {} has no models", kind.word()))
+            );
+        }
+        let kinds = of.iter().map(|metric| metric.rsplit('.').next().unwrap_or(metric));
+        let mut shown = kinds.chain(kind.default_metrics().iter().copied().filter(|_| of.is_empty()));
+        if !shown.any(|metric| metric == model.metric) {
+            let metric = model.metric;
+            return Err(
+                item.error(format!("nothing uses it: {name} is a model of {metric}, which is not shown"))
+            );
+        }
+    }
+    Ok(())
 }
 
 fn texts(item: Option<&Item<'_, '_>>) -> Result<Vec<String>, ExperimentError> {

@@ -173,6 +173,26 @@ const ERRORS: &[(&str, &str, &str)] = &[
         "line 34, column 9: repeats.until: '2%' is not \"claims\", \"least\" or such as \"2% of goodput\"",
     ),
     (
+        "theory = [\"pftk\"]",
+        "theory = [\"pftj\"]",
+        "line 62, column 11: figure.theory: there is no model 'pftj'; did you mean 'pftk'?",
+    ),
+    (
+        "theory = [\"pftk\"]",
+        "theory = [\"slow-start\"]",
+        "line 62, column 11: figure.theory: nothing uses it: slow-start is a model of completion, which is not shown",
+    ),
+    (
+        "kind = \"means\"",
+        "kind = \"box\"",
+        "line 62, column 11: figure.theory: nothing uses it: a figure of the kind box has no models",
+    ),
+    (
+        "kind = \"means\"",
+        "kind = \"marginals\"",
+        "line 60, column 5: figure.x: nothing uses it: a figure of the kind marginals has all factors",
+    ),
+    (
         "x = \"sack\"",
         "x = \"sock\"",
         "line 60, column 5: figure.x: there is no factor 'sock'; did you mean 'sack'?",

@@ -10,6 +10,25 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (n * squares))
 }
 
+/// Returns the first bin from which on each flow stays within `tolerance` (0.2) of an equal share
+/// for `hold` bins. `rates` has the bins of each flow. `None` if that never happens.
+pub fn convergence_time(rates: &[Vec<f64>], tolerance: f64, hold: usize) -> Option<usize> {
+    let bins = rates.iter().map(Vec::len).min()?;
+    let fair_at = |bin: usize| {
+        #[allow(clippy::cast_precision_loss, reason = "numbers of flows are small")]
+        let share = rates.iter().map(|it| it[bin]).sum::<f64>() / rates.len() as f64;
+        share > 0.0 && rates.iter().all(|it| (it[bin] / share - 1.0).abs() <= tolerance)
+    };
+    let mut run = 0;
+    for bin in 0..bins {
+        run = if fair_at(bin) { run + 1 } else { 0 };
+        if run == hold.max(1) {
+            return Some(bin + 1 - run);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -22,5 +41,12 @@ mod tests {
         // Three flows of a published report.
         let index = jain(&[29.4, 29.3, 39.6]).expect("rates");
         assert!((index - 0.979).abs() < 0.0005, "{index}");
+    }
+
+    #[test]
+    fn convergence_is_the_start_of_a_fair_run() {
+        let rates = [vec![9.0, 9.0, 6.0, 5.0, 5.0, 5.0], vec![1.0, 1.0, 4.5, 5.0, 5.0, 5.0]];
+        assert_eq!(convergence_time(&rates, 0.2, 3), Some(2));
+        assert_eq!(convergence_time(&rates, 0.2, 5), None);
     }
 }

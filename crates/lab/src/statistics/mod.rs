@@ -30,7 +30,7 @@ pub use comparison::{
 };
 pub use distribution::{normal_quantile, t_quantile, t_two_sided_p};
 pub use factorial::{Effect, Term, effects, variance};
-pub use fairness::jain;
+pub use fairness::{convergence_time, jain};
 pub use holm::holm;
 pub use interval::{Interval, mean, standard_deviation, t_interval};
 pub use lenth::{Lenth, half_normal_scores, lenth};

@@ -21,36 +21,71 @@ pub struct Means {
     pub joined: bool,
 }
 
-/// Draws means with their intervals: groups beside each other, published values right of ours.
+/// Draws means with their intervals: groups beside each other, published values right of ours,
+/// models as dashes at the means that they predict.
 pub fn means(data: &Means) -> Scene {
     let mut scene = data.heading.scene();
-    let looks: Vec<usize> = {
-        let mut looks: Vec<usize> = data.curves.iter().map(|curve| curve.look).collect();
-        looks.sort_unstable();
-        looks.dedup();
-        looks
-    };
+    let (models, points): (Vec<&Curve>, Vec<&Curve>) =
+        data.curves.iter().partition(|curve| curve.origin == Origin::Theory);
+    let mut looks: Vec<usize> = points.iter().map(|curve| curve.look).collect();
+    looks.sort_unstable();
+    looks.dedup();
     let x = Axis::names(&data.factor, data.levels.clone());
-    let y = Axis::linear(&data.of.name, data.of.unit, extent(data.curves.iter().flat_map(|c| &c.rows)), true);
-    let mut panel = Panel::new(HEIGHT, x, y);
+    let mut values = extent(points.iter().flat_map(|c| &c.rows));
+    let top = values.iter().copied().fold(0.0, f64::max);
+    // A model far above what was measured would flatten the measurement.
+    values.extend(extent(models.iter().flat_map(|c| &c.rows)).into_iter().filter(|y| *y <= 2.0 * top));
+    let mut panel = Panel::new(HEIGHT, x, Axis::linear(&data.of.name, data.of.unit, values, true));
     panel.log_allowed = data.curves.iter().flat_map(|c| &c.rows).all(|row| row.y > 0.0);
     let gap = if data.joined { 0.06 } else { 0.7 / number(looks.len().max(1)) };
-    for curve in &data.curves {
-        let place = number(looks.iter().position(|look| *look == curve.look).unwrap_or(0));
+    let offset = |look: usize| {
+        let place = number(looks.iter().position(|it| *it == look).unwrap_or(0));
+        (place - number(looks.len().saturating_sub(1)) / 2.0) * gap
+    };
+    let width = if data.joined { None } else { Some(gap) };
+    for model in models {
+        let looks: Vec<usize> =
+            model.predicts.iter().filter_map(|i| Some(data.curves.get(*i)?.look)).collect();
+        draw_model(&mut scene, &mut panel, model, &looks.into_iter().map(offset).collect::<Vec<_>>(), width);
+    }
+    for curve in points {
         let aside = if curve.origin == Origin::Published { gap.min(0.3) * 0.3 } else { 0.0 };
-        let offset = (place - number(looks.len() - 1) / 2.0) * gap + aside;
+        let offset = offset(curve.look) + aside;
         let rows: Vec<Row> = curve.rows.iter().map(|row| Row { x: row.x + offset, ..*row }).collect();
         let series = scene.series(&curve.name, curve.look, curve.origin);
-        if data.joined || curve.origin == Origin::Theory {
+        if data.joined {
             panel.draw(series, Mark::Line, rows.clone());
         }
-        if curve.origin != Origin::Theory {
-            panel.draw(series, Mark::Points, rows);
-        }
+        panel.draw(series, Mark::Points, rows);
     }
     scene.panels.push(panel);
     describe(&mut scene, true);
     scene
+}
+
+/// Draws the predictions of a model for means at these offsets from the levels: a dash for each
+/// level over all of these means, or without `width` a line. Outside of its range it is muted.
+fn draw_model(scene: &mut Scene, panel: &mut Panel, model: &Curve, offsets: &[f64], width: Option<f64>) {
+    let series = scene.series(&model.name, model.look, model.origin);
+    let first = offsets.iter().copied().fold(f64::INFINITY, f64::min);
+    let last = offsets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (from, to) = model.valid.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+    for holds in [true, false] {
+        let rows = model.rows.iter().filter(|row| (row.x >= from && row.x <= to) == holds);
+        let drawn: Vec<Row> = match width {
+            Some(width) => rows
+                .flat_map(|row| {
+                    let at = |x: f64, y: f64| Row::at(row.x + x, y);
+                    let (left, right) = (first - width * 0.4, last + width * 0.4);
+                    [at(left, row.y), at(right, row.y), at(right, f64::NAN)]
+                })
+                .collect(),
+            None => rows.map(|row| Row { x: row.x + f64::midpoint(first, last), ..*row }).collect(),
+        };
+        let before = panel.layers.len();
+        panel.draw(series, Mark::Line, drawn);
+        panel.layers[before..].iter_mut().for_each(|layer| layer.muted = !holds);
+    }
 }
 
 /// Marginal means of one factor.

@@ -1,5 +1,5 @@
 use super::super::samples;
-use super::super::scene::Mark;
+use super::super::scene::{Layer, Mark};
 use super::*;
 
 #[test]
@@ -12,6 +12,31 @@ fn every_figure_describes_itself() {
         text.starts_with("goodput (Mbit/s) against sack. Lowest: 4.3 Mbit/s (tahoe, sack off)"),
         "{text}"
     );
+}
+
+/// Two groups at offsets of -0.175 and 0.175 from each level.
+#[test]
+fn models_are_dashes_at_the_means_they_predict() {
+    let rows = |y: f64| vec![Row::at(0.0, y), Row::at(1.0, y)];
+    let curve = |look, y| Curve::measured(format!("group {look}"), look, rows(y));
+    let model =
+        Curve { origin: Origin::Theory, predicts: vec![0, 1], valid: Some((0.0, 0.5)), ..curve(2, 5.5e6) };
+    let scene = means(&Means {
+        heading: Heading::default(),
+        of: Quantity::of_metric("goodput"),
+        factor: "sack".to_owned(),
+        levels: ["off", "on"].map(str::to_owned).to_vec(),
+        curves: vec![curve(0, 5e6), curve(1, 6e6), model],
+        joined: false,
+    });
+    let is_model = |layer: &&Layer| scene.series[layer.series].origin == Origin::Theory;
+    let layers: Vec<&Layer> = scene.panels[0].layers.iter().filter(is_model).collect();
+    let [inside, outside] = layers[..] else { panic!("a dash in the range and one outside: {layers:?}") };
+    assert!(!inside.muted && outside.muted);
+    let ends: Vec<(f64, f64)> = inside.rows.iter().take(2).map(|row| (row.x, row.y)).collect();
+    assert!((ends[0].0 + 0.315).abs() < 1e-9 && (ends[1].0 - 0.315).abs() < 1e-9, "{ends:?}");
+    assert_eq!((ends[0].1, ends[1].1), (5.5e6, 5.5e6));
+    assert!(inside.rows[2].y.is_nan(), "dashes are not joined");
 }
 
 #[test]

@@ -1,13 +1,18 @@
 //! Figures and tables of factorial designs.
 
-use crate::statistics::{self, Term, difference, lenth};
+use crate::cell::{Cell, EngineKind};
+use crate::experiment::{Compare, DesignKind, Expect, Factor, FigureKind};
+use crate::results::Selection;
+use crate::statistics::{self, Interval, Term, difference, holm, lenth, t_interval};
 
 use super::super::figure::{self, Effect, FactorMeans, HalfNormal, Heading, Heat};
 use super::super::scale::{Unit, number, significant};
 use super::super::scene::{Row, Scene};
-use super::super::section::{Entry, Table};
+use super::super::section::{Entry, Mark, Table};
+use super::Subject;
 use super::means::quantity;
 use super::select::{View, aligned, levels, mean_row};
+use super::tables::engines;
 
 /// Effects of a design, and Lenth's margin of error if it has a single repetition.
 struct Effects {
@@ -64,32 +69,6 @@ fn effects(view: &View<'_>) -> Option<Effects> {
     Some(Effects { effects: effects.iter().map(named).collect(), margin })
 }
 
-/// Returns the analysis of variance of the design of a figure, with the interactions of two
-/// factors. `None` if the design is not complete.
-pub(super) fn variance(view: &View<'_>) -> Option<Table> {
-    let design = Design::of(view)?;
-    let terms = statistics::variance(&design.levels, &design.values, 2)?;
-    let row = |term: &Term| {
-        let p = term.p.map_or_else(Entry::default, |p| {
-            let text = if p < 1e-4 { "< 0.0001".to_owned() } else { significant(p, 2) };
-            Entry::number(text, p)
-        });
-        vec![
-            Entry::text(design.name(&term.factors)),
-            Entry::number(term.degrees.to_string(), number(term.degrees)),
-            Entry::number(Unit::Share.text(term.share), term.share),
-            p,
-        ]
-    };
-    let head = ["factor or interaction", "degrees of freedom", "share of the sum of squares", "p (F test)"];
-    let metric = view.metrics.first()?;
-    Some(Table {
-        caption: format!("Analysis of variance of {metric}, engine {}", view.engines.first()?),
-        head: head.map(str::to_owned).to_vec(),
-        rows: terms.iter().map(row).collect(),
-    })
-}
-
 /// Draws all effects. `None` if the design is not complete.
 pub(super) fn half_normal(view: &View<'_>, heading: Heading) -> Option<Scene> {
     let Effects { effects, margin } = effects(view)?;
@@ -137,4 +116,319 @@ pub(super) fn heat(view: &View<'_>, heading: Heading) -> Option<Scene> {
     }
     let x = (view.x.clone(), view.levels.clone());
     Some(figure::heat(&Heat { heading, of: quantity(view), x, y: (by, rows), values }))
+}
+
+/// Fewest effects from which Lenth's method estimates the noise: those of three factors.
+const LEAST_FOR_LENTH: usize = 7;
+/// Probability of any difference that is not there, over a table of effects.
+const ALPHA: f64 = 0.05;
+
+/// Returns a table of effects for each metric whose design a figure shows, and each engine.
+pub(super) fn tables(subject: &Subject<'_>) -> Vec<Table> {
+    let figures = subject.experiment.figures.iter();
+    let figures = figures.filter(|it| matches!(it.kind, FigureKind::HalfNormal | FigureKind::Marginals));
+    let mut metrics: Vec<String> =
+        figures.filter_map(|figure| View::new(subject, figure)?.metrics.into_iter().next()).collect();
+    metrics.sort();
+    metrics.dedup();
+    let engines = engines(subject);
+    let of_metric = |metric: &String| -> Vec<Table> {
+        let one = |engine: &EngineKind| {
+            table(subject, *engine, metric).or_else(|| fraction(subject, *engine, metric))
+        };
+        engines.iter().filter_map(one).collect()
+    };
+    metrics.iter().flat_map(of_metric).collect()
+}
+
+/// Returns main effects and interactions of two factors: the ratio of geometric means (or for
+/// values that are not all positive the difference of means), the share of the sum of squares, a
+/// verdict, and beside them the effects in published values. `None` unless the design is complete.
+fn table(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<Table> {
+    let everything = Selection::default();
+    let cells: Vec<&Cell> = subject.results.cells(engine, &everything).collect();
+    let varies = |factor: &&Factor| {
+        let mut levels = cells.iter().map(|cell| cell.level(&factor.name));
+        let first = levels.next();
+        levels.any(|level| Some(level) != first)
+    };
+    let factors: Vec<&Factor> = subject.experiment.factors.iter().filter(varies).collect();
+    let there = |factor: &&Factor| {
+        let has = |name: &str| cells.iter().any(|cell| cell.level(&factor.name) == Some(name));
+        factor.levels.iter().filter(|level| has(&level.name)).count()
+    };
+    let counts: Vec<usize> = factors.iter().map(there).collect();
+    let groups: Vec<Vec<&Cell>> = cells.iter().map(|cell| vec![*cell]).collect();
+    let mut all = aligned(subject, &groups, metric);
+    let repetitions = all.first().map(Vec::len).filter(|it| *it > 1 && factors.len() > 1)?;
+    let is_ratio = to_logarithms(&mut all);
+    let effects = statistics::effects(&counts, &all, 2)?;
+    let terms = statistics::variance(&counts, &all, 2)?;
+    let published = published(&subject.experiment.expects, &factors, metric);
+    let unit = Unit::of_metric(metric);
+    let mut rows = rows((&effects, &terms), &factors, &published, is_ratio, unit);
+    let rest = 1.0 - terms.iter().map(|term| term.share).sum::<f64>();
+    let mut last = vec![Entry::text("three and more factors, and chance"), Entry::default()];
+    last.extend([Entry::number(Unit::Share.text(rest.max(0.0)), rest.max(0.0)), Entry::default()]);
+    last.resize_with(4 + published.len(), Entry::default);
+    rows.push(last);
+    let what = if is_ratio { "ratio of geometric means" } else { "difference of means" };
+    let caption = format!(
+        "Effects on {metric}, {engine}: {what} from the first level of a factor to the second, {repetitions} \
+         repetitions; verdicts are corrected for their number (Holm)"
+    );
+    let head = ["effect", "size (95 %)", "share of the squares", "verdict"].map(str::to_owned).into_iter();
+    let head = head.chain(published.iter().map(|it| it.heading(unit))).collect();
+    Some(Table { caption, head, rows })
+}
+
+/// Returns the effects of a fraction of a two-level factorial. Effects with equal signs in all
+/// cells, or opposite ones, cannot be told apart and share a row. `None` unless the design is a
+/// fraction.
+fn fraction(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<Table> {
+    let DesignKind::Fraction(_) = subject.experiment.design.kind else { return None };
+    let everything = Selection::default();
+    let cells: Vec<&Cell> = subject.results.cells(engine, &everything).collect();
+    let groups: Vec<Vec<&Cell>> = cells.iter().map(|cell| vec![*cell]).collect();
+    let mut all = aligned(subject, &groups, metric);
+    let repetitions = all.first().map(Vec::len).filter(|repetitions| *repetitions > 1)?;
+    let is_ratio = to_logarithms(&mut all);
+    let factors: Vec<&Factor> = subject.experiment.factors.iter().filter(|it| it.levels.len() == 2).collect();
+    let signs = |factor: &Factor| -> Vec<bool> {
+        cells.iter().map(|cell| cell.level(&factor.name) == Some(factor.levels[1].name.as_str())).collect()
+    };
+    let mut effects: Vec<(String, Vec<bool>)> = Vec::new();
+    effects.extend(factors.iter().map(|one| (one.name.clone(), signs(one))));
+    for (i, one) in factors.iter().enumerate() {
+        for two in &factors[i + 1..] {
+            let both = signs(one).iter().zip(signs(two)).map(|(a, b)| *a == b).collect();
+            effects.push((format!("{} \u{d7} {}", one.name, two.name), both));
+        }
+    }
+    let mut classes: Vec<(String, Vec<bool>)> = Vec::new();
+    for (name, signs) in effects {
+        let opposite: Vec<bool> = signs.iter().map(|sign| !sign).collect();
+        let known = classes.iter_mut().find(|(_, other)| *other == signs || *other == opposite);
+        match known {
+            Some((names, other)) if *other == signs => put!(names, " = {name}"),
+            Some((names, _)) => put!(names, " = \u{2212}{name}"),
+            None => classes.push((name, signs)),
+        }
+    }
+    let half = number(cells.len()) / 2.0;
+    let row = |(name, signs): &(String, Vec<bool>)| {
+        let contrast = |rep: usize| {
+            let signed =
+                all.iter().zip(signs).map(|(values, sign)| if *sign { values[rep] } else { -values[rep] });
+            signed.sum::<f64>() / half
+        };
+        let contrasts: Vec<f64> = (0..repetitions).map(contrast).collect();
+        let interval = t_interval(&contrasts, 0.95)?;
+        let stands_out = !interval.contains(0.0);
+        Some(vec![
+            Entry::text(name),
+            size(interval, is_ratio, Unit::of_metric(metric)),
+            verdict(stands_out, None),
+        ])
+    };
+    let rows = classes.iter().filter_map(row).collect();
+    let caption = format!(
+        "Effects on {metric}, {engine}, of a fraction of the design with {repetitions} repetitions: what stands in one \
+         row cannot be told apart"
+    );
+    Some(Table { caption, head: ["effect", "size (95 %)", "verdict"].map(str::to_owned).to_vec(), rows })
+}
+
+/// Takes the logarithms of values that are all positive, and returns whether they are.
+fn to_logarithms(all: &mut [Vec<f64>]) -> bool {
+    let is_ratio = all.iter().flatten().all(|value| *value > 0.0);
+    all.iter_mut().flatten().filter(|_| is_ratio).for_each(|value| *value = value.ln());
+    is_ratio
+}
+
+/// Returns the size of an effect with its interval: a ratio, if it is of logarithms.
+fn size(effect: Interval, is_ratio: bool, unit: Unit) -> Entry {
+    let it = if is_ratio { effect.map(f64::exp) } else { effect };
+    let text = |value: f64| if is_ratio { significant(value, 3) } else { unit.text(value) };
+    let sign = if is_ratio { "\u{d7} " } else { "" };
+    Entry::number(format!("{sign}{} ({} to {})", text(it.estimate), text(it.low), text(it.high)), it.estimate)
+}
+
+fn verdict(stands_out: bool, p: Option<f64>) -> Entry {
+    let (word, mark) = if stands_out {
+        ("stands out", Mark::Good)
+    } else {
+        ("cannot be told from none with these runs", Mark::Open)
+    };
+    Entry { text: word.to_owned(), value: p, mark }
+}
+
+/// Returns a row for each term, the largest share first.
+fn rows(
+    (effects, terms): (&[statistics::Effect], &[Term]),
+    factors: &[&Factor],
+    published: &[Published],
+    is_ratio: bool,
+    unit: Unit,
+) -> Vec<Vec<Entry>> {
+    let p: Vec<f64> = terms.iter().map(|term| term.p.unwrap_or(1.0)).collect();
+    let mut terms: Vec<_> = terms.iter().zip(holm(&p)).collect();
+    terms.sort_by(|a, b| b.0.share.total_cmp(&a.0.share));
+    let one = |(term, p): (&Term, f64)| {
+        let names: Vec<&str> = term.factors.iter().map(|i| factors[*i].name.as_str()).collect();
+        let effect = effects.iter().find(|effect| effect.factors == term.factors);
+        let interval = effect.and_then(|it| it.interval);
+        let size = interval.map_or_else(Entry::default, |it| size(it, is_ratio, unit));
+        let share = Entry::number(Unit::Share.text(term.share), term.share);
+        let mut row = vec![Entry::text(names.join(" \u{d7} ")), size, share, verdict(p <= ALPHA, Some(p))];
+        row.extend(published.iter().map(|it| it.entry(&names, unit)));
+        row
+    };
+    terms.into_iter().map(one).collect()
+}
+
+/// Effects in the published values of one complete design of two-level factors, one run each.
+struct Published {
+    /// Source of the values, and the levels that all of them share.
+    source: String,
+    effects: Vec<(Vec<String>, f64)>,
+    /// Lenth's margin of error.
+    margin: f64,
+}
+
+impl Published {
+    fn heading(&self, unit: Unit) -> String {
+        format!("{}, margin {}", self.source, unit.text(self.margin))
+    }
+
+    /// Returns the effect of some factors, marked if it is beyond the margin.
+    fn entry(&self, names: &[&str], unit: Unit) -> Entry {
+        let found = self.effects.iter().find(|(factors, _)| factors.iter().eq(names));
+        found.map_or_else(Entry::default, |(_, effect)| {
+            let mark = if effect.abs() > self.margin { Mark::Good } else { Mark::Open };
+            Entry { text: unit.text(*effect), value: Some(*effect), mark }
+        })
+    }
+}
+
+/// Returns the designs that published values of a metric contain: all combinations of the two-level
+/// factors, for each combination of the other levels that values name.
+fn published(expects: &[Expect], factors: &[&Factor], metric: &str) -> Vec<Published> {
+    let two: Vec<&&Factor> = factors.iter().filter(|factor| factor.levels.len() == 2).collect();
+    let is_of = |expect: &&Expect| {
+        let same = expect.of == metric || metric.ends_with(&format!(".{}", expect.of));
+        same && expect.compare == Compare::Absolute
+    };
+    let mut designs = Vec::new();
+    for expect in expects.iter().filter(is_of) {
+        let mut parts: Vec<(Vec<String>, Vec<Vec<f64>>)> = Vec::new();
+        for value in &expect.values {
+            let named = |factor: &Factor| value.levels.0.iter().find(|(name, _)| *name == factor.name);
+            let index = two.iter().try_fold(0, |index, factor| {
+                let (_, level) = named(factor)?;
+                Some(index * 2 + factor.level(level)?)
+            });
+            let Some(index) = index else { continue };
+            let others = value.levels.0.iter().filter(|(name, _)| two.iter().all(|it| it.name != *name));
+            let others: Vec<String> = others.map(|(_, level)| level.clone()).collect();
+            let part = parts.iter().position(|(known, _)| *known == others).unwrap_or_else(|| {
+                parts.push((others, vec![Vec::new(); 1 << two.len()]));
+                parts.len() - 1
+            });
+            parts[part].1[index].push(value.is);
+        }
+        for (levels, values) in parts {
+            // A combination that is missing or there twice makes no design.
+            let effects = statistics::effects(&vec![2; two.len()], &values, two.len());
+            let Some(effects) = effects.filter(|_| values.iter().all(|it| it.len() == 1)) else { continue };
+            let estimates: Vec<f64> = effects.iter().map(|effect| effect.estimate).collect();
+            let margin = lenth(&estimates).filter(|_| estimates.len() >= LEAST_FOR_LENTH);
+            let Some(margin) = margin else { continue };
+            let names = |it: &statistics::Effect| it.factors.iter().map(|i| two[*i].name.clone()).collect();
+            let source = std::iter::once(expect.source.clone()).chain(levels).collect::<Vec<_>>().join(", ");
+            let effects = effects.iter().map(|it| (names(it), it.estimate)).collect();
+            designs.push(Published { source, effects, margin: margin.margin });
+        }
+    }
+    designs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+    use crate::plan::Plan;
+    use crate::record::Record;
+    use crate::results::Results;
+
+    /// The third factor is the product of the others, so its effect is their interaction.
+    #[test]
+    fn aliases_of_a_fraction_share_a_row() {
+        let text = "schema = 1\nname = 'x'\ntitle = 'x'\nengine = 'virtual'\nfor = '1s'\n[path]\nrate = '1mbit'\n\
+                    [[flow]]\nname = 'a'\nkind = 'tcp'\n[factors]\nflow.a.ecn = ['off', 'on']\n\
+                    flow.a.pacing = ['off', 'on']\nflow.a.sack = ['off', 'on']\n[design]\nkind = 'fraction'\n\
+                    generators = ['sack = ecn*pacing']\n[[figure]]\nkind = 'marginals'\n";
+        let experiment = Experiment::from_toml(text).expect("an experiment");
+        let plan = Plan::new(&experiment, &[]).expect("a plan");
+        let mut results = Results { cells: plan.cells.clone(), ..Results::default() };
+        for cell in &plan.cells {
+            // Twice as much with ECN, and nothing else matters.
+            let mean = if cell.level("ecn") == Some("on") { 2e6 } else { 1e6 };
+            for (rep, noise) in (0..).zip([0.99, 1.0, 1.01]) {
+                let record = Record::of(cell, rep, "a.goodput", mean * noise);
+                results.records.entry(cell.id).or_default().insert(rep, record);
+            }
+        }
+        let subject = Subject { experiment: &experiment, results: &results, judgements: &[], command: "" };
+        let [table] = &tables(&subject)[..] else { panic!("one table") };
+        let names: Vec<&str> = table.rows.iter().map(|row| row[0].text.as_str()).collect();
+        assert_eq!(
+            names,
+            ["ecn = pacing \u{d7} sack", "pacing = ecn \u{d7} sack", "sack = ecn \u{d7} pacing"]
+        );
+        assert!(table.rows[0][1].text.starts_with("\u{d7} 2 ("), "{:?}", table.rows[0]);
+    }
+
+    /// y = 10 + 4 a - 2 b + noise of 0.1 with a, b, c = -1, 1, in Mbit/s: effects 8 and -4.
+    #[test]
+    fn published_factorials_have_effects_beyond_a_margin() {
+        let noise = [0.1, -0.1, 0.05, 0.0, -0.05, 0.1, 0.0, -0.1];
+        let sign = |i: usize, bit: usize| if i >> bit & 1 == 1 { 1.0 } else { -1.0 };
+        let rows = noise.iter().enumerate().map(|(i, noise)| {
+            let is = 10.0 + 4.0 * sign(i, 2) - 2.0 * sign(i, 1) + noise;
+            let level = |bit: usize| if i >> bit & 1 == 1 { "on" } else { "off" };
+            format!(
+                "{{ ecn = '{}', pacing = '{}', sack = '{}', is = '{is:.3}mbit' }},\n",
+                level(2),
+                level(1),
+                level(0)
+            )
+        });
+        let text = format!(
+            "schema = 1\nname = 'x'\ntitle = 'x'\nengine = 'virtual'\nfor = '1s'\n[path]\nrate = '1mbit'\n\
+             [[flow]]\nname = 'a'\nkind = 'tcp'\n[factors]\nflow.a.ecn = ['off', 'on']\nflow.a.pacing = ['off', 'on']\n\
+             flow.a.sack = ['off', 'on']\n[[expect]]\nsource = 'a report'\nof = 'goodput'\nwithin = '5%'\n\
+             values = [\n{}]\n",
+            rows.collect::<String>()
+        );
+        let experiment = Experiment::from_toml(&text).expect("an experiment");
+        let factors: Vec<&Factor> = experiment.factors.iter().collect();
+        let designs = published(&experiment.expects, &factors, "a.goodput");
+        let [design] = &designs[..] else { panic!("{} designs", designs.len()) };
+        assert!(
+            design.heading(Unit::Rate).starts_with("a report, margin "),
+            "{}",
+            design.heading(Unit::Rate)
+        );
+        for (name, truth, mark) in
+            [("ecn", 8e6, Mark::Good), ("pacing", -4e6, Mark::Good), ("sack", 0.0, Mark::Open)]
+        {
+            let entry = design.entry(&[name], Unit::Rate);
+            let value = entry.value.expect("an effect");
+            assert!((value - truth).abs() < 0.1e6 && entry.mark == mark, "{name}: {entry:?}");
+        }
+        let values = experiment.expects[0].values[1..].to_vec();
+        let fewer = Expect { values, ..experiment.expects[0].clone() };
+        assert!(published(&[fewer], &factors, "a.goodput").is_empty(), "a combination is missing");
+    }
 }

@@ -18,6 +18,7 @@ const LOG_OVER: f64 = 30.0;
 pub(super) fn means(view: &View<'_>, heading: Heading, joined: bool) -> Scene {
     let places: Vec<f64> = (0..view.levels.len().max(1)).map(number).collect();
     let mut curves = measured(view, &places);
+    curves.extend(models(view, &places));
     curves.extend(published(view, &places));
     let levels = if view.levels.is_empty() { vec!["all".to_owned()] } else { view.levels.clone() };
     figure::means(&Means { heading, of: quantity(view), factor: view.x.clone(), levels, curves, joined })
@@ -119,6 +120,13 @@ fn published(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
             };
             let only = &view.figure.only.0;
             let shown = only.iter().all(|(factor, it)| level(factor).is_none_or(|level| level == it));
+            // A value of one cell is no mean over the levels of a factor that the figure leaves
+            // out.
+            let by = view.figure.by.as_ref();
+            let is_fixed = |name: &String| only.iter().any(|(fixed, _)| fixed == name);
+            let is_drawn =
+                |(name, _): &(String, String)| *name == view.x || by == Some(name) || is_fixed(name);
+            let shown = shown && value.levels.0.iter().all(is_drawn);
             let by = view.figure.by.as_deref().and_then(level);
             let same = |group: &Group| {
                 let metric = group.metric == expect.of || group.metric.ends_with(&format!(".{}", expect.of));

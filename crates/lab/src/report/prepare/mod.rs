@@ -105,6 +105,7 @@ fn one(subject: &Subject<'_>, figure: &Figure, id: &str, suffix: &str) -> Option
         FigureKind::Cdf => Some(over_time::distribution(&view, heading)),
         FigureKind::Ellipse => Some(over_time::ellipses(&view, heading)),
         FigureKind::Series => over_time::series(&view, heading),
+        FigureKind::Sequence => over_time::sequence(&view, heading),
         FigureKind::Share => over_time::share(&view, heading),
         FigureKind::Limits => Some(over_time::parts(&view, heading, "limit.")),
         FigureKind::Airtime => Some(over_time::parts(&view, heading, "airtime.")),

@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::record::Series;
-use crate::statistics::mean;
+use crate::statistics::{convergence_time, mean};
 use crate::theory::{AIRTIME_PARTS, Conditions};
 
 use super::super::figure::{
@@ -68,7 +68,10 @@ pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
     }
     panels.retain(|panel| !panel.columns.is_empty());
     if let [(_, _, series)] = &shown[..] {
-        for (name, times) in series.events.iter().filter(|(_, times)| !times.is_empty()) {
+        // A retransmission follows each of the others, and hundreds of them would cover the lines.
+        let is_shown =
+            |(name, times): &(&String, &Vec<f64>)| !times.is_empty() && !name.ends_with(".retransmission");
+        for (name, times) in series.events.iter().filter(is_shown) {
             events.push(EventTimes {
                 name: name.clone(),
                 look: DARKEST + events.len(),
@@ -80,6 +83,50 @@ pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
     let heading = Heading { title: titled(&heading.title, view, &cells), ..heading };
     let series = TimeSeries { heading, begin_s: 0.0, bin_s, panels, events };
     (!series.panels.is_empty()).then(|| figure::time_series(&series))
+}
+
+/// Draws the bytes of one flow over time in the first repetition that keeps its series: what the
+/// receiver has read, what is sent, and where the receiver's window ends if its size is fixed.
+pub(super) fn sequence(view: &View<'_>, heading: Heading) -> Option<Scene> {
+    let shown = with_series(view);
+    let (_, cell, series) = shown.first()?;
+    let flow = cell
+        .physics
+        .flows
+        .iter()
+        .find(|flow| series.columns.contains_key(&format!("{}.in-flight", flow.name)))?;
+    let column = |name: &str| series.columns.get(&format!("{}.{name}", flow.name));
+    let mut total = 0.0;
+    let read = column("goodput")?.iter().map(|bps| {
+        total += bps.unwrap_or(0.0) * series.bin_s / 8.0;
+        total
+    });
+    let read: Vec<f64> = read.collect();
+    let beyond = |name: &str| -> Option<Vec<Option<f64>>> {
+        Some(read.iter().zip(column(name)?).map(|(read, more)| Some(read + (*more)?)).collect())
+    };
+    let window = flow.window.and_then(|_| beyond("rwnd"));
+    let all = [
+        ("read by the receiver", Some(read.iter().copied().map(Some).collect())),
+        ("sent", beyond("in-flight")),
+    ];
+    let all = all.into_iter().chain([("end of the receiver's window", window)]);
+    let columns = all
+        .enumerate()
+        .filter_map(|(look, (name, values))| Some(Column { name: name.to_owned(), look, values: values? }));
+    let of = Quantity { name: "bytes".to_owned(), unit: Unit::Bytes };
+    let panels = vec![TimePanel { of, columns: columns.collect() }];
+    let is_mine =
+        |name: &String| ["retransmission", "timeout"].iter().any(|it| *name == format!("{}.{it}", flow.name));
+    let events = series.events.iter().filter(|(name, times)| is_mine(name) && !times.is_empty());
+    let event = |(i, (name, times)): (usize, (&String, &Vec<f64>))| EventTimes {
+        name: name.clone(),
+        look: DARKEST + i,
+        times: times.clone(),
+    };
+    let events = events.enumerate().map(event).collect();
+    let heading = Heading { title: titled(&heading.title, view, &[cell]), ..heading };
+    Some(figure::time_series(&TimeSeries { heading, begin_s: 0.0, bin_s: series.bin_s, panels, events }))
 }
 
 /// Returns a title with the levels that all shown cells have and the figure does not fix.
@@ -120,7 +167,48 @@ pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
     fair.dedup_by(|a, b| a.y.total_cmp(&b.y).is_eq());
     fair.extend(last);
     let heading = Heading { title: titled(&heading.title, view, &[cell]), ..heading };
-    Some(figure::share(&Share { heading, bin_s: series.bin_s, flows, fair }))
+    let told = convergence(&flows, series.bin_s);
+    let mut scene = figure::share(&Share { heading, bin_s: series.bin_s, flows, fair });
+    scene.description += &told;
+    Some(scene)
+}
+
+/// Time for which shares must be equal.
+const HOLD_S: f64 = 2.0;
+/// Largest distance of a flow from an equal share that counts as equal.
+const TOLERANCE: f64 = 0.2;
+
+/// Returns a sentence for each span in which the same flows share the link: after which time their
+/// shares are equal.
+fn convergence(flows: &[Column], bin_s: f64) -> String {
+    let bins = flows.iter().map(|flow| flow.values.len()).max().unwrap_or(0);
+    let value = |flow: &Column, bin: usize| flow.values.get(bin).copied().flatten();
+    let alive = |bin: usize| -> Vec<&Column> { flows.iter().filter(|it| value(it, bin).is_some()).collect() };
+    let names = |bin: usize| alive(bin).iter().map(|it| it.name.as_str()).collect::<Vec<&str>>();
+    let hold = (1..=bins).find(|bins| number(*bins) * bin_s >= HOLD_S - 1e-9).unwrap_or(bins + 1);
+    let mut out = String::new();
+    let all: Vec<usize> = (0..bins).collect();
+    for span in all.chunk_by(|a, b| names(*a) == names(*b)) {
+        let sharers = alive(span[0]);
+        if sharers.len() < 2 || span.len() < hold {
+            continue;
+        }
+        let rates: Vec<Vec<f64>> = sharers
+            .iter()
+            .map(|flow| span.iter().map(|bin| value(flow, *bin).unwrap_or(0.0)).collect())
+            .collect();
+        let who = names(span[0]).join(", ");
+        let from = Unit::Time.text(number(span[0]) * bin_s);
+        let told = convergence_time(&rates, TOLERANCE, hold).map_or_else(
+            || "and never for 2 s within 20 % of equal shares".to_owned(),
+            |bins| {
+                let after = Unit::Time.text(number(bins) * bin_s);
+                format!("and after {after} each is within 20 % of an equal share for 2 s")
+            },
+        );
+        put!(out, " From {from} on {who} share the link, {told}.");
+    }
+    out
 }
 
 /// Draws the parts whose metrics have `prefix` in their name, a bar for each flow of each cell.
@@ -222,4 +310,26 @@ pub(super) fn ellipses(view: &View<'_>, heading: Heading) -> Scene {
     };
     let groups = ys.into_iter().zip(xs).map(both).collect();
     figure::ellipses(&Ellipses { heading, x: Quantity::of_metric(&x), y: Quantity::of_metric(&y), groups })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_equal_shares_are_told() {
+        let column = |name: &str, values: &[f64]| {
+            let alive = values.iter().map(|value| Some(*value).filter(|it| *it > 0.0)).collect();
+            Column { name: name.to_owned(), look: 0, values: alive }
+        };
+        let one = column("one", &[9.0, 9.0, 8.0, 7.0, 5.0, 5.0, 5.0]);
+        let two = column("two", &[0.0, 0.0, 2.0, 3.0, 5.0, 5.0, 0.0]);
+        let told = convergence(&[one, two], 1.0);
+        let wanted = " From 2 s on one, two share the link, and after 2 s each is within 20 % of an equal share for 2 s.";
+        assert_eq!(told, wanted);
+        let lone = column("one", &[9.0, 9.0, 9.0]);
+        assert_eq!(convergence(std::slice::from_ref(&lone), 1.0), "");
+        let starved = column("two", &[1.0, 1.0, 1.0]);
+        assert!(convergence(&[lone, starved], 1.0).contains("never"), "a ninth is no equal share");
+    }
 }

@@ -111,21 +111,23 @@ impl<'a> View<'a> {
         let x = figure.x.clone().or_else(|| free.clone().find(varies).cloned()).unwrap_or_default();
         let there = |level: &String| matching().any(|cell| cell.level(&x) == Some(level));
         let levels = levels(subject, &x).into_iter().filter(there).collect();
-        let of = if figure.of.is_empty() { default_metrics(figure.kind) } else { figure.of.clone() };
+        let default = || figure.kind.default_metrics().iter().map(|it| (*it).to_owned()).collect();
+        let of: Vec<String> = if figure.of.is_empty() { default() } else { figure.of.clone() };
         let metrics = of.iter().flat_map(|name| expand(subject, name)).collect();
         Some(Self { subject, figure, engines, metrics, x, levels })
     }
 
     pub(super) fn title(&self, kind: FigureKind) -> String {
-        let of = self.figure.of.first().cloned().unwrap_or_else(|| default_metrics(kind)[0].clone());
+        let of = self.figure.of.first().map_or(kind.default_metrics()[0], String::as_str);
         match kind {
             FigureKind::Series | FigureKind::Share => format!("{of} over time"),
+            FigureKind::Sequence => "Bytes over time".to_owned(),
             FigureKind::Limits => "What limits each flow".to_owned(),
             FigureKind::Airtime => "Airtime of a packet".to_owned(),
             FigureKind::HalfNormal => format!("Effects on {of}"),
             FigureKind::Marginals => format!("Marginal means of {of}"),
             FigureKind::Offered => "Offered and delivered rate".to_owned(),
-            _ if self.x.is_empty() => of,
+            _ if self.x.is_empty() => of.to_owned(),
             _ => format!("{of} by {}", self.x),
         }
     }
@@ -193,15 +195,6 @@ impl<'a> View<'a> {
         }
         words.join(", ")
     }
-}
-
-fn default_metrics(kind: FigureKind) -> Vec<String> {
-    let words: &[&str] = match kind {
-        FigureKind::Series => &["goodput", "cwnd"],
-        FigureKind::Ellipse => &["goodput", "rtt-mean"],
-        _ => &["goodput"],
-    };
-    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// Returns a metric as the records have it: for several flows, that of each flow.

@@ -1,6 +1,6 @@
 //! Tables and sentences of the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
@@ -8,7 +8,7 @@ use crate::agreement::{Agreement, agreements, sentence};
 use crate::cell::{Cell, EngineKind};
 use crate::claim::{Expectation, Fit, expectations, value_of};
 use crate::experiment::{
-    Compare, Expect, ExpectedValue, FigureKind, Statement, Step, Tolerance, Until, WarmUp,
+    Compare, Expect, ExpectedValue, FigureKind, Statement, Step, Tolerance, Until, WarmUp, suggest,
 };
 use crate::record::{Record, Status};
 use crate::statistics::mean;
@@ -18,8 +18,7 @@ use super::super::scale::{Unit, significant};
 use super::super::scene::Row;
 use super::super::section::{Entry, Mark, Table};
 use super::Subject;
-use super::designs::variance;
-use super::select::{View, mean_interval, mean_row, values};
+use super::select::{mean_interval, mean_row, values};
 
 /// Rows of a table of cells. The journal has all cells.
 const MAX_ROWS: usize = 128;
@@ -30,7 +29,7 @@ const MAX_LOSSES: usize = 32;
 /// Repetitions in the page. The journal has all.
 const MAX_RAW: usize = 400;
 
-fn engines(subject: &Subject<'_>) -> Vec<EngineKind> {
+pub(super) fn engines(subject: &Subject<'_>) -> Vec<EngineKind> {
     let mut engines: Vec<EngineKind> = subject.results.cells.iter().map(|cell| cell.physics.engine).collect();
     engines.sort();
     engines.dedup();
@@ -85,7 +84,7 @@ fn without_flow<'a>(subject: &Subject<'_>, metric: &'a str) -> &'a str {
     if subject.results.cells.iter().all(is_alone) { word } else { metric }
 }
 
-/// Returns the tables of cells, of designs, of expected values, and of engines side by side.
+/// Returns the tables of cells, of effects, of expected values, and of engines side by side.
 pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
     let metrics = shown_metrics(subject);
     let mut tables = Vec::new();
@@ -111,8 +110,7 @@ pub(super) fn results(subject: &Subject<'_>) -> Vec<Table> {
         head: head.collect(),
         rows: cells.iter().take(MAX_ROWS).map(row).collect(),
     });
-    let designs = subject.experiment.figures.iter().filter(|figure| figure.kind == FigureKind::HalfNormal);
-    tables.extend(designs.filter_map(|figure| variance(&View::new(subject, figure)?)));
+    tables.extend(super::designs::tables(subject));
     tables.extend(subject.experiment.expects.iter().filter_map(|expect| expected(subject, expect)));
     tables.extend(side_by_side(subject));
     tables
@@ -346,6 +344,7 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
     let problems = problems.iter();
     sentences.extend(problems.map(|(reason, count)| format!("Repetitions left out: {count}, {reason}.")));
     sentences.push(warm_up(subject));
+    sentences.extend(absent(subject));
     sentences
 }
 
@@ -361,6 +360,25 @@ fn rule(subject: &Subject<'_>, engine: EngineKind) -> String {
         _ => return "a fixed number".to_owned(),
     };
     format!("{least} to {most}, {until}")
+}
+
+/// Returns a sentence for each metric that a figure asks for and no result has.
+fn absent(subject: &Subject<'_>) -> Vec<String> {
+    let of_records = records(subject).flat_map(|(_, record)| record.metrics.keys());
+    let of_series = subject.results.series.values().flat_map(|series| series.columns.keys());
+    let known: BTreeSet<&str> = of_records.chain(of_series).map(String::as_str).collect();
+    let word = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    let is_there = |name: &str| known.iter().any(|it| *it == name || it.ends_with(&format!(".{name}")));
+    let mut asked: Vec<&String> = subject.experiment.figures.iter().flat_map(|figure| &figure.of).collect();
+    asked.sort();
+    asked.dedup();
+    let missing = asked.into_iter().filter(|name| !known.is_empty() && !is_there(name));
+    let words: BTreeSet<String> = known.iter().map(|name| word(name)).collect();
+    let sentence = |name: &String| {
+        let hint = suggest(&word(name), words.iter().map(String::as_str));
+        format!("A figure lacks {name}, because no repetition has such a metric; {hint}")
+    };
+    missing.map(sentence).collect()
 }
 
 /// Returns how many means of the table of cells have the interval of the bootstrap, of how many.

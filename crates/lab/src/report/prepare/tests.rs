@@ -91,6 +91,7 @@ x = "rate"
 [[figure]]
 kind = "cdf"
 by = "recovery"
+of = ["goodput", "competion"]
 
 [[figure]]
 kind = "series"
@@ -115,6 +116,10 @@ at = "000-A"
 says = "The rate of the link does not matter."
 so = "It does."
 shows = ["8 / 2 = 4", "goodput[rate=8mbit] / goodput[rate=2mbit]"]
+
+[[figure]]
+kind = "sequence"
+only = { recovery = "newreno", initial-window = 4, rate = "8mbit" }
 "#;
 
 /// Runs an experiment. The folder has its series.
@@ -210,6 +215,19 @@ fn results_become_a_report() {
     assert!(series.panels[0].layers.iter().all(|layer| layer.mark == Mark::Line));
     assert!(lengths.iter().all(|bins| (30..=31).contains(bins)), "3 s in bins of 0.1 s: {lengths:?}");
 
+    let sequence = &scene(&section, "12").panels[0];
+    let [read, sent] = [0, 1].map(|i| &sequence.layers.iter().rev().nth(1 - i).expect("two lines").rows);
+    assert!(read.windows(2).all(|pair| pair[0].y <= pair[1].y), "{read:?}");
+    assert!(read.iter().zip(sent).all(|(read, sent)| !sent.y.is_finite() || read.y <= sent.y));
+
+    let effects = section.results.iter().find(|table| table.caption.starts_with("Effects on goodput"));
+    let effects = &effects.expect("a table of effects").rows;
+    assert_eq!(effects.len(), 3 + 3 + 1, "main effects, interactions of two, the rest");
+    assert_eq!(effects[0][0].text, "rate", "the largest share comes first");
+    assert!(effects[0][3].mark == super::super::section::Mark::Good && effects[0][1].text.is_empty());
+    let shares: f64 = effects.iter().filter_map(|row| row[2].value).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+
     let expected = section
         .results
         .iter()
@@ -222,6 +240,8 @@ fn results_become_a_report() {
         "{:?}",
         section.run
     );
+    let absent = section.run.last().expect("sentences");
+    assert!(absent.starts_with("A figure lacks competion, "), "{absent}");
 }
 
 #[test]
