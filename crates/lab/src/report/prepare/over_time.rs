@@ -88,7 +88,7 @@ pub(super) fn series(view: &View<'_>, heading: Heading) -> Option<Scene> {
 /// Draws the bytes of one flow over time in the first repetition that keeps its series: what the
 /// receiver has read, what is sent, and where the receiver's window ends if its size is fixed.
 pub(super) fn sequence(view: &View<'_>, heading: Heading) -> Option<Scene> {
-    let shown = with_series(view);
+    let shown = with_series(view, &["goodput", "in-flight", "rwnd"].map(str::to_owned));
     let (_, cell, series) = shown.first()?;
     let flow = cell
         .physics

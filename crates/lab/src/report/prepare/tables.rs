@@ -365,11 +365,12 @@ fn rule(subject: &Subject<'_>, engine: EngineKind) -> String {
 /// Returns a sentence for each metric that a figure asks for and no result has.
 fn absent(subject: &Subject<'_>) -> Vec<String> {
     let of_records = records(subject).flat_map(|(_, record)| record.metrics.keys());
-    let of_series = subject.results.series.values().flat_map(|series| series.columns.keys());
-    let known: BTreeSet<&str> = of_records.chain(of_series).map(String::as_str).collect();
+    let known: BTreeSet<&str> = of_records.map(String::as_str).collect();
     let word = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
     let is_there = |name: &str| known.iter().any(|it| *it == name || it.ends_with(&format!(".{name}")));
-    let mut asked: Vec<&String> = subject.experiment.figures.iter().flat_map(|figure| &figure.of).collect();
+    // Columns of series are not in memory.
+    let figures = subject.experiment.figures.iter().filter(|figure| figure.kind != FigureKind::Series);
+    let mut asked: Vec<&String> = figures.flat_map(|figure| &figure.of).collect();
     asked.sort();
     asked.dedup();
     let missing = asked.into_iter().filter(|name| !known.is_empty() && !is_there(name));
