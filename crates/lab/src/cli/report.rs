@@ -69,8 +69,8 @@ pub(super) struct ReportArgs {
 }
 
 const EXPORT_HELP: &str = "\
-Without a kind of file, figures are written as SVG, CSV, gnuplot and xplot. Keys and columns of rows end in their unit:
-_bps bits per second, _s seconds, _bytes, _count.
+Without a kind of file, figures are written as SVG, CSV, gnuplot and xplot. Keys and columns of
+rows end in their unit: _bps bits per second, _s seconds, _bytes, _count.
 
 Examples:
   rdt-lab export results/000-a -o figures      all figures in these four kinds of files

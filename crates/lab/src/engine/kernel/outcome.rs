@@ -447,9 +447,9 @@ mod tests {
         // queue.
         assert!((limit("recovery") - 0.4).abs() < 1e-9 && (limit("window") - 0.16).abs() < 1e-9);
         assert!((limit("application") - 0.16).abs() < 1e-9 && (limit("link") - 0.24).abs() < 1e-9);
-        let (mut counts, all) = (counts(), json!([0, 100_000, 200_000, 240_000]));
+        let (mut counts, all) = (counts(), json!("0 100000 200000 240000"));
         let it = &mut counts["flows"][0]["samples"];
-        (it["ca_state"], it["window_limited_us"]) = (json!([0, 0, 0, 0]), json!([0, 0, 0, 0]));
+        (it["ca_state"], it["window_limited_us"]) = (json!("0 0 0 0"), json!("0 0 0 0"));
         (it["busy_us"], it["buffer_limited_us"]) = (all.clone(), all);
         let host = self::run(tcp(), &counts).expect("counts").metrics["a.limit.host"];
         assert!((host - 0.96).abs() < 1e-9, "all but the handshake: {host}");
