@@ -80,7 +80,7 @@ impl LoadError {
     }
 }
 
-/// Runs the flows of the request in a file, and returns the counts. The file [`FAR_FILE`] in the
+/// Runs the flows of the request in a file, and returns the counts. The file `far` in the
 /// same folder has the process number of the far end.
 ///
 /// # Errors
