@@ -64,6 +64,11 @@ impl Expectation {
     pub fn fails(&self) -> bool {
         self.must && self.fit == Fit::Outside
     }
+
+    /// True if the value counts as a claim that was not measured.
+    pub fn is_missing(&self) -> bool {
+        self.must && self.fit == Fit::Missing
+    }
 }
 
 /// Returns each value that `expect` has, beside the measurements of `engine`. Empty if the values

@@ -30,7 +30,7 @@ Exit codes (with several of 1 to 4, the first of 2, 1, 3, 4):
   0    success
   1    a claim fails, an expected value that must be met is not, or compare finds worse results
   2    repetitions failed
-  3    repetitions are missing, or a claim was not measured
+  3    repetitions are missing, or a claim or such an expected value was not measured
   4    a claim is undecided (only with --strict)
   64   wrong arguments or experiment file
   65   results that do not fit together

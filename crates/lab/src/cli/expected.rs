@@ -70,6 +70,7 @@ fn row(it: &Expectation) -> Vec<String> {
     let fit = match (it.fit, it.must) {
         (Fit::Outside, true) => "FAILS".to_owned(),
         (Fit::Outside, false) => "outside (note)".to_owned(),
+        (Fit::Missing, true) => "NOT MEASURED".to_owned(),
         (fit, _) => fit.word().to_owned(),
     };
     vec![

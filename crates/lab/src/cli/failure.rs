@@ -17,7 +17,7 @@ use crate::run::{CampaignError, EXPERIMENT_FILE};
 pub(super) const CLAIM_FAILS: u8 = 1;
 /// Exit code: repetitions failed.
 pub(super) const REPETITIONS_FAILED: u8 = 2;
-/// Exit code: repetitions are missing, or a claim was not measured.
+/// Exit code: repetitions are missing, or a claim or an expected value was not measured.
 pub(super) const INCOMPLETE: u8 = 3;
 /// Exit code: claims are undecided, with `--strict`.
 pub(super) const UNDECIDED: u8 = 4;

@@ -32,8 +32,8 @@ The same command again runs only what is missing; in real time it also repeats w
 Engines of real time run only if they are named, or if a named experiment has no other.
 
 Exit codes: 0 all claims hold; 1 a claim fails, or an expected value that must be met is not;
-2 repetitions failed; 3 a claim was not measured; 4 a claim is undecided (only with --strict);
-130 stopped by Ctrl-C or SIGTERM. 'rdt-lab --help' has all.
+2 repetitions failed; 3 a claim, or such a value, was not measured; 4 a claim is undecided (only
+with --strict); 130 stopped by Ctrl-C or SIGTERM. 'rdt-lab --help' has all.
 
 Examples:
   rdt-lab run 000-A                              one experiment in virtual time

@@ -21,7 +21,8 @@ claims of an experiment together. Else it is undecided, or not measured if the r
 cells or metrics.
 
 Exit codes: 0 all claims hold; 1 a claim fails, or an expected value that must be met is not;
-2 repetitions failed; 3 a claim was not measured; 4 a claim is undecided (only with --strict).
+2 repetitions failed; 3 a claim, or such a value, was not measured; 4 a claim is undecided (only
+with --strict).
 With several of these, the first of 2, 1, 3, 4.
 
 Examples:
@@ -73,6 +74,7 @@ pub(super) fn print(
     let judged = judged(loaded, results);
     let expected = expected::of(loaded, results);
     let off = expected.iter().filter(|(_, it)| it.fails()).count();
+    let unknown = expected.iter().filter(|(_, it)| it.is_missing()).count();
     let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|it| wanted(&it.verdict)).count();
     let holds = count(|it| *it == Verdict::Holds);
     let fails = count(|it| *it == Verdict::Fails);
@@ -81,10 +83,11 @@ pub(super) fn print(
     let agreements = agreements(results);
     let some = |count: usize, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
     let last = format!(
-        "{holds} claims hold, {fails} fail{}{}{}. {summary}\n",
+        "{holds} claims hold, {fails} fail{}{}{}{}. {summary}\n",
         some(undecided, "undecided"),
         some(unmeasured, "not measured"),
         some(off, "expected values are not met"),
+        some(unknown, "expected values are not measured"),
     );
     match detail {
         Detail::Points => output::text(&homework::table(&judged))?,
@@ -97,8 +100,11 @@ pub(super) fn print(
         }
         Detail::Json => print_json(&loaded.experiment.name, &agreements, &judged, &expected)?,
     }
-    let reasons =
-        [(fails + off > 0, CLAIM_FAILS), (unmeasured > 0, INCOMPLETE), (strict && undecided > 0, UNDECIDED)];
+    let reasons = [
+        (fails + off > 0, CLAIM_FAILS),
+        (unmeasured + unknown > 0, INCOMPLETE),
+        (strict && undecided > 0, UNDECIDED),
+    ];
     let codes = reasons.into_iter().filter(|(is_so, _)| *is_so).map(|(_, code)| code);
     Ok(codes.fold(code_of_repetitions(results), gravest))
 }

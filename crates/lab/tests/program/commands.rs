@@ -32,6 +32,25 @@ fn claims_that_are_not_measured_end_with_code_3() {
 }
 
 #[test]
+fn unmeasured_expected_values_end_with_code_3() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = experiment(place.path(), 1, 3);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    for (otherwise, code) in [("fail", 3), ("note", 0)] {
+        let expect = format!(
+            "\n[[expect]]\nsource = \"s\"\nof = \"goodput / 0\"\nwithin = \"5%\"\nelse = \"{otherwise}\"\n\
+             values = [{{ cc = \"reno\", is = 1 }}, {{ cc = \"cubic\", is = 2 }}]\n"
+        );
+        std::fs::write(&file, format!("{text}{expect}")).expect("a written file");
+        let results = place.path().join(otherwise);
+        let ran = run(&["run", &file, "-q", "-o", arg(&results)]);
+        let (same, out, _) = run(&["claims", arg(&results)]);
+        assert_eq!((ran.0, same), (code, code), "{otherwise}: {out}");
+        assert_eq!(out.contains("2 expected values are not measured"), code == 3, "{out}");
+    }
+}
+
+#[test]
 fn failed_repetitions_end_with_code_2() {
     let place = tempfile::tempdir().expect("a folder");
     let (code, results) = with_claims(place.path(), &["goodput < 1kbit"]);
