@@ -29,7 +29,7 @@
 //!
 //! | at | effect | counted as |
 //! |----|--------|------------|
-//! | arrival | [`Loss`]: independent, in bursts, every n-th, scripted | `dropped_loss` |
+//! | arrival | [`Loss`]: independent, in steps, in bursts, every n-th, scripted | `dropped_loss` |
 //! | arrival | [`Outage`]: arriving packets are dropped for a time | `dropped_outage` |
 //! | arrival | [`Mtu`]: long packets are dropped or fragmented | `dropped_mtu`, `fragments` |
 //! | queue | [`Marking`]: ECN marks above a threshold | `marked`, `dropped_congestion` |

@@ -72,7 +72,7 @@ pub struct Link {
     inside: VecDeque<Delivery>,
     /// Sum of [`charge`] over all packets inside the link, in bytes.
     held_bytes: u64,
-    /// Origin of outage, MTU and rate times. `None` before [`Link::start`] and the first push.
+    /// Origin of loss, outage, MTU and rate times. `None` before [`Link::start`] and the first push.
     start: Option<Instant>,
     /// Earliest time at which the next packet can enter: that of the last push, or of a later
     /// departure from the queue. `None` before the first push.
@@ -107,7 +107,8 @@ impl Link {
         }
     }
 
-    /// Sets the origin of outage, MTU and rate times. Has no effect after the first call or push.
+    /// Sets the origin of loss, outage, MTU and rate times. Has no effect after the first call or
+    /// push.
     ///
     /// Both links of a path should start at the same time ([`Path::start`](crate::Path::start)). If
     /// the first push has an earlier time than `at`, its time becomes the origin.
@@ -224,16 +225,18 @@ impl Link {
     /// The loss model comes first, so that its decisions depend on no other effect. A packet is
     /// lost if any of its fragments is lost. Fragments of a lost packet use no link time.
     fn arrive(&mut self, now: Instant, draws: Draws, len: usize) -> Result<Frames, DropCause> {
-        if self.loss_state.decide(&self.loss, draws) {
+        let start = self.start;
+        // Computed only for links with a schedule, an outage or an MTU.
+        let elapsed = || start.map(|start| now.saturating_duration_since(start)).unwrap_or_default();
+        if self.loss_state.decide(&self.loss, draws, elapsed) {
             return Err(DropCause::Loss);
         }
         let size = len.saturating_add(self.overhead as usize);
         let Some(impairments) = &self.impairments else {
             return Ok(Frames::whole(size).framed(self.framing));
         };
-        let elapsed = self.start.map(|start| now.saturating_duration_since(start)).unwrap_or_default();
-        let frames = impairments.frames(elapsed, size)?;
-        let is_lost = |n| self.loss_state.decide_fragment(&self.loss, draws.of_fragment(n));
+        let frames = impairments.frames(elapsed(), size)?;
+        let is_lost = |n| self.loss_state.decide_fragment(&self.loss, draws.of_fragment(n), elapsed);
         let is_lost = (1..frames.count()).any(is_lost);
         if is_lost { Err(DropCause::Loss) } else { Ok(frames.framed(self.framing)) }
     }

@@ -2,14 +2,16 @@
 //!
 //! A model uses the numbers of packets, not their contents or times. Whether packet `n` is lost is
 //! a pure function of the seed and `n`. This includes models with memory, whose state after each
-//! packet follows from the seed.
+//! packet follows from the seed. Only [`Loss::Steps`] also uses the time at which the packet arrives.
 
 mod gilbert_elliott;
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
 
 use crate::draw::{Direction, Draws, Stage};
 use crate::probability::Probability;
+use crate::schedule::Schedule;
 
 pub use gilbert_elliott::GilbertElliott;
 
@@ -21,6 +23,9 @@ pub enum Loss {
     None,
     /// Each packet is lost with this probability, independently of other packets.
     Bernoulli(Probability),
+    /// As [`Loss::Bernoulli`], with the probability at the time when the packet arrives. Packet `n`
+    /// has the same draw in both, so a probability that never changes loses the same packets.
+    Steps(Schedule<Probability>),
     /// Each packet is lost with this probability, unless all `max_run` packets before it were lost.
     ///
     /// The overall loss rate is therefore below the probability `p`. With a bound of `m` it is
@@ -60,14 +65,28 @@ impl Loss {
         NonZeroU32::new(max_run).map_or(Self::None, |max_run| Self::Bounded { probability, max_run })
     }
 
-    /// Returns whether packet `index` (0-based) is lost.
+    /// Changes the probability of independent loss at each of these times since the start of the
+    /// link ([`Link::start`](crate::Link::start)).
+    pub fn steps(first: Probability, changes: impl IntoIterator<Item = (Duration, Probability)>) -> Self {
+        Self::Steps(Schedule::new(first, changes))
+    }
+
+    /// Returns whether packet `index` (0-based) is lost if it arrives at the start of the link. The
+    /// time of arrival matters to [`Loss::Steps`] alone.
     ///
     /// Models with memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) replay all earlier packets,
     /// which takes time in proportion to `index`. A link keeps the state of the model instead.
     pub fn decide(&self, seed: u64, direction: Direction, index: u64) -> bool {
+        self.decide_at(Duration::ZERO, seed, direction, index)
+    }
+
+    /// Returns whether packet `index` is lost if it arrives `elapsed` after the start of the link;
+    /// see [`decide`](Self::decide).
+    pub fn decide_at(&self, elapsed: Duration, seed: u64, direction: Direction, index: u64) -> bool {
         let mut memory = LossState::default();
         let first = if self.has_memory() { 0 } else { index };
-        (first..=index).fold(false, |_, index| memory.decide(self, Draws { seed, direction, index }))
+        (first..=index)
+            .fold(false, |_, index| memory.decide(self, Draws { seed, direction, index }, || elapsed))
     }
 
     pub(crate) fn in_order(self) -> Self {
@@ -94,11 +113,13 @@ pub(crate) struct LossState {
 
 impl LossState {
     /// Returns whether the model `loss` loses the packet with these `draws`. The caller must call
-    /// it once for each packet, in order.
-    pub(crate) fn decide(&mut self, loss: &Loss, draws: Draws) -> bool {
+    /// it once for each packet, in order. `elapsed` returns the time from the start of the link to
+    /// the packet's arrival, which most models do not need.
+    pub(crate) fn decide(&mut self, loss: &Loss, draws: Draws, elapsed: impl FnOnce() -> Duration) -> bool {
         match loss {
             Loss::None => false,
             Loss::Bernoulli(probability) => probability.happens(draws.at(Stage::Loss)),
+            Loss::Steps(schedule) => schedule.at(elapsed()).happens(draws.at(Stage::Loss)),
             Loss::Bounded { probability, max_run } => {
                 let lost = self.run < max_run.get() && probability.happens(draws.at(Stage::Loss));
                 self.run = if lost { self.run + 1 } else { 0 };
@@ -121,9 +142,15 @@ impl LossState {
     /// Random models lose each fragment independently. A Gilbert-Elliott channel stays in the same
     /// state for all fragments of a packet, so that its states do not depend on fragmentation.
     /// Models that count packets decide on whole packets.
-    pub(crate) fn decide_fragment(&self, loss: &Loss, draws: Draws) -> bool {
+    pub(crate) fn decide_fragment(
+        &self,
+        loss: &Loss,
+        draws: Draws,
+        elapsed: impl FnOnce() -> Duration,
+    ) -> bool {
         match loss {
             Loss::Bernoulli(probability) => probability.happens(draws.at(Stage::Loss)),
+            Loss::Steps(schedule) => schedule.at(elapsed()).happens(draws.at(Stage::Loss)),
             Loss::GilbertElliott(model) => model.loses(self.was_bad, draws.at(Stage::Loss)),
             Loss::None | Loss::Bounded { .. } | Loss::EveryNth(_) | Loss::Script(_) => false,
         }

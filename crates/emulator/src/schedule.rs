@@ -43,14 +43,26 @@ impl<T: Copy> Schedule<T> {
         }
     }
 
+    /// Returns true if the value never changes.
+    pub const fn is_constant(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Returns the value at the start and the later values, in the order of time.
+    pub fn values(&self) -> impl Iterator<Item = T> {
+        std::iter::once(self.first).chain(self.changes.iter().map(|change| change.1))
+    }
+
+    /// Returns the value at the start, and the time and new value of each change.
+    #[cfg(feature = "spec")]
+    pub(crate) fn parts(&self) -> (T, &[(Duration, T)]) {
+        (self.first, &self.changes)
+    }
+
     /// Applies `change` to every value; the times stay the same.
     pub(crate) fn map(&self, mut change: impl FnMut(T) -> T) -> Self {
         let changes = self.changes.iter().map(|&(at, value)| (at, change(value))).collect();
         Self { first: change(self.first), changes }
-    }
-
-    pub(crate) fn values(&self) -> impl Iterator<Item = T> {
-        std::iter::once(self.first).chain(self.changes.iter().map(|change| change.1))
     }
 
     /// Returns the value after the first `changes` changes, and the time of the next, if there is

@@ -57,6 +57,21 @@ fn zero_and_one_are_never_and_always() {
     assert!((0..1_000).all(|n| bernoulli(1.0).decide(5, FORWARD, n)));
 }
 
+#[test]
+fn steps_use_probability_at_arrival() {
+    let at = |seconds| Duration::from_secs(seconds);
+    let [low, high] = [bernoulli(0.1), bernoulli(0.4)];
+    let steps = Loss::steps(probability(0.1), [(at(10), probability(0.4)), (at(20), Probability::ZERO)]);
+    for n in 0..2_000 {
+        let lost = |elapsed| steps.decide_at(elapsed, 5, FORWARD, n);
+        // The draws are those of constant loss, so each packet has the fate that it has there.
+        assert_eq!(lost(Duration::ZERO), low.decide(5, FORWARD, n), "packet {n}");
+        assert_eq!(lost(Duration::from_nanos(9_999_999_999)), low.decide(5, FORWARD, n), "packet {n}");
+        assert_eq!(lost(at(10)), high.decide(5, FORWARD, n), "packet {n}");
+        assert!(!lost(at(20)), "packet {n}");
+    }
+}
+
 fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap()
 }
@@ -64,7 +79,8 @@ fn probability(value: f64) -> Probability {
 /// Returns for each of the first `count` packets whether a link would lose it.
 fn fates(loss: &Loss, seed: u64, count: u64) -> Vec<bool> {
     let mut memory = LossState::default();
-    (0..count).map(|index| memory.decide(loss, Draws { seed, direction: FORWARD, index })).collect()
+    let draws = |index| Draws { seed, direction: FORWARD, index };
+    (0..count).map(|index| memory.decide(loss, draws(index), || Duration::ZERO)).collect()
 }
 
 /// Returns the lengths of the runs of consecutive losses.

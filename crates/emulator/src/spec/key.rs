@@ -96,8 +96,9 @@ impl LinkKey {
                 "loss",
                 "LOSS",
                 "Loss of packets on arrival",
-                "none, 1%, 1% max-run=3, gilbert-elliott p=1% r=25% good=0 bad=100%, every 100, or packets \
-                 7,8,30-35; for both directions also forward/reverse, such as 1%/0",
+                "none, 1%, steps such as 0s:0%,10s:1%, 1% max-run=3, gilbert-elliott p=1% r=25% good=0 \
+                 bad=100%, every 100, or packets 7,8,30-35; for both directions also forward/reverse, such \
+                 as 1%/0",
             ),
             Self::Outage => (
                 "outage",

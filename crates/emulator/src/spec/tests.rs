@@ -104,10 +104,14 @@ fn each_key_sets_its_config_field() {
 #[test]
 fn losses_in_each_of_their_words() {
     let three = std::num::NonZeroU32::new(3).unwrap();
+    let later = [(ms(10_000), probability(0.01)), (ms(20_000), probability(0.05))];
     for (text, expected) in [
         ("none", Loss::None),
         ("1%", Loss::Bernoulli(probability(0.01))),
         ("1 %", Loss::Bernoulli(probability(0.01))),
+        ("0s:1%", Loss::Bernoulli(probability(0.01))),
+        ("0s:0%, 10s:1%, 20s:5%", Loss::steps(Probability::ZERO, later)),
+        ("0, 10s: 0.01,20s :5 %", Loss::steps(Probability::ZERO, later)),
         ("0.5 max-run=3", Loss::Bounded { probability: probability(0.5), max_run: three }),
         ("every 100", Loss::every_nth(100)),
         ("packets 30-33, 7,8", Loss::script([7, 8, 30, 31, 32, 33])),
@@ -123,6 +127,11 @@ fn losses_in_each_of_their_words() {
     assert_eq!(
         (path.forward.loss, path.reverse.loss),
         (Loss::Bernoulli(probability(0.01)), Loss::every_nth(3))
+    );
+    let path = config("loss = '0s:0%, 10s:1%, 20s:5%/1%'");
+    assert_eq!(
+        (path.forward.loss, path.reverse.loss),
+        (Loss::steps(Probability::ZERO, later), Loss::Bernoulli(probability(0.01)))
     );
 }
 
@@ -199,6 +208,7 @@ fn toml_errors_name_line_and_column() {
     for (text, beginning) in [
         ("rtt = '5ms'\n  rate = '10'", "line 2, column 10: rate: '10' has no unit: write 10bit or 10kbit"),
         ("[reverse]\nloss = 'x%'", "line 2, column 8: reverse.loss: 'x%' is not a probability"),
+        ("loss = '0s:0%, 10s:x%'", "line 1, column 8: loss: 'x%' is not a probability"),
         ("é = 1", "line 1, column 1: "),
         ("forward = 3", "line 1, column 11: forward: it is a table: write [forward] on a line of its own"),
         ("[reverse]\nseed = 3", "line 2, column 8: reverse.seed: it applies to both directions together"),
@@ -260,6 +270,12 @@ fn invalid_values_are_refused_with_fix() {
         ("delay", "5", "'5' has no unit: write 5ns or 5us"),
         ("jitter", "pareto 5ms", "'pareto 5ms' is not a time"),
         ("jitter", "unordered", "'unordered' is not a time"),
+        ("loss", "5s:1%", "'5s:1%' has no value from 0s on"),
+        ("loss", "0s:0%,1%", "'1%' has no time: write 5s:1%"),
+        ("loss", "0s:0%,10s:1%,10s:2%", "'10s:2%' is no later than the step before it"),
+        ("loss", "0s:0%,10s:200%", "'200%' is out of range"),
+        ("loss", "0s:0%,10:1%", "'10' has no unit: write 10ns or 10us"),
+        ("loss", "0s:0%,10s:every 3", "'every 3' is not a probability"),
         ("loss", "gilbert-elliott p=1%", "r= is missing"),
         ("loss", "gilbert-elliott p=1% q=3", "'3' is out of range"),
         ("loss", "gilbert-elliott p=1% q=0.3", "'q' is not p, r, good or bad"),

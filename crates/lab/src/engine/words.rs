@@ -72,6 +72,7 @@ pub fn is_random(physics: &Physics) -> bool {
         let loss = match &link.loss {
             Loss::None | Loss::EveryNth(_) | Loss::Script(_) => false,
             Loss::Bernoulli(probability) => probability.as_f64() > 0.0,
+            Loss::Steps(schedule) => schedule.values().any(|probability| probability.as_f64() > 0.0),
             Loss::Bounded { .. } | Loss::GilbertElliott(_) => true,
         };
         let drops =

@@ -57,8 +57,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Returns the conditions of a flow. `None` if a link reads its rate from a trace, or a packet
-    /// has no room for its headers.
+    /// Returns the conditions of a flow. `None` if a link reads its rate from a trace, if its loss
+    /// changes with time, or if a packet has no room for its headers.
     pub fn of(physics: &Physics, flow: &Flow) -> Option<Self> {
         let towards = if flow.reverse { Direction::Reverse } else { Direction::Forward };
         let (mut rate, mut rtt_s, mut arrives, mut wifi) = (None, 0.0, 1.0, None);
@@ -70,7 +70,7 @@ impl Conditions {
                 Direction::Reverse => &path.reverse,
             };
             rtt_s += path.rtt().as_secs_f64();
-            arrives *= 1.0 - mean_loss(&link.loss);
+            arrives *= 1.0 - mean_loss(&link.loss)?;
             mtus.push(link.mtu.clone());
             if let Some(VaryingRate::Wifi(cell)) = link.varying {
                 wifi = Some(cell);
@@ -192,9 +192,11 @@ fn added_bytes(link: &LinkConfig, flow: &Flow) -> u32 {
     link.framing + link.overhead.saturating_sub(ip)
 }
 
-/// Returns the long-term loss rate of a model, 0 to 1. That of a script counts as 0.
-fn mean_loss(loss: &Loss) -> f64 {
-    match loss {
+/// Returns the long-term loss rate of a model, 0 to 1. That of a script counts as 0. `None` if it
+/// changes with time: the models are of constant conditions.
+fn mean_loss(loss: &Loss) -> Option<f64> {
+    Some(match loss {
+        Loss::Steps(_) => return None,
         Loss::None | Loss::Script(_) => 0.0,
         Loss::Bernoulli(p) => p.as_f64(),
         Loss::Bounded { probability, max_run } => {
@@ -205,7 +207,7 @@ fn mean_loss(loss: &Loss) -> f64 {
         Loss::GilbertElliott(channel) => channel.mean_loss(),
         #[allow(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
         Loss::EveryNth(n) => 1.0 / n.get() as f64,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -244,5 +246,15 @@ pub(super) mod tests {
         assert!((it.loss - 0.025).abs() < 1e-12 && (it.idle_rtt_s() - 0.011_538).abs() < 1e-9, "{it:?}");
         let reversed = conditions(path, |flow| flow.reverse = true);
         assert!(reversed.loss < 1e-12, "{reversed:?}");
+    }
+
+    #[test]
+    fn changing_loss_has_no_conditions() {
+        let links = vec![PathSpec::from_toml("loss = '0s:0%, 5s:1%/0'").expect("a path")];
+        let flows = vec![Flow::new("a"), Flow { reverse: true, ..Flow::new("b") }];
+        let engine = EngineKind::Virtual;
+        let physics = Physics { engine, duration: None, links, flows, engine_words: Vec::new() };
+        let known = [0, 1].map(|flow| Conditions::of(&physics, &physics.flows[flow]).is_some());
+        assert_eq!(known, [false, true]);
     }
 }

@@ -59,6 +59,35 @@ fn outage_times_count_from_link_start() {
     assert_eq!(taken(later), [true, false, false, true]);
 }
 
+/// Pushes 1,000 packets, one each millisecond, and returns the numbers of the lost packets.
+fn lost_of_1000(loss: Loss, len: usize) -> Vec<u32> {
+    let start = epoch();
+    let mtu = Mtu::new(1_300).oversize(crate::mtu::Oversize::Fragment);
+    let mut link = link(LinkConfig::default().mtu(mtu).loss(loss));
+    link.start(start);
+    (0..1_000).filter(|&n| link.push(start + ms(1) * n, vec![0; len]).is_err()).collect()
+}
+
+#[test]
+fn loss_steps_count_from_link_start() {
+    let steps = [(ms(200), Probability::ONE), (ms(300), probability(0.2))];
+    // 3,000 bytes are three fragments, each with a draw of its own.
+    for len in [100, 3_000] {
+        let lost = lost_of_1000(Loss::steps(Probability::ZERO, steps), len);
+        let constant = lost_of_1000(bernoulli(0.2), len);
+        let later = constant.into_iter().filter(|&n| n >= 300);
+        assert_eq!(lost, (200..300).chain(later).collect::<Vec<_>>(), "{len} bytes");
+    }
+}
+
+#[test]
+fn constant_loss_schedule_equals_constant_loss() {
+    for len in [100, 3_000] {
+        let schedule = Loss::steps(probability(0.2), [(ms(500), probability(0.2))]);
+        assert_eq!(lost_of_1000(schedule, len), lost_of_1000(bernoulli(0.2), len), "{len} bytes");
+    }
+}
+
 #[test]
 fn mtu_counts_overhead_and_changes_in_time() {
     let start = epoch();

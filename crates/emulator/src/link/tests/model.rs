@@ -316,7 +316,7 @@ impl Model {
     fn loss(&self, now: u64, number: u64, len: u64) -> Option<DropCause> {
         let LinkConfig { loss, outage, mtu, .. } = &self.config;
         let since = ns(now - self.sent.first().map_or(now, |first| first.entered));
-        if loss.decide(self.seed, Direction::Reverse, number) {
+        if loss.decide_at(since, self.seed, Direction::Reverse, number) {
             return Some(DropCause::Loss);
         }
         if outage.is_down(since) {

@@ -68,9 +68,12 @@ impl Values {
             GilbertElliott { p: share, r: self.share(), loss_good: self.share(), loss_bad: self.share() };
         let script: Vec<_> = (0..=self.below(20)).map(|_| self.below(30)).collect();
         let (every, run) = (1 + self.any() / 2, 1 + self.number() / 2);
+        let Steps { first, changes } = self.steps(Self::share);
+        let steps = if changes.is_empty() { Loss::Bernoulli(first) } else { Loss::steps(first, changes) };
         self.one_of(vec![
             Loss::None,
             Loss::Bernoulli(share),
+            steps,
             Loss::bounded(share, run),
             Loss::GilbertElliott(bursts),
             Loss::every_nth(every),

@@ -1,9 +1,9 @@
-//! Text of loss models: `1%`, `1% max-run=3`, `gilbert-elliott p=1% r=25%`, `every 100`,
-//! `packets 7,9-12`.
+//! Text of loss models: `1%`, `0s:0%, 10s:1%`, `1% max-run=3`, `gilbert-elliott p=1% r=25%`,
+//! `every 100`, `packets 7,9-12`.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::{NONE, Value, is_none};
+use super::{NONE, Steps, Value, is_none};
 use crate::loss::{GilbertElliott, Loss};
 use crate::probability::Probability;
 
@@ -33,6 +33,10 @@ impl Value for Loss {
         match self {
             Self::None => NONE.to_owned(),
             Self::Bernoulli(probability) => probability.write(),
+            Self::Steps(schedule) => {
+                let (first, changes) = schedule.parts();
+                Steps { first, changes: changes.to_vec() }.write()
+            }
             Self::Bounded { probability, max_run } => format!("{} {MAX_RUN}{max_run}", probability.write()),
             Self::GilbertElliott(GilbertElliott { p, r, loss_good, loss_bad }) => {
                 format!("{GILBERT_ELLIOTT} p={p} r={r} good={loss_good} bad={loss_bad}")
@@ -44,6 +48,11 @@ impl Value for Loss {
 }
 
 fn independent(text: &str) -> Result<Loss, String> {
+    if text.contains([',', ':']) {
+        let Steps { first, changes } = Steps::read(text)?;
+        let is_constant = changes.is_empty();
+        return Ok(if is_constant { Loss::Bernoulli(first) } else { Loss::steps(first, changes) });
+    }
     let Some((probability, max_run)) = text.split_once(MAX_RUN) else {
         return Probability::read(text).map(Loss::Bernoulli);
     };
