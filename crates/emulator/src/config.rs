@@ -149,7 +149,15 @@ impl LinkConfig {
     /// saturated cell.
     #[must_use]
     pub fn wifi(self, wifi: WifiConfig) -> Self {
-        Self { rate: Some(wifi.throughput(1_500)), varying: Some(VaryingRate::Wifi(wifi)), ..self }
+        self.wifi_schedule(Schedule::constant(wifi))
+    }
+
+    /// Sends packets through an 802.11 cell whose bit rate changes; see [`VaryingRate::Wifi`]. Sets
+    /// [`LinkConfig::rate`] as [`wifi`](Self::wifi) does for the cell at the start.
+    #[must_use]
+    pub fn wifi_schedule(self, cells: Schedule<WifiConfig>) -> Self {
+        let rate = Some(cells.at(Duration::ZERO).throughput(1_500));
+        Self { rate, varying: Some(VaryingRate::Wifi(cells)), ..self }
     }
 
     /// Returns the highest rate of the link at any time; for a trace, the highest over one second.
@@ -299,6 +307,8 @@ mod tests {
         assert_eq!((highest(new(None)), highest(new(Some(RATE)))), (None, Some(8e6)));
         assert_eq!((highest(steps(None)), highest(steps(Some(RATE)))), (Some(5.0), Some(8e6)));
         assert_eq!(highest(LinkConfig::default().wifi(WifiConfig::g())), Some(24_096_385.0));
+        let faster: Schedule<WifiConfig> = "wifi-g:rate=6mbit+1s:54mbit+2s:9mbit".parse().unwrap();
+        assert_eq!(highest(LinkConfig::default().wifi_schedule(faster)), Some(24_096_385.0));
     }
 
     #[test]

@@ -72,7 +72,8 @@ pub struct Link {
     inside: VecDeque<Delivery>,
     /// Sum of [`charge`] over all packets inside the link, in bytes.
     held_bytes: u64,
-    /// Origin of loss, outage, MTU and rate times. `None` before [`Link::start`] and the first push.
+    /// Origin of loss, outage, MTU and rate times. `None` before [`Link::start`] and the first
+    /// push.
     start: Option<Instant>,
     /// Earliest time at which the next packet can enter: that of the last push, or of a later
     /// departure from the queue. `None` before the first push.

@@ -2,7 +2,7 @@
 //!
 //! A model uses the numbers of packets, not their contents or times. Whether packet `n` is lost is
 //! a pure function of the seed and `n`. This includes models with memory, whose state after each
-//! packet follows from the seed. Only [`Loss::Steps`] also uses the time at which the packet arrives.
+//! packet follows from the seed. [`Loss::Steps`] also uses the time of the packet's arrival.
 
 mod gilbert_elliott;
 

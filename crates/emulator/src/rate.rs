@@ -29,19 +29,19 @@ pub enum VaryingRate {
     Steps(Schedule<Option<Bitrate>>),
     /// Recorded delivery opportunities of a fixed number of bytes each; see [`Trace`].
     Trace(Trace),
-    /// Airtime in an 802.11 cell; see [`WifiConfig`].
-    Wifi(WifiConfig),
+    /// Airtime in an 802.11 cell; see [`WifiConfig`]. A frame in the air keeps its bit rate. All
+    /// values of the schedule have the [`back_off`](WifiConfig::back_off) of the first.
+    Wifi(Schedule<WifiConfig>),
 }
 
 impl VaryingRate {
-    /// Returns the highest rate at any time; for a trace, the highest over one second. `None` for
-    /// 802.11, and if no step limits the rate.
+    /// Returns the highest rate at any time: for a trace, the highest over one second; for 802.11,
+    /// the highest throughput of 1500-byte packets. `None` if no step limits the rate.
     pub(crate) fn highest(&self) -> Option<Bitrate> {
         match self {
             Self::Steps(steps) => steps.values().flatten().max(),
             Self::Trace(trace) => Some(trace.highest_rate()),
-            // `LinkConfig::wifi` sets the link's rate to the cell's throughput.
-            Self::Wifi(_) => None,
+            Self::Wifi(cells) => cells.values().map(|cell| cell.throughput(1_500)).max(),
         }
     }
 }
@@ -77,7 +77,7 @@ impl Serialiser {
             Box::new(match varying {
                 VaryingRate::Steps(schedule) => Varying::Steps(Steps::new(schedule)),
                 VaryingRate::Trace(trace) => Varying::Trace(trace::Reader::new(trace)),
-                VaryingRate::Wifi(wifi) => Varying::Medium(Medium::new(wifi, seed, direction)),
+                VaryingRate::Wifi(cells) => Varying::Medium(Medium::new(cells, seed, direction)),
             })
         });
         Self { varying, ..self }
@@ -86,7 +86,8 @@ impl Serialiser {
     /// Sets the origin of the times of a varying rate. Must be called before the first packet.
     pub(crate) fn start(&mut self, at: Instant) {
         match self.varying.as_deref_mut() {
-            None | Some(Varying::Medium(_)) => {}
+            None => {}
+            Some(Varying::Medium(air)) => air.start(at),
             Some(Varying::Steps(steps)) => steps.start(at),
             Some(Varying::Trace(reader)) => reader.start(at),
         }

@@ -37,10 +37,12 @@ impl<T: Copy> Schedule<T> {
 
     /// Returns the value at `elapsed` since the start. A change at exactly that time is in effect.
     pub fn at(&self, elapsed: Duration) -> T {
-        match self.changes.partition_point(|change| change.0 <= elapsed) {
-            0 => self.first,
-            passed => self.changes[passed - 1].1,
-        }
+        self.stretch(self.changes_until(elapsed)).0
+    }
+
+    /// Returns the number of changes that are in effect at `elapsed` since the start.
+    pub(crate) fn changes_until(&self, elapsed: Duration) -> usize {
+        self.changes.partition_point(|change| change.0 <= elapsed)
     }
 
     /// Returns true if the value never changes.

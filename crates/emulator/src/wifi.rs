@@ -32,9 +32,9 @@
 //!
 //! # Not modelled
 //!
-//! Transmission errors and rate adaptation (use [`Loss`](crate::Loss) for the residual loss),
-//! 802.11 fragments, power saving, beacons, and the features of 802.11e and later: traffic classes,
-//! aggregation, block acknowledgements.
+//! Transmission errors and rate adaptation (use [`Loss`](crate::Loss) for the residual loss, and a
+//! bit rate in steps for its course), 802.11 fragments, power saving, beacons, and the features of
+//! 802.11e and later: traffic classes, aggregation, block acknowledgements.
 //!
 //! A collision costs each frame its own length. In a real cell the medium is free only after the
 //! longer of two frames that collide, which is 1 to 2 % of the airtime of TCP with its short ACKs.
@@ -48,6 +48,7 @@ use std::time::{Duration, Instant};
 
 use crate::draw::{Direction, child_seed};
 use crate::packet::Service;
+use crate::schedule::Schedule;
 use crate::time::saturating_add;
 use config::{Contenders, Costs};
 use phy::duration;
@@ -69,6 +70,9 @@ pub(crate) struct Turn {
 /// State of the shared medium for one direction of a path.
 #[derive(Debug, Clone)]
 pub(crate) struct Medium {
+    /// Changes of the cell with time. `None`: it never changes.
+    course: Option<Box<Course>>,
+    /// Costs in the cell at the start of the last turn.
     costs: Costs,
     /// Seed of random back-offs. `None`: each back-off has the mean length.
     seed: Option<u64>,
@@ -92,13 +96,16 @@ struct Queue {
 }
 
 impl Medium {
-    pub(crate) fn new(config: WifiConfig, seed: u64, direction: Direction) -> Self {
+    pub(crate) fn new(cells: Schedule<WifiConfig>, seed: u64, direction: Direction) -> Self {
+        let config = cells.at(Duration::ZERO);
         let seed = match (config.back_off, direction) {
             (BackOff::Mean, _) => None,
             (BackOff::Drawn, Direction::Forward) => Some(child_seed(seed, BACK_OFF_SEED_CHILD)),
             (BackOff::Drawn, Direction::Reverse) => Some(child_seed(seed, BACK_OFF_SEED_CHILD - 1)),
         };
+        let course = (!cells.is_constant()).then(|| Box::new(Course { cells, origin: None, passed: 0 }));
         Self {
+            course,
             costs: Costs::new(config),
             seed,
             served: 0,
@@ -106,6 +113,13 @@ impl Medium {
             other_turns: None,
             other_until: None,
             unreported: None,
+        }
+    }
+
+    /// Sets the origin of the times at which the cell changes.
+    pub(crate) fn start(&mut self, at: Instant) {
+        if let Some(course) = &mut self.course {
+            course.origin = Some(at);
         }
     }
 
@@ -123,6 +137,9 @@ impl Medium {
 
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         let start = self.next_start(now);
+        if let Some(cell) = self.course.as_mut().and_then(|course| course.change(start)) {
+            self.costs = Costs::new(cell);
+        }
         let contenders = match self.other_until {
             Some(other_until) if other_until >= start => Contenders::BothWays,
             _ => Contenders::OneWay,
@@ -154,6 +171,28 @@ impl Medium {
             Some(free_at) if turn.starts < *free_at => *free_at = saturating_add(*free_at, turn.takes),
             _ => self.other_turns = Some(Queue { until: turn.ends, each: turn.takes }),
         }
+    }
+}
+
+/// Changes of a cell with time.
+#[derive(Debug, Clone)]
+struct Course {
+    cells: Schedule<WifiConfig>,
+    /// Origin of the times of `cells`.
+    origin: Option<Instant>,
+    /// Number of the changes up to the start of the last turn.
+    passed: usize,
+}
+
+impl Course {
+    /// Returns the cell at the start of a turn, if it changed after the start of the last turn. The
+    /// frames of a turn keep the bit rate at its start.
+    fn change(&mut self, start: Instant) -> Option<WifiConfig> {
+        let origin = *self.origin.get_or_insert(start);
+        let elapsed = start.saturating_duration_since(origin);
+        let passed = self.cells.changes_until(elapsed);
+        let before = std::mem::replace(&mut self.passed, passed);
+        (passed != before).then(|| self.cells.at(elapsed))
     }
 }
 

@@ -83,7 +83,8 @@ impl LinkKey {
                 "RATE",
                 "Bit rate: constant, in steps, or from a trace",
                 "none, 10mbit, steps such as 0s:10mbit,5s:2mbit, trace:FILE in mahimahi's format, or an \
-                 802.11 cell: wifi-a, wifi-b or wifi-g, with options after a colon",
+                 802.11 cell: wifi-a, wifi-b or wifi-g, with options after a colon such as \
+                 wifi-a:rate=0s:54mbit+10s:24mbit,rts",
             ),
             Self::Delay => ("delay", "TIME", "Propagation delay of one direction", "a time such as 50ms"),
             Self::Jitter => (

@@ -120,7 +120,7 @@ impl LinkSpec {
                 let trace = Trace::parse(&text).map_err(|error| format!("trace '{file}': {error}"))?;
                 config = config.trace(trace);
             }
-            RateSpec::Wifi(wifi, _) => config = config.wifi(*wifi),
+            RateSpec::Wifi(cells, _) => config = config.wifi_schedule(cells.clone()),
             RateSpec::Steps(steps) => {
                 config.rate = steps.first;
                 config.varying = (!steps.changes.is_empty())

@@ -159,6 +159,10 @@ fn wifi_cell_is_shared_by_both_directions() {
     let cell: WifiConfig = "wifi-b:preamble=short,rts".parse().unwrap();
     let path = config("delay = '1ms'\nqueue = 'none'\nrate = 'wifi-b:preamble=short,rts'");
     assert_eq!(path, PathConfig::from(LinkConfig::new(None, ms(1)).wifi(cell)));
+    let path = config("delay = '1ms'\nqueue = 'none'\nrate = 'wifi-b:rate=11mbit+9s:1mbit'");
+    let slow = WifiConfig { rate: crate::wifi::WifiRate::MBPS_1, ..WifiConfig::b() };
+    let cells = Schedule::new(WifiConfig::b(), [(ms(9_000), slow)]);
+    assert_eq!(path, PathConfig::from(LinkConfig::new(None, ms(1)).wifi_schedule(cells)));
 }
 
 #[test]
@@ -266,6 +270,8 @@ fn invalid_values_are_refused_with_fix() {
         ("rate", "0bit", "'0bit' is out of range"),
         ("rate", "trace: ", "'trace:' names no file"),
         ("rate", "wifi-n", "'wifi-n' is not an 802.11 cell: write wifi-a"),
+        ("rate", "wifi-a:rate=54mbit+24mbit", "'24mbit' is not a step with a time"),
+        ("rate", "wifi-a:rate=54mbit,9s:24mbit", "'9s:24mbit' is not an option of an 802.11 cell"),
         ("discipline", "codle", ""),
         ("delay", "5", "'5' has no unit: write 5ns or 5us"),
         ("jitter", "pareto 5ms", "'pareto 5ms' is not a time"),

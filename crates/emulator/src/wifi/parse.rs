@@ -1,11 +1,14 @@
-//! Text form of an 802.11 cell: `wifi-g`, `wifi-b:rate=5.5mbit,preamble=short,rts,via-ap`.
+//! Text form of an 802.11 cell: `wifi-g`, `wifi-b:rate=5.5mbit,preamble=short,rts,via-ap`, or with
+//! a bit rate in steps: `wifi-a:rate=0s:54mbit+10s:24mbit`.
 
 use std::num::NonZeroU8;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::config::{BackOff, WifiConfig};
 use super::phy::{Preamble, SlotTime, WifiRate, WifiStandard};
-use crate::units::{UnitError, parse_bitrate, parse_bytes};
+use crate::schedule::Schedule;
+use crate::units::{UnitError, parse_bitrate, parse_bytes, parse_duration};
 
 /// Why a text or a configuration is not a valid 802.11 cell.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +35,7 @@ pub enum WifiError {
     /// An option has a value that does not exist for it.
     #[error("'{word}' is not {expected}")]
     BadValue {
-        /// The option as given.
+        /// The option, or the wrong one of the steps of its value, as given.
         word: String,
         /// The valid values of the option, with examples.
         expected: &'static str,
@@ -99,19 +102,38 @@ const fn rates(standard: WifiStandard) -> &'static str {
 /// | `via-ap` | [`WifiConfig::via_access_point`] |
 /// | `backoff=mean`, `backoff=drawn` | [`WifiConfig::back_off`] |
 ///
-/// Letter case is ignored.
+/// Letter case is ignored. A bit rate in steps is an error; see `Schedule<WifiConfig>`.
 impl FromStr for WifiConfig {
+    type Err = WifiError;
+
+    fn from_str(input: &str) -> Result<Self, WifiError> {
+        let cells: Schedule<Self> = input.parse()?;
+        if cells.is_constant() {
+            Ok(cells.at(Duration::ZERO))
+        } else {
+            let expected = "a cell with a single bit rate";
+            Err(WifiError::BadValue { word: input.to_owned(), expected })
+        }
+    }
+}
+
+/// Parses a cell, as [`WifiConfig`] does, with a bit rate that can change in steps:
+/// `wifi-a:rate=0s:54mbit+10s:24mbit,rts`. A plus sign separates the steps, because a comma
+/// separates the options. Each step has the time from which it holds, later than the step before
+/// it; the first may do without.
+impl FromStr for Schedule<WifiConfig> {
     type Err = WifiError;
 
     fn from_str(input: &str) -> Result<Self, WifiError> {
         let text = input.trim().to_ascii_lowercase();
         let (name, words) = text.split_once(':').unwrap_or((&text, ""));
         let mut cell = match name.trim_end() {
-            "wifi-a" => Self::a(),
-            "wifi-b" => Self::b(),
-            "wifi-g" => Self::g(),
+            "wifi-a" => WifiConfig::a(),
+            "wifi-b" => WifiConfig::b(),
+            "wifi-g" => WifiConfig::g(),
             _ => return Err(WifiError::UnknownCell { input: input.to_owned() }),
         };
+        let mut changes = Vec::new();
         let mut said = Vec::new();
         for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let (key, value) = word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
@@ -119,17 +141,24 @@ impl FromStr for WifiConfig {
                 return Err(WifiError::Twice { word: word.to_owned() });
             }
             said.push(key);
-            cell.set(&Word { whole: word, key, value })?;
+            let word = Word { whole: word, key, value };
+            if let ("rate", Some(value)) = (key, value) {
+                (cell.rate, changes) = word.rates(value)?;
+            } else {
+                cell.set(&word)?;
+            }
         }
-        cell.check()?;
-        Ok(cell)
+        let changes = changes.into_iter().map(|(at, rate)| (at, WifiConfig { rate, ..cell }));
+        let cells = Self::new(cell, changes);
+        cells.values().try_for_each(|cell| cell.check())?;
+        Ok(cells)
     }
 }
 
 impl WifiConfig {
+    /// Sets an option other than the bit rate.
     fn set(&mut self, word: &Word<'_>) -> Result<(), WifiError> {
         match (word.key, word.value) {
-            ("rate", Some(value)) => self.rate = word.rate(value)?,
             ("basic", Some(value)) => self.basic_rate = word.rate(value)?,
             ("preamble", Some("long")) => self.preamble = Preamble::Long,
             ("preamble", Some("short")) => self.preamble = Preamble::Short,
@@ -164,6 +193,33 @@ struct Word<'a> {
 }
 
 impl Word<'_> {
+    /// Parses a bit rate, or the first and the later ones of a bit rate in steps.
+    fn rates(&self, value: &str) -> Result<(WifiRate, Vec<(Duration, WifiRate)>), WifiError> {
+        let (first, later) =
+            value.split_once('+').map_or((value, None), |(first, later)| (first, Some(later)));
+        let (None | Some(Duration::ZERO), rate) = self.step(first)? else {
+            return Err(wrong_step(first, "a bit rate from 0s on, as in 0s:54mbit+10s:24mbit"));
+        };
+        let mut changes: Vec<(Duration, WifiRate)> = Vec::new();
+        for step in later.into_iter().flat_map(|later| later.split('+')) {
+            let (Some(at), rate) = self.step(step)? else {
+                return Err(wrong_step(step, "a step with a time, as in 10s:24mbit"));
+            };
+            if at <= changes.last().map_or(Duration::ZERO, |last| last.0) {
+                return Err(wrong_step(step, "later than the step before it"));
+            }
+            changes.push((at, rate));
+        }
+        Ok((rate, changes))
+    }
+
+    /// Parses a bit rate with an optional time before it: `10s:24mbit`.
+    fn step(&self, step: &str) -> Result<(Option<Duration>, WifiRate), WifiError> {
+        let Some((at, rate)) = step.split_once(':') else { return Ok((None, self.rate(step)?)) };
+        let at = parse_duration(at).map_err(|source| self.no_quantity(source))?;
+        Ok((Some(at), self.rate(rate)?))
+    }
+
     fn rate(&self, value: &str) -> Result<WifiRate, WifiError> {
         let bitrate = parse_bitrate(value).map_err(|source| self.no_quantity(source))?;
         WifiRate::of(bitrate).ok_or_else(|| {
@@ -185,9 +241,14 @@ impl Word<'_> {
     }
 }
 
+fn wrong_step(step: &str, expected: &'static str) -> WifiError {
+    WifiError::BadValue { word: step.trim().to_owned(), expected }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdt_testing::ms;
 
     fn error(input: &str) -> String {
         input.parse::<WifiConfig>().expect_err(input).to_string()
@@ -219,6 +280,39 @@ mod tests {
         let expected = WifiConfig { slot, protection, rts_threshold: Some(0), ..WifiConfig::g() };
         assert_eq!("wifi-g:slot=short,protection,rts".parse(), Ok(expected));
         assert_eq!("wifi-g:slot=short,protection=11mbit,rts=0".parse(), Ok(expected));
+    }
+
+    #[test]
+    fn bit_rate_can_change_in_steps() {
+        let cell = WifiConfig { rts_threshold: Some(0), ..WifiConfig::a() };
+        let at = |rate| WifiConfig { rate, ..cell };
+        let changes = [(ms(10_000), at(WifiRate::MBPS_24)), (ms(20_500), at(WifiRate::MBPS_6))];
+        let expected = Schedule::new(cell, changes);
+        for text in [
+            "wifi-a:rate=0s:54mbit+10s:24mbit+20.5s:6mbit,rts",
+            "WiFi-A: rts, rate=54Mbit + 10s: 24 mbit + 20500ms :6mbit",
+        ] {
+            assert_eq!(text.parse(), Ok(expected.clone()), "{text}");
+        }
+        assert_eq!("wifi-a:rate=0s:54mbit".parse(), Ok(WifiConfig::a()));
+    }
+
+    #[test]
+    fn wrong_steps_of_bit_rate_are_refused() {
+        for (steps, expected) in [
+            ("5s:54mbit", "'5s:54mbit' is not a bit rate from 0s on, as in 0s:54mbit+10s:24mbit"),
+            ("54mbit+24mbit", "'24mbit' is not a step with a time, as in 10s:24mbit"),
+            ("54mbit+9s:24mbit+9s:6mbit", "'9s:6mbit' is not later than the step before it"),
+            ("54mbit+0s:24mbit", "'0s:24mbit' is not later than the step before it"),
+            ("54mbit+9s:11mbit", "802.11a has no rate of 11 Mbit/s: "),
+            ("54mbit+9s:10mbit", "'rate=54mbit+9s:10mbit' is not a rate of 802.11: "),
+            ("54mbit+9:6mbit", "in 'rate=54mbit+9:6mbit': '9' has no unit: write 9ns or "),
+            ("54mbit+", "in 'rate=54mbit+': '' is not a rate such as "),
+            ("54mbit+9s:6mbit", "'wifi-a:rate=54mbit+9s:6mbit' is not a cell with a single bit rate"),
+        ] {
+            let error = error(&format!("wifi-a:rate={steps}"));
+            assert!(error.starts_with(expected), "{error}\n{expected}");
+        }
     }
 
     #[test]

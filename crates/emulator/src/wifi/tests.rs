@@ -162,7 +162,7 @@ fn no_argument_overflows() {
     let worst =
         "wifi-b:rate=1mbit,basic=1mbit,stations=255,rts,via-ap,backoff=drawn".parse::<WifiConfig>().unwrap();
     assert!(worst.airtime(usize::MAX) > Duration::from_secs(1_000_000));
-    let mut air = Medium::new(worst, 1, Direction::Forward);
+    let mut air = Medium::new(Schedule::constant(worst), 1, Direction::Forward);
     let now = epoch();
     for _ in 0..1_000_000 {
         let service = air.serve(now, usize::MAX);
@@ -177,7 +177,7 @@ fn drawn_back_offs_have_mean_and_follow_seed() {
     let cell = "wifi-b:backoff=drawn".parse().unwrap();
     let now = epoch();
     let ends = |seed, direction| -> Vec<_> {
-        let mut air = Medium::new(cell, seed, direction);
+        let mut air = Medium::new(Schedule::constant(cell), seed, direction);
         (0..10_000).map(|_| air.serve(now, 1_498).end - now).collect()
     };
     let drawn = ends(1, Direction::Forward);
@@ -186,6 +186,34 @@ fn drawn_back_offs_have_mean_and_follow_seed() {
     assert_ne!(drawn, ends(1, Direction::Reverse));
     let (mean, drawn) = (cost("wifi-b", 1_498) * 10_000, *drawn.last().unwrap());
     assert!(drawn.abs_diff(mean) < mean / 200, "{drawn:?} {mean:?}");
+}
+
+#[test]
+fn turn_has_bit_rate_at_its_start() {
+    let start = epoch();
+    let cells: Schedule<WifiConfig> = "wifi-a:rate=54mbit+10ms:6mbit+20ms:24mbit".parse().unwrap();
+    let mut air = Medium::new(cells, 1, Direction::Forward);
+    air.start(start);
+    let mut busy = |at| air.serve(start + Duration::from_micros(at), 1_498).busy;
+    assert_eq!(busy(0), cost("wifi-a", 1_498));
+    // Its turn starts before the change and ends after it.
+    assert_eq!(busy(9_999), cost("wifi-a", 1_498));
+    // Arrives before the change and waits for the turn above, so it starts after the change.
+    assert_eq!(busy(9_999), cost("wifi-a:rate=6mbit", 1_498));
+    assert_eq!(busy(20_000), cost("wifi-a:rate=24mbit", 1_498));
+}
+
+#[test]
+fn steps_to_same_bit_rate_change_nothing() {
+    let start = epoch();
+    let ends = |cells: Schedule<WifiConfig>| -> Vec<_> {
+        let mut air = Medium::new(cells, 1, Direction::Forward);
+        air.start(start);
+        (0..1_000).map(|_| air.serve(start, 1_498).end - start).collect()
+    };
+    let constant = WifiConfig { back_off: BackOff::Drawn, ..WifiConfig::a() };
+    let steps = "wifi-a:backoff=drawn,rate=54mbit+5ms:54mbit+50ms:54mbit".parse().unwrap();
+    assert_eq!(ends(steps), ends(Schedule::constant(constant)));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rdt_emulator::spec::PathSpec;
-use rdt_emulator::{BackOff, Discipline, LinkConfig, Loss, VaryingRate, child_seed};
+use rdt_emulator::{BackOff, Discipline, LinkConfig, Loss, VaryingRate, WifiConfig, child_seed};
 use rdt_server::{LinkMode, ServerConfig};
 use rdt_sim::{Application, Arrivals, ReadPolicy, Source};
 use rdt_transport::congestion::Algorithm;
@@ -68,6 +68,7 @@ pub(super) fn check_source(flow: &Flow) -> Result<(), EngineError> {
 /// True if repetitions of this physics may differ in virtual time. If nothing in them is drawn, as
 /// losses and delays are, all repetitions are one run.
 pub fn is_random(physics: &Physics) -> bool {
+    let is_drawn = |cell: WifiConfig| cell.back_off == BackOff::Drawn;
     let draws = |link: &LinkConfig| {
         let loss = match &link.loss {
             Loss::None | Loss::EveryNth(_) | Loss::Script(_) => false,
@@ -78,7 +79,7 @@ pub fn is_random(physics: &Physics) -> bool {
         let drops =
             !matches!(link.discipline, Discipline::DropTail | Discipline::DropHead | Discipline::CoDel(_));
         let back_off =
-            matches!(&link.varying, Some(VaryingRate::Wifi(cell)) if cell.back_off == BackOff::Drawn);
+            matches!(&link.varying, Some(VaryingRate::Wifi(cells)) if cells.values().any(is_drawn));
         let rare = [link.duplicate, link.corrupt].iter().any(|it| it.as_f64() > 0.0);
         loss || drops || back_off || rare || link.jitter.is_some() || link.reorder.is_some()
     };

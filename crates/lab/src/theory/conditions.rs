@@ -58,7 +58,8 @@ pub struct Conditions {
 
 impl Conditions {
     /// Returns the conditions of a flow. `None` if a link reads its rate from a trace, if its loss
-    /// changes with time, or if a packet has no room for its headers.
+    /// or the bit rate of its 802.11 cell changes with time, or if a packet has no room for its
+    /// headers.
     pub fn of(physics: &Physics, flow: &Flow) -> Option<Self> {
         let towards = if flow.reverse { Direction::Reverse } else { Direction::Forward };
         let (mut rate, mut rtt_s, mut arrives, mut wifi) = (None, 0.0, 1.0, None);
@@ -72,8 +73,11 @@ impl Conditions {
             rtt_s += path.rtt().as_secs_f64();
             arrives *= 1.0 - mean_loss(&link.loss)?;
             mtus.push(link.mtu.clone());
-            if let Some(VaryingRate::Wifi(cell)) = link.varying {
-                wifi = Some(cell);
+            if let Some(VaryingRate::Wifi(cells)) = &link.varying {
+                if !cells.is_constant() {
+                    return None;
+                }
+                wifi = Some(cells.at(Duration::ZERO));
             }
             let bps = link.rate.map(rdt_emulator::Bitrate::as_bps_f64);
             if bps.is_some_and(|bps| rate.is_none_or(|slowest| bps < slowest)) {
@@ -249,12 +253,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn changing_loss_has_no_conditions() {
-        let links = vec![PathSpec::from_toml("loss = '0s:0%, 5s:1%/0'").expect("a path")];
-        let flows = vec![Flow::new("a"), Flow { reverse: true, ..Flow::new("b") }];
-        let engine = EngineKind::Virtual;
-        let physics = Physics { engine, duration: None, links, flows, engine_words: Vec::new() };
-        let known = [0, 1].map(|flow| Conditions::of(&physics, &physics.flows[flow]).is_some());
-        assert_eq!(known, [false, true]);
+    fn changing_loss_or_cell_has_no_conditions() {
+        let known = |path: &str, reverse| {
+            let links = vec![PathSpec::from_toml(path).expect("a path")];
+            let flows = vec![Flow { reverse, ..Flow::new("a") }];
+            let engine = EngineKind::Virtual;
+            let physics = Physics { engine, duration: None, links, flows, engine_words: Vec::new() };
+            Conditions::of(&physics, &physics.flows[0]).is_some()
+        };
+        let path = "loss = '0s:0%, 5s:1%/0'";
+        assert_eq!([known(path, false), known(path, true)], [false, true]);
+        assert!(known("rate = 'wifi-a'", false) && !known("rate = 'wifi-a:rate=54mbit+5s:6mbit'", false));
     }
 }

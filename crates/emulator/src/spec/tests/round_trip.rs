@@ -57,7 +57,7 @@ impl Values {
 
     fn rate(&mut self) -> RateSpec {
         let steps = RateSpec::Steps(self.steps(Self::bitrate));
-        let words = "WiFi-g: stations=2";
+        let words = self.one_of(vec!["WiFi-g: stations=2", "wifi-a:rate=0s:54mbit + 1.5s:6mbit,rts"]);
         let wifi = RateSpec::Wifi(words.parse().unwrap(), words.to_owned());
         self.one_of(vec![steps, wifi, RateSpec::Trace("a \"b\"\\c\té\u{7f}/x:1,2".to_owned())])
     }

@@ -2,6 +2,7 @@
 
 use super::{NONE, Steps, Value, is_none};
 use crate::bitrate::Bitrate;
+use crate::schedule::Schedule;
 use crate::units::parse_bitrate;
 use crate::wifi::{WifiConfig, WifiError};
 
@@ -11,8 +12,8 @@ pub(in super::super) enum RateSpec {
     Steps(Steps<Option<Bitrate>>),
     /// Name of a trace file in mahimahi's format.
     Trace(String),
-    /// An 802.11 cell, and its text as given.
-    Wifi(WifiConfig, String),
+    /// An 802.11 cell, whose bit rate can change in steps, and its text as given.
+    Wifi(Schedule<WifiConfig>, String),
 }
 
 impl Default for RateSpec {
@@ -27,8 +28,8 @@ const WIFI: &str = "wifi-";
 impl Value for RateSpec {
     fn read(text: &str) -> Result<Self, String> {
         if text.to_ascii_lowercase().starts_with(WIFI) {
-            let wifi = text.parse().map_err(|error: WifiError| error.to_string())?;
-            return Ok(Self::Wifi(wifi, text.to_owned()));
+            let cells = text.parse().map_err(|error: WifiError| error.to_string())?;
+            return Ok(Self::Wifi(cells, text.to_owned()));
         }
         let Some(file) = text.strip_prefix(TRACE).map(str::trim) else {
             return Steps::read(text).map(Self::Steps);
