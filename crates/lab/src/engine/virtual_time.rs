@@ -252,6 +252,29 @@ mod tests {
         assert!(run.metrics["u.lost-queue"] > 0.0);
     }
 
+    /// Everything is lost in the third and fourth of six seconds.
+    #[test]
+    fn loss_steps_count_from_the_start() {
+        let udp = Flow { kind: FlowKind::Udp, rate: Some(2_000_000), ..Flow::new("u") };
+        let path = "rtt = '10ms'\nrate = '8mbit'\nqueue = '50p'\nloss = '0s:0%, 2s:100%, 4s:0%/0'";
+        let run = run(&cell(path, 6, vec![udp]), 1);
+        let share = run.metrics["u.lost-loss"] / run.metrics["u.sent"];
+        assert!((share - 1.0 / 3.0).abs() < 0.01, "{share}");
+    }
+
+    /// A saturated cell at 54 Mbit/s for half of the time, and at 6 Mbit/s for the other half.
+    #[test]
+    fn cell_follows_steps_of_its_bit_rate() {
+        let udp = Flow { kind: FlowKind::Udp, rate: Some(40_000_000), ..Flow::new("u") };
+        let goodput = |rate: &str| {
+            let path = format!("rtt = '2ms'\nqueue = '50p'\nrate = '{rate}'");
+            run(&cell(&path, 8, vec![udp.clone()]), 1).metrics["u.goodput"]
+        };
+        let mean = f64::midpoint(goodput("wifi-a"), goodput("wifi-a:rate=6mbit"));
+        let steps = goodput("wifi-a:rate=0s:54mbit+4s:6mbit");
+        assert!((steps / mean - 1.0).abs() < 0.01, "{steps} of {mean}");
+    }
+
     /// If this fails because results changed on purpose, raise `PHYSICS_VERSION` and record its
     /// new hash, so that results of both versions are never mixed.
     #[test]
