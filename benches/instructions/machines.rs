@@ -114,6 +114,8 @@ struct Pair {
     listener: Listener<()>,
     now: Instant,
     out: TransmitBuf,
+    /// Copy of `out` that is delivered, as a network makes one.
+    arriving: Vec<u8>,
     written: u64,
     /// Number of datagrams to deliver before the next loss.
     until_loss: usize,
@@ -139,6 +141,7 @@ impl Pair {
             // Start of virtual time.
             now: clock::now(),
             out: TransmitBuf::new(BATCH),
+            arriving: Vec::new(),
             written: 0,
             until_loss: if case.lossy { LOST } else { usize::MAX },
             events,
@@ -173,16 +176,19 @@ impl Pair {
 
     /// Delivers the batch as coalesced datagrams, without those that are lost.
     fn deliver(&mut self) {
-        let Self { listener, now, out, until_loss, .. } = self;
-        let (size, mut rest) = (out.segment_size(), out.bytes());
+        let Self { listener, now, out, arriving, until_loss, .. } = self;
+        arriving.clear();
+        arriving.extend_from_slice(out.bytes());
+        let (size, mut rest) = (out.segment_size(), arriving.as_mut_slice());
         while !rest.is_empty() {
-            let (arriving, others) = rest.split_at(until_loss.saturating_mul(size).min(rest.len()));
+            let (arriving, others) = rest.split_at_mut(until_loss.saturating_mul(size).min(rest.len()));
             if !arriving.is_empty() {
                 *until_loss -= listener.handle_datagrams(*now, (), out.ecn(), arriving, size);
             }
             rest = others;
             if !rest.is_empty() {
-                rest = &rest[size.min(rest.len())..];
+                let lost = size.min(rest.len());
+                rest = &mut rest[lost..];
                 *until_loss = LOST - 1;
             }
         }
@@ -201,8 +207,10 @@ impl Pair {
             if self.listener.poll_transmit(self.now, &mut self.out).is_none() {
                 return answered;
             }
-            let (bytes, size) = (self.out.bytes(), self.out.segment_size());
-            self.sender.handle_datagrams(self.now, (), Ecn::NotEct, bytes, size);
+            self.arriving.clear();
+            self.arriving.extend_from_slice(self.out.bytes());
+            let size = self.out.segment_size();
+            self.sender.handle_datagrams(self.now, (), Ecn::NotEct, &mut self.arriving, size);
             answered = true;
         }
     }

@@ -94,7 +94,7 @@ impl Path {
         let answer = native::SynAck { window: 1 << 40, params: native::Params::default() };
         let mut reply = vec![0; native::syn_ack_len(&answer)];
         native::encode_syn_ack(ID, &answer, &mut reply);
-        path.sender.handle_datagram(path.now, (), Ecn::NotEct, &reply);
+        path.sender.handle_datagram(path.now, (), Ecn::NotEct, &mut reply);
         path.transmit();
         path
     }
@@ -111,7 +111,7 @@ impl Path {
         }
         #[expect(clippy::disallowed_methods, reason = "this is a measurement")]
         let start = Instant::now();
-        for (now, reply) in &self.acks {
+        for (now, reply) in &mut self.acks {
             self.sender.handle_datagram(*now, (), Ecn::NotEct, reply);
         }
         if self.sender.poll_timeout().is_some_and(|at| at <= self.now) {

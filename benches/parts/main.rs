@@ -50,7 +50,7 @@ fn sender(c: &mut Criterion) {
             sender.poll_transmit(now, &mut out);
             let mut reply = [0; wire::REPLY_LEN];
             wire::encode_reply(PacketKind::SynAck, 0, window, &mut reply);
-            sender.handle_datagram(now, (), Ecn::NotEct, &reply);
+            sender.handle_datagram(now, (), Ecn::NotEct, &mut reply);
             let mut acked = 0;
             b.iter(|| {
                 loop {
@@ -65,7 +65,7 @@ fn sender(c: &mut Criterion) {
                 for _ in 0..window {
                     acked += 1;
                     wire::encode_reply(PacketKind::Ack, acked, window, &mut reply);
-                    sender.handle_datagram(now, (), Ecn::NotEct, &reply);
+                    sender.handle_datagram(now, (), Ecn::NotEct, &mut reply);
                 }
             });
         });
@@ -88,7 +88,7 @@ fn listener(c: &mut Criterion) {
             let mut syn = [0; wire::SYN_LEN];
             wire::encode_syn(0, &LINK, &mut syn);
             for peer in &addresses {
-                listener.handle_datagram(now, *peer, Ecn::NotEct, &syn);
+                listener.handle_datagram(now, *peer, Ecn::NotEct, &mut syn);
             }
             // Coalesced datagrams, as by GRO.
             let (mut joined, mut seq) = (vec![[0; DATAGRAM]; run], 0);
@@ -97,7 +97,7 @@ fn listener(c: &mut Criterion) {
                     wire::encode_data_header(seq + i, datagram);
                 }
                 for peer in &addresses {
-                    let bytes = joined.as_flattened();
+                    let bytes = joined.as_flattened_mut();
                     listener.handle_datagrams(now, *peer, Ecn::NotEct, bytes, DATAGRAM);
                 }
                 seq += run as u64;

@@ -97,7 +97,7 @@ impl Harness {
                 let mut bytes = packet.encode(&self.expected[usize::from(peer)]);
                 damage.apply(&mut bytes);
                 let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][usize::from(ecn % 4)];
-                self.listener.handle_datagram(now, peer, ecn, &bytes);
+                self.listener.handle_datagram(now, peer, ecn, &mut bytes);
             }
             Op::Next { peer, len, classic } => {
                 let (peer, near) = (peer % PEERS, crate::grammar::Number::Near(0));
@@ -107,9 +107,9 @@ impl Harness {
                     FromSender::Data { packet_number: near, offset: near, len, flags: 0 }
                 };
                 let expected = &mut self.expected[usize::from(peer)];
-                let bytes = packet.encode(expected);
+                let mut bytes = packet.encode(expected);
                 expected.packet_number += 1;
-                self.listener.handle_datagram(now, peer, Ecn::Ect0, &bytes);
+                self.listener.handle_datagram(now, peer, Ecn::Ect0, &mut bytes);
             }
             Op::Advance { ms } => {
                 self.now += Duration::from_millis(u64::from(ms));

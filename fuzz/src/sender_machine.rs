@@ -132,12 +132,12 @@ impl Harness {
         };
         for answer in answers {
             self.now += Duration::from_millis(10);
-            self.receive(&answer.encode(&self.expected));
+            self.receive(&mut answer.encode(&self.expected));
             self.drain();
         }
     }
 
-    fn receive(&mut self, bytes: &[u8]) {
+    fn receive(&mut self, bytes: &mut [u8]) {
         self.sender.handle_datagram(self.now, (), Ecn::NotEct, bytes);
     }
 
@@ -146,7 +146,7 @@ impl Harness {
             Op::Reply { packet, damage } => {
                 let mut bytes = packet.encode(&self.expected);
                 damage.apply(&mut bytes);
-                self.receive(&bytes);
+                self.receive(&mut bytes);
             }
             Op::Ack { part, window, holes } => {
                 let ack =
@@ -165,7 +165,7 @@ impl Harness {
                     }
                 };
                 self.expected.seq = ack;
-                self.receive(&packet.encode(&self.expected));
+                self.receive(&mut packet.encode(&self.expected));
             }
             Op::Write { bytes } => {
                 let _ = self.sender.write(&vec![7; usize::from(bytes)]);

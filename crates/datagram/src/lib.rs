@@ -63,8 +63,8 @@ pub trait DatagramIo {
 pub struct Received<'a, P> {
     /// Peer that sent the datagrams.
     pub peer: P,
-    /// Concatenated payloads of the datagrams.
-    pub bytes: &'a [u8],
+    /// Concatenated payloads of the datagrams. The reader may overwrite them.
+    pub bytes: &'a mut [u8],
     /// Payload bytes of each datagram; the last may be shorter. 0 for a single empty datagram.
     pub stride: usize,
     /// ECN codepoint of all datagrams; [`Ecn::NotEct`] if the system does not report it.

@@ -20,7 +20,7 @@ impl Endpoint for Machine {
     type Peer = ();
     type Event = ();
 
-    fn handle_datagram(&mut self, _: Instant, (): (), _: Ecn, _: &[u8]) {
+    fn handle_datagram(&mut self, _: Instant, (): (), _: Ecn, _: &mut [u8]) {
         self.got += 1;
     }
 
@@ -52,13 +52,14 @@ pub(crate) struct FakeSocket {
     pub(crate) fails_after: usize,
     /// True if no datagram can be sent.
     pub(crate) full: bool,
+    datagram: [u8; 1],
     batch: TransmitBuf,
 }
 
 impl FakeSocket {
     pub(crate) fn new(input: usize) -> Self {
         let batch = TransmitBuf::new(1);
-        Self { input, sent: 0, empty_reads: 0, fails_after: usize::MAX, full: false, batch }
+        Self { input, sent: 0, empty_reads: 0, fails_after: usize::MAX, full: false, datagram: [7], batch }
     }
 }
 
@@ -71,7 +72,7 @@ impl DatagramIo for FakeSocket {
             return None;
         };
         self.input = left;
-        Some(Received { peer: (), bytes: b"x", stride: 1, ecn: Ecn::NotEct, at: clock::now() })
+        Some(Received { peer: (), bytes: &mut self.datagram, stride: 1, ecn: Ecn::NotEct, at: clock::now() })
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {

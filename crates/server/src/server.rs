@@ -372,7 +372,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
     type Peer = P;
     type Event = (P, ReceiverEvent);
 
-    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
+    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &mut [u8]) {
         match self.config.link {
             LinkMode::None => self.listener.handle_datagram(now, peer, ecn, datagram),
             // `handle_timeout` handles deliveries later. All input comes first, because the
@@ -383,7 +383,14 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         }
     }
 
-    fn handle_datagrams(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], stride: usize) -> usize {
+    fn handle_datagrams(
+        &mut self,
+        now: Instant,
+        peer: P,
+        ecn: Ecn,
+        bytes: &mut [u8],
+        stride: usize,
+    ) -> usize {
         if self.config.link == LinkMode::None {
             return self.listener.handle_datagrams(now, peer, ecn, bytes, stride);
         }

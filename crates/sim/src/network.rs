@@ -383,10 +383,10 @@ impl<P: Copy> DatagramIo for NodeIo<'_, P> {
             self.network.recycle(old.bytes);
         }
         self.received = self.network.inboxes.get_mut(self.node.index())?.pop_front();
-        let batch = self.received.as_ref()?;
+        let batch = self.received.as_mut()?;
         Some(Received {
             peer: (self.peer)(batch.from),
-            bytes: &batch.bytes,
+            bytes: &mut batch.bytes,
             stride: batch.stride,
             ecn: batch.ecn,
             at: self.now,

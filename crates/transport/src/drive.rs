@@ -194,8 +194,10 @@ mod tests {
         type Peer = ();
         type Event = ();
 
-        fn handle_datagram(&mut self, _: Instant, (): (), ecn: Ecn, datagram: &[u8]) {
+        fn handle_datagram(&mut self, _: Instant, (): (), ecn: Ecn, datagram: &mut [u8]) {
             self.got.push(datagram.to_vec());
+            // An endpoint may decrypt in place.
+            datagram.fill(0);
             self.codepoints.push(ecn);
         }
 
@@ -267,7 +269,7 @@ mod tests {
             self.current = self.input.pop_front()?;
             Some(Received {
                 peer: (),
-                bytes: &self.current.0,
+                bytes: &mut self.current.0,
                 stride: self.current.1,
                 ecn: if self.current.1 > 1 { Ecn::Ce } else { Ecn::NotEct },
                 at: self.at,

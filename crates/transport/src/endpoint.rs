@@ -22,8 +22,9 @@ pub trait Endpoint {
     type Event;
 
     /// Processes one datagram that arrived at `now` with the codepoint `ecn`. Invalid datagrams are
-    /// counted; they cause no error and no panic.
-    fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, ecn: Ecn, datagram: &[u8]);
+    /// counted; they cause no error and no panic. The call may overwrite `datagram`, so that an
+    /// encrypted format can decrypt it in place.
+    fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, ecn: Ecn, datagram: &mut [u8]);
 
     /// Processes coalesced datagrams: `bytes` is their concatenation, each of `stride` bytes except
     /// for a shorter last one. Empty `bytes` are one empty datagram. Returns their number.
@@ -36,7 +37,7 @@ pub trait Endpoint {
         now: Instant,
         peer: Self::Peer,
         ecn: Ecn,
-        bytes: &[u8],
+        bytes: &mut [u8],
         stride: usize,
     ) -> usize {
         one_by_one(self, now, peer, ecn, bytes, stride)
@@ -73,14 +74,14 @@ pub fn one_by_one<E: Endpoint + ?Sized>(
     now: Instant,
     peer: E::Peer,
     ecn: Ecn,
-    bytes: &[u8],
+    bytes: &mut [u8],
     stride: usize,
 ) -> usize {
     if bytes.is_empty() {
         endpoint.handle_datagram(now, peer, ecn, bytes);
         return 1;
     }
-    let datagrams = bytes.chunks(stride.max(1));
+    let datagrams = bytes.chunks_mut(stride.max(1));
     let count = datagrams.len();
     for datagram in datagrams {
         endpoint.handle_datagram(now, peer, ecn, datagram);

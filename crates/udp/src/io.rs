@@ -292,7 +292,7 @@ impl DatagramIo for UdpIo {
         self.last_arrival = Some(at);
         Some(Received {
             peer: Remote { addr: meta.addr, local: meta.dst_ip },
-            bytes: &self.slab[start..start + meta.len],
+            bytes: &mut self.slab[start..start + meta.len],
             stride: meta.stride,
             ecn: meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
             at,

@@ -39,19 +39,19 @@ impl Script {
     fn syn(&mut self, ns: u64, peer: u8, link: LinkProperties) {
         let mut bytes = [0; wire::SYN_LEN];
         encode_syn(0, &link, &mut bytes);
-        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
+        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &mut bytes);
     }
 
     fn data(&mut self, ns: u64, peer: u8, seq: u64, len: usize) {
         let mut bytes = vec![7; wire::DATA_HEADER + len];
         encode_data_header(seq, &mut bytes);
-        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
+        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &mut bytes);
     }
 
     fn fin(&mut self, ns: u64, peer: u8, seq: u64) {
         let mut bytes = [0; wire::FIN_LEN];
         encode_fin(seq, &mut bytes);
-        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
+        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &mut bytes);
     }
 
     /// Calls the server at `ns` and returns the replies that it sends.
@@ -258,7 +258,7 @@ fn ecn_passes_link_one_codepoint_per_batch() {
         for (seq, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]) {
             let mut bytes = [7; wire::DATA_HEADER + 20];
             encode_data_header(seq, &mut bytes);
-            script.server.handle_datagram(script.at(SYN_ANSWERED), 1, ecn, &bytes);
+            script.server.handle_datagram(script.at(SYN_ANSWERED), 1, ecn, &mut bytes);
         }
         script.run_to(3 * SYN_ANSWERED);
         let receivers = script.server.stats().listener.receivers;

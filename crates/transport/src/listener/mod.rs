@@ -322,7 +322,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     type Peer = P;
     type Event = (P, ReceiverEvent);
 
-    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
+    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &mut [u8]) {
         let Some(packet) = self.inspect(now, peer, datagram) else { return };
         let FromSender::Syn(open) = packet else {
             // `inspect` looked this peer up last.
@@ -334,19 +334,28 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         }
     }
 
-    fn handle_datagrams(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], stride: usize) -> usize {
+    fn handle_datagrams(
+        &mut self,
+        now: Instant,
+        peer: P,
+        ecn: Ecn,
+        bytes: &mut [u8],
+        stride: usize,
+    ) -> usize {
         if bytes.is_empty() {
             self.handle_datagram(now, peer, ecn, bytes);
             return 1;
         }
         let stride = stride.max(1);
+        let datagrams = bytes.len().div_ceil(stride);
         let mut rest = bytes;
         loop {
-            rest = self.deliver_run(now, peer, ecn, rest, stride);
+            let taken = self.deliver_run(now, peer, ecn, rest, stride);
+            rest = &mut rest[taken..];
             if rest.is_empty() {
-                return bytes.len().div_ceil(stride);
+                return datagrams;
             }
-            let (datagram, others) = rest.split_at(stride.min(rest.len()));
+            let (datagram, others) = rest.split_at_mut(stride.min(rest.len()));
             self.handle_datagram(now, peer, ecn, datagram);
             rest = others;
         }

@@ -110,19 +110,19 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// Delivers the leading datagrams of `bytes`, each `stride` bytes long, that carry data of the
-    /// peer's transfer. Returns the rest, which begins with another kind of packet.
-    pub(super) fn deliver_run<'d>(
+    /// peer's transfer. Returns their bytes; the rest begins with another kind of packet.
+    pub(super) fn deliver_run(
         &mut self,
         now: Instant,
         peer: P,
         ecn: Ecn,
-        bytes: &'d [u8],
+        bytes: &[u8],
         stride: usize,
-    ) -> &'d [u8] {
-        let Some(held) = self.peers.get_mut(&peer).map(|entry| entry.memory) else { return bytes };
+    ) -> usize {
+        let Some(held) = self.peers.get_mut(&peer).map(|entry| entry.memory) else { return 0 };
         let allowance = self.allowance(held);
         let most = self.config.receiver.max_datagram;
-        let Some(entry) = self.peers.latest_mut() else { return bytes };
+        let Some(entry) = self.peers.latest_mut() else { return 0 };
         let connection = entry.wire.connection_id();
         let (mut taken, mut peak) = (0, 0);
         for datagram in bytes.chunks(stride).take_while(|datagram| datagram.len() <= most) {
@@ -150,6 +150,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.process_output(peer);
             self.refuse_if_broken(peer);
         }
-        &bytes[taken..]
+        taken
     }
 }

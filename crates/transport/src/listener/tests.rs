@@ -64,7 +64,7 @@ impl Script {
     }
 
     fn recv(&mut self, peer: char, datagram: &[u8]) -> &mut Self {
-        self.listener.handle_datagram(self.now, peer, Ecn::NotEct, datagram);
+        self.listener.handle_datagram(self.now, peer, Ecn::NotEct, &mut datagram.to_vec());
         self
     }
 

@@ -48,7 +48,7 @@ struct Arrived {
 
 impl Sender {
     /// See [`Endpoint::handle_datagrams`].
-    pub(super) fn on_datagrams(&mut self, now: Instant, bytes: &[u8], stride: usize) -> usize {
+    pub(super) fn on_datagrams(&mut self, now: Instant, bytes: &mut [u8], stride: usize) -> usize {
         // The estimator of RFC 6298 weights samples by the data in flight, which is unknown within
         // coalesced ACKs.
         let unweighted = self.config.rto == RtoPolicy::Reference;
@@ -56,6 +56,7 @@ impl Sender {
         if bytes.is_empty() || !plain || !unweighted {
             return one_by_one(self, now, (), Ecn::NotEct, bytes, stride);
         }
+        let datagrams = bytes.len().div_ceil(stride);
         let mut rest = bytes;
         while !rest.is_empty() {
             let Self { state, flight, codec, path, observers, .. } = self;
@@ -73,12 +74,12 @@ impl Sender {
                 run.count * stride
             } else {
                 let taken = stride.min(rest.len());
-                self.handle_datagram(now, (), Ecn::NotEct, &rest[..taken]);
+                self.handle_datagram(now, (), Ecn::NotEct, &mut rest[..taken]);
                 taken
             };
-            rest = &rest[taken..];
+            rest = &mut rest[taken..];
         }
-        bytes.len().div_ceil(stride)
+        datagrams
     }
 
     pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {

@@ -417,13 +417,13 @@ impl Endpoint for Sender {
     type Peer = ();
     type Event = SenderEvent;
 
-    fn handle_datagram(&mut self, now: Instant, (): (), _: Ecn, datagram: &[u8]) {
+    fn handle_datagram(&mut self, now: Instant, (): (), _: Ecn, datagram: &mut [u8]) {
         self.stats.datagrams_received += 1;
         self.on_datagram(now, datagram);
         self.after_call(now);
     }
 
-    fn handle_datagrams(&mut self, now: Instant, (): (), _: Ecn, bytes: &[u8], stride: usize) -> usize {
+    fn handle_datagrams(&mut self, now: Instant, (): (), _: Ecn, bytes: &mut [u8], stride: usize) -> usize {
         self.on_datagrams(now, bytes, stride)
     }
 

@@ -126,7 +126,7 @@ impl Script {
     }
 
     fn recv_bytes(&mut self, datagram: &[u8]) -> &mut Self {
-        self.sender.handle_datagram(self.now, (), Ecn::NotEct, datagram);
+        self.sender.handle_datagram(self.now, (), Ecn::NotEct, &mut datagram.to_vec());
         self
     }
 

@@ -34,7 +34,7 @@ fn peer(port: u16) -> Remote {
 
 impl Script {
     fn datagram(&mut self, port: u16, bytes: &[u8]) {
-        self.server.handle_datagram(self.now, peer(port), Ecn::NotEct, bytes);
+        self.server.handle_datagram(self.now, peer(port), Ecn::NotEct, &mut bytes.to_vec());
     }
 
     /// Sends a SYN that requests 0.1 s, 1 Gbit/s, no loss, and a buffer of 50 packets.

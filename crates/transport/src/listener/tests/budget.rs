@@ -246,8 +246,14 @@ fn run(seed: u64) {
                 let most = u64::from(peer.edge.saturating_sub(first));
                 let end = first + u32::try_from(random(most + 1)).unwrap();
                 if first < end {
-                    let bytes = (first..end).flat_map(|seq| packet(0, seq, &FULL)).collect::<Vec<_>>();
-                    script.listener.handle_datagrams(script.now, name, Ecn::NotEct, &bytes, 8 + FULL.len());
+                    let mut bytes = (first..end).flat_map(|seq| packet(0, seq, &FULL)).collect::<Vec<_>>();
+                    script.listener.handle_datagrams(
+                        script.now,
+                        name,
+                        Ecn::NotEct,
+                        &mut bytes,
+                        8 + FULL.len(),
+                    );
                     *peer = Peer { next: end, sent: Some(time), ..*peer };
                 }
                 for (to, reply) in script.replies() {

@@ -39,7 +39,8 @@ fn compare(
             last.truncate(usize::try_from(random(stride as u64)).unwrap());
         }
         let bytes = datagrams.concat();
-        let count = coalesced.listener.handle_datagrams(coalesced.now, 'a', Ecn::NotEct, &bytes, stride);
+        let mut joined = bytes.clone();
+        let count = coalesced.listener.handle_datagrams(coalesced.now, 'a', Ecn::NotEct, &mut joined, stride);
         if bytes.is_empty() {
             single.recv('a', &[]);
         }

@@ -79,7 +79,7 @@ impl Pair {
 
     fn recv(&mut self, bytes: &[u8], stride: usize) {
         let now = self.joined.now;
-        let count = self.joined.sender.handle_datagrams(now, (), Ecn::NotEct, bytes, stride);
+        let count = self.joined.sender.handle_datagrams(now, (), Ecn::NotEct, &mut bytes.to_vec(), stride);
         assert_eq!(count, bytes.len().div_ceil(stride).max(1));
         if bytes.is_empty() {
             self.single.recv_bytes(bytes);
@@ -201,9 +201,9 @@ fn observer_hears_of_each_coalesced_ack() {
     let mut script = Script::flowing(60, 60);
     script.sender.observe(Box::new(Sparing(log.clone())));
     assert_eq!(script.data().len(), 60);
-    let acks: Vec<u8> = (1..=61).flat_map(|edge| encoded(&ack(edge.min(60), 60))).collect();
+    let mut acks: Vec<u8> = (1..=61).flat_map(|edge| encoded(&ack(edge.min(60), 60))).collect();
     let now = script.at(200).now;
-    script.sender.handle_datagrams(now, (), Ecn::NotEct, &acks, REPLY_LEN);
+    script.sender.handle_datagrams(now, (), Ecn::NotEct, &mut acks, REPLY_LEN);
     let stats = script.stats();
     assert_eq!((stats.snd_una, stats.datagrams_received, stats.stale), (60, 62, 1));
     let facts = std::mem::take(&mut log.0.lock().unwrap().facts);
