@@ -12,6 +12,8 @@ mod programs {
     mod broken_output;
     #[cfg(unix)]
     mod environment;
+    #[cfg(target_os = "linux")]
+    mod floods;
     mod help;
     #[cfg(unix)]
     mod interrupts;

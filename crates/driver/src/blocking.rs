@@ -136,6 +136,9 @@ struct Receiving<'a> {
 
 impl Receiving<'_> {
     fn on_event(&mut self, listener: &mut Listener<Remote>, peer: Remote, event: ReceiverEvent) {
+        if event == ReceiverEvent::Dropped {
+            return;
+        }
         if *self.peer.get_or_insert(peer) != peer {
             return listener.refuse(peer, CloseReason::Refused);
         }
@@ -144,6 +147,7 @@ impl Receiving<'_> {
         }
         match event {
             ReceiverEvent::Connected => listener.refuse_new(),
+            ReceiverEvent::Dropped => {}
             ReceiverEvent::Started if self.bytes == 0 => {}
             ReceiverEvent::Started | ReceiverEvent::Closed { .. } => {
                 self.error.get_or_insert(BlockingError::Unfinished);

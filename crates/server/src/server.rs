@@ -113,6 +113,11 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         &self.listener
     }
 
+    /// Limits the number of half-open peers of one source ([`Listener::limit_sources`]).
+    pub fn limit_sources(&mut self, source_of: fn(&P) -> u64) {
+        self.listener.limit_sources(source_of);
+    }
+
     /// Returns contiguous unread bytes of `peer`, in order. Empty only if no byte is unread.
     pub fn data(&self, peer: P) -> &[u8] {
         self.listener.data(peer)
@@ -195,7 +200,10 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             return self.route_replies(now);
         };
         if let FromSender::Syn(open) = packet {
-            match self.listener.admit(now, peer, &open) {
+            let admission = self.listener.admit(now, peer, &open);
+            // Removes the path of a half-open peer at this address before the new one is added.
+            self.absorb_events();
+            match admission {
                 Admission::New => self.add_path(peer, open.link, seed),
                 Admission::Known => {}
                 // An address that is not connected has no path, so the reply bypasses the links.
@@ -345,6 +353,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
                 self.remove_path(peer);
                 self.withdraw(peer);
             }
+            ReceiverEvent::Dropped => return self.remove_path(peer),
             ReceiverEvent::Started => self.withdraw(peer),
             _ => {}
         }

@@ -295,7 +295,7 @@ impl ServerNode {
                     self.finishing.insert(peer, Finish { bytes, crc, elapsed });
                 }
                 ReceiverEvent::Closed { unfinished } => transfer.closed = Some(unfinished),
-                ReceiverEvent::Connected => {}
+                ReceiverEvent::Connected | ReceiverEvent::Dropped => {}
             }
         }
         self.count(now);

@@ -95,6 +95,7 @@ impl Scenario {
         let receiver = ReceiverConfig {
             keep_payload: self.check_bytes,
             max_datagram: self.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
+            faithful: true,
             ..ReceiverConfig::reference()
         };
         ServerConfig::new(receiver, LinkMode::Emulated { seed: self.seed })

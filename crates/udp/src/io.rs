@@ -41,6 +41,17 @@ pub struct Remote {
     pub local: Option<IpAddr>,
 }
 
+impl Remote {
+    /// Returns the source that limits count this peer towards: its IPv4 address, or the /64 network
+    /// of its IPv6 address, all of which one host may own.
+    pub fn source(&self) -> u64 {
+        match self.addr.ip().to_canonical() {
+            IpAddr::V4(address) => u64::from(u32::from(address)),
+            IpAddr::V6(address) => (u128::from(address) >> 64) as u64,
+        }
+    }
+}
+
 impl From<SocketAddr> for Remote {
     fn from(addr: SocketAddr) -> Self {
         Self { addr, local: None }

@@ -38,6 +38,10 @@ pub(crate) struct RecvArgs {
     /// Do not emulate the links that senders request; accept datagrams of any size
     #[arg(long)]
     pub(crate) no_link: bool,
+    /// Treat classic senders as the reference receiver does: a SYN alone connects a sender. Not for
+    /// untrusted networks
+    #[arg(long)]
+    pub(crate) faithful: bool,
     /// Store transfers: in a file (each transfer replaces it), in a directory (one file each), or
     /// `-` for the standard output (one transfer, then exit)
     #[arg(long, short, value_name = "FILE|DIR|-")]

@@ -83,6 +83,7 @@ impl ReceiverApp {
     fn on_event(&mut self, server: &mut Server<Remote>, peer: Remote, event: ReceiverEvent) {
         let active = server.listener().active();
         match event {
+            ReceiverEvent::Dropped => {}
             ReceiverEvent::Connected => {
                 self.peer_log.note_wire(peer, server.listener().wire(peer));
                 self.peer_log.connected(peer, active);

@@ -201,7 +201,9 @@ impl Worker {
             .map_err(|error| Failure::Output { name: "what arrives".into(), error })?;
         let mut service = ReceiverApp::new(plan.log.clone(), store, stop.clone());
         service.exit_after_first = plan.once;
-        Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
+        let mut server = Server::new(config);
+        server.limit_sources(Remote::source);
+        Ok(Self { server, io, service, waiter, stop: stop.clone() })
     }
 
     /// Serves senders until the program stops. Then stops the other workers, and sends a CLOSE to
@@ -251,11 +253,11 @@ impl WorkerEnd {
 
 fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     let keep_payload = args.output.is_some();
-    let reference = ReceiverConfig { keep_payload, ..ReceiverConfig::reference() };
+    let reference = ReceiverConfig { keep_payload, faithful: args.faithful, ..ReceiverConfig::reference() };
     let memory = args.memory.unwrap_or_else(resources::default_packet_memory);
     let seed = args.seed.unwrap_or_else(draw_seed);
     let (receiver, link) = if args.dummy {
-        (ReceiverConfig::dummy(), LinkMode::None)
+        (ReceiverConfig { faithful: args.faithful, ..ReceiverConfig::dummy() }, LinkMode::None)
     } else if args.no_link {
         (ReceiverConfig { max_datagram: usize::MAX, ..reference }, LinkMode::None)
     } else {

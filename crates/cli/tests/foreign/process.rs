@@ -111,7 +111,7 @@ pub(crate) struct Recv {
 
 impl Recv {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let fixed = ["--bind", "127.0.0.1:0", "--json"];
+        let fixed = ["--bind", "127.0.0.1:0", "--json", "--faithful"];
         let program = Program::start(env!("CARGO_BIN_EXE_rdt-recv"), &[&fixed, args].concat());
         let started = event(&program, "initialized");
         let address = started["address"].as_str().and_then(|text| text.parse().ok());

@@ -246,7 +246,7 @@ pub(super) fn syn() -> Vec<u8> {
 
 #[test]
 fn restart_after_stdout_write_exits_with_74() {
-    let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
+    let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --faithful --output -"));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

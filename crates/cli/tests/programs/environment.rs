@@ -58,7 +58,8 @@ fn once_refuses_new_senders_and_finishes_open_transfers() {
             _ => receiver.args(args),
         };
         let mut slow = Program::start(rdt_send(&arguments("--file -")).stdin(Stdio::piped()));
-        slow.write(b"first");
+        // Three packets, after which a classic sender counts as connected.
+        slow.write(&b"1".repeat(5000));
         slow.line("connected");
         receiver.program.line("connected");
         send(&arguments("--bytes 5000")).with_code(0);

@@ -217,6 +217,14 @@ impl Program {
         }
     }
 
+    /// Returns the resident memory of the program, bytes.
+    #[cfg(target_os = "linux")]
+    pub(super) fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     pub(super) fn ended(mut self) -> Ended {
         let ends = [&self.stdout, &self.stderr].map(|output| output.wait(|_, ended| ended.then_some(())));
         assert!(ends.iter().all(Option::is_some), "the program does not end");

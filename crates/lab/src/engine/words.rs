@@ -157,6 +157,8 @@ pub(super) fn server(flow: &Flow, sender: &SenderConfig) -> ServerConfig {
         // Data that is read at once never takes space in the window.
         keep_payload: flow.reads != Reads::AtOnce,
         max_datagram: sender.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
+        // Classic flows are those of the reference, from the first byte on.
+        faithful: true,
         ..ReceiverConfig::reference()
     };
     if let Some(bytes) = flow.window {

@@ -128,7 +128,10 @@ impl Application<Server<Remote>> for Receiving<'_> {
             match event {
                 ReceiverEvent::Started => self.peer = Some(peer),
                 ReceiverEvent::Finished { .. } => self.is_whole = true,
-                ReceiverEvent::Connected | ReceiverEvent::Readable | ReceiverEvent::Closed { .. } => {}
+                ReceiverEvent::Connected
+                | ReceiverEvent::Dropped
+                | ReceiverEvent::Readable
+                | ReceiverEvent::Closed { .. } => {}
             }
         }
         let Some(peer) = self.peer else { return Next::Wait(None) };

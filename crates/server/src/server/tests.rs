@@ -26,7 +26,7 @@ struct Script {
 impl Script {
     fn new(change: impl FnOnce(&mut ServerConfig)) -> Self {
         let epoch = rdt_testing::epoch();
-        let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
+        let receiver = ReceiverConfig { keep_payload: true, faithful: true, ..ReceiverConfig::reference() };
         let mut config = ServerConfig::new(receiver, LinkMode::Emulated { seed: 1 });
         change(&mut config);
         Self { server: Server::new(config), epoch, batch: TransmitBuf::new(64) }
@@ -296,4 +296,32 @@ fn window_update_takes_reverse_link() {
     let update = FromReceiver::Ack(Ack::plain(full, (1 << 19) / 1000));
     let left = script.run_to(210_000_000);
     assert!(matches!(left[..], [(at, reply)] if at > 205_000_000 && reply == update), "{left:?}");
+}
+
+#[test]
+fn pairs_of_spoofed_packets_cause_no_event() {
+    let mut script = Script::new(|config| config.listener.receiver.faithful = false);
+    for peer in 0..200 {
+        script.syn(0, peer, LINK);
+        script.data(0, peer, 0, 1000);
+    }
+    script.run_to(24_000_000_000);
+    assert_eq!((script.server.paths.len(), script.server.listener().active()), (200, 0));
+    script.run_to(60_000_000_000);
+    assert_eq!(script.events(), []);
+    assert_eq!((script.server.paths.len(), script.server.memory()), (0, 0), "their links are gone");
+}
+
+#[test]
+fn half_open_peer_keeps_its_link_when_it_connects() {
+    let mut script = Script::new(|config| config.listener.receiver.faithful = false);
+    script.syn(0, 1, LINK);
+    assert_eq!(script.run_to(SYN_ANSWERED), [(SYN_ANSWERED, SYN_ACK)], "the link delays the handshake");
+    for seq in 0..3 {
+        script.data(SYN_ANSWERED, 1, seq, 100);
+    }
+    script.run_to(1_000_000_000);
+    let connected = [ReceiverEvent::Connected, ReceiverEvent::Started, ReceiverEvent::Readable];
+    assert_eq!(script.events(), connected);
+    assert_eq!(script.server.path_ledgers(1).unwrap().0.delivered, 4);
 }

@@ -1,15 +1,16 @@
 //! Admission of peers: native ones must prove their address with a cookie, and there must be room.
-//! No state is kept for an address that is not admitted.
+//! Classic ones, which have no proof, are half-open at first. No state is kept for an address that
+//! is not admitted.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::time::Instant;
 
 use super::stateless::Stateless;
-use super::{Entry, Listener};
+use super::{Entry, Listener, Place};
+use crate::Receiver;
 use crate::wire::Open;
 use crate::wire::native::CloseReason;
-use crate::{Receiver, ReceiverEvent};
 
 /// Limit on the peers searched for a finished one, which is removed to make room for a new one.
 const MAX_SEARCHED: usize = 64;
@@ -17,7 +18,7 @@ const MAX_SEARCHED: usize = 64;
 /// Result of admitting the sender of a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Admitted with a new receiver.
+    /// Admitted with a new receiver, connected or half-open.
     New,
     /// Admitted: the peer has a receiver already.
     Known,
@@ -45,26 +46,42 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if !self.is_proven(now, peer, open) {
             return Admission::Unproven;
         }
+        if self.is_half_open(peer) {
+            // A native sender at this address takes the place of the half-open classic one.
+            self.close(peer);
+        }
         if let Some(entry) = self.peers.get_mut(&peer) {
             entry.wire = open.wire;
+            if entry.place == Place::Unproved && open.wire.connection_id().is_some() {
+                entry.place = Place::Proved;
+                self.unproved -= 1;
+            }
             return Admission::Known;
         }
-        if self.peers.len() >= self.config.max_peers {
-            self.remove_finished(now);
-        }
-        if self.peers.len() >= self.config.max_peers {
+        let proved = open.wire.connection_id().is_some() || self.config.receiver.faithful;
+        let place = if proved { Place::Proved } else { Place::HalfOpen };
+        self.make_place(now, place);
+        if !self.has_place(place) || !proved && !self.half_open.has_room_for(&peer) {
             self.stats.refused += 1;
             if let Some(connection_id) = open.wire.connection_id() {
                 self.stateless.push(peer, connection_id, Stateless::Close(CloseReason::Refused));
             }
             return Admission::Refused;
         }
+        self.add(now, peer, open, place);
+        Admission::New
+    }
+
+    /// Adds a peer with a receiver.
+    fn add(&mut self, now: Instant, peer: P, open: &Open, place: Place) {
         let mut receiver = Receiver::new(self.config.receiver);
         receiver.set_idle(self.config.native_idle);
         let idle_at = now + self.idle_limit(open.wire);
         let entry = Entry {
             receiver,
             wire: open.wire,
+            place,
+            on_probation: place == Place::HalfOpen,
             last_active: now,
             idle_at,
             queued: false,
@@ -72,13 +89,23 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             memory: 0,
             claim: None,
         };
-        self.peers.insert(peer, entry);
-        self.idle.insert((idle_at, peer));
+        if place == Place::HalfOpen {
+            self.make_room_for_half_open();
+            self.half_open.insert(idle_at, peer);
+            self.peers.insert(peer, entry);
+        } else {
+            self.idle.insert((idle_at, peer));
+            self.peers.insert(peer, entry);
+            self.count_admitted(peer);
+        }
         self.set_deadline();
-        self.stats.admitted += 1;
-        self.stats.max_active = self.stats.max_active.max(self.peers.len());
-        self.events.push_back((peer, ReceiverEvent::Connected));
-        Admission::New
+    }
+
+    /// Removes a finished peer if there is no place for one more.
+    pub(super) fn make_place(&mut self, now: Instant, place: Place) {
+        if !self.has_place(place) {
+            self.remove_finished(now);
+        }
     }
 
     /// Removes one peer that has finished and was silent for the classic idle timeout, if there is
@@ -86,7 +113,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     fn remove_finished(&mut self, now: Instant) {
         let silent = |entry: &Entry| {
             let idle = now.saturating_duration_since(entry.last_active);
-            !entry.receiver.is_unfinished() && idle >= self.config.idle
+            !entry.is_unfinished() && idle >= self.config.idle
         };
         let mut oldest = self.idle.iter().map(|(_, peer)| *peer).take(MAX_SEARCHED);
         let found = oldest.find(|peer| self.peers.get(peer).is_some_and(silent));

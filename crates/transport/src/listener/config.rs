@@ -10,7 +10,8 @@ use crate::receiver::{CLASSIC_IDLE, NATIVE_IDLE};
 pub struct ListenerConfig {
     /// Configuration of every receiver.
     pub receiver: ReceiverConfig,
-    /// Largest number of peers at once. Further SYNs are refused, or ignored if their format has no
+    /// Largest number of connected peers at once. A quarter of the places is kept for peers that
+    /// proved their address (native). Further SYNs are refused, or ignored if their format has no
     /// refusal.
     pub max_peers: usize,
     /// Bytes that all receivers together may hold, beyond holes or unread by the application. Each

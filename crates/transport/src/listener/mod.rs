@@ -5,6 +5,8 @@
 mod admission;
 mod budget;
 mod config;
+mod half_open;
+mod idle;
 mod peers;
 mod receive;
 mod stateless;
@@ -14,26 +16,35 @@ mod transmit;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub use admission::Admission;
 use budget::{Budget, Claim};
 pub use config::{ListenerConfig, SocketBuffer};
+use half_open::HalfOpen;
 use peers::Peers;
 use stateless::{ResetLimiter, StatelessReplies};
 pub use stats::ListenerStats;
 
 use crate::cookie::CookieJar;
 use crate::wire::native::CloseReason;
-use crate::wire::{FromSender, MAX_REPLY, Near, Wire};
+use crate::wire::{FromSender, MAX_REPLY, Near, Open, Wire};
 use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};
 
 /// References for unwrapping the numbers of a peer without a transfer. The packet number is so far
 /// from 0 that no unwrapped number is negative.
 const NO_TRANSFER: Near = Near { seq: 0, packet_number: 1 << 31 };
 
-/// Longest idle timeout, 100 years: a deadline after `Duration::MAX` cannot be represented.
-const MAX_IDLE: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// Standing of a peer, which determines the limit that it counts towards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the table of half-open peers.
+    HalfOpen,
+    /// Connected; its address is not proved (classic).
+    Unproved,
+    /// Connected; its address is proved, or the listener is faithful to the reference.
+    Proved,
+}
 
 /// State of one peer.
 #[derive(Debug)]
@@ -41,8 +52,11 @@ struct Entry {
     receiver: Receiver,
     /// Format and connection ID of the newest SYN.
     wire: Wire,
+    place: Place,
+    /// True while events wait in the receiver, until more of the transfer arrives.
+    on_probation: bool,
     last_active: Instant,
-    /// Time under which the peer is in [`Listener::idle`].
+    /// Time under which the peer is in [`Listener::idle`] or [`HalfOpen::idle`].
     idle_at: Instant,
     /// True if the peer is in [`Listener::ready`].
     queued: bool,
@@ -59,12 +73,15 @@ struct Entry {
 pub struct Listener<P> {
     config: ListenerConfig,
     peers: Peers<P, Entry>,
-    /// Idle deadline of every peer. May be too early, because it is computed again only when it
-    /// expires, not for each datagram.
+    half_open: HalfOpen<P>,
+    /// Number of connected peers whose address is not proved.
+    unproved: usize,
+    /// Idle deadline of every connected peer. May be too early, because it is computed again only
+    /// when it expires, not for each datagram.
     idle: BTreeSet<(Instant, P)>,
     /// Deadlines of delayed ACKs. May be too early, never too late.
     ack_timers: BTreeSet<(Instant, P)>,
-    /// Cached minimum of `idle` and `ack_timers`, which is read far more often than it changes.
+    /// Cached minimum of all deadlines, which is read far more often than it changes.
     deadline: Option<Instant>,
     /// Peers with replies to send, round-robin.
     ready: VecDeque<P>,
@@ -96,6 +113,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             cookies: config.secret.map(CookieJar::new),
             config,
             peers: Peers::new(),
+            half_open: HalfOpen::new(),
+            unproved: 0,
             idle: BTreeSet::new(),
             ack_timers: BTreeSet::new(),
             deadline: None,
@@ -113,18 +132,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             stats: ListenerStats::default(),
             removed: ReceiverStats::default(),
         }
-    }
-
-    /// Restarts the idle timeout of `peer`, for a datagram that is still on an emulated link.
-    pub fn touch(&mut self, now: Instant, peer: P) {
-        if let Some(entry) = self.peers.get_mut(&peer) {
-            entry.last_active = now;
-        }
-    }
-
-    /// Returns the time at which the idle timeout of `peer` last restarted.
-    pub fn last_active(&self, peer: P) -> Option<Instant> {
-        self.peers.get(&peer).map(|entry| entry.last_active)
     }
 
     /// Returns the format and connection ID of the newest SYN of `peer`.
@@ -193,25 +200,31 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if entry.queued {
             self.ready.retain(|p| *p != peer);
         }
-        // Events about bytes are void without the bytes. Connected and Started remain.
-        let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
-        self.events.retain(|(p, event)| *p != peer || !void(*event));
-        self.idle.remove(&(entry.idle_at, peer));
         if let Some(timer) = entry.ack_timer {
             self.ack_timers.remove(&(timer, peer));
         }
+        if entry.place == Place::HalfOpen {
+            self.half_open.remove(entry.idle_at, peer, entry.memory);
+            self.events.push_back((peer, ReceiverEvent::Dropped));
+        } else {
+            // Events about bytes are void without the bytes. Connected and Started remain.
+            let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
+            self.events.retain(|(p, event)| *p != peer || !void(*event));
+            self.idle.remove(&(entry.idle_at, peer));
+            self.unproved -= usize::from(entry.place == Place::Unproved);
+            self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.is_unfinished() }));
+        }
         self.set_deadline();
-        self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.receiver.is_unfinished() }));
     }
 
-    /// Admits no more peers. Present ones stay.
+    /// Admits no more peers. Connected ones stay; half-open ones cannot connect.
     pub fn refuse_new(&mut self) {
         self.config.max_peers = 0;
     }
 
-    /// Returns the number of peers.
+    /// Returns the number of connected peers.
     pub fn active(&self) -> usize {
-        self.peers.len()
+        self.peers.len() - self.half_open.len()
     }
 
     /// True if `peer` has a receiver.
@@ -220,9 +233,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.contains_key(&peer)
     }
 
-    /// True if any peer has an unfinished transfer.
+    /// True if any connected peer has an unfinished transfer that was reported.
     pub fn has_unfinished(&self) -> bool {
-        self.peers.values().any(|entry| entry.receiver.is_unfinished())
+        self.peers.values().any(Entry::is_unfinished)
     }
 
     /// Returns the memory of all receivers, bytes.
@@ -232,26 +245,17 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Returns the memory limit of a receiver that holds `held` bytes. Receivers that hold memory
     /// divide what is free, so the windows offered to all of them fit the limit.
-    fn allowance(&self, held: u64) -> u64 {
+    fn allowance(&self, place: Place, held: u64) -> u64 {
         let others = self.holders - u64::from(held > 0);
         let free = self.config.memory_limit.saturating_sub(self.memory);
-        self.config.peer_memory_limit.min(held + free / (others + 1))
+        let most = self.config.peer_memory_limit.min(held + free / (others + 1));
+        if place == Place::HalfOpen { most.min(self.half_open.allowance(held)) } else { most }
     }
 
     /// Returns the number of drops at the socket's full buffer, for ACKs. `None` if the buffer does
     /// not limit windows: then a sender must treat such drops as congestion and slow down.
     fn overflow(&self) -> Option<u32> {
         self.config.socket_buffer.map(|_| self.overflow)
-    }
-
-    /// Updates `deadline` after a change of `idle` or `ack_timers`.
-    fn set_deadline(&mut self) {
-        let idle = self.idle.first().map(|(deadline, _)| *deadline);
-        let timer = self.ack_timers.first().map(|(deadline, _)| *deadline);
-        self.deadline = match (idle, timer) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
     }
 
     /// Calls `act` on the receiver of `peer`, then processes its output.
@@ -268,9 +272,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.process_output(peer);
     }
 
-    /// Moves events out of the receiver of the peer looked up last, and updates its memory, claim,
-    /// place in the reply queue and timer.
-    fn process_output(&mut self, peer: P) {
+    /// Moves events out of the receiver of the peer looked up last.
+    fn report_events(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
         while let Some(event) = entry.receiver.poll_event() {
             if event == ReceiverEvent::Started {
@@ -279,9 +282,23 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             }
             self.events.push_back((peer, event));
         }
+    }
+
+    /// Reports the events of the peer looked up last, and updates its memory, claim, place in the
+    /// reply queue and timer.
+    fn process_output(&mut self, peer: P) {
+        let Some(entry) = self.peers.latest_mut() else { return };
+        let on_probation = entry.on_probation;
+        if !on_probation {
+            self.report_events(peer);
+        }
+        let Some(entry) = self.peers.latest_mut() else { return };
         let memory = entry.receiver.memory();
         self.memory = self.memory - entry.memory + memory;
         self.holders = self.holders - u64::from(entry.memory > 0) + u64::from(memory > 0);
+        if entry.place == Place::HalfOpen {
+            self.half_open.on_memory(entry.memory, memory);
+        }
         entry.memory = memory;
         entry.update_claim(&mut self.budget);
         self.stats.max_memory = self.stats.max_memory.max(self.memory);
@@ -291,6 +308,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         // A queued peer needs its timer too: when its turn comes, it may have no reply to send yet.
         self.set_timer(peer);
+        if on_probation {
+            self.end_probation(peer);
+        }
     }
 
     /// Schedules the receiver of the peer looked up last, if its deadline is earlier than
@@ -306,15 +326,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.ack_timers.insert((deadline, peer));
             self.set_deadline();
         }
-    }
-
-    /// Returns the idle timeout of peers with this format.
-    fn idle_limit(&self, wire: Wire) -> Duration {
-        let limit = match wire.connection_id() {
-            Some(_) => self.config.native_idle,
-            None => self.config.idle,
-        };
-        limit.min(MAX_IDLE)
     }
 }
 
@@ -371,22 +382,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return;
         }
-        while let Some(&(deadline, peer)) = self.idle.first()
-            && deadline <= now
-        {
-            self.idle.pop_first();
-            let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            let (last_active, wire) = (entry.last_active, entry.wire);
-            let deadline = last_active + self.idle_limit(wire);
-            if deadline <= now {
-                self.close(peer);
-            } else {
-                if let Some(entry) = self.peers.get_mut(&peer) {
-                    entry.idle_at = deadline;
-                }
-                self.idle.insert((deadline, peer));
-            }
-        }
+        self.close_idle_peers(now);
         while let Some(&(due, peer)) = self.ack_timers.first()
             && due <= now
         {
@@ -418,6 +414,17 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
 }
 
 impl Entry {
+    /// True if a transfer was reported and its FIN was not answered.
+    fn is_unfinished(&self) -> bool {
+        !self.on_probation && self.receiver.is_unfinished()
+    }
+
+    /// Puts the transfer that a classic SYN may begin on probation: the SYN may be forged.
+    fn on_syn(&mut self, open: &Open, faithful: bool) {
+        self.on_probation = open.wire.connection_id().is_none()
+            && (self.on_probation || !faithful && !self.receiver.is_unfinished());
+    }
+
     /// Sets the receiver's share of the socket's buffer.
     fn set_share(&mut self, budget: &Budget) {
         let share = self.claim.map_or_else(|| budget.share_of_new(), |claim| budget.share_of(claim));

@@ -77,10 +77,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         entry.last_active = now;
         match packet {
             FromSender::Data(_) => entry.claim_on_data(now, &mut self.budget),
+            FromSender::Syn(open) => {
+                entry.on_syn(open, self.config.receiver.faithful);
+                entry.set_share(&self.budget);
+            }
             _ => entry.set_share(&self.budget),
         }
-        let held = entry.memory;
-        let (allowance, overflow) = (self.allowance(held), self.overflow());
+        let (place, held) = (entry.place, entry.memory);
+        let (allowance, overflow) = (self.allowance(place, held), self.overflow());
         self.with_latest(peer, |receiver| {
             receiver.set_overflow(overflow);
             receiver.handle(now, packet, ecn, allowance);
@@ -119,8 +123,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         bytes: &[u8],
         stride: usize,
     ) -> usize {
-        let Some(held) = self.peers.get_mut(&peer).map(|entry| entry.memory) else { return 0 };
-        let allowance = self.allowance(held);
+        let Some(entry) = self.peers.get_mut(&peer) else { return 0 };
+        let (place, held) = (entry.place, entry.memory);
+        let allowance = self.allowance(place, held);
         let most = self.config.receiver.max_datagram;
         let Some(entry) = self.peers.latest_mut() else { return 0 };
         let connection = entry.wire.connection_id();

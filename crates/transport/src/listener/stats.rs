@@ -29,9 +29,11 @@ pub struct ListenerStats {
     pub stateless_dropped: u64,
     /// CLOSEs to removed peers dropped because their queue was full.
     pub closes_dropped: u64,
-    /// Peers admitted so far.
+    /// Half-open peers removed to make room for newer ones.
+    pub half_open_dropped: u64,
+    /// Peers connected so far.
     pub admitted: u64,
-    /// Largest number of peers at once.
+    /// Largest number of connected peers at once.
     pub max_active: usize,
     /// Largest memory of all receivers together, bytes.
     pub max_memory: u64,
@@ -52,6 +54,7 @@ impl ListenerStats {
         self.other_versions += other.other_versions;
         self.stateless_dropped += other.stateless_dropped;
         self.closes_dropped += other.closes_dropped;
+        self.half_open_dropped += other.half_open_dropped;
         self.admitted += other.admitted;
         self.max_active += other.max_active;
         self.max_memory += other.max_memory;

@@ -4,6 +4,7 @@
 mod budget;
 mod coalesced;
 mod datagrams;
+mod floods;
 mod memory;
 mod native;
 mod peers;
@@ -39,8 +40,9 @@ impl Script {
         Self { listener: Listener::new(config), epoch, now: epoch, batch: TransmitBuf::new(64) }
     }
 
-    /// Connects the given peers, and discards the replies and events.
-    fn connected(config: ListenerConfig, peers: &str) -> Self {
+    /// Connects the given peers by their SYNs, and discards the replies and events.
+    fn connected(mut config: ListenerConfig, peers: &str) -> Self {
+        config.receiver.faithful = true;
         let mut script = Self::new(config);
         for peer in peers.chars() {
             script.syn(peer, 0);

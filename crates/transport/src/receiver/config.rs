@@ -57,6 +57,10 @@ pub struct ReceiverConfig {
     pub keep_payload: bool,
     /// Longest datagram accepted, in bytes.
     pub max_datagram: usize,
+    /// True to trust classic SYNs as the reference does: a transfer begins with its SYN. Otherwise
+    /// it begins with its third packet in order, or with the FIN of a shorter transfer
+    /// ([`Listener`](crate::Listener)).
+    pub faithful: bool,
 }
 
 impl ReceiverConfig {
@@ -81,6 +85,7 @@ impl ReceiverConfig {
             checksum: true,
             keep_payload: false,
             max_datagram: Self::REFERENCE_DATAGRAM,
+            faithful: false,
         }
     }
 

@@ -42,6 +42,7 @@ impl Receiver {
                 if let Some(share) = self.share {
                     self.stream.flow.limit.set_share(share);
                 }
+                self.first = open.seq;
                 self.first_data_at = None;
                 self.last_data_at = None;
                 self.state = State::Open { end: None };

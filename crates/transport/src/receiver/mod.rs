@@ -32,6 +32,9 @@ pub use window::WindowConfig;
 /// Limit of queued replies. A full queue drops the oldest, as the network might.
 const MAX_REPLIES: usize = 4096;
 
+/// Packets in order after which the application hears of a classic transfer.
+const PROBATION_PACKETS: u64 = 3;
+
 /// Unread bytes allowed to each peer even if other peers use up the memory, so that none starves.
 const LEAST_UNREAD: u64 = 128 << 10;
 
@@ -59,7 +62,7 @@ enum State {
 /// Event of one peer for the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiverEvent {
-    /// The listener admitted a new peer.
+    /// A peer is connected: native, its SYN had a valid cookie; classic, its first packets arrived.
     Connected,
     /// A transfer began. An unfinished earlier one of this peer is discarded.
     Started,
@@ -76,6 +79,8 @@ pub enum ReceiverEvent {
         /// Time from the first to the last data packet.
         elapsed: Duration,
     },
+    /// A half-open peer was removed. The application has not heard of it.
+    Dropped,
     /// The peer was idle for too long, or the application closed it.
     Closed {
         /// True if a transfer was unfinished.
@@ -139,6 +144,8 @@ pub struct Receiver {
     idle: Duration,
     wire: Wire,
     state: State,
+    /// Number of the first packet or byte of the transfer.
+    first: u64,
     stream: Stream,
     /// Share of the socket's receive buffer; `None` for no limit.
     share: Option<BufferShare>,
@@ -172,6 +179,7 @@ impl Receiver {
             config,
             wire: Wire::default(),
             state: State::Listening,
+            first: 0,
             stream: Stream::new(&config, Numbering::Packets, 0, MAX_SACK_BLOCKS),
             share: None,
             replies: VecDeque::new(),
@@ -364,6 +372,12 @@ impl Receiver {
     /// True if a transfer began and its FIN was not answered.
     pub(crate) fn is_unfinished(&self) -> bool {
         matches!(self.state, State::Open { .. } | State::Broken | State::Finishing { .. })
+    }
+
+    /// True if three classic packets in order arrived, or all of the transfer.
+    pub(crate) fn has_passed_probation(&self) -> bool {
+        self.rcv_nxt() - self.first >= PROBATION_PACKETS
+            || matches!(self.state, State::Finishing { .. } | State::Finished { .. })
     }
 
     /// Returns the counters.

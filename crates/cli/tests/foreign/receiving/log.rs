@@ -8,7 +8,7 @@ use crate::wire::syn;
 #[test]
 fn log_of_connections_has_reference_format() {
     for (option, prefix) in [("--no-link", ""), ("--dummy", "***** DUMMY receiver ")] {
-        let args = ["--bind", "127.0.0.1:0", option];
+        let args = ["--bind", "127.0.0.1:0", "--faithful", option];
         let program = Program::start(env!("CARGO_BIN_EXE_rdt-recv"), &args);
         let line = program.line();
         let started = scan(&format!("{prefix}Receiver v%s has initialized on %s"), &line);

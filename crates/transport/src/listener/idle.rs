@@ -1,0 +1,72 @@
+//! Idle timeouts of peers, and the deadline of the listener.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use super::Listener;
+use crate::wire::Wire;
+
+/// Longest idle timeout, 100 years: a deadline after `Duration::MAX` cannot be represented.
+const MAX_IDLE: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+impl<P: Copy + Ord + Debug + Hash> Listener<P> {
+    /// Restarts the idle timeout of `peer`, for a datagram that is still on an emulated link.
+    pub fn touch(&mut self, now: Instant, peer: P) {
+        if let Some(entry) = self.peers.get_mut(&peer) {
+            entry.last_active = now;
+        }
+    }
+
+    /// Returns the time at which the idle timeout of `peer` last restarted.
+    pub fn last_active(&self, peer: P) -> Option<Instant> {
+        self.peers.get(&peer).map(|entry| entry.last_active)
+    }
+
+    /// Updates `deadline` after a change of a set of deadlines.
+    pub(super) fn set_deadline(&mut self) {
+        let sets = [&self.idle, &self.half_open.idle, &self.ack_timers];
+        self.deadline = sets.into_iter().filter_map(|set| set.first()).map(|(deadline, _)| *deadline).min();
+    }
+
+    /// Closes the peers whose idle timeouts have expired.
+    pub(super) fn close_idle_peers(&mut self, now: Instant) {
+        while let Some(&(deadline, peer)) = self.idle.first()
+            && deadline <= now
+        {
+            self.idle.pop_first();
+            if let Some(renewed) = self.close_if_idle(now, peer) {
+                self.idle.insert((renewed, peer));
+            }
+        }
+        while let Some(&(deadline, peer)) = self.half_open.idle.first()
+            && deadline <= now
+        {
+            self.half_open.idle.pop_first();
+            if let Some(renewed) = self.close_if_idle(now, peer) {
+                self.half_open.idle.insert((renewed, peer));
+            }
+        }
+    }
+
+    /// Closes `peer` if its idle timeout has expired; otherwise returns its present deadline.
+    fn close_if_idle(&mut self, now: Instant, peer: P) -> Option<Instant> {
+        let entry = self.peers.get(&peer)?;
+        let deadline = entry.last_active + self.idle_limit(entry.wire);
+        if deadline <= now {
+            self.close(peer);
+            return None;
+        }
+        self.peers.get_mut(&peer)?.idle_at = deadline;
+        Some(deadline)
+    }
+
+    /// Returns the idle timeout of peers with this format.
+    pub(super) fn idle_limit(&self, wire: Wire) -> Duration {
+        let limit = match wire.connection_id() {
+            Some(_) => self.config.native_idle,
+            None => self.config.idle,
+        };
+        limit.min(MAX_IDLE)
+    }
+}

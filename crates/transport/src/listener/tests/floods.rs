@@ -1,0 +1,209 @@
+//! Forged classic SYNs: half-open peers take no place of a connected peer, and cause no event
+//! before enough of their transfer arrived.
+
+use super::*;
+use crate::listener::half_open::MAX_HALF_OPEN;
+use crate::wire::native;
+
+/// A listener whose peers are numbers: forged addresses are many.
+struct Flooded {
+    listener: Listener<u32>,
+    now: Instant,
+    /// Events other than [`ReceiverEvent::Dropped`].
+    events: Vec<(u32, ReceiverEvent)>,
+}
+
+impl Flooded {
+    fn new(change: impl FnOnce(&mut ListenerConfig)) -> Self {
+        let mut config = ListenerConfig { secret: Some([7; 32]), ..keeping() };
+        change(&mut config);
+        Self { listener: Listener::new(config), now: rdt_testing::epoch(), events: Vec::new() }
+    }
+
+    /// Delivers a datagram; returns the replies to `peer`, and drops all others.
+    fn recv(&mut self, peer: u32, datagram: &[u8]) -> Vec<Vec<u8>> {
+        self.listener.handle_timeout(self.now);
+        self.listener.handle_datagram(self.now, peer, Ecn::NotEct, &mut datagram.to_vec());
+        let events = std::iter::from_fn(|| self.listener.poll_event());
+        self.events.extend(events.filter(|(_, event)| *event != ReceiverEvent::Dropped));
+        let mut replies = Vec::new();
+        while let Some((to, reply)) = self.listener.poll_reply(self.now) {
+            if to == peer {
+                replies.push(reply.to_vec());
+            }
+        }
+        replies
+    }
+
+    /// Sends `packets` packets of one byte after a SYN.
+    fn classic(&mut self, peer: u32, packets: u32) {
+        self.recv(peer, &syn(0, LINK));
+        for seq in 0..packets {
+            self.recv(peer, &packet(0, seq, b"x"));
+        }
+    }
+
+    /// True if a native sender gets a cookie, and with it a SYN-ACK.
+    fn opens_native(&mut self, peer: u32) -> bool {
+        let connection_id = u64::from(peer);
+        let syn = |cookie| {
+            let syn = native::Syn { cookie, params: native::Params::default() };
+            let mut datagram = vec![0; native::syn_len(&syn)];
+            native::encode_syn(connection_id, &syn, &mut datagram);
+            datagram
+        };
+        let replies = self.recv(peer, &syn(None));
+        let Some(Ok(FromReceiver::Retry(cookie))) =
+            replies.first().map(|reply| native::decode_from_receiver(reply, 0))
+        else {
+            return false;
+        };
+        let replies = self.recv(peer, &syn(Some(cookie)));
+        let answer = replies.first().map(|reply| native::decode_from_receiver(reply, 0));
+        matches!(answer, Some(Ok(FromReceiver::SynAck { .. })))
+    }
+}
+
+const CONNECTED: ReceiverEvent = ReceiverEvent::Connected;
+const STARTED: ReceiverEvent = ReceiverEvent::Started;
+
+#[test]
+fn classic_flood_leaves_native_opens() {
+    let mut flooded = Flooded::new(|_| {});
+    let start = flooded.now;
+    let mut opened = 0;
+    // 5000 SYNs a second for 20 s, and 500 native opens.
+    for n in 0..100_000 {
+        flooded.now = start + n * Duration::from_micros(200);
+        flooded.recv(1_000_000 + n, &syn(0, LINK));
+        if n % 200 == 0 {
+            opened += u32::from(flooded.opens_native(1 + n / 200));
+        }
+    }
+    assert_eq!(opened, 500);
+    let stats = flooded.listener.stats();
+    assert_eq!((stats.admitted, stats.refused, flooded.listener.active()), (500, 0, 500));
+    assert_eq!(stats.half_open_dropped, 100_000 - MAX_HALF_OPEN as u64);
+    assert!(flooded.events.iter().all(|(peer, _)| *peer < 1_000_000), "the flood causes no event");
+    assert_eq!(stats.max_memory, 0);
+}
+
+#[test]
+fn classic_peer_connects_at_third_packet() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.classic(1, 2);
+    assert_eq!((flooded.events.as_slice(), flooded.listener.active()), (&[][..], 0));
+    assert!(flooded.listener.is_half_open(1) && !flooded.listener.has_unfinished());
+    flooded.recv(1, &packet(0, 2, b"x"));
+    let expected = [(1, CONNECTED), (1, STARTED), (1, ReceiverEvent::Readable)];
+    assert_eq!((flooded.events.as_slice(), flooded.listener.active()), (&expected[..], 1));
+    assert_eq!(flooded.listener.data(1), b"xxx", "bytes of the first packets are kept");
+}
+
+#[test]
+fn packets_beyond_hole_do_not_connect() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.recv(1, &syn(0, LINK));
+    for seq in 1..50 {
+        flooded.recv(1, &packet(0, seq, b"x"));
+    }
+    assert_eq!(flooded.events, []);
+    flooded.recv(1, &packet(0, 0, b"x"));
+    assert_eq!((flooded.events.len(), flooded.listener.data(1).len()), (3, 50));
+}
+
+#[test]
+fn fin_of_short_transfer_connects() {
+    for packets in 0..3 {
+        let mut flooded = Flooded::new(|_| {});
+        flooded.classic(1, packets);
+        flooded.recv(1, &packet(0x80, packets, &[]));
+        let (first, last) = (flooded.events.first().copied(), flooded.events.last().copied());
+        let bytes = u64::from(packets);
+        assert_eq!(first, Some((1, CONNECTED)), "{packets} packets");
+        assert!(matches!(last, Some((1, ReceiverEvent::Finished { bytes: n, .. })) if n == bytes));
+    }
+}
+
+#[test]
+fn half_open_peer_expires_without_closed_event() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.classic(1, 2);
+    flooded.now += Duration::from_secs(25);
+    flooded.recv(2, b"");
+    assert_eq!(flooded.events, []);
+    assert!(!flooded.listener.knows(1) && flooded.listener.poll_timeout().is_none());
+    assert_eq!(flooded.listener.memory(), 0);
+}
+
+#[test]
+fn quarter_of_places_is_kept_for_native() {
+    let mut flooded = Flooded::new(|config| config.max_peers = 4);
+    (1..=5).for_each(|peer| flooded.classic(peer, 3));
+    assert_eq!((flooded.listener.active(), flooded.listener.stats().refused), (3, 2));
+    assert!(flooded.opens_native(6) && !flooded.opens_native(7));
+    assert_eq!(flooded.listener.active(), 4);
+}
+
+#[test]
+fn peer_without_place_is_dropped_at_third_packet() {
+    let mut flooded = Flooded::new(|config| config.max_peers = 1);
+    flooded.classic(1, 2);
+    flooded.classic(2, 3);
+    assert_eq!(flooded.recv(1, &packet(0, 2, b"x")).len(), 0, "no ACK");
+    assert!(!flooded.listener.knows(1) && flooded.listener.knows(2));
+}
+
+#[test]
+fn one_source_has_limited_half_open_peers() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.listener.limit_sources(|peer| u64::from(peer / 1000));
+    for peer in 0..1000 {
+        flooded.recv(peer, &syn(0, LINK));
+    }
+    assert_eq!(flooded.listener.stats().refused, 1000 - 256);
+    assert_eq!(flooded.recv(1000, &syn(0, LINK)).len(), 1, "another source");
+    for seq in 0..3 {
+        flooded.recv(0, &packet(0, seq, b"x"));
+    }
+    assert_eq!(flooded.recv(999, &syn(0, LINK)).len(), 1, "a connected peer leaves the table");
+    flooded.now += Duration::from_secs(25);
+    assert_eq!(flooded.recv(1, &syn(0, LINK)).len(), 1, "so do idle ones");
+}
+
+#[test]
+fn data_of_half_open_peers_is_bounded() {
+    let mut flooded = Flooded::new(|config| config.receiver.max_datagram = usize::MAX);
+    let payload = vec![7; 60_000];
+    for peer in 0..1000 {
+        flooded.classic(peer, 0);
+        flooded.recv(peer, &packet(0, 0, &payload));
+        flooded.recv(peer, &packet(0, 2, &payload));
+        assert!(flooded.listener.memory() <= 5 << 20, "{}", flooded.listener.memory());
+    }
+    assert!(flooded.listener.stats().half_open_dropped > 900);
+}
+
+#[test]
+fn native_syn_replaces_half_open_peer() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.classic(1, 2);
+    assert!(flooded.opens_native(1));
+    assert_eq!(flooded.events, [(1, CONNECTED), (1, STARTED)]);
+    assert_eq!((flooded.listener.active(), flooded.listener.is_half_open(1)), (1, false));
+}
+
+#[test]
+fn next_transfer_of_finished_peer_waits_for_packets() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.classic(1, 3);
+    flooded.recv(1, &packet(0x80, 3, &[]));
+    flooded.listener.consume(1, 3);
+    flooded.listener.confirm(1);
+    flooded.events.clear();
+    flooded.classic(1, 2);
+    assert_eq!((flooded.events.as_slice(), flooded.listener.has_unfinished()), (&[][..], false));
+    flooded.recv(1, &packet(0, 2, b"x"));
+    assert_eq!(flooded.events, [(1, STARTED), (1, ReceiverEvent::Readable)]);
+    assert_eq!(flooded.listener.active(), 1);
+}
