@@ -18,16 +18,35 @@ function make(name, attributes = {}, ...children) {
   return node;
 }
 
-// ---- data: blocks of text, plain or deflated and in base64; tables by columns
+// ---- data: blocks of text, plain or deflated and in base 85; tables by columns
+
+// Five digits for four bytes, from "#" on, with "z" for "<".
+function bytesOf(coded) {
+  const digits = Array.from(coded, c => c === "z" ? 25 : c.charCodeAt(0) - 35);
+  const out = new Uint8Array(Math.floor(digits.length * 4 / 5));
+  for (let at = 0, to = 0; at < digits.length; at += 5) {
+    let word = 0;
+    for (let i = 0; i < 5; i++) word = word * 85 + (digits[at + i] ?? 84);
+    for (let shift = 24; shift >= 0 && to < out.length; shift -= 8) out[to++] = word >>> shift;
+  }
+  return out;
+}
+// "~" is a number that differs from the one before as that one from its predecessor.
+function numbersOf(column) {
+  const fields = column.split("\n");
+  fields.forEach((field, i) => {
+    if (field === "~") fields[i] = String(Math.round((2 * fields[i - 1] - fields[i - 2]) * 1e9) / 1e9);
+  });
+  return fields;
+}
 
 async function text(block) {
   if (!block) return "";
   if (!block.dataset.z) return block.textContent;
-  const bytes = Uint8Array.from(atob(block.textContent), c => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const stream = new Blob([bytesOf(block.textContent)]).stream().pipeThrough(new DecompressionStream("deflate"));
   const whole = await new Response(stream).text();
   if (block.dataset.z !== "columns") return whole;
-  const columns = whole.split("\u001e").map(column => column.split("\n"));
+  const columns = whole.split("\u001e").map(numbersOf);
   return columns[0].map((first, i) => columns.map(column => column[i]).join(",")).join("\n") + "\n";
 }
 
@@ -345,17 +364,27 @@ async function seriesTools(figure) {
 
 // ---- tables
 
+const UNITS = { "": 1, "%": 0.01, "packets": 1, "µs": 0.000001, "ms": 0.001, "s": 1, "bit/s": 1, "kbit/s": 1000,
+  "Mbit/s": 1000000, "Gbit/s": 1000000000, "B": 1, "kB": 1000, "MB": 1000000, "GB": 1000000000 };
+// The number by which a cell is sorted: of its attribute, or of its text, in the base unit.
+function numberOf(cell) {
+  if (cell?.dataset.v !== undefined) return Number(cell.dataset.v);
+  const [number, unit] = (cell?.textContent ?? "").replace(/^[✓✗?] /, "").split(" ");
+  return number ? Number(number) * (UNITS[!unit || unit === "±" ? "" : unit] ?? NaN) : NaN;
+}
+
 function sortable(table) {
+  $$("tbody td", table).forEach(cell => cell.classList.toggle("number", !Number.isNaN(numberOf(cell))));
   $$("thead th", table).forEach((head, column) => {
     const name = head.textContent;
     head.replaceChildren(make("button", { type: "button", onclick: () => {
       const up = head.getAttribute("aria-sort") !== "ascending";
       $$("th", table).forEach(th => th.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const key = row => row.cells[column]?.dataset.v ?? row.cells[column]?.textContent ?? "";
+      const words = row => row.cells[column]?.textContent ?? "";
       const order = (a, b) => {
-        const [x, y] = [key(a), key(b)], d = Number(x) - Number(y);
-        return (Number.isNaN(d) ? x.localeCompare(y) : d) * (up ? 1 : -1);
+        const d = numberOf(a.cells[column]) - numberOf(b.cells[column]);
+        return (Number.isNaN(d) ? words(a).localeCompare(words(b)) : d) * (up ? 1 : -1);
       };
       const body = $("tbody", table);
       body.append(...[...body.rows].sort(order));

@@ -29,6 +29,26 @@ const FOLD_OVER: usize = 1000;
 const COLUMN: char = '\u{1e}';
 /// Bytes of a block of data above which the page contains it compressed.
 const COMPRESS_OVER: usize = 1500;
+/// Field of a compressed table that differs from the one above as that one from its predecessor:
+/// times of bins and numbers of repetitions, which deflate cannot see.
+const CONTINUED: &str = "~";
+/// Units of numbers in tables, in base units. The script has the same table, to sort by.
+const UNITS: [(&str, f64); 14] = [
+    ("", 1.0),
+    ("%", 0.01),
+    ("packets", 1.0),
+    ("\u{b5}s", 0.000_001),
+    ("ms", 0.001),
+    ("s", 1.0),
+    ("bit/s", 1.0),
+    ("kbit/s", 1e3),
+    ("Mbit/s", 1e6),
+    ("Gbit/s", 1e9),
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+];
 
 /// Report on one or several experiments.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -269,19 +289,23 @@ fn claims(out: &mut String, section: &Section) {
 }
 
 fn table(out: &mut String, table: &Table) {
-    put!(out, "<div class=\"scroll\" tabindex=\"0\"><table><caption>{}</caption>\n", escape(&table.caption));
-    put!(out, "<thead><tr>");
-    for name in &table.head {
-        put!(out, "<th scope=\"col\">{}", escape(name));
+    let equal = equal_columns(table);
+    let is_shown = |column: &usize| !equal.contains(column);
+    let all = equal.iter().map(|column| format!("{} {}", table.head[*column], table.rows[0][*column].text));
+    let all = all.collect::<Vec<_>>().join(", ");
+    let all = if equal.is_empty() { all } else { format!(". All rows: {all}") };
+    let caption = escape(&(table.caption.clone() + &all));
+    put!(out, "<div class=\"scroll\" tabindex=\"0\"><table><caption>{caption}</caption>\n<thead><tr>");
+    for (_, name) in table.head.iter().enumerate().filter(|(column, _)| is_shown(column)) {
+        put!(out, "<th>{}", escape(name));
     }
     // HTML closes rows and entries by itself, which saves a tenth of a page with many tables.
     put!(out, "</thead>\n<tbody>\n");
     for row in &table.rows {
         put!(out, "<tr>");
-        for entry in row {
-            // The script sorts by the text if there is no value.
-            let value = entry.value.map(|value| significant(value, 6)).filter(|it| *it != entry.text);
-            let value = value.map_or_else(String::new, |value| format!(" data-v={value}"));
+        for (_, entry) in row.iter().enumerate().filter(|(column, _)| is_shown(column)) {
+            let value = entry.value.filter(|value| !has_value(&entry.text, *value));
+            let value = value.map_or_else(String::new, |it| format!(" data-v={}", significant(it, 6)));
             let (class, sign) = match entry.mark {
                 Mark::None => ("", ""),
                 Mark::Good => (" class=\"good\"", "\u{2713} "),
@@ -293,6 +317,30 @@ fn table(out: &mut String, table: &Table) {
         put!(out, "\n");
     }
     put!(out, "</tbody></table></div>\n");
+}
+
+/// Returns the columns whose text is the same in all rows, such as the engine. The caption tells
+/// them once. A marked entry is an outcome and stays in its row.
+fn equal_columns(table: &Table) -> Vec<usize> {
+    let [first, _, _, ..] = &table.rows[..] else { return Vec::new() };
+    let is_equal = |column: &usize| {
+        let text = |row: &Vec<Entry>| {
+            row.get(*column).filter(|entry| entry.mark == Mark::None).map(|entry| entry.text.clone())
+        };
+        text(first).is_some_and(|it| !it.is_empty()) && table.rows.iter().all(|row| text(row) == text(first))
+    };
+    let equal: Vec<usize> = (0..table.head.len()).filter(is_equal).collect();
+    if equal.len() < table.head.len() { equal } else { Vec::new() }
+}
+
+/// True if the script reads this value from the text, to the four digits that are shown.
+fn has_value(text: &str, value: f64) -> bool {
+    let mut words = text.split(' ');
+    let number = words.next().and_then(|word| word.parse::<f64>().ok());
+    let unit = words.next().filter(|word| *word != "\u{b1}").unwrap_or("");
+    let size = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, size)| size);
+    let shown = number.zip(size).map(|(number, size)| number * size);
+    shown.is_some_and(|shown| (shown - value).abs() <= value.abs() / 1000.0)
 }
 
 /// True if a figure has series over time, which the page can draw with other bin widths.
@@ -325,17 +373,18 @@ fn data(out: &mut String, class: &str, name: &str, text: &str) {
         Some(columns) if class != "toml" => ("columns", columns),
         _ => ("text", text.to_owned()),
     };
-    let packed = base64(&compress_to_vec_zlib(text.as_bytes(), 9));
+    let packed = base85(&compress_to_vec_zlib(text.as_bytes(), 9));
     put!(out, "<script type=\"text/plain\" class=\"{class}\"{name} data-z=\"{form}\">{packed}</script>\n");
 }
 
 /// Returns the columns of a table one after the other. `None` if the script could not join them
-/// again: rows have different lengths, or a field contains a line break or [`COLUMN`].
+/// again: rows have different lengths, a field contains a line break or [`COLUMN`], or is
+/// [`CONTINUED`].
 fn by_columns(csv: &str) -> Option<String> {
     if csv.contains(COLUMN) {
         return None;
     }
-    let mut columns: Vec<String> = Vec::new();
+    let mut columns: Vec<Vec<&str>> = Vec::new();
     for (i, line) in csv.lines().enumerate() {
         let mut quoted = false;
         let fields = line.split(|c| {
@@ -344,19 +393,32 @@ fn by_columns(csv: &str) -> Option<String> {
         });
         let fields: Vec<&str> = fields.collect();
         if i == 0 {
-            columns.resize(fields.len(), String::new());
+            columns.resize(fields.len(), Vec::new());
         }
-        if quoted || fields.len() != columns.len() {
+        if quoted || fields.len() != columns.len() || fields.contains(&CONTINUED) {
             return None;
         }
-        for (column, field) in columns.iter_mut().zip(fields) {
-            if i > 0 {
-                column.push('\n');
-            }
-            column.push_str(field);
-        }
+        columns.iter_mut().zip(fields).for_each(|(column, field)| column.push(field));
     }
+    let columns: Vec<String> = columns.iter().map(|column| continued(column)).collect();
     Some(columns.join(COLUMN.encode_utf8(&mut [0; 4])))
+}
+
+/// Returns the lines of a column with its head, with [`CONTINUED`] for numbers that continue it.
+fn continued(column: &[&str]) -> String {
+    let line = |(i, field): (usize, &&str)| {
+        let next = if i > 2 { next_number(column[i - 2], column[i - 1]) } else { None };
+        if next.as_deref() == Some(*field) { CONTINUED.to_owned() } else { (*field).to_owned() }
+    };
+    column.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the number that continues two others, as the script computes and writes it. `None` for
+/// numbers that the script would write with an exponent.
+fn next_number(before: &str, last: &str) -> Option<String> {
+    let (before, last): (f64, f64) = (before.parse().ok()?, last.parse().ok()?);
+    let next = ((2.0 * last - before) * 1e9).round() / 1e9;
+    (1e-6..1e15).contains(&next).then(|| next.to_string())
 }
 
 /// Writes the cells and repetitions of an experiment as tables, for readers who check the figures.
@@ -378,6 +440,23 @@ fn raw_results<'a>(out: &mut String, section: &'a Section, shown: &mut Shown<'a>
         shown.once(out, section, name, content);
     }
     put!(out, "</section>\n");
+}
+
+/// Returns bytes in base 85: each four bytes are five characters, a sixteenth less than in base64.
+/// The digits are the characters from `#` on, but `z` for `<`, which could end a block of the page.
+fn base85(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(4) * 5);
+    for group in bytes.chunks(4) {
+        let mut word = [0; 4];
+        word[..group.len()].copy_from_slice(group);
+        let word = u32::from_be_bytes(word);
+        // As many digits as bytes and one more tell the bytes of the last group.
+        for power in [4, 3, 2, 1, 0].into_iter().take(group.len() + 1) {
+            let digit = u8::try_from(word / 85_u32.pow(power) % 85).unwrap_or(0);
+            out.push(if digit == b'<' - b'#' { 'z' } else { char::from(b'#' + digit) });
+        }
+    }
+    out
 }
 
 /// Returns bytes in base64 (RFC 4648, section 4).

@@ -116,10 +116,54 @@ fn equal_parts_of_experiments_appear_once() {
 
 #[test]
 fn values_to_sort_by_are_beside_texts_with_units() {
-    let row = vec![Entry::number("20", 20.0), Entry::number("5 kbit/s", 5000.0)];
+    let row = vec![
+        Entry::number("20", 20.0),
+        Entry::number("5.123 kbit/s \u{b1} 7", 5123.4),
+        Entry::number("5 %, inside", 1.05),
+        Entry::number("0.96mbit", 960_000.0),
+    ];
     let mut out = String::new();
     table(&mut out, &Table { rows: vec![row], ..Table::default() });
-    assert!(out.contains("<td>20<td data-v=5000>5 kbit/s"), "{out}");
+    let entries = "<td>20<td>5.123 kbit/s \u{b1} 7<td data-v=1.05>5 %, inside<td data-v=960000>0.96mbit";
+    assert!(out.contains(entries), "{out}");
+}
+
+#[test]
+fn caption_tells_columns_that_are_equal() {
+    let row = |n: &str| vec![Entry::text("virtual"), Entry::text(n), Entry::text("")];
+    let head = ["engine", "n", "note"].map(str::to_owned).to_vec();
+    let written = |rows: Vec<Vec<Entry>>| {
+        let mut out = String::new();
+        table(&mut out, &Table { caption: "Means".to_owned(), head: head.clone(), rows });
+        out
+    };
+    let three = written(["1", "2", "3"].map(row).to_vec());
+    assert!(three.contains("<caption>Means. All rows: engine virtual</caption>"), "{three}");
+    assert!(three.contains("<th>n<th>note</thead>") && three.contains("<tr><td>2<td>\n"), "{three}");
+    assert!(written(["1", "2"].map(row).to_vec()).contains("<th>engine<th>n<th>note"), "two rows");
+}
+
+#[test]
+fn script_knows_units_of_tables() {
+    for (name, size) in UNITS {
+        assert!(SCRIPT.contains(&format!("\"{name}\": {size}")), "{name}");
+    }
+}
+
+#[test]
+fn columns_of_equal_steps_become_marks() {
+    let columns = by_columns("x,y,n\n0.1,5,\n0.2,5,\n0.3,4,\n0.4,3,\n0.6,9,\n").expect("a table");
+    assert_eq!(columns, "x\n0.1\n0.2\n~\n~\n0.6\u{1e}y\n5\n5\n4\n~\n9\u{1e}n\n\n\n\n\n");
+    assert_eq!(by_columns("x\n~\n"), None);
+}
+
+#[test]
+fn bytes_become_base85() {
+    let group = |word: u32| base85(&word.to_be_bytes());
+    assert_eq!([group(0), group(84), group(85), group(25)], ["#####", "####w", "###$#", "####z"]);
+    assert_eq!(base85(&[0, 0, 0, 0, 0]), "#######");
+    let every: Vec<u8> = (0..=255).collect();
+    assert!(base85(&every).len() == 320 && !base85(&every).contains('<'));
 }
 
 #[test]

@@ -7,6 +7,8 @@ use super::{Area, px};
 
 /// Rows of a line above which it is drawn with the extremes of each column of two pixels.
 const DENSE: usize = 600;
+/// Rules of a layer above which one path draws them all. They are too close to point at one.
+const DENSE_RULES: usize = 40;
 
 /// Returns the word by which the page's script recognises a mark.
 pub(super) fn word(mark: Mark) -> &'static str {
@@ -55,10 +57,7 @@ pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &
         Mark::Boxes(width) => rows.iter().for_each(|row| boxed(out, panel, row, area, width)),
         Mark::Spans(height) => rows.iter().for_each(|row| span(out, panel, row, area, height)),
         Mark::Cells => rows.iter().for_each(|row| cell(out, panel, row, area)),
-        Mark::Rules => rows.iter().for_each(|row| {
-            let (x, y, h) = (px(area.x(panel, row.x)), px(area.y), px(area.h));
-            put!(out, "<path class=\"m line\" d=\"M{x} {y}v{h}\"/>\n");
-        }),
+        Mark::Rules => rules(out, panel, rows, area),
         Mark::Levels => rows.iter().for_each(|row| {
             let (x, y, w) = (px(area.x), px(area.y(panel, row.y)), px(area.w));
             put!(out, "<path class=\"m line\" d=\"M{x} {y}h{w}\"/>\n");
@@ -108,29 +107,53 @@ fn line(panel: &Panel, rows: &[Row], area: &Area) -> (String, bool) {
     (path, false)
 }
 
-/// Writes a line with distances from point to point, which need a third less space than places.
-/// Distances between rounded places do not add up rounding errors.
+/// Writes a line. A row without a finite place interrupts it.
 fn dense_line(path: &mut String, panel: &Panel, rows: &[Row], area: &Area) {
-    let mut last: Option<(f64, f64)> = None;
-    for row in rows {
-        if !row.x.is_finite() || !row.y.is_finite() {
-            last = None;
-            continue;
-        }
-        let tenths = |place: f64| (place * 10.0).round();
-        let (x, y) = (tenths(area.x(panel, row.x)), tenths(area.y(panel, row.y)));
-        match last {
-            None => put!(path, "M{} {}l", px(x / 10.0), px(y / 10.0)),
-            Some((from_x, from_y)) => {
-                for distance in [x - from_x, y - from_y] {
-                    let text = px(distance / 10.0);
-                    let glued = text.starts_with('-') || path.ends_with('l');
-                    put!(path, "{}{text}", if glued { "" } else { " " });
-                }
-            }
-        }
-        last = Some((x, y));
+    for part in rows.split(|row| !row.x.is_finite() || !row.y.is_finite()) {
+        relative(path, part.iter().map(|row| (area.x(panel, row.x), area.y(panel, row.y))));
     }
+}
+
+/// Writes a line with distances from point to point, which need half the space of places.
+/// Distances between rounded places do not add up rounding errors.
+pub(super) fn relative(path: &mut String, points: impl Iterator<Item = (f64, f64)>) {
+    let tenths = |place: f64| (place * 10.0).round();
+    let mut last: Option<(f64, f64)> = None;
+    // A line of one point has no command `l`, which would need a distance.
+    let (mut begins_line, mut has_point) = (true, false);
+    for (x, y) in points.map(|(x, y)| (tenths(x), tenths(y))) {
+        let Some((from_x, from_y)) = last.replace((x, y)) else {
+            put!(path, "M{} {}", px(x / 10.0), px(y / 10.0));
+            continue;
+        };
+        for distance in [x - from_x, y - from_y] {
+            let text = px(distance / 10.0).replacen("0.", ".", usize::from(distance.abs() < 10.0));
+            // A sign begins a number, and so does a second point (SVG 2, section 9.3.9).
+            let begins_number = text.starts_with('-') || (has_point && text.starts_with('.'));
+            let separator = match (begins_line, begins_number) {
+                (true, _) => "l",
+                (false, true) => "",
+                (false, false) => " ",
+            };
+            put!(path, "{separator}{text}");
+            (begins_line, has_point) = (false, text.contains('.'));
+        }
+    }
+}
+
+/// Draws vertical lines: a path for each, or one for many of them, without those that coincide.
+fn rules(out: &mut String, panel: &Panel, rows: &[Row], area: &Area) {
+    let (y, h) = (px(area.y), px(area.h));
+    let rule = |row: &Row| format!("M{} {y}v{h}", px(area.x(panel, row.x)));
+    if rows.len() <= DENSE_RULES {
+        for row in rows {
+            put!(out, "<path class=\"m line\" d=\"{}\"/>\n", rule(row));
+        }
+        return;
+    }
+    let mut paths: Vec<String> = rows.iter().map(rule).collect();
+    paths.dedup();
+    put!(out, "<path class=\"line\" data-thinned=\"1\" d=\"{}\"/>\n", paths.concat());
 }
 
 fn steps(panel: &Panel, rows: &[Row], area: &Area) -> String {
@@ -147,12 +170,12 @@ fn steps(panel: &Panel, rows: &[Row], area: &Area) -> String {
 }
 
 fn band(panel: &Panel, rows: &[Row], area: &Area) -> String {
-    let edge = |row: &Row, value: Option<f64>| {
-        format!("{} {}", px(area.x(panel, row.x)), px(area.y(panel, value.unwrap_or(row.y))))
-    };
+    let edge = |row: &Row, value: Option<f64>| (area.x(panel, row.x), area.y(panel, value.unwrap_or(row.y)));
     let upper = rows.iter().map(|row| edge(row, row.high));
     let lower = rows.iter().rev().map(|row| edge(row, row.low));
-    format!("M{}Z", upper.chain(lower).collect::<Vec<_>>().join("L"))
+    let mut path = String::new();
+    relative(&mut path, upper.chain(lower));
+    path + "Z"
 }
 
 fn point(out: &mut String, panel: &Panel, row: &Row, area: &Area, look: usize) {

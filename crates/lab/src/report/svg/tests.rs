@@ -67,6 +67,25 @@ fn means_are_drawn_where_the_axis_says() {
 }
 
 #[test]
+fn distances_are_written_without_needless_characters() {
+    let mut path = String::new();
+    let points = [(1.0, 20.0), (1.5, 19.6), (1.6, 19.9), (2.6, 20.1), (13.0, 20.1), (13.04, 20.1)];
+    marks::relative(&mut path, points.into_iter());
+    marks::relative(&mut path, [(5.0, 5.0)].into_iter());
+    assert_eq!(path, "M1 20l.5-.4.1.3 1 .2 10.4 0 0 0M5 5");
+}
+
+#[test]
+fn many_rules_are_one_path() {
+    let mut scene = samples::side_by_side();
+    let layer = &mut scene.panels[0].layers[0];
+    (layer.mark, layer.rows) = (Mark::Rules, vec![layer.rows[0]; 41]);
+    let text = svg(&scene, Place::File);
+    let rules = text.split("layer rules").nth(1).and_then(|rest| rest.split("</g>").next()).expect("a layer");
+    assert!(rules.matches("<path").count() == 1 && rules.matches('M').count() == 1, "{rules}");
+}
+
+#[test]
 fn bytes_are_stable() {
     let scene = samples::side_by_side();
     assert_eq!(svg(&scene, Place::Page), svg(&scene, Place::Page));
