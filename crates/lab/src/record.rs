@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::cell::{CellId, EngineKind};
 
+/// Version of this program. A release build in a clone adds its commit: `0.1.0+1a2b3c4d`. Changes
+/// without a commit do not show.
+pub const TOOL: &str = concat!(env!("CARGO_PKG_VERSION"), env!("RDT_COMMIT"));
+
 /// Status of a repetition. Only [`Ok`](Self::Ok) counts in means and claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
@@ -69,7 +73,7 @@ pub struct Record {
     pub block: Option<u32>,
     /// Real time that the repetition took, milliseconds. Not compared when results are merged.
     pub wall_ms: u64,
-    /// Version of the program. Not compared when results are merged.
+    /// Version of the program, [`TOOL`]. Not compared when results are merged.
     pub tool: String,
     /// Name of the host. Not compared when results are merged.
     pub host: String,

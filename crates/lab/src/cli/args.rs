@@ -15,6 +15,7 @@ use super::sweep::SweepArgs;
 use super::trace::TraceArgs;
 use super::verdicts::ClaimsArgs;
 use crate::cell::EngineKind;
+use crate::record::TOOL;
 
 const WORDS: &str = "\
 Words:
@@ -58,7 +59,7 @@ Examples:
 
 /// Runs network experiments that are written down, and says whether their claims hold
 #[derive(Debug, Parser)]
-#[command(name = "rdt-lab", version, after_help = format!("{WORDS}\n\n{EXIT_CODES}\n\n{EXAMPLES}"))]
+#[command(name = "rdt-lab", version = TOOL, after_help = format!("{WORDS}\n\n{EXIT_CODES}\n\n{EXAMPLES}"))]
 pub(super) struct Args {
     #[command(subcommand)]
     pub(super) command: Command,

@@ -303,6 +303,9 @@ mod tests {
         assert!(read(&[&one, &written(&[renamed])]).is_ok(), "experiments may share a cell");
         let slower = Record { wall_ms: 9000, host: "other".to_owned(), ..record(1, 0) };
         assert!(read(&[&one, &written(&[slower])]).is_ok(), "times and hosts may differ");
+        let rebuilt = Record { tool: "0.1.0+1a2b3c4d".to_owned(), ..record(1, 0) };
+        let store = read(&[&one, &written(&[rebuilt])]).expect("builds may differ");
+        assert_eq!((store.records().count(), store.duplicates()), (1, 1));
     }
 
     #[test]
