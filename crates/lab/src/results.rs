@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::cell::{Cell, CellId, EngineKind, levels_text};
+use crate::engine::NOT_STATIONARY;
 use crate::journal::read_columns;
 use crate::record::{Record, Series, Status};
+
+/// Limit on the cells that a sentence names.
+const MAX_NAMED_CELLS: usize = 5;
 
 /// Cells of one experiment, with what was measured. Results of different engines are never pooled.
 #[derive(Debug, Clone, Default)]
@@ -123,6 +127,36 @@ impl Results {
         }
         remarks
     }
+
+    /// Returns a sentence about the valid repetitions in which the throughput of a flow is not
+    /// stationary. `None` if it is stationary in all of them, or the rule MSER-5 was not applied.
+    pub fn not_stationary(&self) -> Option<String> {
+        let is_not = |name: &String| name.rsplit('.').next() == Some(NOT_STATIONARY);
+        let (mut all, mut cells) = (0, Vec::new());
+        for records in self.records.values() {
+            let valid: Vec<&Record> = records.values().filter(|it| it.status == Status::Ok).collect();
+            all += valid.len();
+            let count = valid.iter().filter(|it| it.metrics.keys().any(is_not)).count();
+            if let Some(first) = valid.first().filter(|_| count > 0) {
+                let levels = levels_text(&first.factors, ", ");
+                cells.push((count, format!("{} [{levels}] ({count} of {})", first.engine, valid.len())));
+            }
+        }
+        let total: usize = cells.iter().map(|(count, _)| count).sum();
+        // The cells with most such repetitions come first.
+        cells.sort_by(|one, two| two.0.cmp(&one.0).then_with(|| one.1.cmp(&two.1)));
+        let further = cells.len().saturating_sub(MAX_NAMED_CELLS);
+        let further = if further > 0 { format!("; and {further} further cells") } else { String::new() };
+        let named: Vec<&str> = cells.iter().take(MAX_NAMED_CELLS).map(|(_, cell)| cell.as_str()).collect();
+        (total > 0).then(|| {
+            format!(
+                "The throughput is not stationary in {total} of {all} repetitions: by the rule MSER-5 its \
+                 warm-up is longer than half of the flow, and the mean depends on it. The cells: \
+                 {}{further}.",
+                named.join("; ")
+            )
+        })
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +190,20 @@ mod tests {
         }
         let left = cells.iter().map(|cell| results.records[&cell.id].len());
         assert_eq!(left.collect::<Vec<_>>(), [3, 2]);
+    }
+
+    #[test]
+    fn repetitions_that_are_not_stationary_are_counted_by_cell() {
+        let mut results = of_every_status();
+        assert_eq!(results.not_stationary(), None);
+        for record in results.records.values_mut().flat_map(BTreeMap::values_mut) {
+            if !record.engine.is_virtual() {
+                record.metrics.insert("a.not-stationary".to_owned(), 1.0);
+            }
+        }
+        let sentence = results.not_stationary().expect("a sentence");
+        assert!(sentence.contains(" not stationary in 1 of 2 repetitions: "), "{sentence}");
+        assert!(sentence.ends_with(" The cells: kernel [rtt=2ms] (1 of 1)."), "{sentence}");
     }
 
     #[test]

@@ -96,6 +96,9 @@ pub(super) fn print(
         }
         Detail::All => {
             print_all(loaded, &agreements, &judged, &expected)?;
+            if let Some(sentence) = results.not_stationary() {
+                output::text(&format!("{sentence}\n"))?;
+            }
             output::text(&last)?;
         }
         Detail::Json => print_json(&loaded.experiment.name, &agreements, &judged, &expected)?,

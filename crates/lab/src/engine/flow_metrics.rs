@@ -7,10 +7,12 @@ use super::Run;
 use crate::experiment::{KeepSeries, Measure, WarmUp};
 use crate::flow::Flow;
 use crate::record::Series;
-use crate::statistics::{jain, mser5};
+use crate::statistics::{Cut, jain, mser5};
 
 /// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
 const MIN_BINS_FOR_MSER: usize = 40;
+/// Metric of a flow whose throughput is not stationary by the rule MSER-5. Other flows lack it.
+pub(crate) const NOT_STATIONARY: &str = "not-stationary";
 
 /// Metrics and series of one flow, whose names begin with that of the flow.
 pub(super) struct FlowMetrics<'a> {
@@ -72,7 +74,7 @@ impl Received {
     /// Adds the metrics, and returns the number of bins that are warm-up.
     pub(super) fn add_to(&self, measure: &Measure, metrics: &mut FlowMetrics<'_>) -> usize {
         let Delivered { bins, start, end } = &self.delivered;
-        let cut = warm_up(bins, metrics.flow, *start, measure);
+        let Cut { bins: cut, is_stationary } = warm_up(bins, metrics.flow, *start, measure);
         let skipped: u64 = bins[..cut].iter().sum();
         let cut_time = bin_start(cut, measure.series);
         let from = if cut == 0 { *start } else { cut_time };
@@ -80,6 +82,9 @@ impl Received {
         let goodput = rate(self.bytes.saturating_sub(skipped), end.saturating_sub(from));
         metrics.add("goodput", Some(goodput));
         metrics.time("warm-up", (cut > 0).then(|| after_start(cut_time)));
+        if !is_stationary {
+            metrics.count(NOT_STATIONARY, 1);
+        }
         metrics.count("bytes", self.bytes);
         metrics.count("bytes-in-bins", bins.iter().sum());
         metrics.time("longest-pause", longest_pause(bins, measure.series));
@@ -140,20 +145,20 @@ pub(super) fn padded(mut bins: Vec<u64>, end: Duration, width: Duration) -> Vec<
     bins
 }
 
-/// Returns the number of bins from time 0 on that are warm-up, and left out of means. A flow with a
-/// size or a rate of its own has none.
-fn warm_up(bins: &[u64], flow: &Flow, start: Duration, measure: &Measure) -> usize {
+/// Returns the bins from time 0 on that are warm-up, and left out of means. A flow with a size or a
+/// rate of its own has none.
+fn warm_up(bins: &[u64], flow: &Flow, start: Duration, measure: &Measure) -> Cut {
     if let Some(cut) = fixed_warm_up(flow, start, measure) {
-        return cut.min(bins.len());
+        return Cut { bins: cut.min(bins.len()), is_stationary: true };
     }
     let first = whole_bins(start, measure);
     let values: Vec<f64> = bins.iter().skip(first).map(|bytes| number(*bytes)).collect();
     if values.len() < MIN_BINS_FOR_MSER {
-        return 0;
+        return Cut { bins: 0, is_stationary: true };
     }
     match mser5(&values) {
-        0 => 0,
-        cut => (first + cut).min(bins.len()),
+        cut if cut.bins == 0 => cut,
+        cut => Cut { bins: (first + cut.bins).min(bins.len()), ..cut },
     }
 }
 

@@ -33,6 +33,7 @@ use crate::cell::{Cell, EngineKind};
 use crate::experiment::Measure;
 use crate::record::Series;
 
+pub(crate) use flow_metrics::NOT_STATIONARY;
 #[cfg(target_os = "linux")]
 pub use programs::use_program;
 pub(crate) use words::IPV6;

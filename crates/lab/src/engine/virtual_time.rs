@@ -302,6 +302,18 @@ mod tests {
         assert!(run.metrics["a.longest-pause"] - resumed < 2.2, "{:?}", run.metrics);
     }
 
+    #[test]
+    fn throughput_with_a_late_step_is_not_stationary() {
+        let measure = Measure { warm_up: WarmUp::Auto, ..Measure::default() };
+        let late = |rate: &str| {
+            let cell = cell(&format!("rtt = '20ms'\nqueue = '50p'\nrate = '{rate}'"), 20, vec![tcp("a")]);
+            let run = VirtualTime.run(&cell, 1, &measure, &Stop::default(), None).expect("a cell that runs");
+            run.metrics.get("a.not-stationary").copied()
+        };
+        assert_eq!(late("0s:20mbit, 15s:2mbit"), Some(1.0));
+        assert_eq!(late("0s:20mbit, 4s:2mbit"), None);
+    }
+
     /// Half of the flight after a fast recovery, one segment after a timeout (RFC 5681, section 3).
     #[test]
     fn reno_window_after_losses_is_that_of_rfc_5681() {

@@ -36,4 +36,4 @@ pub use interval::{Interval, mean, standard_deviation, t_interval};
 pub use lenth::{Lenth, half_normal_scores, lenth};
 pub use order::{quantile, quantile_interval};
 pub use stopping::{next_look, runs_to_decide, spent_level};
-pub use warm_up::mser5;
+pub use warm_up::{Cut, mser5};

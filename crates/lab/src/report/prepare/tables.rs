@@ -344,6 +344,7 @@ pub(super) fn run(subject: &Subject<'_>) -> Vec<String> {
     let problems = problems.iter();
     sentences.extend(problems.map(|(reason, count)| format!("Repetitions left out: {count}, {reason}.")));
     sentences.push(warm_up(subject));
+    sentences.extend(subject.results.not_stationary());
     sentences.extend(absent(subject));
     sentences
 }
