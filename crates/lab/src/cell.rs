@@ -13,7 +13,7 @@ use crate::flow::Flow;
 /// Version of the physics: raised by hand whenever a change of the transport, the emulator or the
 /// simulator alters results, so that old and new results are never mixed. A test compares the
 /// event hashes of some cells with recorded ones, so that a forgotten raise is found.
-pub const PHYSICS_VERSION: u32 = 4;
+pub const PHYSICS_VERSION: u32 = 5;
 
 /// Engine that runs repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

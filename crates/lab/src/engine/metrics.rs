@@ -174,6 +174,9 @@ fn observed(observers: &Observers, start: Duration, cut: usize, metrics: &mut Fl
     metrics.add("rwnd-min", observers.samples.rwnd_min().map(number));
     metrics.add("rtt-mean", summary.srtt_mean_s());
     metrics.add("rtt-max", summary.srtt_max_s);
+    for (name, value) in summary.rtt_quantiles_s() {
+        metrics.add(name, value);
+    }
     metrics.add("in-flight-mean", summary.in_flight_mean());
     let timeouts = observers.marks.marks().into_iter().filter(|(_, mark)| *mark == Mark::Timeout);
     for (index, (at, _)) in timeouts.take(MAX_TIMEOUTS).enumerate() {

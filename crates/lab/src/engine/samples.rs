@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rdt_transport::{Metrics, Observer, Trace};
 
 use super::flow_metrics::number;
+use crate::statistics::quantile;
 
 /// State of a sender at one time. Sizes are bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,6 +16,8 @@ pub(super) struct Sample {
     pub(super) ssthresh: Option<u64>,
     /// Zero before the handshake.
     pub(super) srtt_s: f64,
+    /// Newest RTT sample.
+    rtt_s: Option<f64>,
     pub(super) in_flight: u64,
     pub(super) rwnd: u64,
 }
@@ -22,12 +25,13 @@ pub(super) struct Sample {
 impl From<&Metrics> for Sample {
     fn from(metrics: &Metrics) -> Self {
         let Metrics { cwnd, ssthresh, in_flight, snd_wnd: rwnd, .. } = *metrics;
-        Self { cwnd, ssthresh, srtt_s: metrics.srtt.as_secs_f64(), in_flight, rwnd }
+        let rtt_s = metrics.latest_rtt.map(|rtt| rtt.as_secs_f64());
+        Self { cwnd, ssthresh, srtt_s: metrics.srtt.as_secs_f64(), rtt_s, in_flight, rwnd }
     }
 }
 
-/// Means and extremes of samples. Sizes are bytes.
-#[derive(Debug, Clone, Copy, Default)]
+/// Means, extremes and quantiles of samples. Sizes are bytes.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Summary {
     samples: u64,
     cwnd_sum: f64,
@@ -39,11 +43,13 @@ pub(super) struct Summary {
     srtt_samples: u64,
     srtt_sum_s: f64,
     pub(super) srtt_max_s: Option<f64>,
+    rtts_s: Vec<f64>,
 }
 
 impl Summary {
     fn add(&mut self, sample: &Sample) {
-        let Sample { cwnd, srtt_s, in_flight, .. } = *sample;
+        let Sample { cwnd, srtt_s, rtt_s, in_flight, .. } = *sample;
+        self.rtts_s.extend(rtt_s);
         self.samples += 1;
         self.cwnd_sum += number(cwnd);
         self.in_flight_sum += number(in_flight);
@@ -68,6 +74,15 @@ impl Summary {
 
     pub(super) fn srtt_mean_s(&self) -> Option<f64> {
         (self.srtt_samples > 0).then(|| self.srtt_sum_s / number(self.srtt_samples))
+    }
+
+    /// Returns the median of the RTT and its quantiles 0.9 and 0.99, in seconds. `None` where fewer
+    /// than one sample is expected beyond the quantile.
+    pub(super) fn rtt_quantiles_s(&self) -> [(&'static str, Option<f64>); 3] {
+        let mut sorted = self.rtts_s.clone();
+        sorted.sort_by(f64::total_cmp);
+        [("rtt-p50", 0.5, 2), ("rtt-p90", 0.9, 10), ("rtt-p99", 0.99, 100)]
+            .map(|(name, p, least)| (name, quantile(&sorted, p).filter(|_| sorted.len() >= least)))
     }
 }
 
@@ -135,7 +150,7 @@ impl Sampler {
     /// of the samples for which it was asked.
     pub(super) fn summary(&self, cut: usize) -> Summary {
         let sampling = self.sampling();
-        let mut summary = sampling.summary;
+        let mut summary = sampling.summary.clone();
         sampling.samples.iter().skip(cut).for_each(|sample| summary.add(sample));
         summary
     }
@@ -177,7 +192,9 @@ mod tests {
         let mut observer = sampler.clone();
         for (millis, cwnd) in [(5, 20), (15, 10), (25, 30)] {
             let srtt = Duration::from_secs(cwnd);
-            let metrics = Metrics { cwnd, in_flight: cwnd, snd_wnd: cwnd, srtt, ..Metrics::default() };
+            let latest_rtt = Some(Duration::from_secs(cwnd));
+            let metrics =
+                Metrics { cwnd, in_flight: cwnd, snd_wnd: cwnd, srtt, latest_rtt, ..Metrics::default() };
             observer.on(epoch + Duration::from_millis(millis), &Trace::MetricsUpdated(metrics));
         }
         sampler
@@ -190,7 +207,7 @@ mod tests {
             let figures = |sampler: &Sampler| {
                 let it = sampler.summary(cut);
                 let means = [it.cwnd_mean(), it.in_flight_mean(), it.srtt_mean_s(), it.srtt_max_s];
-                (means, it.cwnd_min, it.cwnd_max, sampler.rwnd_min())
+                (means, it.rtt_quantiles_s(), it.cwnd_min, it.cwnd_max, sampler.rwnd_min())
             };
             assert_eq!(figures(&all), figures(&kept), "from sample {cut} on");
             assert_eq!(all.take().len(), 3);
@@ -199,5 +216,7 @@ mod tests {
         let summary = sampled(None).summary(0);
         assert_eq!((summary.cwnd_mean(), summary.srtt_mean_s()), (Some(10.0), Some(15.0)));
         assert_eq!((summary.cwnd_min, summary.cwnd_max), (Some(10), Some(20)));
+        let quantiles = summary.rtt_quantiles_s();
+        assert_eq!(quantiles, [("rtt-p50", Some(15.0)), ("rtt-p90", None), ("rtt-p99", None)]);
     }
 }
