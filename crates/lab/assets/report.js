@@ -18,7 +18,7 @@ function make(name, attributes = {}, ...children) {
   return node;
 }
 
-// ---- data: blocks of text, plain or deflated and in base 85; tables by columns
+// ---- data: the texts of all references in one block, deflated and in base 85
 
 // Five digits for four bytes, from "#" on, with "z" for "<".
 function bytesOf(coded) {
@@ -32,21 +32,22 @@ function bytesOf(coded) {
   return out;
 }
 // "~" is a number that differs from the one before as that one from its predecessor.
-function numbersOf(column) {
-  const fields = column.split("\n");
+function fieldsOf(column) {
+  const fields = column.split("|");
   fields.forEach((field, i) => {
     if (field === "~") fields[i] = String(Math.round((2 * fields[i - 1] - fields[i - 2]) * 1e9) / 1e9);
   });
   return fields;
 }
 
-async function text(block) {
-  if (!block) return "";
-  if (!block.dataset.z) return block.textContent;
-  const stream = new Blob([bytesOf(block.textContent)]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const whole = await new Response(stream).text();
-  if (block.dataset.z !== "columns") return whole;
-  const columns = whole.split("\u001e").map(numbersOf);
+let texts = null;
+// A table is the list of its columns.
+async function text(reference) {
+  texts ??= new Response(new Blob([bytesOf($("#data").textContent)]).stream()
+    .pipeThrough(new DecompressionStream("deflate"))).json();
+  const found = (await texts)[reference.className][reference.dataset.at];
+  if (typeof found === "string") return found;
+  const columns = found.map(fieldsOf);
   return columns[0].map((first, i) => columns.map(column => column[i]).join(",")).join("\n") + "\n";
 }
 
@@ -532,7 +533,7 @@ async function selftest() {
     saved = [];
     const tools = $$(".tools button", figure);
     for (const label of ["SVG", "CSV"]) tools.find(b => b.textContent === label).click();
-    await wait();
+    for (let waits = 0; saved.length < 2 && waits < 500; waits++) await wait();
     const [picture, table] = saved;
     saved = null;
     const downloaded = new DOMParser().parseFromString(picture?.content, "image/svg+xml");

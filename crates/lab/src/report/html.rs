@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use miniz_oxide::deflate::compress_to_vec_zlib;
 use sha2::{Digest as _, Sha256};
 
+use self::data::{Data, Kind};
 use super::export::csv;
 use super::scale::significant;
 use super::scene::{Mark as Drawn, Scene};
@@ -12,6 +12,8 @@ use super::section::{Entry, Mark, Section, Table, Tally, measured, pairing, pair
 use super::svg::{Place, STYLE, escape, svg};
 use crate::claim::Verdict;
 use crate::experiment::StatementKind;
+
+mod data;
 
 const PAGE_STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
@@ -25,13 +27,6 @@ const UPLOT: &str = concat!(
 const UPLOT_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 /// Bytes of a table or a figure above which its repetition is a reference to the first one.
 const FOLD_OVER: usize = 1000;
-/// Separates the columns of a compressed table: the record separator of ASCII.
-const COLUMN: char = '\u{1e}';
-/// Bytes of a block of data above which the page contains it compressed.
-const COMPRESS_OVER: usize = 1500;
-/// Field of a compressed table that differs from the one above as that one from its predecessor:
-/// times of bins and numbers of repetitions, which deflate cannot see.
-const CONTINUED: &str = "~";
 /// Units of numbers in tables, in base units. The script has the same table, to sort by.
 const UNITS: [(&str, f64); 14] = [
     ("", 1.0),
@@ -75,19 +70,23 @@ pub fn html(report: &Report) -> String {
         experiment(&mut out, section, usize::from(i == 0), &mut shown);
     }
     for section in &report.sections {
-        raw_results(&mut out, section, &mut shown);
+        raw_results(&mut out, section, &mut shown.data);
     }
-    put!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n");
+    put!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n{}", shown.data.block());
     for script in scripts {
         put!(out, "<script>{script}</script>\n");
     }
     out + "</body>\n</html>\n"
 }
 
-/// Tables and figures that the page shows already: content, identifier in the page, and name of the
-/// experiment. Experiments with the same cells have equal tables and figures.
+/// What the page shows already.
 #[derive(Default)]
-struct Shown<'a>(BTreeMap<String, (String, &'a str)>);
+struct Shown<'a> {
+    /// Tables and figures: content, identifier in the page, and name of the experiment.
+    /// Experiments with the same cells have equal tables and figures.
+    parts: BTreeMap<String, (String, &'a str)>,
+    data: Data,
+}
 
 impl<'a> Shown<'a> {
     /// Writes a part of an experiment, or a reference if another experiment shows the same.
@@ -105,14 +104,14 @@ impl<'a> Shown<'a> {
         unnamed.id.clear();
         let picture = svg(&unnamed, Place::Page);
         if !self.refers(out, &picture, &scene.title) {
-            figure(out, scene);
+            figure(out, scene, &mut self.data);
             self.add(picture, format!("fig-{}", scene.id), section);
         }
     }
 
     /// Writes a reference if the content is known. Returns whether it is.
     fn refers(&self, out: &mut String, content: &str, name: &str) -> bool {
-        let Some((id, of)) = self.0.get(content) else { return false };
+        let Some((id, of)) = self.parts.get(content) else { return false };
         let (name, of) = (escape(name), escape(of));
         put!(out, "<p>{name}: the same as in <a href=\"#{id}\">{of}</a>.</p>\n");
         true
@@ -120,7 +119,7 @@ impl<'a> Shown<'a> {
 
     fn add(&mut self, content: String, id: String, section: &'a Section) {
         if content.len() > FOLD_OVER {
-            self.0.insert(content, (id, &section.name));
+            self.parts.insert(content, (id, &section.name));
         }
     }
 }
@@ -224,7 +223,7 @@ fn experiment<'a>(out: &mut String, section: &'a Section, drawn: usize, shown: &
     put!(out, "<pre class=\"command\">{}</pre>\n", escape(&section.command));
     if !section.toml.is_empty() {
         put!(out, "<details><summary>The experiment's file</summary>\n");
-        data(out, "toml", "", &section.toml);
+        out.push_str(&shown.data.refer(Kind::Toml, "", &section.toml));
         put!(out, "</details>\n");
     }
     put!(out, "</section>\n");
@@ -351,78 +350,17 @@ fn is_series(scene: &Scene) -> bool {
             .any(|(_, layer)| matches!(layer.mark, Drawn::Line | Drawn::Band) && layer.rows.len() > 20)
 }
 
-fn figure(out: &mut String, scene: &Scene) {
+fn figure(out: &mut String, scene: &Scene, data: &mut Data) {
     let id = &scene.id;
     let kind = if is_series(scene) { " data-series=\"1\"" } else { "" };
     put!(out, "<figure id=\"fig-{id}\"{kind}>\n<figcaption>{}</figcaption>\n", escape(&scene.title));
     put!(out, "<div class=\"scroll\" tabindex=\"0\">\n{}</div>\n", svg(scene, Place::Page));
     put!(out, "<p class=\"alt\" id=\"{id}-d\">{}</p>\n", escape(&scene.description));
-    data(out, "csv", "", &csv(scene));
-    put!(out, "</figure>\n");
-}
-
-/// Writes a text as a block of data, compressed if it is long or could end the block. Tables are
-/// compressed column by column, which halves their size. The script shows blocks with a name.
-fn data(out: &mut String, class: &str, name: &str, text: &str) {
-    let name = if name.is_empty() { String::new() } else { format!(" data-name=\"{name}\"") };
-    if text.len() <= COMPRESS_OVER && !text.contains('<') {
-        put!(out, "<script type=\"text/plain\" class=\"{class}\"{name}>{text}</script>\n");
-        return;
-    }
-    let (form, text) = match by_columns(text) {
-        Some(columns) if class != "toml" => ("columns", columns),
-        _ => ("text", text.to_owned()),
-    };
-    let packed = base85(&compress_to_vec_zlib(text.as_bytes(), 9));
-    put!(out, "<script type=\"text/plain\" class=\"{class}\"{name} data-z=\"{form}\">{packed}</script>\n");
-}
-
-/// Returns the columns of a table one after the other. `None` if the script could not join them
-/// again: rows have different lengths, a field contains a line break or [`COLUMN`], or is
-/// [`CONTINUED`].
-fn by_columns(csv: &str) -> Option<String> {
-    if csv.contains(COLUMN) {
-        return None;
-    }
-    let mut columns: Vec<Vec<&str>> = Vec::new();
-    for (i, line) in csv.lines().enumerate() {
-        let mut quoted = false;
-        let fields = line.split(|c| {
-            quoted ^= c == '"';
-            c == ',' && !quoted
-        });
-        let fields: Vec<&str> = fields.collect();
-        if i == 0 {
-            columns.resize(fields.len(), Vec::new());
-        }
-        if quoted || fields.len() != columns.len() || fields.contains(&CONTINUED) {
-            return None;
-        }
-        columns.iter_mut().zip(fields).for_each(|(column, field)| column.push(field));
-    }
-    let columns: Vec<String> = columns.iter().map(|column| continued(column)).collect();
-    Some(columns.join(COLUMN.encode_utf8(&mut [0; 4])))
-}
-
-/// Returns the lines of a column with its head, with [`CONTINUED`] for numbers that continue it.
-fn continued(column: &[&str]) -> String {
-    let line = |(i, field): (usize, &&str)| {
-        let next = if i > 2 { next_number(column[i - 2], column[i - 1]) } else { None };
-        if next.as_deref() == Some(*field) { CONTINUED.to_owned() } else { (*field).to_owned() }
-    };
-    column.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// Returns the number that continues two others, as the script computes and writes it. `None` for
-/// numbers that the script would write with an exponent.
-fn next_number(before: &str, last: &str) -> Option<String> {
-    let (before, last): (f64, f64) = (before.parse().ok()?, last.parse().ok()?);
-    let next = ((2.0 * last - before) * 1e9).round() / 1e9;
-    (1e-6..1e15).contains(&next).then(|| next.to_string())
+    put!(out, "{}</figure>\n", data.refer(Kind::Figure, "", &csv(scene)));
 }
 
 /// Writes the cells and repetitions of an experiment as tables, for readers who check the figures.
-fn raw_results<'a>(out: &mut String, section: &'a Section, shown: &mut Shown<'a>) {
+fn raw_results(out: &mut String, section: &Section, data: &mut Data) {
     let (id, title) = (anchor(&section.name), escape(&section.title));
     put!(out, "<section id=\"raw-{id}\" class=\"raw\">\n<h2>Raw results: {title}</h2>\n");
     section.versions.iter().for_each(|sentence| paragraph(out, sentence));
@@ -434,29 +372,10 @@ fn raw_results<'a>(out: &mut String, section: &'a Section, shown: &mut Shown<'a>
         let mut hex = String::new();
         Sha256::digest(text.as_bytes()).iter().for_each(|byte| put!(hex, "{byte:02x}"));
         let rows = text.lines().count().saturating_sub(1);
-        let mut content = String::new();
-        put!(content, "<p>{name}: {rows} rows, SHA-256 of the CSV file {hex}.{note}</p>\n");
-        data(&mut content, "raw", name, text);
-        shown.once(out, section, name, content);
+        put!(out, "<p>{name}: {rows} rows, SHA-256 of the CSV file {hex}.{note}</p>\n");
+        out.push_str(&data.refer(Kind::Raw, name, text));
     }
     put!(out, "</section>\n");
-}
-
-/// Returns bytes in base 85: each four bytes are five characters, a sixteenth less than in base64.
-/// The digits are the characters from `#` on, but `z` for `<`, which could end a block of the page.
-fn base85(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(4) * 5);
-    for group in bytes.chunks(4) {
-        let mut word = [0; 4];
-        word[..group.len()].copy_from_slice(group);
-        let word = u32::from_be_bytes(word);
-        // As many digits as bytes and one more tell the bytes of the last group.
-        for power in [4, 3, 2, 1, 0].into_iter().take(group.len() + 1) {
-            let digit = u8::try_from(word / 85_u32.pow(power) % 85).unwrap_or(0);
-            out.push(if digit == b'<' - b'#' { 'z' } else { char::from(b'#' + digit) });
-        }
-    }
-    out
 }
 
 /// Returns bytes in base64 (RFC 4648, section 4).

@@ -88,7 +88,11 @@ fn policy_allows_exactly_own_scripts_and_styles() {
     }
     let scripts = page.matches("<script").count();
     assert_eq!(scripts, page.matches("</script>").count(), "no text ends a script");
-    assert_eq!(scripts, 2 + samples::gallery().len() + 2, "uPlot, ours, one block for each table and file");
+    assert_eq!(
+        scripts,
+        3 + samples::gallery().len() + 2,
+        "uPlot, ours, data, references to tables and a file"
+    );
 }
 
 #[test]
@@ -148,22 +152,6 @@ fn script_knows_units_of_tables() {
     for (name, size) in UNITS {
         assert!(SCRIPT.contains(&format!("\"{name}\": {size}")), "{name}");
     }
-}
-
-#[test]
-fn columns_of_equal_steps_become_marks() {
-    let columns = by_columns("x,y,n\n0.1,5,\n0.2,5,\n0.3,4,\n0.4,3,\n0.6,9,\n").expect("a table");
-    assert_eq!(columns, "x\n0.1\n0.2\n~\n~\n0.6\u{1e}y\n5\n5\n4\n~\n9\u{1e}n\n\n\n\n\n");
-    assert_eq!(by_columns("x\n~\n"), None);
-}
-
-#[test]
-fn bytes_become_base85() {
-    let group = |word: u32| base85(&word.to_be_bytes());
-    assert_eq!([group(0), group(84), group(85), group(25)], ["#####", "####w", "###$#", "####z"]);
-    assert_eq!(base85(&[0, 0, 0, 0, 0]), "#######");
-    let every: Vec<u8> = (0..=255).collect();
-    assert!(base85(&every).len() == 320 && !base85(&every).contains('<'));
 }
 
 #[test]
