@@ -175,7 +175,9 @@ fn table(subject: &Subject<'_>, engine: EngineKind, metric: &str) -> Option<Tabl
     let what = if is_ratio { "ratio of geometric means" } else { "difference of means" };
     let caption = format!(
         "Effects on {metric}, {engine}: {what} from the first level of a factor to the second, {repetitions} \
-         repetitions; verdicts are corrected for their number (Holm)"
+         repetitions. The verdict decides: an F test with the error of all cells, corrected for the number of \
+         effects (Holm). An interval has the error of its effect alone, and may contradict the verdict if the \
+         repetitions are few"
     );
     let head = ["effect", "size (95 %)", "share of the squares", "verdict"].map(str::to_owned).into_iter();
     let head = head.chain(published.iter().map(|it| it.heading(unit))).collect();
