@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use snow::types::Random;
+use snow::params::{CipherChoice, DHChoice, HashChoice};
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::types::{Cipher, Dh, Hash, Random};
 use zeroize::Zeroizing;
 
 use crate::schedule::prf;
@@ -80,6 +82,28 @@ impl Random for Entropy {
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), snow::Error> {
         self.fill(out);
         Ok(())
+    }
+}
+
+/// Algorithms of `snow`'s default resolver with the random numbers of an [`Entropy`].
+pub(crate) struct SeededResolver(pub(crate) Entropy);
+
+impl CryptoResolver for SeededResolver {
+    /// `snow` asks once for each handshake; a second answer would draw the same bytes.
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(self.0.duplicate()))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        DefaultResolver.resolve_dh(choice)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        DefaultResolver.resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        DefaultResolver.resolve_cipher(choice)
     }
 }
 

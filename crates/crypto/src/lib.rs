@@ -12,21 +12,52 @@
 //! |---|---|---|
 //! | packet key | `aead.rs` | one key of one direction: seals and opens packets in place |
 //! | traffic secret | `schedule.rs` | the secret behind a packet key, and the step to the next |
+//! | handshake | `noise.rs` | Noise XX, NK, IK, each with or without a pre-shared secret |
 //! | entropy | `entropy.rs` | seeded random bytes |
 //! | keys | `keys.rs`, `base32.rs` | static keys, public keys, shared secrets, and their text |
 //! | tokens | `token.rs` | stateless resets; cookies that save a round trip later |
+//!
+//! ```
+//! use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, Responder, Space, StaticKey};
+//!
+//! let mut entropy = Entropy::from_seed([7; 32]); // of the operating system, in a program
+//! let (ours, theirs) = (StaticKey::generate(&mut entropy), StaticKey::generate(&mut entropy));
+//!
+//! // IK: the initiator knows the key of the responder. Two messages.
+//! let prologue = b"what both sides saw before";
+//! let keys = Keys { local: Some(&ours), remote: Some(theirs.public()), psk: None };
+//! let (mut initiator, first) =
+//!     Initiator::start(Pattern::Ik, keys, prologue, entropy.child(), b"hello")?;
+//! let keys = Keys { local: Some(&theirs), ..Keys::default() };
+//! let (mut responder, hello) =
+//!     Responder::accept(Pattern::Ik, keys, prologue, entropy.child(), &first)?;
+//! let second = responder.write_second(b"welcome")?;
+//! assert_eq!((&*hello, &*initiator.read_second(&second)?), (&b"hello"[..], &b"welcome"[..]));
+//! assert_eq!(responder.peer(), Some(ours.public()));
+//!
+//! // Both sides have the same secrets, and so the same keys.
+//! let (here, there) = (initiator.finish()?, responder.finish()?);
+//! let sealing = here.from_initiator.packet_key(Aead::Aes128Gcm);
+//! let opening = there.from_initiator.packet_key(Aead::Aes128Gcm);
+//! let mut packet = *b"a header: 16 B. textroom for the tag";
+//! sealing.seal(Space::Data, 0, &mut packet);
+//! assert_eq!(opening.open(Space::Data, 0, &mut packet)?, b"text");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod aead;
 pub mod base32;
 mod entropy;
 mod keys;
+mod noise;
 mod schedule;
 mod token;
 
 pub use aead::{Aead, HEADER_BYTES, PacketKey, Space, TAG_BYTES, aes_hardware};
 pub use entropy::Entropy;
 pub use keys::{KeyError, Psk, PublicKey, SecretId, SharedSecret, StaticKey};
+pub use noise::{Initiator, Keys, NoiseError, Pattern, Responder};
 pub use schedule::{Secrets, TrafficSecret};
 pub use token::{RESUMPTION_COOKIE_BYTES, ResetKey, ResetToken, ResumptionCookie, ResumptionJar};
 
