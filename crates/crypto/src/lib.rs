@@ -16,6 +16,7 @@
 //! | entropy | `entropy.rs` | seeded random bytes |
 //! | keys | `keys.rs`, `base32.rs` | static keys, public keys, shared secrets, and their text |
 //! | tokens | `token.rs` | stateless resets; cookies that save a round trip later |
+//! | replay window | `replay.rs` | packet numbers that were received |
 //!
 //! ```
 //! use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, Responder, Space, StaticKey};
@@ -51,6 +52,7 @@ pub mod base32;
 mod entropy;
 mod keys;
 mod noise;
+mod replay;
 mod schedule;
 mod token;
 
@@ -58,6 +60,7 @@ pub use aead::{Aead, HEADER_BYTES, PacketKey, Space, TAG_BYTES, aes_hardware};
 pub use entropy::Entropy;
 pub use keys::{KeyError, Psk, PublicKey, SecretId, SharedSecret, StaticKey};
 pub use noise::{Initiator, Keys, NoiseError, Pattern, Responder};
+pub use replay::{Received, ReplayWindow};
 pub use schedule::{Secrets, TrafficSecret};
 pub use token::{RESUMPTION_COOKIE_BYTES, ResetKey, ResetToken, ResumptionCookie, ResumptionJar};
 
