@@ -228,6 +228,10 @@ impl Controller for Cubic {
             self.backed_off = false;
         }
         self.episode = ack.episode;
+        if ack.episode.is_none() {
+            // The ACK that ends an episode still names it, so that it can be undone until then.
+            self.undo = None;
+        }
         if ack.in_recovery() {
             return;
         }

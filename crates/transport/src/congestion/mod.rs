@@ -141,7 +141,8 @@ pub trait Controller: Debug + Send {
     /// Starts a congestion episode.
     fn on_congestion(&mut self, event: &CongestionEvent);
 
-    /// Undoes the last congestion episode, which was spurious: no packet was lost (RFC 4015).
+    /// Undoes the last congestion episode, which was spurious: no packet was lost (RFC 4015). Not
+    /// called for a recovery that began without [`on_congestion`](Self::on_congestion).
     fn on_spurious(&mut self, _now: Instant) {}
 
     /// Limits the restored window to `cwnd` bytes if sending is not paced, to avoid a burst. Slow

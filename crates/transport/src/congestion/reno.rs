@@ -82,6 +82,10 @@ impl Controller for Reno {
             self.backed_off = false;
         }
         self.episode = ack.episode;
+        if ack.episode.is_none() {
+            // The ACK that ends an episode still names it, so that it can be undone until then.
+            self.undo = None;
+        }
         if ack.in_recovery() || !ack.cwnd_limited {
             return;
         }

@@ -395,11 +395,13 @@ impl Sender {
         self.stats.spurious += 1;
         self.observers.on(outcome.now, &Trace::RecoveryEnded { spurious: true });
         let congestion = &mut self.congestion;
-        congestion.controller.on_spurious(outcome.now);
         congestion.prr = None;
-        if congestion.pacer.is_none() {
-            let first = u64::from(self.config.initial_window) * outcome.mss;
-            congestion.controller.reopen_from(self.flight.board.in_flight() + outcome.bytes.min(first));
+        if std::mem::take(&mut congestion.undoable) {
+            congestion.controller.on_spurious(outcome.now);
+            if congestion.pacer.is_none() {
+                let first = u64::from(self.config.initial_window) * outcome.mss;
+                congestion.controller.reopen_from(self.flight.board.in_flight() + outcome.bytes.min(first));
+            }
         }
         if let Some(sample) = late_rtt.or(outcome.latest_rtt).filter(|_| timeout) {
             self.path.rtt.on_spurious_timeout(sample);
@@ -464,6 +466,7 @@ impl Sender {
         }
         // A CE mark during recovery does not end it; PRR then reduces to the new ssthresh.
         if cause != Cause::Ecn {
+            self.congestion.undoable = !covered;
             let repairs = self.recovery.marks_losses() && cause == Cause::Loss;
             let prr = repairs
                 && self.config.recovery.uses_prr()

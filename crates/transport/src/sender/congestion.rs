@@ -47,6 +47,10 @@ pub(super) struct CongestionControl {
     pub(super) pacer: Option<Pacer>,
     /// Bytes declared lost since the last `on_ack` of the controller.
     lost_since_ack: u64,
+    /// True if the latest recovery began with a response of the controller, which can be undone.
+    /// False if a path MTU probe or a zero-window probe was overdue: the window did not change, so
+    /// the controller would undo an earlier recovery.
+    pub(super) undoable: bool,
 }
 
 impl CongestionControl {
@@ -60,6 +64,7 @@ impl CongestionControl {
             prr: None,
             pacer: config.pacing.then(|| Pacer::new(mss as u64)),
             lost_since_ack: 0,
+            undoable: false,
         }
     }
 

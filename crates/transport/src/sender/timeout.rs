@@ -109,6 +109,7 @@ impl Sender {
                 }
                 self.path.rtt.on_timeout();
                 self.congestion.prr = None;
+                self.congestion.undoable = false;
                 self.give_up_or_go_on(now);
                 if episode && lost_to == LostTo::Network {
                     self.back_down(now, prior);

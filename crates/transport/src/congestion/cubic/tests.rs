@@ -284,6 +284,21 @@ fn spurious_episode_restores_curve() {
 }
 
 #[test]
+fn recovered_episode_is_never_undone() {
+    for cause in [Cause::Loss, Cause::Timeout] {
+        let mut cubic = cubic(100);
+        let now = start();
+        cubic.on_congestion(&congestion(now, cause, 100 * MSS));
+        cubic.on_ack(&AckEvent { episode: Some(cause), ..ack(now, 70 * MSS) });
+        // The first ACK after the end of the recovery.
+        cubic.on_ack(&ack(now, MSS));
+        let window = cubic.cwnd();
+        cubic.on_spurious(now);
+        assert_eq!((cubic.cwnd(), cubic.ssthresh()), (window, Some(70 * MSS)), "{cause:?}");
+    }
+}
+
+#[test]
 fn hystart_exit_begins_curve_without_loss() {
     let mut cubic = Cubic::new(MSS, 10, SlowStart::HyStart { paced: false });
     let mut now = start();

@@ -141,6 +141,20 @@ fn spurious_episode_is_undone_once() {
 }
 
 #[test]
+fn recovered_episode_is_never_undone() {
+    for cause in [Cause::Loss, Cause::Timeout] {
+        let mut reno = reno(20);
+        reno.on_congestion(&congestion(start(), cause, 20 * MSS));
+        reno.on_ack(&AckEvent { episode: Some(cause), ..ack(start(), MSS) });
+        // The first ACK after the end of the recovery.
+        acks(&mut reno, 1, MSS);
+        let window = reno.cwnd();
+        reno.on_spurious(start());
+        assert_eq!((reno.cwnd(), reno.ssthresh()), (window, Some(10 * MSS)), "{cause:?}");
+    }
+}
+
+#[test]
 fn spurious_timeout_is_undone_after_backoffs() {
     let mut reno = reno(20);
     reno.on_congestion(&congestion(start(), Cause::Timeout, 20 * MSS));

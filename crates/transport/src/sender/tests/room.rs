@@ -1,11 +1,17 @@
 //! Data that a receiver had no room for: it is retransmitted, and does not count as lost.
 
-use super::native::{MSS, ack_bytes, ack_with_window, connected_by, leaving};
+use super::native::{MSS, ack, ack_bytes, ack_with_window, connected_by, leaving};
 use super::*;
 use crate::LossDetection;
 
-const RULES: [LossDetection; 4] =
-    [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
+const RULES: [LossDetection; 6] = [
+    LossDetection::Rack,
+    LossDetection::Sack,
+    LossDetection::NewReno,
+    LossDetection::Reno,
+    LossDetection::Tahoe,
+    LossDetection::BaseOnly,
+];
 const OPEN: u64 = 1 << 20;
 
 /// Ten segments were delivered, and the receiver has room for no more; the time is 200 ms.
@@ -77,5 +83,53 @@ fn refused_last_segment_leaves_despite_later_fin() {
         let again = leaving(&mut script);
         assert_eq!((again.len(), again[0].0, again[0].1), (1, 10, 12), "{rule}");
         assert_eq!((script.stats().lost, script.stats().ssthresh), (0, None), "{rule}");
+    }
+}
+
+/// The first of ten segments sent is lost and was retransmitted. More data may have left.
+fn recovering(script: &mut Script, rule: LossDetection) {
+    assert_eq!(leaving(script).len(), 10, "{rule}");
+    script.at(200);
+    for newest in 1..10 {
+        ack(script, newest, 0, &[(1, newest + 1)]);
+        leaving(script);
+    }
+    if rule == LossDetection::Rack {
+        // The end of the reordering window.
+        script.expire();
+        leaving(script);
+    }
+    assert_eq!((script.stats().recoveries, script.stats().retransmitted > 0), (1, true), "{rule}");
+}
+
+/// Acknowledges everything sent so far and closes the window.
+fn close_window(script: &mut Script) {
+    let flight = &script.sender.flight;
+    let (newest, all) = (flight.next_number() - 1, flight.board.next_offset() / MSS);
+    ack_with_window(script, newest, all, &[], 0);
+}
+
+#[test]
+fn late_zero_window_probe_restores_no_older_window() {
+    for congestion in [Algorithm::Reno, Algorithm::Cubic] {
+        for rule in RULES {
+            let mut script = connected_by(rule, congestion);
+            script.write(30 * PAYLOAD);
+            recovering(&mut script, rule);
+            // The ACK that ends the recovery closes the window.
+            script.at(300);
+            close_window(&mut script);
+            let before = script.stats();
+            let [(probed, probe, _)] = leaving(&mut script)[..] else { panic!("{rule}: one probe") };
+            while script.stats().timeouts == 0 {
+                script.expire();
+                assert_eq!(leaving(&mut script)[0].0, probed, "{rule}");
+            }
+            // The probe was delayed, not lost.
+            ack_with_window(&mut script, probe, probed + 1, &[], OPEN);
+            let after = script.stats();
+            assert_eq!((after.timeouts, after.recoveries), (1, 1), "{congestion}, {rule}");
+            assert_eq!((after.cwnd, after.ssthresh), (before.cwnd, before.ssthresh), "{congestion}, {rule}");
+        }
     }
 }

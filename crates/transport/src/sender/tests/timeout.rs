@@ -1,8 +1,15 @@
 //! Causes of a timeout: the network, a closed window, or an unconfirmed datagram size.
 
-use super::native::{MSS, ack_bytes, ack_with_window, connected_by, connected_to, leaving};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::native::{
+    MSS, ack_bytes, ack_with_window, answer_to, connected_by, connected_to, leaving, recv_ack,
+};
 use super::*;
 use crate::LossDetection;
+use crate::congestion::{AckEvent, CongestionEvent, Controller, Start};
+use crate::wire::native::{self, SackBlock};
 
 const RULES: [LossDetection; 4] =
     [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
@@ -177,6 +184,100 @@ fn lost_mtu_probe_does_not_slow_down() {
         assert_eq!(script.datagrams()[0].len(), 1200, "{rule}");
         script.expire();
         assert!(script.stats().ssthresh.is_some(), "{rule}: that was no matter of its size");
+    }
+}
+
+#[test]
+fn delayed_mtu_probe_restores_no_older_window() {
+    for congestion in [Algorithm::Reno, Algorithm::Cubic] {
+        for recovery in [LossDetection::Rack, LossDetection::Sack] {
+            let base = SenderConfig { pacing: false, congestion, recovery, ..SenderConfig::native(7) };
+            let mut script = connected_to(base, Params::default());
+            // The first packet probes the path MTU. It and the next one are lost.
+            let (probe, segment) = (script.sender.config.payload_size(), 1172);
+            script.write(probe + 8 * segment);
+            script.sender.push();
+            assert_eq!(script.datagrams().len(), 9);
+            script.at(200);
+            let (start, end) = (probe + segment, probe + 8 * segment);
+            let window = 1 << 20;
+            let block = SackBlock { start: start as u64, end: end as u64 };
+            recv_ack(&mut script, &native::Ack { window, ..answer_to(8) }, &[block]);
+            script.datagrams();
+            // RACK waits for the end of its reordering window.
+            while script.stats().recoveries == 0 {
+                script.expire();
+                script.datagrams();
+            }
+            script.at(300);
+            let newest = script.sender.flight.next_number() - 1;
+            ack_bytes(&mut script, newest, end as u64, window);
+            let before = script.stats();
+            assert_eq!((before.recoveries, before.spurious), (1, 0), "{congestion}, {recovery}");
+
+            delay_mtu_probe(&mut script, end);
+            let after = script.stats();
+            assert_eq!(after.spurious, 1, "{congestion}, {recovery}");
+            assert_eq!(
+                (after.cwnd, after.ssthresh),
+                (before.cwnd, before.ssthresh),
+                "{congestion}, {recovery}"
+            );
+        }
+    }
+}
+
+/// Sends the next path MTU probe alone, after `sent` bytes, and delivers it after its timeout.
+fn delay_mtu_probe(script: &mut Script, sent: usize) {
+    let (payload, number) = (script.sender.config.payload_size(), script.sender.flight.next_number());
+    script.write(payload);
+    assert_eq!(script.datagrams()[0].len(), 1472);
+    while script.stats().timeouts == 0 {
+        script.expire();
+    }
+    assert_eq!(script.datagrams()[0].len(), 1200);
+    ack_bytes(script, number, (sent + payload) as u64, 1 << 20);
+}
+
+/// Controller with a constant window, which counts the recoveries undone.
+#[derive(Debug, Default)]
+struct Undone(Arc<AtomicU32>);
+
+impl Controller for Undone {
+    fn on_ack(&mut self, _ack: &AckEvent) {}
+
+    fn on_congestion(&mut self, event: &CongestionEvent) {
+        panic!("{event:?}");
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn on_mss(&mut self, _mss: u64) {}
+
+    fn cwnd(&self) -> u64 {
+        20_000
+    }
+
+    fn phase(&self) -> &'static str {
+        "constant"
+    }
+}
+
+/// BBR, for example, would drop all its bounds.
+#[test]
+fn recovery_without_response_is_not_undone() {
+    for recovery in [LossDetection::Rack, LossDetection::Sack] {
+        let undone = Arc::new(AtomicU32::new(0));
+        let counter = undone.clone();
+        let build = move |_: Start| Box::new(Undone(counter.clone())) as Box<dyn Controller>;
+        let base = SenderConfig { pacing: false, recovery, ..SenderConfig::native(7) };
+        let config = SenderConfig { controller_factory: Some(Arc::new(build)), ..base };
+        let mut script = connected_to(config, Params::default());
+        delay_mtu_probe(&mut script, 0);
+        assert_eq!(script.stats().spurious, 1, "{recovery}");
+        assert_eq!(undone.load(Ordering::Relaxed), 0, "{recovery}");
     }
 }
 
