@@ -217,7 +217,7 @@ pub enum Trace {
         len: u32,
         trigger: LossTrigger,
     },
-    /// A recovery episode began.
+    /// A recovery episode began. Zero-window probes begin none.
     RecoveryBegan {
         cause: Cause,
     },

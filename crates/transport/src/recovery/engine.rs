@@ -11,8 +11,8 @@ use super::rack::{Rack, Times};
 use super::receiver_drops::ReceiverDrops;
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{
-    Fate, Flight, Leave, LossDetection, LossRecovery, Pending, Reordering, Repeat, Resend, Rtt, Scoreboard,
-    SegmentRun,
+    Fate, Flight, Leave, LossDetection, LossRecovery, LostTo, Pending, Reordering, Repeat, Resend, Rtt,
+    Scoreboard, SegmentRun,
 };
 use crate::LossTrigger;
 use crate::congestion::Cause;
@@ -91,7 +91,7 @@ impl LossRecovery for Engine {
             if episode.resent == 0 && before.sent_count == 1 {
                 episode.original.get_or_insert((before.offset, before.sent_at));
             }
-            if std::mem::take(&mut episode.forced) && !episode.timeout {
+            if std::mem::take(&mut episode.forced) && episode.timed_out.is_none() {
                 // The running timer belongs to the original, whose ACK will not arrive.
                 self.rto_at = Some(*now + timing.rtt.rto());
             }
@@ -208,15 +208,8 @@ impl LossRecovery for Engine {
             return Some(Pending::Probe);
         }
         let lost = board.first_lost()?;
-        let (reason, leave) = match self.episode {
-            Some(Episode { credit: Some(0), .. }) if board.in_flight() > 0 => {
-                (Resend::Timeout, Leave::AfterAnswer)
-            }
-            Some(Episode { timeout: true, forced: true, .. }) => (Resend::Timeout, Leave::Forced),
-            Some(Episode { timeout: true, .. }) => (Resend::Timeout, Leave::InWindow),
-            Some(Episode { forced: true, .. }) => (Resend::Lost, Leave::Forced),
-            _ => (Resend::Lost, Leave::InWindow),
-        };
+        let of_episode = |episode: &Episode| episode.next_repeat(board.in_flight());
+        let (reason, leave) = self.episode.as_ref().map_or((Resend::Lost, Leave::InWindow), of_episode);
         Some(Pending::Repeat(Repeat { offset: lost.offset, reason, leave }))
     }
 
@@ -250,7 +243,7 @@ impl Engine {
         if let Detector::Rack(rack) = &mut self.detector {
             rack.on_loss();
         }
-        let begins = self.begin(flight, false);
+        let begins = self.begin(flight, None);
         if begins && self.fast_recovery() == Some(FastRecovery::Tahoe) {
             self.lost.extend(flight.mark_all_lost(LossTrigger::DupAcks, |_| true));
         }
@@ -290,19 +283,17 @@ impl Engine {
             let first_ack = rule == Some(FastRecovery::Reno) && ack.moved && !episode.slow_start();
             let done = board.una_offset() >= episode.recover || first_ack;
             // If all data arrived before any retransmission, nothing was lost.
-            let proven =
-                rule.is_none_or(FastRecovery::undoes) && (episode.resent > 0 || (done && !episode.timeout));
+            let proven = rule.is_none_or(FastRecovery::undoes)
+                && (episode.resent > 0 || (done && episode.timed_out.is_none()));
             let spurious = proven && episode.spurious >= episode.resent;
             // The originals of all retransmissions arrived, so the segments still marked lost are
             // presumably in flight as well.
             if spurious && (done || episode.is_disproved(ack.largest_acked)) {
                 board.unmark_lost();
-                self.end_episode(true);
-                return Some(Ended::Spurious { timeout: episode.timeout, late_rtt: episode.late_rtt });
+                return self.end_episode(true);
             }
             if done {
-                self.end_episode(false);
-                return Some(Ended::Recovered);
+                return self.end_episode(false);
             }
         }
         let largest = ack.largest_acked?;
@@ -353,7 +344,7 @@ impl Engine {
     /// Handles due timers. A probe restarts the retransmission timer with the RTO, a timeout with
     /// the backed-off RTO.
     fn expire(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> Expired {
-        let Timeout { rtt, quiet: ack, next_rto, .. } = timeout;
+        let Timeout { rtt, quiet: ack, next_rto, lost_to } = timeout;
         let now = ack.now;
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         // If both are due, the probe replaces the timeout.
@@ -368,10 +359,10 @@ impl Engine {
         if due(self.rto_at) {
             self.stop();
             self.mark_timed_out(ack, rtt, flight);
-            self.begin(flight, true);
+            self.begin(flight, Some(*lost_to));
             self.silent = true;
             self.rto_at = Some(now + *next_rto);
-            return Expired::Timeout { episode: true };
+            return Expired::Timeout { episode: *lost_to != LostTo::NoRoom };
         }
         if due(self.reordering_at) {
             self.reordering_at = None;
@@ -413,9 +404,10 @@ impl Engine {
         }
     }
 
-    /// Begins an episode unless one is active; a timeout always begins a new one. Returns true if
-    /// an episode began.
-    fn begin(&mut self, flight: &Flight, timeout: bool) -> bool {
+    /// Begins an episode unless one is active; a timeout, of this presumed cause, always begins a
+    /// new one. Returns true if an episode began.
+    fn begin(&mut self, flight: &Flight, timed_out: Option<LostTo>) -> bool {
+        let timeout = timed_out.is_some();
         if self.episode.is_some() && !timeout {
             return false;
         }
@@ -425,7 +417,12 @@ impl Engine {
         // load a path that delivers nothing.
         let blind = timeout && (self.silent || self.fast_recovery().is_some());
         let slow_start = timeout || self.fast_recovery() == Some(FastRecovery::Tahoe);
-        let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
+        let series = self.episode.filter(|before| timeout && before.timed_out.is_some() && !before.answered);
+        let timed_out = match self.episode {
+            // A recovery from loss goes on if a zero-window probe interrupts it.
+            Some(before) if timeout && !before.asks_for_room() => Some(LostTo::Network),
+            _ => timed_out,
+        };
         self.episode = Some(Episode {
             recover: flight.board.next_offset(),
             first_number: flight.next_number(),
@@ -437,7 +434,7 @@ impl Engine {
             resent: 0,
             repaired: 0,
             spurious: 0,
-            timeout,
+            timed_out,
             cause: if slow_start { Cause::Timeout } else { Cause::Loss },
             forced: true,
             credit: blind.then_some(self.loss_window),
@@ -445,13 +442,15 @@ impl Engine {
         true
     }
 
-    fn end_episode(&mut self, spurious: bool) {
-        self.episode = None;
+    /// Ends the episode. Returns its end if that is reported.
+    fn end_episode(&mut self, spurious: bool) -> Option<Ended> {
+        let ended = self.episode.take().and_then(|episode| episode.ended(spurious));
         match &mut self.detector {
             Detector::Rack(rack) => rack.on_recovered(spurious),
             Detector::Sack(rule) => rule.reset(),
             Detector::DupAcks(dup_acks) => dup_acks.reset(),
         }
+        ended
     }
 
     /// Marks the base lost, and every segment sent more than `srtt` ago (RACK: its RTT and the

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Fate, SegmentRun};
+use super::{Ended, Fate, Leave, LostTo, Resend, SegmentRun};
 use crate::congestion::Cause;
 
 /// Number of holes repaired in an episode at which even a spurious retransmission allows another
@@ -24,8 +24,8 @@ pub(super) struct Episode {
     /// Segments whose retransmission, not the original, arrived.
     pub(super) repaired: u32,
     pub(super) spurious: u32,
-    /// True if a timeout began the episode.
-    pub(super) timeout: bool,
+    /// Presumed cause of the timeout that began the episode; `None` if ACKs revealed a loss.
+    pub(super) timed_out: Option<LostTo>,
     /// Cause, as reported to the congestion controller. In Tahoe duplicate ACKs count as a timeout.
     pub(super) cause: Cause,
     /// Number of the first transmission after the first of consecutive timeouts; this episode
@@ -50,6 +50,34 @@ impl Episode {
     /// True if slow start retransmits everything outstanding.
     pub(super) fn slow_start(&self) -> bool {
         self.cause == Cause::Timeout
+    }
+
+    /// Returns why the next lost segment is retransmitted, and when it may leave, with this many
+    /// bytes in flight.
+    pub(super) fn next_repeat(&self, in_flight: u64) -> (Resend, Leave) {
+        match self {
+            Self { credit: Some(0), .. } if in_flight > 0 => (Resend::Timeout, Leave::AfterAnswer),
+            Self { timed_out: Some(_), forced: true, .. } => (Resend::Timeout, Leave::Forced),
+            Self { timed_out: Some(_), .. } => (Resend::Timeout, Leave::InWindow),
+            Self { forced: true, .. } => (Resend::Lost, Leave::Forced),
+            Self { .. } => (Resend::Lost, Leave::InWindow),
+        }
+    }
+
+    /// True if a zero-window probe began the episode: nothing is lost.
+    pub(super) fn asks_for_room(&self) -> bool {
+        self.timed_out == Some(LostTo::NoRoom)
+    }
+
+    /// Returns the end to report. There is none if the begin was not reported, because the episode
+    /// asks for room.
+    pub(super) fn ended(&self, spurious: bool) -> Option<Ended> {
+        let ended = if spurious {
+            Ended::Spurious { timeout: self.timed_out.is_some(), late_rtt: self.late_rtt }
+        } else {
+            Ended::Recovered
+        };
+        Some(ended).filter(|_| !self.asks_for_room())
     }
 
     /// True if the originals of all retransmissions have arrived: `largest_acked`, the newest
@@ -106,7 +134,7 @@ mod tests {
             resent: 1,
             repaired: 0,
             spurious: 0,
-            timeout: true,
+            timed_out: Some(LostTo::Network),
             cause: Cause::Timeout,
             series_start: 10,
             answered: false,

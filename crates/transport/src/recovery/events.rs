@@ -205,7 +205,8 @@ pub(crate) enum Expired {
     Nothing,
     /// Losses were detected, and an episode began.
     Episode,
-    /// The retransmission timer fired; `episode` is true if that began an episode.
+    /// The retransmission timer fired; `episode` is true if that began an episode that is reported.
+    /// Zero-window probes begin none.
     Timeout { episode: bool },
     /// The oldest segment has reached its limit of transmissions.
     Exhausted,

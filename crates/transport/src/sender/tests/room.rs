@@ -1,8 +1,11 @@
 //! Data that a receiver had no room for: it is retransmitted, and does not count as lost.
 
 use super::native::{MSS, ack, ack_bytes, ack_with_window, connected_by, leaving};
+use std::sync::{Arc, Mutex};
+
 use super::*;
-use crate::LossDetection;
+use crate::congestion::Cause;
+use crate::{LossDetection, Observer};
 
 const RULES: [LossDetection; 6] = [
     LossDetection::Rack,
@@ -131,5 +134,70 @@ fn late_zero_window_probe_restores_no_older_window() {
             assert_eq!((after.timeouts, after.recoveries), (1, 1), "{congestion}, {rule}");
             assert_eq!((after.cwnd, after.ssthresh), (before.cwnd, before.ssthresh), "{congestion}, {rule}");
         }
+    }
+}
+
+/// Observer of the recoveries that begin, by their causes, and of those that end (`None`).
+#[derive(Clone, Default)]
+struct Recoveries(Arc<Mutex<Vec<Option<Cause>>>>);
+
+impl Observer for Recoveries {
+    fn on(&mut self, _now: Instant, trace: &Trace) {
+        match trace {
+            Trace::RecoveryBegan { cause } => self.0.lock().unwrap().push(Some(*cause)),
+            Trace::RecoveryEnded { .. } => self.0.lock().unwrap().push(None),
+            _ => {}
+        }
+    }
+}
+
+impl Recoveries {
+    /// Returns an observer of this sender.
+    fn of(script: &mut Script) -> Self {
+        let recoveries = Self::default();
+        script.sender.observe(Box::new(recoveries.clone()));
+        recoveries
+    }
+
+    fn seen(&self) -> Vec<Option<Cause>> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn zero_window_probes_are_no_recovery() {
+    for rule in RULES {
+        let mut script = filled(rule);
+        let recoveries = Recoveries::of(&mut script);
+        script.write(10 * PAYLOAD);
+        for probe in 10..12 {
+            assert_eq!(leaving(&mut script).len(), 1, "{rule}, {probe}");
+            ack_with_window(&mut script, probe, 10, &[], 0);
+            script.expire();
+        }
+        assert_eq!(leaving(&mut script).len(), 1, "{rule}");
+        assert_eq!(script.sender.blocked.reason(), Some(Blocked::PeerWindow), "{rule}");
+        ack_with_window(&mut script, 12, 11, &[], OPEN);
+        assert_eq!(leaving(&mut script).len(), 9, "{rule}");
+        assert_eq!((recoveries.seen(), script.stats().timeouts), (vec![], 2), "{rule}");
+    }
+}
+
+#[test]
+fn zero_window_probes_continue_recovery_from_loss() {
+    for rule in RULES {
+        let mut script = connected_by(rule, Algorithm::Reno);
+        let recoveries = Recoveries::of(&mut script);
+        script.write(10 * PAYLOAD);
+        recovering(&mut script, rule);
+        // The window closes before the retransmission arrives.
+        let newest = script.sender.flight.next_number() - 1;
+        ack_with_window(&mut script, newest - 1, 0, &[(1, 10)], 0);
+        while script.stats().timeouts == 0 {
+            script.expire();
+            assert_eq!(leaving(&mut script).len(), 1, "{rule}");
+        }
+        close_window(&mut script);
+        assert_eq!(recoveries.seen(), [Some(Cause::Loss), None], "{rule}");
     }
 }
