@@ -221,6 +221,9 @@ mod tests {
             let ratio = (at(n + 2) - at(n + 1)) / (at(n + 1) - at(n));
             assert!((ratio / 2.0 - 1.0).abs() < 0.05, "probe {n}: {ratio}");
         }
+        // The reader pauses for 7 of 12 s. A probe is no recovery from loss.
+        let (window, recovery) = (run.metrics["a.limit.window"], run.metrics["a.limit.recovery"]);
+        assert!(window > 7.0 / 12.0 && recovery < 0.01, "{window}, {recovery}");
         let pause = run.metrics["a.longest-pause"];
         assert!((7.9..8.6).contains(&pause), "{pause} s without a byte read");
         assert!(run.metrics["a.rwnd-min"] < 1444.0, "{}", run.metrics["a.rwnd-min"]);
