@@ -133,6 +133,8 @@ fn counters(node: &SenderNode, metrics: &mut FlowMetrics<'_>) {
         ("spurious", stats.spurious),
         ("ecn-reductions", stats.ecn_reductions),
         ("packets-sent", stats.datagrams_sent),
+        ("bytes-written", stats.bytes_written),
+        ("bytes-unacked", stats.bytes_written - stats.bytes_acked),
         ("acks-received", stats.datagrams_received),
     ] {
         metrics.count(name, count);
