@@ -94,7 +94,7 @@
 //! | `spec` | paths as text: TOML and command-line flags (feature `spec`) |
 //! | `time` | arithmetic on `Instant` that saturates |
 //! | `units` | parsers of rates, times, sizes and probabilities |
-//! | `wifi` | [`WifiConfig`]: an 802.11 cell, half-duplex for both directions |
+//! | `wifi` | [`WifiConfig`]: an 802.11 cell, half-duplex; [`Air`]: one cell of several paths |
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -144,4 +144,6 @@ pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError, VaryingRate};
 pub use rdt_datagram::Ecn;
 pub use schedule::Schedule;
 pub use units::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size};
-pub use wifi::{AirtimeParts, BackOff, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard};
+pub use wifi::{
+    Air, AirtimeParts, BackOff, NoStation, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard,
+};

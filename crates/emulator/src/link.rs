@@ -21,7 +21,7 @@ use crate::mtu::Frames;
 use crate::packet::{Packet, Passage, Service};
 use crate::queue::{BoundedQueue, ManagedQueue, Signal};
 use crate::rate::Serialiser;
-use crate::wifi::Turn;
+use crate::wifi::{Medium, Turn};
 use watch::Watch;
 
 use delivery::charge;
@@ -182,6 +182,11 @@ impl Link {
     /// Delays this direction by a turn of the other direction on the shared 802.11 medium.
     pub(crate) fn on_other_turn(&mut self, turn: Turn) {
         self.serialiser.on_other_turn(turn);
+    }
+
+    /// Returns the medium of an 802.11 cell. `None` for other links.
+    pub(crate) fn medium_mut(&mut self) -> Option<&mut Medium> {
+        self.serialiser.medium_mut()
     }
 
     pub(crate) fn uses_wifi(&self) -> bool {

@@ -148,11 +148,16 @@ impl Serialiser {
     }
 
     pub(crate) fn take_turn(&mut self) -> Option<Turn> {
-        if let Some(Varying::Medium(air)) = self.varying.as_deref_mut() { air.take_turn() } else { None }
+        self.medium_mut().and_then(Medium::take_turn)
+    }
+
+    /// Returns the medium of an 802.11 cell. `None` for other links.
+    pub(crate) fn medium_mut(&mut self) -> Option<&mut Medium> {
+        if let Some(Varying::Medium(air)) = self.varying.as_deref_mut() { Some(air) } else { None }
     }
 
     pub(crate) fn on_other_turn(&mut self, turn: Turn) {
-        if let Some(Varying::Medium(air)) = self.varying.as_deref_mut() {
+        if let Some(air) = self.medium_mut() {
             air.on_other_turn(turn);
         }
     }

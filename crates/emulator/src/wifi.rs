@@ -30,6 +30,11 @@
 //! exact: the path serves one packet at a time, in the direction whose turn starts first. If both
 //! could start at the same time, the direction that did not have the last turn sends first.
 //!
+//! # More than two stations
+//!
+//! Paths with [`WifiConfig::shared`] can have one medium in common ([`Air`]). Packets wait in their
+//! links until their turn, and [`Air`] serves one packet at a time.
+//!
 //! # Not modelled
 //!
 //! Transmission errors and rate adaptation (use [`Loss`](crate::Loss) for the residual loss, and a
@@ -39,6 +44,7 @@
 //! A collision costs each frame its own length. In a real cell the medium is free only after the
 //! longer of two frames that collide, which is 1 to 2 % of the airtime of TCP with its short ACKs.
 
+mod air;
 mod config;
 mod contention;
 mod parse;
@@ -50,9 +56,10 @@ use crate::draw::{Direction, child_seed};
 use crate::packet::Service;
 use crate::schedule::Schedule;
 use crate::time::saturating_add;
-use config::{Contenders, Costs};
+use config::Costs;
 use phy::duration;
 
+pub use air::{Air, NoStation};
 pub use config::{AirtimeParts, BackOff, WifiConfig};
 pub use parse::WifiError;
 pub use phy::{Preamble, SlotTime, WifiRate, WifiStandard};
@@ -85,6 +92,9 @@ pub(crate) struct Medium {
     other_turns: Option<Queue>,
     /// End of the last scheduled turn of the other direction. `None` before its first packet.
     other_until: Option<Instant>,
+    /// Number of stations that contend for the next turn, in an [`Air`]. `None`: one or both
+    /// directions of a path.
+    contenders: Option<u32>,
     /// Airtime not yet reported to the other direction. `None`: all is reported.
     unreported: Option<Turn>,
 }
@@ -112,6 +122,7 @@ impl Medium {
             free_at: None,
             other_turns: None,
             other_until: None,
+            contenders: None,
             unreported: None,
         }
     }
@@ -140,10 +151,9 @@ impl Medium {
         if let Some(cell) = self.course.as_mut().and_then(|course| course.change(start)) {
             self.costs = Costs::new(cell);
         }
-        let contenders = match self.other_until {
-            Some(other_until) if other_until >= start => Contenders::BothWays,
-            _ => Contenders::OneWay,
-        };
+        let contenders = self
+            .contenders
+            .unwrap_or_else(|| if self.other_until.is_some_and(|until| until >= start) { 2 } else { 1 });
         let draw = self.seed.map(|seed| child_seed(seed, self.served));
         self.served += 1;
         let cost = self.costs.of(bytes, contenders, draw);
@@ -171,6 +181,16 @@ impl Medium {
             Some(free_at) if turn.starts < *free_at => *free_at = saturating_add(*free_at, turn.takes),
             _ => self.other_turns = Some(Queue { until: turn.ends, each: turn.takes }),
         }
+    }
+
+    /// Delays the next packet until `until`, the end of the turn of another station.
+    pub(crate) fn wait_until(&mut self, until: Instant) {
+        self.free_at = self.free_at.max(Some(until));
+    }
+
+    /// Sets the number of stations that contend for the next turn.
+    pub(crate) const fn contend(&mut self, stations: u32) {
+        self.contenders = Some(stations);
     }
 }
 

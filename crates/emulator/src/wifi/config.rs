@@ -51,6 +51,9 @@ pub struct WifiConfig {
     pub via_access_point: bool,
     /// Length of the random back-off between frames: its mean, or drawn for each frame.
     pub back_off: BackOff,
+    /// True if the air is also that of other paths, which start and end at stations of the same
+    /// cell; see [`Air`](super::Air). It has no effect on a path alone.
+    pub shared: bool,
 }
 
 /// How the model chooses the back-off of a station.
@@ -132,6 +135,7 @@ impl WifiConfig {
             stations: NonZeroU8::MIN,
             via_access_point: false,
             back_off: BackOff::Mean,
+            shared: false,
         }
     }
 
@@ -160,6 +164,9 @@ impl WifiConfig {
         if let Some((_, what)) = only_elsewhere.into_iter().find(|(meant, _)| *meant) {
             return Err(WifiError::NotThere { standard, what });
         }
+        if self.shared && self.via_access_point {
+            return Err(WifiError::SharedViaAccessPoint);
+        }
         match self.protection {
             Some(rate) if !rate.is_dsss() => Err(WifiError::NoProtection { rate }),
             _ => Ok(()),
@@ -172,7 +179,7 @@ impl WifiConfig {
     ///
     /// Each IP fragment has the airtime of a packet. Packets over 4 GiB count as 4 GiB.
     pub fn airtime(&self, bytes: usize) -> Duration {
-        let cost = Costs::new(*self).of(bytes, Contenders::OneWay, None);
+        let cost = Costs::new(*self).of(bytes, 1, None);
         duration(cost.total)
     }
 
@@ -187,7 +194,7 @@ impl WifiConfig {
         let packet = self.rate.bitrate().transmit_time(bytes as usize, &mut 0);
         let collisions = (exchange.collides + difs) * costs.alone.collisions / PER_MILLION;
         let turn = exchange.ends + collisions + difs + idle;
-        let total = costs.of(bytes as usize, Contenders::OneWay, None).total;
+        let total = costs.of(bytes as usize, 1, None).total;
         AirtimeParts {
             difs: duration(difs),
             back_off: duration(idle),
@@ -254,13 +261,6 @@ struct Exchange {
     collides: u64,
 }
 
-/// Whether only this direction of the path sends, or both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Contenders {
-    OneWay,
-    BothWays,
-}
-
 /// Times of a packet, in ns after the time at which its station may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cost {
@@ -291,28 +291,33 @@ impl Costs {
         }
     }
 
-    /// Returns the airtime of a packet of `bytes` bytes. `draw` sets the back-off; `None`: the
+    /// Returns the airtime of a packet of `bytes` bytes. `contenders` is the number of stations of
+    /// the simulation that have frames to send, at least 1. `draw` sets the back-off; `None`: the
     /// mean.
     ///
     /// No step overflows 64 bits: 2^32 bytes at 1 Mbit/s are 3.5e13 ns, the collisions of 256
     /// stations about double that, and the frames of 255 stations, repeated by the access point,
     /// multiply it by 510.
-    pub(super) fn of(&self, bytes: usize, contenders: Contenders, draw: Option<u64>) -> Cost {
+    pub(super) fn of(&self, bytes: usize, contenders: u32, draw: Option<u64>) -> Cost {
         let exchange = self.config.exchange(u32::try_from(bytes).unwrap_or(u32::MAX));
-        let (contention, ours) = match contenders {
-            Contenders::OneWay => (self.alone, 1),
-            Contenders::BothWays => (self.both_ways, 2),
+        let contention = match contenders {
+            0 | 1 => self.alone,
+            2 => self.both_ways,
+            more => Contention::among(u32::from(self.config.stations.get()) - 1 + more, self.timing),
         };
         let difs = self.timing.difs();
         let collisions = (exchange.collides + difs) * contention.collisions / PER_MILLION;
         let idle = draw.map_or(contention.idle, |draw| self.drawn(contention.idle, draw));
         let turn = exchange.ends + collisions + difs + idle;
         let (first_hop, hops) = if self.config.via_access_point { (turn, 2) } else { (0, 1) };
-        // Each other station sends one frame between two of ours. If both directions of the path
-        // send, each has half of that cost.
+        // Each other station sends one frame between two of ours. If several stations of the
+        // simulation send, each has its share of that cost.
         let others = u64::from(self.config.stations.get()) - 1;
         let total = turn * hops;
-        Cost { arrives: first_hop + exchange.arrives, total: total + total * others / ours }
+        Cost {
+            arrives: first_hop + exchange.arrives,
+            total: total + total * others / u64::from(contenders.max(1)),
+        }
     }
 
     /// Returns a back-off in ns that is uniform from 0 to `2 * mean`, in `cw_min` steps. Each step

@@ -26,7 +26,7 @@ pub enum WifiError {
     /// An option does not exist.
     #[error(
         "'{word}' is not an option of an 802.11 cell: the options are rate=, basic=, preamble=, slot=, rts, \
-         protection, stations=, via-ap and backoff="
+         protection, stations=, via-ap, backoff= and shared"
     )]
     UnknownWord {
         /// The option as given.
@@ -70,6 +70,9 @@ pub enum WifiError {
         /// The option that the standard does not have.
         what: &'static str,
     },
+    /// The access point repeats frames of its own accord, and is a station besides.
+    #[error("'via-ap' and 'shared' exclude each other: with 'shared' the access point is between two links")]
+    SharedViaAccessPoint,
     /// The rate of protection is not an 802.11b rate.
     #[error(
         "stations of 802.11b do not understand protection at {rate}: it is sent at 1, 2, 5.5 or 11 Mbit/s"
@@ -101,6 +104,7 @@ const fn rates(standard: WifiStandard) -> &'static str {
 /// | `stations=2` | [`WifiConfig::stations`], from 1 to 255 |
 /// | `via-ap` | [`WifiConfig::via_access_point`] |
 /// | `backoff=mean`, `backoff=drawn` | [`WifiConfig::back_off`] |
+/// | `shared` | [`WifiConfig::shared`] |
 ///
 /// Letter case is ignored. A bit rate in steps is an error; see `Schedule<WifiConfig>`.
 impl FromStr for WifiConfig {
@@ -176,6 +180,7 @@ impl WifiConfig {
                     .ok_or_else(|| word.bad("a number of stations from 1 to 255, as in stations=2"))?;
             }
             ("via-ap", None) => self.via_access_point = true,
+            ("shared", None) => self.shared = true,
             ("backoff", Some("mean")) => self.back_off = BackOff::Mean,
             ("backoff", Some("drawn")) => self.back_off = BackOff::Drawn,
             ("backoff", _) => return Err(word.bad("backoff=mean or backoff=drawn")),

@@ -70,7 +70,7 @@ fn two_saturated_directions_halve_airtime() {
     for cell in ["wifi-a", "wifi-b", "wifi-g:slot=short", "wifi-b:stations=4", "wifi-b:backoff=drawn"] {
         let [forward, reverse] = both_full(cell, [1_470, 1_470]);
         let config: WifiConfig = cell.parse().unwrap();
-        let turn = Costs::new(config).of(1_498, Contenders::BothWays, None).total;
+        let turn = Costs::new(config).of(1_498, 2, None).total;
         let expected = 10_000_000_000 / turn;
         // The difference is at most about a queue of 20 packets.
         assert!(forward.abs_diff(reverse) <= 25, "{cell}: {forward} {reverse}");
@@ -86,7 +86,7 @@ fn short_and_long_frames_get_equal_turns() {
     let [long, short] = both_full("wifi-b", [1_470, 12]);
     assert!(long.abs_diff(short) <= long / 20, "{long} {short}");
     let costs = Costs::new(WifiConfig::b());
-    let pair: u64 = [1_498, 40].map(|bytes| costs.of(bytes, Contenders::BothWays, None).total).iter().sum();
+    let pair: u64 = [1_498, 40].map(|bytes| costs.of(bytes, 2, None).total).iter().sum();
     assert!(long.abs_diff(10_000_000_000 / pair) <= long / 20, "{long}");
 }
 
@@ -116,7 +116,7 @@ fn bursts(disciplines: [&str; 2], step: Duration) -> [Vec<Duration>; 2] {
 
 #[test]
 fn waiting_packets_share_medium_for_late_caller() {
-    let turn = Duration::from_nanos(Costs::new(WifiConfig::b()).of(1_500, Contenders::BothWays, None).total);
+    let turn = Duration::from_nanos(Costs::new(WifiConfig::b()).of(1_500, 2, None).total);
     for discipline in [
         ["drop-head", "drop-head"],
         ["codel", "codel"],
