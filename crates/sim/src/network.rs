@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{BusyPeriod, Direction, DropCause, Link, Packet, Path, Queued};
+use rdt_emulator::{Air, BusyPeriod, Delivery, Direction, DropCause, Link, NoStation, Packet, Path, Queued};
 use rdt_transport::drive::{DatagramIo, Received};
 use rdt_transport::{Ecn, TransmitBuf};
 
@@ -101,6 +101,8 @@ pub(crate) struct Network {
     epoch: Instant,
     inboxes: Vec<VecDeque<Batch>>,
     wires: Vec<Path>,
+    /// Air of the wires that are of one 802.11 cell.
+    air: Air,
     routes: BTreeMap<Ends, Route>,
     /// Route for each packet tag. Entries are never removed, because packets of a replaced route
     /// may still be on its wires.
@@ -124,6 +126,7 @@ impl Network {
             epoch,
             inboxes: Vec::new(),
             wires: Vec::new(),
+            air: Air::default(),
             routes: BTreeMap::new(),
             flows: Vec::new(),
             pool: Vec::new(),
@@ -157,6 +160,12 @@ impl Network {
         id
     }
 
+    /// Makes a wire part of the 802.11 cell, between these stations.
+    pub(crate) fn share_air(&mut self, wire: WireId, stations: [usize; 2]) -> Result<(), NoStation> {
+        let index = wire.index();
+        self.air.add(index, &self.wires[index], stations)
+    }
+
     /// Routes datagrams between two nodes over wires in series: forward through all from the first
     /// to the second node, and through their reverse links in the opposite order.
     pub(crate) fn route(&mut self, (from, to): Ends, wires: &[WireId]) {
@@ -181,7 +190,11 @@ impl Network {
 
     /// Returns the packets queued in a direction of a wire.
     pub(crate) fn queued(&mut self, now: Instant, wire: WireId, direction: Direction) -> Queued {
-        self.wires[wire.index()].queued(direction, now)
+        let index = wire.index();
+        if self.air.has(index) {
+            return self.air.queued(&mut self.wires, index, direction, now);
+        }
+        self.wires[index].queued(direction, now)
     }
 
     pub(crate) fn link_mut(&mut self, wire: WireId, direction: Direction) -> &mut Link {
@@ -234,7 +247,7 @@ impl Network {
     /// Moves the packets of one direction of a wire that are due by `now` into their next wires or
     /// the inboxes.
     pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, direction: Direction) {
-        while let Some(delivery) = self.wires[wire.index()].pop(direction, now) {
+        while let Some(delivery) = self.leave(now, wire, direction) {
             let flow = &mut self.flows[delivery.tag as usize];
             let hop = flow.hop(wire);
             if hop == 0 && !delivery.is_copy {
@@ -255,10 +268,24 @@ impl Network {
         self.rescheduled.push((wire, direction));
     }
 
+    /// Returns the next packet of one direction of a wire that is due by `now`.
+    fn leave(&mut self, now: Instant, wire: WireId, direction: Direction) -> Option<Delivery> {
+        let index = wire.index();
+        if self.air.has(index) {
+            return self.air.pop(&mut self.wires, index, direction, now);
+        }
+        self.wires[index].pop(direction, now)
+    }
+
     /// Pushes a packet into a wire.
     fn enter(&mut self, now: Instant, wire: WireId, direction: Direction, packet: Packet) {
         let tag = packet.tag;
-        let result = self.wires[wire.index()].push(direction, now, packet);
+        let index = wire.index();
+        let result = if self.air.has(index) {
+            self.air.push(&mut self.wires, index, direction, now, packet)
+        } else {
+            self.wires[index].push(direction, now, packet)
+        };
         let flow = &mut self.flows[tag as usize];
         match result {
             Ok(()) => flow.backlog += u64::from(flow.hops[0].wire == wire),

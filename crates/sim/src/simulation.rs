@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Direction, Path};
+use rdt_emulator::{Direction, NoStation, Path};
 use rdt_server::ServerConfig;
 use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, FramePool, Sender, SenderConfig, TransmitBuf};
@@ -174,6 +174,15 @@ impl Simulation {
     /// Adds a wire, which [`Simulation::route`] can use. Its path must be empty.
     pub fn add_wire(&mut self, path: Path) -> WireId {
         self.network.add_wire(path)
+    }
+
+    /// Makes an empty wire part of the simulation's 802.11 cell, whose wires share one
+    /// [`Air`](rdt_emulator::Air). Its ends are the stations with these numbers.
+    ///
+    /// # Errors
+    /// As [`Air::add`](rdt_emulator::Air::add).
+    pub fn share_air(&mut self, wire: WireId, stations: [usize; 2]) -> Result<(), NoStation> {
+        self.network.share_air(wire, stations)
     }
 
     /// Routes datagrams from `from` to `to` over the forward link of `wire`, and from `to` to

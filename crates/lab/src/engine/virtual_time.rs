@@ -9,7 +9,9 @@ use rdt_transport::Observer;
 
 use super::flow_metrics::{fixed_warm_up, keeps_series};
 use super::samples::Sampler;
-use super::words::{application, check, connection_id, read_policy, sender, server, source, start};
+use super::words::{
+    application, check, connection_id, read_policy, sender, server, shares_air, source, start,
+};
 use super::{Engine, EngineError, Run, metrics};
 use crate::cell::{Cell, Physics};
 use crate::experiment::Measure;
@@ -81,7 +83,8 @@ impl Engine for VirtualTime {
     }
 }
 
-/// Adds the links. The first has the seed of the repetition, so that packet n has the fate that it
+/// Adds the links. Those that share their air are between the stations 0 and 1, 1 and 2, and so on
+/// of one cell. The first has the seed of the repetition, so that packet n has the fate that it
 /// has in other programs with this path and seed.
 fn wires(physics: &Physics, seed: u64, simulation: &mut Simulation) -> Result<Vec<WireId>, EngineError> {
     let mut wires = Vec::new();
@@ -91,7 +94,12 @@ fn wires(physics: &Physics, seed: u64, simulation: &mut Simulation) -> Result<Ve
         let config = link.to_path_config(|file| Err(format!("{file}: traces are not read here")));
         let config = config.map_err(|error| EngineError::Word(error.to_string()))?;
         let seed = if index == 0 { seed } else { child_seed(seed, index as u64) };
-        wires.push(simulation.add_wire(Path::new(config, seed)));
+        let wire = simulation.add_wire(Path::new(config, seed));
+        if physics.links.len() > 1 && shares_air(&link) {
+            let shared = simulation.share_air(wire, [index, index + 1]);
+            shared.map_err(|error| EngineError::Word(format!("link {}: {error}", index + 1)))?;
+        }
+        wires.push(wire);
     }
     Ok(wires)
 }
@@ -276,6 +284,21 @@ mod tests {
         let mean = f64::midpoint(goodput("wifi-a"), goodput("wifi-a:rate=6mbit"));
         let steps = goodput("wifi-a:rate=0s:54mbit+4s:6mbit");
         assert!((steps / mean - 1.0).abs() < 0.01, "{steps} of {mean}");
+    }
+
+    /// From a station to the access point and on to another station: each packet is sent twice, in
+    /// one cell or in two.
+    #[test]
+    fn links_of_one_cell_share_their_air() {
+        let udp = Flow { kind: FlowKind::Udp, rate: Some(40_000_000), ..Flow::new("u") };
+        let goodput = |rate: &str| {
+            let path = format!("rtt = '1ms'\nqueue = '50p'\nrate = '{rate}'");
+            let mut cell = cell(&path, 4, vec![udp.clone()]);
+            cell.physics.links.push(cell.physics.links[0].clone());
+            run(&cell, 1).metrics["u.goodput"]
+        };
+        let share = goodput("wifi-a:shared") / goodput("wifi-a");
+        assert!((share - 0.513).abs() < 0.01, "{share}");
     }
 
     /// If this fails because results changed on purpose, raise `PHYSICS_VERSION` and record its

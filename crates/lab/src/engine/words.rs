@@ -60,6 +60,13 @@ pub(super) fn check(physics: &Physics) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// True if the air of a link is that of other links too.
+pub(super) fn shares_air(link: &PathSpec) -> bool {
+    let Ok(path) = link.to_path_config(|_| Err(String::new())) else { return false };
+    let is_shared = |link: &LinkConfig| matches!(&link.varying, Some(VaryingRate::Wifi(cells)) if cells.values().any(|cell| cell.shared));
+    is_shared(&path.forward) || is_shared(&path.reverse)
+}
+
 /// Checks the words of a source of datagrams.
 pub(super) fn check_source(flow: &Flow) -> Result<(), EngineError> {
     source(flow, Duration::ZERO, 0).map(drop)

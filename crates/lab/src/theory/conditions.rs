@@ -58,8 +58,8 @@ pub struct Conditions {
 
 impl Conditions {
     /// Returns the conditions of a flow. `None` if a link reads its rate from a trace, if its loss
-    /// or the bit rate of its 802.11 cell changes with time, or if a packet has no room for its
-    /// headers.
+    /// or the bit rate of its 802.11 cell changes with time, if links share the air of a cell, or
+    /// if a packet has no room for its headers.
     pub fn of(physics: &Physics, flow: &Flow) -> Option<Self> {
         let towards = if flow.reverse { Direction::Reverse } else { Direction::Forward };
         let (mut rate, mut rtt_s, mut arrives, mut wifi) = (None, 0.0, 1.0, None);
@@ -74,10 +74,11 @@ impl Conditions {
             arrives *= 1.0 - mean_loss(&link.loss)?;
             mtus.push(link.mtu.clone());
             if let Some(VaryingRate::Wifi(cells)) = &link.varying {
-                if !cells.is_constant() {
+                let cell = cells.at(Duration::ZERO);
+                if !cells.is_constant() || cell.shared && physics.links.len() > 1 {
                     return None;
                 }
-                wifi = Some(cells.at(Duration::ZERO));
+                wifi = Some(cell);
             }
             let bps = link.rate.map(rdt_emulator::Bitrate::as_bps_f64);
             if bps.is_some_and(|bps| rate.is_none_or(|slowest| bps < slowest)) {

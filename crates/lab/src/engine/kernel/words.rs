@@ -9,7 +9,7 @@ use rdt_emulator::LinkConfig;
 use rdt_emulator::spec::PathSpec;
 
 use super::super::EngineError;
-use super::super::words::{IPV6, check_source, flow_error, sender, start};
+use super::super::words::{IPV6, check_source, flow_error, sender, shares_air, start};
 use crate::cell::{EngineKind, Physics};
 use crate::experiment::Measure;
 use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS, UDP_HEADERS_IPV6};
@@ -43,6 +43,12 @@ pub(super) fn links(physics: &Physics) -> Result<&[PathSpec], EngineError> {
     match (physics.links.as_slice(), physics.engine) {
         ([], EngineKind::Real) => Ok(&[]),
         ([], engine) => Err(EngineError::Word(format!("the engine '{engine}' needs a path"))),
+        (links, engine) if links.len() > 1 && links.iter().any(shares_air) => {
+            Err(EngineError::Word(format!(
+                "the engine '{engine}' runs each link by itself, so links cannot share their air: use the \
+                 engine 'virtual'"
+            )))
+        }
         (links, _) if links.len() <= MAX_LINKS => Ok(links),
         (links, engine) => Err(EngineError::Word(format!(
             "the engine '{engine}' runs up to {MAX_LINKS} links, and this cell has {}: use the engine 'virtual'",
