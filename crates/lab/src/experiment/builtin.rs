@@ -42,6 +42,7 @@ const BUILTIN: &[Builtin] = builtin! {
     "002-E" "002-e.toml"
     "003-A" "003-a.toml"
     "003-B" "003-b.toml"
+    "003-B-STATIONS" "003-b-stations.toml"
     "003-C" "003-c.toml"
     "003-D" "003-d.toml"
     "003-E" "003-e.toml"
