@@ -7,16 +7,20 @@ use super::{Conditions, Prediction};
 const CUBIC_C: f64 = 0.4;
 const CUBIC_BETA: f64 = 0.7;
 
-/// Returns the goodput of Reno, bits per second, for packets of `payload` bytes, an ACK for each
-/// `ack_every` packets, and a share `loss` of packets lost (Mathis et al., 1997).
-fn mathis_bps(payload: f64, rtt_s: f64, ack_every: f64, loss: f64) -> f64 {
-    payload * 8.0 / rtt_s * (3.0 / (2.0 * ack_every * loss)).sqrt()
+/// Packets for which the window of Reno grows once, b of its formulas. 1, with delayed ACKs too,
+/// because rdt and Linux count the bytes that an ACK covers, not ACKs (RFC 3465).
+pub const PACKETS_PER_GROWTH: f64 = 1.0;
+
+/// Returns the goodput of Reno, bits per second (Mathis et al., 1997), for packets of `payload`
+/// bytes, a window that grows once for `b` packets, and a share `loss` of packets lost.
+fn mathis_bps(payload: f64, rtt_s: f64, b: f64, loss: f64) -> f64 {
+    payload * 8.0 / rtt_s * (3.0 / (2.0 * b * loss)).sqrt()
 }
 
 /// Returns the goodput of Reno, bits per second, with timeouts of at least `rto_s` and a receiver's
 /// window of at most `window` packets: formula 32 of Padhye et al., 2000.
-pub fn pftk_bps(payload: f64, rtt_s: f64, ack_every: f64, loss: f64, rto_s: f64, window: f64) -> f64 {
-    let (p, b, q) = (loss, ack_every, 1.0 - loss);
+pub fn pftk_bps(payload: f64, rtt_s: f64, b: f64, loss: f64, rto_s: f64, window: f64) -> f64 {
+    let (p, q) = (loss, 1.0 - loss);
     // Probability that a loss in a window of w packets ends in a timeout.
     let timeout = |w: f64| {
         let others = 1.0 + q.powi(3) * (1.0 - q.powf((w - 3.0).max(0.0)));
@@ -49,15 +53,14 @@ pub fn cubic_bps(payload: f64, rtt_s: f64, loss: f64) -> f64 {
 }
 
 pub(super) fn mathis(it: &Conditions) -> Option<Prediction> {
-    // One ACK a packet, because the window grows by bytes, not by ACKs (RFC 3465).
-    limited(it, mathis_bps(it.payload, it.idle_rtt_s(), 1.0, it.loss), 0.02)
+    limited(it, mathis_bps(it.payload, it.idle_rtt_s(), PACKETS_PER_GROWTH, it.loss), 0.02)
 }
 
 pub(super) fn pftk(it: &Conditions) -> Option<Prediction> {
     let window = it.window.map_or(f64::INFINITY, |bytes| (bytes / it.payload).floor());
     let rtt_s = it.idle_rtt_s();
     let rto_s = it.min_rto_s.max(rtt_s);
-    limited(it, pftk_bps(it.payload, rtt_s, it.ack_every, it.loss, rto_s, window), 0.2)
+    limited(it, pftk_bps(it.payload, rtt_s, PACKETS_PER_GROWTH, it.loss, rto_s, window), 0.2)
 }
 
 pub(super) fn cubic(it: &Conditions) -> Option<Prediction> {
@@ -88,6 +91,16 @@ mod tests {
     fn mathis_equals_computed_values() {
         near(mathis_bps(1448.0, 0.010, 1.0, 0.025), 8.973e6, 0.001);
         near(mathis_bps(1460.0, 0.050, 1.0, 0.05), 1.279e6, 0.001);
+    }
+
+    #[test]
+    fn models_of_reno_agree_for_rare_losses() {
+        use super::super::conditions::tests::conditions;
+        let it = conditions("rtt = '100ms'\nloss = '0.001%/0'", |flow| {
+            (flow.cc, flow.ack) = (Some("reno".to_owned()), Some((2, std::time::Duration::ZERO)));
+        });
+        let both = [mathis(&it), pftk(&it)].map(|it| it.expect("loss").value);
+        near(both[1], both[0], 0.02);
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod window;
 
 pub use airtime::{AIRTIME_PARTS, airtime_parts};
 pub use conditions::Conditions;
-pub use loss::{cubic_bps, pftk_bps};
+pub use loss::{PACKETS_PER_GROWTH, cubic_bps, pftk_bps};
 
 /// Value of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,7 +90,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "mathis",
         metric: "goodput",
-        formula: "MSS / RTT * sqrt(3 / (2 b p))",
+        formula: "MSS / RTT * sqrt(3 / (2 b p)), b = 1",
         source: "Mathis, Semke, Mahdavi, Ott, 1997",
         range: "Reno, 0 < p <= 2 %, no timeouts, link not full",
         predict: loss::mathis,
@@ -98,7 +98,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "pftk",
         metric: "goodput",
-        formula: "full formula with timeouts and a limit by the receiver's window",
+        formula: "full formula with timeouts and a limit by the receiver's window, b = 1",
         source: "Padhye, Firoiu, Towsley, Kurose, 2000",
         range: "Reno, 0 < p <= 20 %, link not full",
         predict: loss::pftk,

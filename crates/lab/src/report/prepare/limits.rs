@@ -3,7 +3,7 @@
 use crate::cell::{Cell, EngineKind};
 use crate::flow::Flow;
 use crate::statistics::mean;
-use crate::theory::{Conditions, cubic_bps, pftk_bps};
+use crate::theory::{Conditions, PACKETS_PER_GROWTH, cubic_bps, pftk_bps};
 
 use super::super::scale::{Unit, significant};
 use super::Subject;
@@ -133,7 +133,7 @@ fn loss(it: &Conditions, flow: &Flow) -> Option<String> {
     let rtt_s = it.idle_rtt_s();
     let rto_s = it.min_rto_s.max(rtt_s);
     let bps = |loss: f64| match flow.cc.as_deref() {
-        Some("reno") => Some(pftk_bps(it.payload, rtt_s, it.ack_every, loss, rto_s, f64::INFINITY)),
+        Some("reno") => Some(pftk_bps(it.payload, rtt_s, PACKETS_PER_GROWTH, loss, rto_s, f64::INFINITY)),
         Some("cubic") => Some(cubic_bps(it.payload, rtt_s, loss)),
         _ => None,
     };
@@ -184,7 +184,7 @@ mod tests {
     fn loss_that_would_fill_the_link_is_named() {
         let flow = Flow { cc: Some("reno".to_owned()), ..Flow::new("a") };
         let text = loss(&lossy(), &flow).expect("a remedy");
-        assert!(text.starts_with("2.5 % of the packets are lost; at 0."), "{text}");
+        assert!(text.starts_with("2.5 % of the packets are lost; at 1."), "{text}");
         assert!(text.ends_with(" % it would fill this link of 8 Mbit/s, by PFTK"), "{text}");
         let none = Conditions { loss: 1e-7, ..lossy() };
         assert_eq!(loss(&none, &flow), None, "the loss does not limit");
