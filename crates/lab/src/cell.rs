@@ -11,8 +11,9 @@ use sha2::{Digest as _, Sha256};
 use crate::flow::Flow;
 
 /// Version of the physics: raised by hand whenever a change of the transport, the emulator or the
-/// simulator alters results, so that old and new results are never mixed. A test compares the
-/// event hashes of some cells with recorded ones, so that a forgotten raise is found.
+/// simulator alters results, or records get further metrics, so that old and new results are never
+/// mixed. A test compares the event hashes of some cells with recorded ones, so that a forgotten
+/// raise is found.
 pub const PHYSICS_VERSION: u32 = 5;
 
 /// Engine that runs repetitions.

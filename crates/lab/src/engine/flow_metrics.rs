@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::Run;
 use crate::experiment::{KeepSeries, Measure, WarmUp};
-use crate::flow::Flow;
+use crate::flow::{Flow, FlowKind};
 use crate::record::Series;
-use crate::statistics::{Cut, jain, mser5};
+use crate::statistics::{Cut, convergence_time, jain, mser5};
 
 /// Smallest number of bins for which the rule MSER-5 cuts off a warm-up.
 const MIN_BINS_FOR_MSER: usize = 40;
@@ -182,10 +182,17 @@ pub(super) fn keeps_series(measure: &Measure) -> bool {
     measure.keep_series != KeepSeries::None
 }
 
-/// Adds the metrics of all flows together, over the span in which all of them were active.
-pub(super) fn together(flows: &[Delivered], width: Duration, metrics: &mut BTreeMap<String, f64>) {
-    let from = flows.iter().map(|it| it.start).max().unwrap_or_default();
-    let to = flows.iter().map(|it| it.end).min().unwrap_or_default();
+/// Adds the metrics of all flows together, over the span in which all of them were active, and how
+/// flows with feedback share a direction.
+pub(super) fn together(flows: &[(&Flow, Delivered)], width: Duration, metrics: &mut BTreeMap<String, f64>) {
+    for reverse in [false, true] {
+        let shares =
+            |flow: &Flow| flow.reverse == reverse && flow.kind != FlowKind::Udp && flow.rate.is_none();
+        let sharers: Vec<_> = flows.iter().filter(|(flow, _)| shares(flow)).collect();
+        sharing(&sharers, width, metrics);
+    }
+    let from = flows.iter().map(|(_, it)| it.start).max().unwrap_or_default();
+    let to = flows.iter().map(|(_, it)| it.end).min().unwrap_or_default();
     let width_ns = width.as_nanos().max(1);
     let whole = |bins: u128| usize::try_from(bins).unwrap_or(0);
     let (first, last) = (whole(from.as_nanos().div_ceil(width_ns)), whole(to.as_nanos() / width_ns));
@@ -194,10 +201,58 @@ pub(super) fn together(flows: &[Delivered], width: Duration, metrics: &mut BTree
     }
     let span = bin_start(last - first, width);
     let bytes = |it: &Delivered| it.bins.iter().take(last).skip(first).sum::<u64>();
-    let rates: Vec<f64> = flows.iter().map(|it| rate(bytes(it), span)).collect();
+    let rates: Vec<f64> = flows.iter().map(|(_, it)| rate(bytes(it), span)).collect();
     metrics.insert("sum".to_owned(), rates.iter().sum());
     if flows.len() > 1 {
         metrics.extend(jain(&rates).map(|index| ("jain".to_owned(), index)));
+    }
+}
+
+/// Time after a change of the flows that share a link, in which their shares are not counted.
+const SETTLING: Duration = Duration::from_secs(3);
+
+/// Adds `convergence` of each flow that joins others: the seconds from its start until all of them
+/// have equal shares. `share` is the rate of a flow divided by an equal share, over the spans in
+/// which the same flows share a link, without the first [`SETTLING`] of each.
+fn sharing(flows: &[&(&Flow, Delivered)], width: Duration, metrics: &mut BTreeMap<String, f64>) {
+    if flows.len() < 2 {
+        return;
+    }
+    let is_active = |it: &Delivered, bin: usize| {
+        it.start <= bin_start(bin, width) && bin_start(bin + 1, width) <= it.end && bin < it.bins.len()
+    };
+    let active = |bin: usize| -> Vec<usize> {
+        (0..flows.len()).filter(|flow| is_active(&flows[*flow].1, bin)).collect()
+    };
+    let bins: Vec<usize> = (0..flows.iter().map(|(_, it)| it.bins.len()).max().unwrap_or(0)).collect();
+    let settling =
+        usize::try_from(SETTLING.as_nanos().div_ceil(width.as_nanos().max(1))).unwrap_or(usize::MAX);
+    let mut before = Vec::new();
+    let mut own_and_equal = vec![(0, 0.0); flows.len()];
+    for span in bins.chunk_by(|a, b| active(*a) == active(*b)) {
+        let sharers = active(span[0]);
+        let joined = |flow: &&usize| !before.contains(*flow);
+        let bytes = |flow: usize, bin: usize| flows[flow].1.bins[bin];
+        let row = |flow: &usize| span.iter().map(|bin| number(bytes(*flow, *bin))).collect();
+        let rates: Vec<Vec<f64>> = sharers.iter().map(row).collect();
+        let fair = convergence_time(&rates, width.as_secs_f64()).filter(|_| sharers.len() > 1);
+        for (flow, it) in sharers.iter().filter(joined).map(|flow| flows[*flow]) {
+            let after = fair.map(|bins| bin_start(span[0] + bins, width).saturating_sub(it.start));
+            metrics.extend(after.map(|time| (format!("{}.convergence", flow.name), time.as_secs_f64())));
+        }
+        for bin in span.iter().skip(settling).filter(|_| sharers.len() > 1) {
+            let all: u64 = sharers.iter().map(|flow| bytes(*flow, *bin)).sum();
+            for flow in &sharers {
+                own_and_equal[*flow].0 += bytes(*flow, *bin);
+                own_and_equal[*flow].1 += number(all) / number(sharers.len() as u64);
+            }
+        }
+        before = sharers;
+    }
+    for ((flow, _), (own, equal)) in flows.iter().zip(own_and_equal) {
+        if equal > 0.0 {
+            metrics.insert(format!("{}.share", flow.name), number(own) / equal);
+        }
     }
 }
 
@@ -220,4 +275,39 @@ pub(super) fn rate(bytes: u64, time: Duration) -> f64 {
 /// Returns the time at which a bin begins.
 pub(super) fn bin_start(bin: usize, width: Duration) -> Duration {
     width.saturating_mul(u32::try_from(bin).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flow one is alone, then beside two, which has its share after 2 s, then alone again.
+    #[test]
+    fn late_flow_converges_and_shares_leave_out_settling() {
+        let seconds = Duration::from_secs;
+        let flow = |bins: Vec<u64>, start, end| Delivered { bins, start, end };
+        let one = [vec![100; 5], vec![90, 80], vec![55; 6], vec![100; 4]].concat();
+        let two = [vec![0; 5], vec![10, 20], vec![45; 6]].concat();
+        let (one_end, two_end) = (seconds(one.len() as u64), seconds(two.len() as u64));
+        let names = [Flow::new("one"), Flow::new("two")];
+        let flows = [
+            (&names[0], flow(one, seconds(0), one_end)),
+            (&names[1], flow(two, Duration::from_millis(4_900), two_end)),
+        ];
+        let mut metrics = BTreeMap::new();
+        together(&flows, seconds(1), &mut metrics);
+        assert!((metrics["two.convergence"] - 2.1).abs() < 1e-9, "{metrics:?}");
+        assert!(!metrics.contains_key("one.convergence"), "it joins no other");
+        assert!((metrics["one.share"] - 1.1).abs() < 1e-9, "{metrics:?}");
+        assert!((metrics["two.share"] - 0.9).abs() < 1e-9, "{metrics:?}");
+    }
+
+    #[test]
+    fn lone_flows_have_no_share() {
+        let name = Flow::new("a");
+        let it = Delivered { bins: vec![9; 9], start: Duration::ZERO, end: Duration::from_secs(9) };
+        let mut metrics = BTreeMap::new();
+        together(&[(&name, it)], Duration::from_secs(1), &mut metrics);
+        assert_eq!(metrics.into_keys().collect::<Vec<_>>(), ["sum"]);
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{Bitrate, Direction, DropCause, Link, LinkConfig, VaryingRate};
 use rdt_sim::{Arrived, Bins, Limits, Mark, Outcome, SenderNode, Simulation, Transfer, WindowCourse, WireId};
 
@@ -15,7 +16,7 @@ use super::samples::Sample;
 use super::virtual_time::{Observers, Placed};
 use crate::cell::Physics;
 use crate::experiment::Measure;
-use crate::flow::{Flow, FlowKind};
+use crate::flow::{Flow, FlowKind, UDP_HEADERS};
 use crate::theory::{Conditions, airtime_parts};
 
 /// Number of timeouts whose times are metrics.
@@ -44,10 +45,10 @@ pub(super) fn of(
             let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
             metrics.column("goodput", bps.collect());
         }
-        delivered.push(it);
+        delivered.push((placed.flow, it));
     }
     together(&delivered, measure.series, &mut run.metrics);
-    if let ([placed], [it]) = (flows, &delivered[..]) {
+    if let ([placed], [(_, it)]) = (flows, &delivered[..]) {
         let mut metrics = FlowMetrics { flow: placed.flow, run: &mut run };
         for (name, time) in after_changes(physics, placed.flow, &it.bins, measure.series) {
             metrics.time(name, Some(time));
@@ -55,16 +56,23 @@ pub(super) fn of(
     }
     for (index, wire) in wires.iter().enumerate() {
         let name = if wires.len() == 1 { "link".to_owned() } else { format!("link{}", index + 1) };
-        links(simulation, (&name, *wire), ended, measure, &mut run);
+        links(simulation, (&name, *wire, headers(&physics.links[index])), ended, measure, &mut run);
     }
     equal_lengths(&mut run.series);
     run
 }
 
+/// Returns the bytes of IP and transport headers that a path counts for each packet.
+fn headers(path: &PathSpec) -> u32 {
+    let mut path = path.clone();
+    path.assume_headers(UDP_HEADERS);
+    path.to_path_config(|_| Err(String::new())).map_or(0, |config| config.forward.overhead)
+}
+
 /// Adds the counters of both directions of a wire, and the length of its queue over time.
 fn links(
     simulation: &Simulation,
-    (name, wire): (&str, WireId),
+    (name, wire, headers): (&str, WireId, u32),
     ended: Duration,
     measure: &Measure,
     run: &mut Run,
@@ -73,7 +81,7 @@ fn links(
     let now = simulation.epoch() + ended;
     for (direction, it) in [("forward", &path.forward), ("reverse", &path.reverse)] {
         let busy = it.ledger().busy.saturating_sub(it.backlog(now));
-        link(&format!("{name}.{direction}"), it, (busy, ended), &mut run.metrics);
+        link(&format!("{name}.{direction}"), it, headers, (busy, ended), &mut run.metrics);
     }
     let Some(queue) = simulation.queue_series(wire, Direction::Forward) else { return };
     run.metrics.extend(queue.mean_packets().map(|it| (format!("{name}.forward.queue-mean"), it)));
@@ -315,7 +323,14 @@ fn bytes_of(bins: Option<&Bins>) -> Vec<u64> {
 }
 
 /// Adds the counters of one direction of a link, which was busy for a part of the time to `ended`.
-fn link(name: &str, link: &Link, (busy, ended): (Duration, Duration), metrics: &mut BTreeMap<String, f64>) {
+/// Its packets have `headers` bytes of headers.
+fn link(
+    name: &str,
+    link: &Link,
+    headers: u32,
+    (busy, ended): (Duration, Duration),
+    metrics: &mut BTreeMap<String, f64>,
+) {
     let ledger = link.ledger();
     let mut add = |key: &str, value: f64| metrics.insert(format!("{name}.{key}"), value);
     add("sent", number(ledger.sent));
@@ -333,6 +348,8 @@ fn link(name: &str, link: &Link, (busy, ended): (Duration, Duration), metrics: &
     }
     if ledger.delivered > 0 {
         add("busy-per-packet", busy.as_secs_f64() / number(ledger.delivered));
+        let payload = number(ledger.delivered_bytes) / number(ledger.delivered);
+        add("bytes-per-packet", payload + f64::from(headers));
     }
 }
 

@@ -10,19 +10,26 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (n * squares))
 }
 
-/// Returns the first bin from which on each flow stays within `tolerance` (0.2) of an equal share
-/// for `hold` bins. `rates` has the bins of each flow. `None` if that never happens.
-pub fn convergence_time(rates: &[Vec<f64>], tolerance: f64, hold: usize) -> Option<usize> {
+/// Time for which shares must be equal, seconds.
+const HOLD_S: f64 = 2.0;
+/// Largest distance of a flow from an equal share that counts as equal.
+const TOLERANCE: f64 = 0.2;
+
+/// Returns the first bin from which on each flow stays within 20 % of an equal share for 2 s.
+/// `rates` has the bins of each flow, `bin_s` seconds wide. `None` if that never happens.
+pub fn convergence_time(rates: &[Vec<f64>], bin_s: f64) -> Option<usize> {
     let bins = rates.iter().map(Vec::len).min()?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few seconds of bins")]
+    let hold = (HOLD_S / bin_s - 1e-9).ceil().max(1.0) as usize;
     let fair_at = |bin: usize| {
         #[allow(clippy::cast_precision_loss, reason = "numbers of flows are small")]
         let share = rates.iter().map(|it| it[bin]).sum::<f64>() / rates.len() as f64;
-        share > 0.0 && rates.iter().all(|it| (it[bin] / share - 1.0).abs() <= tolerance)
+        share > 0.0 && rates.iter().all(|it| (it[bin] / share - 1.0).abs() <= TOLERANCE)
     };
     let mut run = 0;
     for bin in 0..bins {
         run = if fair_at(bin) { run + 1 } else { 0 };
-        if run == hold.max(1) {
+        if run == hold {
             return Some(bin + 1 - run);
         }
     }
@@ -46,7 +53,7 @@ mod tests {
     #[test]
     fn convergence_is_the_start_of_a_fair_run() {
         let rates = [vec![9.0, 9.0, 6.0, 5.0, 5.0, 5.0], vec![1.0, 1.0, 4.5, 5.0, 5.0, 5.0]];
-        assert_eq!(convergence_time(&rates, 0.2, 3), Some(2));
-        assert_eq!(convergence_time(&rates, 0.2, 5), None);
+        assert_eq!(convergence_time(&rates, 0.7), Some(2), "three bins in 2 s");
+        assert_eq!(convergence_time(&rates, 0.4), None, "five bins in 2 s");
     }
 }

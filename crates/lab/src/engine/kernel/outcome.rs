@@ -51,7 +51,7 @@ pub(super) fn of(
             let bps = it.bins.iter().map(|bytes| Some(rate(*bytes, measure.series)));
             metrics.column("goodput", bps.collect());
         }
-        delivered.push(it);
+        delivered.push((flow, it));
     }
     together(&delivered, measure.series, &mut run.metrics);
     for (index, account) in accounts.iter().enumerate() {
@@ -319,6 +319,9 @@ pub(in super::super) fn link(
     };
     add("sent", account["arrived"].as_f64());
     add("delivered", account["delivered"].as_f64());
+    let packets = account["delivered"].as_f64().filter(|it| *it > 0.0);
+    let bytes = account["delivered_bytes"].as_f64();
+    add("bytes-per-packet", bytes.zip(packets).map(|(bytes, packets)| bytes / packets));
     add("marked", account["marked"].as_f64());
     for (cause, packets) in account["dropped"].as_object().into_iter().flatten() {
         let packets = packets.as_f64().filter(|it| *it > 0.0 || matches!(cause.as_str(), "loss" | "queue"));

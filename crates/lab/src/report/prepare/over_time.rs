@@ -173,11 +173,6 @@ pub(super) fn share(view: &View<'_>, heading: Heading) -> Option<Scene> {
     Some(scene)
 }
 
-/// Time for which shares must be equal.
-const HOLD_S: f64 = 2.0;
-/// Largest distance of a flow from an equal share that counts as equal.
-const TOLERANCE: f64 = 0.2;
-
 /// Returns a sentence for each span in which the same flows share the link: after which time their
 /// shares are equal.
 fn convergence(flows: &[Column], bin_s: f64) -> String {
@@ -185,12 +180,12 @@ fn convergence(flows: &[Column], bin_s: f64) -> String {
     let value = |flow: &Column, bin: usize| flow.values.get(bin).copied().flatten();
     let alive = |bin: usize| -> Vec<&Column> { flows.iter().filter(|it| value(it, bin).is_some()).collect() };
     let names = |bin: usize| alive(bin).iter().map(|it| it.name.as_str()).collect::<Vec<&str>>();
-    let hold = (1..=bins).find(|bins| number(*bins) * bin_s >= HOLD_S - 1e-9).unwrap_or(bins + 1);
     let mut out = String::new();
     let all: Vec<usize> = (0..bins).collect();
     for span in all.chunk_by(|a, b| names(*a) == names(*b)) {
         let sharers = alive(span[0]);
-        if sharers.len() < 2 || span.len() < hold {
+        // Shorter spans hold no 2 s of equal shares.
+        if sharers.len() < 2 || number(span.len()) * bin_s < 2.0 {
             continue;
         }
         let rates: Vec<Vec<f64>> = sharers
@@ -199,7 +194,7 @@ fn convergence(flows: &[Column], bin_s: f64) -> String {
             .collect();
         let who = names(span[0]).join(", ");
         let from = Unit::Time.text(number(span[0]) * bin_s);
-        let told = convergence_time(&rates, TOLERANCE, hold).map_or_else(
+        let told = convergence_time(&rates, bin_s).map_or_else(
             || "and never for 2 s within 20 % of equal shares".to_owned(),
             |bins| {
                 let after = Unit::Time.text(number(bins) * bin_s);
