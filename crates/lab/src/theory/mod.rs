@@ -128,6 +128,22 @@ pub const MODELS: &[Model] = &[
         predict: airtime::airtime,
     },
     Model {
+        name: "headers",
+        metric: "goodput",
+        formula: "airtime of a packet of 1500 bytes, with the share of payload in a frame of this length",
+        source: "report 003, exercise 4",
+        range: "packets of 1500 bytes; it takes the rate of the air as equal for all lengths",
+        predict: airtime::headers,
+    },
+    Model {
+        name: "fragments",
+        metric: "bytes-per-packet",
+        formula: "mean length of the packets of a datagram",
+        source: "RFC 8200, section 4.5",
+        range: "flows of datagrams",
+        predict: airtime::fragments,
+    },
+    Model {
         name: "fair-share",
         metric: "goodput",
         formula: "what datagrams leave of C, divided by the number of flows with feedback",
