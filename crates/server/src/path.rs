@@ -15,17 +15,26 @@ pub(crate) struct PeerPath {
     pub(crate) rtt: Duration,
     /// Time of this path in [`Server`](crate::Server)'s `wakeups`. `None` if both links are empty.
     pub(crate) wakeup: Option<Instant>,
+    /// Time at which the sender's newest packet entered the forward link.
+    pub(crate) last_arrival: Instant,
+    /// True while the peer is half-open, so that its links count towards a smaller limit.
+    pub(crate) half_open: bool,
 }
 
 impl PeerPath {
     /// Creates the path that a SYN requests. `memory_limit` applies to each direction, in bytes.
-    pub(crate) fn new(wanted: Option<LinkWanted>, memory_limit: u64, seed: u64) -> Self {
+    pub(crate) fn new(now: Instant, wanted: LinkWanted, memory_limit: u64, seed: u64) -> Self {
         let (rtt, config) = match wanted {
-            Some(LinkWanted::Packets(link)) => classic_path(&link, memory_limit),
-            Some(LinkWanted::Bytes(link)) => native_path(&link, memory_limit),
-            None => (Duration::ZERO, PathConfig::default()),
+            LinkWanted::Packets(link) => classic_path(&link, memory_limit),
+            LinkWanted::Bytes(link) => native_path(&link, memory_limit),
         };
-        Self { path: Path::new(config, seed), rtt, wakeup: None }
+        let path = Path::new(config, seed);
+        Self { path, rtt, wakeup: None, last_arrival: now, half_open: false }
+    }
+
+    /// Returns the memory of the packets inside both links, bytes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.path.forward.held_bytes() + self.path.reverse.held_bytes()
     }
 }
 

@@ -9,9 +9,10 @@ use rdt_emulator::{self as emulator, DelayHistogram, Delivery, Direction, Ledger
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::wire::{FromSender, LinkWanted};
 use rdt_transport::{
-    Admission, Ecn, Endpoint, Listener, ListenerStats, ReceiverEvent, TransmitBuf, one_by_one,
+    Admission, Ecn, Endpoint, Listener, MAX_HALF_OPEN_PEERS, ReceiverEvent, TransmitBuf, one_by_one,
 };
 
+use crate::link_memory::LinkMemory;
 use crate::path::PeerPath;
 use crate::{LinkMode, ServerConfig};
 
@@ -19,6 +20,10 @@ use crate::{LinkMode, ServerConfig};
 const MAX_POOLED_BUFFERS: usize = 256;
 /// Limit on the datagrams that wait for the socket. Further datagrams are dropped.
 const MAX_OUTGOING: usize = 16 * 1024;
+/// Limit on the memory of packets inside the links of half-open peers, bytes, and on its share of
+/// the memory of all links.
+const MAX_HALF_OPEN_LINK_MEMORY: u64 = 16 << 20;
+const HALF_OPEN_SHARE: u64 = 4;
 
 /// A datagram that waits for the socket: it has left its reverse link, or its peer has no path.
 #[derive(Debug)]
@@ -34,12 +39,13 @@ struct Datagram<'a> {
     bytes: &'a [u8],
 }
 
-/// Receivers of many peers, each behind the emulated path that the peer's first SYN requested.
+/// Receivers of many peers. Each is behind the emulated path that the peer's first SYN requested,
+/// if it requested one.
 #[derive(Debug)]
 pub struct Server<P> {
     config: ServerConfig,
-    listener: Listener<P>,
-    paths: BTreeMap<P, PeerPath>,
+    pub(crate) listener: Listener<P>,
+    pub(crate) paths: BTreeMap<P, PeerPath>,
     /// Next wake-up of each path whose links contain packets, earliest first.
     wakeups: BTreeSet<(Instant, P)>,
     outgoing: VecDeque<Outgoing<P>>,
@@ -47,51 +53,27 @@ pub struct Server<P> {
     pool: Vec<Vec<u8>>,
     /// Memory of the packets inside all links, bytes.
     link_memory: u64,
-    max_link_memory: u64,
-    /// Number of paths created so far.
+    pub(crate) max_link_memory: u64,
+    /// Limit on the links of connected peers, and of half-open ones.
+    connected_links: LinkMemory,
+    half_open_links: LinkMemory,
+    /// Number of peers admitted so far.
     connections: u64,
-    outgoing_dropped: u64,
-    lateness: DelayHistogram,
+    pub(crate) outgoing_dropped: u64,
+    pub(crate) lateness: DelayHistogram,
     /// Sums of the ledgers of removed paths.
-    removed_forward: Ledger,
-    removed_reverse: Ledger,
-}
-
-/// Counters of a server.
-#[derive(Debug, Clone)]
-pub struct ServerStats {
-    /// Counters of the listener: datagrams and receivers.
-    pub listener: ListenerStats,
-    /// Sum over all forward links, including those of removed peers.
-    pub forward: Ledger,
-    /// Sum over all reverse links, including those of removed peers.
-    pub reverse: Ledger,
-    /// Delays from the due times of packets in reverse links until the server handled them.
-    pub lateness: DelayHistogram,
-    /// Highest memory of the packets inside all links together, bytes.
-    pub max_link_memory: u64,
-    /// Number of replies dropped because too many waited for the socket.
-    pub outgoing_dropped: u64,
-}
-
-impl ServerStats {
-    /// Adds the counters of another server. Maxima are added too, although the servers may have
-    /// reached them at different times.
-    pub fn merge(&mut self, other: &Self) {
-        self.listener.merge(&other.listener);
-        self.forward.merge(&other.forward);
-        self.reverse.merge(&other.reverse);
-        self.lateness.merge(&other.lateness);
-        self.max_link_memory += other.max_link_memory;
-        self.outgoing_dropped += other.outgoing_dropped;
-    }
+    pub(crate) removed_forward: Ledger,
+    pub(crate) removed_reverse: Ledger,
 }
 
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Creates a server without peers.
     pub fn new(config: ServerConfig) -> Self {
+        let half_open = (config.link_memory_limit / HALF_OPEN_SHARE).min(MAX_HALF_OPEN_LINK_MEMORY);
         Self {
             listener: Listener::new(config.listener),
+            connected_links: LinkMemory::new(config.link_memory_limit, config.listener.max_peers),
+            half_open_links: LinkMemory::new(half_open, MAX_HALF_OPEN_PEERS),
             config,
             paths: BTreeMap::new(),
             wakeups: BTreeSet::new(),
@@ -176,23 +158,6 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.listener.memory() + self.link_memory
     }
 
-    /// Returns the current counters.
-    pub fn stats(&self) -> ServerStats {
-        let (mut forward, mut reverse) = (self.removed_forward, self.removed_reverse);
-        for peer in self.paths.values() {
-            forward.merge(peer.path.forward.ledger());
-            reverse.merge(peer.path.reverse.ledger());
-        }
-        ServerStats {
-            listener: self.listener.stats(),
-            forward,
-            reverse,
-            lateness: self.lateness.clone(),
-            max_link_memory: self.max_link_memory,
-            outgoing_dropped: self.outgoing_dropped,
-        }
-    }
-
     /// Pushes a datagram into the forward link of its peer. The SYN of a new peer creates its path.
     fn enter(&mut self, now: Instant, peer: P, datagram: Datagram<'_>, seed: u64) {
         let Some(packet) = self.listener.inspect(now, peer, datagram.bytes) else {
@@ -204,19 +169,25 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             // Removes the path of a half-open peer at this address before the new one is added.
             self.absorb_events();
             match admission {
-                Admission::New => self.add_path(peer, open.link, seed),
+                Admission::New => self.add_path(now, peer, open.link, seed),
                 Admission::Known => {}
                 // An address that is not connected has no path, so the reply bypasses the links.
                 Admission::Refused | Admission::Unproven => return self.route_replies(now),
             }
         }
+        let Some(path) = self.paths.get_mut(&peer) else {
+            self.listener.deliver(now, peer, datagram.ecn, &packet);
+            self.absorb_events();
+            return self.route_replies(now);
+        };
+        path.last_arrival = now;
         self.listener.touch(now, peer);
-        self.absorb_events();
         let packet = self.packet(datagram);
         self.push(now, peer, packet, Direction::Forward);
     }
 
-    fn add_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
+    /// Adds the path of a new peer, if its SYN requests one.
+    fn add_path(&mut self, now: Instant, peer: P, wanted: Option<LinkWanted>, seed: u64) {
         // The first path uses `seed` itself, so it loses the same packets as any other single path
         // with this seed, as in `rdt-emu sim`.
         let seed = match self.connections {
@@ -224,7 +195,15 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             n => child_seed(seed, n),
         };
         self.connections += 1;
-        self.paths.insert(peer, PeerPath::new(wanted, self.config.peer_link_memory_limit, seed));
+        let Some(wanted) = wanted else { return };
+        let mut path = PeerPath::new(now, wanted, self.config.peer_link_memory_limit, seed);
+        path.half_open = self.listener.is_half_open(peer);
+        self.paths.insert(peer, path);
+    }
+
+    /// True if `peer` is known and has no path.
+    fn is_direct(&self, peer: P) -> bool {
+        !self.is_emulating() || self.listener.wire(peer).is_some() && !self.paths.contains_key(&peer)
     }
 
     fn packet(&mut self, datagram: Datagram<'_>) -> emulator::Packet {
@@ -234,16 +213,20 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         emulator::Packet::from(bytes).with_ecn(datagram.ecn)
     }
 
-    /// Pushes a packet into a link, whose memory it limits to what the other links leave.
+    /// Pushes a packet into a link, whose memory it limits to the floor of the path and what the
+    /// other paths leave.
     fn push(&mut self, now: Instant, peer: P, packet: emulator::Packet, direction: Direction) {
         let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(packet.bytes) };
+        let memory = if entry.half_open { &mut self.half_open_links } else { &mut self.connected_links };
+        let before = entry.held_bytes();
         let link = entry.path.link_mut(direction);
-        let before = link.held_bytes();
-        let free = self.config.link_memory_limit.saturating_sub(self.link_memory - before);
-        link.set_memory_limit(self.config.peer_link_memory_limit.min(free));
+        let opposite = before - link.held_bytes();
+        let most = memory.limit_of(before).saturating_sub(opposite);
+        link.set_memory_limit(self.config.peer_link_memory_limit.min(most));
         let dropped = entry.path.push(direction, now, packet).err();
         // May be less than `before`: a drop-head queue drops packets for a new one.
-        let held = entry.path.link_mut(direction).held_bytes();
+        let held = entry.held_bytes();
+        memory.update(before, held);
         self.link_memory = self.link_memory - before + held;
         self.max_link_memory = self.max_link_memory.max(self.link_memory);
         if let Some(dropped) = dropped {
@@ -275,10 +258,25 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         while let Some(&(due, peer)) = self.wakeups.first()
             && due <= now
         {
+            if self.has_silent_sender(due, peer) {
+                self.listener.close(peer);
+                self.absorb_events();
+                self.remove_path(peer);
+                continue;
+            }
             self.leave_forward(due, peer);
             self.leave_reverse(due, peer, now);
             self.schedule(peer);
         }
+    }
+
+    /// True if no packet has arrived from the sender for so long that its links must not keep it:
+    /// a slow link may hold packets for years.
+    fn has_silent_sender(&self, now: Instant, peer: P) -> bool {
+        let listener = &self.config.listener;
+        let is_silent =
+            |path: &PeerPath| now.saturating_duration_since(path.last_arrival) > listener.native_idle;
+        !listener.receiver.faithful && self.paths.get(&peer).is_some_and(is_silent)
     }
 
     fn leave_forward(&mut self, due: Instant, peer: P) {
@@ -307,10 +305,13 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn pop(&mut self, now: Instant, peer: P, direction: Direction) -> Option<Delivery> {
-        let link = self.paths.get_mut(&peer)?.path.link_mut(direction);
-        let before = link.held_bytes();
-        let delivery = link.pop(now);
-        self.link_memory -= before - link.held_bytes();
+        let entry = self.paths.get_mut(&peer)?;
+        let before = entry.held_bytes();
+        let delivery = entry.path.link_mut(direction).pop(now);
+        let held = entry.held_bytes();
+        let memory = if entry.half_open { &mut self.half_open_links } else { &mut self.connected_links };
+        memory.update(before, held);
+        self.link_memory = self.link_memory - before + held;
         delivery
     }
 
@@ -354,6 +355,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
                 self.withdraw(peer);
             }
             ReceiverEvent::Dropped => return self.remove_path(peer),
+            ReceiverEvent::Connected => self.connect_path(peer),
             ReceiverEvent::Started => self.withdraw(peer),
             _ => {}
         }
@@ -366,12 +368,24 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.events.retain(|(p, event)| *p != peer || !void(*event));
     }
 
+    /// Counts the path of a peer that was half-open towards the limit of connected peers.
+    fn connect_path(&mut self, peer: P) {
+        let Some(entry) = self.paths.get_mut(&peer).filter(|entry| entry.half_open) else { return };
+        entry.half_open = false;
+        let held = entry.held_bytes();
+        self.half_open_links.update(held, 0);
+        self.connected_links.update(0, held);
+    }
+
     fn remove_path(&mut self, peer: P) {
         let Some(entry) = self.paths.remove(&peer) else { return };
         if let Some(wakeup) = entry.wakeup {
             self.wakeups.remove(&(wakeup, peer));
         }
-        self.link_memory -= entry.path.forward.held_bytes() + entry.path.reverse.held_bytes();
+        let held = entry.held_bytes();
+        let memory = if entry.half_open { &mut self.half_open_links } else { &mut self.connected_links };
+        memory.update(held, 0);
+        self.link_memory -= held;
         self.removed_forward.merge(&entry.path.forward.into_ledger());
         self.removed_reverse.merge(&entry.path.reverse.into_ledger());
     }
@@ -400,7 +414,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         bytes: &mut [u8],
         stride: usize,
     ) -> usize {
-        if self.config.link == LinkMode::None {
+        if self.is_direct(peer) {
             return self.listener.handle_datagrams(now, peer, ecn, bytes, stride);
         }
         one_by_one(self, now, peer, ecn, bytes, stride)

@@ -54,7 +54,7 @@ pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse,
 
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
-pub use listener::{Admission, Listener, ListenerConfig, ListenerStats, SocketBuffer};
+pub use listener::{Admission, Listener, ListenerConfig, ListenerStats, MAX_HALF_OPEN_PEERS, SocketBuffer};
 pub use observer::{Interest, LossTrigger, Metrics, Observer, Resend, Timer, Trace};
 pub use receiver::{
     AckConfig, AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowConfig, WindowPolicy,

@@ -4,7 +4,7 @@ use rdt_emulator::Path;
 use rdt_transport::wire::{
     self, Ack, FromReceiver, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
 };
-use rdt_transport::{Ecn, LinkProperties, ReceiverConfig, TransmitBuf};
+use rdt_transport::{Ecn, LinkProperties, ReceiverConfig, Sender, SenderConfig, SenderEvent, TransmitBuf};
 
 use super::*;
 use crate::ServerConfig;
@@ -324,4 +324,82 @@ fn half_open_peer_keeps_its_link_when_it_connects() {
     let connected = [ReceiverEvent::Connected, ReceiverEvent::Started, ReceiverEvent::Readable];
     assert_eq!(script.events(), connected);
     assert_eq!(script.server.path_ledgers(1).unwrap().0.delivered, 4);
+}
+
+#[test]
+fn full_links_leave_floor_to_others() {
+    let mut script = Script::new(|config| {
+        config.listener.max_peers = 4;
+        config.link_memory_limit = 100_000;
+        config.peer_link_memory_limit = 100_000;
+    });
+    let wide = LinkProperties { buffer: 1000, ..LINK };
+    script.syn(0, 1, wide);
+    (0..200).for_each(|seq| script.data(0, 1, seq, 1000));
+    let full = script.server.memory();
+    assert!((75_000..=81_250).contains(&full), "{full} bytes: its floor and all that is shared");
+    script.syn(0, 2, wide);
+    (0..6).for_each(|seq| script.data(0, 2, seq, 1000));
+    let ledger = *script.server.path_ledgers(2).unwrap().0;
+    assert_eq!((ledger.in_flight, ledger.dropped_memory), (7, 0), "6.1 of 6.25 kB");
+    script.run_to(60_000_000_000);
+    assert_eq!(script.server.memory(), 0);
+    assert_eq!(script.server.connected_links.limit_of(0), 6250 + 75_000, "all is free again");
+}
+
+#[test]
+fn departures_keep_silent_peer_for_120_s() {
+    let mut script = Script::new(|config| config.listener.receiver.faithful = false);
+    // 8 s for a packet, and room for 100.
+    script.syn(0, 1, LinkProperties { speed_bps: 1000.0, buffer: 100, ..LINK });
+    (0..50).for_each(|seq| script.data(1, 1, seq, 1000));
+    script.run_to(120_000_000_000);
+    assert_eq!((script.server.paths.len(), script.server.listener().active()), (1, 1));
+    script.run_to(130_000_000_000);
+    assert_eq!((script.server.paths.len(), script.server.memory()), (0, 0));
+    assert_eq!(script.events().last(), Some(&ReceiverEvent::Closed { unfinished: true }));
+}
+
+#[test]
+fn links_of_half_open_peers_have_limit_of_their_own() {
+    let mut script = Script::new(|config| {
+        config.listener.receiver.faithful = false;
+        config.link_memory_limit = 1 << 20;
+    });
+    for peer in 0..100 {
+        script.syn(0, peer, LinkProperties { buffer: 1000, ..LINK });
+        (0..50).for_each(|seq| script.data(0, peer, seq, 1000));
+    }
+    assert!(script.server.link_memory <= 256 << 10, "{}", script.server.link_memory);
+    script.run_to(10_000_000_000);
+    assert_eq!(script.server.link_memory, 0);
+    let (half_open, connected) = (&script.server.half_open_links, &script.server.connected_links);
+    assert_eq!(half_open.limit_of(0), LinkMemory::new(256 << 10, MAX_HALF_OPEN_PEERS).limit_of(0));
+    assert_eq!(connected.limit_of(0), LinkMemory::new(1 << 20, 4096).limit_of(0), "as before");
+}
+
+#[test]
+fn peer_without_link_bypasses_full_links() {
+    let mut script = Script::new(|config| {
+        config.listener.secret = Some([7; 32]);
+        config.link_memory_limit = 0;
+    });
+    script.syn(0, 1, LINK);
+    assert_eq!(script.run_to(1_000_000_000), [], "no link has room");
+    let now = script.at(1_000_000_000);
+    let mut sender = Sender::new(SenderConfig::native(5)).unwrap();
+    sender.open().unwrap();
+    for _ in ["SYN", "SYN with cookie"] {
+        script.batch.clear();
+        sender.poll_transmit(now, &mut script.batch).expect("a SYN");
+        let mut syn = script.batch.bytes().to_vec();
+        let stride = syn.len();
+        script.server.handle_datagrams(now, 2, Ecn::NotEct, &mut syn, stride);
+        script.batch.clear();
+        assert_eq!(script.server.poll_transmit(now, &mut script.batch), Some(2), "at once");
+        sender.handle_datagram(now, (), Ecn::NotEct, &mut script.batch.bytes().to_vec());
+    }
+    assert!(matches!(sender.poll_event(), Some(SenderEvent::Connected { .. })));
+    assert!(script.server.is_direct(2) && script.server.path_ledgers(2).is_none());
+    assert!(!script.server.is_direct(1) && !script.server.is_direct(3));
 }

@@ -15,8 +15,9 @@ use std::time::Instant;
 use super::{Entry, Listener, Place};
 use crate::ReceiverEvent;
 
-/// Largest number of half-open peers. With the receivers, the table needs less than 4 MiB.
-pub(super) const MAX_HALF_OPEN: usize = 1024;
+/// Largest number of half-open peers of a listener. With the receivers, the table needs less than 4
+/// MiB.
+pub const MAX_HALF_OPEN_PEERS: usize = 1024;
 /// Largest number of half-open peers of one source. Further SYNs get no answer, so an honest sender
 /// behind the same address repeats its SYN and finds a place later.
 const MAX_HALF_OPEN_PER_SOURCE: u32 = 256;
@@ -105,7 +106,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Removes the oldest half-open peers until the table has room for one more.
     pub(super) fn make_room_for_half_open(&mut self) {
-        while self.half_open.len() >= MAX_HALF_OPEN {
+        while self.half_open.len() >= MAX_HALF_OPEN_PEERS {
             self.remove_oldest_half_open();
         }
     }

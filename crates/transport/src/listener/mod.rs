@@ -22,6 +22,7 @@ pub use admission::Admission;
 use budget::{Budget, Claim};
 pub use config::{ListenerConfig, SocketBuffer};
 use half_open::HalfOpen;
+pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
 use stateless::{ResetLimiter, StatelessReplies};
 pub use stats::ListenerStats;

@@ -49,7 +49,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// Delivers an inspected packet to its receiver, if that still exists.
-    pub(crate) fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &FromSender<'_>) {
+    pub fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &FromSender<'_>) {
         match self.peers.get_mut(&peer).map(|entry| entry.wire.connection_id()) {
             Some(connection) => self.deliver_latest(now, peer, connection, ecn, packet),
             None => self.stats.no_connection += 1,

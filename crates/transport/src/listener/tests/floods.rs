@@ -2,7 +2,7 @@
 //! before enough of their transfer arrived.
 
 use super::*;
-use crate::listener::half_open::MAX_HALF_OPEN;
+use crate::listener::half_open::MAX_HALF_OPEN_PEERS;
 use crate::wire::native;
 
 /// A listener whose peers are numbers: forged addresses are many.
@@ -83,7 +83,7 @@ fn classic_flood_leaves_native_opens() {
     assert_eq!(opened, 500);
     let stats = flooded.listener.stats();
     assert_eq!((stats.admitted, stats.refused, flooded.listener.active()), (500, 0, 500));
-    assert_eq!(stats.half_open_dropped, 100_000 - MAX_HALF_OPEN as u64);
+    assert_eq!(stats.half_open_dropped, 100_000 - MAX_HALF_OPEN_PEERS as u64);
     assert!(flooded.events.iter().all(|(peer, _)| *peer < 1_000_000), "the flood causes no event");
     assert_eq!(stats.max_memory, 0);
 }
