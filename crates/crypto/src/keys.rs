@@ -209,6 +209,12 @@ impl SharedSecret {
         Ok(Self(bytes.to_vec().into()))
     }
 
+    /// Takes a secret whose length, at least 16 bytes, is known to the compiler.
+    pub fn from_array<const N: usize>(bytes: &[u8; N]) -> Self {
+        const { assert!(N >= SECRET_MIN_BYTES, "a secret needs at least 16 bytes") };
+        Self(bytes.to_vec().into())
+    }
+
     /// Returns the bytes of the secret, to store them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

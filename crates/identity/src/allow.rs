@@ -1,0 +1,223 @@
+//! Public keys that a receiver admits: a key a line, then a comment.
+
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rdt_crypto::PublicKey;
+
+use crate::files::{self, Forbid, refused};
+use crate::{FileError, LineError};
+
+/// List of admitted public keys, read again when its file changes.
+#[derive(Debug)]
+pub struct AllowList {
+    path: PathBuf,
+    stamp: Option<Stamp>,
+    /// Keys with their comments.
+    keys: BTreeMap<PublicKey, String>,
+}
+
+/// Properties of a file that a change of its contents changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    /// An editor that renames a new file over the old one changes this number.
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Self { modified: metadata.modified().ok(), bytes: metadata.len(), inode }
+    }
+}
+
+impl AllowList {
+    /// Reads a list. An empty one admits no peer.
+    ///
+    /// # Errors
+    /// [`FileError`]: the file is missing or exposed, or has a line that cannot be read.
+    pub fn load(path: impl Into<PathBuf>) -> Result<Self, FileError> {
+        let mut list = Self { path: path.into(), stamp: None, keys: BTreeMap::new() };
+        let mut file = list.open()?;
+        list.read(&mut file)?;
+        Ok(list)
+    }
+
+    /// Reads the list again if the file's time of modification, length or inode changed. True if it
+    /// was read.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load). The list is empty from then on until the file can be read: a key
+    /// that was removed from it must not stay admitted because another line is wrong.
+    pub fn refresh(&mut self) -> Result<bool, FileError> {
+        let opened = self.open();
+        let result = opened.and_then(|mut file| {
+            let metadata = file.metadata().map_err(refused("read", &self.path))?;
+            let changed = self.stamp.as_ref() != Some(&Stamp::of(&metadata));
+            if changed {
+                self.read(&mut file)?;
+            }
+            Ok(changed)
+        });
+        if result.is_err() {
+            self.stamp = None;
+            self.keys.clear();
+        }
+        result
+    }
+
+    /// Returns whether the list has this key.
+    pub fn admits(&self, key: &PublicKey) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// Returns the comment of a key in the list, for log lines. It may be empty.
+    pub fn comment(&self, key: &PublicKey) -> Option<&str> {
+        self.keys.get(key).map(String::as_str)
+    }
+
+    /// Returns the number of keys.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns whether the list admits no peer.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open(&self) -> Result<File, FileError> {
+        files::open(&self.path, OpenOptions::new().read(true), Forbid::WritingOfConfiguration)
+    }
+
+    fn read(&mut self, file: &mut File) -> Result<(), FileError> {
+        // Before the contents: a change in between is seen at the next refresh.
+        let stamp = Stamp::of(&file.metadata().map_err(refused("read", &self.path))?);
+        let text = files::read(&self.path, file)?;
+        let mut keys = BTreeMap::new();
+        files::for_each_line(&self.path, &text, |_, words| {
+            let key: PublicKey = words[0].parse().map_err(LineError::Key)?;
+            let comment = words[1..].join(" ");
+            keys.insert(key, comment.trim_start_matches('#').trim_start().to_owned());
+            Ok(())
+        })?;
+        self.stamp = Some(stamp);
+        self.keys = keys;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use rdt_crypto::StaticKey;
+
+    use super::*;
+    use crate::files::tests::{file, sentence};
+
+    fn key(seed: u8) -> PublicKey {
+        StaticKey::from_bytes([seed; 32]).public()
+    }
+
+    /// Writes the file and sets a time of modification that differs from all before.
+    fn rewrite(path: &Path, text: &str, version: u64) {
+        fs::write(path, text).unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + version);
+        OpenOptions::new().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+
+    #[test]
+    fn listed_keys_are_admitted() {
+        let text =
+            format!("# friends\n\n{} anna's laptop\n  {}  # backup host\n{}\n", key(1), key(2), key(3));
+        let (_folder, path) = file("allow", &text, 0o644);
+        let list = AllowList::load(&path).unwrap();
+        assert!([1, 2, 3].iter().all(|&seed| list.admits(&key(seed))));
+        assert!(!list.admits(&key(4)));
+        let comments = [1, 2, 3, 4].map(|seed| list.comment(&key(seed)));
+        assert_eq!(comments, [Some("anna's laptop"), Some("backup host"), Some(""), None]);
+        assert_eq!((list.len(), list.is_empty(), list.path()), (3, false, &*path));
+    }
+
+    #[test]
+    fn changed_file_is_read_again() {
+        let (_folder, path) = file("allow", "", 0o600);
+        rewrite(&path, &format!("{}\n", key(1)), 0);
+        let mut list = AllowList::load(&path).unwrap();
+        assert!(!list.refresh().unwrap());
+        rewrite(&path, &format!("{}\n", key(2)), 1);
+        assert!(list.refresh().unwrap());
+        assert!(list.admits(&key(2)) && !list.admits(&key(1)));
+        assert!(!list.refresh().unwrap());
+        rewrite(&path, &format!("{}\n{}\n", key(2), key(3)), 1);
+        assert!(list.refresh().unwrap(), "the same time, another length");
+        assert_eq!(list.len(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn renamed_file_is_read_again() {
+        use crate::files::tests::set_mode;
+
+        let (_folder, path) = file("allow", "", 0o600);
+        rewrite(&path, &format!("{}\n", key(1)), 0);
+        let mut list = AllowList::load(&path).unwrap();
+        let other = path.with_file_name("other");
+        rewrite(&other, &format!("{}\n", key(2)), 0);
+        set_mode(&other, 0o600);
+        fs::rename(&other, &path).unwrap();
+        assert!(list.refresh().unwrap(), "the same time and length, another file");
+        assert!(list.admits(&key(2)));
+    }
+
+    #[test]
+    fn unreadable_change_admits_no_peer() {
+        let (_folder, path) = file("allow", "", 0o600);
+        rewrite(&path, &format!("{}\n", key(1)), 0);
+        let mut list = AllowList::load(&path).unwrap();
+        rewrite(&path, &format!("# one\n{}\nkey\n", key(1)), 1);
+        for _ in 0..2 {
+            let error = sentence(list.refresh(), &path);
+            assert_eq!(error, "allow, line 3: no base32: the last character is wrong or missing");
+            assert!(list.is_empty() && !list.admits(&key(1)));
+        }
+        rewrite(&path, &format!("{}\n", key(1)), 2);
+        assert!(list.refresh().unwrap());
+        assert!(list.admits(&key(1)));
+        fs::remove_file(&path).unwrap();
+        assert!(list.refresh().is_err());
+        assert!(list.is_empty());
+        // Even the file of before, with its old time, is read again.
+        rewrite(&path, &format!("{}\n", key(1)), 2);
+        assert!(list.refresh().unwrap());
+        assert!(list.admits(&key(1)));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn list_that_others_may_write_is_refused() {
+        use crate::files::tests::set_mode;
+
+        let (_folder, path) = file("allow", "", 0o666);
+        let expected = "allow: group or others may write it (mode 666): run chmod go-w allow";
+        assert_eq!(sentence(AllowList::load(&path), &path), expected);
+        set_mode(&path, 0o644);
+        let mut list = AllowList::load(&path).unwrap();
+        set_mode(&path, 0o620);
+        assert!(list.refresh().is_err(), "the mode is checked even if the contents stay");
+    }
+}

@@ -1,0 +1,425 @@
+//! Opening, checking, making and locking files; where they are.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use rdt_crypto::Entropy;
+use rdt_crypto::base32;
+use zeroize::Zeroizing;
+
+use crate::{FileError, LineError};
+
+/// Largest file, bytes: 8,000 known hosts.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Returns the folder of identity and known hosts: `$XDG_CONFIG_HOME/rdt`, else `~/.config/rdt`.
+///
+/// # Errors
+/// [`FileError::NoFolder`].
+pub fn config_folder() -> Result<PathBuf, FileError> {
+    folder(env::var_os("XDG_CONFIG_HOME").map(PathBuf::from), env::home_dir(), ".config")
+}
+
+/// Returns the folder of resumption cookies: `$XDG_CACHE_HOME/rdt`, else `~/.cache/rdt`.
+///
+/// # Errors
+/// [`FileError::NoFolder`].
+pub fn cache_folder() -> Result<PathBuf, FileError> {
+    folder(env::var_os("XDG_CACHE_HOME").map(PathBuf::from), env::home_dir(), ".cache")
+}
+
+/// A relative path in the variable is ignored (XDG Base Directory Specification).
+fn folder(xdg: Option<PathBuf>, home: Option<PathBuf>, default: &str) -> Result<PathBuf, FileError> {
+    let home = || home.filter(|home| home.is_absolute()).map(|home| home.join(default));
+    let base = xdg.filter(|path| path.is_absolute()).or_else(home).ok_or(FileError::NoFolder)?;
+    Ok(base.join("rdt"))
+}
+
+/// Access of group and others to a file that is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forbid {
+    /// Any access. For secrets.
+    All,
+    /// Writing. For lists that decide who is trusted.
+    Writing,
+    /// Writing. The file may be a link and may belong to root, as parts of a host's configuration
+    /// do.
+    WritingOfConfiguration,
+}
+
+/// Returns an error that names what was tried and the file.
+pub(crate) fn refused(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    let path = path.to_owned();
+    move |source| FileError::Io { action, path, source }
+}
+
+/// Opens a file, then checks it: a check before would judge another file than the one that is read.
+pub(crate) fn open(path: &Path, options: &mut OpenOptions, forbid: Forbid) -> Result<File, FileError> {
+    let links = forbid == Forbid::WritingOfConfiguration;
+    system::set_flags(options, links);
+    let file = match options.open(path) {
+        Err(_) if !links && path.is_symlink() => return Err(FileError::Link { path: path.to_owned() }),
+        result => result.map_err(refused("open", path))?,
+    };
+    let metadata = file.metadata().map_err(refused("read", path))?;
+    if !metadata.is_file() {
+        return Err(FileError::NotRegular { path: path.to_owned() });
+    }
+    system::check(path, &metadata, forbid)?;
+    Ok(file)
+}
+
+/// Reads a whole file as text. Erased from memory when dropped.
+pub(crate) fn read(path: &Path, file: &mut File) -> Result<Zeroizing<String>, FileError> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(refused("read", path))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(FileError::TooLong { path: path.to_owned() });
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => Ok(Zeroizing::new(text.to_owned())),
+        Err(error) => {
+            let line = bytes[..error.valid_up_to()].split(|&byte| byte == b'\n').count();
+            Err(FileError::Line { path: path.to_owned(), line, reason: LineError::Utf8 })
+        }
+    }
+}
+
+/// Calls a function with each line that is neither empty nor a comment, cut into words.
+pub(crate) fn for_each_line(
+    path: &Path,
+    text: &str,
+    mut f: impl FnMut(usize, &[&str]) -> Result<(), LineError>,
+) -> Result<(), FileError> {
+    for (i, line) in text.lines().enumerate() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        if words.first().is_none_or(|word| word.starts_with('#')) {
+            continue;
+        }
+        f(i + 1, &words).map_err(|reason| FileError::Line { path: path.to_owned(), line: i + 1, reason })?;
+    }
+    Ok(())
+}
+
+/// Returns the one line of a file that has a single value.
+pub(crate) fn only_line(
+    path: &Path,
+    text: &str,
+    expected: &'static str,
+) -> Result<(usize, Vec<Zeroizing<String>>), FileError> {
+    let mut found = None;
+    for_each_line(path, text, |line, words| {
+        if found.is_some() {
+            return Err(LineError::Fields { expected: "nothing after the first line" });
+        }
+        found = Some((line, words.iter().map(|&word| Zeroizing::new(word.to_owned())).collect()));
+        Ok(())
+    })?;
+    found.ok_or_else(|| FileError::Line {
+        path: path.to_owned(),
+        line: text.lines().count().max(1),
+        reason: LineError::Fields { expected },
+    })
+}
+
+/// Makes the folder of a file, mode 0700, if it is missing.
+pub(crate) fn make_folder_of(path: &Path) -> Result<(), FileError> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    system::set_folder_mode(&mut builder);
+    builder.create(folder).map_err(refused("make", folder))
+}
+
+/// Makes a file, mode 0600, whole or not at all: written under a temporary name, then linked to its
+/// name. False if the name exists already; then nothing is changed.
+pub(crate) fn create(path: &Path, text: &str, entropy: &mut Entropy) -> Result<bool, FileError> {
+    make_folder_of(path)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", base32::encode(&entropy.array::<10>())));
+    let temporary = path.with_file_name(name);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    system::set_file_mode(&mut options);
+    system::set_flags(&mut options, false);
+    let mut file = options.open(&temporary).map_err(refused("make", &temporary))?;
+    let linked = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::hard_link(&temporary, path));
+    // The name that counts is the link; if the removal fails, a copy with mode 0600 stays.
+    let removed = fs::remove_file(&temporary);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(refused("make", path)(error)),
+        Ok(()) => removed.map(|()| true).map_err(refused("remove", &temporary)),
+    }
+}
+
+/// Use of a file that is changed in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Append,
+    Rewrite,
+}
+
+/// Opens a file for reading and changing, and makes it with mode 0600 if it is missing. Holds an
+/// exclusive lock until the file is closed, so that programs change it one after the other.
+pub(crate) fn open_locked(path: &Path, forbid: Forbid, change: Change) -> Result<File, FileError> {
+    make_folder_of(path)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).append(change == Change::Append).create(true).truncate(false);
+    system::set_file_mode(&mut options);
+    let file = open(path, &mut options, forbid)?;
+    system::lock(&file).map_err(refused("lock", path))?;
+    Ok(file)
+}
+
+#[cfg(unix)]
+mod system {
+    use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+    use std::io;
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+    use std::path::Path;
+
+    use rustix::fs::{FlockOperation, OFlags, flock};
+
+    use super::Forbid;
+    use crate::FileError;
+
+    /// Refuses links unless they are wanted. A pipe must not block until another program opens it.
+    pub(super) fn set_flags(options: &mut OpenOptions, links: bool) {
+        let links = if links { OFlags::empty() } else { OFlags::NOFOLLOW };
+        options.custom_flags((links | OFlags::NONBLOCK).bits().cast_signed());
+    }
+
+    pub(super) fn set_file_mode(options: &mut OpenOptions) {
+        options.mode(0o600);
+    }
+
+    pub(super) fn set_folder_mode(builder: &mut DirBuilder) {
+        builder.mode(0o700);
+    }
+
+    pub(super) fn check(path: &Path, metadata: &Metadata, forbid: Forbid) -> Result<(), FileError> {
+        let owner = metadata.uid();
+        let root = forbid == Forbid::WritingOfConfiguration && owner == 0;
+        if owner != rustix::process::geteuid().as_raw() && !root {
+            return Err(FileError::Owner { path: path.to_owned(), owner });
+        }
+        let mode = metadata.mode() & 0o777;
+        let (forbidden, access, right) = match forbid {
+            Forbid::All => (0o077, "have access to", "600"),
+            Forbid::Writing | Forbid::WritingOfConfiguration => (0o022, "may write", "go-w"),
+        };
+        if mode & forbidden != 0 {
+            return Err(FileError::Exposed { path: path.to_owned(), mode, access, right });
+        }
+        Ok(())
+    }
+
+    pub(super) fn lock(file: &File) -> io::Result<()> {
+        Ok(flock(file, FlockOperation::LockExclusive)?)
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+    use std::io;
+    use std::path::Path;
+
+    use super::Forbid;
+    use crate::FileError;
+
+    pub(super) fn set_flags(_: &mut OpenOptions, _: bool) {}
+
+    pub(super) fn set_file_mode(_: &mut OpenOptions) {}
+
+    pub(super) fn set_folder_mode(_: &mut DirBuilder) {}
+
+    #[expect(clippy::unnecessary_wraps, reason = "the other systems check")]
+    pub(super) fn check(_: &Path, _: &Metadata, _: Forbid) -> Result<(), FileError> {
+        Ok(())
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "the other systems lock")]
+    pub(super) fn lock(_: &File) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A folder that vanishes, and a file of it with this text and mode.
+    pub(crate) fn file(name: &str, text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        set_mode(&path, mode);
+        (folder, path)
+    }
+
+    pub(crate) fn entropy() -> Entropy {
+        Entropy::from_seed([1; 32])
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn set_mode(path: &Path, mode: u32) {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn set_mode(_: &Path, _: u32) {}
+
+    /// Returns the error of the result as a sentence in which the folder is left out.
+    pub(crate) fn sentence<T: std::fmt::Debug>(result: Result<T, FileError>, path: &Path) -> String {
+        let folder = path.parent().unwrap().join("");
+        result.unwrap_err().to_string().replace(&folder.display().to_string(), "")
+    }
+
+    fn read_with(path: &Path, forbid: Forbid) -> Result<String, FileError> {
+        let mut file = open(path, OpenOptions::new().read(true), forbid)?;
+        read(path, &mut file).map(|text| text.to_string())
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn exposed_files_are_refused() {
+        for (forbid, good, bad) in [
+            (Forbid::All, &[0o600, 0o400][..], &[0o644, 0o640, 0o604, 0o620, 0o660, 0o777][..]),
+            (Forbid::Writing, &[0o600, 0o644, 0o444], &[0o664, 0o646, 0o666]),
+            (Forbid::WritingOfConfiguration, &[0o600, 0o644], &[0o664, 0o602]),
+        ] {
+            for &mode in good {
+                let (_folder, path) = file("file", "text", mode);
+                assert_eq!(read_with(&path, forbid).unwrap(), "text", "{forbid:?} {mode:o}");
+            }
+            for &mode in bad {
+                let (_folder, path) = file("file", "text", mode);
+                let refused = read_with(&path, forbid);
+                assert!(matches!(refused, Err(FileError::Exposed { .. })), "{forbid:?} {mode:o}");
+            }
+        }
+        let (_folder, path) = file("identity", "", 0o644);
+        let expected = "identity: group or others have access to it (mode 644): run chmod 600 identity";
+        assert_eq!(sentence(read_with(&path, Forbid::All), &path), expected);
+        let (_folder, path) = file("allow", "", 0o664);
+        let expected = "allow: group or others may write it (mode 664): run chmod go-w allow";
+        assert_eq!(sentence(read_with(&path, Forbid::Writing), &path), expected);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_refused() {
+        let (folder, path) = file("real", "text", 0o600);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for forbid in [Forbid::All, Forbid::Writing] {
+            assert_eq!(
+                sentence(read_with(&link, forbid), &link),
+                "link is a symbolic link: name the file itself"
+            );
+            assert!(matches!(open_locked(&link, forbid, Change::Append), Err(FileError::Link { .. })));
+        }
+        assert_eq!(read_with(&link, Forbid::WritingOfConfiguration).unwrap(), "text");
+        // A link to a name that does not exist: nothing is made there.
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(open_locked(&link, Forbid::All, Change::Rewrite), Err(FileError::Link { .. })));
+        assert!(!create(&link, "text", &mut entropy()).unwrap(), "the name is taken");
+        assert!(!path.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn folders_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = read_with(folder.path(), Forbid::All);
+        assert!(matches!(refused, Err(FileError::NotRegular { .. })), "{refused:?}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn pipes_are_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert_eq!(sentence(read_with(&pipe, Forbid::All), &pipe), "pipe is no regular file");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_of_other_users_are_refused() {
+        let (_folder, path) = file("file", "text", 0o600);
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(4711), None).is_err() {
+            return;
+        }
+        for forbid in [Forbid::All, Forbid::Writing, Forbid::WritingOfConfiguration] {
+            assert_eq!(sentence(read_with(&path, forbid), &path), "file belongs to user 4711, not to you");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn created_files_are_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let (folder, path) = file("other", "", 0o600);
+        let path = path.with_file_name("new").join("folder").join("file");
+        let mut entropy = entropy();
+        assert!(create(&path, "first", &mut entropy).unwrap());
+        assert!(!create(&path, "second", &mut entropy).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file");
+        let locked = folder.path().join("locked");
+        drop(open_locked(&locked, Forbid::All, Change::Append).unwrap());
+        assert_eq!(mode(&locked), 0o600);
+    }
+
+    #[test]
+    fn long_and_foreign_texts_are_refused() {
+        let text = "x".repeat(usize::try_from(MAX_BYTES).unwrap());
+        let (_folder, path) = file("file", &text, 0o600);
+        assert_eq!(read_with(&path, Forbid::All).unwrap(), text);
+        fs::write(&path, text + "x").unwrap();
+        assert_eq!(sentence(read_with(&path, Forbid::All), &path), "file is longer than 1 MiB");
+        fs::write(&path, b"one\ntwo\n\xffthree\n").unwrap();
+        assert_eq!(sentence(read_with(&path, Forbid::All), &path), "file, line 3: the text is not UTF-8");
+        fs::remove_file(&path).unwrap();
+        let missing = sentence(read_with(&path, Forbid::All), &path);
+        assert!(missing.starts_with("cannot open file: "), "{missing}");
+    }
+
+    #[test]
+    fn folders_follow_xdg() {
+        let path = |text: &str| Some(PathBuf::from(text));
+        let of = |xdg, home| folder(xdg, home, ".config").ok();
+        if cfg!(unix) {
+            assert_eq!(of(path("/x"), path("/home/a")), path("/x/rdt"));
+            assert_eq!(of(path("relative"), path("/home/a")), path("/home/a/.config/rdt"));
+            assert_eq!(of(path(""), path("/home/a")), path("/home/a/.config/rdt"));
+            assert_eq!(of(None, path("home")), None);
+        }
+        assert_eq!(
+            folder(None, None, "").unwrap_err().to_string(),
+            "no folder for keys: set HOME, or name the file"
+        );
+    }
+}

@@ -1,0 +1,298 @@
+//! Public keys of receivers, trusted at first use. One line a key:
+//!
+//! ```text
+//! host port rdt-key-1 KEY 2026-11-23
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rdt_crypto::PublicKey;
+
+use crate::files::{self, Change, Forbid, refused};
+use crate::{FileError, LineError};
+
+/// Third word of a line. The number changes with the kind of key.
+const KIND: &str = "rdt-key-1";
+
+/// Verdict on the key that a receiver showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// The file has this key for the host and port.
+    Same,
+    /// The file has no key for the host and port.
+    New,
+    /// The file has another key: the receiver was set up again, or another program answers.
+    Changed {
+        /// Key in the file.
+        expected: PublicKey,
+        /// Its line, counted from 1, which the user deletes if the change was intended.
+        line: usize,
+    },
+}
+
+/// File of known receivers.
+///
+/// Names are compared as typed: a receiver that is reached by name and by address has two lines. If
+/// several lines name a host and port, each of their keys is right.
+#[derive(Debug, Clone)]
+pub struct KnownHosts {
+    path: PathBuf,
+}
+
+impl KnownHosts {
+    /// Names the file. It is read at each call, and need not exist.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Compares a key with the file. A file that does not exist has no keys.
+    ///
+    /// # Errors
+    /// [`FileError`]: the file is exposed, a link, or has a line that cannot be read.
+    pub fn check(&self, host: &str, port: u16, key: PublicKey) -> Result<Known, FileError> {
+        check_name(host)?;
+        match files::open(&self.path, OpenOptions::new().read(true), Forbid::Writing) {
+            Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Known::New),
+            file => self.check_in(&mut file?, host, port, key).map(|(known, _)| known),
+        }
+    }
+
+    /// Compares a key with the file and appends it if it is new. The file is locked in between: if
+    /// two programs meet different keys at the same time, the second one gets
+    /// [`Known::Changed`]. `now_s` gives the date in the line, seconds since 1970.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), and if the file cannot be made or written.
+    pub fn check_or_add(
+        &self,
+        host: &str,
+        port: u16,
+        key: PublicKey,
+        now_s: u64,
+    ) -> Result<Known, FileError> {
+        check_name(host)?;
+        let mut file = files::open_locked(&self.path, Forbid::Writing, Change::Append)?;
+        let (known, ends_in_line) = self.check_in(&mut file, host, port, key)?;
+        if known == Known::New {
+            let separator = if ends_in_line { "" } else { "\n" };
+            let line = format!("{separator}{host} {port} {KIND} {key} {}\n", date(now_s));
+            // One call, so that a reader without a lock sees the line whole or not at all.
+            file.write_all(line.as_bytes()).map_err(refused("write", &self.path))?;
+        }
+        Ok(known)
+    }
+
+    /// Returns the verdict, and whether the file is empty or ends with a line feed.
+    fn check_in(
+        &self,
+        file: &mut File,
+        host: &str,
+        port: u16,
+        key: PublicKey,
+    ) -> Result<(Known, bool), FileError> {
+        let text = files::read(&self.path, file)?;
+        let mut known = Known::New;
+        files::for_each_line(&self.path, &text, |line, words| {
+            let found = parse(words)?;
+            if (found.0, found.1) == (host, port) {
+                known = match known {
+                    _ if found.2 == key => Known::Same,
+                    Known::New => Known::Changed { expected: found.2, line },
+                    other => other,
+                };
+            }
+            Ok(())
+        })?;
+        Ok((known, text.is_empty() || text.ends_with('\n')))
+    }
+}
+
+fn parse<'a>(words: &[&'a str]) -> Result<(&'a str, u16, PublicKey), LineError> {
+    let &[host, port, kind, key, _date] = words else {
+        return Err(LineError::Fields { expected: "five words: host, port, rdt-key-1, key, date" });
+    };
+    let number = port.parse().ok().filter(|&number| number != 0);
+    let port = number.ok_or_else(|| LineError::Port { found: port.to_owned() })?;
+    if kind != KIND {
+        return Err(LineError::Kind { found: kind.to_owned(), expected: KIND });
+    }
+    Ok((host, port, key.parse()?))
+}
+
+/// A name with a blank or line feed would write a line of its own choice; one that begins with `#`
+/// would be a comment, so its key would never be compared.
+pub(crate) fn check_name(host: &str) -> Result<(), FileError> {
+    let bad = host.is_empty()
+        || host.len() > 255
+        || host.starts_with('#')
+        || host.chars().any(|c| c.is_whitespace() || c.is_control());
+    if bad { Err(FileError::HostName { name: host.chars().take(80).collect() }) } else { Ok(()) }
+}
+
+/// Returns the date in UTC. Times that have none give the first day.
+fn date(now_s: u64) -> String {
+    let time = i64::try_from(now_s).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.unwrap_or_default().to_zoned(TimeZone::UTC).date().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rdt_crypto::StaticKey;
+
+    use super::*;
+    use crate::files::tests::{file, sentence};
+
+    /// 2026-11-23, 07:00 UTC.
+    const NOW_S: u64 = 1_795_417_200;
+
+    fn key(seed: u8) -> PublicKey {
+        StaticKey::from_bytes([seed; 32]).public()
+    }
+
+    fn hosts(text: &str) -> (tempfile::TempDir, KnownHosts) {
+        let (folder, path) = file("known_hosts", text, 0o600);
+        (folder, KnownHosts::new(path))
+    }
+
+    #[test]
+    fn first_key_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = KnownHosts::new(folder.path().join("rdt").join("known_hosts"));
+        assert_eq!(hosts.check("host", 5000, key(1)).unwrap(), Known::New);
+        assert!(!hosts.path().exists(), "checking alone makes no file");
+        assert_eq!(hosts.check_or_add("host", 5000, key(1), NOW_S).unwrap(), Known::New);
+        assert_eq!(hosts.check_or_add("host", 5000, key(1), NOW_S).unwrap(), Known::Same);
+        assert_eq!(hosts.check("host", 5000, key(1)).unwrap(), Known::Same);
+        let line = format!("host 5000 rdt-key-1 {} 2026-11-23\n", key(1));
+        assert_eq!(fs::read_to_string(hosts.path()).unwrap(), line);
+    }
+
+    #[test]
+    fn changed_key_is_told_and_not_stored() {
+        let (_folder, hosts) = hosts("");
+        hosts.check_or_add("other", 5000, key(3), NOW_S).unwrap();
+        hosts.check_or_add("host", 5000, key(1), NOW_S).unwrap();
+        let before = fs::read(hosts.path()).unwrap();
+        let changed = Known::Changed { expected: key(1), line: 2 };
+        assert_eq!(hosts.check("host", 5000, key(2)).unwrap(), changed);
+        assert_eq!(hosts.check_or_add("host", 5000, key(2), NOW_S).unwrap(), changed);
+        assert_eq!(fs::read(hosts.path()).unwrap(), before);
+        for (host, port) in [("host", 5001), ("Host", 5000), ("host.example", 5000), ("192.0.2.1", 5000)] {
+            assert_eq!(hosts.check(host, port, key(2)).unwrap(), Known::New, "{host} {port}");
+        }
+    }
+
+    #[test]
+    fn each_key_of_several_lines_is_right() {
+        let line = |seed| format!("host 5000 rdt-key-1 {} 2026-01-01", key(seed));
+        let (_folder, hosts) = hosts(&format!("# keys\n\n  {}\n{}", line(1), line(2)));
+        assert_eq!(hosts.check("host", 5000, key(1)).unwrap(), Known::Same);
+        assert_eq!(hosts.check("host", 5000, key(2)).unwrap(), Known::Same);
+        let changed = Known::Changed { expected: key(1), line: 3 };
+        assert_eq!(hosts.check("host", 5000, key(3)).unwrap(), changed);
+        // The last line has no line feed: the next one begins on a line of its own.
+        assert_eq!(hosts.check_or_add("new", 5000, key(4), NOW_S).unwrap(), Known::New);
+        assert_eq!(hosts.check("host", 5000, key(2)).unwrap(), Known::Same);
+        assert_eq!(hosts.check("new", 5000, key(4)).unwrap(), Known::Same);
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        let good = format!("host 5000 rdt-key-1 {} 2026-01-01\n", key(1));
+        let refused = |line: String, expected: &str| {
+            let (_folder, hosts) = hosts(&format!("{good}{line}\n{good}"));
+            let expected = format!("known_hosts, line 2: {expected}");
+            assert_eq!(sentence(hosts.check("host", 5000, key(1)), hosts.path()), expected);
+            assert_eq!(sentence(hosts.check_or_add("new", 5000, key(1), NOW_S), hosts.path()), expected);
+        };
+        let fields = "expected five words: host, port, rdt-key-1, key, date";
+        refused("host 5000 rdt-key-1".to_owned(), fields);
+        refused(format!("host 5000 rdt-key-1 {} 2026-01-01 more", key(2)), fields);
+        for port in ["0", "65536", "-1", "http"] {
+            refused(
+                format!("host {port} rdt-key-1 {} -", key(2)),
+                &format!("{port:?} is no port: 1 to 65535"),
+            );
+        }
+        refused(format!("host 5000 ssh-rsa {} -", key(2)), "\"ssh-rsa\" where rdt-key-1 belongs");
+        let text = key(2).to_string();
+        refused(
+            format!("host 5000 rdt-key-1 {} -", &text[..48]),
+            "30 bytes where a key has 34: is the text complete?",
+        );
+        let other = if text.starts_with('a') { "b" } else { "a" };
+        refused(
+            format!("host 5000 rdt-key-1 {other}{} -", &text[1..]),
+            "the check characters at the end do not fit: a character is wrong",
+        );
+    }
+
+    #[test]
+    fn hostile_names_are_refused() {
+        let (_folder, hosts) = hosts("");
+        let long = "x".repeat(256);
+        for name in ["", "a b", "a\nb", "a\tb", "#a", "a\u{a0}b", "a\u{2028}b", "a\0b", "a\u{1b}[2J", &long] {
+            let refused = hosts.check_or_add(name, 5000, key(1), NOW_S);
+            assert!(matches!(refused, Err(FileError::HostName { .. })), "{name:?}");
+            assert!(hosts.check(name, 5000, key(1)).is_err(), "{name:?}");
+        }
+        assert_eq!(fs::read(hosts.path()).unwrap(), b"");
+        for name in ["host", "2001:db8::1", "fe80::1%eth0", "räksmörgås.example", &long[1..]] {
+            assert_eq!(hosts.check_or_add(name, 5000, key(1), NOW_S).unwrap(), Known::New);
+            assert_ne!(hosts.check(name, 5000, key(2)).unwrap(), Known::New, "{name}");
+        }
+    }
+
+    /// Eight threads meet a host for the first time, each with another key: one key is stored.
+    #[cfg(unix)]
+    #[test]
+    fn simultaneous_first_contacts_store_one_key() {
+        let (_folder, hosts) = hosts("");
+        let verdicts: Vec<_> = std::thread::scope(|scope| {
+            let hosts = &hosts;
+            let start = |seed| scope.spawn(move || (seed, hosts.check_or_add("h", 1, key(seed), NOW_S)));
+            let threads: Vec<_> = (1..9).map(start).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let new: Vec<_> = verdicts.iter().filter(|(_, known)| matches!(known, Ok(Known::New))).collect();
+        assert_eq!(new.len(), 1);
+        let expected = key(new[0].0);
+        for (seed, known) in &verdicts {
+            let known = *known.as_ref().unwrap();
+            assert!(*seed == new[0].0 || known == Known::Changed { expected, line: 1 }, "{known:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn exposed_file_is_refused() {
+        use crate::files::tests::set_mode;
+
+        let (_folder, hosts) = hosts("");
+        set_mode(hosts.path(), 0o644);
+        assert_eq!(hosts.check("host", 5000, key(1)).unwrap(), Known::New, "reading is no danger");
+        set_mode(hosts.path(), 0o664);
+        let expected = "known_hosts: group or others may write it (mode 664): run chmod go-w known_hosts";
+        assert_eq!(sentence(hosts.check("host", 5000, key(1)), hosts.path()), expected);
+        assert_eq!(sentence(hosts.check_or_add("host", 5000, key(1), NOW_S), hosts.path()), expected);
+    }
+
+    #[test]
+    fn dates_are_those_of_utc() {
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(951_782_399), "2000-02-28");
+        assert_eq!(date(951_782_400), "2000-02-29");
+        assert_eq!(date(u64::MAX), "1970-01-01");
+    }
+}
