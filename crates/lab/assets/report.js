@@ -268,6 +268,12 @@ function logButton(figure) {
 
 // ---- downloads
 
+// The style without declarations that read custom properties: a file has no page that sets them, and
+// some programs take such a declaration for black. Literal values stand before them.
+function literal(style) {
+  const parts = style.split(/(?<=[;{}])/);
+  return parts.map(part => !part.includes("var(") ? part : part.endsWith("}") ? "}" : "").join("");
+}
 function file(figure) {
   const svg = $("svg.figure", figure).cloneNode(true);
   svg.setAttribute("xmlns", SVG);
@@ -275,7 +281,7 @@ function file(figure) {
   const description = document.createElementNS(SVG, "desc"), style = document.createElementNS(SVG, "style");
   description.id = $(".alt", figure).id;
   description.textContent = $(".alt", figure).textContent;
-  style.textContent = $("#figure-style").textContent;
+  style.textContent = literal($("#figure-style").textContent);
   $("title", svg).after(description, style);
   return new XMLSerializer().serializeToString(svg);
 }
@@ -538,6 +544,8 @@ async function selftest() {
     saved = null;
     const downloaded = new DOMParser().parseFromString(picture?.content, "image/svg+xml");
     check($$(".layer", downloaded).length === layers.length, `${id}: the downloaded SVG`);
+    const style = $("style", downloaded)?.textContent ?? "";
+    check(style.includes(".s0{color:#0453c7;}") && !style.includes("var("), `${id}: colours of the downloaded SVG`);
     check(JSON.stringify(parse(table?.content ?? "")) === JSON.stringify(data), `${id}: the downloaded CSV`);
     check((await png(figure)).size > 1000, `${id}: PNG`);
   }

@@ -9,7 +9,7 @@ use super::export::csv;
 use super::scale::significant;
 use super::scene::{Mark as Drawn, Scene};
 use super::section::{Entry, Mark, Section, Table, Tally, measured, pairing, pairing_gained};
-use super::svg::{Place, STYLE, escape, svg};
+use super::svg::{Place, STYLE, escape, literal_style, svg};
 use crate::claim::Verdict;
 use crate::experiment::StatementKind;
 
@@ -129,13 +129,15 @@ fn head(title: &str, styles: &[(&str, &str)], scripts: &[&str]) -> String {
         let hash = |text: &str| format!("'sha256-{}'", base64(&Sha256::digest(text.as_bytes())));
         texts.into_iter().map(hash).collect::<Vec<_>>().join(" ")
     };
+    // The script parses figures as it saves them, with this style.
+    let saved = literal_style();
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src {}; \
          script-src {}; img-src data:; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{}</title>\n",
-        hashes(styles.iter().map(|(_, text)| *text).collect()),
+        hashes(styles.iter().map(|(_, text)| *text).chain([saved.as_str()]).collect()),
         hashes(scripts.to_vec()),
         escape(title)
     );

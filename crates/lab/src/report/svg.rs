@@ -73,8 +73,9 @@ pub fn svg(scene: &Scene, place: Place) -> String {
 }
 
 /// Returns the style without the declarations that read custom properties: a file has no page that
-/// sets them, and some programs take such a declaration for black instead of skipping it.
-fn literal_style() -> String {
+/// sets them, and some programs take such a declaration for black instead of skipping it. The
+/// page's script does the same.
+pub(super) fn literal_style() -> String {
     let mut out = String::with_capacity(STYLE.len());
     for part in STYLE.split_inclusive([';', '{', '}']) {
         if !part.contains("var(") {
