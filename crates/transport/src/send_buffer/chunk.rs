@@ -1,5 +1,5 @@
 //! Contiguous piece of the stream in one frame, laid out as packets: payload with room for each
-//! header before it.
+//! header before it and for each trailer after it.
 
 use std::sync::Arc;
 
@@ -17,6 +17,16 @@ pub(crate) struct Cut {
     pub(crate) header: usize,
     /// Payload of each packet, bytes, at least 1.
     pub(crate) mss: usize,
+    /// Length of the trailer after each payload, bytes. 0 until a format has one.
+    pub(crate) trailer: usize,
+}
+
+impl Cut {
+    /// Returns the length of a packet, bytes.
+    #[inline]
+    pub(crate) fn packet_len(&self) -> usize {
+        self.header + self.mss + self.trailer
+    }
 }
 
 /// The `written` bytes of the stream from offset `base` on.
@@ -30,25 +40,31 @@ pub(super) struct Chunk {
     /// Bytes at the start without headers between them: the rest of a packet that begins in the
     /// previous chunk.
     lead: usize,
+    /// Index of the first packet in the frame: after the lead and room for the trailer of its
+    /// packet, so that the gap between payloads is always the same.
+    first: usize,
     header: usize,
     mss: usize,
+    trailer: usize,
     /// The stream's count of retransmissions when the first zero-copy batch of this frame was sent.
     zero_copied: Option<u64>,
 }
 
 impl Chunk {
-    /// Returns an empty chunk that begins at `base`, with room for headers as `cut` requires.
+    /// Returns an empty chunk that begins at `base`, with room for headers and trailers as `cut`
+    /// requires.
     pub(super) fn new(frame: Arc<Frame>, base: u64, cut: Cut) -> Self {
-        let Cut { offset, header, mss } = cut;
+        let Cut { offset, header, mss, trailer } = cut;
         let into = base.saturating_sub(offset) % mss as u64;
         // `lead` is less than `mss`, so the conversion cannot fail.
         let lead = usize::try_from(into).map_or(0, |into| (mss - into) % mss);
-        let room = Frame::SIZE.saturating_sub(lead).min(MAX_DATAGRAM);
-        let (lead, capacity) = match room / (header + mss) {
+        let first = if lead == 0 { 0 } else { lead + trailer };
+        let room = Frame::SIZE.saturating_sub(first).min(MAX_DATAGRAM);
+        let (lead, capacity) = match room / cut.packet_len() {
             0 => (Frame::SIZE, Frame::SIZE),
             packets => (lead, lead + whole_batches(packets) * mss),
         };
-        Self { frame, base, written: 0, capacity, lead, header, mss, zero_copied: None }
+        Self { frame, base, written: 0, capacity, lead, first, header, mss, trailer, zero_copied: None }
     }
 
     /// Returns the stream offset after the last byte written.
@@ -57,16 +73,21 @@ impl Chunk {
     }
 
     /// Returns the index in the frame of the chunk's byte `at`, and the number of bytes from there
-    /// to the next header.
+    /// to the end of the payload.
     pub(super) fn locate(&self, at: usize) -> (usize, usize) {
         if at < self.lead {
             return (at, self.lead - at);
         }
         let (packet, into) = ((at - self.lead) / self.mss, (at - self.lead) % self.mss);
-        (self.lead + packet * (self.header + self.mss) + self.header + into, self.mss - into)
+        (self.first + packet * self.packet_len() + self.header + into, self.mss - into)
     }
 
-    /// Returns the bytes from `at` to the next header, at most `len`.
+    /// Returns the length of a packet, bytes.
+    fn packet_len(&self) -> usize {
+        self.header + self.mss + self.trailer
+    }
+
+    /// Returns the bytes from `at` to the end of the payload, at most `len`.
     pub(super) fn piece(&self, at: usize, len: usize) -> &[u8] {
         let (place, run) = self.locate(at);
         &self.frame.bytes()[place..place + run.min(len)]
@@ -81,7 +102,7 @@ impl Chunk {
         }
         let (place, first) = self.locate(self.written);
         let memory = &mut Arc::get_mut(&mut self.frame)?.bytes_mut()[place..];
-        Some(Spare { memory, first, header: self.header, mss: self.mss, rest })
+        Some(Spare { memory, first, gap: self.trailer + self.header, mss: self.mss, rest })
     }
 
     /// Ends the chunk at the bytes written so far.
@@ -94,19 +115,20 @@ impl Chunk {
         let Some(at) = cut.offset.checked_sub(self.base).and_then(|at| usize::try_from(at).ok()) else {
             return 0;
         };
-        let fits = self.header == cut.header && self.mss == cut.mss && at >= self.lead;
+        let same = (self.header, self.mss, self.trailer) == (cut.header, cut.mss, cut.trailer);
+        let fits = same && at >= self.lead;
         if !fits || at > self.written || !(at - self.lead).is_multiple_of(self.mss) {
             return 0;
         }
         (self.written - at) / self.mss
     }
 
-    /// Returns the memory of `count` packets that are [`Chunk::ready`], headers included, and its
-    /// index in the frame. `None` if an unsent batch references the frame.
+    /// Returns the memory of `count` packets that are [`Chunk::ready`], headers and trailers
+    /// included, and its index in the frame. `None` if an unsent batch references the frame.
     pub(super) fn packets(&mut self, cut: Cut, count: usize) -> Option<(usize, &mut [u8])> {
         let at = usize::try_from(cut.offset - self.base).ok()?;
-        let size = self.header + self.mss;
-        let start = self.lead + (at - self.lead) / self.mss * size;
+        let size = self.packet_len();
+        let start = self.first + (at - self.lead) / self.mss * size;
         Some((start, &mut Arc::get_mut(&mut self.frame)?.bytes_mut()[start..start + count * size]))
     }
 
@@ -136,13 +158,14 @@ fn whole_batches(packets: usize) -> usize {
 }
 
 /// Room for the application's next bytes: an iterator of slices to fill in order. A slice ends
-/// where the next packet's header will be.
+/// where the payload of a packet ends.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Spare<'a> {
     memory: &'a mut [u8],
     /// Length of the next slice, bytes.
     first: usize,
-    header: usize,
+    /// Bytes between two slices.
+    gap: usize,
     mss: usize,
     rest: usize,
 }
@@ -185,7 +208,7 @@ impl<'a> Iterator for Spare<'a> {
             return None;
         }
         let (piece, memory) = std::mem::take(&mut self.memory).split_at_mut(len);
-        self.memory = memory.get_mut(self.header..).unwrap_or_default();
+        self.memory = memory.get_mut(self.gap..).unwrap_or_default();
         self.first = self.mss;
         self.rest -= len;
         Some(piece)

@@ -31,18 +31,35 @@ pub(crate) struct SendBuffer {
     crc: Crc,
 }
 
-/// CRC-32 of the stream. Each byte is read once in both variants.
+/// Origin of the CRC-32 of the stream. Each byte is read at most once for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checksum {
+    /// Computed when the bytes are written.
+    OfWrites,
+    /// Combined from the CRC-32 of each packet, which the caller passes to [`SendBuffer::sent`].
+    OfPackets,
+    /// Not computed. No format of today.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a format that authenticates its packets"))]
+    None,
+}
+
+/// CRC-32 of the stream.
 #[derive(Debug)]
 enum Crc {
     /// Computed when the bytes are written.
     Written(Crc32),
     /// Combined from the CRC-32 of each packet, which the packet's check needs anyway.
-    Sent { crc: u32, combiner: Box<Combiner> },
+    Sent {
+        crc: u32,
+        combiner: Box<Combiner>,
+    },
+    None,
 }
 
 impl Crc {
     /// Records the first transmission of the next `len` bytes; `crc` is their CRC-32, if the format
     /// has one.
+    #[inline]
     fn sent(&mut self, len: usize, crc: Option<u32>) {
         if let (Self::Sent { crc: whole, combiner }, Some(piece)) = (self, crc) {
             *whole = combiner.append(*whole, piece, len);
@@ -58,19 +75,18 @@ pub(crate) struct Ready {
 }
 
 impl SendBuffer {
-    /// Returns an empty buffer. With `of_packets` the caller passes the CRC-32 of each packet to
-    /// [`SendBuffer::sent`].
-    pub(crate) fn new(of_packets: bool, memory: FramePool) -> Self {
-        let crc = if of_packets {
-            Crc::Sent { crc: 0, combiner: Box::default() }
-        } else {
-            Crc::Written(Crc32::new())
+    /// Returns an empty buffer.
+    pub(crate) fn new(checksum: Checksum, memory: FramePool) -> Self {
+        let crc = match checksum {
+            Checksum::OfWrites => Crc::Written(Crc32::new()),
+            Checksum::OfPackets => Crc::Sent { crc: 0, combiner: Box::default() },
+            Checksum::None => Crc::None,
         };
         Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc }
     }
 
-    /// Returns room for the next bytes: never empty, at most a frame. `cut` defines where packet
-    /// headers will be.
+    /// Returns room for the next bytes: never empty, at most a frame. `cut` defines where packets
+    /// will have headers and trailers.
     pub(crate) fn spare(&mut self, cut: Cut) -> Spare<'_> {
         if self.chunks.back_mut().is_none_or(|chunk| chunk.spare().is_none()) {
             if let Some(chunk) = self.chunks.back_mut() {
@@ -134,25 +150,24 @@ impl SendBuffer {
         (self.chunks.get(at + 1)?.ready(next) > 0).then_some(before)
     }
 
-    /// Prepares `count` packets that are [`SendBuffer::ready`]. `head` writes a packet's header
-    /// from the packet's index, header memory and payload, and returns the payload's CRC-32 if the
-    /// format has one. `resent` is the number of retransmissions so far. `None` if an unsent batch
-    /// references the frame.
+    /// Prepares `count` packets that are [`SendBuffer::ready`]. `encode` completes a packet from
+    /// its index and its memory, in which the payload lies between room for the header and room for
+    /// the trailer. It returns the payload's CRC-32 if the format has one. `resent` is the
+    /// number of retransmissions so far. `None` if an unsent batch references the frame.
     pub(crate) fn send_in_place(
         &mut self,
         cut: Cut,
         count: usize,
         resent: u64,
-        mut head: impl FnMut(u64, &mut [u8], &[u8]) -> Option<u32>,
+        mut encode: impl FnMut(u64, &mut [u8]) -> Option<u32>,
     ) -> Option<Ready> {
         let at = self.find(cut.offset);
         let chunk = self.chunks.get_mut(at)?;
         let (start, packets) = chunk.packets(cut, count)?;
         let len = packets.len();
-        for (number, packet) in (0..).zip(packets.chunks_exact_mut(cut.header + cut.mss)) {
-            let (header, payload) = packet.split_at_mut(cut.header);
-            let crc = head(number, header, payload);
-            self.crc.sent(payload.len(), crc);
+        for (number, packet) in (0..).zip(packets.chunks_exact_mut(cut.packet_len())) {
+            let crc = encode(number, packet);
+            self.crc.sent(cut.mss, crc);
         }
         chunk.on_sent_in_place(len, resent);
         Some(Ready { frame: Arc::clone(&chunk.frame), start })
@@ -216,12 +231,13 @@ impl SendBuffer {
         self.end
     }
 
-    /// Returns the CRC-32 (IEEE 802.3) of the bytes written so far. With `of_packets`: of the bytes
-    /// sent so far.
+    /// Returns the CRC-32 (IEEE 802.3) of the bytes written so far. [`Checksum::OfPackets`]: of the
+    /// bytes sent so far. [`Checksum::None`]: 0.
     pub(crate) fn crc(&self) -> u32 {
         match &self.crc {
             Crc::Written(crc) => crc.sum(),
             Crc::Sent { crc, .. } => *crc,
+            Crc::None => 0,
         }
     }
 

@@ -1,20 +1,22 @@
+use super::Checksum::{OfPackets, OfWrites};
 use super::*;
 use crate::{FileOffset, FrameSource};
+use rdt_testing::Numbers;
 
 /// Room for packets in one frame.
 const PACKETS: u64 = 44;
 
 /// Packets with headers of 8 bytes from `offset` on.
 fn cut(offset: u64) -> Cut {
-    Cut { offset, header: 8, mss: 1464 }
+    Cut { offset, header: 8, mss: 1464, trailer: 0 }
 }
 
 fn data(len: u32) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
 }
 
-fn own(of_packets: bool) -> SendBuffer {
-    SendBuffer::new(of_packets, FramePool::new())
+fn own(checksum: Checksum) -> SendBuffer {
+    SendBuffer::new(checksum, FramePool::new())
 }
 
 fn write(buffer: &mut SendBuffer, cut: Cut, mut bytes: &[u8]) {
@@ -35,7 +37,7 @@ fn read(buffer: &mut SendBuffer, from: usize, len: usize) -> Vec<u8> {
 #[test]
 fn bytes_read_back_across_frames() {
     let data = data(300_000);
-    let mut buffer = own(false);
+    let mut buffer = own(OfWrites);
     write(&mut buffer, cut(0), &data);
     for (from, len) in [(60_001, 100_000), (7, 1444), (65_000, 1444), (64_416, 1), (64_415, 2), (0, 300_000)]
     {
@@ -49,7 +51,7 @@ fn bytes_read_back_across_frames() {
 #[test]
 fn combined_crc_covers_sent_bytes() {
     let data = data(10_000);
-    let mut buffer = own(true);
+    let mut buffer = own(OfPackets);
     write(&mut buffer, cut(0), &data);
     assert_eq!(buffer.crc(), 0);
     let mut sent = 0;
@@ -63,18 +65,20 @@ fn combined_crc_covers_sent_bytes() {
 /// Sends all ready packets in place; returns the batch's bytes.
 fn lend(buffer: &mut SendBuffer, cut: Cut) -> Vec<u8> {
     let count = buffer.ready(cut);
-    let head = |number: u64, header: &mut [u8], payload: &[u8]| {
-        header[..8].copy_from_slice(&number.to_le_bytes());
+    let encode = |number: u64, packet: &mut [u8]| {
+        packet[..8].copy_from_slice(&number.to_le_bytes());
+        let (payload, trailer) = packet[cut.header..].split_at_mut(cut.mss);
+        trailer.fill(0xee);
         Some(crc32fast::hash(payload))
     };
-    let ready = buffer.send_in_place(cut, count, 0, head).expect("the frame is not shared");
-    ready.frame.bytes()[ready.start..ready.start + count * (cut.header + cut.mss)].to_vec()
+    let ready = buffer.send_in_place(cut, count, 0, encode).expect("the frame is not shared");
+    ready.frame.bytes()[ready.start..ready.start + count * cut.packet_len()].to_vec()
 }
 
 #[test]
 fn packets_leave_in_place() {
     let data = data(2000 + 70 * 1464);
-    let mut buffer = own(true);
+    let mut buffer = own(OfPackets);
     write(&mut buffer, cut(0), &data);
     let mut offset = 0;
     for packets in [PACKETS, 71 - PACKETS] {
@@ -96,12 +100,12 @@ fn packets_leave_in_place() {
 fn frame_begins_with_rest_of_packet() {
     let data = data(200_000);
     for before in [1, 600, 1463, 1464, 100_000] {
-        let mut buffer = own(false);
+        let mut buffer = own(OfWrites);
         // From here on, packets are divided differently.
         write(&mut buffer, cut(0), &data[..before]);
         let start = before as u64 - 1;
         buffer.seal();
-        let cut = Cut { offset: start, header: 24, mss: 1000 };
+        let cut = Cut { offset: start, header: 24, mss: 1000, trailer: 0 };
         write(&mut buffer, cut, &data[before..]);
         assert_eq!(buffer.ready(cut), 0, "the first one lies in two frames");
         assert_eq!(buffer.unready(cut), Some(1));
@@ -113,16 +117,59 @@ fn frame_begins_with_rest_of_packet() {
     }
 }
 
+/// Writes a stream whose cuts change, sends what can be sent in place and compares it with the
+/// stream.
+#[test]
+fn headers_and_trailers_spare_the_payload() {
+    let mut numbers = Numbers::new(3);
+    let mut draw = |below: usize| usize::try_from(numbers.below(below as u64)).unwrap();
+    let data = data(400_000);
+    for round in 0..60 {
+        let mut buffer = own(if round % 2 == 0 { OfPackets } else { Checksum::None });
+        let (mut written, mut in_place) = (0, 0);
+        while written < 300_000 {
+            let cut = Cut {
+                offset: (written - draw(written.min(2000) + 1)) as u64,
+                header: [8, 24, 28][draw(3)],
+                mss: 1 + draw(3000),
+                trailer: [0, 16][draw(2)],
+            };
+            let next = written + draw(80_000);
+            write(&mut buffer, cut, &data[written..next]);
+            written = next;
+            for skipped in 0..80 {
+                let cut = Cut { offset: cut.offset + skipped * cut.mss as u64, ..cut };
+                if buffer.ready(cut) == 0 || cut.offset >= written as u64 {
+                    continue;
+                }
+                let sent = lend(&mut buffer, cut);
+                let start = usize::try_from(cut.offset).unwrap();
+                for (packet, payload) in
+                    sent.chunks_exact(cut.packet_len()).zip(data[start..].chunks(cut.mss))
+                {
+                    assert_eq!(&packet[cut.header..][..cut.mss], payload, "{cut:?}");
+                    assert!(packet[cut.header + cut.mss..].iter().all(|byte| *byte == 0xee));
+                    in_place += 1;
+                }
+            }
+            buffer.seal();
+        }
+        assert!(in_place > 50, "{in_place} packets in round {round}");
+        assert_eq!(read(&mut buffer, 0, written), &data[..written]);
+        assert!(round % 2 == 0 || buffer.crc() == 0);
+    }
+}
+
 #[test]
 fn oversized_packets_lie_end_to_end() {
-    let (data, cut) = (data(200_000), Cut { offset: 0, header: 8, mss: 65_519 });
-    let mut buffer = own(false);
+    let (data, cut) = (data(200_000), Cut { offset: 0, header: 8, mss: 65_519, trailer: 0 });
+    let mut buffer = own(OfWrites);
     write(&mut buffer, cut, &data);
     assert_eq!((buffer.ready(cut), buffer.unready(cut)), (0, None));
     assert_eq!(read(&mut buffer, 10, 150_000), &data[10..150_010]);
     // The largest one that fits.
-    let cut = Cut { offset: 0, header: 8, mss: 65_499 };
-    let mut buffer = own(false);
+    let cut = Cut { offset: 0, header: 8, mss: 65_499, trailer: 0 };
+    let mut buffer = own(OfWrites);
     write(&mut buffer, cut, &data);
     assert_eq!((buffer.ready(cut), lend(&mut buffer, cut).len()), (1, 65_507));
 }
@@ -130,10 +177,10 @@ fn oversized_packets_lie_end_to_end() {
 #[test]
 fn frame_held_by_batch_is_not_written() {
     let data = data(3 * 1464);
-    let mut buffer = own(false);
+    let mut buffer = own(OfWrites);
     write(&mut buffer, cut(0), &data[..1464]);
-    let held = buffer.send_in_place(cut(0), 1, 0, |_, _, _| None).expect("the frame is not shared yet");
-    assert!(buffer.send_in_place(cut(0), 1, 0, |_, _, _| None).is_none());
+    let held = buffer.send_in_place(cut(0), 1, 0, |_, _| None).expect("the frame is not shared yet");
+    assert!(buffer.send_in_place(cut(0), 1, 0, |_, _| None).is_none());
     let before = held.frame.bytes().to_vec();
     write(&mut buffer, cut(1464), &data[1464..]);
     assert_eq!(held.frame.bytes(), before);
@@ -142,7 +189,7 @@ fn frame_held_by_batch_is_not_written() {
 
 #[test]
 fn memory_follows_what_is_not_released() {
-    let mut buffer = own(false);
+    let mut buffer = own(OfWrites);
     for round in 0..1000_u64 {
         write(&mut buffer, cut(round * PACKETS * 1464), &vec![7; 44 * 1464]);
         buffer.release(round * PACKETS * 1464, 0);
@@ -153,7 +200,7 @@ fn memory_follows_what_is_not_released() {
 #[test]
 fn empty_buffer_returns_its_frame() {
     let memory = FramePool::new();
-    let (mut a, mut b) = (SendBuffer::new(false, memory.clone()), SendBuffer::new(false, memory));
+    let (mut a, mut b) = (SendBuffer::new(OfWrites, memory.clone()), SendBuffer::new(OfWrites, memory));
     write(&mut a, cut(0), &vec![1; 44 * 1464 + 10]);
     a.release(44 * 1464 + 9, 0);
     assert_eq!(a.chunks.len(), 1, "one byte is left");
@@ -170,7 +217,7 @@ fn empty_buffer_returns_its_frame() {
 #[test]
 #[should_panic(expected = "more than there was room for")]
 fn room_does_not_outlast_the_memory() {
-    let mut buffer = own(true);
+    let mut buffer = own(OfPackets);
     buffer.spare(cut(0));
     buffer.release(0, 0);
     buffer.advance(1);
@@ -178,7 +225,7 @@ fn room_does_not_outlast_the_memory() {
 
 #[test]
 fn release_of_full_frame_keeps_buffer_usable() {
-    let mut buffer = own(false);
+    let mut buffer = own(OfWrites);
     write(&mut buffer, cut(0), &vec![1; 44 * 1464]);
     buffer.release(44 * 1464, 0);
     write(&mut buffer, cut(44 * 1464), &[2; 10]);
@@ -187,7 +234,7 @@ fn release_of_full_frame_keeps_buffer_usable() {
 
 #[test]
 fn spare_is_limited_and_split_by_packet() {
-    let mut buffer = own(false);
+    let mut buffer = own(OfWrites);
     write(&mut buffer, cut(0), &[1; 1000]);
     let pieces: Vec<_> = buffer.spare(cut(0)).within(2000).map(|piece| piece.len()).collect();
     assert_eq!(pieces, [464, 1464, 72]);
@@ -217,11 +264,11 @@ impl FrameSource for Lendable {
 #[test]
 fn returned_frames_say_when_reusable() {
     let (send, wears) = std::sync::mpsc::channel();
-    let mut buffer = SendBuffer::new(false, FramePool::of(Box::new(Lendable(send))));
+    let mut buffer = SendBuffer::new(OfWrites, FramePool::of(Box::new(Lendable(send))));
     let frame = PACKETS * 1464;
     write(&mut buffer, cut(0), &data(5 * 44 * 1464));
     let leaves = |buffer: &mut SendBuffer, offset, count, resent| {
-        buffer.send_in_place(cut(offset), count, resent, |_, _, _| None).expect("the frame is not shared");
+        buffer.send_in_place(cut(offset), count, resent, |_, _| None).expect("the frame is not shared");
     };
     leaves(&mut buffer, 0, 44, 0);
     buffer.release(frame, 0);

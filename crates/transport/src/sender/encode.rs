@@ -3,7 +3,7 @@
 
 use super::ack_frequency::AckFrequency;
 use crate::send_buffer::{Cut, Ready, SendBuffer};
-use crate::wire::{Codec, DataHeader};
+use crate::wire::{self, Codec, DataHeader, native};
 use crate::{Frame, MAX_DATAGRAM, TransmitBuf, crc};
 
 /// Headers of consecutive data packets.
@@ -61,7 +61,7 @@ impl Segments<'_> {
     /// better batch.
     pub(super) fn encode_in_place(&mut self, resent: u64, out: &mut TransmitBuf) -> Option<Encoded> {
         let Self { codec, buffer, heads, cut, count } = self;
-        let size = cut.header + cut.mss;
+        let size = cut.packet_len();
         if !out.is_empty() || !out.has_room(size) {
             return None;
         }
@@ -75,13 +75,23 @@ impl Segments<'_> {
         }
         let count = ready.min(most);
         let packets = usize::try_from(count).ok()?;
-        let (codec, heads) = (*codec, *heads);
-        let head = |number: u64, header: &mut [u8], payload: &[u8]| {
-            let crc = codec.checks_packets().then(|| crc::hash(payload));
-            codec.encode_data(heads.nth(number), crc.unwrap_or(0), header);
-            crc
+        let (cut, heads) = (*cut, *heads);
+        // The format is chosen once, so that each loop has no branch for it.
+        let ready = match codec {
+            Codec::Classic { .. } => buffer.send_in_place(cut, packets, resent, |number, packet| {
+                wire::encode_data_header(heads.nth(number).seq, packet);
+                None
+            }),
+            Codec::Native { connection_id, .. } => {
+                buffer.send_in_place(cut, packets, resent, |number, packet| {
+                    let (header, payload) = packet.split_at_mut(native::DATA_HEADER);
+                    let crc = crc::hash(payload);
+                    native::encode_data_header(*connection_id, &heads.nth(number), crc, header);
+                    Some(crc)
+                })
+            }
         };
-        let Ready { frame, start } = buffer.send_in_place(*cut, packets, resent, head)?;
+        let Ready { frame, start } = ready?;
         out.borrow(frame, start, size, packets);
         let full = packets == out.max_segments() || (packets + 1) * size > MAX_DATAGRAM;
         Some(Encoded { count, full })
@@ -95,7 +105,7 @@ impl Segments<'_> {
         let most = wanted.min(unready.unwrap_or(wanted));
         let mut count = 0;
         while count < most {
-            let Some(slot) = out.slot(cut.header + cut.mss) else {
+            let Some(slot) = out.slot(cut.packet_len()) else {
                 return Encoded { count, full: true };
             };
             let crc = put_segment(codec, buffer, heads.nth(count), cut.offset + count * heads.len, slot);

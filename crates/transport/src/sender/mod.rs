@@ -136,7 +136,7 @@ impl Sender {
         Ok(Self {
             state: State::Idle,
             handshake: Handshake::default(),
-            stream: SendStream::new(codec.checks_packets(), codec.fin_follows_data(), memory),
+            stream: SendStream::new(&codec, memory),
             flight: Flight::new(codec.numbering(), 0),
             recovery: config.loss_recovery(),
             congestion: CongestionControl::new(&config),
@@ -223,7 +223,8 @@ impl Sender {
 
     /// Returns the presumable division of unsent data into packets.
     fn cut(&self) -> Cut {
-        Cut { offset: self.flight.board.next_offset(), header: self.path.header, mss: self.path.mss }
+        let Path { header, trailer, mss, .. } = self.path;
+        Cut { offset: self.flight.board.next_offset(), header, mss, trailer }
     }
 
     /// Appends the first `n` bytes of [`Sender::spare`] to the stream.

@@ -61,8 +61,8 @@ pub(super) struct DataRun {
     /// Stream offsets of the payload.
     pub(super) bytes: Range<u64>,
     pub(super) count: u64,
-    /// Length of each header, bytes.
-    pub(super) header: usize,
+    /// Bytes of each packet besides its payload.
+    pub(super) overhead: usize,
     /// Attempt number of these transmissions, from 1, and the limit of attempts.
     pub(super) attempt: u32,
     pub(super) of: u32,
@@ -176,7 +176,7 @@ impl Observers {
         for n in 0..run.count {
             let seq = run.seq + n * if self.numbered { u64::from(len) } else { 1 };
             let number = if self.numbered { run.packet_number + n } else { seq };
-            let (offset, length) = (run.bytes.start + n * u64::from(len), run.header + len as usize);
+            let (offset, length) = (run.bytes.start + n * u64::from(len), run.overhead + len as usize);
             let kind = PacketKind::Data;
             observed.observer.on(now, &Trace::PacketSent { kind, number, offset, len, length, resend });
             let deadline = run.deadlines[usize::from(n > 0)].unwrap_or(now);

@@ -18,6 +18,8 @@ pub(super) struct Path {
     pub(super) mss: usize,
     /// Length of a data packet's header, bytes.
     pub(super) header: usize,
+    /// Length of a data packet's trailer, bytes.
+    pub(super) trailer: usize,
 }
 
 impl Path {
@@ -30,6 +32,7 @@ impl Path {
             ecn: PathEcn::new(config.uses_ecn()),
             mss: config.first_payload_size(),
             header: config.wire.data_header(),
+            trailer: 0,
         }
     }
 
@@ -62,10 +65,15 @@ impl Path {
         }
     }
 
+    /// Returns the bytes of a data packet besides its payload.
+    pub(super) fn overhead(&self) -> usize {
+        self.header + self.trailer
+    }
+
     /// Adopts the confirmed datagram size and returns it.
     pub(super) fn resize(&mut self) -> Option<usize> {
         let size = self.mtu.as_ref()?.size();
-        self.mss = size - self.header;
+        self.mss = size - self.overhead();
         Some(size)
     }
 }

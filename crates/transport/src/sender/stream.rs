@@ -1,7 +1,8 @@
 //! Stream of the application: its send buffer, and the rules for packets that are not full.
 
 use crate::Frame;
-use crate::send_buffer::{FramePool, SendBuffer};
+use crate::send_buffer::{Checksum, FramePool, SendBuffer};
+use crate::wire::Codec;
 
 /// Limit of unsent bytes in the buffer, or the congestion window if that is less: several full
 /// batches for one connection, and little enough to stay in the CPU's caches for many.
@@ -23,9 +24,16 @@ pub(super) struct SendStream {
 }
 
 impl SendStream {
-    /// Returns an empty stream. With `checks` its CRC-32 is combined from those of the packets.
-    pub(super) fn new(checks: bool, fin_with_data: bool, pool: FramePool) -> Self {
-        Self { buffer: SendBuffer::new(checks, pool), finishing: false, pushed: 0, fin_with_data, batch: 0 }
+    /// Returns an empty stream.
+    pub(super) fn new(codec: &Codec, pool: FramePool) -> Self {
+        let checksum = if codec.checks_packets() { Checksum::OfPackets } else { Checksum::OfWrites };
+        Self {
+            buffer: SendBuffer::new(checksum, pool),
+            finishing: false,
+            pushed: 0,
+            fin_with_data: codec.fin_follows_data(),
+            batch: 0,
+        }
     }
 
     /// Returns the stream offset after the last byte written.
@@ -69,10 +77,11 @@ impl SendStream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SenderConfig;
 
     #[test]
     fn batches_are_whole_packets() {
-        let mut stream = SendStream::new(true, true, FramePool::new());
+        let mut stream = SendStream::new(&SenderConfig::native(1).codec(), FramePool::new());
         assert_eq!(stream.batches(1, 1000), 65_000, "the first batch is taken for 64 KiB");
         stream.batch = 10_000;
         for (count, mss, bytes) in [(1, 1000, 10_000), (3, 1472, 29_440), (1, 20_000, 20_000)] {

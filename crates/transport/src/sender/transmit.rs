@@ -137,7 +137,7 @@ impl Sender {
     fn mtu_candidate_len(&self) -> Option<usize> {
         let mtu = self.path.mtu.as_ref().filter(|_| self.state == State::Open)?;
         let size = mtu.candidate().filter(|size| *size <= self.peer.max_datagram())?;
-        Some(size - self.path.header)
+        Some(size - self.path.overhead())
     }
 
     /// Returns the number of bytes of new data that could be sent now if they were written, in
@@ -289,7 +289,7 @@ impl Sender {
         let first_deadline = self.start_timers(now, starts, count);
         self.account(now, count * fresh.len as u64);
         if fresh.len > self.path.mss {
-            self.note_mtu_probe(cut.header + fresh.len, packet_number);
+            self.note_mtu_probe(cut.packet_len(), packet_number);
         }
         if fresh.probe {
             self.note_probe(packet_number, false);
@@ -336,7 +336,7 @@ impl Sender {
     }
 
     fn transmit_again(&mut self, now: Instant, repeat: Repeat, out: &mut TransmitBuf) -> Option<()> {
-        let header = self.path.header;
+        let overhead = self.path.overhead();
         let board = &mut self.flight.board;
         // The path MTU may have become smaller since the first transmission.
         let whole = board.find(repeat.offset)?.len;
@@ -345,7 +345,7 @@ impl Sender {
         if segment.len < whole {
             self.recovery.on_recut(segment.packet_number);
         }
-        let slot = out.slot(header + segment.len as usize)?;
+        let slot = out.slot(overhead + segment.len as usize)?;
         // Base-only recovery retransmits without declaring a loss.
         self.path.on_lost(segment.packet_number);
         let (seq, packet_number) = (self.flight.board.number(segment.offset), self.flight.next_number());
@@ -457,7 +457,7 @@ impl Sender {
             packet_number,
             bytes,
             count,
-            header: self.path.header,
+            overhead: self.path.overhead(),
             attempt: 1,
             of,
             resend: None,
