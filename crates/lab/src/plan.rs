@@ -15,13 +15,16 @@ mod shard;
 pub(crate) mod tests;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use rdt_emulator::child_seed;
+use rdt_emulator::spec::PathSpec;
+use rdt_emulator::{Mtu, Oversize, PathConfig, child_seed};
 use serde_json::{Map, Value, json};
 
-use crate::cell::{Cell, CellId, EngineKind, levels_json};
+use crate::cell::{Cell, CellId, EngineKind, Physics, levels_json};
 use crate::engine::is_random;
 use crate::experiment::{Experiment, ExperimentError, Factor, Level, Repeats, Seeds, Until};
+use crate::flow::{DEFAULT_PACKET, UDP_HEADERS_IPV6};
 use crate::statistics::spent_level;
 
 pub use cost::{Cost, Total, Totals};
@@ -281,23 +284,65 @@ fn check_aliases(experiment: &Experiment, fraction: &Fraction) -> Result<(), Exp
     Ok(())
 }
 
-/// Returns an error for the first factor whose levels never change the physics of a cell.
+/// True if both run alike: they differ at most in how paths are written, and in MTUs that are above
+/// all packets. A program of the engine `command` may send packets of any length.
+fn run_alike(one: &Physics, two: &Physics) -> bool {
+    let others = |physics: &Physics| Physics { links: Vec::new(), ..physics.clone() };
+    one.engine != EngineKind::Command
+        && others(one) == others(two)
+        && one.links.len() == two.links.len()
+        && one.links.iter().zip(&two.links).all(|(link, other)| {
+            let [link, other] = [link, other].map(|link| without_idle_mtu(link, one));
+            link.is_some() && link == other
+        })
+}
+
+/// Returns a path without the MTUs that no packet exceeds. `None` if it reads a file.
+fn without_idle_mtu(link: &PathSpec, physics: &Physics) -> Option<PathConfig> {
+    let mut path = link.to_path_config(|_| Err(String::new())).ok()?;
+    let lengths = physics
+        .flows
+        .iter()
+        .flat_map(|flow| [flow.packet, flow.size.map(|it| it.saturating_add(UDP_HEADERS_IPV6))]);
+    let longest = lengths.flatten().fold(DEFAULT_PACKET, u32::max);
+    for link in [&mut path.forward, &mut path.reverse] {
+        let mtu = link.mtu.limit(Duration::ZERO).filter(|mtu| *mtu >= longest.saturating_add(link.overhead));
+        // An MTU that changes with time differs from one with the limit at time 0.
+        if mtu.is_some_and(|mtu| {
+            [Oversize::Drop, Oversize::Fragment].map(|it| Mtu::new(mtu).oversize(it)).contains(&link.mtu)
+        }) {
+            link.mtu = Mtu::unlimited();
+        }
+    }
+    Some(path)
+}
+
+/// Returns an error for the first factor whose levels never change what happens in a cell.
 fn check_factors(experiment: &Experiment, combinations: &[Vec<usize>]) -> Result<(), ExperimentError> {
     for (index, factor) in experiment.factors.iter().enumerate().filter(|(_, factor)| factor.levels.len() > 1)
     {
-        let has_effect = |combination: &Vec<usize>, engine: EngineKind| {
-            let mut ids = (0..factor.levels.len()).filter_map(|level| {
+        let mut have_identities = false;
+        let mut has_effect = |combination: &Vec<usize>, engine: EngineKind| {
+            let mut cells = (0..factor.levels.len()).filter_map(|level| {
                 let mut changed = combination.clone();
                 changed[index] = level;
-                cell(experiment, engine, &changed).ok().map(|cell| cell.id)
+                cell(experiment, engine, &changed).ok()
             });
-            let first = ids.next();
-            ids.any(|id| Some(id) != first)
+            let Some(first) = cells.next() else { return false };
+            let mut others = cells.filter(|cell| cell.id != first.id).peekable();
+            have_identities |= others.peek().is_some();
+            others.any(|cell| !run_alike(&cell.physics, &first.physics))
         };
         let searched = combinations.iter().take(MAX_SEARCHED_COMBINATIONS);
         let mut pairs = searched.flat_map(|it| experiment.engines.iter().map(move |engine| (it, *engine)));
         if !pairs.any(|(combination, engine)| has_effect(combination, engine)) {
-            let message = format!("{}: nothing uses this factor: its levels are the same cell", factor.path);
+            let sets_mtu = factor.levels.iter().flat_map(|level| &level.settings).any(|it| it.word == "mtu");
+            let reason = match (have_identities, sets_mtu) {
+                (false, _) => "its levels are the same cell",
+                (true, true) => "no packet is longer than its MTUs",
+                (true, false) => "its levels are the same path",
+            };
+            let message = format!("{}: nothing uses this factor: {reason}", factor.path);
             return Err(ExperimentError { place: factor.place, message });
         }
     }

@@ -104,8 +104,43 @@ impl Results {
         (failed, statuses().filter(|status| **status == Status::HostLimited).count())
     }
 
-    /// Returns a sentence about failed repetitions, and one about those for which the host was too
-    /// slow.
+    /// Returns the factors that changed nothing in virtual time: whatever their level, equal seeds
+    /// gave equal events.
+    fn idle_factors(&self) -> Vec<&str> {
+        let factors = self.cells.first().into_iter().flat_map(|cell| &cell.factors).enumerate();
+        let idle = factors.filter(|(index, _)| self.is_idle(*index));
+        idle.map(|(_, (name, _))| name.as_str()).collect()
+    }
+
+    /// True if cells that differ in the level of this factor alone have equal events.
+    fn is_idle(&self, factor: usize) -> bool {
+        let mut groups: BTreeMap<_, CellId> = BTreeMap::new();
+        let mut is_idle = false;
+        for cell in &self.cells {
+            let mut key: Vec<&str> = cell.factors.iter().map(|(_, level)| level.as_str()).collect();
+            if factor < key.len() {
+                key.remove(factor);
+            }
+            let first = *groups.entry((cell.physics.engine, key)).or_insert(cell.id);
+            match (first != cell.id).then(|| self.have_equal_events(first, cell.id)).flatten() {
+                Some(false) => return false,
+                Some(true) => is_idle = true,
+                None => {}
+            }
+        }
+        is_idle
+    }
+
+    /// True if the repetitions of two cells have equal events. `None` if no two can be compared.
+    fn have_equal_events(&self, one: CellId, two: CellId) -> Option<bool> {
+        let (one, two) = (self.records.get(&one)?, self.records.get(&two)?);
+        let hash = |record: &Record| record.hash.filter(|_| record.status == Status::Ok);
+        let both = one.iter().filter_map(|(rep, record)| Some((hash(record)?, hash(two.get(rep)?)?)));
+        both.map(|(one, two)| one == two).reduce(|all, next| all && next)
+    }
+
+    /// Returns a sentence about failed repetitions, one about those for which the host was too
+    /// slow, and one about each factor without effect.
     pub fn remarks(&self) -> Vec<String> {
         let (failed, host_limited) = self.unusable();
         let first = self.records.values().flatten().find_map(|(rep, record)| match &record.status {
@@ -125,6 +160,12 @@ impl Results {
                 "{host_limited} repetitions are left out of all means: the host was too slow for the path"
             ));
         }
+        let idle = self.idle_factors().into_iter();
+        remarks.extend(idle.map(|factor| {
+            format!(
+                "the factor {factor} changed nothing in virtual time: with all its levels the same happened"
+            )
+        }));
         remarks
     }
 
@@ -204,6 +245,26 @@ mod tests {
         let sentence = results.not_stationary().expect("a sentence");
         assert!(sentence.contains(" not stationary in 1 of 2 repetitions: "), "{sentence}");
         assert!(sentence.ends_with(" The cells: kernel [rtt=2ms] (1 of 1)."), "{sentence}");
+    }
+
+    #[test]
+    fn factors_without_effect_are_named() {
+        let plan = two_engines("two", "{ name = \"lossy\", path.loss = \"1%\" }", "");
+        let remarks = |hashes: [Option<u64>; 2]| {
+            let mut results = Results { cells: plan.cells.clone(), ..Results::default() };
+            let cells = plan.cells.iter().filter(|cell| cell.physics.engine == EngineKind::Virtual);
+            for (cell, hash) in cells.zip(hashes) {
+                let record = Record { hash, ..Record::of(cell, 0, "a.goodput", 1.0) };
+                results.records.entry(cell.id).or_default().insert(0, record);
+            }
+            results.remarks()
+        };
+        let same = remarks([Some(7), Some(7)]);
+        assert_eq!(
+            same,
+            ["the factor rtt changed nothing in virtual time: with all its levels the same happened"]
+        );
+        assert!(remarks([Some(7), Some(8)]).is_empty() && remarks([Some(7), None]).is_empty());
     }
 
     #[test]

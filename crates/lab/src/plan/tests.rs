@@ -313,6 +313,26 @@ fn totals_count_shared_cells_once() {
 }
 
 #[test]
+fn mtus_above_all_packets_are_no_factor() {
+    let plan = |word: &str, levels: &str, size: u32| {
+        let udp = format!("[[flow]]\nname = 'u'\nkind = 'udp'\nrate = '1mbit'\nsize = {size}");
+        let head = "schema = 1\nname = 'n'\ntitle = 't'\nengine = ['virtual', 'kernel']\nfor = '1s'";
+        let text = format!("{head}\n[path]\nrate = '8mbit'\n{udp}\n[factors]\n{word} = [{levels}]");
+        Plan::new(&Experiment::from_toml(&text).expect("a file"), &[]).map(drop).map_err(|it| it.to_string())
+    };
+    let error = plan("path.mtu", "9000, 9500", 1000).expect_err("no packet of 9000 bytes");
+    assert_eq!(
+        error,
+        "line 14, column 6: path.mtu: nothing uses this factor: no packet is longer than its MTUs"
+    );
+    assert!(plan("path.reverse.mtu", "9000, 'none'", 1000).is_err());
+    assert_eq!(plan("path.mtu", "9000, 9500", 9000), Ok(()), "packets of 9028 bytes");
+    assert_eq!(plan("path.mtu", "9000, 1400", 1000), Ok(()), "packets of 1500 bytes may be on their way");
+    assert_eq!(plan("path.mtu", "9000, '9000, 1s:500'", 1000), Ok(()), "one of them falls");
+    assert_eq!(plan("path.rate", "'1mbit', '8mbit'", 1000), Ok(()));
+}
+
+#[test]
 fn datagrams_in_virtual_time_need_the_end_of_the_run() {
     let plan = |tail: &str| {
         let udp = "[[flow]]\nname = \"u\"\nkind = \"udp\"\nrate = \"1mbit\"\nstop = \"2s\"";
