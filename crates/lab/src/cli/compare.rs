@@ -23,8 +23,9 @@ equal seeds are compared in pairs. A cell is worse if both are true:
   - the ratio differs from 1, with a probability of error of 0.1 % for all cells together (Holm),
   - its 95 % interval reaches a loss of the threshold.
 Metrics are those of 'rdt-lab export --rows csv', without their unit; that of a flow has the
-flow's name, such as a.goodput, which may be left out if there is one flow. Of times, losses and
-retransmissions less is better, of others more.
+flow's name, such as a.goodput, which may be left out if there is one flow. Of rates,
+utilisation and delivered packets more is better; of times, losses, retransmissions, queues and
+other costs less is. Metrics that are neither, such as windows, need --better.
 
 Exit codes: 0 no cell is worse; 1 a cell is worse.
 
@@ -121,7 +122,13 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
         }
     }
     let p: Vec<f64> = pairs.iter().map(|pair| pair.ratio.p()).collect();
-    let less_is_better = args.better.as_ref().map_or_else(|| is_cost(&args.by), |it| it == "less");
+    let given = args.better.as_ref().map(|it| it == "less");
+    let less_is_better = given.or_else(|| less_is_better(&args.by)).ok_or_else(|| {
+        Failure::Usage(format!(
+            "whether more or less of {} is better does not follow from its name: add --better more or --better less",
+            args.by
+        ))
+    })?;
     let outcomes: Vec<Outcome> = pairs
         .iter()
         .zip(holm(&p))
@@ -159,12 +166,65 @@ pub(super) fn nearest_metric(name: &str, results: &Results) -> String {
     suggest(name, metrics)
 }
 
-/// True if smaller values of a metric are better: times, losses, retransmissions.
-fn is_cost(metric: &str) -> bool {
+/// Metrics of which more is better, by the begin of their last word.
+const MORE_IS_BETTER: [&str; 11] = [
+    "goodput",
+    "throughput",
+    "sum",
+    "jain",
+    "utilisation",
+    "delivered",
+    "bytes",
+    "unique-bytes",
+    "data-rate",
+    "stream-bytes",
+    "rate-held",
+];
+/// Metrics of which less is better, besides times.
+const LESS_IS_BETTER: [&str; 27] = [
+    "retransmitted",
+    "retransmissions",
+    "loss",
+    "lost",
+    "missed",
+    "dropped",
+    "failed",
+    "refused",
+    "reordered",
+    "out-of-order",
+    "duplicate-acks",
+    "triple-duplicate-acks",
+    "timeouts",
+    "recoveries",
+    "spurious",
+    "marked",
+    "ecn-reductions",
+    "resets",
+    "stalls",
+    "zero-window",
+    "empty-zero-window",
+    "queue",
+    "load",
+    "halving-error",
+    "recovered-error",
+    "network-copies",
+    "bytes-unacked",
+];
+/// Times of which neither more nor less is better.
+const NEUTRAL_TIMES: [&str; 4] = ["warm-up", "timeout-", "payload", "data-time"];
+
+/// Returns true if less of a metric is better, false if more is. `None` if its name does not tell,
+/// as that of a window, of a share of a limit or of a metric of a program.
+fn less_is_better(metric: &str) -> Option<bool> {
     let word = metric.rsplit('.').next().unwrap_or(metric);
-    let costs =
-        ["retransmitted", "lost", "timeouts", "recoveries", "dropped", "run-time", "resumed", "step-lag"];
-    Unit::of_metric(metric) == Unit::Time || costs.iter().any(|start| word.starts_with(start))
+    let starts = |words: &[&str]| words.iter().any(|start| word.starts_with(start));
+    if metric.contains("limit.") || starts(&NEUTRAL_TIMES) {
+        None
+    } else if Unit::of_metric(metric) == Unit::Time || starts(&LESS_IS_BETTER) {
+        Some(true)
+    } else {
+        starts(&MORE_IS_BETTER).then_some(false)
+    }
 }
 
 fn pairs<'a>(before: &'a Results, after: &Results, metric: &str) -> Vec<Pair<'a>> {
@@ -303,4 +363,35 @@ fn text(pairs: &[Pair<'_>], outcomes: &[Outcome], args: &CompareArgs) -> String 
         count(Outcome::Same),
         count(Outcome::Unknown)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::less_is_better;
+
+    #[test]
+    fn direction_follows_from_names() {
+        for (metrics, wanted) in [
+            (
+                "goodput a.goodput sum jain a.trace.throughput link.forward.utilisation a.delivered",
+                Some(false),
+            ),
+            ("a.completion a.rtt-mean a.jitter a.delay-max a.blocked a.resumed a.longest-gap", Some(true)),
+            (
+                "a.loss a.lost a.lost-queue a.retransmitted a.timeouts a.spurious a.reordered a.refused",
+                Some(true),
+            ),
+            ("link.forward.dropped-loss link.forward.marked link.forward.queue-mean a.failed", Some(true)),
+            ("link.forward.queue-delay-p99 a.trace.retransmitted-bytes a.trace.zero-windows", Some(true)),
+            (
+                "run-time load processor a.halving-error link.forward.busy-per-packet a.bytes-unacked",
+                Some(true),
+            ),
+            ("a.cwnd-mean a.limit.window a.warm-up a.timeout-1 a.offered a.packets-sent score", None),
+        ] {
+            for metric in metrics.split(' ') {
+                assert_eq!(less_is_better(metric), wanted, "{metric}");
+            }
+        }
+    }
 }

@@ -32,9 +32,16 @@ impl Unit {
         }
         let word = metric.rsplit(['.', ':']).next().unwrap_or(metric);
         let starts = |words: &[&str]| words.iter().any(|start| word.starts_with(start));
-        if metric.contains("limit.") || starts(&["utilisation", "share", "loss"]) {
+        let ends = |words: &[&str]| words.iter().any(|end| word.ends_with(end));
+        if matches!(word, "rate-held" | "window-scale") {
+            Self::None
+        } else if metric.contains("limit.") || word == "load" || starts(&["utilisation", "share", "loss"]) {
             Self::Share
-        } else if starts(&["goodput", "sum", "rate", "offered", "throughput", "delivery-rate"]) {
+        } else if ends(&["-bytes"]) {
+            Self::Bytes
+        } else if ends(&["-samples", "-packets"]) {
+            Self::Count
+        } else if ends(&["-rate"]) || starts(&["goodput", "sum", "rate", "offered", "throughput"]) {
             Self::Rate
         } else if starts(&[
             "completion",
@@ -54,6 +61,14 @@ impl Unit {
             "wait",
             "warm-up",
             "busy",
+            "blocked",
+            "queue-delay",
+            "lateness",
+            "processor",
+            "idle",
+            "stall-",
+            "data-time",
+            "retransmission-time",
         ]) || metric.contains("airtime.")
         {
             Self::Time
@@ -71,10 +86,29 @@ impl Unit {
             "halving-error",
             "recovered-error",
             "growth-per-rtt",
+            "mss",
+            "segment-",
+            "outstanding",
         ]) {
             Self::Bytes
-        } else if starts(&["retransmitted", "lost", "timeouts", "recoveries", "sent", "delivered", "dropped"])
-        {
+        } else if starts(&[
+            "retransmitted",
+            "lost",
+            "timeouts",
+            "recoveries",
+            "sent",
+            "delivered",
+            "dropped",
+            "packets-sent",
+            "acks-received",
+            "spurious",
+            "ecn-reductions",
+            "marked",
+            "reordered",
+            "refused",
+            "failed",
+            "stalls",
+        ]) {
             Self::Count
         } else {
             Self::None
@@ -413,6 +447,12 @@ mod tests {
             ("run-time", Unit::Time),
             ("a.timeout-2", Unit::Time),
             ("a.timeouts", Unit::Count),
+            ("a.blocked", Unit::Time),
+            ("a.packets-sent", Unit::Count),
+            ("link.forward.queue-delay-p99", Unit::Time),
+            ("link.forward.marked", Unit::Count),
+            ("rate-held", Unit::None),
+            ("load", Unit::Share),
             ("completion / theory(slow-start)", Unit::None),
         ] {
             assert_eq!(Unit::of_metric(metric), unit, "{metric}");

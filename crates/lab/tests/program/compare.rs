@@ -85,4 +85,7 @@ fn errors_of_compare_name_the_remedy() {
     assert!(err.contains("a.goodput"), "{err}");
     assert_eq!(run(&["compare", arg(&one), arg(place.path())]).0, 66);
     assert_eq!(run(&["compare", arg(&one), arg(&one), "--threshold", "x"]).0, 64);
+    let (code, _, err) = run(&["compare", arg(&one), arg(&one), "--by", "cwnd-mean"]);
+    assert!(code == 64 && err.contains("add --better more or --better less"), "{err}");
+    succeeds(&["compare", arg(&one), arg(&one), "--by", "cwnd-mean", "--better", "more"]);
 }

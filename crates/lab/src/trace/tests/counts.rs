@@ -1,6 +1,8 @@
 //! Counts, round-trip times and windows of a connection.
 
+use super::super::fields::fields;
 use super::*;
+use crate::report::scale::Unit;
 
 #[test]
 fn handshake_gives_options_and_round_trip() {
@@ -138,4 +140,23 @@ fn reused_ports_are_new_connections() {
         lines.starts_with("  1: 10.0.0.1:40000 - 10.0.0.2:80  0.160 s, 5 packets > 3 packets <"),
         "{lines}"
     );
+}
+
+/// Metrics of captures have no unit beside their names: it follows from the name.
+#[test]
+fn units_of_figures_follow_from_their_names() {
+    for field in fields(&TestTransfer::new().connection()).iter().filter(|it| !it.name.is_empty()) {
+        let unit = match field.key().strip_prefix(field.name) {
+            Some("_bps") => Unit::Rate,
+            Some("_s") => Unit::Time,
+            Some("_bytes") => Unit::Bytes,
+            _ if field.name.ends_with("-bytes") => Unit::Bytes,
+            _ => {
+                let unit = Unit::of_metric(field.name);
+                assert!(matches!(unit, Unit::None | Unit::Count), "{}: {unit:?}", field.name);
+                continue;
+            }
+        };
+        assert_eq!(Unit::of_metric(&format!("a.trace.peer.{}", field.name)), unit, "{}", field.name);
+    }
 }
