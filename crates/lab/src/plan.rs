@@ -235,6 +235,11 @@ impl Plan {
         })
     }
 
+    /// Returns the cells as lines of JSON, as [`Plan::to_json`] has them.
+    pub fn to_ndjson(&self) -> String {
+        self.cells.iter().map(|cell| self.cell_json(cell).to_string() + "\n").collect()
+    }
+
     fn cell_json(&self, cell: &Cell) -> Value {
         let cost = self.cost(cell);
         json!({

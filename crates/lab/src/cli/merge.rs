@@ -10,7 +10,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::load::{Loaded, load, results_in};
 use super::output;
-use super::run::keep_file;
+use super::run::keep_experiment;
 use super::{talk, verdicts};
 use crate::journal::{JOURNAL_FOLDER, Store, copy_series, encode};
 use crate::record::Record;
@@ -77,7 +77,7 @@ fn one(sources: &[PathBuf], target: &Path, args: &MergeArgs) -> Result<(), Failu
         talk(&remark);
     }
     write(&store, target, args.canonical).map_err(|error| Failure::Write(target.to_owned(), error))?;
-    keep_file(target, &loaded.experiment.text)?;
+    keep_experiment(target, &loaded.experiment)?;
     let cells = loaded.plan.distinct().count();
     let repetitions = store.records().count();
     let (name, duplicates) = (&loaded.experiment.name, store.duplicates());

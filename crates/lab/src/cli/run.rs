@@ -9,19 +9,23 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rdt_program::Stop;
 use rdt_program::exit::INTERRUPTED;
 use rdt_udp::clock;
+use serde_json::json;
 
 use super::failure::{Failure, INCOMPLETE, gravest};
 use super::load::{Loaded, parse, text};
 use super::verdicts::{Detail, code_of_repetitions};
-use super::{homework, report, scale, talk, verdicts};
+use super::{homework, output, report, scale, talk, verdicts};
 use crate::cell::EngineKind;
-use crate::experiment::{Until, builtin};
+use crate::experiment::{Experiment, Until, builtin};
+use crate::plan::Plan;
 use crate::report::sentences;
 use crate::run::{Campaign, EXPERIMENT_FILE, Finished, Progress};
 
+/// File with the cells of an experiment, one a line, in its folder of results.
+const PLAN_FILE: &str = "plan.ndjson";
 /// Repetitions of each cell with `--quick`.
 const QUICK_REPEATS: u32 = 3;
-/// Interval between lines of progress where there is no terminal.
+/// Interval between lines or events of progress where there is no terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Interval between estimates of the time left on a terminal.
 const BAR_INTERVAL: Duration = Duration::from_millis(500);
@@ -85,7 +89,7 @@ pub(super) struct RunArgs {
     /// Fail with code 4 if a claim is undecided
     #[arg(long)]
     pub(super) strict: bool,
-    /// Print the verdicts as JSON, one object a line
+    /// Print the verdicts as JSON, one object a line; before them the progress, unless --quiet
     #[arg(long)]
     pub(super) json: bool,
     /// Print no progress
@@ -138,7 +142,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
         let report = report::page(&folders, &path)?;
         if !args.json {
             let place = path.display().to_string();
-            super::output::text(&sentences(&report.sections, took, &place))?;
+            output::text(&sentences(&report.sections, took, &place))?;
         }
     }
     Ok(worst)
@@ -180,7 +184,7 @@ fn chosen(name: &str, args: &RunArgs) -> Result<Option<Loaded>, Failure> {
 /// Runs one experiment and judges its claims. Returns the exit code.
 fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u8, Failure> {
     let folder = args.output.join(&loaded.experiment.name);
-    keep_file(&folder, &loaded.experiment.text)?;
+    keep_experiment(&folder, &loaded.experiment)?;
     if let Some((_, count)) = args.shard {
         scale::agree_on_shards(&folder, count)?;
     }
@@ -194,9 +198,9 @@ fn one(loaded: &Loaded, args: &RunArgs, detail: Detail, stop: &Stop) -> Result<u
         host: host(),
     };
     let started = clock::now();
-    let mut progress = Display::new(&loaded.experiment.name, args.quiet, started);
+    let mut progress = Display::new(&loaded.experiment.name, args, started);
     let finished = campaign.run(stop, |now| progress.show(now))?;
-    progress.finish();
+    progress.finish(&finished, stop)?;
     for remark in &finished.remarks {
         talk(remark);
     }
@@ -244,14 +248,18 @@ fn summary(finished: &Finished, folder: &Path, elapsed: Duration) -> String {
     )
 }
 
-/// Writes the experiment's file into its folder of results, unless it is there.
-pub(super) fn keep_file(folder: &Path, text: &str) -> Result<(), Failure> {
-    let path = folder.join(EXPERIMENT_FILE);
-    if fs::read_to_string(&path).is_ok_and(|there| there == text) {
-        return Ok(());
-    }
+/// Writes the experiment's file and the list of its cells into its folder of results, unless they
+/// are there.
+pub(super) fn keep_experiment(folder: &Path, experiment: &Experiment) -> Result<(), Failure> {
+    let plan = Plan::new(experiment, &[]).map_err(|error| Failure::Usage(error.to_string()))?;
     fs::create_dir_all(folder).map_err(|error| Failure::Create(folder.to_owned(), error))?;
-    report::write(&path, text)
+    for (name, text) in [(PLAN_FILE, &plan.to_ndjson()), (EXPERIMENT_FILE, &experiment.text)] {
+        let path = folder.join(name);
+        if !fs::read_to_string(&path).is_ok_and(|there| there == *text) {
+            report::write(&path, text)?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn cores() -> usize {
@@ -275,17 +283,21 @@ fn hours(time: Duration) -> String {
     }
 }
 
-/// Progress on the standard error: a bar on a terminal, else a line each 10 s.
+/// Progress: a bar on a terminal, else a line each 10 s on the standard error. With `--json` the
+/// lines are events on the standard output.
 struct Display {
     name: String,
     bar: Option<ProgressBar>,
     is_quiet: bool,
-    told: Instant,
+    is_json: bool,
+    started: Instant,
+    /// Time of the latest line or estimate. `None` before the first event.
+    told: Option<Instant>,
 }
 
 impl Display {
-    fn new(name: &str, is_quiet: bool, started: Instant) -> Self {
-        let bar = (!is_quiet && io::stderr().is_terminal()).then(|| {
+    fn new(name: &str, args: &RunArgs, started: Instant) -> Self {
+        let bar = (!args.quiet && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(4));
             let template = "{prefix} {bar:30} {pos}/{len} repetitions{msg}";
             bar.set_style(
@@ -294,7 +306,9 @@ impl Display {
             bar.set_prefix(name.to_owned());
             bar
         });
-        Self { name: name.to_owned(), bar, is_quiet, told: started }
+        // The first event comes with the first repetition: it shows what is to be done.
+        let told = (!args.json).then_some(started);
+        Self { name: name.to_owned(), bar, is_quiet: args.quiet, is_json: args.json, started, told }
     }
 
     fn show(&mut self, now: &Progress) {
@@ -303,21 +317,47 @@ impl Display {
             bar.set_length(now.wanted);
             bar.set_position(now.done);
         }
-        let interval = if self.bar.is_some() { BAR_INTERVAL } else { PROGRESS_INTERVAL };
-        if self.is_quiet || time.duration_since(self.told) < interval {
+        let interval = if self.bar.is_some() && !self.is_json { BAR_INTERVAL } else { PROGRESS_INTERVAL };
+        if self.is_quiet || self.told.is_some_and(|told| time.duration_since(told) < interval) {
             return;
         }
-        self.told = time;
-        let left = now.left(time).map_or_else(String::new, |left| format!(", about {} left", hours(left)));
+        self.told = Some(time);
+        let left = now.left(time);
+        if self.is_json {
+            // If nothing can be printed, the verdicts cannot either, and are an error.
+            let _ = output::json(&json!({
+                "event": "progress",
+                "experiment": self.name,
+                "done": now.done,
+                "wanted": now.wanted,
+                "elapsed_s": time.duration_since(self.started).as_secs_f64(),
+                "left_s": left.map(|left| left.as_secs_f64()),
+            }));
+        }
+        let left = left.map_or_else(String::new, |left| format!(", about {} left", hours(left)));
         match &self.bar {
             Some(bar) => bar.set_message(left),
+            None if self.is_json => {}
             None => talk(&format!("{}: {} of {} repetitions{left}", self.name, now.done, now.wanted)),
         }
     }
 
-    fn finish(&self) {
+    fn finish(&self, finished: &Finished, stop: &Stop) -> Result<(), Failure> {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+        if !self.is_json || self.is_quiet {
+            return Ok(());
+        }
+        let (failed, host_limited) = finished.results.unusable();
+        output::json(&json!({
+            "event": if stop.is_set() { "stopped" } else { "finished" },
+            "experiment": self.name,
+            "ran": finished.ran,
+            "missing": finished.missing,
+            "failed": failed,
+            "host_limited": host_limited,
+            "elapsed_s": clock::now().duration_since(self.started).as_secs_f64(),
+        }))
     }
 }

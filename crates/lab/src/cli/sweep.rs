@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::compare::nearest_metric;
 use super::failure::Failure;
 use super::output;
-use super::run::{RunArgs, keep_file, run};
+use super::run::{RunArgs, keep_experiment, run};
 use super::verdicts::of_folder;
 use crate::cell::{EngineKind, levels_json};
 use crate::experiment::Experiment;
@@ -97,7 +97,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let folder = args.output.join(&experiment.name);
-    keep_file(&folder, &text)?;
+    keep_experiment(&folder, &experiment)?;
     let code = run(&RunArgs {
         client: None,
         seed_file: None,

@@ -145,7 +145,7 @@ fn every_json_output_fits_its_schema() {
         ("plan", vec!["plan", &file, "--json"]),
         ("plan", vec!["plan", "001-B", "--json"]),
         ("status", vec!["status", &file, "-o", &one, "--json", "--shards", "2"]),
-        ("run", vec!["run", &file, "-q", "--json", "-o", &one]),
+        ("run", vec!["run", &file, "--json", "-o", &one]),
         ("claims", vec!["claims", &results, "--json"]),
         ("status", vec!["status", &results, "--json"]),
         ("export", vec!["export", &results, "--rows", "ndjson"]),
@@ -162,8 +162,33 @@ fn every_json_output_fits_its_schema() {
         assert!(!out.is_empty(), "{command:?}: {err}");
         validated(&schema, definition, &out);
     }
+    let cells = std::fs::read_to_string(Path::new(&results).join("plan.ndjson")).expect("a plan");
+    assert_eq!(validated(&schema, "plan_cell", &cells), 4);
+    let merged = std::fs::read_to_string(Path::new(&two).join("short/plan.ndjson"));
+    assert_eq!(merged.expect("a merged plan"), cells);
     let journal = std::fs::read_to_string(Path::new(&two).join("short/journal/merged.ndjson"));
     assert_eq!(validated(&schema, "journal", &journal.expect("a journal")), 12);
+}
+
+#[test]
+fn progress_events_precede_verdicts() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = experiment(place.path(), 1, 3);
+    let results = place.path().join("results");
+    let events = |options: &[&str]| -> Vec<Value> {
+        let out = succeeds(&[&["run", &file, "--json", "-o", arg(&results)], options].concat());
+        out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let all = events(&[]);
+    let [progress, finished] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((&progress["event"], &progress["wanted"]), (&"progress".into(), &12.into()));
+    assert_eq!(
+        (&finished["event"], &finished["ran"], &finished["missing"]),
+        (&"finished".into(), &12.into(), &0.into())
+    );
+    let nothing_to_run = events(&["--only-run"]);
+    assert_eq!((nothing_to_run.len(), &nothing_to_run[0]["ran"]), (1, &0.into()));
+    assert!(events(&["--quiet"]).is_empty());
 }
 
 /// Commands that print JSON are those that the schema describes.
