@@ -157,7 +157,8 @@ impl Results {
         }
         if host_limited > 0 {
             remarks.push(format!(
-                "{host_limited} repetitions are left out of all means: the host was too slow for the path"
+                "{host_limited} repetitions are left out of all means: the host was too slow for the path in four attempts; \
+                 to run them again, name another folder with -o"
             ));
         }
         let idle = self.idle_factors().into_iter();

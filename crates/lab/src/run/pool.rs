@@ -103,16 +103,12 @@ impl Campaign<'_> {
 
     /// Runs a repetition in real time, and repeats it if the host was too slow for the path.
     fn run_until_undisturbed(&self, task: &Task<'_>, host: &mut QuietHost, stop: &Stop) -> Done {
-        let mut attempts = 0;
-        loop {
+        until_undisturbed(stop, || {
             let load = host.wait(stop);
             let (mut record, series, took) = self.run_one(task, stop);
             record.metrics.extend(load.map(|share| ("load".to_owned(), share)));
-            attempts += 1;
-            if record.status != Status::HostLimited || attempts > MAX_RETRIES || stop.is_set() {
-                return (record, series, took);
-            }
-        }
+            (record, series, took)
+        })
     }
 
     fn run_one(&self, task: &Task<'_>, stop: &Stop) -> Done {
@@ -144,5 +140,49 @@ impl Campaign<'_> {
         let took = clock::now().duration_since(started);
         record.wall_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         (record, series, took)
+    }
+}
+
+/// Runs a repetition up to [`MAX_RETRIES`] more times while the host is too slow for the path. The
+/// last attempt is final.
+fn until_undisturbed(stop: &Stop, mut attempt: impl FnMut() -> Done) -> Done {
+    let mut retries = 0;
+    loop {
+        let done = attempt();
+        if done.0.status != Status::HostLimited || retries == MAX_RETRIES || stop.is_set() {
+            return done;
+        }
+        retries += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::two_engines;
+
+    /// Returns the number of attempts and the status that is kept, if the first `slow` attempts
+    /// are host-limited and `stop` is set in attempt `stopped_in`.
+    fn attempts(slow: u32, stopped_in: u32) -> (u32, Status) {
+        let plan = two_engines("two", "{ name = \"lossy\", path.loss = \"1%\" }", "");
+        let (stop, mut attempts) = (Stop::default(), 0);
+        let (record, ..) = until_undisturbed(&stop, || {
+            attempts += 1;
+            if attempts == stopped_in {
+                stop.set();
+            }
+            let status = if attempts <= slow { Status::HostLimited } else { Status::Ok };
+            let record = Record { status, ..Record::of(&plan.cells[0], 0, "a.goodput", 1.0) };
+            (record, Series::default(), Duration::ZERO)
+        });
+        (attempts, record.status)
+    }
+
+    #[test]
+    fn host_limited_repetitions_are_final_after_three_retries() {
+        assert_eq!(attempts(0, 0), (1, Status::Ok));
+        assert_eq!(attempts(3, 0), (4, Status::Ok));
+        assert_eq!(attempts(9, 0), (4, Status::HostLimited));
+        assert_eq!(attempts(9, 2), (2, Status::HostLimited), "Ctrl-C");
     }
 }
