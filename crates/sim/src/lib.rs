@@ -42,7 +42,7 @@ pub use limits::{LimitRecorder, Limits};
 pub use marks::{Mark, Marks};
 pub use network::{EcnRewrite, Interceptor, WireId};
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
-pub use observers::{Recorder, Series, WindowCourse, WindowRecorder, WindowReductions};
+pub use observers::{Recorder, Series, Summary, WindowCourse, WindowRecorder, WindowReductions};
 pub use queue_series::QueueSeries;
 pub use read_policy::ReadPolicy;
 pub use scenario::{Report, Scenario};

@@ -12,11 +12,11 @@ use super::flow_metrics::{
     Datagrams, Delivered, FlowMetrics, Received, bin_start, equal_lengths, keeps_series, number, padded,
     rate, together,
 };
-use super::samples::Sample;
 use super::virtual_time::{Observers, Placed};
 use crate::cell::Physics;
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind, UDP_HEADERS};
+use crate::statistics::quantile;
 use crate::theory::{Conditions, airtime_parts};
 
 /// Number of timeouts whose times are metrics.
@@ -121,7 +121,7 @@ fn transfer(
         limits(&simulation.limits(placed.from, &observers.limits), metrics);
         observed(observers, placed.start, cut, metrics);
         if keeps_series(measure) {
-            columns(&observers.samples.take(), metrics);
+            columns(&observers.samples.series(), metrics);
             for (at, mark) in observers.marks.marks() {
                 metrics.events(mark_word(mark), [at.as_secs_f64()]);
             }
@@ -184,10 +184,13 @@ fn observed(observers: &Observers, start: Duration, cut: usize, metrics: &mut Fl
     metrics.add("rwnd-min", observers.samples.rwnd_min().map(number));
     metrics.add("rtt-mean", summary.srtt_mean_s());
     metrics.add("rtt-max", summary.srtt_max_s);
-    for (name, value) in summary.rtt_quantiles_s() {
-        metrics.add(name, value);
-    }
     metrics.add("in-flight-mean", summary.in_flight_mean());
+    let mut rtts = summary.rtts_s;
+    rtts.sort_by(f64::total_cmp);
+    // Quantiles beyond which less than one sample is expected are left out.
+    for (name, p, least) in [("rtt-p50", 0.5, 2), ("rtt-p90", 0.9, 10), ("rtt-p99", 0.99, 100)] {
+        metrics.add(name, quantile(&rtts, p).filter(|_| rtts.len() >= least));
+    }
     let timeouts = observers.marks.marks().into_iter().filter(|(_, mark)| *mark == Mark::Timeout);
     for (index, (at, _)) in timeouts.take(MAX_TIMEOUTS).enumerate() {
         metrics.time(&format!("timeout-{}", index + 1), Some(at.saturating_sub(start)));
@@ -271,15 +274,13 @@ fn mark_word(mark: Mark) -> &'static str {
 }
 
 /// Adds the sender's state over time.
-fn columns(samples: &[Sample], metrics: &mut FlowMetrics<'_>) {
-    let mut add = |name: &str, value: fn(&Sample) -> Option<f64>| {
-        metrics.column(name, samples.iter().map(value).collect());
-    };
-    add("cwnd", |it| Some(number(it.cwnd)));
-    add("ssthresh", |it| it.ssthresh.map(number));
-    add("srtt", |it| (it.srtt_s > 0.0).then_some(it.srtt_s));
-    add("in-flight", |it| Some(number(it.in_flight)));
-    add("rwnd", |it| Some(number(it.rwnd)));
+fn columns(samples: &rdt_sim::Series, metrics: &mut FlowMetrics<'_>) {
+    let plain = |values: &[u64]| values.iter().map(|it| Some(number(*it))).collect();
+    metrics.column("cwnd", plain(&samples.cwnd));
+    metrics.column("ssthresh", samples.ssthresh.iter().map(|it| it.map(number)).collect());
+    metrics.column("srtt", samples.srtt_s.iter().map(|it| (*it > 0.0).then_some(*it)).collect());
+    metrics.column("in-flight", plain(&samples.in_flight));
+    metrics.column("rwnd", plain(&samples.rwnd));
 }
 
 fn datagrams(

@@ -9,7 +9,6 @@
 //! | `words.rs` | from the words of a flow to the configuration of its two ends |
 //! | `metrics.rs` | from the simulation's counters to metrics and series |
 //! | `flow_metrics.rs` | definitions of metrics that all engines share |
-//! | `samples.rs` | state of a sender at the begin of each bin, in virtual time |
 
 #[cfg(target_os = "linux")]
 mod command;
@@ -19,7 +18,6 @@ mod kernel;
 mod metrics;
 #[cfg(target_os = "linux")]
 mod programs;
-mod samples;
 mod virtual_time;
 mod words;
 

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use rdt_emulator::{Direction, Path, child_seed};
 use rdt_program::Stop;
-use rdt_sim::{LimitRecorder, Marks, NodeId, Simulation, WindowRecorder, WireId};
+use rdt_sim::{LimitRecorder, Marks, NodeId, Recorder, Simulation, WindowRecorder, WireId};
 use rdt_transport::Observer;
 
 use super::flow_metrics::{fixed_warm_up, keeps_series};
-use super::samples::Sampler;
 use super::words::{
     application, check, connection_id, read_policy, sender, server, shares_air, source, start,
 };
@@ -38,7 +37,7 @@ pub(super) struct Placed<'a> {
 /// Observers of one sender.
 pub(super) struct Observers {
     /// Samples of its state.
-    pub(super) samples: Sampler,
+    pub(super) samples: Recorder,
     /// Times of its events.
     pub(super) marks: Marks,
     /// What it waited for.
@@ -147,7 +146,10 @@ fn observe(
     summarised_from: Option<usize>,
     simulation: &mut Simulation,
 ) -> Observers {
-    let samples = Sampler::new(simulation.epoch(), interval, summarised_from);
+    let samples = match summarised_from {
+        Some(from) => Recorder::summarising(simulation.epoch(), interval, from),
+        None => Recorder::new(simulation.epoch(), interval),
+    };
     let marks = Marks::new(simulation.epoch());
     let limits = simulation.measure_limits(sender);
     let window = WindowRecorder::default();
