@@ -215,7 +215,7 @@ impl Plan {
                     "cells": it.cells,
                     "repeats": { "least": least, "most": most },
                     "repetitions": it.repetitions,
-                    "seconds": it.cost.seconds(),
+                    "time_s": it.cost.seconds(),
                 }),
             );
         }
@@ -229,7 +229,7 @@ impl Plan {
             "fraction": self.fraction.as_ref().map(Fraction::to_json),
             "estimate": {
                 "packets": total.packets,
-                "seconds": total.seconds(),
+                "time_s": total.seconds(),
                 "journal_bytes": repetitions * JOURNAL_LINE_BYTES,
             },
         })
@@ -248,7 +248,7 @@ impl Plan {
             "factors": levels_json(&cell.factors),
             "repeats": self.least(cell),
             "packets": cost.packets,
-            "seconds": cost.seconds(),
+            "time_s": cost.seconds(),
         })
     }
 }

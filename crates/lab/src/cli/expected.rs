@@ -101,17 +101,20 @@ pub(super) fn line(experiment: &str, expect: &Expect, it: &Expectation) -> Value
         Tolerance::Absolute(amount) => (amount, false),
     };
     let interval = it.measured.filter(|_| it.has_interval).map(|value| json!([value.low, value.high]));
+    let compared = compared(expect);
+    let unit = if compared.is_empty() { output::unit_suffix(&expect.of) } else { "" };
+    let unit_within = if is_share { "" } else { unit };
     json!({
         "experiment": experiment,
         "expected_by": expect.source,
-        "of": format!("{}{}", expect.of, compared(expect)),
+        "of": format!("{}{compared}", expect.of),
         "levels": levels_json(&it.levels.0),
         "engine": it.engine.word(),
-        "expected": it.expected,
-        "measured": it.measured.map(|value| value.estimate),
-        "interval_95": interval,
+        format!("expected{unit}"): it.expected,
+        format!("measured{unit}"): it.measured.map(|value| value.estimate),
+        format!("interval_95{unit}"): interval,
         "ratio": it.ratio(),
-        "within": within,
+        format!("within{unit_within}"): within,
         "within_is_share": is_share,
         "fit": it.fit.word(),
         "must": it.must,

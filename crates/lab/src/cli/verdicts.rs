@@ -178,12 +178,13 @@ fn sentence(it: &Judgement) -> String {
 }
 
 fn agreement_line(experiment: &str, it: &Agreement<'_>) -> Value {
+    let unit = output::unit_suffix(&it.metric);
     json!({
         "experiment": experiment,
         "metric": it.metric,
         "factors": levels_json(&it.cell.factors),
-        "virtual": it.virtual_time,
-        "kernel": it.kernel,
+        format!("virtual{unit}"): it.virtual_time,
+        format!("kernel{unit}"): it.kernel,
         "ratio": it.quotient(),
         "interval_95": it.ratio.map(|ratio| json!([ratio.low, ratio.high])),
         "differs": it.differs(),

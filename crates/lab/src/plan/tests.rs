@@ -272,7 +272,7 @@ fn totals_respect_limits_of_engines() {
     let json = plan.to_json();
     assert_eq!(json["engines"]["kernel"]["repeats"]["most"], 5);
     assert_eq!(json["engines"]["kernel"]["repetitions"], 10);
-    let seconds = json["engines"]["kernel"]["seconds"].as_f64().expect("a number");
+    let seconds = json["engines"]["kernel"]["time_s"].as_f64().expect("a number");
     assert!((100.0..110.0).contains(&seconds), "{seconds}");
     // Nothing is random in one of the two cells.
     assert_eq!(json["engines"]["virtual"]["repetitions"], 40 + 2);

@@ -75,6 +75,7 @@ fn rule_of<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let base =
         ["_bps", "_s", "_bytes", "_count"].iter().find_map(|unit| key.strip_suffix(unit)).unwrap_or(key);
     let base = base.replace("_a", "_[ab]").replace("_b", "_[ab]");
+    let base = if ["virtual", "kernel"].contains(&&*base) { "(virtual|kernel)".to_owned() } else { base };
     let pattern = format!("^{base}(_bps|_s|_bytes|_count)?$");
     schema["properties"].get(key).or_else(|| schema["patternProperties"].get(&pattern))
 }
@@ -168,6 +169,32 @@ fn every_json_output_fits_its_schema() {
     assert_eq!(merged.expect("a merged plan"), cells);
     let journal = std::fs::read_to_string(Path::new(&two).join("short/journal/merged.ndjson"));
     assert_eq!(validated(&schema, "journal", &journal.expect("a journal")), 12);
+}
+
+#[test]
+fn expected_values_have_the_unit_of_their_metric() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = experiment(place.path(), 1, 3);
+    let expect = |of: &str, within: &str| {
+        format!(
+            "\n[[expect]]\nsource = \"s\"\nof = \"{of}\"\nvalues = [{{ cc = \"reno\", is = 1 }}]\n\
+             within = \"{within}\"\nelse = \"note\"\n"
+        )
+    };
+    let expects = expect("goodput", "10%") + &expect("completion", "1s") + &expect("goodput / 2", "10%");
+    std::fs::write(&file, std::fs::read_to_string(&file).expect("the file") + &expects)
+        .expect("a written file");
+    let out = succeeds(&["run", &file, "-q", "--json", "-o", arg(&place.path().join("results"))]);
+    validated(&schema(), "claims", &out);
+    let keys: Vec<&[&str]> = vec![
+        &["expected_bps", "measured_bps", "interval_95_bps", "within"],
+        &["expected_s", "measured_s", "interval_95_s", "within_s"],
+        &["expected", "measured", "interval_95", "within"],
+    ];
+    for (line, keys) in out.lines().zip(keys) {
+        let value: Value = serde_json::from_str(line).expect("JSON");
+        assert!(keys.iter().all(|key| value.get(key).is_some()), "{line}");
+    }
 }
 
 #[test]
