@@ -5,8 +5,7 @@
 
 use std::fmt;
 #[cfg(debug_assertions)]
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 // Both libraries have the same interface. aws-lc-rs seals a packet of 1472 bytes by AES-128-GCM in
 // 161 ns where ring takes 196 ns (Emerald Rapids core), but its C code needs a C compiler for the
@@ -32,7 +31,8 @@ pub enum Aead {
     Aes128Gcm = 1,
     /// AES-256 in Galois/counter mode: takes about 11 % longer than AES-128.
     Aes256Gcm = 2,
-    /// ChaCha20-Poly1305 (RFC 8439): without AES instructions the only one in constant time.
+    /// ChaCha20-Poly1305 (RFC 8439): the fastest without AES instructions, a quarter to a third as
+    /// fast with them.
     ChaCha20Poly1305 = 3,
 }
 
@@ -63,13 +63,12 @@ impl Aead {
 }
 
 /// Returns whether this processor has instructions for AES and for the multiplication of GCM.
-/// Without them AES-GCM takes several times as long as ChaCha20-Poly1305.
+/// Where one side of a connection lacks them, ChaCha20-Poly1305 is faster.
 pub fn aes_hardware() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
     #[cfg(target_arch = "aarch64")]
-    return std::arch::is_aarch64_feature_detected!("aes")
-        && std::arch::is_aarch64_feature_detected!("pmull");
+    return std::arch::is_aarch64_feature_detected!("aes"); // PMULL, too
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     return false;
 }
@@ -118,6 +117,7 @@ impl PacketKey {
     ///
     /// # Panics
     /// If `packet` has less than 32 bytes, and in debug builds if `number` does not ascend.
+    #[inline]
     pub fn seal(&self, space: Space, number: u64, packet: &mut [u8]) {
         #[cfg(debug_assertions)]
         self.sealed.take(space, number);

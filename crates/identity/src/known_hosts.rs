@@ -85,8 +85,12 @@ impl KnownHosts {
         if known == Known::New {
             let separator = if ends_in_line { "" } else { "\n" };
             let line = format!("{separator}{host} {port} {KIND} {key} {}\n", date(now_s));
-            // One call, so that a reader without a lock sees the line whole or not at all.
-            file.write_all(line.as_bytes()).map_err(refused("write", &self.path))?;
+            let length = file.metadata().map_err(refused("write", &self.path))?.len();
+            if let Err(error) = file.write_all(line.as_bytes()) {
+                // On a full disk a part may be written, and half a line makes the file unreadable.
+                let _ = file.set_len(length);
+                return Err(refused("write", &self.path)(error));
+            }
         }
         Ok(known)
     }
