@@ -26,6 +26,27 @@
 //! Unix neither modes nor owners nor links are checked, and files are not locked.
 //!
 //! No function reads a clock: the date and the time are arguments, in seconds since 1970.
+//!
+//! ```
+//! use rdt_identity::{Known, KnownHosts, load_or_create_identity, os_entropy};
+//!
+//! # let temporary = tempfile::tempdir()?;
+//! # let folder = temporary.path(); // config_folder()?, in a program
+//! # let now_s = 1_795_417_200;
+//! let (key, made) = load_or_create_identity(&folder.join("identity"), &mut os_entropy()?)?;
+//! println!("own key: {}, {}", key.public(), if made { "made now" } else { "as before" });
+//!
+//! # let shown = key.public();
+//! let hosts = KnownHosts::new(folder.join("known_hosts"));
+//! match hosts.check_or_add("host.example", 5000, shown, now_s)? {
+//!     Known::Same => {}
+//!     Known::New => println!("key of host.example is {} (new)", shown.fingerprint()),
+//!     Known::Changed { expected, line } => {
+//!         return Err(format!("key changed from {expected:?}, line {line}").into());
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod allow;
