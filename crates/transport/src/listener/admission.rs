@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::stateless::Stateless;
 use super::{Entry, Listener, Place};
+use crate::cookie::CookieJar;
 use crate::Receiver;
 use crate::wire::Open;
 use crate::wire::native::CloseReason;
@@ -46,16 +47,23 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if !self.is_proven(now, peer, open) {
             return Admission::Unproven;
         }
+        if open.wire.connection_id().is_some_and(|id| self.ends.contains(now, id)) {
+            // A replay, or a copy of the SYN that arrives after the transfer.
+            self.stats.replayed += 1;
+            return Admission::Refused;
+        }
         if self.is_half_open(peer) {
             // A native sender at this address takes the place of the half-open classic one.
             self.close(peer);
         }
         if let Some(entry) = self.peers.get_mut(&peer) {
+            let earlier = entry.receiver.connection_id();
             entry.wire = open.wire;
             if entry.place == Place::Unproved && open.wire.connection_id().is_some() {
                 entry.place = Place::Proved;
                 self.unproved -= 1;
             }
+            self.remember_end(now, earlier);
             return Admission::Known;
         }
         let proved = open.wire.connection_id().is_some() || self.config.receiver.faithful;
@@ -122,6 +130,15 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
+    /// Remembers a connection that ended, so that a replay of its SYN opens no other one.
+    pub(super) fn remember_end(&mut self, last_active: Instant, connection_id: Option<u64>) {
+        let Some(connection_id) = connection_id else { return };
+        if !self.ends.insert(last_active, connection_id) {
+            // No cookie may outlive the memory of its connection, so all become invalid.
+            self.cookies_aged_s += 2 * CookieJar::SLOT_S;
+        }
+    }
+
     /// True if the SYN carries a valid cookie or its format has none (classic). Otherwise replies
     /// with a cookie.
     fn is_proven(&mut self, now: Instant, peer: P, open: &Open) -> bool {
@@ -131,7 +148,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.stats.refused += 1;
             return false;
         };
-        let now_s = now.saturating_duration_since(epoch).as_secs();
+        let now_s = now.saturating_duration_since(epoch).as_secs() + self.cookies_aged_s;
         let mut address = Address::default();
         peer.hash(&mut address);
         if open.cookie.is_some_and(|cookie| jar.check(&cookie, now_s, &address.0, connection_id)) {

@@ -9,6 +9,7 @@ mod half_open;
 mod idle;
 mod peers;
 mod receive;
+mod recent_ends;
 mod stateless;
 mod stats;
 mod transmit;
@@ -24,6 +25,7 @@ pub use config::{ListenerConfig, SocketBuffer};
 use half_open::HalfOpen;
 pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
+use recent_ends::RecentEnds;
 use stateless::{ResetLimiter, StatelessReplies};
 pub use stats::ListenerStats;
 
@@ -88,9 +90,12 @@ pub struct Listener<P> {
     ready: VecDeque<P>,
     stateless: StatelessReplies<P>,
     resets: ResetLimiter,
+    ends: RecentEnds,
     cookies: Option<CookieJar>,
     /// Time of the first native SYN, from which the times of cookies count.
     cookie_epoch: Option<Instant>,
+    /// Seconds by which cookies were aged, so that all older ones are invalid.
+    cookies_aged_s: u64,
     /// Reply in `scratch` that did not fit the previous batch, with its length.
     left_over: Option<(P, usize)>,
     scratch: Box<[u8; MAX_REPLY]>,
@@ -122,7 +127,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             ready: VecDeque::new(),
             stateless: StatelessReplies::new(config.max_peers),
             resets: ResetLimiter::default(),
+            ends: RecentEnds::default(),
             cookie_epoch: None,
+            cookies_aged_s: 0,
             left_over: None,
             scratch: Box::new([0; MAX_REPLY]),
             events: VecDeque::new(),
@@ -198,6 +205,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.budget.close(claim);
         }
         self.removed.merge(&entry.receiver.stats());
+        let (newest, open) = (entry.wire.connection_id(), entry.receiver.connection_id());
+        self.remember_end(entry.last_active, newest);
+        if open != newest {
+            self.remember_end(entry.last_active, open);
+        }
         if entry.queued {
             self.ready.retain(|p| *p != peer);
         }

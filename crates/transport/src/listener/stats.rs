@@ -21,6 +21,8 @@ pub struct ListenerStats {
     pub resets: u64,
     /// Dropped: SYN while the number of peers was at its limit.
     pub refused: u64,
+    /// Dropped: SYNs with a valid cookie of a connection that has ended.
+    pub replayed: u64,
     /// SYNs answered with a cookie.
     pub retries: u64,
     /// Malformed SYNs of other versions, answered with the list of supported versions.
@@ -50,6 +52,7 @@ impl ListenerStats {
         self.no_connection += other.no_connection;
         self.resets += other.resets;
         self.refused += other.refused;
+        self.replayed += other.replayed;
         self.retries += other.retries;
         self.other_versions += other.other_versions;
         self.stateless_dropped += other.stateless_dropped;

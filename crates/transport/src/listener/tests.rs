@@ -9,6 +9,7 @@ mod memory;
 mod native;
 mod peers;
 mod random;
+mod replay;
 mod stateless;
 mod transmit;
 
@@ -99,6 +100,11 @@ impl Script {
     fn replies(&mut self) -> Vec<(char, FromReceiver<'static>)> {
         let flat = |(peer, replies): (char, Vec<_>)| replies.into_iter().map(move |reply| (peer, reply));
         self.batches().into_iter().flat_map(flat).collect()
+    }
+
+    /// Discards all replies.
+    fn discard_replies(&mut self) {
+        while self.listener.poll_reply(self.now).is_some() {}
     }
 
     /// Returns the replies of the next batch as bytes.

@@ -24,9 +24,19 @@ fn connected_with(config: ListenerConfig, params: Params) -> (Script, Codec, Par
     handshake(Script::new(config), params)
 }
 
+/// Opens another connection of peer `a`.
+pub(super) fn reconnected(script: Script, connection_id: u64) -> (Script, Codec) {
+    let (script, codec, _) = handshake_as(script, connection_id, Params::default());
+    (script, codec)
+}
+
 /// Like [`connected_with`], with an existing listener.
-fn handshake(mut script: Script, params: Params) -> (Script, Codec, Params) {
-    let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, params);
+fn handshake(script: Script, params: Params) -> (Script, Codec, Params) {
+    handshake_as(script, 7, params)
+}
+
+fn handshake_as(mut script: Script, connection_id: u64, params: Params) -> (Script, Codec, Params) {
+    let mut codec = Codec::new(Wire::Native { connection_id }, LINK, params);
     let mut announced = None;
     for _ in 0..2 {
         let mut syn = vec![0; codec.syn_len()];
@@ -117,7 +127,7 @@ fn repeated_syn_offers_same_window() {
     assert_eq!(window, 250, "counted from the first byte, although 400 were taken");
 }
 
-fn fin(packets: u64, packet_number: u64) -> Vec<u8> {
+pub(super) fn fin(packets: u64, packet_number: u64) -> Vec<u8> {
     let length = packets * PAYLOAD as u64;
     let crc = crc32fast::hash(&vec![0; usize::try_from(length).unwrap()]);
     let mut datagram = vec![0; FIN_LEN];

@@ -358,25 +358,30 @@ fn classic_syn_does_not_end_native_transfer() {
 #[test]
 fn wrong_stream_checksum_closes_connection() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
-    open_native(&mut script, 'a', 5);
-    let mut data = vec![7; native::DATA_HEADER + 9];
-    let header = DataHeader { packet_number: 0, seq: 0, ack_now: false, ack_every: 0 };
-    let crc = crc32fast::hash(&data[native::DATA_HEADER..]);
-    native::encode_data_header(5, &header, crc, &mut data);
-    let fin = |crc| {
-        let mut datagram = vec![0; native::FIN_LEN];
-        native::encode_fin(5, &native::Fin { packet_number: 1, length: 9, crc }, &mut datagram);
-        datagram
+    let packets = |connection_id, wrong_bits| {
+        let mut data = vec![7; native::DATA_HEADER + 9];
+        let header = DataHeader { packet_number: 0, seq: 0, ack_now: false, ack_every: 0 };
+        let crc = crc32fast::hash(&data[native::DATA_HEADER..]);
+        native::encode_data_header(connection_id, &header, crc, &mut data);
+        let mut fin = vec![0; native::FIN_LEN];
+        let end = native::Fin { packet_number: 1, length: 9, crc: crc ^ wrong_bits };
+        native::encode_fin(connection_id, &end, &mut fin);
+        [data, fin]
     };
-    script.recv('a', &data).recv('a', &fin(crc ^ 1));
+    open_native(&mut script, 'a', 5);
+    for packet in packets(5, 1) {
+        script.recv('a', &packet);
+    }
     assert_eq!(script.listener.active(), 0, "the corrupt stream is not finished");
     let finished = |(_, event): &(char, ReceiverEvent)| matches!(event, ReceiverEvent::Finished { .. });
     assert!(!script.events().iter().any(finished));
     let reply = native_reply(&mut script).unwrap();
     let Ok(FromReceiver::Close(close)) = native::decode_from_receiver(&reply, 0) else { panic!() };
     assert_eq!(close.reason, CloseReason::Checksum);
-    open_native(&mut script, 'a', 5);
-    script.recv('a', &data).recv('a', &fin(crc));
+    open_native(&mut script, 'a', 6);
+    for packet in packets(6, 0) {
+        script.recv('a', &packet);
+    }
     assert!(script.events().iter().any(finished));
 }
 
