@@ -130,12 +130,16 @@ impl Script {
     }
 }
 
+/// The reference receiver: a SYN alone connects a classic peer, and restarts its transfer.
 fn reference() -> ListenerConfig {
-    ListenerConfig::new(ReceiverConfig::reference())
+    ListenerConfig::new(ReceiverConfig { faithful: true, ..ReceiverConfig::reference() })
 }
 
+/// Like [`reference`], but keeps the payload.
 fn keeping() -> ListenerConfig {
-    ListenerConfig::new(ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() })
+    let mut config = reference();
+    config.receiver.keep_payload = true;
+    config
 }
 
 fn syn(seq: u32, link: LinkProperties) -> [u8; SYN_LEN] {

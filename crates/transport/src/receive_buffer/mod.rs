@@ -36,8 +36,8 @@ pub struct Segment<'a> {
 /// Limits on the data that is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Right edge of the window: the first offset that was not offered. At least `rcv_nxt`. Unused
-    /// if packets are numbered.
+    /// Right edge of the window: the first number that was not offered. At least `rcv_nxt`. If
+    /// packets are numbered, packet `rcv_nxt` is accepted in any case.
     pub right_edge: u64,
     /// Memory for data beyond holes, in bytes; if bytes are numbered, for all data.
     pub memory: u64,

@@ -71,7 +71,9 @@ impl Slots {
                 arrival.advanced = self.accept_in_order(ordered, payload);
             }
             Some(0) => (arrival.no_room, arrival.next_refused) = (1, true),
-            Some(ahead) if ahead < self.range => self.hold(ordered, ahead, payload, limits, &mut arrival),
+            Some(ahead) if ahead < self.range && seq < limits.right_edge => {
+                self.hold(ordered, ahead, payload, limits, &mut arrival);
+            }
             _ => arrival.beyond_window = 1,
         }
         arrival

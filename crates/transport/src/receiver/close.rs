@@ -24,6 +24,11 @@ pub(super) struct Fin {
 
 impl Receiver {
     pub(super) fn on_fin(&mut self, now: Instant, Fin { seq, seal, understands_ack }: Fin, ecn: Ecn) {
+        if self.contradicts(seq, seal) {
+            self.stats.unexpected += 1;
+            self.state = State::Broken;
+            return;
+        }
         match (self.state, seal) {
             (State::Finished { seq: finished, crc }, _) if seq == finished => {
                 self.reply(Answer::FinAck { ack: seq, crc });
@@ -39,11 +44,8 @@ impl Receiver {
                     None => {}
                 }
             }
-            (State::Open { mut end }, Some(Seal { crc, packet_number })) if seq >= self.rcv_nxt() => {
-                let said = End { seq, crc };
-                if *end.get_or_insert(said) != said {
-                    return self.stats.unexpected += 1;
-                }
+            (State::Open { mut end }, Some(Seal { crc, packet_number })) => {
+                end.get_or_insert(End { seq, crc });
                 self.state = State::Open { end };
                 self.finish_if_complete(now);
                 let early = matches!(self.state, State::Open { .. });
@@ -51,6 +53,19 @@ impl Receiver {
             }
             (State::Open { .. }, None) if self.is_complete(seq) => self.finish(now, seq),
             _ => self.stats.unexpected += 1,
+        }
+    }
+
+    /// True if a native FIN contradicts an earlier one of this transfer, or its data. Some of it is
+    /// forged, and the receiver cannot know what.
+    fn contradicts(&self, seq: u64, seal: Option<Seal>) -> bool {
+        let Some(Seal { crc, .. }) = seal else { return false };
+        match self.state {
+            State::Open { end } => end.map_or(seq < self.rcv_nxt(), |end| end != End { seq, crc }),
+            State::Finishing { seq: finishing, .. } => {
+                seq != finishing || self.config.checksum && crc != self.stream.buffer.crc()
+            }
+            _ => false,
         }
     }
 

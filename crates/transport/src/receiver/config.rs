@@ -47,8 +47,8 @@ pub struct ReceiverConfig {
     pub acks: AckConfig,
     /// Window to offer in bytes (native).
     pub stream_window: WindowConfig,
-    /// Number of packets from the next expected one on that are accepted, whatever the window
-    /// (classic). The same number before it are answered as duplicates.
+    /// Limit on the numbers of packets that are accepted, counted from the next expected one
+    /// (classic). As many before it are answered as duplicates.
     pub range: u32,
     /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0.
     pub checksum: bool,
@@ -57,9 +57,10 @@ pub struct ReceiverConfig {
     pub keep_payload: bool,
     /// Longest datagram accepted, in bytes.
     pub max_datagram: usize,
-    /// True to trust classic SYNs as the reference does: a transfer begins with its SYN. Otherwise
-    /// it begins with its third packet in order, or with the FIN of a shorter transfer
-    /// ([`Listener`](crate::Listener)).
+    /// True to trust classic packets as the reference does: a transfer begins with its SYN, a SYN
+    /// restarts a running transfer, and packets beyond the offered window are accepted. Otherwise a
+    /// transfer begins with its third packet in order, or with the FIN of a shorter transfer
+    /// ([`Listener`](crate::Listener)), and a SYN restarts it only after 12 s without data.
     pub faithful: bool,
 }
 

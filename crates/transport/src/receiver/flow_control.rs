@@ -36,7 +36,7 @@ enum Window {
 impl FlowControl {
     pub(super) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64) -> Self {
         let (window, packet) = match numbering {
-            Numbering::Packets => (Window::Packets(PacketWindow::new(first, config.window)), FULL_PACKET),
+            Numbering::Packets => (Window::Packets(PacketWindow::new(first, config)), FULL_PACKET),
             Numbering::Bytes => {
                 let window = ReceiveWindow::new(first, config.stream_window).with_unasked(unasked(config));
                 (Window::Bytes(window), config.stream_window.mss)

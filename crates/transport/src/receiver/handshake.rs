@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
+use super::{KEEP_ALIVE_PATIENCE, Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
 use crate::wire::native::{DATA_HEADER, MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
 use crate::wire::{Answer, Open};
 
@@ -22,8 +22,8 @@ impl Receiver {
     }
 
     /// Handles a SYN. With the current connection ID it is a retransmission. Without connection ID
-    /// (classic) it restarts the transfer at any time; if no data has arrived yet, no event is
-    /// reported.
+    /// (classic) it restarts the transfer, unless data arrives. If no data has arrived yet, no
+    /// event is reported.
     pub(super) fn on_syn(&mut self, now: Instant, open: &Open) {
         let copy = open.wire.connection_id().is_some() && open.wire == self.wire;
         match self.state {
@@ -32,6 +32,8 @@ impl Receiver {
             State::Open { .. } | State::Finished { .. } if copy => {}
             State::Open { .. }
                 if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
+            // Forged, or a late copy: its sender has sent data, so it has its answer.
+            State::Open { .. } if self.is_live(now, open) => return self.stats.unexpected += 1,
             _ => {
                 self.wire = open.wire;
                 self.adopt(open.params);
@@ -45,6 +47,7 @@ impl Receiver {
                 self.first = open.seq;
                 self.first_data_at = None;
                 self.last_data_at = None;
+                self.duplicate_at = None;
                 self.state = State::Open { end: None };
                 self.readable_sent = false;
                 self.events.retain(|event| *event != ReceiverEvent::Readable);
@@ -58,6 +61,15 @@ impl Receiver {
         if copy {
             self.repeat_answer();
         }
+    }
+
+    /// True if a SYN must not restart the classic transfer, because its sender is there: it sends a
+    /// keep-alive every 10 s.
+    fn is_live(&self, now: Instant, open: &Open) -> bool {
+        let is_classic = open.wire == self.wire && open.wire.connection_id().is_none();
+        let heard_at = self.last_data_at.max(self.duplicate_at);
+        let is_recent = |at| now.saturating_duration_since(at) < KEEP_ALIVE_PATIENCE;
+        is_classic && !self.config.faithful && heard_at.is_some_and(is_recent)
     }
 
     /// Repeats the answer to the data that followed an earlier copy of the SYN. A sender that

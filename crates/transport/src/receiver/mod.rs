@@ -35,6 +35,9 @@ const MAX_REPLIES: usize = 4096;
 /// Packets in order after which the application hears of a classic transfer.
 const PROBATION_PACKETS: u64 = 3;
 
+/// Silence after which a classic sender is gone: its keep-alives are 10 s apart.
+const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(12);
+
 /// Unread bytes allowed to each peer even if other peers use up the memory, so that none starves.
 const LEAST_UNREAD: u64 = 128 << 10;
 
@@ -51,7 +54,7 @@ enum State {
     Listening,
     /// Data may arrive, up to `end` if the FIN has arrived.
     Open { end: Option<End> },
-    /// All data arrived, but its checksum differs from the sender's.
+    /// The checksum of the data differs from the sender's, or a FIN contradicts what arrived.
     Broken,
     /// The FIN was accepted at `since`. The FIN-ACK waits for the application's confirmation.
     Finishing { seq: u64, since: Instant },
@@ -106,8 +109,8 @@ pub struct ReceiverStats {
     /// Data packets dropped for lack of memory: beyond a hole, or in order because the application
     /// left too much unread. The latter are answered.
     pub no_memory: u64,
-    /// Data or FINs that do not fit the state: data after the end, or a classic FIN before all data
-    /// arrived.
+    /// Packets that do not fit the state: data after the end, a classic FIN before all data
+    /// arrived, a classic SYN while data arrives.
     pub unexpected: u64,
     /// RTTs in which the socket's buffer limited the window and blocked the sender.
     pub socket_limited: u64,
@@ -167,6 +170,8 @@ pub struct Receiver {
     readable_sent: bool,
     first_data_at: Option<Instant>,
     last_data_at: Option<Instant>,
+    /// Arrival of the newest duplicate, such as a keep-alive.
+    duplicate_at: Option<Instant>,
     /// Counters, without what the stream counts itself ([`Receiver::stats`]).
     stats: ReceiverStats,
 }
@@ -192,6 +197,7 @@ impl Receiver {
             readable_sent: false,
             first_data_at: None,
             last_data_at: None,
+            duplicate_at: None,
             stats: ReceiverStats::default(),
         }
     }
@@ -341,7 +347,7 @@ impl Receiver {
         }
     }
 
-    /// True if all data arrived, but its checksum differs from the sender's.
+    /// True if the data that arrived is not what the sender sent.
     pub(crate) fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
@@ -423,7 +429,10 @@ impl Receiver {
             // Dropped, but acknowledged: the sender learns the window and that the receiver is
             // alive.
             Arrival { next_refused: true, .. } => self.stats.no_memory += 1,
-            Arrival { duplicate: 1.., .. } => self.stats.duplicates += 1,
+            Arrival { duplicate: 1.., .. } => {
+                self.stats.duplicates += 1;
+                self.duplicate_at = Some(now);
+            }
             Arrival { no_room: 1.., .. } => return self.stats.no_memory += 1,
             _ => return self.stats.out_of_range += 1,
         }

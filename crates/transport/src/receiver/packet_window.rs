@@ -1,8 +1,8 @@
 //! Receive window in packets (classic). Each ACK offers it. Its right edge never moves back (RFC
 //! 9293, section 3.8.6), even if the application stops reading.
 
-use super::WindowPolicy;
 use super::flight_limit::FlightLimit;
+use super::{ReceiverConfig, WindowPolicy};
 use crate::receive_buffer::{Limits, ReceiveBuffer};
 
 /// Unread bytes always allowed if there is memory: enough for the pauses of a disk that writes some
@@ -14,6 +14,8 @@ pub(super) struct PacketWindow {
     policy: WindowPolicy,
     /// Largest right edge offered so far, packet number.
     edge: u64,
+    /// True if packets beyond `edge` are accepted, as the reference does.
+    accepts_beyond_edge: bool,
     /// True if unread data made the last window smaller than the policy's.
     narrowed: bool,
 }
@@ -39,8 +41,8 @@ impl Reception<'_> {
 }
 
 impl PacketWindow {
-    pub(super) fn new(first: u64, policy: WindowPolicy) -> Self {
-        Self { policy, edge: first, narrowed: false }
+    pub(super) fn new(first: u64, config: &ReceiverConfig) -> Self {
+        Self { policy: config.window, edge: first, accepts_beyond_edge: config.faithful, narrowed: false }
     }
 
     pub(super) fn edge(&self) -> u64 {
@@ -50,13 +52,14 @@ impl PacketWindow {
     /// Returns the limits for the next packet. `memory` limits the bytes beyond holes.
     pub(super) fn limits(&self, memory: u64, state: Reception<'_>) -> Limits {
         let (backlog, buffer) = (self.backlog(state), state.buffer);
+        let right_edge = if self.accepts_beyond_edge { u64::MAX } else { self.edge };
         // With less than half of the memory unread, every packet fits.
         if backlog == 0 {
-            return Limits { right_edge: u64::MAX, memory, unread: u64::MAX };
+            return Limits { right_edge, memory, unread: u64::MAX };
         }
         // Keep room for one packet that fills a hole.
         let memory = memory.saturating_sub(backlog + buffer.largest_packet());
-        Limits { right_edge: u64::MAX, memory, unread: state.memory.saturating_sub(buffer.held_memory()) }
+        Limits { right_edge, memory, unread: state.memory.saturating_sub(buffer.held_memory()) }
     }
 
     /// Returns the right edge to offer. While the application is behind, the window has room for

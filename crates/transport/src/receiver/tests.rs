@@ -30,9 +30,9 @@ struct Script {
 }
 
 impl Script {
-    /// A receiver before its SYN.
+    /// A receiver before its SYN, faithful to the reference.
     fn new(config: ReceiverConfig) -> Self {
-        let epoch = rdt_testing::epoch();
+        let (config, epoch) = (ReceiverConfig { faithful: true, ..config }, rdt_testing::epoch());
         Self { receiver: Receiver::new(config), epoch, now: epoch, memory: 128 << 20 }
     }
 

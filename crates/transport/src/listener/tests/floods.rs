@@ -2,6 +2,7 @@
 //! before enough of their transfer arrived.
 
 use super::*;
+use crate::WindowPolicy;
 use crate::listener::half_open::MAX_HALF_OPEN_PEERS;
 use crate::wire::native;
 
@@ -16,6 +17,7 @@ struct Flooded {
 impl Flooded {
     fn new(change: impl FnOnce(&mut ListenerConfig)) -> Self {
         let mut config = ListenerConfig { secret: Some([7; 32]), ..keeping() };
+        config.receiver.faithful = false;
         change(&mut config);
         Self { listener: Listener::new(config), now: rdt_testing::epoch(), events: Vec::new() }
     }
@@ -102,7 +104,7 @@ fn classic_peer_connects_at_third_packet() {
 
 #[test]
 fn packets_beyond_hole_do_not_connect() {
-    let mut flooded = Flooded::new(|_| {});
+    let mut flooded = Flooded::new(|config| config.receiver.window = WindowPolicy::Fixed(80_000));
     flooded.recv(1, &syn(0, LINK));
     for seq in 1..50 {
         flooded.recv(1, &packet(0, seq, b"x"));
@@ -110,6 +112,36 @@ fn packets_beyond_hole_do_not_connect() {
     assert_eq!(flooded.events, []);
     flooded.recv(1, &packet(0, 0, b"x"));
     assert_eq!((flooded.events.len(), flooded.listener.data(1).len()), (3, 50));
+}
+
+#[test]
+fn data_beyond_offered_window_is_dropped() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.classic(1, 3);
+    // Packet 2 was answered with a window of 3.
+    assert_eq!(flooded.recv(1, &packet(0, 6, b"x")).len(), 0, "no ACK");
+    assert_eq!(flooded.recv(1, &packet(0, 5, b"x")).len(), 1);
+    let receivers = flooded.listener.stats().receivers;
+    assert_eq!((receivers.out_of_range, receivers.out_of_order), (1, 1));
+}
+
+#[test]
+fn syn_does_not_restart_live_transfer() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.classic(1, 3);
+    flooded.events.clear();
+    for seq in [0, 3, 77] {
+        assert_eq!(flooded.recv(1, &syn(seq, LINK)).len(), 0, "no answer");
+    }
+    // A keep-alive repeats the last packet.
+    flooded.now += Duration::from_secs(10);
+    flooded.recv(1, &packet(0, 2, b""));
+    flooded.now += Duration::from_secs(10);
+    flooded.recv(1, &syn(0, LINK));
+    assert_eq!((flooded.events.as_slice(), flooded.listener.data(1)), (&[][..], &b"xxx"[..]));
+    flooded.now += Duration::from_secs(2);
+    assert_eq!(flooded.recv(1, &syn(0, LINK)).len(), 1, "its sender began again after 12 s");
+    assert_eq!(flooded.events, [(1, STARTED)]);
 }
 
 #[test]

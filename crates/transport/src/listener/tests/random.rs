@@ -36,13 +36,14 @@ fn run(seed: u64) {
         bits ^= bits << 17;
         (bits >> 11) % end
     };
-    let keeps = seed.is_multiple_of(2);
-    let config = ListenerConfig {
+    let (keeps, faithful) = (seed.is_multiple_of(2), !seed.is_multiple_of(3));
+    let mut config = ListenerConfig {
         max_peers: 4,
         memory_limit: 1_500_000,
         peer_memory_limit: 1_400_000,
         ..if keeps { keeping() } else { reference() }
     };
+    config.receiver.faithful = faithful;
     let mut script = Script::new(config);
     let mut time = 0;
     for step in 0..3000 {
@@ -83,7 +84,9 @@ fn run(seed: u64) {
     assert!(!script.listener.may_reply(), "seed {seed}");
     let stats = script.stats();
     let sums = stats.receivers;
-    assert!(sums.accepted > 100 && sums.no_memory > 0, "seed {seed}: {stats:?}");
+    assert!(sums.accepted > 100, "seed {seed}: {stats:?}");
+    // Memory is short only if packets far beyond the window are accepted.
+    assert!(!faithful || sums.no_memory > 0, "seed {seed}: {stats:?}");
     assert!(stats.malformed > 0 && stats.too_long > 0 && stats.refused > 0, "seed {seed}: {stats:?}");
 }
 
