@@ -149,20 +149,29 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return false;
         };
         let now_s = now.saturating_duration_since(epoch).as_secs() + self.cookies_aged_s;
-        let mut address = Address::default();
-        peer.hash(&mut address);
-        if open.cookie.is_some_and(|cookie| jar.check(&cookie, now_s, &address.0, connection_id)) {
-            return true;
+        if open.cookie.is_none() && !self.stateless.reserve() {
+            return false;
         }
-        let retry = Stateless::Retry(jar.mint(now_s, &address.0, connection_id));
+        self.address.0.clear();
+        peer.hash(&mut self.address);
+        let address = &self.address.0;
+        if let Some(cookie) = open.cookie {
+            if jar.check(&cookie, now_s, address, connection_id) {
+                return true;
+            }
+            if !self.stateless.reserve() {
+                return false;
+            }
+        }
+        let retry = Stateless::Retry(jar.mint(now_s, address, connection_id));
         self.stats.retries += u64::from(self.stateless.push(peer, connection_id, retry));
         false
     }
 }
 
 /// Hasher that collects the bytes of a peer's key, for its cookie.
-#[derive(Default)]
-struct Address(Vec<u8>);
+#[derive(Debug, Default)]
+pub(super) struct Address(Vec<u8>);
 
 impl Hasher for Address {
     fn write(&mut self, bytes: &[u8]) {

@@ -19,6 +19,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
+use admission::Address;
 pub use admission::Admission;
 use budget::{Budget, Claim};
 pub use config::{ListenerConfig, SocketBuffer};
@@ -26,7 +27,7 @@ use half_open::HalfOpen;
 pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
 use recent_ends::RecentEnds;
-use stateless::{ResetLimiter, StatelessReplies};
+use stateless::{RateLimiter, StatelessReplies};
 pub use stats::ListenerStats;
 
 use crate::cookie::CookieJar;
@@ -89,13 +90,15 @@ pub struct Listener<P> {
     /// Peers with replies to send, round-robin.
     ready: VecDeque<P>,
     stateless: StatelessReplies<P>,
-    resets: ResetLimiter,
+    resets: RateLimiter,
     ends: RecentEnds,
     cookies: Option<CookieJar>,
     /// Time of the first native SYN, from which the times of cookies count.
     cookie_epoch: Option<Instant>,
     /// Seconds by which cookies were aged, so that all older ones are invalid.
     cookies_aged_s: u64,
+    /// Bytes of a peer's key; kept to allocate once.
+    address: Address,
     /// Reply in `scratch` that did not fit the previous batch, with its length.
     left_over: Option<(P, usize)>,
     scratch: Box<[u8; MAX_REPLY]>,
@@ -126,10 +129,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             deadline: None,
             ready: VecDeque::new(),
             stateless: StatelessReplies::new(config.max_peers),
-            resets: ResetLimiter::default(),
+            resets: RateLimiter::of_resets(),
             ends: RecentEnds::default(),
             cookie_epoch: None,
             cookies_aged_s: 0,
+            address: Address::default(),
             left_over: None,
             scratch: Box::new([0; MAX_REPLY]),
             events: VecDeque::new(),
@@ -418,7 +422,10 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.deadline
+        match (self.deadline, self.stateless.deadline()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     fn poll_event(&mut self) -> Option<(P, ReceiverEvent)> {

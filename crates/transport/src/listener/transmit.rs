@@ -70,7 +70,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if let Some(close) = self.stateless.pop_close(&mut self.scratch) {
             return Some(close);
         }
-        if let Some(overdue) = self.stateless.pop_overdue(&mut self.scratch) {
+        if let Some(overdue) = self.stateless.pop_overdue(now, &mut self.scratch) {
             return Some(overdue);
         }
         let overflow = self.overflow();
@@ -87,6 +87,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 return Some((peer, len));
             }
         }
-        self.stateless.pop(&mut self.scratch)
+        self.stateless.pop(now, &mut self.scratch)
     }
 }
