@@ -106,6 +106,8 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
             "refused": listener.refused,
             "unproven": listener.retries,
             "not_answered": listener.stateless_dropped,
+            "half_open": listener.half_open_dropped,
+            "replayed": listener.replayed,
             "out_of_range": receivers.out_of_range,
             "no_memory": receivers.no_memory,
             "unexpected": receivers.unexpected,
