@@ -6,6 +6,7 @@
 //! | `capture` | a pcap or pcapng file | figures are finite, shares of limits sum to 1 |
 //! | `decode_classic` | a datagram, with and without magic | one encoding for each reply |
 //! | `decode_native` | a datagram, with any or a right check | bounds of offsets and SACK blocks |
+//! | `decode_sealed` | an opened packet of version 2 | the same; decoding inverts encoding |
 //! | `sender_machine` | configuration, writes, answers, time | bounded output |
 //! | `receiver_machine` | packets of several peers, reads, time | the same; the memory limit |
 //! | `scoreboard_ops` | transmissions, ACKs, SACK blocks, losses | each byte is delivered once |
@@ -15,6 +16,7 @@ pub mod bytes;
 pub mod capture;
 pub mod decode_classic;
 pub mod decode_native;
+pub mod decode_sealed;
 pub mod grammar;
 pub mod path_spec;
 pub mod receiver_machine;

@@ -9,6 +9,9 @@ mod codec;
 mod link;
 pub mod native;
 mod packet;
+pub mod sealed;
+#[cfg(test)]
+mod vectors;
 
 pub use classic::{
     DATA_HEADER, FIN_LEN, REPLY_LEN, SYN_LEN, decode_from_receiver, decode_from_sender, encode_data_header,

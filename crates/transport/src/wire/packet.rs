@@ -26,10 +26,15 @@ pub enum PacketKind {
     FinAck = 8,
     Close = 9,
     Versions = 10,
+    // Version 2 alone.
+    Auth = 11,
+    Path = 12,
+    Reset = 13,
+    Refuse = 14,
 }
 
 impl PacketKind {
-    /// Returns the kind with this type in the native format.
+    /// Returns the kind with this type in version 1 of the native format.
     pub(super) const fn from_type(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::Syn,

@@ -7,8 +7,10 @@ use super::header::{self, HEADER, exact, info, no_info, put, u32_at, u64_at};
 use super::varint::{self, put_varint};
 use super::{check, stream};
 
+/// Length of the transmission number, which precedes the varints, bytes.
+const LARGEST: usize = 4;
 /// Length of an ACK before its varints, bytes.
-pub(crate) const ACK_HEADER: usize = HEADER + 4;
+pub(crate) const ACK_HEADER: usize = HEADER + LARGEST;
 /// Largest number of SACK blocks in an ACK.
 pub(crate) const MAX_SACK_BLOCKS: usize = 32;
 /// Length of a FIN-ACK, bytes.
@@ -106,16 +108,23 @@ pub(crate) fn most_blocks(bytes: usize) -> usize {
 /// Writes an ACK and returns its length; `out` has [`ack_len`] bytes. The blocks must ascend
 /// without touching; those after the 32nd are omitted.
 pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
+    let (info, len) = encode_body(ack, blocks, &mut out[HEADER..]);
+    header::begin(PacketKind::Ack, info, connection_id, out);
+    header::seal(&mut out[..HEADER + len], 0);
+    HEADER + len
+}
+
+/// Writes the fields of an ACK, without a header. Returns the type-specific field and the length.
+pub(in super::super) fn encode_body(ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -> (u16, usize) {
     let blocks = &blocks[..blocks.len().min(MAX_SACK_BLOCKS)];
     #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
     let mut info = blocks.len() as u16;
     let has_marks = ack.ce != 0 || ack.ect != 0;
     info |= if has_marks { HAS_MARKS } else { 0 };
     info |= ack.overflow.map_or(0, |_| HAS_OVERFLOW);
-    header::begin(PacketKind::Ack, info, connection_id, out);
     let largest_received = wrap(ack.largest_received);
-    put(out, HEADER, largest_received.to_le_bytes());
-    let mut at = ACK_HEADER;
+    put(out, 0, largest_received.to_le_bytes());
+    let mut at = LARGEST;
     let mut write = |value: u64| at += put_varint(value, &mut out[at..]);
     write(u64::from(ack.echo_delay_us));
     write(ack.ack);
@@ -135,8 +144,7 @@ pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut
     if let Some(overflow) = ack.overflow {
         write(u64::from(overflow));
     }
-    header::seal(&mut out[..at], 0);
-    at
+    (info, at)
 }
 
 /// Returns the number of transmissions up to the largest that did not arrive, minus copies made by
@@ -156,30 +164,40 @@ pub(crate) fn encode_fin_ack(connection_id: u64, fin_ack: &FinAck, out: &mut [u8
 }
 
 pub(in super::super) fn decode_ack(datagram: &[u8], near: u64) -> Result<wire::Ack<'_>, WireError> {
-    let (head, mut rest) = datagram.split_first_chunk::<ACK_HEADER>().ok_or(WireError::Truncated)?;
+    let head = datagram.first_chunk::<ACK_HEADER>().ok_or(WireError::Truncated)?;
     check::verify(datagram, 0)?;
-    let info = info(head);
+    let mut rest = &datagram[HEADER..];
+    let ack = decode_body(info(head), &mut rest, near)?;
+    if rest.is_empty() { Ok(ack) } else { Err(WireError::Length) }
+}
+
+/// Decodes the fields of an ACK at the start of `rest` and removes them from it. `info` is the
+/// type-specific field.
+pub(in super::super) fn decode_body<'a>(
+    info: u16,
+    rest: &mut &'a [u8],
+    near: u64,
+) -> Result<wire::Ack<'a>, WireError> {
     if info & !(BLOCKS | HAS_MARKS | HAS_OVERFLOW) != 0 {
         return Err(WireError::Reserved);
     }
-    let low = u32_at(head, HEADER);
+    let (low, fields) = rest.split_first_chunk::<LARGEST>().ok_or(WireError::Truncated)?;
+    *rest = fields;
+    let low = u32::from_le_bytes(*low);
     let largest_received = stream::transmission(low, near)?;
-    let echo_delay_us = varint::take_u32(&mut rest)?;
-    let ack = varint::take(&mut rest)?;
-    let window = varint::take(&mut rest)?;
+    let echo_delay_us = varint::take_u32(rest)?;
+    let ack = varint::take(rest)?;
+    let window = varint::take(rest)?;
     ack.checked_add(window).ok_or(WireError::Window)?;
-    let packets = missing(low, varint::take_u32(&mut rest)?);
-    let duplicates = varint::take_u32(&mut rest)?;
+    let packets = missing(low, varint::take_u32(rest)?);
+    let duplicates = varint::take_u32(rest)?;
     let (mut ce, mut ect) = (0, 0);
     if info & HAS_MARKS != 0 {
-        ce = varint::take_u32(&mut rest)?;
-        ect = packets.wrapping_sub(varint::take_u32(&mut rest)?).wrapping_sub(ce);
+        ce = varint::take_u32(rest)?;
+        ect = packets.wrapping_sub(varint::take_u32(rest)?).wrapping_sub(ce);
     }
-    let sack = take_blocks(ack, usize::from(info & BLOCKS), &mut rest)?;
-    let overflow = if info & HAS_OVERFLOW == 0 { None } else { Some(varint::take_u32(&mut rest)?) };
-    if !rest.is_empty() {
-        return Err(WireError::Length);
-    }
+    let sack = take_blocks(ack, usize::from(info & BLOCKS), rest)?;
+    let overflow = if info & HAS_OVERFLOW == 0 { None } else { Some(varint::take_u32(rest)?) };
     let delay = Duration::from_micros(u64::from(echo_delay_us));
     Ok(wire::Ack {
         ack,

@@ -42,7 +42,7 @@ const fn tables() -> [[u32; 256]; DATA_HEADER] {
 
 /// Returns the check of a packet: CRC-32 of a payload with CRC-32 `payload_crc` (0 if empty)
 /// followed by `head`, whose bytes 4 to 7 (the check) count as zero.
-pub(super) fn of(head: &[u8], payload_crc: u32) -> u32 {
+pub(in super::super) fn of(head: &[u8], payload_crc: u32) -> u32 {
     if let Ok(head) = head.try_into() {
         return of_data(head, payload_crc);
     }
@@ -67,7 +67,7 @@ fn of_data(head: &[u8; DATA_HEADER], payload_crc: u32) -> u32 {
 }
 
 /// Verifies the check in `head`, which is at least a common header.
-pub(super) fn verify(head: &[u8], payload_crc: u32) -> Result<(), WireError> {
+pub(in super::super) fn verify(head: &[u8], payload_crc: u32) -> Result<(), WireError> {
     if head[4..8] == of(head, payload_crc).to_le_bytes() { Ok(()) } else { Err(WireError::Check) }
 }
 

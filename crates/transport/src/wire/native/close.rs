@@ -151,7 +151,7 @@ pub(in super::super) fn decode_close(datagram: &[u8], near: u64) -> Result<Close
 }
 
 /// Truncates `text` to at most `max` bytes, between characters.
-fn clip(text: &str, max: usize) -> &str {
+pub(in super::super) fn clip(text: &str, max: usize) -> &str {
     let end = (0..=max.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]
 }

@@ -9,7 +9,7 @@ pub(crate) const VERSION: u8 = 1;
 pub(crate) const HEADER: usize = 16;
 
 /// High half of byte 0 of every packet; the low half is the version.
-const MARK: u8 = 0xD0;
+pub(in super::super) const MARK: u8 = 0xD0;
 /// Byte 1 of a packet in the classic format, and so never a type here.
 const CLASSIC: u8 = 0xAA;
 
@@ -83,19 +83,19 @@ pub(super) fn seal(packet: &mut [u8], payload_crc: u32) {
 }
 
 /// Writes little-endian bytes at index `at`, which must be inside `out`.
-pub(super) fn put<const N: usize>(out: &mut [u8], at: usize, bytes: [u8; N]) {
+pub(in super::super) fn put<const N: usize>(out: &mut [u8], at: usize, bytes: [u8; N]) {
     out[at..at + N].copy_from_slice(&bytes);
 }
 
 /// Reads 16 bits at index `at`, which must be inside the array.
-pub(super) fn u16_at<const N: usize>(packet: &[u8; N], at: usize) -> u16 {
+pub(in super::super) fn u16_at<const N: usize>(packet: &[u8; N], at: usize) -> u16 {
     u16::from_le_bytes([packet[at], packet[at + 1]])
 }
 
-pub(super) fn u32_at<const N: usize>(packet: &[u8; N], at: usize) -> u32 {
+pub(in super::super) fn u32_at<const N: usize>(packet: &[u8; N], at: usize) -> u32 {
     u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]])
 }
 
-pub(super) fn u64_at<const N: usize>(packet: &[u8; N], at: usize) -> u64 {
+pub(in super::super) fn u64_at<const N: usize>(packet: &[u8; N], at: usize) -> u64 {
     u64::from(u32_at(packet, at)) | u64::from(u32_at(packet, at + 4)) << 32
 }

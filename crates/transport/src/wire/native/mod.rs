@@ -15,11 +15,11 @@
 //! | `close.rs` | CLOSE |
 
 pub(crate) mod ack;
-mod check;
+pub(super) mod check;
 pub(crate) mod close;
 pub(crate) mod handshake;
-mod header;
-mod params;
+pub(super) mod header;
+pub(super) mod params;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;

@@ -7,23 +7,23 @@ use std::time::Duration;
 use super::super::WireError;
 use super::header::{VERSION, put, u32_at, u64_at};
 
-const MAX_DATAGRAM: u16 = 1;
-const ACK_DELAY_MAX: u16 = 2;
-const ACK_EVERY: u16 = 3;
+pub(in super::super) const MAX_DATAGRAM: u16 = 1;
+pub(in super::super) const ACK_DELAY_MAX: u16 = 2;
+pub(in super::super) const ACK_EVERY: u16 = 3;
 // 4 is reserved: the largest window of an early draft.
-const IDLE_TIMEOUT: u16 = 5;
-const VERSIONS: u16 = 6;
-const ECN: u16 = 7;
-const LINK: u16 = 8;
-const ATTEMPT: u16 = 9;
-const OVERFLOW: u16 = 10;
+pub(in super::super) const IDLE_TIMEOUT: u16 = 5;
+pub(in super::super) const VERSIONS: u16 = 6;
+pub(in super::super) const ECN: u16 = 7;
+pub(in super::super) const LINK: u16 = 8;
+pub(in super::super) const ATTEMPT: u16 = 9;
+pub(in super::super) const OVERFLOW: u16 = 10;
 
 /// Length of an identifier and a length field, bytes.
-const ENTRY: usize = 4;
+pub(in super::super) const ENTRY: usize = 4;
 /// Length of the parameters that are always written, bytes: values of 2, 4, 2, 4, 2 and 1 bytes.
 const LEN: u16 = 6 * 4 + 15;
 /// Length of the value of `link`, bytes.
-const LINK_VALUE: usize = 28;
+pub(in super::super) const LINK_VALUE: usize = 28;
 /// Length of the entry of `link`, bytes.
 const LINK_LEN: u16 = 4 + 28;
 /// Length of the entry of `attempt`, bytes.
@@ -183,7 +183,7 @@ impl Params {
 
     /// Writes the list with ascending identifiers to the start of `out`.
     pub(super) fn encode(&self, out: &mut [u8]) {
-        let mut list = List { out, len: 0 };
+        let mut list = List::new(out);
         list.entry(MAX_DATAGRAM, self.max_datagram.to_le_bytes());
         list.entry(ACK_DELAY_MAX, self.ack_delay_max_us.to_le_bytes());
         list.entry(ACK_EVERY, self.ack_every.to_le_bytes());
@@ -201,32 +201,17 @@ impl Params {
         }
     }
 
-    /// Decodes a list that fills `bytes`. Identifiers must ascend, which excludes repeated ones at
-    /// no cost.
+    /// Decodes a list that fills `bytes`.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut params = Self::default();
-        let mut rest = bytes;
-        let mut least = 0;
-        while let Some((&[id0, id1, len0, len1], after)) = rest.split_first_chunk() {
-            let id = u16::from_le_bytes([id0, id1]);
-            let len = usize::from(u16::from_le_bytes([len0, len1]));
-            let (value, after) = after.split_at_checked(len).ok_or(WireError::Params)?;
-            if u32::from(id) < least {
-                return Err(WireError::Params);
-            }
-            params.set(id, value).ok_or(WireError::Params)?;
-            least = u32::from(id) + 1;
-            rest = after;
-        }
-        if !rest.is_empty() || params.validate().is_err() {
-            return Err(WireError::Params);
-        }
+        decode_list(bytes, |id, value| params.set(id, value))?;
+        params.validate().map_err(|_| WireError::Params)?;
         Ok(params)
     }
 
     /// Sets one value; `None` if its length is wrong. Ranges are checked later, by
     /// [`validate`](Self::validate).
-    fn set(&mut self, id: u16, value: &[u8]) -> Option<()> {
+    pub(in super::super) fn set(&mut self, id: u16, value: &[u8]) -> Option<()> {
         match id {
             MAX_DATAGRAM => self.max_datagram = u16::from_le_bytes(value.try_into().ok()?),
             ACK_DELAY_MAX => self.ack_delay_max_us = u32::from_le_bytes(value.try_into().ok()?),
@@ -243,8 +228,30 @@ impl Params {
     }
 }
 
+/// Decodes a list that fills `bytes`: `set` takes an identifier and its value, and returns `None`
+/// for a value of a wrong length. Identifiers must ascend, which excludes repeated ones at no cost.
+pub(in super::super) fn decode_list(
+    bytes: &[u8],
+    mut set: impl FnMut(u16, &[u8]) -> Option<()>,
+) -> Result<(), WireError> {
+    let mut rest = bytes;
+    let mut least = 0;
+    while let Some((&[id0, id1, len0, len1], after)) = rest.split_first_chunk() {
+        let id = u16::from_le_bytes([id0, id1]);
+        let len = usize::from(u16::from_le_bytes([len0, len1]));
+        let (value, after) = after.split_at_checked(len).ok_or(WireError::Params)?;
+        if u32::from(id) < least {
+            return Err(WireError::Params);
+        }
+        set(id, value).ok_or(WireError::Params)?;
+        least = u32::from(id) + 1;
+        rest = after;
+    }
+    if rest.is_empty() { Ok(()) } else { Err(WireError::Params) }
+}
+
 /// Decodes a flag: a byte that is 0 or 1.
-fn switch(value: &[u8]) -> Option<bool> {
+pub(in super::super) fn switch(value: &[u8]) -> Option<bool> {
     match value {
         [0] => Some(false),
         [1] => Some(true),
@@ -253,13 +260,24 @@ fn switch(value: &[u8]) -> Option<bool> {
 }
 
 /// Writer of a list.
-struct List<'a> {
+pub(in super::super) struct List<'a> {
     out: &'a mut [u8],
     len: usize,
 }
 
-impl List<'_> {
-    fn entry<const N: usize>(&mut self, id: u16, value: [u8; N]) {
+impl<'a> List<'a> {
+    /// Returns the writer of a list at the start of `out`.
+    pub(in super::super) fn new(out: &'a mut [u8]) -> Self {
+        Self { out, len: 0 }
+    }
+
+    /// Returns the length written so far, bytes.
+    pub(in super::super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Appends an entry. Identifiers must ascend.
+    pub(in super::super) fn entry<const N: usize>(&mut self, id: u16, value: [u8; N]) {
         #[expect(clippy::cast_possible_truncation, reason = "values have at most 28 bytes")]
         let len = N as u16;
         put(self.out, self.len, id.to_le_bytes());
@@ -289,7 +307,7 @@ impl LinkRequest {
         }
     }
 
-    fn to_bytes(self) -> [u8; LINK_VALUE] {
+    pub(in super::super) fn to_bytes(self) -> [u8; LINK_VALUE] {
         let mut bytes = [0; LINK_VALUE];
         put(&mut bytes, 0, self.rtt_us.to_le_bytes());
         put(&mut bytes, 4, self.rate_bps.to_le_bytes());

@@ -76,7 +76,7 @@ pub(in super::super) fn decode_fin(datagram: &[u8], near: u64) -> Result<Fin, Wi
 }
 
 /// Unwraps a transmission number around `near`.
-pub(super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
+pub(in super::super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
     unwrap_near(low, near).ok_or(WireError::Sequence)
 }
 

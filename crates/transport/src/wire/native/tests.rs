@@ -9,28 +9,14 @@ use super::ack::ACK_HEADER;
 use super::header::{HEADER, VERSION};
 use super::*;
 use crate::cookie::Cookie;
-use crate::wire::{self, DataHeader, Echo, LinkWanted, Marks, Open, PacketKind, Piece, Seal, Wire};
+use crate::wire::{self, DataHeader, Echo, LinkWanted, Marks, Open, PacketKind, Piece, Seal, Wire, vectors};
 
 const DATA: u8 = PacketKind::Data as u8;
 const CID: u64 = 0x0807_0605_0403_0201;
-const DOCUMENT: &str = include_str!("../../../../../docs/PROTOCOL.md");
 
 /// Returns the bytes that the document gives under this name.
 fn vector(name: &str) -> Vec<u8> {
-    let (_, section) = DOCUMENT.split_once("## N6. Vectors").unwrap();
-    let block = section.split("```").nth(1).unwrap();
-    let mut lines = block.lines().skip_while(|line| line.split(' ').next() != Some(name));
-    let first = lines.next().unwrap().strip_prefix(name).unwrap();
-    let lines = std::iter::once(first).chain(lines.take_while(|line| line.starts_with(' ')));
-    let mut bytes = Vec::new();
-    for line in lines.map(|line| line.split(';').next().unwrap()) {
-        let (hex, zeros) = line.split_once('(').unwrap_or((line, "0 zeros)"));
-        let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
-        bytes.extend(digits.chunks_exact(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()));
-        bytes
-            .resize(bytes.len() + zeros.strip_suffix(" zeros)").unwrap().trim().parse::<usize>().unwrap(), 0);
-    }
-    bytes
+    vectors::vector("## N6. Vectors", name)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -320,22 +306,8 @@ fn accepted_random_bytes_encode_to_equal_packets() {
     let (mut accepted, rounds) = (0_u32, 200_000);
     for round in 0..rounds {
         let name = NAMES[rng.random_range(0..NAMES.len())];
-        let mut packet = vector_cached(name);
-        for _ in 0..rng.random_range(1..4) {
-            match rng.random_range(0..8) {
-                0 => packet.truncate(rng.random_range(0..=packet.len())),
-                1 => packet.resize(packet.len() + rng.random_range(0..64), rng.random()),
-                _ if packet.is_empty() => {}
-                2..5 => {
-                    let at = rng.random_range(0..packet.len());
-                    packet[at] = [0, 1, 0x7F, 0x80, 0xFF, rng.random()][rng.random_range(0..6)];
-                }
-                _ => {
-                    let at = rng.random_range(0..packet.len());
-                    packet[at] ^= 1 << rng.random_range(0..8);
-                }
-            }
-        }
+        let mut packet = vectors::cached("## N6. Vectors", name);
+        vectors::damage(&mut packet, &mut rng);
         reseal(&mut packet);
         let near = if rng.random_bool(0.5) { 0 } else { rng.random() };
         let Ok(decoded) = decode(&packet, near) else { continue };
@@ -350,19 +322,6 @@ fn accepted_random_bytes_encode_to_equal_packets() {
         assert!(recognize(&packet) && connection_id(&packet).is_some(), "{what}");
     }
     assert!(accepted > rounds / 20 && accepted < rounds, "{accepted} of {rounds} were accepted");
-}
-
-/// Reading the document 200,000 times takes long.
-fn vector_cached(name: &str) -> Vec<u8> {
-    use std::cell::RefCell;
-    thread_local!(static VECTORS: RefCell<Vec<(String, Vec<u8>)>> = const { RefCell::new(Vec::new()) });
-    VECTORS.with_borrow_mut(|vectors| {
-        if let Some((_, bytes)) = vectors.iter().find(|(known, _)| known == name) {
-            return bytes.clone();
-        }
-        vectors.push((name.to_owned(), vector(name)));
-        vector(name)
-    })
 }
 
 #[test]

@@ -1,0 +1,165 @@
+//! Packets of the control space: ACK, FIN-ACK, CLOSE and PATH.
+
+use super::super::native::ack as native_ack;
+use super::super::native::close::clip;
+use super::super::native::header::{put, u16_at, u32_at};
+use super::super::native::{self, CloseReason, SackBlock};
+use super::super::{Ack, PacketKind, WireError};
+use super::header::{self, HEADER, SEALED_MIN, TAG};
+
+/// Length of a FIN-ACK, bytes.
+pub const FIN_ACK_LEN: usize = HEADER + 9 + TAG;
+/// Length of a PATH packet, bytes.
+pub const PATH_LEN: usize = HEADER + 9 + TAG;
+/// Longest text of a CLOSE, bytes.
+pub const CLOSE_TEXT: usize = 200;
+
+/// Length of the type-specific field of version 1 before the fields of an ACK, bytes.
+const ACK_INFO: usize = 2;
+/// Length of a CLOSE's reason and code, bytes.
+const CLOSE_HEAD: usize = 6;
+/// Status of a FIN-ACK; other values are reserved.
+const CONFIRMED: u8 = 0;
+/// Reasons of version 1 that have no meaning in version 2: streams have no checksum, and a reset is
+/// a packet of its own.
+const VOID_REASONS: [CloseReason; 2] = [CloseReason::Checksum, CloseReason::NoConnection];
+
+const _: () = assert!(HEADER + CLOSE_HEAD + TAG == SEALED_MIN);
+
+/// Header fields of a packet of the control space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlHeader {
+    /// Connection ID of the side that receives the packet.
+    pub connection_id: u64,
+    /// Key phase; its low two bits are sent.
+    pub phase: u8,
+    /// Number in the control space.
+    pub number: u64,
+}
+
+impl ControlHeader {
+    fn encode(&self, kind: PacketKind, out: &mut [u8]) {
+        header::begin_sealed(kind, (self.phase, 0), self.number, self.connection_id, out);
+    }
+}
+
+/// CLOSE: ends the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Close<'a> {
+    /// Reason of the protocol. Not [`CloseReason::Checksum`] or [`CloseReason::NoConnection`].
+    pub reason: CloseReason,
+    /// Code of the application, if it aborted.
+    pub code: u32,
+    /// Reason in words, for users; may be empty. It is untrusted input: escape control characters
+    /// before printing it.
+    pub text: &'a str,
+}
+
+/// PATH: probes the path to an address, or answers a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// True for an answer.
+    pub is_response: bool,
+    /// Random number, equal in a probe and its answer.
+    pub random: u64,
+}
+
+/// Returns the length of the longest ACK body with this number of SACK blocks, bytes.
+pub const fn ack_body_len(blocks: usize) -> usize {
+    ACK_INFO + native::ack_len(blocks) - HEADER
+}
+
+/// Returns the length of the longest ACK packet with this number of SACK blocks, bytes.
+pub const fn ack_len(blocks: usize) -> usize {
+    HEADER + ack_body_len(blocks) + TAG
+}
+
+/// Writes an ACK as it stands in an ACK, DATA or FIN packet, and returns its length; `out` has
+/// [`ack_body_len`] bytes. The blocks must ascend without touching; those after the 32nd are
+/// omitted.
+pub fn encode_ack_body(ack: &native::Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
+    let (info, len) = native_ack::encode_body(ack, blocks, &mut out[ACK_INFO..]);
+    put(out, 0, info.to_le_bytes());
+    ACK_INFO + len
+}
+
+/// Writes an ACK packet up to its tag, and returns its length with the tag; `out` has [`ack_len`]
+/// bytes.
+pub fn encode_ack(header: &ControlHeader, ack: &native::Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
+    header.encode(PacketKind::Ack, out);
+    HEADER + encode_ack_body(ack, blocks, &mut out[HEADER..]) + TAG
+}
+
+/// Writes a FIN-ACK up to its tag; `out` has [`FIN_ACK_LEN`] bytes.
+pub fn encode_fin_ack(header: &ControlHeader, length: u64, out: &mut [u8]) {
+    header.encode(PacketKind::FinAck, out);
+    put(out, HEADER, length.to_le_bytes());
+    put(out, HEADER + 8, [CONFIRMED]);
+}
+
+/// Returns the length of a CLOSE with this text, bytes.
+pub fn close_len(text: &str) -> usize {
+    SEALED_MIN + clip(text, CLOSE_TEXT).len()
+}
+
+/// Writes a CLOSE up to its tag; `out` has [`close_len`] bytes. Truncates a text that is too long.
+pub fn encode_close(header: &ControlHeader, close: &Close<'_>, out: &mut [u8]) {
+    debug_assert!(!VOID_REASONS.contains(&close.reason));
+    let text = clip(close.text, CLOSE_TEXT).as_bytes();
+    header.encode(PacketKind::Close, out);
+    put(out, HEADER, close.reason.code().to_le_bytes());
+    put(out, HEADER + 2, close.code.to_le_bytes());
+    out[HEADER + CLOSE_HEAD..][..text.len()].copy_from_slice(text);
+}
+
+/// Writes a PATH packet up to its tag; `out` has [`PATH_LEN`] bytes.
+pub fn encode_path(header: &ControlHeader, probe: &Probe, out: &mut [u8]) {
+    header.encode(PacketKind::Path, out);
+    put(out, HEADER, [u8::from(probe.is_response)]);
+    put(out, HEADER + 1, probe.random.to_le_bytes());
+}
+
+/// Decodes an ACK at the start of `rest` and removes it.
+pub(super) fn take_ack<'a>(rest: &mut &'a [u8], near: u64) -> Result<Ack<'a>, WireError> {
+    let (info, fields) = rest.split_first_chunk::<ACK_INFO>().ok_or(WireError::Truncated)?;
+    *rest = fields;
+    native_ack::decode_body(u16_at(info, 0), rest, near)
+}
+
+pub(super) fn decode_ack(mut body: &[u8], near: u64) -> Result<Ack<'_>, WireError> {
+    let ack = take_ack(&mut body, near)?;
+    if body.is_empty() { Ok(ack) } else { Err(WireError::Length) }
+}
+
+/// Returns the length of the stream.
+pub(super) fn decode_fin_ack(body: &[u8]) -> Result<u64, WireError> {
+    match body.split_first_chunk() {
+        Some((length, [CONFIRMED])) => Ok(u64::from_le_bytes(*length)),
+        Some((_, [_])) => Err(WireError::Reserved),
+        _ => Err(WireError::Length),
+    }
+}
+
+pub(super) fn decode_close(body: &[u8]) -> Result<Close<'_>, WireError> {
+    let (head, text) = body.split_first_chunk::<CLOSE_HEAD>().ok_or(WireError::Truncated)?;
+    let reason = CloseReason::from_code(u16_at(head, 0));
+    if VOID_REASONS.contains(&reason) {
+        return Err(WireError::Reserved);
+    }
+    if text.len() > CLOSE_TEXT {
+        return Err(WireError::Length);
+    }
+    let text = std::str::from_utf8(text).map_err(|_| WireError::Text)?;
+    Ok(Close { reason, code: u32_at(head, 2), text })
+}
+
+pub(super) fn decode_path(body: &[u8]) -> Result<Probe, WireError> {
+    let (&kind, random) = body.split_first().ok_or(WireError::Truncated)?;
+    let random = random.try_into().map_err(|_| WireError::Length)?;
+    let is_response = match kind {
+        0 => false,
+        1 => true,
+        _ => return Err(WireError::Reserved),
+    };
+    Ok(Probe { is_response, random: u64::from_le_bytes(random) })
+}

@@ -1,0 +1,294 @@
+//! Packets that are not sealed: the handshake, which has a check instead of a tag, and RESET, which
+//! proves itself by a token.
+
+use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
+
+use super::super::native::Versions;
+use super::super::native::check;
+use super::super::native::header::{put, u16_at, u64_at};
+use super::super::{PacketKind, WireError};
+use super::VERSION;
+use super::header::{self, HEADER, SEALED_MIN};
+use super::payload;
+use crate::cookie::Cookie;
+
+/// Length of the shortest SYN, bytes. Its answer, a RETRY, is shorter, so that a forged source
+/// address cannot make the responder an amplifier.
+pub const SHORT_SYN: usize = 128;
+/// Length of the shortest SYN with a cookie, bytes. Its answer, a SYN-ACK, is shorter.
+pub const LONG_SYN: usize = 320;
+/// Length of a RETRY, bytes.
+pub const RETRY_LEN: usize = HEADER + RETRY_COOKIE;
+/// Length of a REFUSE, bytes.
+pub const REFUSE_LEN: usize = HEADER;
+/// Length of a RESET, bytes.
+pub const RESET_LEN: usize = HEADER + RESET_TOKEN;
+
+const RESET_TOKEN: usize = 16;
+const RETRY_COOKIE: usize = size_of::<Cookie>();
+/// Index of the cookie in a SYN.
+const SYN_COOKIE: usize = 32;
+/// Index of the Noise message in a SYN-ACK.
+const SYN_ACK_NOISE: usize = 24;
+/// Length of the prologue of the Noise handshake, bytes.
+const PROLOGUE: usize = 28;
+/// Length of a public key in a Noise message, bytes.
+const KEY: usize = 32;
+/// Length of a tag in a Noise message, bytes.
+const NOISE_TAG: usize = 16;
+
+/// Length of the longest first message, bytes: ephemeral key, sealed static key and payload of IK.
+const FIRST_MAX: usize = KEY + KEY + NOISE_TAG + payload::HELLO_MAX + NOISE_TAG;
+/// Length of the longest second message, bytes: ephemeral key, sealed static key and payload of XX.
+const SECOND_MAX: usize = KEY + KEY + NOISE_TAG + payload::WELCOME_MAX + NOISE_TAG;
+
+const _: () = assert!(RETRY_LEN <= SHORT_SYN && REFUSE_LEN <= SHORT_SYN);
+const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX <= LONG_SYN);
+const _: () = assert!(SYN_ACK_NOISE + SECOND_MAX <= LONG_SYN);
+// A RESET must be shorter than any packet that it answers, or two hosts could answer each other
+// forever.
+const _: () = assert!(RESET_LEN < SEALED_MIN);
+
+/// SYN: opens a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Syn<'a> {
+    /// Proof of the initiator's address.
+    pub proof: Proof,
+    /// Attempt number among the SYNs with the same proof, 1 to 255, saturating.
+    pub attempt: u8,
+    /// Number of the Noise pattern.
+    pub pattern: u8,
+    /// AEADs that the initiator offers: bits 0, 1 and 2 for AEAD 1, 2 and 3. Bit 7: it has
+    /// instructions for AES.
+    pub aeads: u8,
+    /// Versions that the initiator would use; always includes version 2.
+    pub versions: Versions,
+    /// Identifier of the shared secret that the initiator mixes in; 0 for none.
+    pub secret_id: u64,
+    /// First message of the Noise handshake; empty without a proof.
+    pub noise: &'a [u8],
+}
+
+/// Proof of an address in a SYN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// None: requests a RETRY.
+    None,
+    /// Cookie of a RETRY.
+    Retry(Cookie),
+    /// Cookie of an earlier connection.
+    Resumption(ResumptionCookie),
+}
+
+impl Proof {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::None => &[],
+            Self::Retry(cookie) => cookie,
+            Self::Resumption(cookie) => cookie,
+        }
+    }
+
+    /// Decodes the proof of this length at the start of `bytes`.
+    fn decode(len: u8, bytes: &[u8]) -> Result<Self, WireError> {
+        let proof = match usize::from(len) {
+            0 => Some(Self::None),
+            RETRY_COOKIE => bytes.first_chunk().copied().map(Self::Retry),
+            RESUMPTION_COOKIE_BYTES => bytes.first_chunk().copied().map(Self::Resumption),
+            _ => None,
+        };
+        proof.ok_or(WireError::Length)
+    }
+
+    /// Returns the length of the shortest SYN with this proof, bytes.
+    fn syn_min(&self) -> usize {
+        if matches!(self, Self::None) { SHORT_SYN } else { LONG_SYN }
+    }
+}
+
+/// Packet that is not sealed. [`connection_id`](super::connection_id) has its connection ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clear<'a> {
+    /// Opens a connection.
+    Syn(Syn<'a>),
+    /// Requests the SYN again, with this cookie.
+    Retry(Cookie),
+    /// Answers a SYN.
+    SynAck {
+        /// Attempt number of the SYN that it answers.
+        attempt: u8,
+        /// Second message of the Noise handshake.
+        noise: &'a [u8],
+    },
+    /// Completes the handshake.
+    Auth {
+        /// Third message of the Noise handshake.
+        noise: &'a [u8],
+    },
+    /// Refuses a connection, with the code of the reason. Not authenticated.
+    Refuse(u16),
+    /// Ends a connection that its receiver does not know.
+    Reset(ResetToken),
+}
+
+impl<'a> Clear<'a> {
+    /// Decodes a packet that is not sealed.
+    ///
+    /// # Errors
+    /// The datagram is invalid, or sealed.
+    pub fn decode(datagram: &'a [u8]) -> Result<Self, WireError> {
+        let kind = header::clear_kind(datagram)?;
+        let (header, rest) = datagram.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
+        let info = u16_at(header, 2);
+        if kind == PacketKind::Reset {
+            return decode_reset(header, rest);
+        }
+        check::verify(datagram, 0)?;
+        match kind {
+            PacketKind::Syn => decode_syn(datagram, usize::from(info)).map(Self::Syn),
+            PacketKind::Retry if info != 0 => Err(WireError::Reserved),
+            PacketKind::Retry => rest.try_into().map(Self::Retry).map_err(|_| WireError::Length),
+            PacketKind::SynAck => decode_syn_ack(rest, usize::from(info)),
+            PacketKind::Auth if rest.len() != usize::from(info) => Err(WireError::Length),
+            PacketKind::Auth => Ok(Self::Auth { noise: rest }),
+            PacketKind::Refuse if !rest.is_empty() => Err(WireError::Length),
+            PacketKind::Refuse => Ok(Self::Refuse(info)),
+            _ => Err(WireError::Type),
+        }
+    }
+}
+
+/// Returns the prologue of the Noise handshake: the clear fields of a SYN that negotiate. With
+/// another prologue at either side the handshake fails, so none of them can be changed unseen.
+/// Length, check, attempt and proof are left out, because they change from SYN to SYN.
+pub fn prologue(syn: &[u8; SHORT_SYN]) -> [u8; PROLOGUE] {
+    let mut prologue = [0; PROLOGUE];
+    prologue[..4].copy_from_slice(b"rdt2");
+    prologue[4..6].copy_from_slice(&syn[..2]);
+    prologue[6..14].copy_from_slice(&syn[8..16]);
+    prologue[14..].copy_from_slice(&syn[18..SYN_COOKIE]);
+    prologue
+}
+
+/// Writes a SYN; `out` has [`SHORT_SYN`] bytes without a proof, [`LONG_SYN`] with one, or more to
+/// pad it further.
+pub fn encode_syn(connection_id: u64, syn: &Syn<'_>, out: &mut [u8]) {
+    let proof = syn.proof.bytes();
+    out.fill(0);
+    begin(PacketKind::Syn, syn.noise.len(), connection_id, out);
+    #[expect(clippy::cast_possible_truncation, reason = "at most 48")]
+    let proof_len = proof.len() as u8;
+    put(out, 16, [proof_len, syn.attempt, syn.pattern, syn.aeads]);
+    put(out, 20, syn.versions.bits().to_le_bytes());
+    put(out, 24, syn.secret_id.to_le_bytes());
+    let (cookie, noise) = out[SYN_COOKIE..].split_at_mut(proof.len());
+    cookie.copy_from_slice(proof);
+    noise[..syn.noise.len()].copy_from_slice(syn.noise);
+    seal(out);
+}
+
+/// Writes a RETRY; `out` has [`RETRY_LEN`] bytes.
+pub fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
+    begin(PacketKind::Retry, 0, connection_id, out);
+    put(out, HEADER, *cookie);
+    seal(&mut out[..RETRY_LEN]);
+}
+
+/// Returns the length of a SYN-ACK with this Noise message, bytes.
+pub fn syn_ack_len(noise: &[u8]) -> usize {
+    SYN_ACK_NOISE + noise.len()
+}
+
+/// Writes a SYN-ACK that answers the SYN with this attempt number; `out` has [`syn_ack_len`] bytes.
+pub fn encode_syn_ack(connection_id: u64, attempt: u8, noise: &[u8], out: &mut [u8]) {
+    let out = &mut out[..syn_ack_len(noise)];
+    begin(PacketKind::SynAck, noise.len(), connection_id, out);
+    put(out, HEADER, [attempt, 0, 0, 0, 0, 0, 0, 0]);
+    out[SYN_ACK_NOISE..].copy_from_slice(noise);
+    seal(out);
+}
+
+/// Returns the length of an AUTH with this Noise message, bytes.
+pub fn auth_len(noise: &[u8]) -> usize {
+    HEADER + noise.len()
+}
+
+/// Writes an AUTH; `out` has [`auth_len`] bytes.
+pub fn encode_auth(connection_id: u64, noise: &[u8], out: &mut [u8]) {
+    let out = &mut out[..auth_len(noise)];
+    begin(PacketKind::Auth, noise.len(), connection_id, out);
+    out[HEADER..].copy_from_slice(noise);
+    seal(out);
+}
+
+/// Writes a REFUSE with the code of its reason; `out` has [`REFUSE_LEN`] bytes.
+pub fn encode_refuse(connection_id: u64, reason: u16, out: &mut [u8]) {
+    header::begin(PacketKind::Refuse, reason, 0, connection_id, out);
+    seal(&mut out[..REFUSE_LEN]);
+}
+
+/// Writes a RESET that answers a packet to the unknown `connection_id`; `out` has [`RESET_LEN`]
+/// bytes.
+pub fn encode_reset(connection_id: u64, token: &ResetToken, out: &mut [u8]) {
+    header::begin(PacketKind::Reset, 0, 0, connection_id, out);
+    put(out, HEADER, token.to_wire());
+}
+
+/// Writes the header of a packet with a Noise message of `noise` bytes.
+fn begin(kind: PacketKind, noise: usize, connection_id: u64, out: &mut [u8]) {
+    #[expect(clippy::cast_possible_truncation, reason = "Noise messages have at most 65,535 bytes")]
+    header::begin(kind, noise as u16, 0, connection_id, out);
+}
+
+fn seal(packet: &mut [u8]) {
+    put(packet, 4, check::of(packet, 0).to_le_bytes());
+}
+
+fn decode_syn(datagram: &[u8], noise: usize) -> Result<Syn<'_>, WireError> {
+    let packet = datagram.first_chunk::<SHORT_SYN>().ok_or(WireError::Truncated)?;
+    let [len, attempt, pattern, aeads] = [16, 17, 18, 19].map(|at| packet[at]);
+    let proof = Proof::decode(len, &packet[SYN_COOKIE..])?;
+    if datagram.len() < proof.syn_min() {
+        return Err(WireError::Truncated);
+    }
+    if u16_at(packet, 22) != 0 {
+        return Err(WireError::Reserved);
+    }
+    if attempt == 0 || (proof == Proof::None && noise > 0) {
+        return Err(WireError::Params);
+    }
+    let versions = Versions::from_bits(u16_at(packet, 20)).filter(|versions| versions.contains(VERSION));
+    let noise = datagram[SYN_COOKIE + usize::from(len)..].get(..noise).ok_or(WireError::Length)?;
+    Ok(Syn {
+        proof,
+        attempt,
+        pattern,
+        aeads,
+        versions: versions.ok_or(WireError::Params)?,
+        secret_id: u64_at(packet, 24),
+        noise,
+    })
+}
+
+fn decode_syn_ack(rest: &[u8], len: usize) -> Result<Clear<'_>, WireError> {
+    let (head, noise) = rest.split_first_chunk::<{ SYN_ACK_NOISE - HEADER }>().ok_or(WireError::Truncated)?;
+    let [attempt, zeros @ ..] = *head;
+    if noise.len() != len {
+        Err(WireError::Length)
+    } else if zeros != [0; 7] {
+        Err(WireError::Reserved)
+    } else if attempt == 0 {
+        Err(WireError::Params)
+    } else {
+        Ok(Clear::SynAck { attempt, noise })
+    }
+}
+
+/// A RESET has no check: a wrong token has no effect.
+fn decode_reset<'a>(header: &[u8; HEADER], rest: &[u8]) -> Result<Clear<'a>, WireError> {
+    if header[2..8] != [0; 6] {
+        return Err(WireError::Reserved);
+    }
+    let token = rest.try_into().map_err(|_| WireError::Length)?;
+    Ok(Clear::Reset(ResetToken::from_wire(token)))
+}

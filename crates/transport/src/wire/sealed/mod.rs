@@ -1,0 +1,98 @@
+//! The native format, version 2: sealed packets and their handshake. `docs/PROTOCOL.md` has it byte
+//! by byte. No sender or receiver speaks it yet.
+//!
+//! A sealed packet is written with its body in clear and room for the tag, and is sealed in place
+//! afterwards; a received one is opened in place before its body is decoded. As in version 1, nothing panics on bytes from the network, and values that leave
+//! this module are within their documented ranges. Encoding expects values within them.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `header.rs` | the common header, what tells the packets apart |
+//! | `stream.rs` | DATA and FIN, with or without an ACK in them |
+//! | `control.rs` | ACK, FIN-ACK, CLOSE, PATH |
+//! | `handshake.rs` | packets that are not sealed: SYN, RETRY, SYN-ACK, AUTH, REFUSE, RESET |
+//! | `payload.rs`, `params.rs` | payloads of the Noise messages and the parameters in them |
+
+mod control;
+mod handshake;
+mod header;
+mod params;
+mod payload;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use super::{Ack, PacketKind, Piece, WireError};
+
+pub use control::{
+    CLOSE_TEXT, Close, ControlHeader, FIN_ACK_LEN, PATH_LEN, Probe, ack_body_len, ack_len, close_len,
+    encode_ack, encode_ack_body, encode_close, encode_fin_ack, encode_path,
+};
+pub use handshake::{
+    Clear, LONG_SYN, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn,
+    auth_len, encode_auth, encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue,
+    syn_ack_len,
+};
+pub use header::{Header, TAG, connection_id, peek, recognize};
+pub use params::Params;
+pub use payload::{Hello, Reply, Welcome};
+pub use stream::{DATA_HEADER, FIN_HEADER, FIN_LEN, MAX_ACK_EVERY, encode_data_header, encode_fin_header};
+
+/// Version of this module.
+pub const VERSION: u8 = 2;
+
+/// Body of a sealed packet, after opening.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Body<'a> {
+    /// A piece of the stream.
+    Data {
+        /// The piece; empty as a request for an ACK.
+        piece: Piece<'a>,
+        /// ACK of the other direction's stream.
+        ack: Option<Ack<'a>>,
+    },
+    /// Acknowledges data.
+    Ack(Ack<'a>),
+    /// Ends the stream.
+    Fin {
+        /// Length of the stream, bytes.
+        length: u64,
+        /// ACK of the other direction's stream.
+        ack: Option<Ack<'a>>,
+    },
+    /// All data has arrived, and the application has confirmed it.
+    FinAck {
+        /// Length of the stream, bytes.
+        length: u64,
+    },
+    /// Ends the connection.
+    Close(Close<'a>),
+    /// Probes the path, or answers a probe.
+    Path(Probe),
+}
+
+impl<'a> Body<'a> {
+    /// Decodes the opened `body` of a packet with this header and the unwrapped number
+    /// `packet_number`. Numbers in an ACK are unwrapped around `near`, the largest data number that
+    /// this side sent.
+    ///
+    /// # Errors
+    /// The body breaks a rule of the format. Its author has the key, so the connection ends.
+    pub fn decode(
+        header: &Header,
+        packet_number: u64,
+        body: &'a [u8],
+        near: u64,
+    ) -> Result<Self, WireError> {
+        match header.kind {
+            PacketKind::Data => stream::decode_data(header, packet_number, body, near),
+            PacketKind::Fin => stream::decode_fin(header, body, near),
+            _ if header.has_flags() => Err(WireError::Reserved),
+            PacketKind::Ack => control::decode_ack(body, near).map(Self::Ack),
+            PacketKind::FinAck => control::decode_fin_ack(body).map(|length| Self::FinAck { length }),
+            PacketKind::Close => control::decode_close(body).map(Self::Close),
+            PacketKind::Path => control::decode_path(body).map(Self::Path),
+            _ => Err(WireError::Type),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Payloads of the Noise messages of the handshake.
+
+use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
+
+use super::super::WireError;
+use super::super::native::Versions;
+use super::super::native::header::{put, u16_at, u64_at};
+use super::VERSION;
+use super::params::{AEAD_MAX, LIST_MAX, LIST_MAX_WITHOUT_LINK, Params};
+
+/// Length of a [`Hello`] without its parameters, bytes.
+const HELLO: usize = 26;
+/// Length of the longest [`Hello`], bytes.
+pub(super) const HELLO_MAX: usize = HELLO + LIST_MAX;
+/// Length of a [`Welcome`] without its parameters and what follows them, bytes.
+const WELCOME: usize = 38;
+/// Length of the longest [`Welcome`], bytes. A responder asks for no link.
+pub(super) const WELCOME_MAX: usize = WELCOME + LIST_MAX_WITHOUT_LINK + 1 + RESUMPTION_COOKIE_BYTES;
+
+/// Status of a message 2 that accepts; others are the reason of a refusal.
+const ACCEPTED: u8 = 0;
+
+/// First words of the initiator: payload of message 1 (IK, NK) or 3 (XX).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// Initial receive window, bytes.
+    pub window: u64,
+    /// Token of the RESETs that the initiator would send.
+    pub reset_token: ResetToken,
+    /// Transport parameters of the initiator.
+    pub params: Params,
+}
+
+/// First words of the responder: payload of message 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The connection is accepted.
+    Accepted(Welcome),
+    /// The connection is refused, with the code of the reason, at least 1.
+    Refused(u8),
+}
+
+/// Fields of a message 2 that accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Welcome {
+    /// Number of the AEAD of both directions, 1 to 3.
+    pub aead: u8,
+    /// Versions that the responder speaks; always includes version 2.
+    pub versions: Versions,
+    /// Connection ID of the responder.
+    pub connection_id: u64,
+    /// Token of the RESETs that the responder would send.
+    pub reset_token: ResetToken,
+    /// Initial receive window, bytes.
+    pub window: u64,
+    /// Transport parameters of the responder.
+    pub params: Params,
+    /// Cookie for a later connection.
+    pub resumption: Option<ResumptionCookie>,
+}
+
+impl Hello {
+    /// Returns the payload.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; HELLO_MAX];
+        let len = self.params.encode(&mut out[HELLO..]);
+        put_len(&mut out, 0, len);
+        put(&mut out, 2, self.window.to_le_bytes());
+        put(&mut out, 10, self.reset_token.to_wire());
+        out.truncate(HELLO + len);
+        out
+    }
+
+    /// Decodes a payload.
+    ///
+    /// # Errors
+    /// The payload breaks a rule of the format.
+    pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
+        let (head, list) = payload.split_first_chunk::<HELLO>().ok_or(WireError::Truncated)?;
+        if list.len() != usize::from(u16_at(head, 0)) {
+            return Err(WireError::Length);
+        }
+        let (_, reset_token) = head.split_last_chunk().ok_or(WireError::Truncated)?;
+        let (window, params) = (u64_at(head, 2), Params::decode(list)?);
+        Ok(Self { window, reset_token: ResetToken::from_wire(*reset_token), params })
+    }
+}
+
+impl Reply {
+    /// Returns the payload.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Refused(reason) => vec![*reason],
+            Self::Accepted(welcome) => welcome.encode(),
+        }
+    }
+
+    /// Decodes a payload.
+    ///
+    /// # Errors
+    /// The payload breaks a rule of the format.
+    pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
+        match payload {
+            [ACCEPTED, ..] => Welcome::decode(payload).map(Self::Accepted),
+            [reason] => Ok(Self::Refused(*reason)),
+            [] => Err(WireError::Truncated),
+            _ => Err(WireError::Length),
+        }
+    }
+}
+
+impl Welcome {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; WELCOME_MAX];
+        put(&mut out, 0, [ACCEPTED, self.aead]);
+        put(&mut out, 2, self.versions.bits().to_le_bytes());
+        put(&mut out, 4, self.connection_id.to_le_bytes());
+        put(&mut out, 12, self.reset_token.to_wire());
+        put(&mut out, 28, self.window.to_le_bytes());
+        let len = self.params.encode(&mut out[WELCOME..]);
+        put_len(&mut out, 36, len);
+        let cookie = self.resumption.as_ref().map_or(&[][..], |cookie| cookie);
+        out.truncate(WELCOME + len);
+        #[expect(clippy::cast_possible_truncation, reason = "0 or 48")]
+        out.push(cookie.len() as u8);
+        out.extend_from_slice(cookie);
+        out
+    }
+
+    fn decode(payload: &[u8]) -> Result<Self, WireError> {
+        let (head, rest) = payload.split_first_chunk::<WELCOME>().ok_or(WireError::Truncated)?;
+        let (list, rest) = rest.split_at_checked(usize::from(u16_at(head, 36))).ok_or(WireError::Length)?;
+        let resumption = match rest.split_first() {
+            Some((0, [])) => None,
+            Some((&len, cookie)) if usize::from(len) == RESUMPTION_COOKIE_BYTES => {
+                Some(cookie.try_into().map_err(|_| WireError::Length)?)
+            }
+            _ => return Err(WireError::Length),
+        };
+        let aead = head[1];
+        let versions = Versions::from_bits(u16_at(head, 2)).filter(|versions| versions.contains(VERSION));
+        if !(1..=AEAD_MAX).contains(&aead) {
+            return Err(WireError::Params);
+        }
+        let reset_token = head[12..].first_chunk().ok_or(WireError::Truncated)?;
+        Ok(Self {
+            aead,
+            versions: versions.ok_or(WireError::Params)?,
+            connection_id: u64_at(head, 4),
+            reset_token: ResetToken::from_wire(*reset_token),
+            window: u64_at(head, 28),
+            params: Params::decode(list)?,
+            resumption,
+        })
+    }
+}
+
+/// Writes the length of a list at index `at`.
+fn put_len(out: &mut [u8], at: usize, len: usize) {
+    #[expect(clippy::cast_possible_truncation, reason = "a list has at most 94 bytes")]
+    put(out, at, (len as u16).to_le_bytes());
+}

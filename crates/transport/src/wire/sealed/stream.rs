@@ -1,0 +1,93 @@
+//! DATA and FIN packets. Both have numbers of the data space. Both may carry an ACK, which precedes
+//! the payload of DATA.
+
+use super::super::native::header::put;
+use super::super::{Ack, DataHeader, PacketKind, Piece, WireError};
+use super::Body;
+use super::control::take_ack;
+use super::header::{self, HEADER, Header, TAG};
+
+/// Length of a DATA packet before an ACK or the payload, bytes: header and sealed offset.
+pub const DATA_HEADER: usize = HEADER + 8;
+/// Length of a FIN before an ACK, bytes: header and sealed length of the stream.
+pub const FIN_HEADER: usize = HEADER + 8;
+/// Length of a FIN without an ACK, bytes.
+pub const FIN_LEN: usize = FIN_HEADER + TAG;
+
+/// Bit of the type-specific field: an ACK is wanted at once (DATA).
+const ACK_NOW: u16 = 1 << 2;
+/// Bit of the type-specific field: the packet carries an ACK.
+const HAS_ACK: u16 = 1 << 3;
+/// Bits 4 to 15 of the type-specific field: [`DataHeader::ack_every`].
+const ACK_EVERY_SHIFT: u32 = 4;
+/// Largest value of [`DataHeader::ack_every`].
+pub const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
+
+/// Writes the first [`DATA_HEADER`] bytes of a DATA packet. An ACK, if `has_ack`, the payload and
+/// room for the tag follow.
+#[inline]
+pub fn encode_data_header(connection_id: u64, phase: u8, data: &DataHeader, has_ack: bool, out: &mut [u8]) {
+    let flags = data.ack_every.min(MAX_ACK_EVERY) << ACK_EVERY_SHIFT
+        | if data.ack_now { ACK_NOW } else { 0 }
+        | if has_ack { HAS_ACK } else { 0 };
+    header::begin_sealed(PacketKind::Data, (phase, flags), data.packet_number, connection_id, out);
+    put(out, HEADER, data.seq.to_le_bytes());
+}
+
+/// Writes the first [`FIN_HEADER`] bytes of a FIN. An ACK, if `has_ack`, and room for the tag
+/// follow.
+pub fn encode_fin_header(
+    connection_id: u64,
+    phase: u8,
+    packet_number: u64,
+    length: u64,
+    has_ack: bool,
+    out: &mut [u8],
+) {
+    let flags = if has_ack { HAS_ACK } else { 0 };
+    header::begin_sealed(PacketKind::Fin, (phase, flags), packet_number, connection_id, out);
+    put(out, HEADER, length.to_le_bytes());
+}
+
+#[inline]
+pub(super) fn decode_data<'a>(
+    header: &Header,
+    packet_number: u64,
+    body: &'a [u8],
+    near: u64,
+) -> Result<Body<'a>, WireError> {
+    let (seq, mut payload) = split(body)?;
+    let flags = header.flags();
+    let ack = optional_ack(flags, &mut payload, near)?;
+    seq.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
+    let piece = Piece {
+        seq,
+        payload,
+        packet_number: Some(packet_number),
+        crc: None,
+        ack_now: flags & ACK_NOW != 0,
+        ack_every: flags >> ACK_EVERY_SHIFT,
+    };
+    Ok(Body::Data { piece, ack })
+}
+
+pub(super) fn decode_fin<'a>(header: &Header, body: &'a [u8], near: u64) -> Result<Body<'a>, WireError> {
+    if header.flags() & !HAS_ACK != 0 {
+        return Err(WireError::Reserved);
+    }
+    let (length, mut rest) = split(body)?;
+    let ack = optional_ack(header.flags(), &mut rest, near)?;
+    if rest.is_empty() { Ok(Body::Fin { length, ack }) } else { Err(WireError::Length) }
+}
+
+/// Splits the number at the start off.
+#[inline]
+fn split(body: &[u8]) -> Result<(u64, &[u8]), WireError> {
+    let (number, rest) = body.split_first_chunk().ok_or(WireError::Truncated)?;
+    Ok((u64::from_le_bytes(*number), rest))
+}
+
+#[inline]
+fn optional_ack<'a>(flags: u16, rest: &mut &'a [u8], near: u64) -> Result<Option<Ack<'a>>, WireError> {
+    if flags & HAS_ACK == 0 { Ok(None) } else { take_ack(rest, near).map(Some) }
+}
