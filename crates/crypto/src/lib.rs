@@ -1,8 +1,8 @@
 //! Cryptography of encrypted connections: version 2 of the native format.
 //!
-//! No program uses the crate yet, and of the libraries only `rdt-identity` does: `rdt-send` and
-//! `rdt-recv` speak version 1, which is neither encrypted nor authenticated. The crate is complete
-//! by itself, so that version 2 can be built on it.
+//! No program uses the crate yet: `rdt-send` and `rdt-recv` speak version 1, which is neither
+//! encrypted nor authenticated. The crate is complete by itself, so that version 2 can be built on
+//! it.
 //!
 //! The crate does no I/O, reads no clock and draws no random number. Times are arguments, and
 //! randomness comes from an [`Entropy`] that the caller seeds. Equal seeds and calls give equal

@@ -29,6 +29,8 @@ pub(crate) struct SendBuffer {
     /// Stream offset after the last byte written.
     end: u64,
     crc: Crc,
+    /// Memory in which a sealed packet is opened.
+    scratch: Vec<u8>,
 }
 
 /// Origin of the CRC-32 of the stream. Each byte is read at most once for it.
@@ -38,8 +40,7 @@ pub(crate) enum Checksum {
     OfWrites,
     /// Combined from the CRC-32 of each packet, which the caller passes to [`SendBuffer::sent`].
     OfPackets,
-    /// Not computed. No format of today.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a format that authenticates its packets"))]
+    /// Not computed, because packets are authenticated.
     None,
 }
 
@@ -82,7 +83,7 @@ impl SendBuffer {
             Checksum::OfPackets => Crc::Sent { crc: 0, combiner: Box::default() },
             Checksum::None => Crc::None,
         };
-        Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc }
+        Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc, scratch: Vec::new() }
     }
 
     /// Returns room for the next bytes: never empty, at most a frame. `cut` defines where packets
@@ -90,7 +91,7 @@ impl SendBuffer {
     pub(crate) fn spare(&mut self, cut: Cut) -> Spare<'_> {
         if self.chunks.back_mut().is_none_or(|chunk| chunk.spare().is_none()) {
             if let Some(chunk) = self.chunks.back_mut() {
-                chunk.seal();
+                chunk.end_here();
             }
             self.chunks.push_back(Chunk::new(self.memory.take(), self.end, cut));
         }
@@ -98,8 +99,8 @@ impl SendBuffer {
     }
 
     #[cfg(test)]
-    fn seal(&mut self) {
-        self.chunks.back_mut().into_iter().for_each(Chunk::seal);
+    fn end_chunk(&mut self) {
+        self.chunks.back_mut().into_iter().for_each(Chunk::end_here);
     }
 
     /// True if the next bytes would be written to memory that cannot be sent without a copy,
@@ -173,25 +174,70 @@ impl SendBuffer {
         Some(Ready { frame: Arc::clone(&chunk.frame), start })
     }
 
-    /// Copies the bytes from `offset` on into `out`. All of them must be written and not released.
+    /// Same as [`SendBuffer::send_in_place`] for packets that `encode` seals. Their payload can be
+    /// read by [`SendBuffer::copy_opened`] alone afterwards.
+    pub(crate) fn seal_in_place(
+        &mut self,
+        cut: Cut,
+        count: usize,
+        resent: u64,
+        mut encode: impl FnMut(u64, &mut [u8]),
+    ) -> Option<Ready> {
+        let ready = self.send_in_place(cut, count, resent, |number, packet| {
+            encode(number, packet);
+            None
+        })?;
+        let at = self.find(cut.offset);
+        self.chunks[at].on_sealed(cut, count);
+        Some(ready)
+    }
+
+    /// Copies the bytes from `offset` on into `out`. All of them must be written and not released,
+    /// and none may be sealed.
     pub(crate) fn copy_to(&mut self, offset: u64, out: &mut [u8]) {
         let mut rest = out;
-        self.for_pieces(offset, rest.len(), |piece| {
+        self.for_pieces(offset, rest.len(), |_, _, piece| {
             let (head, tail) = std::mem::take(&mut rest).split_at_mut(piece.len());
             head.copy_from_slice(piece);
             rest = tail;
         });
     }
 
-    /// Returns the CRC-32 of the `len` bytes from `offset` on.
+    /// Same as [`SendBuffer::copy_to`], also for sealed packets. `open` opens a copy of a packet in
+    /// place and returns its payload.
+    pub(crate) fn copy_opened(
+        &mut self,
+        offset: u64,
+        out: &mut [u8],
+        open: impl for<'p> Fn(&'p mut [u8]) -> &'p [u8],
+    ) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut rest = out;
+        self.for_pieces(offset, rest.len(), |chunk, at, piece| {
+            let (head, tail) = std::mem::take(&mut rest).split_at_mut(piece.len());
+            match chunk.sealed_packet(at) {
+                None => head.copy_from_slice(piece),
+                Some((packet, into)) => {
+                    scratch.clear();
+                    scratch.extend_from_slice(packet);
+                    head.copy_from_slice(&open(&mut scratch)[into..into + piece.len()]);
+                }
+            }
+            rest = tail;
+        });
+        self.scratch = scratch;
+    }
+
+    /// Returns the CRC-32 of the `len` bytes from `offset` on, of which none may be sealed.
     pub(crate) fn checksum(&mut self, offset: u64, len: usize) -> u32 {
         let mut crc = Crc32::new();
-        self.for_pieces(offset, len, |piece| crc.update(piece));
+        self.for_pieces(offset, len, |_, _, piece| crc.update(piece));
         crc.sum()
     }
 
-    /// Calls `take` with consecutive slices of the `len` bytes from `offset` on.
-    fn for_pieces(&mut self, offset: u64, len: usize, mut take: impl FnMut(&[u8])) {
+    /// Calls `take` with consecutive slices of the `len` bytes from `offset` on, their chunk and
+    /// their position in it.
+    fn for_pieces(&mut self, offset: u64, len: usize, mut take: impl FnMut(&Chunk, usize, &[u8])) {
         debug_assert!(offset + len as u64 <= self.end);
         let mut chunk = self.find(offset);
         let mut at = within(offset, self.chunks[chunk].base);
@@ -203,7 +249,7 @@ impl SendBuffer {
                 continue;
             }
             let piece = here.piece(at, rest.min(here.written - at));
-            take(piece);
+            take(here, at, piece);
             at += piece.len();
             rest -= piece.len();
         }

@@ -104,7 +104,7 @@ fn frame_begins_with_rest_of_packet() {
         // From here on, packets are divided differently.
         write(&mut buffer, cut(0), &data[..before]);
         let start = before as u64 - 1;
-        buffer.seal();
+        buffer.end_chunk();
         let cut = Cut { offset: start, header: 24, mss: 1000, trailer: 0 };
         write(&mut buffer, cut, &data[before..]);
         assert_eq!(buffer.ready(cut), 0, "the first one lies in two frames");
@@ -152,12 +152,69 @@ fn headers_and_trailers_spare_the_payload() {
                     in_place += 1;
                 }
             }
-            buffer.seal();
+            buffer.end_chunk();
         }
         assert!(in_place > 50, "{in_place} packets in round {round}");
         assert_eq!(read(&mut buffer, 0, written), &data[..written]);
         assert!(round % 2 == 0 || buffer.crc() == 0);
     }
+}
+
+/// Stands for sealing and opening: changes all bytes of a packet but its first, which is the key.
+fn scramble(packet: &mut [u8]) -> &mut [u8] {
+    let key = packet[0] | 1;
+    packet[1..].iter_mut().for_each(|byte| *byte ^= key);
+    packet
+}
+
+#[test]
+fn sealed_packets_read_back_opened() {
+    let mut numbers = Numbers::new(4);
+    let mut draw = |below: usize| usize::try_from(numbers.below(below as u64)).unwrap();
+    let data = data(300_000);
+    for _ in 0..40 {
+        let mut buffer = own(Checksum::None);
+        let (mut written, mut sealed) = (0, 0);
+        while written < 200_000 {
+            let cut = Cut { offset: written as u64, header: 24, mss: 300 + draw(3000), trailer: 16 };
+            write(&mut buffer, cut, &data[written..][..50_000]);
+            let mut next = cut;
+            while next.offset < (written + 50_000) as u64 {
+                let count = draw(6).min(buffer.ready(next));
+                if count > 0 {
+                    let sealing = |number: u64, packet: &mut [u8]| {
+                        packet[0] = number.to_le_bytes()[0];
+                        scramble(packet);
+                    };
+                    buffer.seal_in_place(next, count, 0, sealing).expect("the frame is not shared");
+                    sealed += count;
+                }
+                next.offset += (count.max(1) * cut.mss) as u64;
+            }
+            written += 50_000;
+            buffer.end_chunk();
+            for _ in 0..20 {
+                let from = draw(written);
+                let mut out = vec![0; 1 + draw((written - from).min(5000))];
+                buffer.copy_opened(from as u64, &mut out, |packet| {
+                    let end = packet.len() - 16;
+                    &scramble(packet)[24..end]
+                });
+                assert_eq!(out, &data[from..from + out.len()], "{} from {from}, {cut:?}", out.len());
+            }
+        }
+        assert!(sealed > 20, "{sealed} packets were sealed");
+    }
+}
+
+#[test]
+fn frame_has_bit_for_each_sealed_packet() {
+    let cut = Cut { offset: 0, header: 24, mss: 100, trailer: 16 };
+    let mut buffer = own(Checksum::None);
+    write(&mut buffer, cut, &data(50_000));
+    assert_eq!(buffer.ready(cut), 128);
+    buffer.seal_in_place(cut, 128, 0, |_, _| {}).expect("the frame is not shared");
+    assert_eq!(buffer.ready(Cut { offset: 12_800, ..cut }), 128);
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Sender {
 
     /// Processes an ACK. If it is `coalesced`, its RTT samples were taken and reported to observers
     /// before.
-    fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, coalesced: bool) {
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, coalesced: bool) {
         let una = self.flight.board.snd_una();
         if !self.data_flows() || ack.ack < una {
             return self.stats.stale += 1;

@@ -217,8 +217,8 @@ impl SenderConfig {
     }
 
     /// Returns the initial payload of a full packet, bytes.
-    pub(crate) fn first_payload_size(&self) -> usize {
-        self.path_mtu().map_or(self.packet_size, |mtu| mtu.size()).saturating_sub(self.wire.data_header())
+    pub(crate) fn first_payload_size(&self, codec: &Codec) -> usize {
+        self.path_mtu().map_or(self.packet_size, |mtu| mtu.size()).saturating_sub(codec.overhead())
     }
 
     /// Returns a controller in its initial state; `rtt` is the handshake RTT.

@@ -54,9 +54,8 @@ pub(super) struct CongestionControl {
 }
 
 impl CongestionControl {
-    /// Returns the initial state, before the handshake.
-    pub(super) fn new(config: &SenderConfig) -> Self {
-        let mss = config.first_payload_size();
+    /// Returns the initial state, before the handshake, for segments of `mss` bytes.
+    pub(super) fn new(config: &SenderConfig, mss: usize) -> Self {
         let controller = config.controller(None, mss);
         Self {
             cwnd: config.within_memory(controller.cwnd(), mss),
@@ -186,7 +185,7 @@ mod tests {
 
     fn reno() -> (SenderConfig, CongestionControl) {
         let config = SenderConfig { congestion: Algorithm::Reno, ..SenderConfig::native(7) };
-        let control = CongestionControl::new(&config);
+        let control = CongestionControl::new(&config, config.first_payload_size(&config.codec()));
         (config, control)
     }
 

@@ -3,7 +3,7 @@
 
 use super::ack_frequency::AckFrequency;
 use crate::send_buffer::{Cut, Ready, SendBuffer};
-use crate::wire::{self, Codec, DataHeader, native};
+use crate::wire::{self, Codec, DataHeader, native, sealed};
 use crate::{Frame, MAX_DATAGRAM, TransmitBuf, crc};
 
 /// Headers of consecutive data packets.
@@ -90,6 +90,9 @@ impl Segments<'_> {
                     Some(crc)
                 })
             }
+            Codec::Sealed(codec) => buffer.seal_in_place(cut, packets, resent, |number, packet| {
+                codec.seal_data(&heads.nth(number), packet);
+            }),
         };
         let Ready { frame, start } = ready?;
         out.borrow(frame, start, size, packets);
@@ -129,9 +132,25 @@ pub(super) fn put_segment(
     offset: u64,
     slot: &mut [u8],
 ) -> Option<u32> {
-    let (header, payload) = slot.split_at_mut(codec.data_header());
-    let crc = codec.checks_packets().then(|| buffer.checksum(offset, payload.len()));
-    codec.encode_data(head, crc.unwrap_or(0), header);
-    buffer.copy_to(offset, payload);
-    crc
+    match codec {
+        Codec::Classic { .. } => {
+            let (header, payload) = slot.split_at_mut(wire::DATA_HEADER);
+            wire::encode_data_header(head.seq, header);
+            buffer.copy_to(offset, payload);
+            None
+        }
+        Codec::Native { connection_id, .. } => {
+            let (header, payload) = slot.split_at_mut(native::DATA_HEADER);
+            let crc = buffer.checksum(offset, payload.len());
+            native::encode_data_header(*connection_id, &head, crc, header);
+            buffer.copy_to(offset, payload);
+            Some(crc)
+        }
+        Codec::Sealed(codec) => {
+            let payload = sealed::payload_of(slot);
+            buffer.copy_opened(offset, payload, |packet| codec.reopen(packet, head.packet_number));
+            codec.seal_data(&head, slot);
+            None
+        }
+    }
 }

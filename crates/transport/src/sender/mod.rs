@@ -131,16 +131,22 @@ impl Sender {
     /// # Errors
     /// As [`Sender::new`].
     pub fn with_memory(config: SenderConfig, memory: FramePool) -> Result<Self, ConfigError> {
-        config.validate()?;
         let codec = config.codec();
+        Self::with_codec(config, codec, memory)
+    }
+
+    /// Returns an idle sender of packets in the format of `codec`.
+    fn with_codec(config: SenderConfig, codec: Codec, memory: FramePool) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let path = Path::new(&config, &codec);
         Ok(Self {
             state: State::Idle,
             handshake: Handshake::default(),
             stream: SendStream::new(&codec, memory),
             flight: Flight::new(codec.numbering(), 0),
             recovery: config.loss_recovery(),
-            congestion: CongestionControl::new(&config),
-            path: Path::new(&config),
+            congestion: CongestionControl::new(&config, path.mss),
+            path,
             peer: Peer::default(),
             closing: None,
             control_at: None,

@@ -6,6 +6,7 @@ use super::SenderConfig;
 use super::ecn::PathEcn;
 use super::path_mtu::PathMtu;
 use crate::recovery::Rtt;
+use crate::wire::Codec;
 
 pub(super) struct Path {
     pub(super) rtt: Rtt,
@@ -24,15 +25,15 @@ pub(super) struct Path {
 
 impl Path {
     /// Returns the initial state.
-    pub(super) fn new(config: &SenderConfig) -> Self {
+    pub(super) fn new(config: &SenderConfig, codec: &Codec) -> Self {
         Self {
             rtt: Rtt::new(config.rto),
             mean_rtt: None,
             mtu: config.path_mtu(),
             ecn: PathEcn::new(config.uses_ecn()),
-            mss: config.first_payload_size(),
-            header: config.wire.data_header(),
-            trailer: 0,
+            mss: config.first_payload_size(codec),
+            header: codec.data_header(),
+            trailer: codec.data_trailer(),
         }
     }
 

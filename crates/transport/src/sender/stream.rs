@@ -26,7 +26,11 @@ pub(super) struct SendStream {
 impl SendStream {
     /// Returns an empty stream.
     pub(super) fn new(codec: &Codec, pool: FramePool) -> Self {
-        let checksum = if codec.checks_packets() { Checksum::OfPackets } else { Checksum::OfWrites };
+        let checksum = match codec {
+            Codec::Classic { .. } => Checksum::OfWrites,
+            Codec::Native { .. } => Checksum::OfPackets,
+            Codec::Sealed(_) => Checksum::None,
+        };
         Self {
             buffer: SendBuffer::new(checksum, pool),
             finishing: false,

@@ -19,6 +19,7 @@ mod receiver_drops;
 mod recovery;
 mod room;
 mod runs;
+mod sealed;
 mod stream;
 mod timeout;
 mod window;

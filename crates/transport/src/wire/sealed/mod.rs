@@ -2,17 +2,20 @@
 //! by byte. No sender or receiver speaks it yet.
 //!
 //! A sealed packet is written with its body in clear and room for the tag, and is sealed in place
-//! afterwards; a received one is opened in place before its body is decoded. As in version 1, nothing panics on bytes from the network, and values that leave
-//! this module are within their documented ranges. Encoding expects values within them.
+//! afterwards; a received one is opened in place before its body is decoded. As in version 1,
+//! nothing panics on bytes from the network, and values that leave this module are within their
+//! documented ranges. Encoding expects values within them.
 //!
 //! | file | owns |
 //! |---|---|
+//! | `codec.rs` | sealing of what a stream sends |
 //! | `header.rs` | the common header, what tells the packets apart |
 //! | `stream.rs` | DATA and FIN, with or without an ACK in them |
 //! | `control.rs` | ACK, FIN-ACK, CLOSE, PATH |
 //! | `handshake.rs` | packets that are not sealed: SYN, RETRY, SYN-ACK, AUTH, REFUSE, RESET |
 //! | `payload.rs`, `params.rs` | payloads of the Noise messages and the parameters in them |
 
+mod codec;
 mod control;
 mod handshake;
 mod header;
@@ -24,14 +27,14 @@ mod tests;
 
 use super::{Ack, PacketKind, Piece, WireError};
 
+pub(crate) use codec::{SealedCodec, payload_of};
 pub use control::{
     CLOSE_TEXT, Close, ControlHeader, FIN_ACK_LEN, PATH_LEN, Probe, ack_body_len, ack_len, close_len,
     encode_ack, encode_ack_body, encode_close, encode_fin_ack, encode_path,
 };
 pub use handshake::{
-    Clear, LONG_SYN, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn,
-    auth_len, encode_auth, encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue,
-    syn_ack_len,
+    Clear, LONG_SYN, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn, auth_len, encode_auth,
+    encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue, syn_ack_len,
 };
 pub use header::{Header, TAG, connection_id, peek, recognize};
 pub use params::Params;
@@ -78,12 +81,7 @@ impl<'a> Body<'a> {
     ///
     /// # Errors
     /// The body breaks a rule of the format. Its author has the key, so the connection ends.
-    pub fn decode(
-        header: &Header,
-        packet_number: u64,
-        body: &'a [u8],
-        near: u64,
-    ) -> Result<Self, WireError> {
+    pub fn decode(header: &Header, packet_number: u64, body: &'a [u8], near: u64) -> Result<Self, WireError> {
         match header.kind {
             PacketKind::Data => stream::decode_data(header, packet_number, body, near),
             PacketKind::Fin => stream::decode_fin(header, body, near),

@@ -1,0 +1,191 @@
+//! Sealed packets of a sender whose handshake and replies are the connection's.
+
+use std::sync::Arc;
+
+use rdt_crypto::{Aead, PacketKey};
+
+use super::*;
+use crate::wire::sealed::{self, Body, SealedCodec};
+use crate::wire::{Echo, Marks, PacketKind, native};
+
+const PHASE: u8 = 1;
+const CID: u64 = 0x1234_5678_9abc_def0;
+/// Bytes of a full datagram.
+const DATAGRAM: usize = 1200;
+const MSS: usize = DATAGRAM - 24 - 16;
+
+/// Packet that was sent, after opening.
+#[derive(Debug)]
+struct Opened {
+    number: u64,
+    kind: PacketKind,
+    /// Offset, or length of the stream.
+    offset: u64,
+    payload: Vec<u8>,
+    wire: Vec<u8>,
+}
+
+struct Sealed {
+    sender: Sender,
+    key: Arc<PacketKey>,
+    now: Instant,
+    batch: TransmitBuf,
+    data: Vec<u8>,
+    sent: Vec<Opened>,
+}
+
+impl Sealed {
+    /// Creates a sender of `len` bytes whose handshake took 10 ms.
+    fn new(len: usize) -> Self {
+        let config = SenderConfig {
+            congestion: Algorithm::Fixed(1000),
+            window: 1000,
+            pacing: false,
+            packet_size: DATAGRAM,
+            ..SenderConfig::native(7)
+        };
+        let key = Arc::new(PacketKey::new(Aead::Aes128Gcm, &[1; 16], [2; 12]));
+        let codec = SealedCodec { connection_id: CID, phase: PHASE, key: Arc::clone(&key) };
+        let mut sender = Sender::with_codec(config, Codec::Sealed(codec), FramePool::new()).unwrap();
+        let now = rdt_testing::epoch();
+        sender.state = State::Opening { attempts: 1, sent_at: Some(now), send: false };
+        let now = now + ms(10);
+        sender.on_syn_ack(now, 0, 1 << 20, Some(Params::default()));
+        let data: Vec<u8> = (0..len).map(|i| u8::try_from(i % 251).unwrap()).collect();
+        Self { sender, key, now, batch: TransmitBuf::new(64), data, sent: Vec::new() }
+    }
+
+    fn write(&mut self) -> &mut Self {
+        assert_eq!(self.sender.write(&self.data), Ok(self.data.len()));
+        self
+    }
+
+    /// Opens everything that the sender sends now. Returns the index of the first such packet.
+    fn drain(&mut self) -> usize {
+        let first = self.sent.len();
+        loop {
+            self.batch.clear();
+            if self.sender.poll_transmit(self.now, &mut self.batch).is_none() {
+                return first;
+            }
+            for datagram in self.batch.datagrams() {
+                let header = sealed::peek(datagram).expect("a sealed packet");
+                assert_eq!((header.connection_id, header.phase()), (CID, PHASE));
+                let (number, mut copy) = (u64::from(header.number), datagram.to_vec());
+                let body = self.key.open(header.space(), number, &mut copy).expect("the right key");
+                let (offset, payload) = match Body::decode(&header, number, body, 0).unwrap() {
+                    Body::Data { piece, .. } => (piece.seq, piece.payload.to_vec()),
+                    Body::Fin { length, .. } => (length, Vec::new()),
+                    other => panic!("{other:?}"),
+                };
+                let wire = datagram.to_vec();
+                self.sent.push(Opened { number, kind: header.kind, offset, payload, wire });
+            }
+        }
+    }
+
+    /// Lets timers fire, without any answer, until `count` packets were sent again.
+    fn lose_all(&mut self, count: u64) {
+        for _ in 0..10_000 {
+            self.now = self.sender.poll_timeout().expect("a timer").max(self.now);
+            self.sender.handle_timeout(self.now);
+            self.drain();
+            if self.sender.stats().retransmitted >= count {
+                return;
+            }
+        }
+        panic!("{} packets were sent again", self.sender.stats().retransmitted);
+    }
+
+    fn ack(&mut self, ack: u64, packet_number: u64) {
+        let ack = Ack {
+            echo: Some(Echo { packet_number, delay: Duration::ZERO }),
+            duplicates: Some(0),
+            marks: Some(Marks::default()),
+            ..Ack::plain(ack, 1 << 20)
+        };
+        self.sender.on_ack(self.now, &ack, false);
+        self.sender.after_call(self.now);
+    }
+
+    /// Checks that no number was used twice, and that every packet has the bytes of its offset.
+    fn check(&self) {
+        let mut numbers: Vec<u64> = self.sent.iter().map(|packet| packet.number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), self.sent.len(), "a number was used twice");
+        for packet in self.sent.iter().filter(|packet| packet.kind == PacketKind::Data) {
+            let start = usize::try_from(packet.offset).unwrap();
+            assert_eq!(packet.payload, &self.data[start..start + packet.payload.len()], "{start}");
+        }
+    }
+}
+
+/// Five packets that more data follows are copied into their batch; a hundred leave from the frames
+/// in which they were written, where only ciphertext is left of them.
+#[test]
+fn retransmission_has_new_number_and_same_bytes() {
+    for packets in [5, 100] {
+        let mut sealed = Sealed::new(packets * MSS + 7);
+        sealed.write().drain();
+        assert_eq!(sealed.sent.len(), packets);
+        assert!(sealed.sent.iter().all(|packet| packet.wire.len() == DATAGRAM));
+        sealed.now += ms(10);
+        sealed.ack(2 * MSS as u64, 1);
+        sealed.lose_all(10);
+        sealed.check();
+        for again in &sealed.sent[packets..] {
+            let first = sealed.sent.iter().find(|packet| packet.offset == again.offset).unwrap();
+            assert!(first.number < again.number && first.wire[16..] != again.wire[16..]);
+            assert_eq!(first.payload, again.payload);
+        }
+    }
+}
+
+#[test]
+fn smaller_path_cuts_sealed_packets_anew() {
+    let mut sealed = Sealed::new(60 * MSS);
+    sealed.write().drain();
+    assert_eq!(sealed.sent.len(), 60);
+    sealed.sender.path.mss = 500;
+    sealed.lose_all(12);
+    sealed.check();
+    let again = &sealed.sent[60..];
+    assert!(again.iter().any(|packet| packet.offset % MSS as u64 != 0), "parts of packets");
+    assert!(again.iter().all(|packet| packet.wire.len() <= 540));
+}
+
+#[test]
+fn fin_is_sealed_behind_the_data() {
+    let mut sealed = Sealed::new(10 * MSS + 7);
+    sealed.write();
+    sealed.sender.finish().unwrap();
+    sealed.drain();
+    sealed.check();
+    let fin = sealed.sent.last().unwrap();
+    assert_eq!((fin.kind, fin.offset, fin.number), (PacketKind::Fin, 10 * MSS as u64 + 7, 11));
+    assert_eq!((fin.wire.len(), sealed.sent[10].wire.len()), (sealed::FIN_LEN, 24 + 7 + 16));
+    assert_eq!(sealed.sender.stats().crc, 0, "the stream has no checksum");
+    sealed.ack(10 * MSS as u64 + 7, 11);
+    sealed.sender.on_fin_ack(sealed.now, 10 * MSS as u64 + 7, 0);
+    assert!(sealed.sender.poll_event().is_some_and(|event| matches!(event, SenderEvent::Connected { .. })));
+    assert_eq!(sealed.sender.poll_event(), Some(SenderEvent::Finished { crc: 0 }));
+}
+
+#[test]
+fn close_is_left_to_the_connection() {
+    let mut sealed = Sealed::new(MSS);
+    sealed.write().drain();
+    sealed.sender.abort();
+    assert_eq!(sealed.drain(), sealed.sent.len(), "nothing is sent");
+}
+
+#[test]
+fn version_1_replies_mean_nothing() {
+    let mut sealed = Sealed::new(MSS);
+    sealed.write().drain();
+    let mut close = vec![0; native::close_len(&native::Close::new(CloseReason::Aborted, ""))];
+    native::encode_close(CID, &native::Close::new(CloseReason::Aborted, ""), &mut close);
+    sealed.sender.handle_datagram(sealed.now, (), Ecn::NotEct, &mut close);
+    assert_eq!((sealed.sender.stats().malformed, sealed.sender.state), (1, State::Open));
+}
