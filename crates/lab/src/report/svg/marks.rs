@@ -5,7 +5,7 @@ use super::super::scale::significant;
 use super::super::scene::{Layer, Mark, Panel, Row};
 use super::{Area, px};
 
-/// Rows of a line above which it is drawn with the extremes of each column of two pixels.
+/// Rows of a line above which it is drawn with the extremes of each column of three pixels.
 const DENSE: usize = 600;
 /// Rules of a layer above which one path draws them all. They are too close to point at one.
 const DENSE_RULES: usize = 40;
@@ -66,10 +66,10 @@ pub(super) fn draw_layer(out: &mut String, panel: &Panel, layer: &Layer, area: &
 }
 
 /// Returns the rows that show where they are dense: the first, last, lowest and highest of each
-/// column of two pixels, in their order.
+/// column of three pixels, in their order.
 fn thinned(panel: &Panel, rows: &[Row], area: &Area) -> Vec<Row> {
     let mut kept: Vec<Row> = Vec::new();
-    let column = |row: &Row| (area.x(panel, row.x) / 2.0).floor();
+    let column = |row: &Row| (area.x(panel, row.x) / 3.0).floor();
     for group in rows.chunk_by(|a, b| column(a).total_cmp(&column(b)).is_eq()) {
         let extreme = |sign: f64| {
             let key =
