@@ -21,7 +21,7 @@ Exit codes:
     6  status 6, FAILED_RECV: the system refuses to receive
     7  the receiver's checksum differs from the sender's
     8  the receiver closed or refused the transfer (with a reason)
-   64  wrong arguments                 66  the input cannot be read
+   64  wrong arguments                 66  the input cannot be read, or changed
    69  no socket can be had            74  the output cannot be written
   130  interrupted";
 

@@ -1,8 +1,11 @@
 //! Invalid input results in an error message of one line, and an exit code.
 
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::process::Command;
 
-use super::process::{Ended, Program, rdt_recv, rdt_send};
+use super::data::random;
+use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send};
 
 const ODD: [&str; 11] = ["NaN", "inf", "-1", "-inf", "1e400", "-1e400", "", " ", "ünï", "0x10", "1,5"];
 
@@ -152,9 +155,51 @@ fn unreadable_file_exits_with_66() {
 #[cfg(unix)]
 #[test]
 fn read_error_during_transfer_exits_with_66() {
-    let directory = std::fs::File::open(std::env::temp_dir()).unwrap();
+    let directory = File::open(std::env::temp_dir()).unwrap();
     let run = Program::start(rdt_send("local 10 0 0 100 - --quiet").stdin(directory)).ended().with_code(66);
     assert!(run.stderr.starts_with("rdt-send: cannot read the standard input: "), "{}", run.stderr);
+}
+
+/// Sends a file over a slow link, in both formats and as standard input, and calls `change` when
+/// the transfer has begun. The transfer must fail and leave no file.
+#[cfg(unix)]
+fn change_while_sent(change: fn(&mut File)) {
+    for (link, by_name) in
+        [("--rtt 20ms --rate 50mbit", true), ("200 0.02 0 50", true), ("--rtt 20ms --rate 50mbit -", false)]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, kept) = (directory.path().join("source"), directory.path().join("kept"));
+        fs::create_dir(&kept).unwrap();
+        fs::write(&source, random(8 << 20, 1)).unwrap();
+        let receiver = Receiver::from(rdt_recv("--bind 127.0.0.1:0 --output").arg(&kept));
+        let mut command = rdt_send(&receiver.args(link));
+        if by_name {
+            command.arg("--file").arg(&source);
+        } else {
+            command.stdin(File::open(&source).unwrap());
+        }
+        let sender = Program::start(&mut command);
+        sender.line("connected");
+        change(&mut File::options().write(true).open(&source).unwrap());
+        let run = sender.ended().with_code(66);
+        let name = if by_name { source.to_str().unwrap() } else { "the standard input" };
+        let sentence = format!("rdt-send: cannot read {name}: it changed while it was sent");
+        assert_eq!(run.stderr.lines().last(), Some(&*sentence), "{link}");
+        receiver.interrupted();
+        assert_eq!(fs::read_dir(&kept).unwrap().count(), 0, "{link}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn file_cut_while_sent_exits_66() {
+    change_while_sent(|file| file.set_len(4 << 20).unwrap());
+}
+
+#[cfg(unix)]
+#[test]
+fn file_overwritten_while_sent_exits_66() {
+    change_while_sent(|file| file.write_all(b"new").unwrap());
 }
 
 #[cfg(target_os = "linux")]
