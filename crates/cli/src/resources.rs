@@ -1,4 +1,4 @@
-//! Memory and processor time of this process, where the system reports them.
+//! Memory, processor time and open files of this process, where the system reports them.
 
 /// Resident set size, peak and current, bytes; `None` if the system does not report it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,6 +36,41 @@ pub(crate) fn memory() -> Memory {
     Memory { peak: field(&status, "VmHWM:"), now: field(&status, "VmRSS:") }
 }
 
+/// Descriptors kept for other uses than received files: the standard streams, libraries and
+/// `/proc`, and for each thread its socket and poller.
+const RESERVED_DESCRIPTORS: u64 = 64;
+const DESCRIPTORS_PER_THREAD: u64 = 4;
+/// Lower bound of the received files that may be open together.
+const MIN_OPEN_FILES: u64 = 16;
+
+/// Raises the soft limit on open descriptors to the hard one, and returns it. The soft one is often
+/// 1024, for programs that call `select`.
+#[cfg(unix)]
+pub(crate) fn raise_descriptor_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // If the system refuses (macOS without a hard limit), the soft limit stays.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
+    // `None` is no limit.
+    (if raised { maximum } else { current }).unwrap_or(u64::MAX)
+}
+
+/// Returns `u64::MAX`: this system has no such limit.
+#[cfg(not(unix))]
+pub(crate) fn raise_descriptor_limit() -> u64 {
+    u64::MAX
+}
+
+/// Returns the number of received files that each of `threads` threads may have open, with this
+/// limit on the descriptors of the process.
+pub(crate) fn max_open_files(descriptors: u64, threads: usize) -> usize {
+    let threads = threads as u64;
+    let reserved = RESERVED_DESCRIPTORS + DESCRIPTORS_PER_THREAD * threads;
+    let files = descriptors.saturating_sub(reserved).max(MIN_OPEN_FILES) / threads;
+    usize::try_from(files.max(1)).unwrap_or(usize::MAX)
+}
+
 /// Returns the processor time, user and system, of all threads of this process so far; `None` if
 /// unknown.
 #[cfg(unix)]
@@ -53,6 +88,13 @@ pub fn processor_time() -> Option<std::time::Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_share_descriptors_left_for_files() {
+        assert_eq!(max_open_files(1024, 1), 1024 - 64 - 4);
+        assert_eq!(max_open_files(1024, 4), (1024 - 64 - 16) / 4);
+        assert_eq!([max_open_files(30, 1), max_open_files(30, 64)], [16, 1]);
+    }
 
     #[test]
     fn default_is_a_quarter_of_host_or_group() {

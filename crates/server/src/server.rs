@@ -116,10 +116,10 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.route_replies(now);
     }
 
-    /// Removes `peer`, whose transfer cannot be stored, with its path. Sends a CLOSE if it is
-    /// native.
-    pub fn close(&mut self, peer: P) {
-        self.listener.refuse(peer, CloseReason::Storage);
+    /// Removes `peer`, whose transfer cannot be stored, with its path. Sends a CLOSE with the
+    /// reason if it is native.
+    pub fn refuse(&mut self, peer: P, reason: CloseReason) {
+        self.listener.refuse(peer, reason);
         self.absorb_events();
     }
 

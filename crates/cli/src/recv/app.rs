@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use rdt_driver::{Application, Flow, Remote};
 use rdt_program::Stop;
 use rdt_server::Server;
+use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Endpoint as _, ReceiverEvent};
 
 use crate::output::log::{EventLog, Finished, PeerLog, name};
-use crate::recv::store::{Store, Stored, Transfer, WriteResult};
+use crate::recv::store::{Busy, Store, Stored, Transfer, WriteResult};
 
 /// Time without a packet from the last sender before the program exits, in addition to the delay of
 /// its link. Until then a retransmitted FIN is answered.
@@ -230,7 +231,7 @@ impl ReceiverApp {
             None => server.confirm(now, peer),
             // The transfer is less durable than `--sync` promises, so its sender must not regard it
             // as stored.
-            Some(_) => server.close(peer),
+            Some(_) => server.refuse(peer, CloseReason::Storage),
         }
     }
 
@@ -239,18 +240,18 @@ impl ReceiverApp {
     fn give_up(&mut self, server: &mut Server<Remote>, peer: Remote, error: io::Error) {
         self.cut_short |= self.store.abort(peer);
         self.forget(peer);
-        server.close(peer);
+        let reason = if Busy::is(&error) { CloseReason::Refused } else { CloseReason::Storage };
+        server.refuse(peer, reason);
         self.log_lost(peer, error);
     }
 
     /// Logs and counts a transfer that was not stored.
     fn log_lost(&mut self, peer: Remote, error: io::Error) {
-        // Refused because the standard output is used by another transfer, which is not an error of
-        // the program.
-        let elsewhere = self.store.is_stdout() && error.kind() == io::ErrorKind::ResourceBusy;
-        self.totals.not_stored += u64::from(!elsewhere);
+        // A transfer that is refused is not an error of the program.
+        let is_refused = Busy::is(&error);
+        self.totals.not_stored += u64::from(!is_refused);
         self.peer_log.lost(peer, &error);
-        if self.exit_after_first && !elsewhere {
+        if self.exit_after_first && !is_refused {
             self.broken = Some((format!("the transfer of {}", name(peer)), error));
         }
     }

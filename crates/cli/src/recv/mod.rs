@@ -52,6 +52,8 @@ struct Plan<'a> {
     /// Seed of the emulated links; `None` without links.
     seed: Option<u64>,
     output: Output,
+    /// Limit on the open files of each thread.
+    max_files: usize,
     log: EventLog,
     once: bool,
 }
@@ -85,7 +87,8 @@ impl<'a> Plan<'a> {
         let console = Console::in_background()
             .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
         let log = EventLog { style, console };
-        Ok(Self { args, config, seed, output, log, once })
+        let max_files = resources::max_open_files(resources::raise_descriptor_limit(), args.threads);
+        Ok(Self { args, config, seed, output, max_files, log, once })
     }
 
     fn announce(&self, address: SocketAddr) {
@@ -197,7 +200,8 @@ impl Worker {
         let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
         stop.add(waiter.waker());
         let waker = waiter.waker();
-        let store = Store::new(plan.output.clone(), plan.args.sync, move || waker.wake())
+        let wake = move || waker.wake();
+        let store = Store::new(plan.output.clone(), plan.args.sync, plan.max_files, wake)
             .map_err(|error| Failure::Output { name: "what arrives".into(), error })?;
         let mut service = ReceiverApp::new(plan.log.clone(), store, stop.clone());
         service.exit_after_first = plan.once;

@@ -7,6 +7,7 @@ mod queue;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf, is_separator};
 
@@ -58,6 +59,29 @@ pub(crate) struct Transfer {
     pub(crate) peer: Remote,
 }
 
+/// Why the store has no place for another transfer now. The sender is told that the receiver is
+/// busy, and not that storing failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Busy {
+    #[error("the standard output takes one transfer only")]
+    Stdout,
+    #[error("too many files are open (see ulimit -n)")]
+    Files,
+}
+
+impl Busy {
+    /// Returns true if this is the cause of `error`.
+    pub(crate) fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Self>)
+    }
+}
+
+impl From<Busy> for io::Error {
+    fn from(busy: Busy) -> Self {
+        Self::new(io::ErrorKind::ResourceBusy, busy)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) path: Option<PathBuf>,
@@ -86,15 +110,20 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Creates a store. `sync` requests an fsync before a transfer is reported as stored. `wake` is
-    /// called when [`Store::poll`] has a result, when a full queue has room again, and when the
-    /// writer thread ends.
-    pub(crate) fn new(output: Output, sync: bool, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
+    /// Creates a store with at most `max_files` open files. `sync` requests an fsync before a
+    /// transfer is reported as stored. `wake` is called when [`Store::poll`] has a result, when a
+    /// full queue has room again, and when the writer thread ends.
+    pub(crate) fn new(
+        output: Output,
+        sync: bool,
+        max_files: usize,
+        wake: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
         let is_stdout = output == Output::Stdout;
         let writer = match output {
             Output::Discard => return Ok(Self::discard()),
-            Output::File(path) => Writer::new(Files::new(Names::One(path), sync), wake),
-            Output::Directory(path) => Writer::new(Files::new(Names::In(path), sync), wake),
+            Output::File(path) => Writer::new(Files::new(Names::One(path), sync, max_files), wake),
+            Output::Directory(path) => Writer::new(Files::new(Names::In(path), sync, max_files), wake),
             // The reader may pause for ever, so exiting does not wait for the writer thread.
             Output::Stdout => Writer::detached(Stdout, wake),
         };
@@ -161,10 +190,7 @@ impl Store {
     /// Fails if another transfer has reserved the standard output.
     pub(crate) fn check(&self, peer: Remote) -> io::Result<()> {
         match self.incoming.get(&peer) {
-            Some(Incoming { begun: false, .. }) if self.stdout_taken => {
-                let why = "the standard output takes one transfer only";
-                Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
-            }
+            Some(Incoming { begun: false, .. }) if self.stdout_taken => Err(Busy::Stdout.into()),
             _ => Ok(()),
         }
     }
@@ -222,21 +248,22 @@ mod tests {
 
     #[test]
     fn stdout_belongs_to_first_writer() {
-        let mut store = Store::new(Output::Stdout, false, || {}).unwrap();
+        let mut store = Store::new(Output::Stdout, false, usize::MAX, || {}).unwrap();
         for port in 1..=3 {
             store.start(peer(port)).unwrap();
         }
         store.start(peer(2)).unwrap();
         assert!(store.finish(peer(2)).unwrap().is_some());
-        assert_eq!(store.write(peer(1), b"late").unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert!(Busy::is(&store.write(peer(1), b"late").unwrap_err()));
         assert!(!store.abort(peer(1)), "nothing of it was written");
-        assert_eq!(store.finish(peer(3)).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert!(Busy::is(&store.finish(peer(3)).unwrap_err()));
     }
 
     #[test]
     fn restarted_transfer_gets_new_number() {
         let directory = tempfile::tempdir().unwrap();
-        let mut store = Store::new(Output::parse(Some(directory.path())).unwrap(), false, || {}).unwrap();
+        let output = Output::parse(Some(directory.path())).unwrap();
+        let mut store = Store::new(output, false, usize::MAX, || {}).unwrap();
         store.start(peer(1)).unwrap();
         assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
         let old = store.incoming[&peer(1)].transfer;

@@ -29,16 +29,16 @@ fn visible(directory: &Path) -> Vec<String> {
     names(directory).into_iter().filter(|name| !name.starts_with('.')).collect()
 }
 
-/// Waits for the temporary file of a transfer, which may appear after the first ACK. Fails if there
-/// are several.
+/// Waits until the directory has the temporary files of `count` transfers, which may appear after
+/// the first ACK. Fails if there are more.
 #[expect(clippy::disallowed_methods, reason = "nothing tells when a file appears")]
-fn partial(directory: &Path) {
+fn hidden(directory: &Path, count: usize) {
     for _ in 0..PATIENCE.as_millis() {
         let hidden: Vec<_> = names(directory).into_iter().filter(|name| name.starts_with('.')).collect();
-        match &hidden[..] {
-            [] => std::thread::sleep(Duration::from_millis(1)),
-            [_] => return,
-            more => panic!("what arrives is in one hidden file: {more:?}"),
+        match hidden.len() {
+            found if found == count => return,
+            found if found > count => panic!("one hidden file for each transfer: {hidden:?}"),
+            _ => std::thread::sleep(Duration::from_millis(1)),
         }
     }
     panic!("nothing reached the disk");
@@ -211,6 +211,45 @@ fn syns_alone_take_no_descriptors() {
     assert!(run.stderr.lines().all(|line| line.starts_with("received ")), "{}", run.stderr);
 }
 
+/// Returns a native sender whose first bytes are in a file of the receiver, and which pauses.
+fn paused(receiver: &Receiver, directory: &Path, files: usize) -> Program {
+    let mut sender = Program::start(rdt_send(&receiver.args("-")).stdin(Stdio::piped()));
+    sender.write(&b"n".repeat(30_000));
+    hidden(directory, files);
+    sender
+}
+
+#[cfg(unix)]
+#[test]
+fn files_beyond_limit_are_refused_as_busy() {
+    const FILES: usize = 16;
+    let directory = directory();
+    let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", directory.path().to_str().unwrap()];
+    let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -n 40", &args));
+    let mut senders: Vec<_> = (1..=FILES).map(|n| paused(&receiver, directory.path(), n)).collect();
+    let refused = super::process::send(&receiver.args("--bytes 5000 --json")).with_code(8).summary();
+    assert_eq!(refused["close_reason"], "refused");
+    assert!(receiver.program.error_line("cannot store").ends_with("too many files are open (see ulimit -n)"));
+    senders.pop().unwrap().without_more_input().ended().with_code(0);
+    super::process::send(&receiver.args("--bytes 5000")).with_code(0);
+    for sender in senders {
+        sender.without_more_input().ended().with_code(0);
+    }
+    receiver.interrupted().with_code(0);
+    assert_eq!(visible(directory.path()).len(), FILES + 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn soft_descriptor_limit_is_raised_to_hard_limit() {
+    let args = ["--bind", "127.0.0.1:0"];
+    let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -S -n 40", &args));
+    let limits = receiver.program.proc("limits");
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let [soft, hard, _] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{line}") };
+    assert_eq!(soft, hard);
+}
+
 #[test]
 fn file_is_replaced_atomically_at_completion() {
     let directory = directory();
@@ -222,7 +261,7 @@ fn file_is_replaced_atomically_at_completion() {
     sender.write(&b"n".repeat(30_000));
     sender.line_where("base above 0", |l| l.contains("interval") && !l.contains("\"base_packets\":0,"));
     assert_eq!(fs::read(&file).unwrap(), b"old");
-    partial(directory.path());
+    hidden(directory.path(), 1);
     assert_eq!(visible(directory.path()), ["kept", "link"]);
     sender.without_more_input().ended().with_code(0);
     assert!(fs::read(&file).unwrap() == b"n".repeat(30_000));
@@ -276,7 +315,7 @@ fn killed_sender_leaves_no_file() {
         let mut sender = piped_to(&receiver, "--interval 5ms --json");
         sender.write(&b"n".repeat(30_000));
         sender.line_where("base above 0", |l| l.contains("interval") && !l.contains("\"base_packets\":0,"));
-        partial(directory.path());
+        hidden(directory.path(), 1);
         sender.signal("KILL");
         drop(sender);
         receiver.interrupted().with_code(130);

@@ -217,10 +217,16 @@ impl Program {
         }
     }
 
+    /// Returns the text of a file in the directory of the program in /proc.
+    #[cfg(target_os = "linux")]
+    pub(super) fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
+    }
+
     /// Returns the resident memory of the program, bytes.
     #[cfg(target_os = "linux")]
     pub(super) fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }

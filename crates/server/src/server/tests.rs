@@ -205,7 +205,7 @@ fn packets_of_closed_peer_are_discarded() {
     for seq in 0..5 {
         script.data(200_000_000, 1, seq, 1000);
     }
-    script.server.close(1);
+    script.server.refuse(1, CloseReason::Storage);
     let stats = script.server.stats();
     assert_eq!((stats.forward.discarded, stats.forward.sent), (5, 6));
     assert!(stats.forward.balances());

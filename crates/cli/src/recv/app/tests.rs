@@ -19,7 +19,7 @@ fn script() -> Script {
     let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
     let directory = tempfile::tempdir().unwrap();
     let output = Output::parse(Some(directory.path())).unwrap();
-    let store = Store::new(output, false, || {}).unwrap();
+    let store = Store::new(output, false, usize::MAX, || {}).unwrap();
     Script {
         server: Server::new(ServerConfig::new(receiver, LinkMode::None)),
         service: ReceiverApp::new(EventLog::quiet(), store, Stop::default()),

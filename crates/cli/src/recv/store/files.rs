@@ -2,6 +2,7 @@
 //! transfer is complete, and removed if it is aborted.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use rdt_driver::Remote;
 use tempfile::NamedTempFile;
 
 use super::writer::Sink;
-use super::{Stored, Transfer};
+use super::{Busy, Stored, Transfer};
 
 const PREFIX: &str = ".rdt-partial-";
 /// Limit on the file names tried for one transfer.
@@ -40,11 +41,24 @@ pub(super) struct Files {
     /// With `--sync`: function that syncs the directory after a file was renamed; else `None`.
     sync: Option<SyncDirectory>,
     open: BTreeMap<Transfer, NamedTempFile>,
+    /// Limit on `open`.
+    max_open: usize,
 }
 
 impl Files {
-    pub(super) fn new(names: Names, sync: bool) -> Self {
-        Self { names, sync: sync.then_some(sync_directory), open: BTreeMap::new() }
+    pub(super) fn new(names: Names, sync: bool, max_open: usize) -> Self {
+        Self { names, sync: sync.then_some(sync_directory), open: BTreeMap::new(), max_open }
+    }
+
+    /// Creates the file of a transfer.
+    fn create(&self) -> io::Result<NamedTempFile> {
+        if self.open.len() >= self.max_open {
+            return Err(Busy::Files.into());
+        }
+        temporary(self.names.directory()).map_err(|error| {
+            // Descriptors that other parts of the program or other programs use are not counted.
+            if is_out_of_descriptors(&error) { Busy::Files.into() } else { error }
+        })
     }
 }
 
@@ -53,7 +67,7 @@ impl Sink for Files {
         if let Some(file) = self.open.get_mut(&transfer) {
             return file.as_file_mut().write_all(bytes);
         }
-        let mut file = temporary(self.names.directory())?;
+        let mut file = self.create()?;
         file.as_file_mut().write_all(bytes)?;
         self.open.insert(transfer, file);
         Ok(())
@@ -63,7 +77,7 @@ impl Sink for Files {
         let file = match self.open.remove(&transfer) {
             Some(file) => file,
             // A transfer without data results in an empty file.
-            None => temporary(self.names.directory())?,
+            None => self.create()?,
         };
         if self.sync.is_some() {
             file.as_file().sync_all()?;
@@ -93,12 +107,21 @@ pub(super) fn parent(path: &Path) -> &Path {
 }
 
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(PREFIX);
-    // The umask determines the permissions. Tempfile's default is 0600.
-    #[cfg(unix)]
-    builder.permissions(<std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
-    builder.tempfile_in(directory)
+    // The file is opened here, because `tempfile` hides the system's error code. The umask
+    // determines the permissions.
+    let open = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
+    tempfile::Builder::new().prefix(PREFIX).make_in(directory, open)
+}
+
+#[cfg(unix)]
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+#[cfg(not(unix))]
+fn is_out_of_descriptors(_: &io::Error) -> bool {
+    false
 }
 
 /// Renames the file to the peer's address, with a number appended if that name exists.
@@ -119,7 +142,7 @@ fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Resul
 /// Syncs a directory, after which the renames in it are durable.
 #[cfg(unix)]
 fn sync_directory(directory: &Path) -> io::Result<()> {
-    std::fs::File::open(directory)?.sync_all()
+    File::open(directory)?.sync_all()
 }
 
 #[cfg(not(unix))]
@@ -149,7 +172,7 @@ mod tests {
     fn file_appears_only_when_finished() {
         for sync in [false, true] {
             let directory = tempfile::tempdir().unwrap();
-            let mut files = Files::new(Names::In(directory.path().into()), sync);
+            let mut files = Files::new(Names::In(directory.path().into()), sync, 1);
             files.write(transfer(1), b"ab").unwrap();
             files.write(transfer(1), b"c").unwrap();
             assert!(names(directory.path()).iter().all(|n| n.starts_with(PREFIX)));
@@ -164,7 +187,7 @@ mod tests {
     #[test]
     fn restart_discards_earlier_bytes() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = Files::new(Names::One(directory.path().join("out")), true);
+        let mut files = Files::new(Names::One(directory.path().join("out")), true, 2);
         files.write(transfer(1), b"abc").unwrap();
         files.write(transfer(2), b"xyz").unwrap();
         files.abort(transfer(1));
@@ -178,7 +201,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("out");
         fs::write(&file, b"old").unwrap();
-        let mut files = Files::new(Names::One(file.clone()), false);
+        let mut files = Files::new(Names::One(file.clone()), false, 1);
         files.write(transfer(1), b"new").unwrap();
         assert_eq!(names(directory.path()).len(), 2);
         files.abort(transfer(1));
@@ -187,10 +210,23 @@ mod tests {
     }
 
     #[test]
+    fn files_beyond_limit_are_busy_until_one_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = Files::new(Names::In(directory.path().into()), false, 2);
+        files.write(transfer(1), b"abc").unwrap();
+        files.write(transfer(2), b"abc").unwrap();
+        assert!(Busy::is(&files.write(transfer(3), b"abc").unwrap_err()));
+        assert!(Busy::is(&files.finish(transfer(4)).unwrap_err()), "an empty file needs a place too");
+        files.write(transfer(1), b"def").unwrap();
+        files.finish(transfer(1)).unwrap();
+        files.write(transfer(3), b"abc").unwrap();
+    }
+
+    #[test]
     fn failed_directory_sync_keeps_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
-        let mut files = Files::new(Names::One(path.clone()), true);
+        let mut files = Files::new(Names::One(path.clone()), true, 1);
         files.sync = Some(|_| Err(io::Error::other("unplugged")));
         files.write(transfer(1), b"abc").unwrap();
         let kept = files.finish(transfer(1)).unwrap();
