@@ -71,7 +71,7 @@ fn program() -> Command {
 fn proxy(capture: &Path) -> Vec<Arrival> {
     let target = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut proxy = program()
-        .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "-q"])
+        .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "-q", "--force"])
         .args(PATH)
         .arg("--pcapng")
         .arg(capture)
@@ -95,7 +95,7 @@ fn namespace(capture: &Path) -> Vec<Arrival> {
     let arrivals = capture.with_extension("arrivals");
     let server = format!("exec '{}' receive '{}'", bench.display(), arrivals.display());
     let status = program()
-        .args(["run", "-q"])
+        .args(["run", "-q", "--force"])
         .args(PATH)
         .arg("--pcapng")
         .arg(capture)

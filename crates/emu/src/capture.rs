@@ -14,6 +14,7 @@ pub(crate) mod frame;
 mod tests;
 mod writer;
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -82,16 +83,16 @@ impl Captured {
 }
 
 impl<F: Frame> Capture<F> {
-    /// Creates the file, or replaces an existing one. It keeps the first `limit` bytes of each
+    /// Starts a capture to `file`, whose path is `path`. It keeps the first `limit` bytes of each
     /// packet. `comment` describes the capture.
-    pub(crate) fn create(path: &Path, frame: F, limit: Option<u32>, comment: &str) -> io::Result<Self> {
-        let writer = Writer::start(path)?;
+    pub(crate) fn start(path: &Path, file: File, frame: F, limit: Option<u32>, comment: &str) -> Self {
+        let writer = Writer::start(path, file);
         let mut chunk = Chunk::default();
         block::section(&mut chunk.bytes, concat!("rdt-emu ", env!("CARGO_PKG_VERSION")), comment);
         block::interface(&mut chunk.bytes, "near", "where the path begins", limit);
         block::interface(&mut chunk.bytes, "far", "where the path ends", limit);
         let clocks = Clocks::read();
-        Ok(Self {
+        Self {
             path: path.to_owned(),
             frame,
             limit,
@@ -101,7 +102,7 @@ impl<F: Frame> Capture<F> {
             last: 0,
             write_at: Some(clocks.now),
             total: 0,
-        })
+        }
     }
 
     pub(crate) fn finish(mut self) -> Captured {

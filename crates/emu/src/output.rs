@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet, parse_duration};
+use rdt_program::files::create_private;
 use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use serde_json::{Value, json};
@@ -31,13 +32,16 @@ pub(crate) struct OutputArgs {
     /// interval: 1s]
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = interval)]
     pub(crate) json_stream: Option<Duration>,
-    /// Write the JSON to FILE, which is replaced, in place of the standard output; implies --json
+    /// Write the JSON to FILE in place of the standard output; implies --json
     #[arg(long, value_name = "FILE")]
     pub(crate) json_to: Option<PathBuf>,
     /// Write every packet that enters or leaves the link to a pcapng file, with the causes of drops
     /// as comments
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
+    /// Replace the files of --json-to and --pcapng if they exist
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Keep the first BYTES of each packet in the pcapng file, and its length; 128 hold the headers
     /// of TCP with selective ACKs [default: whole packets]
     #[arg(long, value_name = "BYTES", requires = "pcapng", value_parser = clap::value_parser!(u32).range(1..))]
@@ -134,21 +138,23 @@ impl OutputArgs {
         seed: u64,
         warnings: Printer,
     ) -> Result<Watchers<F>, Failure> {
-        let capture = self.pcapng.as_ref().map(|path| {
-            let cannot = |error| Failure::Create(path.clone(), error);
-            Capture::create(path, frame, self.snaplen, &format!("seed {seed}")).map_err(cannot)
-        });
-        let capture = capture.transpose()?;
+        let file = self.pcapng.as_deref().map(|path| self.create(path)).transpose()?;
+        let capture = self
+            .pcapng
+            .as_deref()
+            .zip(file)
+            .map(|(path, file)| Capture::start(path, file, frame, self.snaplen, &format!("seed {seed}")));
         let stream = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));
         Ok(Watchers { alarm: Alarm::new(warnings), stream, capture })
     }
 
+    fn create(&self, path: &Path) -> Result<File, Failure> {
+        create_private(path, self.force).map_err(|error| Failure::Create(path.to_owned(), error))
+    }
+
     fn json_out(&self) -> Result<Option<Out>, Failure> {
         match &self.json_to {
-            Some(path) => match File::create(path) {
-                Ok(file) => Ok(Some(Box::new(file))),
-                Err(error) => Err(Failure::Create(path.clone(), error)),
-            },
+            Some(path) => Ok(Some(Box::new(self.create(path)?))),
             None if self.json || self.json_stream.is_some() => Ok(Some(Box::new(io::stdout()))),
             None => Ok(None),
         }

@@ -72,7 +72,7 @@ fn capture_keeps_whole_packets_or_is_removed() {
     let file = directory.path().join("capture");
     // `ulimit -f` counts blocks of 512 bytes.
     for (limit, expected) in [(1, 0), (16, 7), (200, 95)] {
-        let arguments = format!("--seed 1 --pcapng {}", file.display());
+        let arguments = format!("--seed 1 --force --pcapng {}", file.display());
         let output = proxied(&format!("ulimit -f {limit}; exec"), &arguments, 100, Stdio::null());
         let (code, said) = end(&output);
         assert_eq!(code, 74, "{said}");

@@ -42,6 +42,7 @@ rdt-send [OPTIONS] HOST [-]                          native: no tuning needed
     after_help = format!("{SEND_CODES}\n\n{SEND_EXAMPLES}")
 )]
 #[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin"]))]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct SendArgs {
     /// Name, address, host:port or [v6]:port; `local` runs a receiver in this process
     #[arg(value_parser = given(Target::parse))]
@@ -110,6 +111,9 @@ pub(crate) struct SendArgs {
     /// Write the sender's packets, losses and timers to FILE as qlog, for qvis (name it FILE.sqlog)
     #[arg(long, value_name = "FILE")]
     pub(crate) qlog: Option<PathBuf>,
+    /// Replace FILE of --qlog if it exists
+    #[arg(long, requires = "qlog")]
+    pub(crate) force: bool,
     /// Print only the last lines
     #[arg(long, short)]
     pub(crate) quiet: bool,

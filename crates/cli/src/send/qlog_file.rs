@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use rdt_program::files::create_private;
 use rdt_program::talk;
 use rdt_transport::qlog::{Qlog, QlogConfig};
 use rdt_transport::{Observer, SenderConfig, Wire};
@@ -22,14 +23,15 @@ pub(crate) struct QlogFile {
 }
 
 impl QlogFile {
-    /// Creates or truncates the file. Times in the file are relative to `start`.
+    /// Creates the file, or replaces it with `force`. Times in the file are relative to `start`.
     pub(crate) fn create(
         path: &Path,
+        force: bool,
         start: Instant,
         peer: SocketAddr,
         config: &SenderConfig,
     ) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| Failure::output(path, error))?;
+        let file = create_private(path, force).map_err(|error| Failure::output(path, error))?;
         let classic = config.wire == Wire::Classic;
         let config = QlogConfig {
             title: format!("rdt-send to {peer}, {}", config.congestion),
@@ -58,8 +60,8 @@ pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option
     failure.or(Some(unwritten))
 }
 
-/// Rejects a path that the program reads from or prints to, because creating the qlog would
-/// truncate that file.
+/// Rejects a path that the program reads from or prints to, because creating the qlog with
+/// `--force` would replace that file.
 pub(crate) fn check(path: &Path, data: &Data) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Err(Failure::Usage(

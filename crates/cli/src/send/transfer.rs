@@ -69,8 +69,8 @@ impl Transfer {
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut socket = Connected::new(io, address);
         let mut sender = Sender::with_memory(config, send_memory(&mut socket))?;
-        let qlog = args.qlog.as_deref().map(|path| QlogFile::create(path, start, address, sender.config()));
-        let qlog = qlog.transpose()?;
+        let create = |path| QlogFile::create(path, args.force, start, address, sender.config());
+        let qlog = args.qlog.as_deref().map(create).transpose()?;
         let rtt_histogram = args.json.then(RttHistogram::default);
         let packet_log = args.debug.then(|| PacketLog { console: Console::default(), start, peer: address });
         observe(&mut sender, packet_log, qlog.as_ref(), rtt_histogram.as_ref());

@@ -130,7 +130,7 @@ fn full_disk_under_stdout_exits_with_74() {
     assert!(receiver.ended().with_code(74).stderr.contains("cannot store the transfer of 127.0.0.1:"));
 }
 
-/// A qlog at this path would truncate the input file, or be mixed with the standard output.
+/// A qlog at this path would replace the input file, or be mixed with the standard output.
 #[cfg(target_os = "linux")]
 #[test]
 fn qlog_refuses_files_already_in_use() {
@@ -157,6 +157,30 @@ fn qlog_refuses_files_already_in_use() {
     assert!(run.stderr.contains("the standard output"), "{}", run.stderr);
     assert!(!Path::new("-").exists() && fs::read(&data).unwrap() == b"precious");
     send("local --bytes 9000 --quiet --qlog /dev/null").with_code(0);
+}
+
+#[cfg(unix)]
+#[test]
+fn qlog_is_private_and_replaces_nothing_unasked() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let directory = tempfile::tempdir().unwrap();
+    let [file, link] = ["file", "link"].map(|name| directory.path().join(name));
+    let traced = |path: &Path, force: &str, code| {
+        let mut command = rdt_send(&format!("local --bytes 9000 --quiet {force} --qlog"));
+        Program::start(command.arg(path)).ended().with_code(code)
+    };
+    traced(&file, "", 0);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::write(&file, "precious").unwrap();
+    let run = traced(&file, "", 74);
+    assert!(run.stderr.ends_with("it exists already: --force replaces it\n"), "{}", run.stderr);
+    symlink(&file, &link).unwrap();
+    for force in ["", "--force"] {
+        assert!(traced(&link, force, 74).stderr.ends_with("it is a symbolic link\n"));
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+    traced(&file, "--force", 0);
+    assert!(fs::read(&file).unwrap().len() > 100);
 }
 
 #[cfg(target_os = "linux")]

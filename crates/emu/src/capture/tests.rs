@@ -64,6 +64,10 @@ impl Frame for AsTheyAre {
     }
 }
 
+fn capture_to(path: &Path) -> Capture<AsTheyAre> {
+    Capture::start(path, File::create(path).unwrap(), AsTheyAre, None, "seed 7")
+}
+
 fn delivery(packet: Vec<u8>) -> Delivery {
     let due = clock::now();
     Delivery { due, packet, tag: 0, ecn: Ecn::NotEct, is_copy: false, is_corrupted: false }
@@ -73,7 +77,7 @@ fn delivery(packet: Vec<u8>) -> Delivery {
 fn passed_packets_appear_twice_drops_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
-    let mut capture = Capture::create(&path, AsTheyAre, None, "seed 7").unwrap();
+    let mut capture = capture_to(&path);
     let now = clock::now();
     // Lengths that need each amount of padding, 0 to 3 bytes.
     for len in 1..=4 {
@@ -123,7 +127,7 @@ fn limit_keeps_lengths_and_first_bytes() {
 #[test]
 fn unreported_late_drops_count_as_missing() {
     let directory = tempfile::tempdir().unwrap();
-    let mut capture = Capture::create(&directory.path().join("file"), AsTheyAre, None, "").unwrap();
+    let mut capture = capture_to(&directory.path().join("file"));
     capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 40].into());
     capture.on_overlooked(Direction::Forward, 3);
     let captured = capture.finish();
@@ -146,7 +150,7 @@ fn timestamps_are_wall_clock_nanoseconds() {
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disk_ends_only_the_capture() {
-    let mut capture = Capture::create(Path::new("/dev/full"), AsTheyAre, None, "").unwrap();
+    let mut capture = capture_to(Path::new("/dev/full"));
     for _ in 0..200 {
         capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 1400].into());
     }

@@ -35,13 +35,12 @@ pub(super) struct Written {
 }
 
 impl Writer {
-    pub(super) fn start(path: &Path) -> io::Result<Self> {
-        let file = File::create(path)?;
+    pub(super) fn start(path: &Path, file: File) -> Self {
         let (to_thread, chunks) = sync_channel(MAX_QUEUED_CHUNKS);
         let (give_back, used) = channel();
         let path = path.to_owned();
         let thread = thread::spawn(move || write(file, &path, chunks, &give_back));
-        Ok(Self { to_thread, used, thread })
+        Self { to_thread, used, thread }
     }
 
     /// Queues the chunk for writing, and empties it. Drops its contents if the queue is full or

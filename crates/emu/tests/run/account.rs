@@ -135,7 +135,7 @@ fn account_goes_to_separate_file() {
     }
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("account");
-    let to = ["-q", "--json-to", file.to_str().unwrap()];
+    let to = ["-q", "--force", "--json-to", file.to_str().unwrap()];
     for more in [&[][..], &["--json"], &["--json-stream=5ms"]] {
         let output = run_with(&[&to, more].concat(), &["sh", "-c", "printf abc; sleep 0.1"]).output();
         assert_eq!((&output.stdout[..], code(&output)), (&b"abc"[..], 0));
@@ -145,6 +145,35 @@ fn account_goes_to_separate_file() {
         assert_eq!(end["event"], "end");
         assert_eq!(progress.is_empty(), !more.contains(&"--json-stream=5ms"));
     }
+}
+
+#[test]
+fn capture_refuses_links_and_existing_files() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    if !host_allows() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let [old, link, new] = ["old", "link", "new"].map(|name| directory.path().join(name));
+    fs::write(&old, "precious").unwrap();
+    symlink(&old, &link).unwrap();
+    for option in ["--pcapng", "--json-to"] {
+        let written = |file: &Path| run_with(&["-q", option, file.to_str().unwrap()], &["true"]).output();
+        for (file, why) in
+            [(&old, "it exists already: --force replaces it"), (&link, "it is a symbolic link")]
+        {
+            let output = written(file);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(
+                (code(&output), said),
+                (73, format!("rdt-emu: cannot create {}: {why}\n", file.display()))
+            );
+        }
+        assert_eq!(code(&written(&new)), 0);
+        assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_file(&new).unwrap();
+    }
+    assert_eq!(fs::read(&old).unwrap(), b"precious");
 }
 
 #[test]
@@ -161,7 +190,7 @@ fn account_balances_however_run_ends() {
     let script = format!("{} > /dev/null; echo up; exec sleep 1000", helper("send").join(" "));
     for stage in ["--stage=enter", "--stage=init"] {
         let files = [account.to_str().unwrap(), capture.to_str().unwrap()];
-        let arguments = ["-q", "--loss=100%/0", "--json-to", files[0], "--pcapng", files[1]];
+        let arguments = ["-q", "--force", "--loss=100%/0", "--json-to", files[0], "--pcapng", files[1]];
         let running = run_with(&arguments, &["sh", "-c", &script]).start();
         assert_eq!(running.line, "up");
         kill(running.process(stage), Signal::KILL);

@@ -83,7 +83,7 @@ fn namespace_matches_model_in_virtual_time() {
         let options: Vec<_> = PATH.iter().map(|(key, value)| format!("--{key}={value}")).collect();
         let server = format!("--server=exec {}", program("agreement::send_back").join(" "));
         let mut arguments: Vec<_> = options.iter().map(String::as_str).collect();
-        arguments.extend(["-q", &server, "--pcapng", file.to_str().unwrap()]);
+        arguments.extend(["-q", "--force", &server, "--pcapng", file.to_str().unwrap()]);
         let mut command = vec!["env".to_owned(), format!("RDT_BURST={burst}")];
         command.extend(program("agreement::send_bursts"));
         let output = run_with(&arguments, &command.iter().map(String::as_str).collect::<Vec<_>>()).output();
@@ -98,7 +98,7 @@ fn proxy_matches_model_in_virtual_time() {
     until_all_came(|burst, file| {
         let [target, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let mut proxy = Command::new(PROGRAM)
-            .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "-q"])
+            .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "-q", "--force"])
             .args(PATH.iter().map(|(key, value)| format!("--{key}={value}")))
             .arg("--pcapng")
             .arg(file)

@@ -200,7 +200,8 @@ impl Behind<'_> {
         let capture = self.capture.iter().filter(|_| index == 0);
         let capture = capture.flat_map(|(file, snaplen)| {
             let snaplen = (*snaplen > 0).then(|| format!("--snaplen={snaplen}").into());
-            ["--pcapng".into(), OsString::from(file)].into_iter().chain(snaplen)
+            // An earlier try of the repetition may have left a capture.
+            ["--force".into(), "--pcapng".into(), OsString::from(file)].into_iter().chain(snaplen)
         });
         let reports = self.report_interval.map(|it| format!("--json-stream={}ms", it.as_millis()).into());
         words.chain(options).chain(reports).chain(server).chain(capture).chain(["--".into()]).collect()

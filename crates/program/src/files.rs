@@ -1,0 +1,117 @@
+//! Output files that only their owner may read: captures and traces have the data of others.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// Creates a file with mode 0600. A regular file of this name is refused, or replaced with `force`.
+///
+/// A symbolic link is refused: in a folder to which others may write, it can lead to any file of
+/// this user. Devices, named pipes and open descriptors (`/dev/fd/3`) are written to as they are.
+pub fn create_private(path: &Path, force: bool) -> io::Result<File> {
+    if is_descriptor(path) {
+        return File::create(path);
+    }
+    match create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        result => return result,
+    }
+    let kind = path.symlink_metadata()?.file_type();
+    if kind.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link"));
+    }
+    if !kind.is_file() {
+        return open_existing(path);
+    }
+    if !force {
+        return Err(exists());
+    }
+    // Not truncated, because it may have other names, another owner and other permissions.
+    fs::remove_file(path)?;
+    create_new(path)
+}
+
+fn exists() -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, "it exists already: --force replaces it")
+}
+
+/// True for `/dev/fd/3`, `/dev/stdout` and the like: links to files that this process has open.
+fn is_descriptor(path: &Path) -> bool {
+    let folder = path.parent();
+    ["/dev/fd", "/proc/self/fd"].iter().any(|of_system| folder == Some(Path::new(of_system)))
+        || ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    without_links(File::options().write(true).create_new(true)).open(path)
+}
+
+/// Opens a device or a pipe. It is not truncated, so that a regular file that takes its place
+/// meanwhile is not harmed.
+fn open_existing(path: &Path) -> io::Result<File> {
+    let file = without_links(File::options().write(true)).open(path)?;
+    if file.metadata()?.is_file() { Err(exists()) } else { Ok(file) }
+}
+
+#[cfg(unix)]
+fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    options.mode(0o600).custom_flags(libc::O_NOFOLLOW)
+}
+
+#[cfg(not(unix))]
+fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn existing_file_is_replaced_only_with_force() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [path, other] = ["file", "other"].map(|name| folder.path().join(name));
+        fs::write(&path, "old").expect("a file");
+        fs::hard_link(&path, &other).expect("a second name");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("permissions");
+        let error = create_private(&path, false).expect_err("it exists");
+        assert_eq!(error.to_string(), "it exists already: --force replaces it");
+        create_private(&path, true).expect("a new file").write_all(b"new").expect("written");
+        assert_eq!(fs::metadata(&path).expect("the file").mode() & 0o777, 0o600);
+        assert_eq!([&path, &other].map(|path| fs::read_to_string(path).expect("text")), ["new", "old"]);
+    }
+
+    #[test]
+    fn links_are_refused_wherever_they_lead() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [link, target] = ["link", "target"].map(|name| folder.path().join(name));
+        symlink(&target, &link).expect("a link");
+        for text in [None, Some("old")] {
+            text.map_or(Ok(()), |text| fs::write(&target, text)).expect("a file");
+            for force in [false, true] {
+                let error = create_private(&link, force).expect_err("a link");
+                assert_eq!(error.to_string(), "it is a symbolic link");
+            }
+            assert_eq!(fs::read_to_string(&target).ok().as_deref(), text);
+        }
+    }
+
+    #[test]
+    fn devices_and_descriptors_are_opened() {
+        create_private(Path::new("/dev/null"), false).expect("a device");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let file = File::create(&path).expect("a file");
+        let descriptor = format!("/dev/fd/{}", file.as_raw_fd());
+        create_private(Path::new(&descriptor), false)
+            .expect("an open file")
+            .write_all(b"a")
+            .expect("written");
+        assert_eq!(fs::read(&path).expect("the file"), b"a");
+    }
+}
