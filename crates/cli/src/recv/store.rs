@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf, is_separator};
 
 use rdt_driver::Remote;
 
-use files::{Files, Names, parent, temporary};
+use files::{Files, Names, parent, sweep, temporary};
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
@@ -29,7 +29,8 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Parses `--output`, and checks that it can be written.
+    /// Parses `--output`, checks that it can be written, and removes what killed receivers left
+    /// there.
     pub(crate) fn parse(path: Option<&Path>) -> io::Result<Self> {
         let Some(path) = path else { return Ok(Self::Discard) };
         if path == Path::new("-") {
@@ -46,7 +47,9 @@ impl Output {
         if !directory && path.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it has no file name"));
         }
-        temporary(if directory { path } else { parent(path) })?;
+        let folder = if directory { path } else { parent(path) };
+        temporary(folder)?;
+        sweep(folder);
         Ok(if directory { Self::Directory(path.into()) } else { Self::File(path.into()) })
     }
 }

@@ -323,6 +323,22 @@ fn killed_sender_leaves_no_file() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn partial_files_of_killed_receiver_are_swept() {
+    let directory = directory();
+    let [killed, live] = [(); 2].map(|()| Receiver::keeping(directory.path(), ""));
+    let senders = [paused(&killed, directory.path(), 1), paused(&live, directory.path(), 2)];
+    killed.program.signal("KILL");
+    drop(killed);
+    assert_eq!(names(directory.path()).len(), 2);
+    let _next = Receiver::keeping(directory.path(), "");
+    assert_eq!(names(directory.path()).len(), 1, "that of the live receiver");
+    let [_, sender] = senders;
+    sender.without_more_input().ended().with_code(0);
+    assert_eq!(visible(directory.path()).len(), 1);
+}
+
 #[test]
 fn missing_output_directory_is_refused_at_start() {
     let directory = directory();

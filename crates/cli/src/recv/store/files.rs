@@ -1,5 +1,6 @@
 //! Files of transfers. A transfer is written to a hidden temporary file, which is renamed when the
-//! transfer is complete, and removed if it is aborted.
+//! transfer is complete, and removed if it is aborted. The file is locked meanwhile, so that the
+//! next receiver in the directory recognises those of a killed one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -109,8 +110,65 @@ pub(super) fn parent(path: &Path) -> &Path {
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     // The file is opened here, because `tempfile` hides the system's error code. The umask
     // determines the permissions.
-    let open = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
+    let open = |path: &Path| {
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        // With this error, `tempfile` tries another name.
+        if lock(&file)? { Ok(file) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+    };
     tempfile::Builder::new().prefix(PREFIX).make_in(directory, open)
+}
+
+/// Locks a new temporary file until it is closed. Returns false if [`sweep`] of another receiver
+/// took it for abandoned before.
+#[cfg(unix)]
+fn lock(file: &File) -> io::Result<bool> {
+    use rustix::fs::{FlockOperation, flock};
+    use rustix::io::Errno;
+    use std::os::unix::fs::MetadataExt as _;
+
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        // If the file system has no locks, no receiver can lock the file, so none removes it.
+        Ok(()) | Err(_) => Ok(file.metadata()?.nlink() > 0),
+    }
+}
+
+#[cfg(not(unix))]
+fn lock(_: &File) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// Removes the temporary files of receivers that were killed: those of this user that no process
+/// has locked.
+#[cfg(unix)]
+pub(super) fn sweep(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+            // Another receiver may have removed it, and a file that stays does no harm.
+            let _ = remove_abandoned(&entry.path());
+        }
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn sweep(_: &Path) {}
+
+#[cfg(unix)]
+fn remove_abandoned(path: &Path) -> io::Result<()> {
+    use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+    use std::os::unix::fs::MetadataExt as _;
+
+    // For writing, because NFS gives exclusive locks to writers only.
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw() {
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        // While the lock is held: a receiver that has just created the file finds it removed.
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -220,6 +278,24 @@ mod tests {
         files.write(transfer(1), b"def").unwrap();
         files.finish(transfer(1)).unwrap();
         files.write(transfer(3), b"abc").unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn sweep_removes_only_unlocked_own_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let [abandoned, link, folder] = ["abandoned", "link", "folder"].map(|name| format!("{PREFIX}{name}"));
+        fs::write(path(&abandoned), b"part").unwrap();
+        fs::write(path("other"), b"whole").unwrap();
+        std::os::unix::fs::symlink(path("other"), path(&link)).unwrap();
+        fs::create_dir(path(&folder)).unwrap();
+        let open = temporary(directory.path()).unwrap();
+        sweep(directory.path());
+        let open = open.path().file_name().unwrap().to_str().unwrap().to_owned();
+        let mut expected = vec![link, folder, open, "other".into()];
+        expected.sort();
+        assert_eq!(names(directory.path()), expected);
     }
 
     #[test]
