@@ -254,6 +254,17 @@ mod tests {
     }
 
     #[test]
+    fn all_compares_cells_with_another_level() {
+        let results = results([100.0, 110.0], 1.0, 10, 3);
+        let claim = claim("all[sack=on]: goodput > 1.05 * goodput[sack=off]", None);
+        assert_eq!(claim.cells(&results, EngineKind::Virtual).len(), 2);
+        let scope = Scope { results: &results, engine: EngineKind::Virtual, levels: Selection::default() };
+        let evidence = examine(&scope, &claim.predicate, None).expect("results");
+        let ratio = evidence.estimate.expect("ten repetitions").estimate;
+        assert!((ratio * 1.05 / 1.1 - 1.0).abs() < 0.02, "{ratio}");
+    }
+
+    #[test]
     fn clear_differences_are_decided() {
         let results = results([100.0, 120.0], 5.0, 10, 1);
         assert_eq!(verdict_of("goodput[sack=on] > goodput[sack=off]", None, &results), Verdict::Holds);

@@ -47,9 +47,10 @@ fn finite(value: f64) -> Result<f64, Missing> {
 }
 
 impl<'a> Scope<'a> {
-    /// Returns this scope with further levels.
+    /// Returns this scope with further levels. A level of a factor that the scope has replaces it.
     pub(super) fn within(&self, selection: &Selection) -> Self {
-        let levels = self.levels.0.iter().chain(&selection.0).cloned().collect();
+        let is_kept = |(factor, _): &&(String, String)| selection.0.iter().all(|(other, _)| other != factor);
+        let levels = self.levels.0.iter().filter(is_kept).chain(&selection.0).cloned().collect();
         Self { levels: Selection(levels), ..self.clone() }
     }
 
