@@ -50,9 +50,15 @@ pub fn airtime_parts(it: &Conditions) -> Option<[(&'static str, f64); 11]> {
     Some(std::array::from_fn(|i| (AIRTIME_PARTS[i].0, seconds[i])))
 }
 
+/// True if a flow is the only one, sends datagrams, and offers at least what a cell carries.
+fn saturates(it: &Conditions, capacity_bps: f64) -> bool {
+    let is_enough = it.offered_bps.is_some_and(|offered| offered >= capacity_bps);
+    it.is_udp && it.others == 0 && it.steady && it.loss == 0.0 && is_enough
+}
+
 pub(super) fn airtime(it: &Conditions) -> Option<Prediction> {
     let value = saturation_bps(&it.wifi?, it.payload, &it.frames);
-    Some(Prediction::new(value, it.loss == 0.0)).filter(|_| !it.frames.is_empty())
+    Some(Prediction::new(value, saturates(it, value))).filter(|_| !it.frames.is_empty())
 }
 
 /// Bytes around an IP packet that report 003 counts: MAC header and LLC/SNAP, without the checksum.
@@ -65,13 +71,13 @@ pub(super) fn headers(it: &Conditions) -> Option<Prediction> {
     let share = |payload: f64| payload / (payload + headers + MAC_AND_LLC);
     let at_anchor = saturation_bps(&it.wifi?, ANCHOR - headers, &[ANCHOR]);
     let value = at_anchor * share(it.payload) / share(ANCHOR - headers);
-    Some(Prediction::new(value, it.loss == 0.0 && it.on_link == ANCHOR))
+    Some(Prediction::new(value, saturates(it, value) && it.on_link == ANCHOR))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a datagram has at most 65,536 fragments")]
 pub(super) fn fragments(it: &Conditions) -> Option<Prediction> {
     let mean = it.frames.iter().sum::<f64>() / it.frames.len() as f64;
-    Some(Prediction::new(mean, it.offered_bps.is_some())).filter(|_| !it.frames.is_empty())
+    Some(Prediction::new(mean, it.is_udp)).filter(|_| !it.frames.is_empty())
 }
 
 #[cfg(test)]
@@ -106,12 +112,34 @@ mod tests {
         use crate::flow::FlowKind;
         for (size, expected) in [(1452, 29.52), (1710, 29.52 * 1.0551 / 1.0468), (2226, 30.06)] {
             let it = conditions("rate = 'wifi-a'\nheaders = 48", |flow| {
-                (flow.kind, flow.size) = (FlowKind::Udp, Some(size));
+                (flow.kind, flow.size, flow.rate) = (FlowKind::Udp, Some(size), Some(54_000_000));
             });
             let ours = headers(&it).expect("a cell");
             assert!((ours.value / 1e6 / expected - 1.0).abs() < 0.001, "{size} bytes: {ours:?}");
             assert_eq!(ours.valid, size == 1452);
         }
+    }
+
+    #[test]
+    fn airtime_holds_for_one_saturated_udp_flow() {
+        use super::super::conditions::tests::all;
+        use crate::cell::EngineKind;
+        use crate::flow::{Flow, FlowKind};
+        let holds = |path: &str, flows: &[Flow]| {
+            let it = all(path, EngineKind::Virtual, flows.to_vec());
+            airtime(&it).expect("a cell").valid
+        };
+        let cell = "rate = 'wifi-a'\nheaders = 48";
+        let lossy = "rate = 'wifi-a'\nheaders = 48\nloss = '1%'";
+        let udp = |rate| Flow { kind: FlowKind::Udp, rate: Some(rate), size: Some(1452), ..Flow::new("a") };
+        let tcp = |rate| Flow { kind: FlowKind::Tcp, rate, ..Flow::new("a") };
+        let back = Flow { reverse: true, ..Flow::new("b") };
+        assert!(holds(cell, &[udp(54_000_000)]));
+        assert!(!holds(lossy, &[udp(54_000_000)]), "packets are lost");
+        assert!(!holds(cell, &[udp(20_000_000)]), "the cell carries 29.52 Mbit/s");
+        assert!(!holds(cell, &[udp(54_000_000), back]), "the other direction uses the air too");
+        assert!(!holds(cell, &[tcp(None)]), "ACKs are on the air");
+        assert!(!holds(cell, &[tcp(Some(54_000_000))]), "ACKs are on the air");
     }
 
     /// The published rates of datagrams of 1,452 to 2,226 bytes behind an MTU of 1,500.

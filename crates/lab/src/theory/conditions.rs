@@ -46,6 +46,10 @@ pub struct Conditions {
     pub whole: bool,
     /// Lengths of the frames of a full packet with all headers, bytes: several if it is fragmented.
     pub frames: Vec<f64>,
+    /// True if the flow sends datagrams without feedback.
+    pub is_udp: bool,
+    /// Number of other flows, in both directions.
+    pub others: usize,
     /// Rate at which the application writes, bits per second of payload. `None`: as fast as it can.
     pub offered_bps: Option<f64>,
     /// Rate on the slowest link of the datagrams of other flows in this direction, bits per second.
@@ -125,6 +129,8 @@ impl Conditions {
                 .iter()
                 .all(|mtu| mtu.frames(Duration::ZERO, length).is_some_and(|it| it.count() == 1)),
             frames: frames.into_iter().map(f64::from).collect(),
+            is_udp: flow.kind == FlowKind::Udp,
+            others: physics.flows.len().saturating_sub(1),
             offered_bps: flow.rate.map(bits),
             datagrams_bps: datagrams.sum(),
             #[allow(clippy::cast_precision_loss, reason = "at most 1,000 flows")]

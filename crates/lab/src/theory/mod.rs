@@ -132,7 +132,7 @@ pub const MODELS: &[Model] = &[
         metric: "goodput",
         formula: "airtime of a packet of 1500 bytes, with the share of payload in a frame of this length",
         source: "report 003, exercise 4",
-        range: "packets of 1500 bytes; it takes the rate of the air as equal for all lengths",
+        range: "one saturated UDP flow of packets of 1500 bytes; it takes the rate of the air as equal for all lengths",
         predict: airtime::headers,
     },
     Model {

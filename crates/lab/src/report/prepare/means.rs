@@ -167,7 +167,8 @@ fn models(view: &View<'_>, places: &[f64]) -> Vec<Curve> {
             let range = valid_range(&rows);
             let mut rows: Vec<Row> = rows.into_iter().map(|(row, _)| row).collect();
             rows.sort_by(|a, b| a.x.total_cmp(&b.x));
-            if let Some(same) = curves.iter_mut().find(|it| it.name == found.name && it.rows == rows) {
+            let is_same = |it: &&mut Curve| it.name == found.name && it.rows == rows && it.valid == range;
+            if let Some(same) = curves.iter_mut().find(is_same) {
                 same.predicts.push(i);
                 continue;
             }
