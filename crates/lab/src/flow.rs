@@ -10,7 +10,6 @@ use crate::cell::nanoseconds;
 /// Bytes of IPv4 and UDP headers.
 pub(crate) const UDP_HEADERS: u32 = 28;
 /// Bytes of the headers of IPv6 and UDP.
-#[cfg(target_os = "linux")]
 pub(crate) const UDP_HEADERS_IPV6: u32 = 48;
 /// Largest IP packet of a flow that does not set `packet`, bytes.
 pub(crate) const DEFAULT_PACKET: u32 = 1500;
