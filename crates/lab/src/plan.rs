@@ -326,7 +326,7 @@ fn without_idle_mtu(link: &PathSpec, physics: &Physics) -> Option<PathConfig> {
 fn check_factors(experiment: &Experiment, combinations: &[Vec<usize>]) -> Result<(), ExperimentError> {
     for (index, factor) in experiment.factors.iter().enumerate().filter(|(_, factor)| factor.levels.len() > 1)
     {
-        let mut have_identities = false;
+        let mut ids_differ = false;
         let mut has_effect = |combination: &Vec<usize>, engine: EngineKind| {
             let mut cells = (0..factor.levels.len()).filter_map(|level| {
                 let mut changed = combination.clone();
@@ -335,14 +335,14 @@ fn check_factors(experiment: &Experiment, combinations: &[Vec<usize>]) -> Result
             });
             let Some(first) = cells.next() else { return false };
             let mut others = cells.filter(|cell| cell.id != first.id).peekable();
-            have_identities |= others.peek().is_some();
+            ids_differ |= others.peek().is_some();
             others.any(|cell| !run_alike(&cell.physics, &first.physics))
         };
         let searched = combinations.iter().take(MAX_SEARCHED_COMBINATIONS);
         let mut pairs = searched.flat_map(|it| experiment.engines.iter().map(move |engine| (it, *engine)));
         if !pairs.any(|(combination, engine)| has_effect(combination, engine)) {
             let sets_mtu = factor.levels.iter().flat_map(|level| &level.settings).any(|it| it.word == "mtu");
-            let reason = match (have_identities, sets_mtu) {
+            let reason = match (ids_differ, sets_mtu) {
                 (false, _) => "its levels are the same cell",
                 (true, true) => "no packet is longer than its MTUs",
                 (true, false) => "its levels are the same path",

@@ -39,7 +39,8 @@ struct Queue {
 /// Error of [`Air::add`]: packets of the path do not wait for their turns in an 802.11 cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a path that shares its air is an 802.11 cell in both directions, with drop-tail, drop-head or codel"
+    "a path that shares its air must be an 802.11 cell in both directions, and its discipline drop-tail, \
+     drop-head or codel"
 )]
 pub struct NoStation;
 

@@ -35,7 +35,7 @@ pub enum WifiError {
     /// An option has a value that does not exist for it.
     #[error("'{word}' is not {expected}")]
     BadValue {
-        /// The option, or the wrong one of the steps of its value, as given.
+        /// The option as given. If its value has steps: the step that is wrong.
         word: String,
         /// The valid values of the option, with examples.
         expected: &'static str,
