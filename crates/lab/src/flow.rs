@@ -19,6 +19,9 @@ pub(crate) const DEFAULT_PACKET: u32 = 1500;
 pub enum FlowKind {
     /// A transfer of rdt in the native format.
     Rdt,
+    /// A transfer of rdt in the classic format. Its window is fixed, and the receiver offers one
+    /// packet more with each packet.
+    Classic,
     /// TCP: with the engine `kernel` that of the kernel, in virtual time an rdt transfer with the
     /// rules of TCP (an ACK for two packets; pacing and ECN only if the flow sets them).
     Tcp,
@@ -31,6 +34,7 @@ impl FlowKind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Rdt => "rdt",
+            Self::Classic => "classic",
             Self::Tcp => "tcp",
             Self::Udp => "udp",
         }

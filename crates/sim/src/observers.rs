@@ -155,6 +155,8 @@ struct Sampling {
     summary: Summary,
     /// Smallest receive window after the first above zero.
     rwnd_min: Option<u64>,
+    /// Largest distance of an offered window from the number of its ACK.
+    ack_window_error: Option<u64>,
 }
 
 impl Sampling {
@@ -197,6 +199,7 @@ impl Recorder {
             series: Series::default(),
             summary: Summary::default(),
             rwnd_min: None,
+            ack_window_error: None,
         })))
     }
 
@@ -234,6 +237,13 @@ impl Recorder {
     pub fn rwnd_min(&self) -> Option<u64> {
         self.sampling().rwnd_min
     }
+
+    /// Returns the largest distance, packets, of an offered window from the number of the ACK that
+    /// offers it. `None` without ACKs. It has a meaning in the classic format, whose receiver
+    /// offers n packets with the ACK of n packets.
+    pub fn ack_window_error(&self) -> Option<u64> {
+        self.sampling().ack_window_error
+    }
 }
 
 impl Observer for Recorder {
@@ -243,8 +253,12 @@ impl Observer for Recorder {
         while sampling.next <= time {
             sampling.push();
         }
-        if let Trace::MetricsUpdated(new) = trace {
-            sampling.metrics = *new;
+        match trace {
+            Trace::MetricsUpdated(new) => sampling.metrics = *new,
+            Trace::AckReceived { ack, window, .. } => {
+                sampling.ack_window_error = sampling.ack_window_error.max(Some(ack.abs_diff(*window)));
+            }
+            _ => {}
         }
     }
 }

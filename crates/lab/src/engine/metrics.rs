@@ -13,6 +13,7 @@ use super::flow_metrics::{
     rate, together,
 };
 use super::virtual_time::{Observers, Placed};
+use super::words::sender;
 use crate::cell::Physics;
 use crate::experiment::Measure;
 use crate::flow::{Flow, FlowKind, UDP_HEADERS};
@@ -181,7 +182,11 @@ fn observed(observers: &Observers, start: Duration, cut: usize, metrics: &mut Fl
     metrics.add("cwnd-mean", summary.cwnd_mean());
     metrics.add("cwnd-max", summary.cwnd_max.map(number));
     metrics.add("cwnd-min", summary.cwnd_min.map(number));
-    metrics.add("rwnd-min", observers.samples.rwnd_min().map(number));
+    let unit = window_unit(metrics.flow);
+    metrics.add("rwnd-min", observers.samples.rwnd_min().map(|it| number(it * unit)));
+    if metrics.flow.kind == FlowKind::Classic {
+        metrics.add("ack-window-error", observers.samples.ack_window_error().map(number));
+    }
     metrics.add("rtt-mean", summary.srtt_mean_s());
     metrics.add("rtt-max", summary.srtt_max_s);
     metrics.add("in-flight-mean", summary.in_flight_mean());
@@ -280,7 +285,14 @@ fn columns(samples: &rdt_sim::Series, metrics: &mut FlowMetrics<'_>) {
     metrics.column("ssthresh", samples.ssthresh.iter().map(|it| it.map(number)).collect());
     metrics.column("srtt", samples.srtt_s.iter().map(|it| (*it > 0.0).then_some(*it)).collect());
     metrics.column("in-flight", plain(&samples.in_flight));
-    metrics.column("rwnd", plain(&samples.rwnd));
+    let unit = window_unit(metrics.flow);
+    metrics.column("rwnd", samples.rwnd.iter().map(|it| Some(number(it * unit))).collect());
+}
+
+/// Returns the bytes that a unit of the receive window stands for: a packet in the classic format.
+fn window_unit(flow: &Flow) -> u64 {
+    let is_classic = flow.kind == FlowKind::Classic;
+    sender(flow, 0).ok().filter(|_| is_classic).map_or(1, |config| config.payload_size() as u64)
 }
 
 fn datagrams(

@@ -255,6 +255,22 @@ mod tests {
         assert_eq!((run.metrics["a.failed"], run.metrics.get("a.completion")), (1.0, None));
     }
 
+    /// 1, 1, 2, 4, 8, 10, 10 and 9 packets in eight round trips after that of the handshake. The
+    /// FIN, which tells the receiver the end, takes half of one.
+    #[test]
+    fn classic_window_is_the_number_of_the_ack() {
+        let flow = Flow {
+            kind: FlowKind::Classic,
+            cc: Some("fixed:10".to_owned()),
+            bytes: Some(45 * 1464),
+            ..Flow::new("a")
+        };
+        let run = run(&cell("rtt = '100ms'\nrate = '1gbit'\nqueue = 'none'", 0, vec![flow]), 1);
+        assert_eq!((run.metrics["a.ack-window-error"], run.metrics["a.retransmitted"]), (0.0, 0.0));
+        let time = run.metrics["a.completion"];
+        assert!((time / 0.95 - 1.0).abs() < 0.01, "{time}");
+    }
+
     /// UDP at 10 Mbit/s through 8 Mbit/s: 8 * 1472 / 1500 arrives, the rest is lost in the queue.
     #[test]
     fn datagrams_beyond_the_rate_are_lost_in_the_queue() {

@@ -121,8 +121,22 @@ pub(super) fn connection_id(seed: u64, index: u64) -> u64 {
 /// Returns the configuration of a sender.
 pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, EngineError> {
     let mut config = SenderConfig::native(connection_id);
+    if flow.kind == FlowKind::Classic {
+        let cc = flow.cc.as_deref().map(str::parse);
+        let Some(Ok(Algorithm::Fixed(window))) = cc else {
+            return Err(flow_error(
+                flow,
+                "a classic flow has a fixed window: write cc = \"fixed:10\" or another",
+            ));
+        };
+        config = SenderConfig::new(window, config.link);
+    }
     let packet = flow.packet.unwrap_or(DEFAULT_PACKET);
     config.packet_size = packet.saturating_sub(UDP_HEADERS) as usize;
+    config.memory_limit = flow.send_buffer.unwrap_or(config.memory_limit);
+    if flow.kind == FlowKind::Classic {
+        return Ok(config);
+    }
     if flow.kind == FlowKind::Tcp {
         config.congestion = Algorithm::Cubic;
         (config.pacing, config.ecn) = (false, false);
@@ -150,7 +164,6 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
     }
     config.pacing = flow.pacing.unwrap_or(config.pacing);
     config.ecn = flow.ecn.unwrap_or(config.ecn);
-    config.memory_limit = flow.send_buffer.unwrap_or(config.memory_limit);
     config.window = match config.congestion {
         Algorithm::Fixed(packets) => packets,
         _ => config.largest_window(),

@@ -40,6 +40,7 @@ const BUILTIN: &[Builtin] = builtin! {
     "002-C" "002-c.toml"
     "002-D" "002-d.toml"
     "002-E" "002-e.toml"
+    "002-E-CLASSIC" "002-e-classic.toml"
     "003-A" "003-a.toml"
     "003-B" "003-b.toml"
     "003-B-STATIONS" "003-b-stations.toml"

@@ -9,7 +9,7 @@ use crate::flow::{Flow, FlowKind, Reads, Spacing};
 
 /// Words of a flow that a factor may vary, each with its values as the end of a sentence.
 const WORDS: [(&str, &str); 26] = [
-    ("kind", "rdt, tcp or udp"),
+    ("kind", "rdt, classic, tcp or udp"),
     ("count", "a number of equal flows, which are named NAME1, NAME2 and so on"),
     ("start", "a time such as 10s, or two such as 0s..100ms between which each repetition draws"),
     ("stop", "a time such as 60s"),
@@ -56,6 +56,8 @@ const TRANSPORT_WORDS: [&str; 14] = [
     "receiver.ack",
     "receiver.stall",
 ];
+/// Those of them that the classic format leaves open.
+const CLASSIC_WORDS: [&str; 2] = ["cc", "packet"];
 /// Rules of loss recovery that read selective ACKs, and those that do not.
 const SACK_RECOVERIES: [&str; 2] = ["rack", "sack"];
 const PLAIN_RECOVERIES: [&str; 4] = ["newreno", "reno", "tahoe", "base-only"];
@@ -97,6 +99,9 @@ pub(super) fn check_kind(word: &str, kind: FlowKind) -> Result<(), String> {
     if kind == FlowKind::Udp && TRANSPORT_WORDS.contains(&word) {
         return Err(format!("a udp flow has no {word}: it sends datagrams without feedback"));
     }
+    if kind == FlowKind::Classic && TRANSPORT_WORDS.contains(&word) && !CLASSIC_WORDS.contains(&word) {
+        return Err(format!("a classic flow has no {word}: its format decides that"));
+    }
     if kind != FlowKind::Udp && UDP_WORDS.contains(&word) {
         return Err(format!("only udp flows have {word}; this flow is {}", kind.word()));
     }
@@ -107,9 +112,10 @@ pub(super) fn check_kind(word: &str, kind: FlowKind) -> Result<(), String> {
 pub(super) fn parse_kind(value: &str) -> Result<FlowKind, String> {
     match value {
         "rdt" => Ok(FlowKind::Rdt),
+        "classic" => Ok(FlowKind::Classic),
         "tcp" => Ok(FlowKind::Tcp),
         "udp" => Ok(FlowKind::Udp),
-        _ => Err(format!("'{value}' is not rdt, tcp or udp")),
+        _ => Err(format!("'{value}' is not rdt, classic, tcp or udp")),
     }
 }
 

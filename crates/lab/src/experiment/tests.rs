@@ -118,6 +118,11 @@ const ERRORS: &[(&str, &str, &str)] = &[
     ),
     ("kind = \"rdt\"", "kind = \"udp\"", "line 17, column 6: a.cc: a udp flow has no cc: "),
     (
+        "kind = \"rdt\"\ncc = \"reno\"",
+        "kind = \"classic\"\necn = \"on\"",
+        "line 17, column 7: a.ecn: a classic flow has no ecn: ",
+    ),
+    (
         "cc = \"reno\"",
         "on-off = \"0s/1s\"",
         "line 17, column 10: flow.on-off: '0s/1s' never writes: the first time is above 0",

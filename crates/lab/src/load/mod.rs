@@ -166,7 +166,7 @@ fn prepare(flow: &Flow, index: u16, request: &Request, ends: &[End; 2]) -> Resul
             let (listener, sender) = (tcp::listener(flow, to, port)?, tcp::sender(flow, from)?);
             Ok(Prepared::Tcp { listener, sender, to: SocketAddr::new(to.local, port) })
         }
-        FlowKind::Rdt => {
+        FlowKind::Rdt | FlowKind::Classic => {
             let (config, server) = rdt_ends(flow, request.seed, index.into())
                 .map_err(|error| LoadError::Word(error.to_string()))?;
             let (receiver, sender) =

@@ -10,6 +10,8 @@ use crate::flow::{DEFAULT_PACKET, Flow, FlowKind, UDP_HEADERS};
 
 /// Bytes of IPv4 and TCP headers with timestamps.
 const TCP_HEADERS: u32 = 52;
+/// Bytes of the header of a data packet in the classic format.
+const CLASSIC_HEADER: u32 = 8;
 
 /// Latest start of a flow that counts as sending for the whole run.
 const LATE_START: Duration = Duration::from_secs(1);
@@ -165,6 +167,7 @@ fn packet(physics: &Physics, flow: &Flow) -> Option<(u32, u32)> {
             None => (packet.checked_sub(UDP_HEADERS)?, packet),
         },
         FlowKind::Tcp if !physics.engine.is_virtual() => (packet.checked_sub(TCP_HEADERS)?, packet),
+        FlowKind::Classic => (packet.checked_sub(UDP_HEADERS + CLASSIC_HEADER)?, packet),
         FlowKind::Rdt | FlowKind::Tcp => (native_payload(packet)?, packet),
     })
 }

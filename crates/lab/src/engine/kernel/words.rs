@@ -207,6 +207,9 @@ fn check(flow: &Flow, physics: &Physics) -> Result<(), EngineError> {
         }
         FlowKind::Udp => return check_source(flow),
         FlowKind::Rdt => return sender(flow, 0)?.validate().map_err(|error| flow_error(flow, error)),
+        FlowKind::Classic => {
+            return refuse(&"the classic format runs in virtual time: use the engine 'virtual'");
+        }
         FlowKind::Tcp if physics.engine == EngineKind::Real => {
             return refuse(
                 &"the engine 'real' runs rdt and udp: write kind = \"rdt\", or use the engine 'kernel'",

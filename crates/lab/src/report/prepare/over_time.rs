@@ -1,6 +1,7 @@
 //! Figures of series, of the parts of a whole, and of distributions.
 
 use crate::cell::Cell;
+use crate::flow::FlowKind;
 use crate::record::Series;
 use crate::statistics::{convergence_time, mean};
 use crate::theory::{AIRTIME_PARTS, Conditions};
@@ -105,7 +106,7 @@ pub(super) fn sequence(view: &View<'_>, heading: Heading) -> Option<Scene> {
     let beyond = |name: &str| -> Option<Vec<Option<f64>>> {
         Some(read.iter().zip(column(name)?).map(|(read, more)| Some(read + (*more)?)).collect())
     };
-    let window = flow.window.and_then(|_| beyond("rwnd"));
+    let window = (flow.window.is_some() || flow.kind == FlowKind::Classic).then(|| beyond("rwnd")).flatten();
     let all = [
         ("read by the receiver", Some(read.iter().copied().map(Some).collect())),
         ("sent", beyond("in-flight")),
