@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::mem;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use rdt_driver::Remote;
+use rdt_driver::{Remote, clock};
 use rdt_program::{Console, talk};
 use rdt_server::Server;
 use rdt_transport::Wire;
@@ -16,6 +18,13 @@ use serde_json::{Value, json};
 use super::counters::{ledger_json, wire_name};
 use super::format::{megabytes, micros, rate_bps};
 use crate::resources;
+
+/// Mean time between two lines about unknown peers.
+const UNKNOWN_LINE_INTERVAL: Duration = Duration::from_millis(100);
+/// Lines about unknown peers that may follow each other at once after a pause.
+const UNKNOWN_LINE_BURST: u32 = 20;
+/// Interval of the reports of lines left out, and of the readings of the resident memory.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogStyle {
@@ -33,11 +42,44 @@ pub(crate) enum LogStyle {
 pub(crate) struct EventLog {
     pub(crate) style: LogStyle,
     pub(crate) console: Console,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// State of a log that all threads share.
+#[derive(Debug, Default)]
+struct Shared {
+    unknown: LineBudget,
+    memory: ResidentMemory,
 }
 
 impl EventLog {
+    pub(crate) fn new(style: LogStyle, console: Console) -> Self {
+        Self { style, console, shared: Arc::default() }
+    }
+
     pub(crate) fn quiet() -> Self {
-        Self { style: LogStyle::Quiet, console: Console::default() }
+        Self::new(LogStyle::Quiet, Console::default())
+    }
+
+    /// True if no line or event of a peer is printed, except failures to store.
+    fn is_quiet(&self) -> bool {
+        matches!(self.style, LogStyle::Quiet | LogStyle::Json { quiet: true })
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prints the number of lines about unknown peers that were left out since the last report.
+    fn report_left_out(&self) {
+        let lines = mem::take(&mut self.shared().unknown.left_out);
+        let text = format!("{lines} lines of unknown peers left out");
+        match self.style {
+            _ if lines == 0 => {}
+            LogStyle::Text | LogStyle::Talk => self.line(&format!("[{}] {text}", time())),
+            LogStyle::Json { quiet: false } => self.json(&json!({ "event": "left_out", "lines": lines })),
+            LogStyle::Quiet | LogStyle::Json { quiet: true } => talk(&format!("rdt-recv: {text}")),
+        }
     }
 
     pub(crate) fn line(&self, line: &str) {
@@ -76,48 +118,102 @@ pub(crate) struct Finished {
     pub(crate) elapsed: Duration,
 }
 
+/// Log of the peers of one thread. The number of lines about peers that have not finished a
+/// transfer is limited, because a flood of such peers must not fill the log.
 pub(crate) struct PeerLog {
     log: EventLog,
-    wires: BTreeMap<Remote, Wire>,
+    peers: BTreeMap<Remote, Peer>,
+    /// Time of the events.
+    now: Instant,
+    /// Time of the next report of lines left out; `None` if this thread has left out none since the
+    /// last one.
+    report_at: Option<Instant>,
+}
+
+/// Connected peer.
+struct Peer {
+    wire: Wire,
+    /// True once a transfer has finished; until then the peer is unknown.
+    has_finished: bool,
 }
 
 impl PeerLog {
     pub(crate) fn new(log: EventLog) -> Self {
-        Self { log, wires: BTreeMap::new() }
+        Self { log, peers: BTreeMap::new(), now: clock::now(), report_at: None }
+    }
+
+    /// Sets the time of the events that follow, and reports lines left out if that is due.
+    pub(crate) fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
+        if self.report_at.is_some_and(|at| at <= now) {
+            self.report_at = None;
+            self.log.report_left_out();
+        }
+    }
+
+    /// Returns the time by which [`PeerLog::begin_turn`] must be called; `None` for no such time.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.report_at
     }
 
     /// Records the wire format of an accepted SYN. It may differ from that of the peer's last
     /// transfer.
     pub(crate) fn note_wire(&mut self, peer: Remote, wire: Option<Wire>) {
         if let Some(wire) = wire {
-            self.wires.insert(peer, wire);
+            self.peers.entry(peer).or_insert(Peer { wire, has_finished: false }).wire = wire;
         }
     }
 
     pub(crate) fn wire(&self, peer: Remote) -> Option<Wire> {
-        self.wires.get(&peer).copied()
+        self.peers.get(&peer).map(|peer| peer.wire)
     }
 
-    pub(crate) fn connected(&self, peer: Remote, active: usize) {
-        self.line(peer, self.wire(peer), "connected", active);
-        self.json_peer(peer, "connected", true, active);
+    pub(crate) fn connected(&mut self, peer: Remote, active: usize) {
+        if self.is_logged(peer) {
+            self.line(peer, self.wire(peer), "connected", active);
+            self.json_peer(peer, "connected", true, active);
+        }
     }
 
     pub(crate) fn cleaned_up(&mut self, peer: Remote, unfinished: bool, active: usize) {
-        let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
-        self.line(peer, self.wire(peer), what, active);
-        self.json_peer(peer, "cleaned_up", unfinished, active);
-        self.wires.remove(&peer);
+        if self.is_logged(peer) {
+            let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
+            self.line(peer, self.wire(peer), what, active);
+            self.json_peer(peer, "cleaned_up", unfinished, active);
+        }
+        self.peers.remove(&peer);
+    }
+
+    /// True if an event of `peer` is logged; otherwise counts a line as left out if one would have
+    /// been printed.
+    fn is_logged(&mut self, peer: Remote) -> bool {
+        !self.log.is_quiet() && self.has_line(peer)
+    }
+
+    /// True if a line about `peer` may be printed now. Otherwise counts it as left out.
+    fn has_line(&mut self, peer: Remote) -> bool {
+        let is_known = self.peers.get(&peer).is_some_and(|peer| peer.has_finished);
+        let has_line = is_known || self.log.shared().unknown.take(self.now);
+        if !has_line {
+            self.report_at.get_or_insert(self.now + REPORT_INTERVAL);
+        }
+        has_line
     }
 
     /// Logs a stored transfer and its file. The peer may have been removed already.
     pub(crate) fn finished(
-        &self,
+        &mut self,
         server: &Server<Remote>,
         peer: Remote,
         end: &Finished,
         path: Option<&Path>,
     ) {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.has_finished = true;
+        }
+        if self.log.is_quiet() {
+            return;
+        }
         let path = path.map(|path| path.display().to_string());
         let bps = rate_bps(end.bytes, end.elapsed);
         let kept = path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
@@ -144,7 +240,10 @@ impl PeerLog {
         }));
     }
 
-    pub(crate) fn lost(&self, peer: Remote, error: &io::Error) {
+    pub(crate) fn lost(&mut self, peer: Remote, error: &io::Error) {
+        if !self.has_line(peer) {
+            return;
+        }
         talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
         self.json_failure(peer, error, &Value::Null);
     }
@@ -167,15 +266,18 @@ impl PeerLog {
 
     /// Prints a line in the format of the reference receiver's log.
     fn line(&self, peer: Remote, wire: Option<Wire>, what: &str, active: usize) {
-        let ram = resources::memory().now.unwrap_or(0);
-        let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
+        if !matches!(self.log.style, LogStyle::Text | LogStyle::Talk) {
+            return;
+        }
+        let ram = self.memory().unwrap_or(0);
         // Lines about classic peers must be exactly as in the reference.
         let wire = match wire {
             Some(Wire::Native { .. }) => " (native)",
             _ => "",
         };
         self.log.line(&format!(
-            "[{time}] {}{wire} {what}; RAM {:.2} MB active {active}",
+            "[{}] {}{wire} {what}; RAM {:.2} MB active {active}",
+            time(),
             name(peer),
             megabytes(ram)
         ));
@@ -187,13 +289,116 @@ impl PeerLog {
             "peer": name(peer),
             "wire": self.wire(peer).map(wire_name),
             "unfinished": unfinished,
-            "memory_bytes": resources::memory().now,
+            "memory_bytes": self.memory(),
             "active": active,
         }));
     }
+
+    fn memory(&self) -> Option<u64> {
+        self.log.shared().memory.at(self.now)
+    }
+}
+
+impl Drop for PeerLog {
+    fn drop(&mut self) {
+        if self.report_at.is_some() {
+            self.log.report_left_out();
+        }
+    }
+}
+
+/// Limit on the lines about unknown peers: one for each [`UNKNOWN_LINE_INTERVAL`], and
+/// [`UNKNOWN_LINE_BURST`] of them at once.
+#[derive(Debug, Default)]
+struct LineBudget {
+    /// End of the intervals that the lines so far take up; `None` without lines.
+    used_until: Option<Instant>,
+    /// Lines left out since the last report.
+    left_out: u64,
+}
+
+impl LineBudget {
+    /// True if the budget has room for a line. Otherwise counts the line as left out.
+    fn take(&mut self, now: Instant) -> bool {
+        let used_until = self.used_until.map_or(now, |at| at.max(now)) + UNKNOWN_LINE_INTERVAL;
+        let has_room = used_until <= now + UNKNOWN_LINE_INTERVAL * UNKNOWN_LINE_BURST;
+        if has_room {
+            self.used_until = Some(used_until);
+        } else {
+            self.left_out += 1;
+        }
+        has_room
+    }
+}
+
+/// Resident memory of the process, read once in [`REPORT_INTERVAL`] at most, because the kernel
+/// needs longer to report it than a line takes.
+#[derive(Debug, Default)]
+struct ResidentMemory {
+    read_at: Option<Instant>,
+    bytes: Option<u64>,
+}
+
+impl ResidentMemory {
+    /// Returns the resident memory, bytes; `None` if the system does not report it.
+    fn at(&mut self, now: Instant) -> Option<u64> {
+        let age = self.read_at.map(|at| now.saturating_duration_since(at));
+        if age.is_none_or(|age| age >= REPORT_INTERVAL) {
+            self.read_at = Some(now);
+            self.bytes = resources::memory().now;
+        }
+        self.bytes
+    }
+}
+
+/// Returns the local time in the format of the reference receiver's log.
+fn time() -> String {
+    jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S").to_string()
 }
 
 /// Formats the address of a peer; an IPv4-mapped address as plain IPv4.
 pub(crate) fn name(peer: Remote) -> String {
     SocketAddr::new(peer.addr.ip().to_canonical(), peer.addr.port()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_peers_get_ten_lines_a_second() {
+        let mut budget = LineBudget::default();
+        let start = clock::now();
+        // 1000 lines a second for ten seconds.
+        let lines = (0..10_000_u32).filter(|n| budget.take(start + *n * Duration::from_millis(1)));
+        assert_eq!(lines.count(), 20 + 99, "a burst of 20, and ten a second");
+        assert_eq!(budget.left_out, 10_000 - 119);
+        let later = start + Duration::from_secs(60);
+        assert_eq!((0..100).filter(|_| budget.take(later)).count(), 20, "a pause refills the burst only");
+    }
+
+    #[test]
+    fn resident_memory_is_read_once_a_second() {
+        let mut memory = ResidentMemory::default();
+        let start = clock::now();
+        memory.at(start);
+        memory.bytes = Some(7);
+        assert_eq!(memory.at(start + Duration::from_millis(999)), Some(7), "the last reading");
+        assert_ne!(memory.at(start + Duration::from_secs(1)), Some(7));
+    }
+
+    #[test]
+    fn lines_of_known_peers_are_not_limited() {
+        let peer = |port| Remote::from(SocketAddr::from(([127, 0, 0, 1], port)));
+        let mut log = PeerLog::new(EventLog::quiet());
+        let lines = |log: &mut PeerLog| (0..100).filter(|port| log.has_line(peer(*port))).count();
+        assert_eq!((lines(&mut log), log.log.shared().unknown.left_out), (20, 80));
+        for port in 0..100 {
+            log.peers.insert(peer(port), Peer { wire: Wire::Classic, has_finished: true });
+        }
+        assert_eq!(lines(&mut log), 100);
+        assert_eq!(log.deadline(), Some(log.now + REPORT_INTERVAL));
+        // The report would be printed among the results of the tests.
+        log.report_at = None;
+    }
 }

@@ -283,6 +283,7 @@ impl ReceiverApp {
 
 impl Application<Server<Remote>> for ReceiverApp {
     fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Flow {
+        self.peer_log.begin_turn(now);
         let mut busy = false;
         for _ in 0..RESULTS_PER_POLL {
             let Some(write) = self.store.poll() else { break };
@@ -304,7 +305,7 @@ impl Application<Server<Remote>> for ReceiverApp {
         } else if busy {
             Flow::Again
         } else {
-            Flow::Wait(look_at)
+            Flow::Wait(look_at.into_iter().chain(self.peer_log.deadline()).min())
         }
     }
 }

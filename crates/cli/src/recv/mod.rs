@@ -86,7 +86,7 @@ impl<'a> Plan<'a> {
         // In the background, because network threads print.
         let console = Console::in_background()
             .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
-        let log = EventLog { style, console };
+        let log = EventLog::new(style, console);
         let max_files = resources::max_open_files(resources::raise_descriptor_limit(), args.threads);
         Ok(Self { args, config, seed, output, max_files, log, once })
     }

@@ -77,3 +77,27 @@ fn pairs_of_spoofed_packets_open_no_file() {
     let run = receiver.interrupted().with_code(0);
     assert!(!run.lines().iter().any(|line| line.contains("] 127.1.")), "a line for a forged sender");
 }
+
+#[test]
+fn lines_of_unknown_peers_are_limited_and_counted() {
+    let receiver = Receiver::start("--faithful --no-link");
+    let start = clock::now();
+    for n in 0..500 {
+        forge(n, receiver.address, &[&syn()]);
+    }
+    receiver.program.line("unknown peers left out");
+    Program::start(&mut rdt_send(&receiver.args("--bytes 5000"))).ended().with_code(0);
+    let run = receiver.interrupted();
+    let seconds = (clock::now() - start).as_secs() + 1;
+    let lines = run.lines();
+    let printed = lines.iter().filter(|line| line.contains(" connected;")).count() as u64;
+    assert!(printed <= 20 + 10 * seconds, "{printed} lines in {seconds} s");
+    let counts = |end: &str| {
+        let words = lines.iter().filter_map(|line| line.split_once(end)?.0.rsplit(' ').next());
+        words.map(|word| word.parse::<u64>().expect("a number")).sum::<u64>()
+    };
+    let senders = counts(" senders, ");
+    assert!(senders > 400, "{senders}");
+    assert_eq!(printed + counts(" lines of unknown peers left out"), senders);
+    assert!(lines.iter().any(|line| line.contains("finished: 5000 bytes")), "a known peer has its line");
+}
