@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::{Connected, PollSet, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
 
+/// A new client may replace a client that has been silent for this long, if there is no room.
+const REPLACEABLE_AFTER: Duration = Duration::from_secs(1);
 /// Longest interval between two checks for idle clients.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Socket buffer of each client and direction, bytes: 30 ms at 2 Gbit/s.
@@ -41,12 +43,16 @@ pub(crate) struct Clients {
     gone: Vec<u32>,
     next_tag: u32,
     next_check: Option<Instant>,
+    /// Time before which no client can be replaced; `None` if it is unknown.
+    replaceable_at: Option<Instant>,
     totals: Totals,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
     pub(crate) clients: u64,
+    /// Silent clients that were removed to make room for new ones.
+    pub(crate) replaced: u64,
     /// Packets from clients beyond the limit.
     pub(crate) turned_away: u64,
     /// Packets dropped in the receive buffers of the clients' sockets; `None` if the system does
@@ -82,6 +88,7 @@ impl Clients {
             gone: Vec::new(),
             next_tag: 0,
             next_check: None,
+            replaceable_at: None,
             totals: Totals { overflow: Some(0), ..Totals::default() },
         }
     }
@@ -94,7 +101,7 @@ impl Clients {
             }
             return Ok(*tag);
         }
-        if self.open.len() >= self.limits.most {
+        if self.open.len() >= self.limits.most && !self.make_room(at, set) {
             return Err(Refusal::Full);
         }
         let tag = self.next_tag;
@@ -108,6 +115,35 @@ impl Clients {
         self.next_tag = (tag + 1) & (u32::MAX >> 1);
         self.next_check.get_or_insert(at + self.check_interval());
         Ok(tag)
+    }
+
+    /// Removes the client that has been silent longest, if it was for [`REPLACEABLE_AFTER`].
+    /// Returns true if it did.
+    fn make_room(&mut self, now: Instant, set: &mut PollSet) -> bool {
+        // Clients are searched only if one can be found, because a flood of new clients may ask for
+        // each of its packets.
+        if self.replaceable_at.is_some_and(|at| now < at) {
+            return false;
+        }
+        let silent_longest = self.open.iter().map(|(tag, client)| (client.last, *tag)).min();
+        let Some((last, tag)) = silent_longest else { return false };
+        self.replaceable_at = Some(last + REPLACEABLE_AFTER);
+        if now < last + REPLACEABLE_AFTER {
+            return false;
+        }
+        self.totals.replaced += 1;
+        self.remove(tag, set);
+        true
+    }
+
+    /// Removes a client, and counts its packets.
+    fn remove(&mut self, tag: u32, set: &mut PollSet) {
+        let Some(client) = self.open.remove(&tag) else { return };
+        self.totals.add(&client);
+        // Cannot fail: the socket is open.
+        let _ = set.remove(tag as usize);
+        self.tags.remove(&client.remote);
+        self.gone.push(tag);
     }
 
     fn open(&self, remote: Remote, tag: u32, at: Instant, set: &mut PollSet) -> Result<Client, SocketError> {
@@ -152,18 +188,11 @@ impl Clients {
             return false;
         }
         let idle = self.limits.idle;
-        let Self { tags, open, gone, totals, .. } = self;
-        open.retain(|tag, client| {
-            let stays = now.saturating_duration_since(client.last) < idle;
-            if !stays {
-                totals.add(client);
-                // Cannot fail: the socket is open.
-                let _ = set.remove(*tag as usize);
-                tags.remove(&client.remote);
-                gone.push(*tag);
-            }
-            stays
-        });
+        let is_idle = |client: &Client| now.saturating_duration_since(client.last) >= idle;
+        let idle: Vec<_> = self.open.iter().filter(|(_, it)| is_idle(it)).map(|(tag, _)| *tag).collect();
+        for tag in idle {
+            self.remove(tag, set);
+        }
         self.next_check = (!self.open.is_empty()).then(|| now + self.check_interval());
         true
     }

@@ -87,7 +87,8 @@ pub(crate) struct ProxyArgs {
     #[arg(long)]
     per_client: bool,
     /// Clients at a time, 1 to 1000, each with up to 2 MiB of memory and, if the system grants
-    /// them, socket buffers of 8 MiB; packets of further clients are dropped
+    /// them, socket buffers of 8 MiB; a further client replaces the one that was silent longest, if
+    /// that was for 1 s at least, else its packets are dropped
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000))]
     max_clients: u16,
     /// Forget a client after this time without a packet from it or for it
@@ -227,6 +228,7 @@ impl End {
         let totals = &self.counts.totals;
         let mut text = format!("clients: {}\n", totals.clients);
         let others = [
+            (totals.replaced, "clients, silent for 1 s at least, were replaced by new ones"),
             (totals.turned_away, "packets of other clients were turned away"),
             (totals.sockets.unreachable, "ICMP errors reported that no program listens at the target"),
             (totals.foreign_messages, "messages for clients were not the target's"),

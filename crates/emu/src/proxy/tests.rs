@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use rdt_emulator::{Bitrate, Direction, Link, LinkConfig, Loss, PathConfig, Probability, child_seed};
 use rdt_program::Printer;
-use rdt_udp::clock;
+use rdt_udp::{PollSet, clock};
 
+use super::clients::Clients;
 use super::*;
 use crate::port::{Buffers, Port};
 
@@ -192,6 +193,26 @@ fn excess_clients_are_rejected() {
     let end = proxy.end();
     assert_eq!((end.counts.totals.clients, end.counts.totals.turned_away), (1, 2));
     assert!(end.notes().contains("2 packets of other clients were turned away\n"), "{}", end.notes());
+}
+
+#[test]
+fn full_proxy_replaces_longest_silent_client() {
+    let target = bound();
+    let mut set = PollSet::new(4).unwrap();
+    let mut clients = Clients::new(target.local_addr().unwrap(), FEW);
+    let start = clock::now();
+    let mut admit = |clients: &mut Clients, port: u16, ms: u64| {
+        let remote = SocketAddr::from(([127, 0, 0, 1], port)).into();
+        clients.admit(remote, start + Duration::from_millis(ms), &mut set).ok()
+    };
+    assert_eq!([admit(&mut clients, 1, 0), admit(&mut clients, 2, 500)], [Some(0), Some(1)]);
+    assert_eq!(admit(&mut clients, 3, 900), None, "none is silent for 1 s");
+    clients.touch(0, start + Duration::from_secs(1));
+    assert_eq!(admit(&mut clients, 3, 1499), None);
+    assert_eq!(admit(&mut clients, 3, 1500), Some(2));
+    assert_eq!((clients.poll_gone(), clients.poll_gone()), (Some(1), None), "the second was silent longest");
+    assert_eq!([admit(&mut clients, 1, 1500), admit(&mut clients, 2, 1500)], [Some(0), None]);
+    assert_eq!((clients.totals().clients, clients.totals().replaced), (3, 1));
 }
 
 #[test]
