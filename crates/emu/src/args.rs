@@ -118,6 +118,10 @@ pub(crate) struct RunArgs {
     pub(crate) calibration: CalibrationArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    /// As root, keep the privileges of root on this host, for a kernel that forbids user namespaces
+    /// or a command that needs them. Otherwise the command is root in a user namespace only
+    #[arg(long)]
+    pub(crate) no_user_namespace: bool,
     /// Command and its arguments; $RDT_PEER has the far end's address
     // Required after `--`: otherwise a mistyped option would be taken as the command.
     #[arg(value_name = "CMD", required = true, last = true)]
@@ -137,6 +141,9 @@ pub(crate) struct InsideArgs {
     pub(crate) mtu: u32,
     #[arg(long)]
     pub(crate) ipv6: bool,
+    /// Creates a user namespace.
+    #[arg(long)]
+    pub(crate) user_namespace: bool,
     /// Makes the command the foreground process of the terminal.
     #[arg(long)]
     pub(crate) foreground: bool,
@@ -163,6 +170,7 @@ impl InsideArgs {
             format!("--peer={}", self.peer).into(),
         ];
         arguments.extend(self.ipv6.then(|| "--ipv6".into()));
+        arguments.extend(self.user_namespace.then(|| "--user-namespace".into()));
         arguments.extend(self.foreground.then(|| "--foreground".into()));
         if let Some(server) = &self.server {
             let mut argument = OsString::from("--server=");

@@ -1,5 +1,5 @@
-//! Messages between `run` (the outer process) and `init` (inside the namespaces), over a socket
-//! pair.
+//! Messages between `run` (the outer process) and `enter` and `init` (inside the namespaces), over
+//! a socket pair.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,6 +21,10 @@ pub(crate) struct Overflow(pub(crate) [u64; 2]);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
+    /// From inside: the process entered a user namespace, in which no ID is mapped yet.
+    Unmapped,
+    /// From outside: the IDs of the user namespace are mapped; false if that was refused.
+    Mapped(bool),
     /// From inside: the devices are ready. Their descriptors are attached to the message.
     Ready,
     /// From outside: the relay runs, start the command.
@@ -122,6 +126,8 @@ impl Message {
     /// Encodes a message: a letter and a number, then a text or two counters.
     fn encode(&self) -> Vec<u8> {
         let (letter, number, text) = match self {
+            Self::Unmapped => (b'u', 0, ""),
+            Self::Mapped(all) => (b'm', u8::from(*all), ""),
             Self::Ready => (b'r', 0, ""),
             Self::Go => (b'g', 0, ""),
             Self::Signal(signal) => (b's', *signal, ""),
@@ -142,6 +148,8 @@ impl Message {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let [letter, number, text @ ..] = bytes else { return None };
         match letter {
+            b'u' => Some(Self::Unmapped),
+            b'm' => Some(Self::Mapped(*number != 0)),
             b'r' => Some(Self::Ready),
             b'g' => Some(Self::Go),
             b's' => Some(Self::Signal(*number)),
@@ -170,6 +178,8 @@ mod tests {
     fn messages_round_trip_then_end_of_stream() {
         let (outside, inside) = Control::pair().unwrap();
         let messages = [
+            Message::Unmapped,
+            Message::Mapped(true),
             Message::Ready,
             Message::Go,
             Message::Signal(15),

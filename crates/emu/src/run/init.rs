@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rdt_program::exit;
@@ -36,7 +36,10 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
     enter::end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
     control.keep().map_err(Failure::system("no control socket"))?;
     let signals = Signals::requests_and_children().map_err(Failure::system("cannot wait for signals"))?;
-    own_proc();
+    let has_own_mounts = keep_mounts_inside();
+    if has_own_mounts {
+        own_proc();
+    }
     let terminal = args.foreground.then(Terminal::open).flatten();
     let mut init = Init {
         args,
@@ -49,6 +52,9 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
         ending: false,
     };
     let far = init.networks()?;
+    if has_own_mounts {
+        own_sys();
+    }
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {
         // The outer process has ended or requests the end.
@@ -248,15 +254,41 @@ impl Init<'_> {
     }
 }
 
+/// Mounts a read-only /sys that shows the near network instead of the host's. If that is refused,
+/// programs see that of the host.
+fn own_sys() {
+    const CGROUPS: &str = "/sys/fs/cgroup";
+    let groups = File::open(CGROUPS);
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if let Err(error) = rustix::mount::mount("sysfs", "/sys", "sysfs", flags, None) {
+        tracing::debug!(%error, "/sys stays that of the host");
+        return;
+    }
+    // Programs find their memory limit there, and the new /sys has no such mount.
+    let Ok(groups) = groups else { return };
+    let groups = format!("/proc/self/fd/{}", groups.as_raw_fd());
+    if let Err(error) = rustix::mount::mount_bind_recursive(groups, CGROUPS) {
+        tracing::debug!(%error, "the command finds no control groups");
+    }
+}
+
 /// Mounts a /proc of the new process namespace. If that is refused, programs see that of the host.
 fn own_proc() {
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    let mounted = rustix::mount::mount_change("/", private)
-        .and_then(|()| rustix::mount::mount("proc", "/proc", "proc", flags, None));
-    if let Err(error) = mounted {
+    if let Err(error) = rustix::mount::mount("proc", "/proc", "proc", flags, None) {
         tracing::debug!(%error, "/proc stays that of the host");
     }
+}
+
+/// Keeps later mounts inside the mount namespace: by default they would appear on the host too.
+/// Returns false if that is refused.
+fn keep_mounts_inside() -> bool {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    let changed = rustix::mount::mount_change("/", private);
+    if let Err(error) = changed {
+        tracing::debug!(%error, "/proc and /sys stay those of the host");
+    }
+    changed.is_ok()
 }
 
 fn present_network() -> Result<File, Failure> {

@@ -11,7 +11,8 @@
 //! Each process is killed when its parent ends, and all inner processes are killed when `init`
 //! ends. The kernel removes the namespaces and devices with the last process and descriptor. A
 //! nested run has no far network of its own: its far device is in the enclosing network, which
-//! forwards its packets.
+//! forwards its packets. Nor has it a user namespace of its own, so its programs can enter both
+//! networks.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -66,7 +67,7 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
         return exit::USAGE;
     };
     let message = match args.stage {
-        Stage::Enter => match enter::enter(args) {
+        Stage::Enter => match enter::enter(args, &control) {
             // The `Init` stage has reported the result.
             Ok(()) => return 0,
             Err(failure) => failed(&failure),

@@ -15,6 +15,8 @@ pub(crate) enum Step {
     Again,
     /// Creating a user namespace as a user other than root.
     UserNamespace,
+    /// Creating a user namespace as root.
+    UserNamespaceOfRoot,
     /// Becoming root in the user namespace.
     Root,
     Processes,
@@ -35,7 +37,9 @@ impl Step {
         let what = match self {
             Self::Join => "this run is inside another, whose network cannot be joined",
             Self::Again => "this program cannot be started again",
-            Self::UserNamespace => "this host does not let you create a user namespace",
+            Self::UserNamespace | Self::UserNamespaceOfRoot => {
+                "this host does not let you create a user namespace"
+            }
             Self::Root => "this host does not let you become root in a user namespace",
             Self::Processes => "this host does not let you create process and mount namespaces",
             Self::Network => "this host does not let you create a network namespace",
@@ -52,6 +56,9 @@ impl Step {
             Self::Again => again_reason(error).into(),
             Self::OpenTun => Self::tun_reason(error),
             Self::Join | Self::MakeTun | Self::Configure => self.network_reason(error).into(),
+            Self::UserNamespaceOfRoot => {
+                format!("{}; or add --no-user-namespace", host.reason(self, error))
+            }
             _ => host.reason(self, error),
         }
     }
@@ -144,7 +151,7 @@ impl Host {
         let has = |obstacle| self.0.contains(&obstacle);
         let limit = |name| format!("the limit user.{name} is 0; as root run `sysctl user.{name}=10000`");
         match step {
-            Step::UserNamespace if has(Obstacle::NoUsers) => limit("max_user_namespaces"),
+            Step::UserNamespace | Step::UserNamespaceOfRoot if has(Obstacle::NoUsers) => limit("max_user_namespaces"),
             Step::Network if has(Obstacle::NoNetworks) => limit("max_net_namespaces"),
             Step::UserNamespace if has(Obstacle::SwitchedOff) => {
                 "they are switched off for all users but root; as root run `sysctl kernel.unprivileged_userns_clone=1`".into()
@@ -159,6 +166,7 @@ impl Host {
             _ if error.raw_os_error() == Some(libc::ENOSPC) => {
                 "a limit is reached; see `sysctl -a | grep '^user.max_'`, or namespaces are nested too deeply".into()
             }
+            Step::UserNamespaceOfRoot => "the kernel gives no other reason".into(),
             _ => "this process lacks the permission; try as root".into(),
         }
     }
@@ -186,6 +194,9 @@ mod tests {
             (Step::Root, libc::EPERM, Some(AppArmor), "AppArmor"),
             (Step::Network, libc::EPERM, Some(AppArmor), "AppArmor"),
             (Step::UserNamespace, libc::EPERM, Some(Filter), "seccomp"),
+            (Step::UserNamespaceOfRoot, libc::EPERM, Some(Filter), "seccomp"),
+            (Step::UserNamespaceOfRoot, libc::ENOSPC, Some(NoUsers), "namespaces is 0; as root"),
+            (Step::UserNamespaceOfRoot, libc::EINVAL, None, "no other reason; or add --no-user-namespace"),
             (Step::Processes, libc::ENOSPC, None, "a limit is reached"),
             (Step::OpenTun, libc::ENOENT, None, "modprobe tun"),
             (Step::OpenTun, libc::EACCES, None, "chmod 666"),

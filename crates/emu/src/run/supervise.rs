@@ -133,6 +133,7 @@ impl Inside {
             control: theirs.as_raw_fd(),
             mtu: args.device_mtu,
             ipv6: args.ipv6,
+            user_namespace: !args.no_user_namespace && far.is_none(),
             foreground: terminal.is_for_command(),
             near: block.near(),
             peer: Block::OUTERMOST.far(),
@@ -145,7 +146,7 @@ impl Inside {
 
     /// Waits for the descriptors of the devices; returns the near one first.
     fn devices(&mut self) -> Result<[Arc<OwnedFd>; 2], Failure> {
-        match self.receive()? {
+        match self.receive_mapping_ids()? {
             Some((Message::Ready, fds)) => {
                 let mut fds = fds.into_iter().rev().chain(self.far.take());
                 let devices = fds.next().zip(fds.next());
@@ -206,6 +207,22 @@ impl Inside {
                 return Ok((exit::OS, Overflow::default()));
             }
         }
+    }
+
+    /// Maps the IDs of the user namespace if the inner process asks for it, then receives the next
+    /// message.
+    fn receive_mapping_ids(&self) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {
+        let first = self.receive()?;
+        if !matches!(first, Some((Message::Unmapped, _))) {
+            return Ok(first);
+        }
+        let mapped = enter::map_all_ids(self.child.id());
+        if let Err(error) = &mapped {
+            tracing::debug!(%error, "only root is mapped");
+        }
+        // Fails if the inner process has ended, which `receive` reports.
+        let _ = self.control.send(&Message::Mapped(mapped.is_ok()), &[]);
+        self.receive()
     }
 
     fn receive(&self) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {

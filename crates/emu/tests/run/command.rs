@@ -1,5 +1,10 @@
 //! Network, environment and exit code of the command of a run.
 
+use std::fs;
+use std::process::Command;
+
+use rustix::process::geteuid;
+
 use super::helpers::{helper, said};
 use super::running::{code, host_allows, run, run_with, stdout};
 
@@ -39,10 +44,45 @@ fn command_can_configure_tcp() {
         return;
     }
     let sack = "/proc/sys/net/ipv4/tcp_sack";
-    let before = std::fs::read_to_string(sack).unwrap();
+    let before = fs::read_to_string(sack).unwrap();
     let script = format!("echo 0 > {sack} && cat {sack}");
     assert_eq!(stdout(&run("-q", &["sh", "-c", &script]).output()), "0\n");
-    assert_eq!(std::fs::read_to_string(sack).unwrap(), before, "the host's is another");
+    assert_eq!(fs::read_to_string(sack).unwrap(), before, "the host's is another");
+}
+
+#[test]
+fn command_sees_own_sys() {
+    if !host_allows() {
+        return;
+    }
+    let groups = "ls /sys/fs/cgroup | xargs";
+    let script = format!("ls /sys/class/net | xargs; {groups}");
+    let groups = Command::new("sh").args(["-c", groups]).output().unwrap();
+    let root_only = geteuid().is_root().then_some("-q --no-user-namespace");
+    for flags in ["-q"].into_iter().chain(root_only) {
+        let seen = stdout(&run(flags, &["sh", "-c", &script]).output());
+        assert_eq!(seen, format!("lo rdt0\n{}", String::from_utf8_lossy(&groups.stdout)), "{flags}");
+    }
+}
+
+#[test]
+fn command_of_root_is_in_user_namespace_with_all_ids() {
+    if !host_allows() {
+        return;
+    }
+    let namespace = |flags| stdout(&run(flags, &["readlink", "/proc/self/ns/user"]).output());
+    let own = format!("{}\n", fs::read_link("/proc/self/ns/user").unwrap().display());
+    assert_ne!(namespace("-q"), own);
+    let ids = fs::read_to_string("/proc/self/uid_map").unwrap();
+    if !geteuid().is_root() || ids.trim().ends_with(" 1") {
+        eprintln!("skipped: not root, or no other user is mapped here");
+        return;
+    }
+    assert_eq!(namespace("-q --no-user-namespace"), own);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file").display().to_string();
+    let script = format!("touch {file} && chown 7:8 {file} && stat -c %u:%g {file}");
+    assert_eq!(stdout(&run("-q", &["sh", "-c", &script]).output()), "7:8\n");
 }
 
 #[test]
