@@ -74,7 +74,7 @@ impl Data {
             Self::Power(power) => Ok(Box::new(DwordArray::new(payload::WORD << power))),
             Self::Bytes(bytes) => Ok(Box::new(DwordArray::new(bytes))),
             Self::File { file, .. } => file_source(file, waker),
-            Self::Stdin(stdin) => match redirected_file(&stdin)? {
+            Self::Stdin(stdin) => match redirected_file(&stdin) {
                 Some(file) => file_source(file, waker),
                 None => Ok(Box::new(Piped::new(stdin, waker))),
             },
@@ -84,15 +84,15 @@ impl Data {
 
 /// Returns the regular file that the shell made the standard input, if it did.
 #[cfg(unix)]
-fn redirected_file(stdin: &Stdin) -> io::Result<Option<File>> {
+fn redirected_file(stdin: &Stdin) -> Option<File> {
     use std::os::fd::AsFd as _;
 
-    let file = File::from(stdin.as_fd().try_clone_to_owned()?);
-    Ok(file.metadata()?.is_file().then_some(file))
+    let file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
+    file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
 }
 
 /// Returns `None`: on this system the standard input is read as a pipe.
 #[cfg(not(unix))]
-fn redirected_file(_: &Stdin) -> io::Result<Option<File>> {
-    Ok(None)
+fn redirected_file(_: &Stdin) -> Option<File> {
+    None
 }

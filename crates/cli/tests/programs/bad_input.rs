@@ -1,11 +1,16 @@
 //! Invalid input results in an error message of one line, and an exit code.
 
+#[cfg(unix)]
 use std::fs::{self, File};
+#[cfg(unix)]
 use std::io::Write as _;
 use std::process::Command;
 
+#[cfg(unix)]
 use super::data::random;
-use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send};
+#[cfg(unix)]
+use super::process::Receiver;
+use super::process::{Ended, Program, rdt_recv, rdt_send};
 
 const ODD: [&str; 11] = ["NaN", "inf", "-1", "-inf", "1e400", "-1e400", "", " ", "ünï", "0x10", "1,5"];
 

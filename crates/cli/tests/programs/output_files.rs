@@ -212,6 +212,7 @@ fn syns_alone_take_no_descriptors() {
 }
 
 /// Returns a native sender whose first bytes are in a file of the receiver, and which pauses.
+#[cfg(unix)]
 fn paused(receiver: &Receiver, directory: &Path, files: usize) -> Program {
     let mut sender = Program::start(rdt_send(&receiver.args("-")).stdin(Stdio::piped()));
     sender.write(&b"n".repeat(30_000));

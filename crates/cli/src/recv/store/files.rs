@@ -113,7 +113,7 @@ pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     let open = |path: &Path| {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
         // With this error, `tempfile` tries another name.
-        if lock(&file)? { Ok(file) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+        if lock(&file) { Ok(file) } else { Err(io::ErrorKind::AlreadyExists.into()) }
     };
     tempfile::Builder::new().prefix(PREFIX).make_in(directory, open)
 }
@@ -121,21 +121,21 @@ pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
 /// Locks a new temporary file until it is closed. Returns false if [`sweep`] of another receiver
 /// took it for abandoned before.
 #[cfg(unix)]
-fn lock(file: &File) -> io::Result<bool> {
+fn lock(file: &File) -> bool {
     use rustix::fs::{FlockOperation, flock};
     use rustix::io::Errno;
     use std::os::unix::fs::MetadataExt as _;
 
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(Errno::WOULDBLOCK) => false,
         // If the file system has no locks, no receiver can lock the file, so none removes it.
-        Ok(()) | Err(_) => Ok(file.metadata()?.nlink() > 0),
+        Ok(()) | Err(_) => file.metadata().is_ok_and(|metadata| metadata.nlink() > 0),
     }
 }
 
 #[cfg(not(unix))]
-fn lock(_: &File) -> io::Result<bool> {
-    Ok(true)
+fn lock(_: &File) -> bool {
+    true
 }
 
 /// Removes the temporary files of receivers that were killed: those of this user that no process
