@@ -20,6 +20,7 @@
 //! | marks | `marks.rs` | events of a sender with their times |
 //! | queue series | `queue_series.rs` | queue of a link over time |
 //! | observers | `observers.rs` | sampled metrics, window reductions |
+//! | window course | `window_course.rs` | reductions of a congestion window, and growth between them |
 #![forbid(unsafe_code)]
 
 mod application;
@@ -35,6 +36,7 @@ mod scenario;
 mod simulation;
 mod sink;
 mod source;
+mod window_course;
 
 pub use application::Application;
 pub use bins::Bins;
@@ -42,10 +44,11 @@ pub use limits::{LimitRecorder, Limits};
 pub use marks::{Mark, Marks};
 pub use network::{EcnRewrite, Interceptor, WireId};
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
-pub use observers::{Recorder, Series, Summary, WindowCourse, WindowRecorder, WindowReductions};
+pub use observers::{Recorder, Series, Summary, WindowReductions};
 pub use queue_series::QueueSeries;
 pub use read_policy::ReadPolicy;
 pub use scenario::{Report, Scenario};
 pub use simulation::Simulation;
 pub use sink::{Arrived, SinkNode};
 pub use source::{Arrivals, Source, SourceNode};
+pub use window_course::{WindowCourse, WindowRecorder};

@@ -22,7 +22,7 @@ pub(super) mod header;
 pub(super) mod params;
 pub(crate) mod stream;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod varint;
 
 use super::{FromReceiver, FromSender, WireError};

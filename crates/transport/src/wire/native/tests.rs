@@ -91,7 +91,7 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
 }
 
 /// Returns the fields that are encoded to this ACK.
-fn fields(ack: &wire::Ack<'_>) -> Ack {
+pub(in crate::wire) fn fields(ack: &wire::Ack<'_>) -> Ack {
     let (echo, marks) = (ack.echo.unwrap(), ack.marks.unwrap());
     Ack {
         largest_received: echo.packet_number,

@@ -113,19 +113,7 @@ fn put_ack(ack: &Ack<'_>, out: &mut [u8]) -> usize {
 
 /// Returns the fields and blocks that are encoded to this ACK.
 fn fields(ack: &Ack<'_>) -> (native::Ack, Vec<SackBlock>) {
-    let (echo, marks) = (ack.echo.unwrap(), ack.marks.unwrap());
-    let fields = native::Ack {
-        largest_received: echo.packet_number,
-        echo_delay_us: u32::try_from(echo.delay.as_micros()).unwrap(),
-        ack: ack.ack,
-        window: ack.window,
-        packets: marks.packets,
-        duplicates: ack.duplicates.unwrap(),
-        ce: marks.ce,
-        ect: marks.ect,
-        overflow: ack.overflow,
-    };
-    (fields, ack.sack.iter().collect())
+    (native::tests::fields(ack), ack.sack.iter().collect())
 }
 
 fn changed(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
