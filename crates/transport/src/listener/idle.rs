@@ -1,11 +1,15 @@
 //! Idle timeouts of peers, and the deadline of the listener.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use super::Listener;
 use crate::wire::Wire;
+
+/// Idle deadlines of peers, earliest first.
+type Deadlines<P> = BTreeSet<(Instant, P)>;
 
 /// Longest idle timeout, 100 years: a deadline after `Duration::MAX` cannot be represented.
 const MAX_IDLE: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -31,20 +35,16 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Closes the peers whose idle timeouts have expired.
     pub(super) fn close_idle_peers(&mut self, now: Instant) {
-        while let Some(&(deadline, peer)) = self.idle.first()
-            && deadline <= now
-        {
-            self.idle.pop_first();
-            if let Some(renewed) = self.close_if_idle(now, peer) {
-                self.idle.insert((renewed, peer));
-            }
-        }
-        while let Some(&(deadline, peer)) = self.half_open.idle.first()
-            && deadline <= now
-        {
-            self.half_open.idle.pop_first();
-            if let Some(renewed) = self.close_if_idle(now, peer) {
-                self.half_open.idle.insert((renewed, peer));
+        let sets: [fn(&mut Self) -> &mut Deadlines<P>; 2] =
+            [|listener| &mut listener.idle, |listener| &mut listener.half_open.idle];
+        for idle in sets {
+            while let Some(&(deadline, peer)) = idle(self).first()
+                && deadline <= now
+            {
+                idle(self).pop_first();
+                if let Some(renewed) = self.close_if_idle(now, peer) {
+                    idle(self).insert((renewed, peer));
+                }
             }
         }
     }
