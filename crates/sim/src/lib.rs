@@ -20,7 +20,7 @@
 //! | marks | `marks.rs` | events of a sender with their times |
 //! | queue series | `queue_series.rs` | queue of a link over time |
 //! | observers | `observers.rs` | sampled metrics, window reductions |
-//! | window course | `window_course.rs` | reductions of a congestion window, and growth between them |
+//! | window course | `window_course.rs` | a window's reductions, and growth between them |
 #![forbid(unsafe_code)]
 
 mod application;
