@@ -4,13 +4,15 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
+use rdt_crypto::Aead;
 
 use crate::foreign::{self, Library};
+use crate::limit::{self, Work};
+use crate::locked;
 use crate::rdt::{self, Wire};
 use crate::rdt_here::{self, Waiting};
 use crate::tcp::{self, Variant};
 use crate::transfer::{self, Run};
-use crate::{limit, locked};
 
 /// One transport with one set of options.
 pub(crate) struct Peer {
@@ -48,7 +50,41 @@ pub(crate) const PEERS: &[Peer] = &[
         id: "limit",
         name: "limit, CRC-32",
         tuned: limit::TUNED,
-        ways: Ways::Children { version: linux, receive: limit::receive, send: |bytes, _| limit::send(bytes) },
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| limit::receive(bytes, Work::Checksum),
+            send: |bytes, _| limit::send(bytes, Work::Checksum),
+        },
+    },
+    Peer {
+        id: "limit-aes128",
+        name: "limit, AES-128-GCM",
+        tuned: limit::TUNED_SEALED,
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::Aes128Gcm)),
+            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::Aes128Gcm)),
+        },
+    },
+    Peer {
+        id: "limit-aes256",
+        name: "limit, AES-256-GCM",
+        tuned: limit::TUNED_SEALED,
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::Aes256Gcm)),
+            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::Aes256Gcm)),
+        },
+    },
+    Peer {
+        id: "limit-chacha20",
+        name: "limit, ChaCha20-Poly1305",
+        tuned: limit::TUNED_SEALED,
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::ChaCha20Poly1305)),
+            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::ChaCha20Poly1305)),
+        },
     },
     Peer {
         id: "rdt-thread",
