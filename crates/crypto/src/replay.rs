@@ -74,10 +74,12 @@ impl ReplayWindow {
     /// counts only if it is [`Received::New`].
     #[inline]
     pub fn enter(&mut self, number: u64) -> Received {
-        if self.largest.is_none_or(|largest| number > largest) {
+        let verdict = if self.largest.is_none_or(|largest| number > largest) {
             self.advance(number);
-        }
-        let verdict = self.check(number);
+            Received::New
+        } else {
+            self.check(number)
+        };
         if verdict == Received::New {
             let word = self.word_of(number);
             self.words[word] |= bit_of(number);
@@ -118,9 +120,17 @@ impl ReplayWindow {
     }
 
     /// Moves the window so that `number` is in its last word, and clears the words that it reaches.
+    #[inline]
     fn advance(&mut self, number: u64) {
         let last = self.largest.map_or(0, |largest| largest / WORD_NUMBERS);
         self.largest = Some(number);
+        if number / WORD_NUMBERS > last {
+            self.clear_words(last, number);
+        }
+    }
+
+    /// Clears the words after word `last`, up to that of `number`, which is the largest number now.
+    fn clear_words(&mut self, last: u64, number: u64) {
         let words = self.words.len() as u64;
         for word in last + 1..=(number / WORD_NUMBERS).min(last + words) {
             let at = index(word, self.words.len());
