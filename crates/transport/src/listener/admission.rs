@@ -171,7 +171,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
 /// Hasher that collects the bytes of a peer's key, for its cookie.
 #[derive(Debug, Default)]
-pub(super) struct Address(Vec<u8>);
+pub(crate) struct Address(pub(crate) Vec<u8>);
 
 impl Hasher for Address {
     fn write(&mut self, bytes: &[u8]) {

@@ -22,7 +22,7 @@ const EPOCH: Duration = Duration::from_millis(100);
 
 /// Claim of one unfinished transfer to the buffer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     /// Epoch of the transfer's newest data; `None` before its first data.
     epoch: Option<u64>,
     /// Bytes, as charged to the buffer, that are offered and have not arrived.
@@ -39,7 +39,7 @@ struct Group {
 
 /// The buffer and the claims to it.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     /// `None` if the buffer limits no window.
     buffer: Option<SocketBuffer>,
     /// Index of the present epoch.
@@ -60,7 +60,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Returns a budget without claims.
-    pub(super) fn new(buffer: Option<SocketBuffer>) -> Self {
+    pub(crate) fn new(buffer: Option<SocketBuffer>) -> Self {
         Self {
             buffer,
             epoch: 0,
@@ -74,19 +74,19 @@ impl Budget {
     }
 
     /// Adds a transfer that has sent no data.
-    pub(super) fn open(&mut self) -> Claim {
+    pub(crate) fn open(&mut self) -> Claim {
         self.silent.transfers += 1;
         Claim { epoch: None, offered: 0 }
     }
 
-    pub(super) fn close(&mut self, claim: Claim) {
+    pub(crate) fn close(&mut self, claim: Claim) {
         let group = self.group_of(claim);
         group.transfers -= 1;
         group.offered -= claim.offered;
     }
 
     /// Makes a transfer active: its data arrived.
-    pub(super) fn on_data(&mut self, now: Instant, claim: &mut Claim) {
+    pub(crate) fn on_data(&mut self, now: Instant, claim: &mut Claim) {
         let Some(buffer) = self.buffer else { return };
         self.advance(now, &buffer);
         if claim.epoch != Some(self.epoch) {
@@ -98,19 +98,19 @@ impl Budget {
     }
 
     /// Counts received bytes of data, of any transfer.
-    pub(super) fn on_bytes(&mut self, bytes: usize) {
+    pub(crate) fn on_bytes(&mut self, bytes: usize) {
         self.arrived += bytes as u64;
     }
 
     /// Updates the bytes, as charged, that are offered to a transfer and have not arrived.
-    pub(super) fn on_offer(&mut self, claim: &mut Claim, offered: u64) {
+    pub(crate) fn on_offer(&mut self, claim: &mut Claim, offered: u64) {
         let group = self.group_of(*claim);
         group.offered = group.offered - claim.offered + offered;
         claim.offered = offered;
     }
 
     /// Returns the share of a transfer; `None` for no limit.
-    pub(super) fn share_of(&self, claim: Claim) -> Option<BufferShare> {
+    pub(crate) fn share_of(&self, claim: Claim) -> Option<BufferShare> {
         let active = self.present.transfers + self.previous.transfers;
         let silent = if self.is_silent(claim) { self.silent.transfers } else { 0 };
         self.share(active + silent, claim.offered)
@@ -118,7 +118,7 @@ impl Budget {
 
     /// Returns the share of a transfer that begins now. Silent transfers count, because all of them
     /// may resume at once.
-    pub(super) fn share_of_new(&self) -> Option<BufferShare> {
+    pub(crate) fn share_of_new(&self) -> Option<BufferShare> {
         self.share(self.present.transfers + self.previous.transfers + self.silent.transfers + 1, 0)
     }
 

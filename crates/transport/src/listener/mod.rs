@@ -2,14 +2,14 @@
 //! peers, limits their number and memory, and removes idle ones. The only module of this crate that
 //! sees peer addresses, as an opaque key `P`.
 
-mod admission;
-mod budget;
+pub(crate) mod admission;
+pub(crate) mod budget;
 mod config;
 mod half_open;
 mod idle;
-mod peers;
+pub(crate) mod peers;
 mod receive;
-mod recent_ends;
+pub(crate) mod recent_ends;
 mod stateless;
 mod stats;
 mod transmit;
@@ -27,10 +27,11 @@ use half_open::HalfOpen;
 pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
 use recent_ends::RecentEnds;
-use stateless::{RateLimiter, StatelessReplies};
+use stateless::StatelessReplies;
 pub use stats::ListenerStats;
 
 use crate::cookie::CookieJar;
+use crate::stateless_limit::RateLimiter;
 use crate::wire::native::CloseReason;
 use crate::wire::{FromSender, MAX_REPLY, Near, Open, Wire};
 use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};

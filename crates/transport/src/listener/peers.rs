@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Map from peers to their state, which lies in slots.
 #[derive(Debug)]
-pub(super) struct Peers<P, V> {
+pub(crate) struct Peers<P, V> {
     slots: Vec<Option<(P, V)>>,
     /// Indices of empty slots.
     free: Vec<usize>,
@@ -15,7 +15,7 @@ pub(super) struct Peers<P, V> {
 }
 
 impl<P: Copy + Ord, V> Peers<P, V> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { slots: Vec::new(), free: Vec::new(), index: BTreeMap::new(), latest: 0 }
     }
 
@@ -26,26 +26,26 @@ impl<P: Copy + Ord, V> Peers<P, V> {
         }
     }
 
-    pub(super) fn get(&self, peer: &P) -> Option<&V> {
+    pub(crate) fn get(&self, peer: &P) -> Option<&V> {
         self.slots[self.slot(peer)?].as_ref().map(|(_, value)| value)
     }
 
-    pub(super) fn get_mut(&mut self, peer: &P) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, peer: &P) -> Option<&mut V> {
         self.latest = self.slot(peer)?;
         self.slots[self.latest].as_mut().map(|(_, value)| value)
     }
 
     /// Returns the state of the peer that [`Peers::get_mut`] found last, without a search.
-    pub(super) fn latest_mut(&mut self) -> Option<&mut V> {
+    pub(crate) fn latest_mut(&mut self) -> Option<&mut V> {
         self.slots.get_mut(self.latest)?.as_mut().map(|(_, value)| value)
     }
 
-    pub(super) fn contains_key(&self, peer: &P) -> bool {
+    pub(crate) fn contains_key(&self, peer: &P) -> bool {
         self.slot(peer).is_some()
     }
 
     /// Adds a peer that is not in the map.
-    pub(super) fn insert(&mut self, peer: P, value: V) {
+    pub(crate) fn insert(&mut self, peer: P, value: V) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -56,23 +56,23 @@ impl<P: Copy + Ord, V> Peers<P, V> {
         self.latest = slot;
     }
 
-    pub(super) fn remove(&mut self, peer: &P) -> Option<V> {
+    pub(crate) fn remove(&mut self, peer: &P) -> Option<V> {
         let slot = self.index.remove(peer)?;
         self.free.push(slot);
         self.slots[slot].take().map(|(_, value)| value)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.index.len()
     }
 
     /// Iterates over all states in the order of slots.
-    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
     /// Iterates over all peers and states in the order of slots.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(P, V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(P, V)> {
         self.slots.iter().flatten()
     }
 }

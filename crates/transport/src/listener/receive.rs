@@ -78,7 +78,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         match packet {
             FromSender::Data(_) => {
                 entry.claim_on_data(now, &mut self.budget);
-                self.stateless.on_data(now);
+                self.stateless.limit().on_data(now);
             }
             FromSender::Syn(open) => {
                 entry.on_syn(open, self.config.receiver.faithful);
@@ -154,7 +154,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if taken > 0 {
             entry.last_active = now;
             self.budget.on_bytes(taken);
-            self.stateless.on_data(now);
+            self.stateless.limit().on_data(now);
             self.stats.max_memory = self.stats.max_memory.max(self.memory - held + peak);
             self.process_output(peer);
             self.refuse_if_broken(peer);

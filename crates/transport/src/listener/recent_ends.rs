@@ -15,7 +15,7 @@ const MAX_ENDS: usize = 65_536;
 
 /// Connection IDs of ended connections.
 #[derive(Debug, Default)]
-pub(super) struct RecentEnds {
+pub(crate) struct RecentEnds {
     /// Time at which each ID is forgotten.
     ids: BTreeMap<u64, Instant>,
     /// The same in the order of insertion. May have an ID twice.
@@ -25,7 +25,7 @@ pub(super) struct RecentEnds {
 impl RecentEnds {
     /// Remembers a connection whose last packet arrived at `last_active`. Returns false if IDs that
     /// may still be replayed had to be forgotten for it.
-    pub(super) fn insert(&mut self, last_active: Instant, connection_id: u64) -> bool {
+    pub(crate) fn insert(&mut self, last_active: Instant, connection_id: u64) -> bool {
         self.forget_expired(last_active);
         let has_room = self.order.len() < MAX_ENDS;
         if !has_room {
@@ -39,7 +39,7 @@ impl RecentEnds {
     }
 
     /// True if this connection ended so lately that its cookie may be valid.
-    pub(super) fn contains(&mut self, now: Instant, connection_id: u64) -> bool {
+    pub(crate) fn contains(&mut self, now: Instant, connection_id: u64) -> bool {
         self.forget_expired(now);
         self.ids.contains_key(&connection_id)
     }

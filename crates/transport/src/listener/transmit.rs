@@ -46,13 +46,13 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 break;
             };
             for _ in 0..entry.receiver.fill_acks(out) {
-                self.stateless.on_peer_reply();
+                self.stateless.limit().on_peer_reply();
             }
             if !out.has_room(len) {
                 break;
             }
             let Some(next) = entry.poll_reply(now, &mut self.budget, &mut self.scratch) else { break };
-            self.stateless.on_peer_reply();
+            self.stateless.limit().on_peer_reply();
             len = next;
         }
         if found {
@@ -83,7 +83,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 self.ready.push_back(peer);
             }
             if let Some(len) = reply {
-                self.stateless.on_peer_reply();
+                self.stateless.limit().on_peer_reply();
                 return Some((peer, len));
             }
         }

@@ -1,0 +1,137 @@
+//! Limits of datagrams to addresses without a connection: floods from such addresses cost the
+//! connected peers little, and a busy peer starves no new one.
+
+use std::time::{Duration, Instant};
+
+/// Replies to peers between two replies to unconnected addresses: floods from such addresses cost
+/// the peers little, and a busy peer starves no new one.
+const PEER_REPLIES_PER_STATELESS: u32 = 16;
+/// Average interval of replies to unconnected addresses while peers send data: 10,000 a second.
+/// Each costs a cookie and a system call, some 4 us.
+const BUSY_INTERVAL: Duration = Duration::from_micros(100);
+/// Burst of such replies: 32.
+const BUSY_BURST: Duration = Duration::from_micros(3200);
+/// Time after the newest data for which peers count as sending.
+const BUSY_TIME: Duration = Duration::from_millis(10);
+/// Average interval of stateless resets: 1000 a second, as systems limit their ICMP errors, or 0.4
+/// Mbit/s with headers.
+const RESET_INTERVAL: Duration = Duration::from_millis(1);
+/// Burst of stateless resets: 1000. Retransmission timers of transfers that ended together fire
+/// together. With 4096 peers, the default limit, all senders are reset within 4 s.
+const RESET_BURST: Duration = Duration::from_secs(1);
+
+/// Schedule of datagrams to unconnected addresses, among those to connected peers.
+#[derive(Debug)]
+pub(crate) struct StatelessLimit {
+    /// Replies to peers since the last one to an unconnected address.
+    peer_replies: u32,
+    /// Arrival of the newest data of any peer.
+    data_at: Option<Instant>,
+    /// Limit while peers send data.
+    busy: RateLimiter,
+    /// Time until which `busy` holds the queue back.
+    wait_until: Option<Instant>,
+}
+
+impl Default for StatelessLimit {
+    fn default() -> Self {
+        let busy = RateLimiter::new(BUSY_INTERVAL, BUSY_BURST);
+        Self { peer_replies: 0, data_at: None, busy, wait_until: None }
+    }
+}
+
+impl StatelessLimit {
+    /// Notes that data of a peer arrived: replies to unconnected addresses are limited for a while.
+    pub(crate) fn on_data(&mut self, now: Instant) {
+        self.data_at = Some(now);
+    }
+
+    /// Notes a reply to a peer.
+    pub(crate) fn on_peer_reply(&mut self) {
+        self.peer_replies = self.peer_replies.saturating_add(1);
+    }
+
+    /// True if enough replies to peers were sent since the last one to an unconnected address.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.peer_replies >= PEER_REPLIES_PER_STATELESS
+    }
+
+    /// Returns the time at which the rate limit lets the next reply leave; `None` if no reply waits
+    /// for it.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.wait_until
+    }
+
+    /// True if a reply to an unconnected address may leave now, if one `is_queued`. It counts as
+    /// sent.
+    pub(crate) fn take(&mut self, now: Instant, is_queued: bool) -> bool {
+        self.wait_until = None;
+        if !is_queued {
+            return false;
+        }
+        let is_busy = self.data_at.is_some_and(|at| now.saturating_duration_since(at) < BUSY_TIME);
+        let granted = !is_busy || self.busy.take(now);
+        if granted {
+            self.peer_replies = 0;
+        } else {
+            self.wait_until = self.busy.next_at();
+        }
+        granted
+    }
+}
+
+/// Rate limit: a token bucket kept as a time.
+#[derive(Debug)]
+pub(crate) struct RateLimiter {
+    interval: Duration,
+    burst: Duration,
+    /// Time until which what was granted so far uses the average rate up.
+    spent_until: Option<Instant>,
+}
+
+impl RateLimiter {
+    fn new(interval: Duration, burst: Duration) -> Self {
+        Self { interval, burst, spent_until: None }
+    }
+
+    /// Returns the limit of stateless resets.
+    pub(crate) fn of_resets() -> Self {
+        Self::new(RESET_INTERVAL, RESET_BURST)
+    }
+
+    /// Returns the time from which one is granted; `None` before the first.
+    fn next_at(&self) -> Option<Instant> {
+        self.spent_until.and_then(|until| (until + self.interval).checked_sub(self.burst))
+    }
+
+    /// Uses one of the allowance; false if none is left now.
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let spent_until = self.spent_until.map_or(now, |until| until.max(now)) + self.interval;
+        let granted = spent_until <= now + self.burst;
+        if granted {
+            self.spent_until = Some(spent_until);
+        }
+        granted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resets_start_with_a_burst_then_keep_rate() {
+        let epoch = rdt_testing::epoch();
+        let granted = |limiter: &mut RateLimiter, at: u64| {
+            let now = epoch + Duration::from_millis(at);
+            (0..10_000).filter(|_| limiter.take(now)).count()
+        };
+        let mut limiter = RateLimiter::of_resets();
+        assert_eq!(granted(&mut limiter, 0), 1000);
+        assert_eq!(granted(&mut limiter, 0), 0);
+        assert_eq!(granted(&mut limiter, 20), 20);
+        let in_one_second: usize = (1..=100).map(|n| granted(&mut limiter, 20 + 10 * n)).sum();
+        assert_eq!(in_one_second, 1000);
+        assert_eq!(granted(&mut limiter, 100_000), 1000, "unused allowance does not add up");
+    }
+}
