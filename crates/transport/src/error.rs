@@ -118,6 +118,12 @@ pub enum ConfigError {
     /// A property of the emulated link that no receiver would accept.
     #[error("{0}")]
     Link(&'static str),
+    /// The handshake needs a key that is not given.
+    #[error("a connection needs the keys of its handshake")]
+    Keys,
+    /// An idle timeout out of range.
+    #[error("the idle timeout must be from 1 s to a day")]
+    IdleTimeout,
     /// An attempt limit of 0.
     #[error("every packet needs at least 1 attempt")]
     ZeroAttempts,

@@ -2,11 +2,70 @@
 
 use std::time::{Duration, Instant};
 
+use super::flight_limit::BufferShare;
 use super::{KEEP_ALIVE_PATIENCE, Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
 use crate::wire::native::{DATA_HEADER, MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
-use crate::wire::{Answer, Open};
+use crate::wire::{Answer, Open, Wire};
+
+/// What a side of a connection offers as a receiver before it has one (version 2).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offer {
+    /// Transport parameters.
+    pub(crate) params: Params,
+    /// Initial receive window, bytes.
+    pub(crate) window: u64,
+}
+
+impl Offer {
+    /// Returns the offer at `now` of a receiver with this configuration, idle timeout and share of
+    /// the socket's buffer.
+    pub(crate) fn new(
+        now: Instant,
+        config: ReceiverConfig,
+        idle: Duration,
+        share: Option<BufferShare>,
+    ) -> Self {
+        let mut receiver = Receiver::new(config);
+        receiver.set_idle(idle);
+        let window = receiver.open_stream(now, 0, Params::default(), share);
+        Self { params: receiver.params(), window }
+    }
+}
 
 impl Receiver {
+    /// Returns the receiver of one stream of a connection whose handshake is complete (version 2).
+    /// `wanted` has the peer's requests as a sender. The window of [`Offer`] left at `offered_at`.
+    pub(crate) fn established(
+        config: ReceiverConfig,
+        connection_id: u64,
+        wanted: Params,
+        share: Option<BufferShare>,
+        offered_at: Instant,
+    ) -> Self {
+        let mut receiver = Self::new(config);
+        receiver.open_stream(offered_at, connection_id, wanted, share);
+        receiver
+    }
+
+    /// Opens the stream without SYN-ACK and event, which the connection has instead. Returns the
+    /// initial window, bytes.
+    fn open_stream(
+        &mut self,
+        now: Instant,
+        connection_id: u64,
+        wanted: Params,
+        share: Option<BufferShare>,
+    ) -> u64 {
+        self.share = share;
+        let wire = Wire::Native { connection_id };
+        self.on_syn(now, &Open { wire, seq: 0, cookie: None, link: None, params: Some(wanted) });
+        self.events.clear();
+        match self.replies.pop_back() {
+            Some(Answer::SynAck { window, .. }) => window,
+            _ => 0,
+        }
+    }
+
     pub(super) fn params(&self) -> Params {
         // A packet larger than the largest window would leave only as a probe of that window.
         let window = usize::try_from(self.config.stream_window.max).unwrap_or(usize::MAX);

@@ -19,13 +19,14 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::receive_buffer::Arrival;
-use crate::wire::native::MAX_SACK_BLOCKS;
+use crate::wire::native::{self, MAX_SACK_BLOCKS, SackBlock};
 use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Piece, Wire};
 use crate::{Ecn, TransmitBuf};
 pub use ack_policy::AckConfig;
 use close::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 pub(crate) use flight_limit::BufferShare;
+pub(crate) use handshake::Offer;
 use stream::Stream;
 pub use window::WindowConfig;
 
@@ -260,15 +261,29 @@ impl Receiver {
         if let Some(answer) = self.replies.pop_front() {
             return wire::encode_answer(self.wire, answer, || self.params(), out);
         }
+        let connection_id = self.wire.connection_id()?;
+        let (ack, blocks) = self.take_ack(now)?;
+        Some(native::encode_ack(connection_id, &ack, blocks, out))
+    }
+
+    /// Returns the selective ACK to send now, if one is due.
+    pub(crate) fn take_ack(&mut self, now: Instant) -> Option<(native::Ack, &[SackBlock])> {
         if !self.acknowledges() {
             return None;
         }
         let Stream { buffer, flow, selective } = &mut self.stream;
         let (mut ack, blocks) = selective.as_mut()?.take(now, flow, buffer)?;
         ack.overflow = self.overflow.zip(self.overflow_before).map(|(now, before)| now.wrapping_sub(before));
-        let connection_id = self.wire.connection_id()?;
         self.stats.replies += 1;
-        Some(wire::native::encode_ack(connection_id, &ack, blocks, out))
+        Some((ack, blocks))
+    }
+
+    /// Returns the length of the stream if a FIN-ACK is to be sent now (version 2).
+    pub(crate) fn take_fin_ack(&mut self) -> Option<u64> {
+        match self.replies.pop_front()? {
+            Answer::FinAck { ack, .. } => Some(ack),
+            _ => None,
+        }
     }
 
     /// Writes queued classic ACKs into `out`, up to the first other reply or until `out` is full.
@@ -336,6 +351,16 @@ impl Receiver {
         {
             self.reply(Answer::Ack { ack, window });
         }
+    }
+
+    /// True if the whole stream has arrived and the application has read it.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.state, State::Finishing { .. } | State::Finished { .. }) && self.unread() == 0
+    }
+
+    /// True if the FIN-ACK was sent.
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.state, State::Finished { .. })
     }
 
     /// Sends the FIN-ACK: the application has stored the transfer of [`ReceiverEvent::Finished`].

@@ -83,20 +83,35 @@ impl Sender {
     }
 
     pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
-        let reply = self.codec.decode(datagram, self.flight.board.snd_una(), self.flight.next_number());
-        self.observers.on_received(now, reply.as_ref().ok(), datagram.len());
-        if reply.is_ok() {
-            self.patience.forget_refusals();
+        match self.codec.decode(datagram, self.flight.board.snd_una(), self.flight.next_number()) {
+            Ok(reply) => self.on_reply(now, &reply, datagram.len()),
+            Err(_) => {
+                self.observers.on_received(now, None, datagram.len());
+                self.stats.malformed += 1;
+            }
         }
-        match reply {
-            Ok(FromReceiver::Ack(ack)) => self.on_ack(now, &ack, false),
-            Ok(FromReceiver::SynAck { ack, window, params }) => self.on_syn_ack(now, ack, window, params),
-            Ok(FromReceiver::Retry(cookie)) => self.on_retry(now, cookie),
-            Ok(FromReceiver::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
-            Ok(FromReceiver::Close(close)) => self.on_close(close.reason, close.answers),
-            Ok(FromReceiver::Versions(versions)) => self.on_versions(versions),
-            Err(_) => self.stats.malformed += 1,
+    }
+
+    /// Processes a decoded reply, from a packet of `len` bytes.
+    fn on_reply(&mut self, now: Instant, reply: &FromReceiver<'_>, len: usize) {
+        self.observers.on_received(now, Some(reply), len);
+        self.patience.forget_refusals();
+        match *reply {
+            FromReceiver::Ack(ack) => self.on_ack(now, &ack, false),
+            FromReceiver::SynAck { ack, window, params } => self.on_syn_ack(now, ack, window, params),
+            FromReceiver::Retry(cookie) => self.on_retry(now, cookie),
+            FromReceiver::FinAck { ack, crc } => self.on_fin_ack(now, ack, crc),
+            FromReceiver::Close(close) => self.on_close(close.reason, close.answers),
+            FromReceiver::Versions(versions) => self.on_versions(versions),
         }
+    }
+
+    /// Processes a reply that the connection has opened and decoded (version 2), from a packet of
+    /// `len` bytes.
+    pub(crate) fn handle_reply(&mut self, now: Instant, reply: &FromReceiver<'_>, len: usize) {
+        self.stats.datagrams_received += 1;
+        self.on_reply(now, reply, len);
+        self.after_call(now);
     }
 
     /// Processes an ACK. If it is `coalesced`, its RTT samples were taken and reported to observers

@@ -180,19 +180,19 @@ impl SenderConfig {
 
     pub(crate) fn codec(&self) -> Codec {
         let max_datagram = u16::try_from(self.packet_size).unwrap_or(u16::MAX);
-        Codec::new(
-            self.wire,
-            self.link,
-            Params {
-                max_datagram,
-                ack_every: self.ack_every(),
-                link: self.link_request,
-                // Behind an emulated link the receiver's socket buffer limits no window, and drops
-                // are not reported.
-                overflow: self.link_request.is_none(),
-                ..Params::default()
-            },
-        )
+        Codec::new(self.wire, self.link, Params { max_datagram, ..self.wanted_params() })
+    }
+
+    /// Returns the transport parameters by which this side requests ACKs and a link.
+    pub(crate) fn wanted_params(&self) -> Params {
+        Params {
+            ack_every: self.ack_every(),
+            link: self.link_request,
+            // Behind an emulated link the receiver's socket buffer limits no window, and drops are
+            // not reported.
+            overflow: self.link_request.is_none(),
+            ..Params::default()
+        }
     }
 
     /// Returns the number of packets per ACK to request: 1 for a window of one packet, else the

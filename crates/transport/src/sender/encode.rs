@@ -100,6 +100,18 @@ impl Segments<'_> {
         Some(Encoded { count, full })
     }
 
+    /// Copies a single segment into the batch, behind the body of an ACK (version 2). `None` if the
+    /// batch has no room.
+    pub(super) fn encode_with_ack(&mut self, ack: &[u8], out: &mut TransmitBuf) -> Option<Encoded> {
+        let Codec::Sealed(codec) = self.codec else { return None };
+        let slot = out.slot(self.cut.packet_len() + ack.len())?;
+        let payload = sealed::DATA_HEADER + ack.len()..slot.len() - sealed::TAG;
+        self.buffer.copy_to(self.cut.offset, &mut slot[payload]);
+        codec.seal_data_with_ack(&self.heads.nth(0), ack, slot);
+        self.buffer.sent(self.cut.mss, None);
+        Some(Encoded { count: 1, full: false })
+    }
+
     /// Copies as many segments into the batch as fit.
     pub(super) fn encode_copies(&mut self, out: &mut TransmitBuf) -> Encoded {
         let (codec, heads, cut, wanted) = (self.codec, self.heads, self.cut, self.count);

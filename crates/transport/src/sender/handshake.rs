@@ -29,6 +29,19 @@ pub(super) struct Handshake {
     pub(super) first_after_open: u64,
 }
 
+/// Result of a handshake that the connection completed (version 2).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Established {
+    /// Initial receive window of the peer, bytes.
+    pub(crate) window: u64,
+    /// Parameters of the peer as a receiver.
+    pub(crate) params: Params,
+    /// Round trip of the handshake.
+    pub(crate) rtt: Duration,
+    /// False if a packet of the handshake was repeated, so that `rtt` is ambiguous (Karn).
+    pub(crate) is_rtt_sample: bool,
+}
+
 /// Retransmission of the SYN after an ACK of early data completed the handshake: only the SYN-ACK
 /// carries the receiver's parameters. Data is not delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +55,7 @@ struct ParamsRequest {
 /// Send times of the SYNs with the current cookie, by attempt number. A native SYN-ACK names its
 /// SYN, so the RTT sample is unambiguous (Karn).
 #[derive(Debug, Default)]
-struct Syns {
+pub(crate) struct Syns {
     sent_at: Vec<Instant>,
     /// Send time of the first SYN of all.
     first: Option<Instant>,
@@ -50,17 +63,17 @@ struct Syns {
 
 impl Syns {
     /// Starts to count again: the next SYN has another cookie.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.sent_at.clear();
     }
 
     /// Returns the attempt number of the next SYN, from 1.
-    fn next(&self) -> u8 {
+    pub(crate) fn next(&self) -> u8 {
         u8::try_from(self.sent_at.len()).map_or(u8::MAX, |sent| sent.saturating_add(1))
     }
 
     /// Records the transmission of the next SYN. SYNs beyond the largest attempt number share it.
-    fn on_sent(&mut self, now: Instant) {
+    pub(crate) fn on_sent(&mut self, now: Instant) {
         self.first.get_or_insert(now);
         self.sent_at.truncate(usize::from(u8::MAX) - 1);
         self.sent_at.push(now);
@@ -72,7 +85,7 @@ impl Syns {
     }
 
     /// Returns the send time of the SYN with this attempt number.
-    fn sent_at(&self, attempt: u8) -> Option<Instant> {
+    pub(crate) fn sent_at(&self, attempt: u8) -> Option<Instant> {
         self.sent_at.get(usize::from(attempt).checked_sub(1)?).copied()
     }
 }
@@ -214,6 +227,17 @@ impl Sender {
                 self.control_at = Some(now + srtt / SYN_ACK_DELAY);
             }
         }
+    }
+
+    /// Begins to send in a connection whose handshake is complete (version 2): `rtt` is the
+    /// handshake's, `window` and `params` are the peer's.
+    pub(super) fn open_established(&mut self, now: Instant, peer: &Established) {
+        let quality = if peer.is_rtt_sample { RttQuality::Sampled } else { RttQuality::Guessed };
+        self.learn_path(now, peer.rtt, quality);
+        self.peer.window.open(peer.window);
+        self.meet(Some(peer.params));
+        self.pace(now);
+        self.enter_open(now, peer.rtt);
     }
 
     /// Handles the first RTT: starts the estimator, the delivery rate and the controller.

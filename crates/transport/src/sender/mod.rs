@@ -26,13 +26,17 @@ mod timeout;
 mod transmit;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rdt_crypto::PacketKey;
 
 use crate::congestion::Pacer;
 use crate::recovery::{Flight, LossRecovery};
 use crate::send_buffer::{Cut, FramePool, Spare};
 use crate::wire::Codec;
 use crate::wire::native::CloseReason;
+use crate::wire::sealed::SealedCodec;
 use crate::{ConfigError, Ecn, Endpoint, Metrics, Observer, Phase, Timer, TransferError, TransmitBuf};
 use blocked::BlockedTime;
 pub use blocked::{Blocked, Waited};
@@ -41,6 +45,7 @@ pub use config::{Attempts, LossWindow, SenderConfig};
 use congestion::{CongestionControl, Prior};
 pub use ecn::{EcnFailure, EcnState};
 use handshake::Handshake;
+pub(crate) use handshake::{Established, Syns};
 use keep_alive::KeepAlive;
 use observer::{Observers, Snapshot};
 use path::Path;
@@ -115,6 +120,8 @@ pub struct Sender {
     events: VecDeque<SenderEvent>,
     stats: SenderStats,
     observers: Observers,
+    /// Body of an ACK of the other direction, for the next DATA packet with room (version 2).
+    carried_ack: Option<Vec<u8>>,
 }
 
 impl Sender {
@@ -156,9 +163,76 @@ impl Sender {
             events: VecDeque::new(),
             stats: SenderStats::default(),
             observers: Observers::new(codec.numbers_transmissions()),
+            carried_ack: None,
             codec,
             config,
         })
+    }
+
+    /// Returns the sender of one stream of a connection whose handshake is complete (version 2). It
+    /// sends DATA, FIN and keep-alives, sealed by `codec`; its replies come through
+    /// [`Sender::handle_reply`].
+    ///
+    /// # Errors
+    /// As [`Sender::new`].
+    pub(crate) fn established(
+        config: SenderConfig,
+        codec: SealedCodec,
+        memory: FramePool,
+        now: Instant,
+        peer: &Established,
+    ) -> Result<Self, ConfigError> {
+        let mut sender = Self::with_codec(config, Codec::Sealed(codec), memory)?;
+        sender.open_established(now, peer);
+        Ok(sender)
+    }
+
+    /// Adapts to a new path to the same peer (version 2): congestion control and path MTU discovery
+    /// start again (RFC 9000, section 9.4), data in flight keeps its timers.
+    pub(crate) fn on_path_changed(&mut self, now: Instant) {
+        self.path.mtu = self.config.path_mtu();
+        if let (Some(mtu), Some(params)) = (&mut self.path.mtu, self.peer.params) {
+            mtu.limit(usize::from(params.max_datagram));
+        }
+        self.resize();
+        self.congestion.controller = self.config.controller(None, self.path.mss);
+        self.congestion.prr = None;
+        self.congestion.undoable = false;
+        self.pace(now);
+        self.after_call(now);
+    }
+
+    /// Returns the number of the next transmission, around which the numbers in ACKs are unwrapped.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.flight.next_number()
+    }
+
+    /// Replaces the key of all further packets (version 2). Returns false without effect while
+    /// packets that the key before the present one sealed may have to be opened for
+    /// retransmission.
+    pub(crate) fn update_key(&mut self, key: Arc<PacketKey>) -> bool {
+        let (una, next) = (self.flight.board.una_offset(), self.flight.board.next_offset());
+        match &mut self.codec {
+            Codec::Sealed(codec) => codec.update_key(key, una, next),
+            Codec::Classic { .. } | Codec::Native { .. } => false,
+        }
+    }
+
+    /// Gives the body of an ACK to the next DATA packet that has room for it (version 2).
+    pub(crate) fn carry_ack(&mut self, body: Vec<u8>) {
+        self.carried_ack = Some(body);
+    }
+
+    /// Takes the body of [`Sender::carry_ack`] back if no packet had room for it.
+    pub(crate) fn take_carried_ack(&mut self) -> Option<Vec<u8>> {
+        self.carried_ack.take()
+    }
+
+    /// True if the application may write: little unsent data is buffered.
+    pub(crate) fn has_spare(&self) -> bool {
+        let wanted = SendStream::lookahead(self.congestion.cwnd, self.path.mss);
+        let waiting = self.stream.end() - self.flight.board.next_offset();
+        self.data_flows() && !self.stream.finishing && waiting < wanted && !self.awaits_frames()
     }
 
     /// Starts the handshake.

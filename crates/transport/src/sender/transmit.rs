@@ -268,11 +268,20 @@ impl Sender {
         let (first_of_batch, starts) = (out.is_empty(), self.flight.board.is_empty());
         let (seq, packet_number) = (self.flight.board.snd_nxt(), self.flight.next_number());
         let heads = self.heads(fresh.len, fresh.probe);
+        let room = self.path.mss.saturating_sub(fresh.len);
+        let ack = self.carried_ack.take_if(|ack| fresh.count == 1 && ack.len() <= room);
         let Self { codec, stream, stats, .. } = self;
         let mut segments = Segments { codec, buffer: &mut stream.buffer, heads, cut, count: fresh.count };
         let full_size = fresh.len == self.path.mss && !fresh.probe;
         let in_place = if full_size { segments.encode_in_place(stats.retransmitted, out) } else { None };
-        let encoded = in_place.unwrap_or_else(|| segments.encode_copies(out));
+        let encoded = match &ack {
+            Some(ack) => segments.encode_with_ack(ack, out),
+            None => Some(in_place.unwrap_or_else(|| segments.encode_copies(out))),
+        };
+        let Some(encoded) = encoded else {
+            self.carried_ack = ack;
+            return None;
+        };
         let Encoded { count, full } = encoded;
         let last = count.checked_sub(1)?;
         self.peer.ack_every = heads.nth(last).ack_every;

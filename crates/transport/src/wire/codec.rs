@@ -84,7 +84,6 @@ pub(crate) enum Codec {
     },
     /// Version 2 of the native format. A connection owns the handshake, the packets of the control
     /// space and the opening of replies.
-    #[cfg_attr(not(test), expect(dead_code, reason = "connections do not exist yet"))]
     Sealed(SealedCodec),
 }
 

@@ -85,7 +85,7 @@ pub enum WireError {
 
 /// Returns the `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if it would
 /// be negative.
-fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
+pub(crate) fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
     // The distance modulo 2^32, read as a signed number, is in -2^31 ..= 2^31 - 1.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "arithmetic modulo 2^32")]
     let distance = raw.wrapping_sub(near as u32) as i32;

@@ -292,7 +292,7 @@ impl<'a> FromSender<'a> {
 }
 
 impl<'a> FromReceiver<'a> {
-    pub(super) fn decode_native(datagram: &'a [u8], near: u64) -> Result<Self, WireError> {
+    pub(crate) fn decode_native(datagram: &'a [u8], near: u64) -> Result<Self, WireError> {
         match native::kind_of(datagram)? {
             PacketKind::Ack => native::ack::decode_ack(datagram, near).map(Self::Ack),
             PacketKind::Retry => native::handshake::decode_retry(datagram).map(Self::Retry),

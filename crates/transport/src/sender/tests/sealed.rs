@@ -45,7 +45,7 @@ impl Sealed {
             ..SenderConfig::native(7)
         };
         let key = Arc::new(PacketKey::new(Aead::Aes128Gcm, &[1; 16], [2; 12]));
-        let codec = SealedCodec { connection_id: CID, phase: PHASE, key: Arc::clone(&key) };
+        let codec = SealedCodec { phase: PHASE, ..SealedCodec::new(CID, Arc::clone(&key)) };
         let mut sender = Sender::with_codec(config, Codec::Sealed(codec), FramePool::new()).unwrap();
         let now = rdt_testing::epoch();
         sender.state = State::Opening { attempts: 1, sent_at: Some(now), send: false };

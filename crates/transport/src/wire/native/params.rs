@@ -101,6 +101,9 @@ impl Versions {
     /// Only the version of this module.
     pub(crate) const OURS: Self = Self(1 << VERSION);
 
+    /// Only version 2, which is sealed.
+    pub(crate) const ONLY_SEALED: Self = Self(1 << 2);
+
     /// Returns the set with these bits; `None` if it is empty or has bit 0, which is no version.
     pub(crate) fn from_bits(bits: u16) -> Option<Self> {
         (bits != 0 && bits & 1 == 0).then_some(Self(bits))

@@ -69,9 +69,9 @@ pub const fn ack_body_len(blocks: usize) -> usize {
     ACK_INFO + native::ack_len(blocks) - HEADER
 }
 
-/// Returns the length of the longest ACK packet with this number of SACK blocks, bytes.
-pub const fn ack_len(blocks: usize) -> usize {
-    HEADER + ack_body_len(blocks) + TAG
+/// Returns the length of an ACK packet whose body has `body` bytes.
+pub const fn ack_len(body: usize) -> usize {
+    HEADER + body + TAG
 }
 
 /// Writes an ACK as it stands in an ACK, DATA or FIN packet, and returns its length; `out` has
@@ -83,11 +83,11 @@ pub fn encode_ack_body(ack: &native::Ack, blocks: &[SackBlock], out: &mut [u8]) 
     ACK_INFO + len
 }
 
-/// Writes an ACK packet up to its tag, and returns its length with the tag; `out` has [`ack_len`]
-/// bytes.
-pub fn encode_ack(header: &ControlHeader, ack: &native::Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
+/// Writes an ACK packet with this body ([`encode_ack_body`]) up to its tag. `out` has the length of
+/// header, body and tag.
+pub fn encode_ack(header: &ControlHeader, body: &[u8], out: &mut [u8]) {
     header.encode(PacketKind::Ack, out);
-    HEADER + encode_ack_body(ack, blocks, &mut out[HEADER..]) + TAG
+    out[HEADER..HEADER + body.len()].copy_from_slice(body);
 }
 
 /// Writes a FIN-ACK up to its tag; `out` has [`FIN_ACK_LEN`] bytes.

@@ -16,6 +16,9 @@ pub(super) const SEALED_MIN: usize = HEADER + 6 + TAG;
 /// Bits 0 and 1 of the type-specific field of a sealed packet: key phase modulo 4.
 const PHASE: u16 = 0b11;
 
+/// Key phases that the field can tell apart.
+pub(crate) const PHASES: u8 = 4;
+
 /// Header of a sealed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {

@@ -36,6 +36,7 @@ pub use handshake::{
     Clear, LONG_SYN, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn, auth_len, encode_auth,
     encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue, syn_ack_len,
 };
+pub(crate) use header::PHASES;
 pub use header::{Header, TAG, connection_id, peek, recognize};
 pub use params::Params;
 pub use payload::{Hello, Reply, Welcome};
