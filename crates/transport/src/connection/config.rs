@@ -1,0 +1,96 @@
+//! Configuration of connections, and what the initiator of one knows beforehand.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdt_crypto::{Aead, PublicKey, ResumptionCookie, SharedSecret, StaticKey};
+
+use crate::{ReceiverConfig, SenderConfig, WindowConfig};
+
+/// Payload of a full packet of 1472 bytes: without 24 bytes of header and 16 of tag.
+const FULL_PAYLOAD: u64 = 1432;
+/// Largest receive window of a stream, bytes. The memory limit of the set may be less.
+const MAX_WINDOW: u64 = 4 << 30;
+
+/// When the peer's stream is confirmed, so that the peer learns that all of it was delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Confirm {
+    /// When the application has read the whole stream.
+    #[default]
+    OnRead,
+    /// When the application calls [`Connection::confirm`](super::Connection::confirm), for example
+    /// after it has stored the stream.
+    ByApplication,
+}
+
+/// Parameters of a connection.
+#[derive(Debug, Clone)]
+pub struct ConnectionConfig {
+    /// The own stream: congestion control, window, pacing, size of datagrams, time limits. Its
+    /// `wire` is ignored.
+    pub sender: SenderConfig,
+    /// The peer's stream: window and frequency of ACKs.
+    pub receiver: ReceiverConfig,
+    /// Silence of the peer after which the connection ends, 1 s to a day. An idle side sends
+    /// keep-alives, so only a peer that is gone is silent.
+    pub idle_timeout: Duration,
+    /// When the peer's stream is confirmed.
+    pub confirm: Confirm,
+    /// True if only the initiator sends a stream.
+    pub one_way: bool,
+    /// Preferred AEAD; `None`: AES-128-GCM if both sides have instructions for it, else
+    /// ChaCha20-Poly1305.
+    pub aead: Option<Aead>,
+}
+
+impl Default for ConnectionConfig {
+    /// Returns two streams with BBR, RACK-TLP and pacing, datagrams of up to 1472 bytes, and an
+    /// idle timeout of 30 s.
+    fn default() -> Self {
+        Self {
+            sender: SenderConfig::native(0),
+            receiver: ReceiverConfig {
+                checksum: false,
+                keep_payload: true,
+                stream_window: WindowConfig::new(MAX_WINDOW, FULL_PAYLOAD),
+                ..ReceiverConfig::reference()
+            },
+            idle_timeout: Duration::from_secs(30),
+            confirm: Confirm::OnRead,
+            one_way: false,
+            aead: None,
+        }
+    }
+}
+
+/// Decision of the initiator on a responder's key that it did not know.
+pub type Trust = Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>;
+
+/// Keys and proofs of the side that opens a connection.
+#[derive(Clone, Default)]
+pub struct InitiatorConfig {
+    /// Own static key. Without one the responder does not learn who connects.
+    pub local: Option<Arc<StaticKey>>,
+    /// Static key of the responder. Without it, the responder sends its key, and
+    /// [`trust`](Self::trust) decides.
+    pub remote: Option<PublicKey>,
+    /// Secret that both sides know.
+    pub secret: Option<Arc<SharedSecret>>,
+    /// Cookie of an earlier connection to the same responder, which saves a round trip.
+    pub resumption: Option<ResumptionCookie>,
+    /// Asked about the responder's key if [`remote`](Self::remote) is `None`, before the responder
+    /// learns the own key. `None` trusts every key: then a host on the path can pose as the
+    /// responder.
+    pub trust: Option<Trust>,
+}
+
+impl fmt::Debug for InitiatorConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InitiatorConfig")
+            .field("local", &self.local)
+            .field("remote", &self.remote)
+            .field("secret", &self.secret)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! Events of a connection, and the reasons why one ends.
+
+use std::fmt;
+
+use rdt_crypto::{PublicKey, ResumptionCookie};
+
+use crate::Phase;
+use crate::wire::WireError;
+use crate::wire::native::{CloseReason, Versions};
+
+/// Event of a connection for the application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionEvent {
+    /// The handshake is complete, and the peer has proved its keys.
+    Connected {
+        /// Static key of the peer; `None` for an initiator without one.
+        peer: Option<PublicKey>,
+        /// Cookie for a later connection to this responder.
+        resumption: Option<ResumptionCookie>,
+    },
+    /// Bytes can be read. Not repeated before the application has read some.
+    Readable,
+    /// There is room again after [`Connection::write`](super::Connection::write) took less than it
+    /// was given.
+    Writable,
+    /// The whole stream of the peer has arrived; some of it may be unread.
+    Finished {
+        /// Length of the stream, bytes.
+        bytes: u64,
+    },
+    /// The peer's application has confirmed the whole own stream.
+    Delivered {
+        /// Length of the stream, bytes.
+        bytes: u64,
+    },
+    /// The connection is over. No event follows.
+    Closed(Closed),
+}
+
+/// Reason of the end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Closed {
+    /// Both streams were delivered and confirmed.
+    #[error("the connection is complete")]
+    Finished,
+    /// The application of this side closed it.
+    #[error("this side closed the connection")]
+    Local,
+    /// The peer closed it.
+    #[error("the peer closed the connection: {reason}{}", Detail(*code, text))]
+    Peer {
+        /// Reason of the protocol.
+        reason: CloseReason,
+        /// Code of the peer's application.
+        code: u32,
+        /// Text of the peer's application. Untrusted: escape control characters before printing.
+        text: String,
+    },
+    /// No answer for the give-up time, in this phase.
+    #[error("no answer from the peer ({0})")]
+    TimedOut(Phase),
+    /// Nothing arrived for the idle timeout.
+    #[error("nothing was heard from the peer for too long")]
+    Idle,
+    /// For some seconds every answer was an ICMP "port unreachable".
+    #[error("no program listens at the peer's address any more")]
+    Unreachable,
+    /// The peer does not know the connection: it was restarted, or gave up.
+    #[error("the peer does not know the connection any more")]
+    Reset,
+    /// The responder refused the connection.
+    #[error("the connection was refused: {0}")]
+    Refused(RefuseReason),
+    /// The responder speaks these versions only.
+    #[error("the peer speaks {0} of the protocol, and the connection needs version 2")]
+    Version(Versions),
+    /// The responder's key is not trusted.
+    #[error("the key of the peer is not trusted")]
+    NotTrusted(PublicKey),
+    /// The handshake cannot succeed: a key is missing, or the peer's answer is invalid although
+    /// authentic.
+    #[error("the handshake failed")]
+    Handshake,
+    /// The peer broke a rule of the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    ProtocolBroken(WireError),
+}
+
+/// Code and text of a CLOSE, as far as there are any.
+struct Detail<'a>(u32, &'a str);
+
+impl fmt::Display for Detail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 != 0 {
+            write!(f, ", code {}", self.0)?;
+        }
+        if !self.1.is_empty() {
+            write!(f, " ({})", self.1.escape_debug())?;
+        }
+        Ok(())
+    }
+}
+
+/// Reason of a responder that refuses a connection. The number is that of REFUSE and of message 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefuseReason {
+    /// 9: the limit of connections is reached.
+    Busy,
+    /// 10: the responder does not admit the initiator's key, or an initiator without a key.
+    NotAdmitted,
+    /// 11: the responder does not know the shared secret, or wants one.
+    Secret,
+    /// Any other number.
+    Other(u16),
+}
+
+impl RefuseReason {
+    /// Returns the number in a packet.
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Busy => 9,
+            Self::NotAdmitted => 10,
+            Self::Secret => 11,
+            Self::Other(code) => code,
+        }
+    }
+
+    /// Returns the reason with this number.
+    pub fn from_code(code: u16) -> Self {
+        [Self::Busy, Self::NotAdmitted, Self::Secret]
+            .into_iter()
+            .find(|reason| reason.code() == code)
+            .unwrap_or(Self::Other(code))
+    }
+}
+
+impl fmt::Display for RefuseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("the peer has too many connections"),
+            Self::NotAdmitted => f.write_str("the peer does not admit this key"),
+            Self::Secret => f.write_str("the peer wants another shared secret"),
+            Self::Other(code) => write!(f, "reason {code}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_keep_their_numbers() {
+        for code in 0..20 {
+            assert_eq!(RefuseReason::from_code(code).code(), code);
+        }
+        assert_eq!(RefuseReason::from_code(10), RefuseReason::NotAdmitted);
+    }
+
+    #[test]
+    fn text_of_peer_is_escaped() {
+        let close = |code, text: &str| Closed::Peer { reason: CloseReason::Aborted, code, text: text.into() };
+        let said = "the peer closed the connection: its application gave up";
+        assert_eq!(close(0, "").to_string(), said);
+        assert_eq!(close(7, "a\x1b[0m").to_string(), format!("{said}, code 7 (a\\u{{1b}}[0m)"));
+    }
+}

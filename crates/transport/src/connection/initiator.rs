@@ -1,0 +1,309 @@
+//! Handshake of the side that opens a connection: SYN, RETRY, SYN with a cookie, SYN-ACK.
+
+use std::time::Instant;
+
+use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, PublicKey, ResetToken, StaticKey, aes_hardware};
+
+use super::config::{ConnectionConfig, InitiatorConfig};
+use super::events::{Closed, RefuseReason};
+use super::proof::KeyProof;
+use super::streams::Established;
+use crate::receiver::Offer;
+use crate::sender::Syns;
+use crate::wire::native::{self, Versions};
+use crate::wire::sealed::{
+    Clear, Hello, LONG_SYN, Params, Proof, Reply, SHORT_SYN, Syn, VERSION, Welcome, encode_syn, prologue,
+};
+use crate::{ConfigError, TransmitBuf};
+
+/// Least size of datagrams that every side takes, bytes (docs/PROTOCOL.md, N9).
+const SMALLEST_DATAGRAM: u16 = 548;
+/// Bits of the AEADs that a SYN offers.
+const ALL_AEADS: u8 = 0b111;
+/// Bit of a SYN that says that the initiator has instructions for AES.
+const AES_HARDWARE: u8 = 1 << 7;
+
+/// Connection before its SYN-ACK.
+pub(super) struct Opening {
+    config: ConnectionConfig,
+    keys: InitiatorConfig,
+    local_id: u64,
+    own_reset: ResetToken,
+    offer: Offer,
+    pattern: Pattern,
+    /// Proof of the address in the next SYN.
+    proof: Proof,
+    /// `None` after the handshake.
+    noise: Option<Initiator>,
+    /// First message of the Noise handshake. Not sent before there is a proof.
+    first: Vec<u8>,
+    /// For the random numbers of a later step.
+    entropy: Entropy,
+    /// SYNs with the present proof.
+    syns: Syns,
+    started_at: Option<Instant>,
+    /// SYNs since the last answer.
+    attempts: u32,
+    is_due: bool,
+    at: Option<Instant>,
+}
+
+/// What a SYN-ACK completes.
+pub(super) struct Opened {
+    pub(super) established: Established,
+    pub(super) proof: KeyProof,
+    pub(super) peer: PublicKey,
+    pub(super) resumption: Option<rdt_crypto::ResumptionCookie>,
+}
+
+/// Effect of a packet on the handshake.
+pub(super) enum Progress {
+    /// The packet changed nothing, or another SYN is due.
+    Pending,
+    Opened(Box<Opened>),
+    Failed(Closed),
+}
+
+impl Opening {
+    pub(super) fn new(
+        config: ConnectionConfig,
+        mut keys: InitiatorConfig,
+        local_id: u64,
+        own_reset: ResetToken,
+        mut entropy: Entropy,
+        offer: Offer,
+    ) -> Result<Self, ConfigError> {
+        config.sender.validate()?;
+        let pattern = match (&keys.remote, &keys.local) {
+            (None, _) => Pattern::Xx,
+            (Some(_), None) => Pattern::Nk,
+            (Some(_), Some(_)) => Pattern::Ik,
+        };
+        if pattern == Pattern::Xx && keys.local.is_none() {
+            keys.local = Some(StaticKey::generate(&mut entropy).into());
+        }
+        let hello =
+            Hello { window: offer.window, reset_token: own_reset, params: params_of(&config, &offer) };
+        let first_payload = if pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
+        let syn = clear_syn(pattern, &keys);
+        let mut packet = [0; SHORT_SYN];
+        encode_syn(local_id, &syn, &mut packet);
+        let psk = keys.secret.as_ref().map(|secret| secret.psk());
+        let noise_keys = Keys { local: keys.local.as_deref(), remote: keys.remote, psk: psk.as_ref() };
+        let (noise, first) =
+            Initiator::start(pattern, noise_keys, &prologue(&packet), entropy.child(), &first_payload)
+                .map_err(|_| ConfigError::Keys)?;
+        let proof = keys.resumption.map_or(Proof::None, Proof::Resumption);
+        Ok(Self {
+            config,
+            keys,
+            local_id,
+            own_reset,
+            offer,
+            pattern,
+            proof,
+            noise: Some(noise),
+            first,
+            entropy,
+            syns: Syns::default(),
+            started_at: None,
+            attempts: 0,
+            is_due: true,
+            at: None,
+        })
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// Handles the timer of the SYN. Returns true if the responder is given up.
+    pub(super) fn on_timeout(&mut self, now: Instant) -> bool {
+        if self.at.is_none_or(|at| at > now) {
+            return false;
+        }
+        self.at = None;
+        self.is_due = true;
+        self.give_up_at().is_some_and(|at| at <= now)
+    }
+
+    fn give_up_at(&self) -> Option<Instant> {
+        self.started_at?.checked_add(self.config.sender.handshake_give_up)
+    }
+
+    /// Appends the SYN to the empty batch `out`, if it is due.
+    pub(super) fn transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
+        if !self.is_due {
+            return false;
+        }
+        let has_proof = self.proof != Proof::None;
+        let Some(slot) = out.slot(if has_proof { LONG_SYN } else { SHORT_SYN }) else { return false };
+        let syn = Syn {
+            proof: self.proof,
+            attempt: self.syns.next(),
+            noise: if has_proof { &self.first } else { &[] },
+            ..clear_syn(self.pattern, &self.keys)
+        };
+        encode_syn(self.local_id, &syn, slot);
+        self.syns.on_sent(now);
+        self.started_at.get_or_insert(now);
+        self.attempts += 1;
+        self.is_due = false;
+        let next = now + self.config.sender.syn_timeout(self.attempts);
+        self.at = Some(self.give_up_at().map_or(next, |at| at.min(next)));
+        true
+    }
+
+    /// Handles a packet that is not sealed.
+    pub(super) fn handle(&mut self, now: Instant, packet: &Clear<'_>) -> Progress {
+        match packet {
+            Clear::Retry(cookie) => self.on_retry(cookie),
+            Clear::SynAck { attempt, noise } => self.on_syn_ack(now, *attempt, noise),
+            // Not authentic. A host that sees the SYN can forge it, and could drop the answers, too.
+            Clear::Refuse(code) if self.attempts > 0 => {
+                Progress::Failed(Closed::Refused(RefuseReason::from_code(*code)))
+            }
+            _ => Progress::Pending,
+        }
+    }
+
+    /// Handles the versions of a responder that does not speak version 2.
+    pub(super) fn on_versions(&self, versions: Versions) -> Progress {
+        if self.attempts == 0 || versions.contains(VERSION) {
+            return Progress::Pending;
+        }
+        Progress::Failed(Closed::Version(versions))
+    }
+
+    /// Takes the cookie of a RETRY. The first one is used at once. A later one replaces a cookie
+    /// that has expired, or that the responder forgot in a restart: it leaves with the next
+    /// repetition, so that forged or repeated RETRYs cause no packets.
+    fn on_retry(&mut self, cookie: &crate::cookie::Cookie) -> Progress {
+        let proof = Proof::Retry(*cookie);
+        if self.attempts == 0 || self.proof == proof {
+            return Progress::Pending;
+        }
+        let is_first = !matches!(self.proof, Proof::Retry(_));
+        self.proof = proof;
+        self.syns.restart();
+        if is_first {
+            self.attempts = 0;
+            self.is_due = true;
+            self.at = None;
+        }
+        Progress::Pending
+    }
+
+    fn on_syn_ack(&mut self, now: Instant, attempt: u8, noise: &[u8]) -> Progress {
+        let Some(state) = &mut self.noise else { return Progress::Pending };
+        let Ok(reply) = state.read_second(noise) else { return Progress::Pending };
+        // The message is authentic, so its author has the key.
+        let welcome = match Reply::decode(&reply) {
+            Ok(Reply::Accepted(welcome)) => welcome,
+            Ok(Reply::Refused(code)) => {
+                return Progress::Failed(Closed::Refused(RefuseReason::from_code(u16::from(code))));
+            }
+            Err(error) => return Progress::Failed(Closed::ProtocolBroken(error)),
+        };
+        let Some(peer) = state.peer() else { return Progress::Failed(Closed::Handshake) };
+        let is_trusted =
+            self.keys.remote.is_some() || self.keys.trust.as_ref().is_none_or(|trust| trust(&peer));
+        if !is_trusted {
+            return Progress::Failed(Closed::NotTrusted(peer));
+        }
+        match self.complete(now, attempt, &welcome, peer) {
+            Some(opened) => Progress::Opened(Box::new(opened)),
+            None => Progress::Failed(Closed::Handshake),
+        }
+    }
+
+    fn complete(&mut self, now: Instant, attempt: u8, welcome: &Welcome, peer: PublicKey) -> Option<Opened> {
+        let aead = Aead::from_number(welcome.aead)?;
+        let mut noise = self.noise.take()?;
+        let auth = if self.pattern == Pattern::Xx {
+            let params = params_of(&self.config, &self.offer);
+            let hello = Hello { window: self.offer.window, reset_token: self.own_reset, params };
+            noise.write_third(&hello.encode()).ok()?
+        } else {
+            Vec::new()
+        };
+        let rtt = self.syns.sent_at(attempt).map(|at| now.saturating_duration_since(at));
+        let random = u64::from_le_bytes(self.entropy.array());
+        let proof = KeyProof::new(welcome.connection_id, auth, random, rtt, self.give_up_at());
+        Some(Opened {
+            established: Established {
+                local_id: self.local_id,
+                remote_id: welcome.connection_id,
+                is_initiator: true,
+                secrets: noise.finish().ok()?,
+                aead,
+                window: welcome.window,
+                params: welcome.params,
+                peer_reset: welcome.reset_token,
+                rtt,
+                // The responder learns the window at its arrival, half of a round trip before.
+                offered_at: self.syns.sent_at(1).unwrap_or(now),
+            },
+            proof,
+            peer,
+            resumption: welcome.resumption,
+        })
+    }
+
+    /// Returns the configuration for the open phase.
+    pub(super) fn config(&self) -> &ConnectionConfig {
+        &self.config
+    }
+}
+
+/// Returns a SYN with the fields that no attempt changes.
+fn clear_syn(pattern: Pattern, keys: &InitiatorConfig) -> Syn<'static> {
+    Syn {
+        proof: Proof::None,
+        attempt: 1,
+        pattern: pattern.number(keys.secret.is_some()),
+        aeads: ALL_AEADS | if aes_hardware() { AES_HARDWARE } else { 0 },
+        versions: Versions::ONLY_SEALED,
+        secret_id: keys.secret.as_ref().map_or(0, |secret| secret.id().to_wire()),
+        noise: &[],
+    }
+}
+
+/// Returns the AEAD for a connection: the one that either side prefers, if the initiator offers it;
+/// else AES-128-GCM if both sides have instructions for it, else ChaCha20-Poly1305.
+pub(crate) fn choose_aead(offered: u8, initiator: u8, responder: Option<Aead>) -> Option<Aead> {
+    let is_offered = |aead: Aead| offered & 1 << (aead as u8 - 1) != 0;
+    let fastest =
+        if offered & AES_HARDWARE != 0 && aes_hardware() { Aead::Aes128Gcm } else { Aead::ChaCha20Poly1305 };
+    let preferred = [responder, Aead::from_number(initiator), Some(fastest)];
+    preferred.into_iter().flatten().chain(Aead::ALL).find(|aead| is_offered(*aead))
+}
+
+/// Returns the transport parameters of a side.
+pub(crate) fn params_of(config: &ConnectionConfig, offer: &Offer) -> Params {
+    let wanted = config.sender.wanted_params();
+    let max_datagram = offer.params.max_datagram.max(SMALLEST_DATAGRAM);
+    Params {
+        basic: native::Params { link: wanted.link, overflow: wanted.overflow, max_datagram, ..offer.params },
+        wanted_ack_delay_us: wanted.ack_delay_max_us,
+        wanted_ack_every: wanted.ack_every,
+        is_one_way: config.one_way,
+        aead: config.aead.map_or(0, |aead| aead as u8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aead_is_preferred_one_if_offered() {
+        let aes = if aes_hardware() { Aead::Aes128Gcm } else { Aead::ChaCha20Poly1305 };
+        assert_eq!(choose_aead(ALL_AEADS | AES_HARDWARE, 0, None), Some(aes));
+        assert_eq!(choose_aead(ALL_AEADS, 0, None), Some(Aead::ChaCha20Poly1305));
+        assert_eq!(choose_aead(ALL_AEADS, 2, None), Some(Aead::Aes256Gcm));
+        assert_eq!(choose_aead(ALL_AEADS, 2, Some(Aead::Aes128Gcm)), Some(Aead::Aes128Gcm));
+        assert_eq!(choose_aead(0b010, 3, Some(Aead::Aes128Gcm)), Some(Aead::Aes256Gcm));
+        assert_eq!(choose_aead(0, 0, None), None);
+    }
+}

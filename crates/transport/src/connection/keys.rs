@@ -1,0 +1,224 @@
+//! Keys of a connection. The sealing side counts packets and updates its key; the opening side
+//! follows the updates of its peer and recognizes replayed packets.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rdt_crypto::{Aead, PacketKey, Received, ReplayWindow, Space, TrafficSecret};
+
+use crate::wire::sealed::{ControlHeader, Header, PHASES, SealedCodec, peek};
+use crate::wire::unwrap_near;
+
+/// Largest number of packets that one key seals before it is replaced. AES-GCM loses its proof of
+/// confidentiality beyond 2^28 packets of 1500 bytes (RFC 9001, appendix B.1).
+const MAX_PACKETS_PER_KEY: u64 = 1 << 24;
+/// Longest use of one key.
+const MAX_KEY_AGE: Duration = Duration::from_secs(3600);
+
+/// Keys of the packets that this side sends.
+#[derive(Debug)]
+pub(super) struct SealingKeys {
+    aead: Aead,
+    secret: TrafficSecret,
+    key: Arc<PacketKey>,
+    /// Key phase; its low two bits are sent.
+    phase: u8,
+    /// Connection ID of the peer.
+    remote_id: u64,
+    /// Number of the next packet of the control space.
+    next_control: u64,
+    /// Packets of both spaces that earlier keys sealed.
+    sealed_before: u64,
+    updated_at: Instant,
+    /// True if a packet of the peer was opened since the last update, so that the peer, which opens
+    /// one key phase ahead, cannot fall two phases behind.
+    is_followed: bool,
+}
+
+impl SealingKeys {
+    pub(super) fn new(now: Instant, aead: Aead, secret: TrafficSecret, remote_id: u64) -> Self {
+        let key = Arc::new(secret.packet_key(aead));
+        Self {
+            aead,
+            secret,
+            key,
+            phase: 0,
+            remote_id,
+            next_control: 0,
+            sealed_before: 0,
+            updated_at: now,
+            is_followed: false,
+        }
+    }
+
+    /// Returns the codec of the stream's packets.
+    pub(super) fn codec(&self) -> SealedCodec {
+        SealedCodec::new(self.remote_id, Arc::clone(&self.key))
+    }
+
+    /// Returns the connection ID of the peer.
+    pub(super) fn remote_id(&self) -> u64 {
+        self.remote_id
+    }
+
+    pub(super) fn aead(&self) -> Aead {
+        self.aead
+    }
+
+    /// Number of key updates so far, modulo 256.
+    #[cfg(test)]
+    pub(super) fn phase(&self) -> u8 {
+        self.phase
+    }
+
+    /// Writes a packet of the control space by `encode` and seals it.
+    pub(super) fn seal(&mut self, packet: &mut [u8], encode: impl FnOnce(&ControlHeader, &mut [u8])) {
+        let number = self.next_control;
+        self.next_control += 1;
+        encode(&ControlHeader { connection_id: self.remote_id, phase: self.phase, number }, packet);
+        self.key.seal(Space::Control, number, packet);
+    }
+
+    pub(super) fn on_opened(&mut self) {
+        self.is_followed = true;
+    }
+
+    /// Updates the key if it is due. `next_data` is the number of the next packet of the data
+    /// space. `adopt` gives the key to the stream, and returns false to postpone the update.
+    pub(super) fn update_if_due(
+        &mut self,
+        now: Instant,
+        next_data: u64,
+        adopt: impl FnOnce(Arc<PacketKey>) -> bool,
+    ) {
+        let sealed = next_data + self.next_control;
+        let is_used_up = sealed - self.sealed_before >= MAX_PACKETS_PER_KEY
+            || now.saturating_duration_since(self.updated_at) >= MAX_KEY_AGE;
+        if is_used_up && self.is_followed {
+            self.update(now, sealed, adopt);
+        }
+    }
+
+    #[cold]
+    fn update(&mut self, now: Instant, sealed: u64, adopt: impl FnOnce(Arc<PacketKey>) -> bool) {
+        let secret = self.secret.next();
+        let key = Arc::new(secret.packet_key(self.aead));
+        if !adopt(Arc::clone(&key)) {
+            return;
+        }
+        self.secret = secret;
+        self.key = key;
+        self.phase = self.phase.wrapping_add(1);
+        self.sealed_before = sealed;
+        self.updated_at = now;
+        self.is_followed = false;
+    }
+
+    /// Makes the next update due.
+    #[cfg(test)]
+    pub(super) fn use_up(&mut self) {
+        self.updated_at -= MAX_KEY_AGE;
+    }
+}
+
+/// Keys of the packets that the peer sends, and the numbers of those that arrived.
+#[derive(Debug)]
+pub(super) struct OpeningKeys {
+    aead: Aead,
+    /// Secret of the present key.
+    secret: TrafficSecret,
+    present: PacketKey,
+    phase: u8,
+    /// Key of the phase before, for packets that were overtaken.
+    previous: Option<PacketKey>,
+    /// Key of the next phase, computed when its first packet arrives, genuine or forged.
+    next: Option<PacketKey>,
+    data: ReplayWindow,
+    control: ReplayWindow,
+}
+
+/// Authentic packet that arrived for the first time.
+#[derive(Debug)]
+pub(super) struct Opened<'a> {
+    pub(super) header: Header,
+    /// Number in its space.
+    pub(super) number: u64,
+    pub(super) body: &'a [u8],
+    /// True if no packet of the space with a larger number arrived before.
+    pub(super) is_newest: bool,
+}
+
+/// Reason why a packet is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dropped {
+    /// Not a sealed packet, or not sealed by a key of the connection.
+    Forged,
+    /// Received before, or too old to tell.
+    Replayed,
+}
+
+impl OpeningKeys {
+    pub(super) fn new(aead: Aead, secret: TrafficSecret) -> Self {
+        Self {
+            present: secret.packet_key(aead),
+            aead,
+            secret,
+            phase: 0,
+            previous: None,
+            next: None,
+            data: ReplayWindow::new(),
+            control: ReplayWindow::new(),
+        }
+    }
+
+    /// Opens a packet in place. A packet that is dropped changes nothing.
+    #[inline]
+    pub(super) fn open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<Opened<'a>, Dropped> {
+        let header = peek(datagram).ok_or(Dropped::Forged)?;
+        let space = header.space();
+        let window = if space == Space::Data { &self.data } else { &self.control };
+        let largest = window.largest();
+        let number = unwrap_near(header.number, largest.unwrap_or(0)).ok_or(Dropped::Forged)?;
+        if window.check(number) != Received::New {
+            return Err(Dropped::Replayed);
+        }
+        let ahead = header.phase().wrapping_sub(self.phase) % PHASES;
+        let body = match ahead {
+            0 => self.present.open(space, number, datagram),
+            1 => self.next_key().open(space, number, datagram),
+            3 => self.previous.as_ref().ok_or(Dropped::Forged)?.open(space, number, datagram),
+            _ => return Err(Dropped::Forged),
+        };
+        let body = body.map_err(|_| Dropped::Forged)?;
+        if ahead == 1 {
+            self.follow();
+        }
+        let window = if space == Space::Data { &mut self.data } else { &mut self.control };
+        window.enter(number);
+        Ok(Opened { header, number, body, is_newest: largest.is_none_or(|largest| largest < number) })
+    }
+
+    /// Grows the replay window of the stream to the number of packets that may be in flight.
+    pub(super) fn cover(&mut self, packets: u64) {
+        self.data.cover(packets);
+    }
+
+    /// Shrinks the replay windows of an idle connection.
+    pub(super) fn shrink(&mut self) {
+        self.data.shrink(0);
+    }
+
+    fn next_key(&mut self) -> &PacketKey {
+        let Self { next, secret, aead, .. } = self;
+        next.get_or_insert_with(|| secret.next().packet_key(*aead))
+    }
+
+    /// Moves to the next key phase: the peer has updated its key.
+    #[cold]
+    fn follow(&mut self) {
+        let Some(next) = self.next.take() else { return };
+        self.secret = self.secret.next();
+        self.previous = Some(std::mem::replace(&mut self.present, next));
+        self.phase = self.phase.wrapping_add(1) % PHASES;
+    }
+}

@@ -1,0 +1,530 @@
+//! Encrypted connection with a stream in each direction (version 2 of the native format).
+//!
+//! [`Connection`] owns a [`Sender`](crate::Sender) and a [`Receiver`](crate::Receiver), the keys
+//! that protect their packets, and the handshake. It knows no addresses: the set of connections
+//! behind a socket does. `docs/PROTOCOL.md`, N8 and N9, has the packets.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `initiator.rs` | the handshake of the side that opens |
+//! | `proof.rs` | its last step: proof of the own keys |
+//! | `streams.rs` | the open phase: both streams, ACKs, path probes, idle timeout, graceful end |
+//! | `keys.rs` | keys of both directions, key updates, replay windows |
+//! | `close.rs` | abortive end |
+//! | `config.rs`, `events.rs`, `stats.rs` | what goes in, what comes out |
+
+mod close;
+mod config;
+mod events;
+mod initiator;
+mod keys;
+mod proof;
+mod stats;
+mod streams;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use rdt_crypto::{Entropy, PublicKey, ResetToken, SecretId};
+
+pub use config::{Confirm, ConnectionConfig, InitiatorConfig, Trust};
+pub use events::{Closed, ConnectionEvent, RefuseReason};
+pub(crate) use initiator::{choose_aead, params_of};
+use initiator::{Opened, Opening, Progress};
+pub use stats::ConnectionStats;
+pub(crate) use streams::Established;
+use streams::Streams;
+
+use crate::receiver::{BufferShare, Offer};
+use crate::send_buffer::{FramePool, Spare};
+use crate::wire::FromReceiver;
+use crate::wire::native::CloseReason;
+use crate::wire::sealed::{Clear, peek};
+use crate::{ConfigError, Ecn, Observer, Phase, TransmitBuf};
+
+/// Bounds of the idle timeout.
+const IDLE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
+
+/// What a datagram was, for the set of connections.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Arrival {
+    /// True for a sealed packet of the peer that arrived for the first time.
+    pub(crate) is_authentic: bool,
+    /// True if no later packet of its number space arrived before.
+    pub(crate) is_newest: bool,
+    /// Random number of the path probe that it answers.
+    pub(crate) path_answer: Option<u64>,
+}
+
+enum Stage {
+    Opening(Box<Opening>),
+    Open(Box<Streams>),
+    /// Over, and nothing is to be sent.
+    Ended,
+}
+
+/// Connection to one peer.
+pub struct Connection {
+    local_id: u64,
+    stage: Stage,
+    events: VecDeque<ConnectionEvent>,
+    closed: Option<Closed>,
+    /// Share of the socket's buffer, before the receiver exists.
+    share: Option<BufferShare>,
+    memory: FramePool,
+    observer: Option<Box<dyn Observer>>,
+    peer: Option<PublicKey>,
+    secret: Option<SecretId>,
+    handshake_hash: Option<[u8; 32]>,
+}
+
+/// Environment of a new connection: what its set shares out.
+pub(crate) struct Place {
+    pub(crate) local_id: u64,
+    /// Token of the RESETs that the set would send for this connection.
+    pub(crate) reset: ResetToken,
+    /// Share of the socket's receive buffer; `None` for no limit.
+    pub(crate) share: Option<BufferShare>,
+    /// Memory of the own stream.
+    pub(crate) memory: FramePool,
+}
+
+impl Connection {
+    /// Begins to open a connection.
+    ///
+    /// # Errors
+    /// Invalid values, and missing keys.
+    pub(crate) fn initiate(
+        now: Instant,
+        config: ConnectionConfig,
+        keys: InitiatorConfig,
+        place: Place,
+        entropy: Entropy,
+    ) -> Result<Self, ConfigError> {
+        if !IDLE.contains(&config.idle_timeout) {
+            return Err(ConfigError::IdleTimeout);
+        }
+        let Place { local_id, reset, share, memory } = place;
+        let offer = Offer::new(now, config.receiver, config.idle_timeout, share);
+        let secret = keys.secret.as_ref().map(|secret| secret.id());
+        let opening = Opening::new(config, keys, local_id, reset, entropy, offer)?;
+        Ok(Self { share, memory, secret, ..Self::new(local_id, Stage::Opening(Box::new(opening))) })
+    }
+
+    /// Creates the connection of a responder whose handshake is complete.
+    ///
+    /// # Errors
+    /// Invalid values.
+    pub(crate) fn accepted(
+        now: Instant,
+        config: &ConnectionConfig,
+        established: Established,
+        (peer, secret): (Option<PublicKey>, Option<SecretId>),
+        place: Place,
+    ) -> Result<Self, ConfigError> {
+        let (local_id, hash) = (established.local_id, established.secrets.handshake_hash);
+        let streams = Streams::new(now, config, established, place.share, place.memory)?;
+        let connection = Self::new(local_id, Stage::Open(Box::new(streams)));
+        Ok(Self { peer, secret, handshake_hash: Some(hash), ..connection })
+    }
+
+    fn new(local_id: u64, stage: Stage) -> Self {
+        Self {
+            local_id,
+            stage,
+            events: VecDeque::new(),
+            closed: None,
+            share: None,
+            memory: FramePool::new(),
+            observer: None,
+            peer: None,
+            secret: None,
+            handshake_hash: None,
+        }
+    }
+
+    fn streams(&self) -> Option<&Streams> {
+        match &self.stage {
+            Stage::Open(streams) => Some(streams),
+            Stage::Opening(_) | Stage::Ended => None,
+        }
+    }
+
+    fn streams_mut(&mut self) -> Option<&mut Streams> {
+        match &mut self.stage {
+            Stage::Open(streams) => Some(streams),
+            Stage::Opening(_) | Stage::Ended => None,
+        }
+    }
+
+    /// Reports the events of the own stream to `observer`, from the end of the handshake on.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        match &mut self.stage {
+            Stage::Open(streams) => streams.observe(observer),
+            Stage::Opening(_) | Stage::Ended => self.observer = Some(observer),
+        }
+    }
+
+    /// Appends as much of `bytes` as fits to the own stream and returns the number of bytes; 0
+    /// before the handshake is complete. If that is less than all,
+    /// [`Writable`](ConnectionEvent::Writable) follows when there is room.
+    ///
+    /// # Errors
+    /// The reason of the end of the connection.
+    ///
+    /// # Panics
+    /// After [`Connection::finish`].
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Closed> {
+        let mut taken = 0;
+        while taken < bytes.len() {
+            let n = self.spare()?.copy_from(&bytes[taken..]);
+            if n == 0 {
+                break;
+            }
+            self.advance(n);
+            taken += n;
+        }
+        Ok(taken)
+    }
+
+    /// Returns room for the application's next bytes, to write without a copy; empty while enough
+    /// is buffered. Fill its beginning, then call [`Connection::advance`] before anything else.
+    ///
+    /// # Errors
+    /// The reason of the end of the connection.
+    pub fn spare(&mut self) -> Result<Spare<'_>, Closed> {
+        if let Some(closed) = &self.closed {
+            return Err(closed.clone());
+        }
+        let Some(streams) = self.streams_mut() else { return Ok(Spare::default()) };
+        streams.is_write_blocked = !streams.sender.has_spare();
+        Ok(streams.sender.spare().unwrap_or_default())
+    }
+
+    /// Appends the first `n` bytes of [`Connection::spare`] to the own stream.
+    ///
+    /// # Panics
+    /// If `n` exceeds the room. There is none after [`Connection::finish`].
+    pub fn advance(&mut self, n: usize) {
+        if let Some(streams) = self.streams_mut() {
+            streams.sender.advance(n);
+        }
+    }
+
+    /// Allows what is written so far to be sent in a packet that is not full. For an application
+    /// that pauses.
+    pub fn push(&mut self) {
+        if let Some(streams) = self.streams_mut() {
+            streams.sender.push();
+        }
+    }
+
+    /// Ends the own stream: the remaining data is sent, then the FIN. The peer's stream goes on.
+    pub fn finish(&mut self) {
+        if let Some(streams) = self.streams_mut() {
+            // It fails only before the handshake.
+            let _ = streams.sender.finish();
+        }
+    }
+
+    /// Returns the next unread bytes of the peer's stream. Empty only if there are none.
+    pub fn data(&self) -> &[u8] {
+        self.streams().map_or(&[], |streams| streams.receiver.data())
+    }
+
+    /// Marks the next `n` bytes as read.
+    pub fn consume(&mut self, n: usize) {
+        if let Some(streams) = self.streams_mut() {
+            streams.receiver.consume(n);
+        }
+    }
+
+    /// True if the peer has ended its stream and all of it was read.
+    pub fn is_read_finished(&self) -> bool {
+        self.streams().is_some_and(|streams| streams.is_received() || streams.receiver.is_read())
+    }
+
+    /// Confirms the peer's stream ([`Confirm::ByApplication`]), once all of it has arrived.
+    pub fn confirm(&mut self) {
+        if let Some(streams) = self.streams_mut() {
+            streams.confirm();
+        }
+    }
+
+    /// Ends the connection at once: the peer's application gets `code` and up to 200 bytes of
+    /// `text`. What was not delivered is lost.
+    pub fn close(&mut self, now: Instant, code: u32, text: &str) {
+        self.close_for(now, CloseReason::Aborted, code, text, Closed::Local);
+    }
+
+    /// Ends the connection with a CLOSE of this reason.
+    pub(crate) fn close_for(&mut self, now: Instant, reason: CloseReason, code: u32, text: &str, why: Closed) {
+        if self.closed.is_some() {
+            return;
+        }
+        match &mut self.stage {
+            Stage::Open(streams) => streams.close(now, reason, code, text),
+            Stage::Opening(_) | Stage::Ended => self.stage = Stage::Ended,
+        }
+        self.report_end(why);
+    }
+
+    /// Gives up the handle: what was written is still delivered, what arrives is discarded.
+    pub(crate) fn release(&mut self, now: Instant) {
+        match &mut self.stage {
+            Stage::Open(streams) => {
+                streams.discard();
+                let _ = streams.sender.finish();
+            }
+            Stage::Opening(_) => self.close(now, 0, ""),
+            Stage::Ended => {}
+        }
+        self.after_call(now);
+    }
+
+    /// Returns the peer's static key: `None` before the handshake is complete, and of an initiator
+    /// without one.
+    pub fn peer(&self) -> Option<PublicKey> {
+        self.peer
+    }
+
+    /// Returns the shared secret that the handshake proved.
+    pub fn secret(&self) -> Option<SecretId> {
+        self.secret
+    }
+
+    /// Returns the hash of the handshake, equal on both sides and different for each connection, to
+    /// which an application can bind its own authentication.
+    pub fn handshake_hash(&self) -> Option<[u8; 32]> {
+        self.handshake_hash
+    }
+
+    /// Returns why the connection ended; `None` while it goes on.
+    pub fn closed(&self) -> Option<&Closed> {
+        self.closed.as_ref()
+    }
+
+    /// Returns a snapshot of counters and gauges.
+    pub fn stats(&self) -> ConnectionStats {
+        self.streams().map_or_else(ConnectionStats::default, ConnectionStats::of)
+    }
+
+
+    /// Returns the connection ID of the peer, once it is known.
+    pub(crate) fn remote_id(&self) -> Option<u64> {
+        self.streams().map(|streams| streams.sealing.remote_id())
+    }
+
+    /// Handles one datagram with this connection's ID. `memory` limits what the peer's stream may
+    /// hold, bytes.
+    pub(crate) fn handle_datagram(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        datagram: &mut [u8],
+        memory: u64,
+    ) -> Arrival {
+        let mut arrival = Arrival::default();
+        match &mut self.stage {
+            Stage::Open(streams) if peek(datagram).is_some() => {
+                match streams.handle_datagram(now, ecn, datagram, memory) {
+                    Ok(opened) => arrival = opened,
+                    Err(closed) => {
+                        arrival.is_authentic = true;
+                        self.fail(now, closed);
+                    }
+                }
+            }
+            Stage::Open(streams) => {
+                if let Ok(Clear::Reset(token)) = Clear::decode(datagram)
+                    && streams.is_reset_by(&token)
+                {
+                    self.fail(now, Closed::Reset);
+                }
+            }
+            Stage::Opening(opening) => {
+                let progress = match Clear::decode(datagram) {
+                    Ok(packet) => opening.handle(now, &packet),
+                    Err(_) => match FromReceiver::decode_native(datagram, 0) {
+                        Ok(FromReceiver::Versions(versions)) => opening.on_versions(versions),
+                        _ => Progress::Pending,
+                    },
+                };
+                self.on_progress(now, progress);
+            }
+            Stage::Ended => {}
+        }
+        self.after_call(now);
+        arrival
+    }
+
+    fn on_progress(&mut self, now: Instant, progress: Progress) {
+        let opened = match progress {
+            Progress::Pending => return,
+            Progress::Failed(closed) => return self.fail(now, closed),
+            Progress::Opened(opened) => opened,
+        };
+        let Stage::Opening(opening) = &self.stage else { return };
+        let Opened { established, proof, peer, resumption } = *opened;
+        let hash = established.secrets.handshake_hash;
+        let streams = Streams::new(now, opening.config(), established, self.share, self.memory.clone());
+        let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
+        streams.proof = Some(proof);
+        if let Some(observer) = self.observer.take() {
+            streams.observe(observer);
+        }
+        self.stage = Stage::Open(Box::new(streams));
+        self.peer = Some(peer);
+        self.handshake_hash = Some(hash);
+        self.events.push_back(ConnectionEvent::Connected { peer: Some(peer), resumption });
+    }
+
+    /// Appends the next datagrams for the peer to the empty batch `out`. Returns false if there are
+    /// none.
+    pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
+        let has_sent = match &mut self.stage {
+            Stage::Opening(opening) => opening.transmit(now, out),
+            Stage::Open(streams) => streams.poll_transmit(now, out),
+            Stage::Ended => false,
+        };
+        self.after_call(now);
+        has_sent
+    }
+
+    /// Appends a path probe, to be sent to an address that is not validated yet.
+    pub(crate) fn poll_path_probe(&mut self, random: u64, out: &mut TransmitBuf) -> bool {
+        self.streams_mut().is_some_and(|streams| streams.poll_path_probe(random, out))
+    }
+
+    /// Adapts to a new path: the peer's address changed.
+    pub(crate) fn on_path_changed(&mut self, now: Instant) {
+        if let Some(streams) = self.streams_mut() {
+            streams.sender.on_path_changed(now);
+        }
+    }
+
+    /// Handles timers that are due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        let ended = match &mut self.stage {
+            Stage::Opening(opening) => opening.on_timeout(now).then_some(Closed::TimedOut(Phase::Connect)),
+            Stage::Open(streams) => streams.handle_timeout(now),
+            Stage::Ended => None,
+        };
+        if let Some(closed) = ended {
+            self.fail(now, closed);
+        }
+        self.after_call(now);
+    }
+
+    /// Returns the time of the next call of [`Connection::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Opening(opening) => opening.poll_timeout(),
+            Stage::Open(streams) => streams.poll_timeout(),
+            Stage::Ended => None,
+        }
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<ConnectionEvent> {
+        self.events.pop_front()
+    }
+
+    /// Handles ICMP "port unreachable" errors.
+    pub(crate) fn handle_refused(&mut self, now: Instant, reports: u64) {
+        if let Some(streams) = self.streams_mut() {
+            crate::Endpoint::handle_refused(&mut streams.sender, now, reports);
+        }
+        self.after_call(now);
+    }
+
+    /// Returns the memory of the peer's stream, bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.streams().map_or(0, |streams| streams.receiver.memory())
+    }
+
+    /// Returns the part of the socket's receive buffer that is offered to the peer and not filled.
+    pub(crate) fn offered(&self) -> u64 {
+        self.streams().map_or(0, |streams| streams.receiver.offered())
+    }
+
+    /// Sets the part of the socket's receive buffer that the peer may fill.
+    pub(crate) fn set_share(&mut self, share: BufferShare) {
+        self.share = Some(share);
+        if let Some(streams) = self.streams_mut() {
+            streams.receiver.set_share(share);
+        }
+    }
+
+    /// Sets the number of drops in the socket's receive queue, modulo 2^32.
+    pub(crate) fn set_overflow(&mut self, messages: Option<u32>) {
+        if let Some(streams) = self.streams_mut() {
+            streams.receiver.set_overflow(messages);
+        }
+    }
+
+    /// Releases memory that an idle connection does not need.
+    pub(crate) fn shrink(&mut self) {
+        self.events.shrink_to_fit();
+        if let Some(streams) = self.streams_mut() {
+            streams.shrink();
+        }
+    }
+
+    /// True if the connection is over and nothing will be sent any more.
+    pub(crate) fn is_drained(&self, now: Instant) -> bool {
+        match &self.stage {
+            Stage::Opening(_) => false,
+            Stage::Open(streams) => streams.is_drained(now),
+            Stage::Ended => true,
+        }
+    }
+
+    /// Ends the connection for a reason found here; the peer is told if it can act on it.
+    fn fail(&mut self, now: Instant, closed: Closed) {
+        if self.closed.is_some() {
+            return;
+        }
+        match &mut self.stage {
+            Stage::Open(streams) => match closed {
+                Closed::ProtocolBroken(_) => streams.close(now, CloseReason::Protocol, 0, ""),
+                _ => streams.stop(),
+            },
+            Stage::Opening(_) | Stage::Ended => self.stage = Stage::Ended,
+        }
+        self.report_end(closed);
+    }
+
+    fn report_end(&mut self, closed: Closed) {
+        self.closed = Some(closed.clone());
+        self.events.push_back(ConnectionEvent::Closed(closed));
+    }
+
+    /// Ends a call that may have changed the streams: moves their events, and ends the connection
+    /// if they are complete or failed.
+    pub(crate) fn after_call(&mut self, now: Instant) {
+        let Stage::Open(streams) = &mut self.stage else { return };
+        if self.closed.is_some() {
+            return;
+        }
+        let events = &mut self.events;
+        match streams.collect(now, |event| events.push_back(event)) {
+            None => {}
+            // The streams go on for a while, to repeat their last answers.
+            Some(Closed::Finished) => self.report_end(Closed::Finished),
+            Some(closed) => self.fail(now, closed),
+        }
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("local_id", &self.local_id)
+            .field("peer", &self.peer)
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

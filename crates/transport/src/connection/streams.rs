@@ -1,0 +1,445 @@
+//! Open phase of a connection: the own stream, the peer's stream, and the packets that carry them.
+
+use std::time::{Duration, Instant};
+
+use rdt_crypto::{Aead, ResetToken, Secrets};
+
+use super::Arrival;
+use super::close::{CLOSE_REPEATS, CloseSent};
+use super::config::{Confirm, ConnectionConfig};
+use super::events::{Closed, ConnectionEvent};
+use super::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
+use super::proof::KeyProof;
+use crate::receiver::BufferShare;
+use crate::sender::Established as SenderStart;
+use crate::wire::native::{CloseReason, Params};
+use crate::wire::sealed::{self, Body, Close, Probe};
+use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
+use crate::{
+    Ecn, Endpoint, FramePool, Observer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent,
+    TransferError, TransmitBuf,
+};
+use crate::{ConfigError, SenderConfig, Wire};
+
+/// Round trip assumed if the handshake gave none (RFC 6298, rule 2.1: 1 s until the first sample).
+const ASSUMED_RTT: Duration = Duration::from_millis(333);
+/// Retransmission timeouts for which a complete connection repeats its answers.
+const LINGER_RTOS: u32 = 3;
+/// Limits of that time.
+const LINGER: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(5);
+/// Payload of a packet by which the replay window is sized, bytes: the smallest one in a bulk
+/// transfer, on a path that carries no more than 548 bytes.
+const SMALL_PAYLOAD: u64 = 508;
+
+/// Result of a handshake, on either side.
+#[derive(Debug)]
+pub(crate) struct Established {
+    pub(crate) local_id: u64,
+    pub(crate) remote_id: u64,
+    pub(crate) is_initiator: bool,
+    pub(crate) secrets: Secrets,
+    pub(crate) aead: Aead,
+    /// Initial receive window of the peer, bytes.
+    pub(crate) window: u64,
+    /// Transport parameters of the peer.
+    pub(crate) params: sealed::Params,
+    /// Token of the peer's RESETs.
+    pub(crate) peer_reset: ResetToken,
+    /// Round trip of the handshake, if no packet of it was repeated.
+    pub(crate) rtt: Option<Duration>,
+    /// Time at which the own receive window was offered.
+    pub(crate) offered_at: Instant,
+}
+
+/// Streams and keys of an open connection.
+pub(super) struct Streams {
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    pub(super) sealing: SealingKeys,
+    opening: OpeningKeys,
+    /// Token of the peer's RESETs.
+    peer_reset: ResetToken,
+    /// Proof of the own keys, repeated until the peer has shown that it arrived (initiator).
+    pub(super) proof: Option<KeyProof>,
+    confirm: Confirm,
+    /// Random number of a path probe to answer.
+    path_answer: Option<u64>,
+    /// Body of an ACK that waits for a packet.
+    ack: Option<Vec<u8>>,
+    idle_timeout: Duration,
+    /// Arrival of the newest authentic packet; at first, the end of the handshake.
+    heard_at: Instant,
+    /// True after the application wrote less than it wanted.
+    pub(super) is_write_blocked: bool,
+    /// True if the peer has confirmed the own stream, or there is none.
+    is_delivered: bool,
+    /// True if the peer's stream is confirmed, or there is none.
+    is_received: bool,
+    /// True if the application has no handle any more, so that nothing is read.
+    is_released: bool,
+    /// Time until which answers are repeated, once both streams are complete.
+    linger_until: Option<Instant>,
+    /// CLOSE to send, and to repeat while the peer goes on.
+    close: Option<CloseSent>,
+    pub(super) unauthentic: u64,
+    pub(super) replayed: u64,
+}
+
+impl Streams {
+    pub(super) fn new(
+        now: Instant,
+        config: &ConnectionConfig,
+        peer: Established,
+        share: Option<BufferShare>,
+        memory: FramePool,
+    ) -> Result<Self, ConfigError> {
+        let Secrets { from_initiator, from_responder, .. } = peer.secrets;
+        let (ours, theirs) =
+            if peer.is_initiator { (from_initiator, from_responder) } else { (from_responder, from_initiator) };
+        let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id);
+        let opening = OpeningKeys::new(peer.aead, theirs);
+        let start = SenderStart {
+            window: peer.window,
+            params: peer.params.basic,
+            rtt: peer.rtt.unwrap_or(ASSUMED_RTT),
+            is_rtt_sample: peer.rtt.is_some(),
+        };
+        let wire = Wire::Native { connection_id: peer.remote_id };
+        let sender_config = SenderConfig { wire, ..config.sender.clone() };
+        let mut sender = Sender::established(sender_config, sealing.codec(), memory, now, &start)?;
+        let is_silent = config.one_way || peer.params.is_one_way;
+        if is_silent && !peer.is_initiator {
+            sender.abort();
+        }
+        let wanted = Params {
+            ack_delay_max_us: peer.params.wanted_ack_delay_us,
+            ack_every: peer.params.wanted_ack_every,
+            ..peer.params.basic
+        };
+        let receiver = Receiver::established(
+            ReceiverConfig { checksum: false, ..config.receiver },
+            peer.local_id,
+            wanted,
+            share,
+            peer.offered_at,
+        );
+        Ok(Self {
+            sender,
+            receiver,
+            sealing,
+            opening,
+            peer_reset: peer.peer_reset,
+            proof: None,
+            confirm: config.confirm,
+            path_answer: None,
+            ack: None,
+            idle_timeout: config.idle_timeout,
+            heard_at: now,
+            is_write_blocked: false,
+            is_delivered: is_silent && !peer.is_initiator,
+            is_received: is_silent && peer.is_initiator,
+            is_released: false,
+            linger_until: None,
+            close: None,
+            unauthentic: 0,
+            replayed: 0,
+        })
+    }
+
+    pub(super) fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.sender.observe(observer);
+    }
+
+    /// Opens a packet and passes its content on. `memory` limits what the peer's stream may hold.
+    pub(super) fn handle_datagram(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        datagram: &mut [u8],
+        memory: u64,
+    ) -> Result<Arrival, Closed> {
+        let len = datagram.len();
+        let near = self.sender.next_number();
+        let Opened { header, number, body, is_newest } = match self.opening.open(datagram) {
+            Ok(opened) => opened,
+            Err(Dropped::Replayed) => {
+                self.replayed += 1;
+                return Ok(Arrival::default());
+            }
+            Err(Dropped::Forged) => {
+                self.unauthentic += 1;
+                return Ok(Arrival::default());
+            }
+        };
+        self.heard_at = now;
+        self.sealing.on_opened();
+        self.proof = None;
+        let mut arrival = Arrival { is_authentic: true, is_newest, path_answer: None };
+        if let Some(close) = &mut self.close {
+            close.on_packet();
+            return Ok(arrival);
+        }
+        let body = Body::decode(&header, number, body, near).map_err(Closed::ProtocolBroken)?;
+        match body {
+            Body::Data { piece, ack } => {
+                self.on_ack(now, ack, len);
+                if self.is_received && !self.receiver.is_finished() {
+                    return Err(Closed::ProtocolBroken(WireError::Type));
+                }
+                self.receiver.handle(now, &FromSender::Data(piece), ecn, memory);
+            }
+            Body::Ack(ack) => self.on_ack(now, Some(ack), len),
+            Body::Fin { length, ack } => {
+                self.on_ack(now, ack, len);
+                let seal = Some(Seal { crc: 0, packet_number: number });
+                let fin = FromSender::Fin { seq: length, seal, understands_ack: true };
+                self.receiver.handle(now, &fin, ecn, memory);
+                if self.receiver.is_broken() {
+                    return Err(Closed::ProtocolBroken(WireError::Sequence));
+                }
+            }
+            Body::FinAck { length } => {
+                let reply = FromReceiver::FinAck { ack: length, crc: 0 };
+                self.sender.handle_reply(now, &reply, len);
+            }
+            Body::Close(Close { reason, code, text }) => {
+                return Err(Closed::Peer { reason, code, text: text.to_owned() });
+            }
+            Body::Path(Probe { is_response: true, random }) => arrival.path_answer = Some(random),
+            Body::Path(Probe { is_response: false, random }) => self.path_answer = Some(random),
+        }
+        Ok(arrival)
+    }
+
+    fn on_ack(&mut self, now: Instant, ack: Option<Ack<'_>>, len: usize) {
+        if let Some(ack) = ack {
+            self.sender.handle_reply(now, &FromReceiver::Ack(ack), len);
+        }
+    }
+
+    /// Moves what happened in the streams to `events`. Returns the reason if the connection ended.
+    pub(super) fn collect(
+        &mut self,
+        now: Instant,
+        mut report: impl FnMut(ConnectionEvent),
+    ) -> Option<Closed> {
+        if self.close.is_some() {
+            return None;
+        }
+        while let Some(event) = self.sender.poll_event() {
+            match event {
+                SenderEvent::Connected { .. } => {}
+                SenderEvent::Finished { .. } => {
+                    self.is_delivered = true;
+                    report(ConnectionEvent::Delivered { bytes: self.sender.stats().bytes_written });
+                }
+                SenderEvent::Failed { phase, error } => {
+                    return Some(match error {
+                        TransferError::Gone => Closed::Unreachable,
+                        _ => Closed::TimedOut(phase),
+                    });
+                }
+            }
+        }
+        while let Some(event) = self.receiver.poll_event() {
+            match event {
+                ReceiverEvent::Readable if self.is_released => self.discard(),
+                ReceiverEvent::Readable => report(ConnectionEvent::Readable),
+                ReceiverEvent::Finished { bytes, .. } => report(ConnectionEvent::Finished { bytes }),
+                _ => {}
+            }
+        }
+        self.confirm_if_read();
+        if std::mem::take(&mut self.is_write_blocked) {
+            if self.sender.has_spare() {
+                report(ConnectionEvent::Writable);
+            } else {
+                self.is_write_blocked = true;
+            }
+        }
+        let is_complete = self.is_delivered && self.is_received;
+        if is_complete && self.linger_until.is_none() {
+            // Only a side that sent a FIN-ACK may have to repeat it.
+            let time = if self.receiver.is_finished() { self.linger() } else { Duration::ZERO };
+            self.linger_until = Some(now + time);
+            return Some(Closed::Finished);
+        }
+        None
+    }
+
+    /// Reads and drops everything: the application has no handle any more.
+    pub(super) fn discard(&mut self) {
+        self.is_released = true;
+        while !self.receiver.data().is_empty() {
+            let unread = self.receiver.data().len();
+            self.receiver.consume(unread);
+        }
+    }
+
+    /// Confirms the peer's stream once the application has read all of it.
+    fn confirm_if_read(&mut self) {
+        if !self.is_received && (self.confirm == Confirm::OnRead || self.is_released) && self.receiver.is_read() {
+            self.confirm();
+        }
+    }
+
+    pub(super) fn confirm(&mut self) {
+        self.receiver.confirm();
+        self.is_received |= self.receiver.is_finished();
+    }
+
+    /// Ends the streams; a CLOSE leaves next.
+    pub(super) fn close(&mut self, now: Instant, reason: CloseReason, code: u32, text: &str) {
+        self.linger_until = Some(now + self.linger());
+        self.sender.abort();
+        self.proof = None;
+        self.close = Some(CloseSent::new(reason, code, text, CLOSE_REPEATS));
+    }
+
+    /// Returns the time for which the last answers are repeated.
+    fn linger(&self) -> Duration {
+        (self.sender.stats().rto * LINGER_RTOS).clamp(*LINGER.start(), *LINGER.end())
+    }
+
+    /// Ends the streams without a CLOSE.
+    pub(super) fn stop(&mut self) {
+        self.sender.abort();
+        self.proof = None;
+        self.close = Some(CloseSent::none());
+        self.linger_until = None;
+    }
+
+    /// Appends the next datagrams to the empty batch `out`. Returns false if there are none.
+    pub(super) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
+        let Self { sealing, .. } = self;
+        if let Some(close) = &mut self.close {
+            return close.transmit(sealing, out);
+        }
+        if let Some(proof) = &mut self.proof
+            && proof.transmit(now, sealing, out)
+        {
+            return true;
+        }
+        if let Some(random) = self.path_answer.take() {
+            return seal_probe(sealing, Probe { is_response: true, random }, out);
+        }
+        if let Some(length) = self.receiver.take_fin_ack() {
+            return seal_slot(sealing, sealed::FIN_ACK_LEN, out, |header, packet| {
+                sealed::encode_fin_ack(header, length, packet);
+            });
+        }
+        self.update_key(now);
+        if let Some(ack) = self.ack.take() {
+            return self.transmit_ack(&ack, out);
+        }
+        if let Some(ack) = self.next_ack(now) {
+            self.sender.carry_ack(ack);
+        }
+        let has_data = self.sender.poll_transmit(now, out).is_some();
+        self.ack = self.sender.take_carried_ack();
+        match self.ack.take() {
+            // A shorter packet may end the batch; else it has a batch of its own.
+            Some(ack) if !has_data || out.has_room(sealed::ack_len(ack.len())) => self.transmit_ack(&ack, out),
+            ack => {
+                self.ack = ack;
+                has_data
+            }
+        }
+    }
+
+    /// Returns the body of the ACK to send now.
+    fn next_ack(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let (ack, blocks) = self.receiver.take_ack(now)?;
+        let mut body = vec![0; sealed::ack_body_len(blocks.len())];
+        let len = sealed::encode_ack_body(&ack, blocks, &mut body);
+        let window = ack.window;
+        body.truncate(len);
+        self.opening.cover(window / SMALL_PAYLOAD);
+        Some(body)
+    }
+
+    fn transmit_ack(&mut self, body: &[u8], out: &mut TransmitBuf) -> bool {
+        seal_slot(&mut self.sealing, sealed::ack_len(body.len()), out, |header, packet| {
+            sealed::encode_ack(header, body, packet);
+        })
+    }
+
+    fn update_key(&mut self, now: Instant) {
+        let Self { sealing, sender, .. } = self;
+        sealing.update_if_due(now, sender.next_number(), |key| sender.update_key(key));
+    }
+
+    /// Appends a path probe, to be sent to an address that is not validated yet.
+    pub(super) fn poll_path_probe(&mut self, random: u64, out: &mut TransmitBuf) -> bool {
+        self.close.is_none() && seal_probe(&mut self.sealing, Probe { is_response: false, random }, out)
+    }
+
+    /// Handles timers that are due. Returns the reason if the connection ended.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Closed> {
+        if self.close.is_some() || self.linger_until.is_some() {
+            return None;
+        }
+        if now >= self.idle_deadline() {
+            return Some(Closed::Idle);
+        }
+        if let Some(proof) = &mut self.proof
+            && proof.on_timeout(now)
+        {
+            return Some(Closed::TimedOut(crate::Phase::Connect));
+        }
+        self.sender.handle_timeout(now);
+        None
+    }
+
+    /// Returns the time of the next call of [`Streams::handle_timeout`].
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        if self.close.is_some() || self.linger_until.is_some() {
+            return self.linger_until;
+        }
+        let proof = self.proof.as_ref().and_then(KeyProof::deadline);
+        [self.sender.poll_timeout(), self.receiver.deadline(), proof, Some(self.idle_deadline())]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn idle_deadline(&self) -> Instant {
+        self.heard_at + self.idle_timeout
+    }
+
+    /// True if nothing will be sent any more.
+    pub(super) fn is_drained(&self, now: Instant) -> bool {
+        let is_over = self.linger_until.is_none_or(|until| until <= now);
+        is_over && (self.linger_until.is_some() || self.close.is_some())
+    }
+
+    /// True if `token` ends the connection.
+    pub(super) fn is_reset_by(&self, token: &ResetToken) -> bool {
+        self.close.is_none() && self.peer_reset == *token
+    }
+
+    pub(super) fn is_received(&self) -> bool {
+        self.is_received
+    }
+
+    /// Releases memory that an idle connection does not need.
+    pub(super) fn shrink(&mut self) {
+        self.opening.shrink();
+    }
+}
+
+fn seal_probe(sealing: &mut SealingKeys, probe: Probe, out: &mut TransmitBuf) -> bool {
+    seal_slot(sealing, sealed::PATH_LEN, out, |header, packet| sealed::encode_path(header, &probe, packet))
+}
+
+/// Appends a packet of the control space to `out`, if there is room.
+pub(super) fn seal_slot(
+    sealing: &mut SealingKeys,
+    len: usize,
+    out: &mut TransmitBuf,
+    encode: impl FnOnce(&sealed::ControlHeader, &mut [u8]),
+) -> bool {
+    let Some(slot) = out.slot(len) else { return false };
+    sealing.seal(slot, encode);
+    true
+}

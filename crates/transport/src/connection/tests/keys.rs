@@ -1,0 +1,161 @@
+//! Forged, changed and replayed packets, and key updates.
+
+use super::*;
+use crate::connection::keys::{Dropped, OpeningKeys, SealingKeys};
+use crate::wire::sealed::{PATH_LEN, Probe, encode_path};
+
+fn keys() -> (SealingKeys, OpeningKeys) {
+    let [ours, theirs] = secrets();
+    let sealing = SealingKeys::new(epoch(), Aead::Aes128Gcm, ours.from_initiator, 7);
+    (sealing, OpeningKeys::new(Aead::Aes128Gcm, theirs.from_initiator))
+}
+
+fn packet(sealing: &mut SealingKeys) -> Vec<u8> {
+    let mut packet = vec![0; PATH_LEN];
+    sealing.seal(&mut packet, |header, out| {
+        encode_path(header, &Probe { is_response: false, random: 5 }, out);
+    });
+    packet
+}
+
+fn update(sealing: &mut SealingKeys) {
+    sealing.on_opened();
+    sealing.use_up();
+    sealing.update_if_due(epoch(), 0, |_| true);
+}
+
+#[test]
+fn flipped_bits_of_any_byte_are_found() {
+    let (mut sealing, mut opening) = keys();
+    let genuine = packet(&mut sealing);
+    for bit in 0..genuine.len() * 8 {
+        let mut changed = genuine.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(opening.open(&mut changed).unwrap_err(), Dropped::Forged, "bit {bit}");
+    }
+    assert!(opening.open(&mut genuine.clone()).is_ok(), "the genuine packet still counts");
+    assert_eq!(opening.open(&mut genuine.clone()).unwrap_err(), Dropped::Replayed);
+}
+
+#[test]
+fn overtaken_packets_open_around_a_key_update() {
+    let (mut sealing, mut opening) = keys();
+    let early: Vec<_> = (0..3).map(|_| packet(&mut sealing)).collect();
+    update(&mut sealing);
+    assert_eq!(sealing.phase(), 1);
+    let mut late: Vec<_> = (0..3).map(|_| packet(&mut sealing)).collect();
+    assert!(opening.open(&mut early[0].clone()).is_ok());
+    assert!(opening.open(&mut late[1]).is_ok(), "the next phase");
+    assert!(opening.open(&mut early[1].clone()).is_ok(), "the phase before");
+    assert!(opening.open(&mut late[0]).is_ok());
+    assert_eq!(opening.open(&mut early[0].clone()).unwrap_err(), Dropped::Replayed);
+    // Eight more phases, in order.
+    for _ in 0..8 {
+        update(&mut sealing);
+        assert!(opening.open(&mut packet(&mut sealing)).is_ok());
+    }
+    assert!(opening.open(&mut early[2].clone()).is_err(), "its key is gone");
+}
+
+#[test]
+fn forged_phase_does_not_move_the_keys() {
+    let (mut sealing, mut opening) = keys();
+    for phase in 1..4 {
+        let mut forged = packet(&mut sealing);
+        forged[2] = forged[2] & !3 | phase;
+        assert_eq!(opening.open(&mut forged).unwrap_err(), Dropped::Forged, "phase {phase}");
+    }
+    assert!(opening.open(&mut packet(&mut sealing)).is_ok());
+}
+
+#[test]
+fn skipped_phase_is_not_opened() {
+    let (mut sealing, mut opening) = keys();
+    update(&mut sealing);
+    update(&mut sealing);
+    assert_eq!(opening.open(&mut packet(&mut sealing)).unwrap_err(), Dropped::Forged);
+}
+
+#[test]
+fn key_waits_for_a_packet_of_the_peer() {
+    let (mut sealing, _) = keys();
+    sealing.use_up();
+    sealing.update_if_due(epoch(), 0, |_| true);
+    assert_eq!(sealing.phase(), 0, "nothing of the peer arrived");
+    sealing.on_opened();
+    sealing.update_if_due(epoch(), 0, |_| false);
+    assert_eq!(sealing.phase(), 0, "the stream has packets of two phases in flight");
+    sealing.update_if_due(epoch(), 0, |_| true);
+    assert_eq!(sealing.phase(), 1);
+    sealing.on_opened();
+    sealing.update_if_due(epoch(), (1 << 24) - 1, |_| true);
+    assert_eq!(sealing.phase(), 1);
+    sealing.update_if_due(epoch(), 1 << 24, |_| true);
+    assert_eq!(sealing.phase(), 2, "after 2^24 packets");
+}
+
+/// Every third packet is lost, so packets of two phases are retransmitted, sealed again.
+#[test]
+fn streams_go_on_across_key_updates() {
+    let mut pair = Pair::new(&config());
+    let mut count = 0_u32;
+    pair.filter = Box::new(move |_, _| {
+        count += 1;
+        !count.is_multiple_of(10)
+    });
+    let data = bytes(3_000_000);
+    for piece in data.chunks(300_000) {
+        for end in &mut pair.ends {
+            end.streams_mut().unwrap().sealing.use_up();
+        }
+        assert_eq!(pair.transfer(HERE, piece), piece);
+    }
+    let phases = pair.ends.each_ref().map(|end| end.streams().unwrap().sealing.phase());
+    assert!(phases[HERE] >= 5 && phases[THERE] >= 5, "{phases:?}");
+    assert_eq!(rdt_crypto::reused_nonces(), 0);
+}
+
+#[test]
+fn recorded_packets_have_no_effect_later() {
+    let mut pair = Pair::new(&config());
+    pair.transfer(HERE, &bytes(50_000));
+    let recorded: Vec<_> = pair.sent.clone();
+    let now = pair.now + Duration::from_secs(5);
+    for (from, mut bytes) in recorded {
+        let arrival = pair.ends[1 - from].handle_datagram(now, Ecn::NotEct, &mut bytes, 1 << 30);
+        assert!(!arrival.is_authentic);
+    }
+    // Packets that come back to their sender.
+    for (from, mut bytes) in pair.sent.clone() {
+        let arrival = pair.ends[from].handle_datagram(now, Ecn::NotEct, &mut bytes, 1 << 30);
+        assert!(!arrival.is_authentic);
+    }
+    assert!(pair.ends[THERE].data().is_empty());
+    assert_eq!(pair.transfer(THERE, b"alive"), b"alive");
+}
+
+#[test]
+fn reset_needs_the_token_of_the_peer() {
+    let mut pair = Pair::new(&config());
+    let token = |seed, id| ResetKey::generate(&mut entropy(seed)).token(id);
+    for (seed, id, ends) in [(9, 0xAAAA_0001, false), (8, 0xBBBB_0002, false), (9, 0xBBBB_0002, true)] {
+        let mut reset = [0; sealed::RESET_LEN];
+        sealed::encode_reset(0xAAAA_0001, &token(seed, id), &mut reset);
+        let now = pair.now;
+        pair.ends[HERE].handle_datagram(now, Ecn::NotEct, &mut reset, 0);
+        assert_eq!(pair.ends[HERE].closed().is_some(), ends);
+    }
+    assert_eq!(pair.ends[HERE].closed(), Some(&Closed::Reset));
+}
+
+#[test]
+fn idle_timeout_is_checked() {
+    let keys = InitiatorConfig::default();
+    for secs in [0, 86_401] {
+        let config = ConnectionConfig { idle_timeout: Duration::from_secs(secs), ..config() };
+        let reset = ResetKey::generate(&mut entropy(8)).token(1);
+        let place = Place { local_id: 1, reset, share: None, memory: FramePool::new() };
+        let result = Connection::initiate(epoch(), config, keys.clone(), place, entropy(3));
+        assert_eq!(result.unwrap_err(), ConfigError::IdleTimeout);
+    }
+}

@@ -1,0 +1,221 @@
+//! Streams both ways, their ends, and the packets that carry them.
+
+use super::*;
+
+const DATA: u8 = PacketKind::Data as u8;
+const ACK: u8 = PacketKind::Ack as u8;
+const CLOSE: u8 = PacketKind::Close as u8;
+
+use crate::PacketKind;
+
+#[test]
+fn bytes_arrive_in_both_directions() {
+    let mut pair = Pair::new(&config());
+    for (from, len) in [(HERE, 300_000), (THERE, 200_000), (HERE, 1), (THERE, 1)] {
+        assert_eq!(pair.transfer(from, &bytes(len)), bytes(len));
+    }
+    assert_eq!(rdt_crypto::reused_nonces(), 0);
+}
+
+#[test]
+fn lost_and_repeated_packets_do_no_harm() {
+    let mut pair = Pair::new(&config());
+    let mut count = 0_u32;
+    pair.filter = Box::new(move |_, _| {
+        count += 1;
+        !count.is_multiple_of(7)
+    });
+    assert_eq!(pair.transfer(HERE, &bytes(400_000)), bytes(400_000));
+    assert_eq!(pair.transfer(THERE, &bytes(400_000)), bytes(400_000));
+    assert_eq!(rdt_crypto::reused_nonces(), 0);
+}
+
+#[test]
+fn graceful_end_tells_both_that_all_was_delivered() {
+    let mut pair = Pair::new(&config());
+    pair.ends[HERE].write(&bytes(5000)).unwrap();
+    pair.ends[HERE].finish();
+    pair.run(ms(100));
+    assert!(!pair.events[HERE].contains(&ConnectionEvent::Delivered { bytes: 5000 }), "nothing was read");
+    assert!(pair.events[THERE].contains(&ConnectionEvent::Finished { bytes: 5000 }));
+    let mut read = Vec::new();
+    pair.read(THERE, &mut read);
+    assert!(pair.ends[THERE].is_read_finished());
+    pair.run(ms(100));
+    assert!(pair.events[HERE].contains(&ConnectionEvent::Delivered { bytes: 5000 }));
+    // The other direction is still open.
+    assert_eq!(pair.transfer(THERE, &bytes(9000)), bytes(9000));
+    pair.ends[THERE].finish();
+    pair.run(Duration::from_secs(20));
+    for side in [HERE, THERE] {
+        assert_eq!(pair.events[side].last(), Some(&ConnectionEvent::Closed(Closed::Finished)), "{side}");
+        assert!(pair.ends[side].is_drained(pair.now));
+    }
+    assert_eq!((read, pair.count(HERE, CLOSE)), (bytes(5000), 0));
+}
+
+#[test]
+fn lost_fin_acks_are_repeated_after_the_end() {
+    let mut pair = Pair::new(&config());
+    let mut lost = 0;
+    pair.filter = Box::new(move |_, bytes| {
+        let is_fin_ack = bytes[1] == PacketKind::FinAck as u8;
+        lost += u32::from(is_fin_ack);
+        !is_fin_ack || lost > 3
+    });
+    pair.ends[HERE].finish();
+    pair.ends[THERE].finish();
+    pair.run(Duration::from_secs(20));
+    for side in [HERE, THERE] {
+        assert_eq!(pair.ends[side].closed(), Some(&Closed::Finished));
+    }
+}
+
+#[test]
+fn application_confirms_after_storing() {
+    let mut pair = Pair::new(&ConnectionConfig { confirm: Confirm::ByApplication, ..config() });
+    pair.ends[HERE].write(b"stored").unwrap();
+    pair.ends[HERE].finish();
+    pair.run(Duration::from_secs(3));
+    pair.read(THERE, &mut Vec::new());
+    pair.run(Duration::from_secs(3));
+    assert!(!pair.events[HERE].contains(&ConnectionEvent::Delivered { bytes: 6 }));
+    pair.ends[THERE].confirm();
+    pair.run(Duration::from_secs(1));
+    assert!(pair.events[HERE].contains(&ConnectionEvent::Delivered { bytes: 6 }));
+}
+
+#[test]
+fn one_way_connection_needs_one_fin() {
+    let mut pair = Pair::new(&ConnectionConfig { one_way: true, ..config() });
+    assert_eq!(pair.transfer(HERE, &bytes(100_000)), bytes(100_000));
+    pair.ends[HERE].finish();
+    pair.run(Duration::from_secs(20));
+    for side in [HERE, THERE] {
+        assert_eq!(pair.ends[side].closed(), Some(&Closed::Finished), "{side}");
+    }
+    assert_eq!(pair.count(THERE, DATA), 0, "the responder sends no keep-alive");
+}
+
+#[test]
+fn answer_carries_the_ack_of_its_question() {
+    let mut pair = Pair::new(&config());
+    for _ in 0..20 {
+        pair.transfer(HERE, b"question");
+        pair.transfer(THERE, b"answer");
+    }
+    let acks = (pair.count(HERE, ACK), pair.count(THERE, ACK));
+    let data = (pair.count(HERE, DATA), pair.count(THERE, DATA));
+    assert_eq!(data, (20, 20));
+    assert!(acks.0 <= 2 && acks.1 <= 2, "{acks:?}");
+}
+
+#[test]
+fn close_reaches_the_peer_with_code_and_text() {
+    let mut pair = Pair::new(&config());
+    pair.transfer(HERE, b"x");
+    let now = pair.now;
+    pair.ends[HERE].close(now, 42, "too busy");
+    pair.run(Duration::from_secs(10));
+    let reason = CloseReason::Aborted;
+    let closed = Closed::Peer { reason, code: 42, text: "too busy".into() };
+    assert_eq!(pair.ends[THERE].closed(), Some(&closed));
+    assert_eq!(pair.ends[HERE].closed(), Some(&Closed::Local));
+    // An ACK of the peer was under way, and is answered.
+    assert!(pair.count(HERE, CLOSE) <= 2);
+    assert_eq!(pair.ends[HERE].write(b"x"), Err(Closed::Local));
+    assert!(pair.ends.iter().all(|end| end.is_drained(pair.now)));
+}
+
+#[test]
+fn lost_close_is_repeated_while_peer_sends() {
+    let mut pair = Pair::new(&config());
+    let mut closes = 0;
+    pair.filter = Box::new(move |_, bytes| {
+        closes += u32::from(bytes[1] == CLOSE);
+        bytes[1] != CLOSE || closes > 2
+    });
+    let now = pair.now;
+    pair.ends[HERE].close(now, 1, "");
+    pair.ends[THERE].write(&bytes(50_000)).unwrap();
+    pair.run(Duration::from_secs(10));
+    assert!(matches!(pair.ends[THERE].closed(), Some(Closed::Peer { code: 1, .. })));
+}
+
+#[test]
+fn silent_peer_ends_the_connection() {
+    let mut pair = Pair::new(&ConnectionConfig { idle_timeout: Duration::from_secs(30), ..config() });
+    pair.transfer(HERE, b"x");
+    pair.run(Duration::from_secs(600));
+    assert_eq!(pair.ends[HERE].closed(), None, "keep-alives hold it");
+    let before = pair.now;
+    pair.filter = Box::new(|_, _| false);
+    pair.run(Duration::from_secs(600));
+    for end in &pair.ends {
+        assert_eq!(end.closed(), Some(&Closed::Idle));
+    }
+    assert!(pair.now - before < Duration::from_secs(41));
+}
+
+#[test]
+fn blocked_writer_hears_of_room() {
+    let mut pair = Pair::new(&config());
+    let (mut written, data) = (0, bytes(3_000_000));
+    while written < data.len() {
+        let n = pair.ends[HERE].write(&data[written..]).unwrap();
+        written += n;
+        if n == 0 {
+            pair.events[HERE].clear();
+            while !pair.events[HERE].contains(&ConnectionEvent::Writable) {
+                let end = pair.now + Duration::from_secs(1);
+                assert!(pair.step(end), "no room after {written} bytes");
+                pair.read(THERE, &mut Vec::new());
+            }
+        }
+    }
+}
+
+#[test]
+fn released_connection_still_delivers_its_stream() {
+    let mut pair = Pair::new(&config());
+    assert_eq!(pair.ends[HERE].write(&bytes(10_000)), Ok(10_000));
+    assert_eq!(pair.ends[THERE].write(&bytes(10_000)), Ok(10_000));
+    let now = pair.now;
+    pair.ends[HERE].release(now);
+    let mut read = Vec::new();
+    let end = pair.now + Duration::from_secs(10);
+    while pair.step(end) && !pair.ends[THERE].is_read_finished() {
+        pair.read(THERE, &mut read);
+    }
+    assert_eq!(read.len(), 10_000);
+    pair.ends[THERE].finish();
+    pair.run(Duration::from_secs(20));
+    assert_eq!(pair.ends[HERE].closed(), Some(&Closed::Finished));
+}
+
+#[test]
+fn path_probe_is_answered() {
+    let mut pair = Pair::new(&config());
+    pair.batch.clear();
+    assert!(pair.ends[HERE].poll_path_probe(77, &mut pair.batch));
+    let mut probe = pair.batch.datagrams().next().unwrap().to_vec();
+    let now = pair.now;
+    assert!(pair.ends[THERE].handle_datagram(now, Ecn::NotEct, &mut probe, 1 << 30).is_authentic);
+    pair.batch.clear();
+    assert!(pair.ends[THERE].poll_transmit(now, &mut pair.batch));
+    let mut answer = pair.batch.datagrams().next().unwrap().to_vec();
+    let arrival = pair.ends[HERE].handle_datagram(now, Ecn::NotEct, &mut answer, 1 << 30);
+    assert_eq!(arrival.path_answer, Some(77));
+}
+
+#[test]
+fn changed_path_starts_slowly_again() {
+    let mut pair = Pair::new(&config());
+    pair.transfer(HERE, &bytes(2_000_000));
+    let now = pair.now;
+    let before = pair.ends[HERE].stats().sender;
+    pair.ends[HERE].on_path_changed(now);
+    let after = pair.ends[HERE].stats().sender;
+    assert!(after.cwnd < before.cwnd && after.packet_size <= 1200, "{} {}", after.cwnd, before.cwnd);
+    assert_eq!(pair.transfer(HERE, &bytes(2_000_000)), bytes(2_000_000));
+}
