@@ -17,12 +17,15 @@
 //! | wire | `wire/` | bytes to values and back; sequence numbers leave it unwrapped to `u64` |
 //! | sender | `sender/` | send buffer, scoreboard, RTT, timer, window of the peer |
 //! | receiver | `receiver/` | reassembly, window to offer, replies |
+//! | connection | `connection/` | an encrypted connection: two streams, keys, handshake |
 //! | cookie | `cookie.rs` | the proof that a peer receives at its address |
 //! | listener | `listener/` | the receivers behind one socket, their admission and clean-up |
 //! | qlog | `qlog/` (feature `qlog`) | a trace of a sender's events, for tools such as qvis |
 #![forbid(unsafe_code)]
 
 pub mod congestion;
+mod connection;
+mod connection_set;
 mod cookie;
 mod crc;
 pub mod drive;
@@ -38,6 +41,7 @@ mod receiver;
 mod recovery;
 mod send_buffer;
 mod sender;
+mod stateless_limit;
 pub mod wire;
 
 /// Internal parts, public for the benches only: not covered by semantic versioning.
@@ -52,6 +56,14 @@ pub mod parts {
 
 pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse, TransmitBuf};
 
+pub use connection::{
+    Closed, Confirm, Connection, ConnectionConfig, ConnectionEvent, ConnectionStats, InitiatorConfig,
+    RefuseReason, Trust,
+};
+pub use connection_set::{
+    Admit, Admittee, ConnectionId, ConnectionSet, ConnectionSetConfig, ConnectionSetStats, ResponderConfig,
+    Secrets,
+};
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats, MAX_HALF_OPEN_PEERS, SocketBuffer};

@@ -1,0 +1,257 @@
+//! First half of a peer's handshake: from its SYN to the SYN-ACK. Nothing is stored and no key is
+//! computed before the peer has proved its address with a cookie.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rdt_crypto::{Aead, Keys, Pattern, Psk, Responder, SecretId};
+use sha2::{Digest, Sha256};
+
+use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, OwnId, Stage};
+use super::{Admittee, ConnectionSet, ResponderConfig};
+use crate::connection::{Established, RefuseReason, choose_aead, params_of};
+use crate::cookie::Cookie;
+use crate::receiver::{BufferShare, Offer};
+use crate::wire::native::Versions;
+use crate::wire::sealed::{
+    Hello, Proof, REFUSE_LEN, RETRY_LEN, Reply, SHORT_SYN, Syn, Welcome, encode_refuse, encode_retry,
+    encode_syn_ack, prologue, syn_ack_len,
+};
+
+/// SYN of an initiator with a valid cookie.
+struct ProvenSyn<'a, P> {
+    peer: P,
+    /// Connection ID of the initiator.
+    remote_id: u64,
+    packet: &'a [u8; SHORT_SYN],
+    syn: &'a Syn<'a>,
+}
+
+/// Message 2, and what is expected next. Without a message 2, message 1 was invalid.
+#[derive(Default)]
+struct Answered {
+    second: Vec<u8>,
+    stage: Stage,
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Handles a SYN.
+    pub(super) fn on_syn(&mut self, now: Instant, peer: P, remote_id: u64, datagram: &[u8], syn: &Syn<'_>) {
+        self.stats.syns += 1;
+        let Some(packet) = datagram.first_chunk() else { return };
+        let Some(responder) = self.responder.clone() else { return };
+        if self.connections.contains_key(&remote_id) {
+            // An own SYN that was sent back: answering it would connect the set to itself, and the
+            // application would take its own key for the peer's.
+            self.stats.unauthentic += 1;
+            return;
+        }
+        let digest = self.digest(peer, packet, syn.noise);
+        if let Some(entry) = self.half_open.find_syn(digest) {
+            entry.on_answer(now, false);
+            push_syn_ack(&mut self.answers, entry, syn.attempt);
+            return;
+        }
+        if self.opened.contains(now, digest) {
+            self.stats.replayed += 1;
+            return;
+        }
+        if !self.is_proven(now, peer, remote_id, &syn.proof) {
+            return;
+        }
+        let address = self.config.ip_of.map(|ip_of| ip_of(&peer));
+        if address.is_some_and(|address| !self.half_open.has_room_for(address)) {
+            self.stats.source_limited += 1;
+            return;
+        }
+        let own = self.draw_id();
+        let syn = ProvenSyn { peer, remote_id, packet, syn };
+        match self.answer(now, &responder, own, &syn) {
+            Ok(Answered { second, stage }) => {
+                // An invalid SYN takes a place, too, and counts against the limit of its host: it has
+                // cost as much as a valid one.
+                self.stats.unauthentic += u64::from(second.is_empty());
+                let mut entry = HalfOpen::new(now, (peer, remote_id, digest), second, stage);
+                entry.on_answer(now, true);
+                push_syn_ack(&mut self.answers, &entry, syn.syn.attempt);
+                let had_room = self.half_open.insert(own.id, address, entry);
+                self.stats.half_open_dropped += u64::from(!had_room);
+            }
+            Err(reason) => {
+                self.stats.refused += 1;
+                self.answers.push(peer, REFUSE_LEN, |out| encode_refuse(remote_id, reason.code(), out));
+            }
+        }
+    }
+
+    /// Reads message 1 and writes message 2. An error is sent as a REFUSE, because no message 2 can
+    /// be written.
+    fn answer(
+        &mut self,
+        now: Instant,
+        responder: &Arc<ResponderConfig>,
+        own: OwnId,
+        syn: &ProvenSyn<'_, P>,
+    ) -> Result<Answered, RefuseReason> {
+        if self.connections.len() >= self.config.max_connections {
+            return Err(RefuseReason::Busy);
+        }
+        let Some((pattern, secret)) = pattern_of(syn.syn) else { return Ok(Answered::default()) };
+        let psk = match secret {
+            Some(id) => Some(responder.secrets.psk(id).ok_or(RefuseReason::Secret)?),
+            None => None,
+        };
+        let Some((mut noise, payload)) = self.accept(responder, pattern, psk.as_ref(), syn) else {
+            return Ok(Answered::default());
+        };
+        let hello = if pattern == Pattern::Xx { None } else { Hello::decode(&payload).ok() };
+        if hello.is_none() && pattern != Pattern::Xx {
+            return Ok(Answered::default());
+        }
+        let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
+        let config = &responder.config;
+        let Some(aead) = choose_aead(syn.syn.aeads, preferred, config.aead) else {
+            return Ok(Answered::default());
+        };
+        if hello.is_some()
+            && let Err(reason) = (responder.admit)(Admittee { peer: noise.peer(), secret })
+        {
+            self.stats.refused += 1;
+            let code = u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1);
+            let Ok(second) = noise.write_second(&Reply::Refused(code).encode()) else {
+                return Ok(Answered::default());
+            };
+            return Ok(Answered { second, stage: Stage::default() });
+        }
+        let share = self.budget.share_of_new();
+        let welcome = self.welcome(now, responder, own, syn.peer, (aead, share));
+        let Ok(second) = noise.write_second(&Reply::Accepted(welcome).encode()) else {
+            return Ok(Answered::default());
+        };
+        let Some(hello) = hello else {
+            let awaited = AwaitedAuth { noise, aead, secret, offered_at: now, share };
+            return Ok(Answered { second, stage: Stage::Auth(Box::new(awaited)) });
+        };
+        let peer = noise.peer();
+        let Ok(secrets) = noise.finish() else { return Ok(Answered::default()) };
+        let established = Established {
+            local_id: own.id,
+            remote_id: syn.remote_id,
+            is_initiator: false,
+            secrets,
+            aead,
+            window: hello.window,
+            params: hello.params,
+            peer_reset: hello.reset_token,
+            rtt: None,
+            offered_at: now,
+        };
+        let awaited = AwaitedSealed { established, peer, secret, share };
+        Ok(Answered { second, stage: Stage::Sealed(Box::new(awaited)) })
+    }
+
+    fn accept(
+        &mut self,
+        responder: &ResponderConfig,
+        pattern: Pattern,
+        psk: Option<&Psk>,
+        syn: &ProvenSyn<'_, P>,
+    ) -> Option<(Responder, Vec<u8>)> {
+        let keys = Keys { local: Some(&responder.identity), remote: None, psk };
+        Responder::accept(pattern, keys, &prologue(syn.packet), self.entropy.child(), syn.syn.noise).ok()
+    }
+
+    /// Returns the payload of a message 2 that accepts.
+    fn welcome(
+        &mut self,
+        now: Instant,
+        responder: &ResponderConfig,
+        own: OwnId,
+        peer: P,
+        (aead, share): (Aead, Option<BufferShare>),
+    ) -> Welcome {
+        let config = &responder.config;
+        let mut offer = Offer::new(now, config.receiver, config.idle_timeout, share);
+        offer.params.overflow = self.config.socket_buffer.is_some();
+        Welcome {
+            aead: aead as u8,
+            versions: Versions::ONLY_SEALED,
+            connection_id: own.id,
+            reset_token: own.reset_token,
+            window: offer.window,
+            params: params_of(config, &offer),
+            resumption: self.mint_resumption(now, peer),
+        }
+    }
+
+    /// True if the SYN proves the address. Otherwise requests a SYN with a cookie.
+    fn is_proven(&mut self, now: Instant, peer: P, remote_id: u64, proof: &Proof) -> bool {
+        let epoch = *self.cookie_epoch.get_or_insert(now);
+        let now_s = now.saturating_duration_since(epoch).as_secs();
+        // `digest` has collected the bytes of this address.
+        let cookie_of = |set: &Self| set.cookies.mint(now_s, &set.address.0, remote_id);
+        let is_proven = match proof {
+            Proof::None => false,
+            Proof::Retry(cookie) => self.cookies.check(cookie, now_s, &self.address.0, remote_id),
+            Proof::Resumption(cookie) => self.redeem(now, peer, cookie),
+        };
+        if !is_proven && self.answers.reserve() {
+            let cookie: Cookie = cookie_of(self);
+            self.answers.push(peer, RETRY_LEN, |out| encode_retry(remote_id, &cookie, out));
+            self.stats.retries += 1;
+        }
+        is_proven
+    }
+
+    /// Uses the cookie of an earlier connection up.
+    fn redeem(&mut self, now: Instant, peer: P, cookie: &rdt_crypto::ResumptionCookie) -> bool {
+        let Some((unix_s, address)) = self.unix_time(now).zip(self.config.ip_of.map(|ip_of| ip_of(&peer)))
+        else {
+            return false;
+        };
+        let is_valid = self.resumptions.as_mut().is_some_and(|jar| jar.redeem(cookie, unix_s, address));
+        self.stats.resumed += u64::from(is_valid);
+        is_valid
+    }
+
+    fn mint_resumption(&mut self, now: Instant, peer: P) -> Option<rdt_crypto::ResumptionCookie> {
+        let address = (self.config.ip_of?)(&peer);
+        let unix_s = self.unix_time(now)?;
+        Some(self.resumptions.as_mut()?.mint(unix_s, address, &mut self.entropy))
+    }
+
+    /// Returns the seconds since 1970.
+    fn unix_time(&self, now: Instant) -> Option<u64> {
+        let (at, unix_s) = self.config.unix_time?;
+        Some(unix_s + now.saturating_duration_since(at).as_secs())
+    }
+
+    /// Returns the digest of the parts of a SYN that its copies share, and collects the bytes of
+    /// the address. SHA-256, so that the SYN of another peer cannot be given the same digest.
+    fn digest(&mut self, peer: P, packet: &[u8; SHORT_SYN], noise: &[u8]) -> u64 {
+        self.address.0.clear();
+        peer.hash(&mut self.address);
+        let fields = Sha256::new_with_prefix(prologue(packet)).chain_update(noise);
+        let hash = Sha256::new_with_prefix(fields.finalize()).chain_update(&self.address.0).finalize();
+        u64::from_le_bytes(std::array::from_fn(|i| hash[i]))
+    }
+}
+
+/// Queues the SYN-ACK of a half-open connection, for the SYN with this attempt number.
+fn push_syn_ack<P: Copy + PartialEq>(answers: &mut super::Answers<P>, entry: &HalfOpen<P>, attempt: u8) {
+    if entry.second.is_empty() {
+        return;
+    }
+    let len = syn_ack_len(&entry.second);
+    answers.push(entry.peer, len, |out| encode_syn_ack(entry.remote_id, attempt, &entry.second, out));
+}
+
+/// Returns the Noise pattern of a SYN and the secret that it mixes in. `None` for an unknown
+/// pattern, and if pattern and secret contradict each other.
+fn pattern_of(syn: &Syn<'_>) -> Option<(Pattern, Option<SecretId>)> {
+    let (pattern, has_psk) = Pattern::from_number(syn.pattern)?;
+    let secret = SecretId::from_wire(syn.secret_id);
+    (secret.is_some() == has_psk).then_some((pattern, secret))
+}

@@ -1,0 +1,107 @@
+//! Addresses of peers that change, because a NAT binding expired or a host moved. The connection
+//! goes on with the proved address until the peer has answered a PATH probe from the new one. Until
+//! then, the new address gets at most three times the bytes that came from it (RFC 9000, section
+//! 8.1), so a forged source address makes no amplifier.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use super::ConnectionSet;
+use crate::TransmitBuf;
+use crate::connection::{Arrival, Connection};
+use crate::wire::sealed::PATH_LEN;
+
+/// Time until the first probe is repeated; doubles with every repetition.
+const PROBE_INTERVAL: Duration = Duration::from_millis(333);
+/// Largest number of probes of one address. A later packet from there starts again.
+const PROBE_LIMIT: u32 = 4;
+/// Bytes that may be sent for each byte received from an unproved address.
+const AMPLIFICATION: u64 = 3;
+
+/// New address of a peer that is being proved.
+#[derive(Debug)]
+pub(super) struct PathProbe<P> {
+    peer: P,
+    /// Number in the probe, which the answer repeats.
+    random: u64,
+    /// Bytes of authentic datagrams from the address.
+    received: u64,
+    /// Bytes sent to the address.
+    sent: u64,
+    probes: u32,
+    is_due: bool,
+    /// Time of the next probe, or of giving up.
+    at: Option<Instant>,
+}
+
+impl<P> PathProbe<P> {
+    fn new(peer: P, random: u64) -> Self {
+        Self { peer, random, received: 0, sent: 0, probes: 0, is_due: true, at: None }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// Handles the timer if it is due. Returns true if the address is given up.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
+        if self.at.is_none_or(|at| at > now) {
+            return false;
+        }
+        self.at = None;
+        self.is_due = true;
+        self.probes >= PROBE_LIMIT
+    }
+
+    /// Appends a probe to the empty batch `out` if one is due, and returns its address.
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        connection: &mut Connection,
+        out: &mut TransmitBuf,
+    ) -> Option<P>
+    where
+        P: Copy,
+    {
+        let len = PATH_LEN as u64;
+        if !self.is_due || self.sent + len > AMPLIFICATION * self.received {
+            return None;
+        }
+        self.is_due = false;
+        self.at = Some(now + PROBE_INTERVAL * (1 << self.probes));
+        self.probes += 1;
+        self.sent += len;
+        connection.poll_path_probe(self.random, out).then_some(self.peer)
+    }
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Handles an authentic packet of `len` bytes for the connection looked up last, which came
+    /// from another address than the proved one.
+    pub(super) fn on_other_address(&mut self, now: Instant, from: P, len: usize, arrival: &Arrival) {
+        let random = self.entropy.array();
+        let Some(entry) = self.connections.latest_mut() else { return };
+        if entry.probe.as_ref().is_none_or(|probe| probe.peer != from) {
+            // An old packet says nothing about the present address.
+            if !arrival.is_newest {
+                return;
+            }
+            entry.probe = Some(Box::new(PathProbe::new(from, u64::from_le_bytes(random))));
+        }
+        let Some(probe) = &mut entry.probe else { return };
+        probe.received += len as u64;
+        if arrival.path_answer != Some(probe.random) {
+            return;
+        }
+        let ip_of = self.config.ip_of;
+        // A NAT that maps the same host to another port leaves the path as it was (RFC 9000,
+        // section 9.4).
+        if ip_of.is_none_or(|ip_of| ip_of(&from) != ip_of(&entry.peer)) {
+            entry.connection.on_path_changed(now);
+        }
+        entry.peer = from;
+        entry.probe = None;
+        self.stats.moved += 1;
+    }
+}

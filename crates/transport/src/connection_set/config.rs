@@ -1,0 +1,114 @@
+//! Limits of a connection set, and what a responder needs to accept connections.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rdt_crypto::{Psk, PublicKey, SecretId, SharedSecret, StaticKey};
+
+use crate::SocketBuffer;
+use crate::connection::{ConnectionConfig, RefuseReason};
+
+/// Limits of a connection set. Each bounds something that peers could make grow.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionSetConfig<P> {
+    /// Number of connections at which further ones of peers are refused. Own ones count, but are
+    /// never refused.
+    pub max_connections: usize,
+    /// Largest number of handshakes of peers that are not complete, each about 4 KiB. The oldest
+    /// makes room for a new one.
+    pub max_half_open: usize,
+    /// Bytes that all connections together may hold, beyond holes or unread by the application.
+    /// Each may hold 128 KiB of unread data regardless.
+    pub memory_limit: u64,
+    /// Memory limit of one connection, bytes.
+    pub connection_memory_limit: u64,
+    /// Receive buffer of the socket, which limits the windows of all connections together. `None`
+    /// for no limit, as behind emulated links, which delay packets after they left the socket.
+    pub socket_buffer: Option<SocketBuffer>,
+    /// Returns the IP address of a peer. With it, one host (IPv4 address or IPv6 network of 64
+    /// bits) may have only a quarter of [`max_half_open`](Self::max_half_open), and addresses that
+    /// differ in their ports alone count as one path.
+    pub ip_of: Option<fn(&P) -> IpAddr>,
+    /// Seconds since 1970 at an instant. With it and [`ip_of`](Self::ip_of), peers get cookies that
+    /// save a round trip at the next connection, and may use them.
+    pub unix_time: Option<(Instant, u64)>,
+}
+
+impl<P> Default for ConnectionSetConfig<P> {
+    /// Returns the limits of [`ListenerConfig`](crate::ListenerConfig), for 65,536 connections and
+    /// 1024 half-open ones, without the functions that need to know the type of addresses.
+    fn default() -> Self {
+        Self {
+            max_connections: 65_536,
+            max_half_open: 1024,
+            memory_limit: 2 << 30,
+            connection_memory_limit: 512 << 20,
+            socket_buffer: None,
+            ip_of: None,
+            unix_time: None,
+        }
+    }
+}
+
+/// Identity and rules of the side that accepts connections.
+#[derive(Clone)]
+pub struct ResponderConfig {
+    /// Own static key.
+    pub identity: Arc<StaticKey>,
+    /// Parameters of every accepted connection.
+    pub config: ConnectionConfig,
+    /// Shared secrets that initiators may use.
+    pub secrets: Arc<dyn Secrets>,
+    /// Decides which initiators are admitted.
+    pub admit: Admit,
+}
+
+/// Decision on an initiator that has proved its key.
+pub type Admit = Arc<dyn Fn(Admittee) -> Result<(), RefuseReason> + Send + Sync>;
+
+/// Initiator that asks for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admittee {
+    /// Its static key; `None` for an initiator without one.
+    pub peer: Option<PublicKey>,
+    /// Shared secret that it names. The connection completes only if the initiator knows the
+    /// secret.
+    pub secret: Option<SecretId>,
+}
+
+/// Shared secrets of a responder.
+pub trait Secrets: Send + Sync {
+    /// Returns the key of a secret; `None` for an unknown one.
+    fn psk(&self, id: SecretId) -> Option<Psk>;
+
+    /// Notes that an initiator has proved the secret. Returns false to refuse the connection,
+    /// because the secret is for a single connection and was used before.
+    fn complete(&self, _id: SecretId) -> bool {
+        true
+    }
+}
+
+impl Secrets for Vec<Arc<SharedSecret>> {
+    fn psk(&self, id: SecretId) -> Option<Psk> {
+        self.iter().find(|secret| secret.id() == id).map(|secret| secret.psk())
+    }
+}
+
+impl ResponderConfig {
+    /// Returns a responder that admits every initiator and knows no secret.
+    pub fn open(identity: Arc<StaticKey>) -> Self {
+        let secrets = Arc::new(Vec::new());
+        Self { identity, config: ConnectionConfig::default(), secrets, admit: Arc::new(|_| Ok(())) }
+    }
+}
+
+impl fmt::Debug for ResponderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponderConfig")
+            .field("identity", &self.identity)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,121 @@
+//! One connection in its set: its address, and what the set counts of it.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Instant;
+
+use super::address::PathProbe;
+use super::{ConnectionId, ConnectionSet};
+use crate::connection::Connection;
+use crate::listener::budget::Claim;
+
+/// State of one connection.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
+pub(super) struct Entry<P> {
+    /// Boxed so that the table of entries grows in small steps.
+    pub(super) connection: Box<Connection>,
+    /// Address that the peer has proved, or to which this side opened the connection.
+    pub(super) peer: P,
+    /// Connection ID of the peer under which the entry is in [`ConnectionSet::by_remote`].
+    pub(super) remote_id: Option<u64>,
+    /// New address of the peer, which is not proved yet.
+    pub(super) probe: Option<Box<PathProbe<P>>>,
+    /// Memory as counted in [`ConnectionSet::memory`], bytes.
+    pub(super) memory: u64,
+    /// Claim to the socket's buffer, while the peer may send.
+    pub(super) claim: Option<Claim>,
+    /// Time under which the entry is in [`ConnectionSet::timers`].
+    pub(super) timer: Option<Instant>,
+    /// True if the entry is in [`ConnectionSet::ready`].
+    pub(super) is_queued: bool,
+    /// True if the application has no handle any more.
+    pub(super) is_released: bool,
+    /// True if the connection has nothing more to do: it has no timer.
+    pub(super) is_over: bool,
+    /// True if a packet arrived since the latest timer.
+    pub(super) is_active: bool,
+}
+
+impl<P> Entry<P> {
+    pub(super) fn new(peer: P, connection: Connection) -> Self {
+        Self {
+            connection: Box::new(connection),
+            peer,
+            remote_id: None,
+            probe: None,
+            memory: 0,
+            claim: None,
+            timer: None,
+            is_queued: false,
+            is_released: false,
+            is_over: false,
+            is_active: true,
+        }
+    }
+
+    /// Returns the time at which something is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        if self.is_over {
+            return None;
+        }
+        let probe = self.probe.as_ref().and_then(|probe| probe.deadline());
+        [self.connection.poll_timeout(), probe].into_iter().flatten().min()
+    }
+
+    /// Releases memory if no packet arrived between two timers.
+    pub(super) fn on_quiet_time(&mut self) {
+        if !std::mem::take(&mut self.is_active) {
+            self.connection.shrink();
+        }
+    }
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Updates what the set knows of a connection after it changed, and queues it for transmission.
+    pub(super) fn process_output(&mut self, id: u64) {
+        self.update(id);
+        if let Some(entry) = self.connections.get_mut(&id)
+            && !entry.is_queued
+        {
+            entry.is_queued = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Updates what the set knows of a connection after it changed.
+    pub(super) fn update(&mut self, id: u64) {
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        while let Some(event) = entry.connection.poll_event() {
+            if !entry.is_released {
+                self.events.push_back((ConnectionId(id), event));
+            }
+        }
+        if entry.remote_id.is_none()
+            && let Some(remote_id) = entry.connection.remote_id()
+        {
+            entry.remote_id = Some(remote_id);
+            self.by_remote.insert((remote_id, id));
+        }
+        self.account(id);
+        self.set_timer(id);
+    }
+
+    /// Notes whether a connection has nothing more to do, and removes it if its handle was
+    /// released.
+    pub(super) fn remove_if_over(&mut self, now: Instant, id: u64) {
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        entry.is_over = entry.connection.is_drained(now);
+        if !entry.is_over || !entry.is_released {
+            return;
+        }
+        let Some(entry) = self.connections.remove(&id) else { return };
+        self.forget_memory(&entry);
+        if let Some(remote_id) = entry.remote_id {
+            self.by_remote.remove(&(remote_id, id));
+        }
+        if let Some(timer) = entry.timer {
+            self.timers.remove(timer, id);
+        }
+    }
+}

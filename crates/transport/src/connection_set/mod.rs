@@ -1,0 +1,317 @@
+//! All connections of version 2 behind one socket, in both directions: finds the connection of a
+//! datagram, accepts those of peers, limits their number and memory, resets unknown ones, and
+//! follows peers to new addresses. The only module of version 2 that sees addresses, as an opaque
+//! key `P`.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | entry | `entry.rs`, `memory.rs`, `timers.rs` | one connection and what the set counts of it |
+//! | handshake of a peer | `accept.rs` | from the SYN to the SYN-ACK |
+//! | | `complete.rs` | from AUTH or the first sealed packet to the connection |
+//! | half-open connection | `half_open.rs` | the table between both |
+//! | arrival | `receive.rs`, `reset.rs` | delivery by connection ID; unknown IDs |
+//! | address | `address.rs` | proof of a peer's new address |
+//! | transmission | `transmit.rs`, `answers.rs` | round-robin; answers to other addresses |
+
+mod accept;
+mod address;
+mod answers;
+mod complete;
+mod config;
+mod entry;
+mod half_open;
+mod memory;
+mod receive;
+mod reset;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod transmit;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rdt_crypto::{Entropy, ResetKey, ResumptionJar};
+
+use answers::Answers;
+pub use config::{Admit, Admittee, ConnectionSetConfig, ResponderConfig, Secrets};
+use entry::Entry;
+use half_open::{HalfOpenTable, OwnId};
+pub use stats::ConnectionSetStats;
+use timers::Timers;
+
+use crate::connection::{Connection, ConnectionConfig, ConnectionEvent, InitiatorConfig, Place};
+use crate::cookie::CookieJar;
+use crate::listener::admission::Address;
+use crate::listener::budget::Budget;
+use crate::listener::peers::Peers;
+use crate::listener::recent_ends::RecentEnds;
+use crate::send_buffer::FramePool;
+use crate::stateless_limit::RateLimiter;
+use crate::{ConfigError, Ecn, Endpoint, TransmitBuf};
+
+/// Handle of a connection within its set: the own connection ID. Never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+/// All connections behind one socket.
+///
+/// A connection stays until the application [releases](Self::release) it, also after its last
+/// event, so that the rest of its stream can be read.
+#[derive(Debug)]
+pub struct ConnectionSet<P> {
+    config: ConnectionSetConfig<P>,
+    entropy: Entropy,
+    connections: Peers<u64, Entry<P>>,
+    /// Connection IDs of peers and the own ones: a RESET names the former.
+    by_remote: BTreeSet<(u64, u64)>,
+    responder: Option<Arc<ResponderConfig>>,
+    resumptions: Option<ResumptionJar>,
+    half_open: HalfOpenTable<P>,
+    /// Digests of SYNs that opened a connection while their cookies were valid.
+    opened: RecentEnds,
+    cookies: CookieJar,
+    /// Time of the first SYN, from which the times of cookies count.
+    cookie_epoch: Option<Instant>,
+    reset_key: ResetKey,
+    resets: RateLimiter,
+    answers: Answers<P>,
+    /// Connections that may have something to send, round-robin.
+    ready: VecDeque<u64>,
+    timers: Timers,
+    events: VecDeque<(ConnectionId, ConnectionEvent)>,
+    /// Memory of all connections, bytes.
+    memory: u64,
+    /// Number of connections that hold memory.
+    holders: u64,
+    budget: Budget,
+    /// Memory of the own streams.
+    frames: FramePool,
+    /// Messages dropped because the socket's buffer was full, modulo 2^32.
+    overflow: u32,
+    /// Bytes of an address; kept to allocate once.
+    address: Address,
+    /// Copy of a datagram to open; kept to allocate once.
+    scratch: Vec<u8>,
+    stats: ConnectionSetStats,
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Creates a set without connections. It answers no SYN before [`ConnectionSet::listen`].
+    /// `entropy` must be unpredictable: keys, IDs and cookies come from it.
+    pub fn new(config: ConnectionSetConfig<P>, mut entropy: Entropy) -> Self {
+        Self {
+            connections: Peers::new(),
+            by_remote: BTreeSet::new(),
+            responder: None,
+            resumptions: None,
+            half_open: HalfOpenTable::new(config.max_half_open),
+            opened: RecentEnds::default(),
+            cookies: CookieJar::new(entropy.array()),
+            cookie_epoch: None,
+            reset_key: ResetKey::generate(&mut entropy),
+            resets: RateLimiter::of_resets(),
+            answers: Answers::new(),
+            ready: VecDeque::new(),
+            timers: Timers::default(),
+            events: VecDeque::new(),
+            memory: 0,
+            holders: 0,
+            budget: Budget::new(config.socket_buffer),
+            frames: FramePool::new(),
+            overflow: 0,
+            address: Address::default(),
+            scratch: Vec::new(),
+            stats: ConnectionSetStats::default(),
+            config,
+            entropy,
+        }
+    }
+
+    /// Accepts connections of peers. The first event of each is [`ConnectionEvent::Connected`].
+    ///
+    /// Resets of this and later sets with the same identity end each other's connections. Two sets
+    /// with one identity must therefore not receive each other's packets, as sockets with
+    /// `SO_REUSEPORT` do after an address change.
+    pub fn listen(&mut self, responder: ResponderConfig) {
+        self.reset_key = ResetKey::of(&responder.identity);
+        self.resumptions = Some(ResumptionJar::new(&responder.identity));
+        self.responder = Some(Arc::new(responder));
+    }
+
+    /// Accepts no further connection. Half-open ones are dropped.
+    pub fn stop_listening(&mut self) {
+        self.responder = None;
+        self.half_open = HalfOpenTable::new(self.config.max_half_open);
+    }
+
+    /// Opens a connection to `peer`.
+    ///
+    /// # Errors
+    /// The configuration is invalid, or lacks a key.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        peer: P,
+        initiator: InitiatorConfig,
+        config: ConnectionConfig,
+    ) -> Result<ConnectionId, ConfigError> {
+        let OwnId { id, reset_token } = self.draw_id();
+        let share = self.budget.share_of_new();
+        let place = Place { local_id: id, reset: reset_token, share, memory: self.frames.clone() };
+        let connection = Connection::initiate(now, config, initiator, place, self.entropy.child())?;
+        self.stats.initiated += 1;
+        self.insert(id, peer, connection);
+        Ok(ConnectionId(id))
+    }
+
+    /// Returns a connection that was not released.
+    pub fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        self.connections.get(&id.0).filter(|entry| !entry.is_released).map(|entry| &*entry.connection)
+    }
+
+    /// Calls `act` on a connection that was not released, then updates its events, timers and place
+    /// in the order of transmission.
+    pub fn with<R>(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        act: impl FnOnce(&mut Connection) -> R,
+    ) -> Option<R> {
+        let entry = self.connections.get_mut(&id.0).filter(|entry| !entry.is_released)?;
+        let result = act(&mut entry.connection);
+        entry.connection.after_call(now);
+        self.process_output(id.0);
+        Some(result)
+    }
+
+    /// Returns the present address of the peer of a connection.
+    pub fn address(&self, id: ConnectionId) -> Option<P> {
+        self.connections.get(&id.0).map(|entry| entry.peer)
+    }
+
+    /// Gives up the handle of a connection, which reports no further event. What was written is
+    /// still delivered, and what was not read is discarded.
+    pub fn release(&mut self, now: Instant, id: ConnectionId) {
+        let Some(entry) = self.connections.get_mut(&id.0).filter(|entry| !entry.is_released) else { return };
+        entry.is_released = true;
+        entry.connection.release(now);
+        self.events.retain(|(owner, _)| *owner != id);
+        self.process_output(id.0);
+    }
+
+    /// Returns the number of connections, half-open ones not included.
+    pub fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// True if there is no connection.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of half-open connections.
+    pub fn half_open(&self) -> usize {
+        self.half_open.len()
+    }
+
+    /// Returns the memory of all connections, bytes.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Returns the current counters.
+    pub fn stats(&self) -> ConnectionSetStats {
+        ConnectionSetStats { answers_dropped: self.answers.dropped, ..self.stats }
+    }
+
+    /// Draws a connection ID that no connection of this set has.
+    fn draw_id(&mut self) -> OwnId {
+        loop {
+            let id = u64::from_le_bytes(self.entropy.array());
+            if id != 0 && !self.connections.contains_key(&id) && !self.half_open.contains(id) {
+                return OwnId { id, reset_token: self.reset_key.token(id) };
+            }
+        }
+    }
+
+    fn insert(&mut self, id: u64, peer: P, connection: Connection) {
+        self.connections.insert(id, Entry::new(peer, connection));
+        self.stats.max_connections = self.stats.max_connections.max(self.connections.len());
+        self.process_output(id);
+    }
+}
+
+impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
+    type Peer = P;
+    type Event = (ConnectionId, ConnectionEvent);
+
+    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &mut [u8]) {
+        let stride = datagram.len();
+        self.handle_datagrams(now, peer, ecn, datagram, stride);
+    }
+
+    fn handle_datagrams(
+        &mut self,
+        now: Instant,
+        peer: P,
+        ecn: Ecn,
+        bytes: &mut [u8],
+        stride: usize,
+    ) -> usize {
+        let stride = stride.max(1);
+        let datagrams = bytes.len().div_ceil(stride).max(1);
+        self.stats.received += datagrams as u64;
+        let mut rest = bytes;
+        loop {
+            let mut taken = self.deliver_run(now, peer, ecn, rest, stride);
+            if taken == 0 {
+                taken = stride.min(rest.len());
+                self.handle_other(now, peer, ecn, &mut rest[..taken]);
+            }
+            rest = &mut rest[taken..];
+            if rest.is_empty() {
+                return datagrams;
+            }
+        }
+    }
+
+    fn handle_refused(&mut self, now: Instant, reports: u64) {
+        // The report names no peer. Many connections would make it a means to end all of them.
+        let first = self.connections.iter().next().map(|(id, _)| *id);
+        if let Some(id) = first.filter(|_| self.connections.len() == 1)
+            && let Some(entry) = self.connections.get_mut(&id)
+        {
+            entry.connection.handle_refused(now, reports);
+            self.process_output(id);
+        }
+    }
+
+    fn handle_overflow(&mut self, messages: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, as in ACKs")]
+        let messages = messages as u32;
+        self.overflow = self.overflow.wrapping_add(messages);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.stats.half_open_expired += self.half_open.expire(now);
+        self.handle_timers(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
+        self.next_batch(now, out)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let deadlines = [self.timers.first(), self.half_open.deadline(), self.answers.limit.deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn poll_event(&mut self) -> Option<(ConnectionId, ConnectionEvent)> {
+        self.events.pop_front()
+    }
+}

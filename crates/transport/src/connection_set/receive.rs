@@ -1,0 +1,107 @@
+//! Incoming datagrams: delivery by connection ID. Sealed packets of one connection that arrive
+//! coalesced (GRO) are delivered as a run: the connection is looked up and its limits are computed
+//! once.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Instant;
+
+use super::ConnectionSet;
+use crate::wire::sealed::{self, Clear};
+use crate::wire::{FromReceiver, native};
+use crate::{Ecn, PacketKind};
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// Delivers the leading datagrams of `bytes`, each `stride` bytes long, that are sealed and
+    /// belong to the same connection. Returns their bytes.
+    pub(super) fn deliver_run(
+        &mut self,
+        now: Instant,
+        from: P,
+        ecn: Ecn,
+        bytes: &mut [u8],
+        stride: usize,
+    ) -> usize {
+        let first = &bytes[..stride.min(bytes.len())];
+        let Some(id) = sealed::peek(first).map(|header| header.connection_id) else { return 0 };
+        let Some(held) = self.connections.get_mut(&id).map(|entry| entry.memory) else { return 0 };
+        let (allowance, overflow) = (self.allowance(held), self.overflow());
+        let (mut taken, mut data) = (0, 0);
+        for datagram in bytes.chunks_mut(stride) {
+            let Some(header) = sealed::peek(datagram).filter(|header| header.connection_id == id) else {
+                break;
+            };
+            let Some(entry) = self.connections.latest_mut() else { break };
+            let len = datagram.len();
+            if taken == 0 {
+                entry.connection.set_overflow(overflow);
+            }
+            if header.kind == PacketKind::Data && data == 0 {
+                entry.claim_on_data(now, &mut self.budget);
+            }
+            entry.is_active = true;
+            let arrival = entry.connection.handle_datagram(now, ecn, datagram, allowance);
+            taken += len;
+            if !arrival.is_authentic {
+                self.stats.unauthentic += 1;
+                continue;
+            }
+            if header.kind == PacketKind::Data {
+                data += len;
+            }
+            if from != entry.peer {
+                self.on_other_address(now, from, len, &arrival);
+            }
+        }
+        if data > 0 {
+            self.budget.on_bytes(data);
+            self.answers.limit.on_data(now);
+        }
+        self.process_output(id);
+        taken
+    }
+
+    /// Handles a datagram that is not a sealed packet of a connection.
+    pub(super) fn handle_other(&mut self, now: Instant, from: P, ecn: Ecn, datagram: &mut [u8]) {
+        let Some(id) = sealed::connection_id(datagram) else {
+            // A responder of version 1 answers a SYN of version 2 by VERSIONS. Answers to SYNs of
+            // other versions belong here, too, once a socket speaks both.
+            let id = native::connection_id(datagram);
+            match (native::decode_from_receiver(datagram, 0), id) {
+                (Ok(FromReceiver::Versions(_)), Some(id)) => {
+                    self.on_responder_packet(now, from, ecn, id, datagram);
+                }
+                _ => self.stats.malformed += 1,
+            }
+            return;
+        };
+        if sealed::peek(datagram).is_some() {
+            if self.half_open.contains(id) {
+                self.on_first_sealed(now, from, ecn, id, datagram);
+            } else {
+                self.reset(now, from, id);
+            }
+            return;
+        }
+        match Clear::decode(datagram) {
+            Ok(Clear::Syn(syn)) => self.on_syn(now, from, id, datagram, &syn),
+            Ok(Clear::Auth { noise }) => self.on_auth(now, from, id, noise),
+            Ok(Clear::Reset(_)) => self.on_reset(now, ecn, id, datagram),
+            Ok(Clear::Retry(_) | Clear::SynAck { .. } | Clear::Refuse(_)) => {
+                self.on_responder_packet(now, from, ecn, id, datagram);
+            }
+            Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    /// Delivers a handshake packet to the connection that this side opened. It must come from the
+    /// address to which the SYN went.
+    fn on_responder_packet(&mut self, now: Instant, from: P, ecn: Ecn, id: u64, datagram: &mut [u8]) {
+        let Some(entry) = self.connections.get_mut(&id).filter(|entry| entry.peer == from) else {
+            self.stats.unknown += 1;
+            return;
+        };
+        entry.connection.handle_datagram(now, ecn, datagram, 0);
+        self.process_output(id);
+    }
+}

@@ -1,0 +1,152 @@
+//! Peers whose address changes, and forged source addresses.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::network::Datagram;
+use super::*;
+
+const BYTES: usize = 2_000_000;
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// Starts a transfer in this direction and runs a part of it. Returns the server's handle.
+fn transfer(seed: u64, is_download: bool) -> (Network, ConnectionId) {
+    let mut network = client_and_server(seed);
+    let (upload, download) = if is_download { (0, BYTES) } else { (BYTES, 0) };
+    network.hosts[SERVER].reply = Some(vec![3; download]);
+    network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![4; upload]);
+    let end = network.now + Duration::from_secs(10);
+    let received = |network: &Network| {
+        network
+            .hosts
+            .iter()
+            .flat_map(|host| host.streams.values())
+            .map(|stream| stream.incoming.len())
+            .sum::<usize>()
+    };
+    assert!(network.run_until(end, |network| received(network) > 100_000));
+    let id = *network.hosts[SERVER].streams.keys().next().unwrap();
+    (network, id)
+}
+
+fn is_complete(network: &Network) -> bool {
+    network
+        .hosts
+        .iter()
+        .all(|host| host.streams.values().all(|stream| stream.closed == Some(Closed::Finished)))
+}
+
+#[test]
+fn rebound_client_goes_on() {
+    for is_download in [false, true] {
+        for to in ["192.0.2.1:1001", "192.0.2.77:1000"] {
+            let (mut network, id) = transfer(1, is_download);
+            network.hosts[CLIENT].address = address(to);
+            let end = network.now + Duration::from_secs(60);
+            let is_moved = |network: &Network| network.hosts[SERVER].set.address(id) == Some(address(to));
+            assert!(network.run_until(end, is_moved), "{to} download {is_download}");
+            network.run(Duration::from_secs(60));
+            assert!(is_complete(&network), "{to} download {is_download}");
+            assert_eq!(network.hosts[SERVER].set.stats().moved, 1);
+        }
+    }
+}
+
+#[test]
+fn lost_path_probes_are_repeated() {
+    let (mut network, id) = transfer(2, true);
+    let to = address("192.0.2.1:1001");
+    network.hosts[CLIENT].address = to;
+    let mut lost = 2;
+    network.rule = Box::new(move |_, datagram| {
+        if datagram.to == to && lost > 0 {
+            lost -= 1;
+            return Fate::Drop;
+        }
+        Fate::Deliver
+    });
+    network.run(Duration::from_secs(60));
+    assert!(is_complete(&network));
+    assert_eq!((network.hosts[SERVER].set.stats().moved, network.hosts[SERVER].set.address(id)), (1, None));
+}
+
+#[test]
+fn moved_server_is_followed() {
+    let (mut network, _) = transfer(3, true);
+    network.hosts[SERVER].address = address("198.51.100.99:2000");
+    network.run(Duration::from_secs(60));
+    assert!(is_complete(&network));
+    assert_eq!(network.hosts[CLIENT].set.stats().moved, 1);
+}
+
+/// A host on the path sends every packet of the client from another address, and drops the
+/// original.
+#[test]
+fn forged_source_gets_three_times_its_bytes() {
+    let (mut network, id) = transfer(4, true);
+    let (client, server) = (network.hosts[CLIENT].address, network.hosts[SERVER].address);
+    let victim = address("203.0.113.9:9");
+    network.rule = Box::new(move |_, datagram| {
+        if datagram.from == client && datagram.to == server {
+            datagram.from = victim;
+        }
+        Fate::Deliver
+    });
+    network.log.clear();
+    let start = network.now;
+    let mut forged = 0;
+    while network.now < start + Duration::from_secs(20) {
+        let next = network.now + Duration::from_millis(1);
+        network.run_until(next, |_| false);
+        forged = network.log.iter().filter(|d| d.from == client).map(|d| d.bytes.len()).sum();
+    }
+    let (to_victim, _) = network.bytes_to_and_from(victim);
+    assert!(to_victim > 0 && to_victim <= 3 * forged, "{to_victim} bytes for {forged}");
+    // The transfer itself goes to the proved address alone.
+    let packets = network.log.iter().filter(|datagram| datagram.to == victim);
+    assert!(packets.clone().all(|datagram| datagram.bytes[1] == 12 && datagram.bytes.len() == 41));
+    assert!(network.hosts[SERVER].set.address(id).is_none_or(|to| to == client));
+    assert_eq!(network.hosts[SERVER].set.stats().moved, 0);
+}
+
+/// The answer to the probe comes from a third address.
+#[test]
+fn answer_from_other_address_does_not_move() {
+    let (mut network, id) = transfer(5, true);
+    let (client, server) = (network.hosts[CLIENT].address, network.hosts[SERVER].address);
+    let [probed, other] = ["203.0.113.9:9", "203.0.113.10:9"].map(address);
+    // The first packet comes from `probed`. Probes to there reach the client, and all that the
+    // client sends then comes from `other`, which is never reached.
+    let mut first = true;
+    network.rule = Box::new(move |_, datagram| {
+        if datagram.from == client && datagram.to == server {
+            datagram.from = if std::mem::take(&mut first) { probed } else { other };
+        }
+        if datagram.to == probed {
+            datagram.to = client;
+        }
+        Fate::Deliver
+    });
+    network.run(Duration::from_millis(500));
+    assert!(network.hosts[SERVER].set.stats().path_probes > 0);
+    assert_eq!(network.hosts[SERVER].set.stats().moved, 0);
+    assert_eq!(network.hosts[SERVER].set.address(id), Some(client));
+}
+
+/// Packets with the ID of a connection that its peer did not seal.
+#[test]
+fn unauthentic_packets_from_elsewhere_cause_no_probe() {
+    let (mut network, id) = transfer(6, true);
+    let (client, server) = (network.hosts[CLIENT].address, network.hosts[SERVER].address);
+    let mut last = network.log.iter().rev().find(|d| d.from == client).cloned().unwrap();
+    let at = last.bytes.len() - 1;
+    last.bytes[at] ^= 1;
+    network.inject(Datagram { from: address("203.0.113.9:9"), to: server, bytes: last.bytes });
+    network.run(Duration::from_millis(100));
+    let stats = network.hosts[SERVER].set.stats();
+    assert_eq!((stats.path_probes, stats.unauthentic), (0, 1));
+    assert_eq!(network.hosts[SERVER].set.address(id), Some(client));
+}

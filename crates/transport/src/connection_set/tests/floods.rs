@@ -1,0 +1,168 @@
+//! Floods of SYNs without, with forged and with valid cookies.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::network::{DELAY, Datagram};
+use super::*;
+use crate::wire::native::Versions;
+use crate::wire::sealed::{LONG_SYN, Proof, SHORT_SYN, Syn, encode_syn};
+
+fn syn(id: u64, proof: Proof) -> Vec<u8> {
+    let noise = if proof == Proof::None { &[][..] } else { &[9; 32] };
+    let syn = Syn {
+        proof,
+        attempt: 1,
+        pattern: Pattern::Xx.number(false),
+        aeads: 0b111,
+        versions: Versions::ONLY_SEALED,
+        secret_id: 0,
+        noise,
+    };
+    let mut packet = vec![0; if proof == Proof::None { SHORT_SYN } else { LONG_SYN }];
+    encode_syn(id, &syn, &mut packet);
+    packet
+}
+
+/// Address number `n` of a flood, each in another network.
+fn source(n: u64) -> SocketAddr {
+    let bytes = u32::try_from(n).unwrap().to_be_bytes();
+    ([10, bytes[1], bytes[2], bytes[3]], 4000).into()
+}
+
+/// Floods the server with 20,000 SYNs at once while a client connects.
+fn flood(proof: impl Fn(u64) -> Proof) -> Network {
+    let mut network = client_and_server(1);
+    network.hosts[SERVER].reply = Some(Vec::new());
+    let to = network.hosts[SERVER].address;
+    for n in 0..20_000 {
+        network.inject(Datagram { from: source(n), to, bytes: syn(n + 1, proof(n)) });
+    }
+    network.run(DELAY / 2);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.run(Duration::from_secs(60));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Finished));
+    network
+}
+
+#[test]
+fn forged_sources_take_no_memory() {
+    let proofs: [fn(u64) -> Proof; 3] = [
+        |_| Proof::None,
+        |n| Proof::Retry([n.to_le_bytes()[0]; 32]),
+        |n| Proof::Resumption([n.to_le_bytes()[0]; 48]),
+    ];
+    for proof in proofs {
+        let network = flood(proof);
+        let set = &network.hosts[SERVER].set;
+        assert_eq!((set.half_open(), set.stats().accepted, set.stats().half_open_dropped), (0, 1, 0));
+        assert!(set.stats().answers_dropped > 19_000, "the queue of answers is bounded");
+        for n in 0..20_000 {
+            let (to, _) = network.bytes_to_and_from(source(n));
+            if n % 1000 == 0 {
+                assert!(to <= SHORT_SYN, "{to} bytes to source {n}");
+            }
+        }
+        assert!(
+            network.log.iter().all(|d| d.from.port() != 2000 || d.bytes.len() <= 60 || d.to.port() != 4000)
+        );
+    }
+}
+
+/// Returns a server with this limit of half-open connections, and an attacker that proves its
+/// addresses and never completes a handshake.
+fn half_open_flood(max_half_open: usize, has_ip: bool, connections: usize) -> Network {
+    let mut network = Network::new(2);
+    network.add_host("192.0.2.1:1000");
+    let ip_of = has_ip.then_some(ip as fn(&SocketAddr) -> std::net::IpAddr);
+    let config = ConnectionSetConfig { max_half_open, ip_of, ..set_config(network.now) };
+    network.add_host_with("198.51.100.1:2000", config);
+    network.add_host("203.0.113.1:666");
+    network.hosts[SERVER].set.listen(responder());
+    network.hosts[SERVER].reply = Some(Vec::new());
+    let attacker = network.hosts[2].address;
+    let completes = |kind: u8| (4..=12).contains(&kind);
+    network.rule = Box::new(move |_, datagram| {
+        if datagram.from == attacker && completes(datagram.bytes[1]) { Fate::Drop } else { Fate::Deliver }
+    });
+    for _ in 0..connections {
+        network.connect(2, SERVER, initiator(Pattern::Xx, false), b"");
+        network.run(Duration::from_millis(1));
+    }
+    network
+}
+
+#[test]
+fn full_half_open_table_drops_oldest() {
+    let mut network = half_open_flood(16, false, 100);
+    network.run(Duration::from_millis(200));
+    let stats = network.hosts[SERVER].set.stats();
+    assert_eq!((network.hosts[SERVER].set.half_open(), stats.accepted), (16, 0));
+    assert_eq!(stats.half_open_dropped, 84);
+    // An honest client takes the place of the oldest, and completes before its turn to be dropped.
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Xx, false), b"request");
+    network.run(Duration::from_secs(60));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Finished));
+}
+
+#[test]
+fn host_takes_at_most_quarter_of_table() {
+    let mut network = half_open_flood(16, true, 100);
+    network.run(Duration::from_millis(200));
+    let stats = network.hosts[SERVER].set.stats();
+    assert_eq!((network.hosts[SERVER].set.half_open(), stats.half_open_dropped), (4, 0));
+    assert!(stats.source_limited >= 96);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Xx, false), b"request");
+    network.run(Duration::from_millis(200));
+    assert!(network.hosts[CLIENT].streams[&id].is_connected);
+}
+
+/// Message 1 of IK costs the responder a Diffie-Hellman operation even if it is invalid.
+#[test]
+fn invalid_first_messages_count_for_their_host() {
+    let mut network = half_open_flood(16, true, 0);
+    for _ in 0..100 {
+        let keys = InitiatorConfig { remote: Some(key(9).public()), ..initiator(Pattern::Ik, false) };
+        network.connect(2, SERVER, keys, b"");
+    }
+    network.run(Duration::from_secs(5));
+    let stats = network.hosts[SERVER].set.stats();
+    assert_eq!((stats.unauthentic, network.hosts[SERVER].set.half_open()), (4, 4));
+    assert!(network.log.iter().all(|datagram| datagram.bytes[1] != 3), "no SYN-ACK");
+}
+
+/// A cookie is valid for its address and connection alone.
+#[test]
+fn cookie_of_other_address_is_refused() {
+    let mut network = client_and_server(3);
+    network.connect(CLIENT, SERVER, initiator(Pattern::Xx, false), b"request");
+    network.run(Duration::from_millis(100));
+    let with_cookie =
+        network.log.iter().find(|d| d.bytes[1] == 1 && d.bytes.len() == LONG_SYN).unwrap().clone();
+    let other = "203.0.113.1:666".parse().unwrap();
+    network.inject(Datagram { from: other, ..with_cookie.clone() });
+    let mut changed = with_cookie;
+    let id = u64::from_le_bytes(changed.bytes[8..16].try_into().unwrap());
+    let cookie = changed.bytes[32..64].try_into().unwrap();
+    changed.bytes = syn(id + 1, Proof::Retry(cookie));
+    network.inject(changed);
+    network.run(Duration::from_millis(100));
+    let stats = network.hosts[SERVER].set.stats();
+    assert_eq!((stats.retries, stats.accepted, network.hosts[SERVER].set.half_open()), (3, 1, 0));
+}
+
+/// While connections send data, answers to other addresses leave at a limited rate.
+#[test]
+fn flood_does_not_delay_transfer() {
+    let mut network = client_and_server(4);
+    network.hosts[SERVER].reply = Some(Vec::new());
+    let to = network.hosts[SERVER].address;
+    for n in 0..20_000 {
+        network.inject(Datagram { from: source(n), to, bytes: syn(n + 1, Proof::None) });
+    }
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![1; 1 << 20]);
+    let start = network.now;
+    let end = start + Duration::from_secs(60);
+    network.run_until(end, |network| network.hosts[CLIENT].streams[&id].closed.is_some());
+    assert!(network.now - start < Duration::from_secs(10), "{:?}", network.now - start);
+}

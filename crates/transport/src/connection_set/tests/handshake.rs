@@ -1,0 +1,182 @@
+//! Handshakes on a network that loses, duplicates and delays single packets.
+
+use std::time::Duration;
+
+use super::*;
+
+const REQUEST: &[u8] = b"request";
+const REPLY: &[u8] = b"reply";
+
+/// Number of packets at the start of a connection to which tests do something.
+const POSITIONS: usize = 12;
+
+/// Runs one connection and returns the network afterwards.
+fn exchange(
+    seed: u64,
+    (pattern, has_secret): (Pattern, bool),
+    rule: impl Fn(usize) -> Fate + 'static,
+) -> Network {
+    let mut network = client_and_server(seed);
+    network.rule = Box::new(move |index, _| rule(index));
+    network.hosts[SERVER].reply = Some(REPLY.to_vec());
+    let id = network.connect(CLIENT, SERVER, initiator(pattern, has_secret), REQUEST);
+    network.run(Duration::from_secs(60));
+
+    let case = format!("seed {seed} {pattern:?} secret {has_secret}");
+    let ours = &network.hosts[CLIENT].streams[&id];
+    assert_eq!((&*ours.incoming, &ours.closed), (REPLY, &Some(Closed::Finished)), "{case}");
+    assert_eq!(ours.peer, Some(key(SERVER_KEY).public()), "{case}");
+    assert_eq!(network.hosts[SERVER].streams.len(), 1, "{case}");
+    let theirs = network.hosts[SERVER].streams.values().next().unwrap();
+    assert_eq!((&*theirs.incoming, &theirs.closed), (REQUEST, &Some(Closed::Finished)), "{case}");
+    assert_eq!(theirs.peer, (pattern != Pattern::Nk).then(|| key(CLIENT_KEY).public()), "{case}");
+    for host in &network.hosts {
+        assert!(host.set.is_empty(), "{case}: {:?}", host.set);
+        assert_eq!(
+            (host.set.memory(), host.set.half_open(), host.set.poll_timeout()),
+            (0, 0, None),
+            "{case}"
+        );
+    }
+    network
+}
+
+#[test]
+fn every_pattern_connects() {
+    for handshake in HANDSHAKES {
+        let network = exchange(1, handshake, |_| Fate::Deliver);
+        let stats = network.hosts[SERVER].set.stats();
+        assert_eq!((stats.syns, stats.retries, stats.accepted, stats.unauthentic), (2, 1, 1, 0));
+        assert_eq!((stats.malformed, stats.unknown, stats.refused), (0, 0, 0));
+        assert_eq!(network.hosts[CLIENT].set.stats().unauthentic, 0);
+    }
+}
+
+#[test]
+fn single_lost_packet_only_delays() {
+    for handshake in HANDSHAKES {
+        for lost in 0..POSITIONS {
+            exchange(2, handshake, move |index| if index == lost { Fate::Drop } else { Fate::Deliver });
+        }
+    }
+}
+
+#[test]
+fn single_duplicate_changes_nothing() {
+    for handshake in HANDSHAKES {
+        for copied in 0..POSITIONS {
+            let rule = move |index| if index == copied { Fate::Duplicate } else { Fate::Deliver };
+            let network = exchange(3, handshake, rule);
+            assert_eq!(network.hosts[SERVER].set.stats().accepted, 1);
+        }
+    }
+}
+
+#[test]
+fn single_late_packet_changes_nothing() {
+    for handshake in HANDSHAKES {
+        for late in 0..POSITIONS {
+            for ms in [15, 3000] {
+                let delay = Fate::Delay(Duration::from_millis(ms));
+                exchange(4, handshake, move |index| if index == late { delay } else { Fate::Deliver });
+            }
+        }
+    }
+}
+
+#[test]
+fn lossy_network_connects_all() {
+    for seed in 0..40 {
+        let handshake = HANDSHAKES[usize::try_from(seed).unwrap() % HANDSHAKES.len()];
+        exchange(seed, handshake, move |index| {
+            let mut numbers = rdt_testing::Numbers::new(seed * 1000 + index as u64);
+            match numbers.below(10) {
+                0 => Fate::Drop,
+                1 | 2 => Fate::Duplicate,
+                3 => Fate::Delay(Duration::from_millis(numbers.below(200))),
+                _ => Fate::Deliver,
+            }
+        });
+    }
+}
+
+#[test]
+fn resumption_cookie_saves_retry_once() {
+    let mut network = client_and_server(5);
+    let first = network.connect(CLIENT, SERVER, initiator(Pattern::Xx, false), REQUEST);
+    let end = network.now + Duration::from_secs(1);
+    network.run_until(end, |network| network.hosts[CLIENT].streams[&first].is_connected);
+    let resumption = network.hosts[CLIENT].streams[&first].resumption;
+    assert!(resumption.is_some());
+    for (round, retries) in [(1, 1), (2, 2)] {
+        let keys = InitiatorConfig { resumption, ..initiator(Pattern::Ik, false) };
+        let id = network.connect(CLIENT, SERVER, keys, REQUEST);
+        let end = network.now + Duration::from_secs(5);
+        assert!(network.run_until(end, |network| network.hosts[CLIENT].streams[&id].is_connected));
+        let stats = network.hosts[SERVER].set.stats();
+        assert_eq!((stats.retries, stats.resumed), (retries, 1), "round {round}");
+    }
+    network.run(Duration::from_secs(60));
+    assert_eq!(network.hosts[SERVER].set.stats().accepted, 3);
+}
+
+#[test]
+fn repeated_syn_gets_stored_syn_ack() {
+    let mut network = client_and_server(6);
+    network.rule = Box::new(|_, datagram| if datagram.bytes[1] == 3 { Fate::Drop } else { Fate::Deliver });
+    network.connect(CLIENT, SERVER, initiator(Pattern::Xx, false), REQUEST);
+    network.run(Duration::from_secs(10));
+    let answers: Vec<_> = network.log.iter().filter(|d| d.bytes[1] == 3).collect();
+    assert!(answers.len() > 2);
+    for (n, answer) in (1..).zip(&answers) {
+        assert_eq!((answer.bytes[16], &answer.bytes[24..]), (n, &answers[0].bytes[24..]));
+    }
+    assert_eq!(network.hosts[SERVER].set.half_open(), 1);
+}
+
+#[test]
+fn silent_half_open_connection_expires() {
+    let mut network = client_and_server(7);
+    let is_auth_or_sealed = |kind| matches!(kind, 4..=12);
+    network.rule =
+        Box::new(move |_, d| if is_auth_or_sealed(d.bytes[1]) { Fate::Drop } else { Fate::Deliver });
+    for handshake in HANDSHAKES {
+        network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
+    }
+    let end = network.now + Duration::from_secs(20);
+    network.run_until(end, |_| false);
+    assert_eq!(network.hosts[SERVER].set.half_open(), HANDSHAKES.len());
+    network.run(Duration::from_secs(120));
+    assert_eq!((network.hosts[SERVER].set.half_open(), network.hosts[SERVER].streams.len()), (0, 0));
+    assert_eq!(network.hosts[SERVER].set.stats().half_open_expired, HANDSHAKES.len() as u64);
+    assert!(network.hosts[SERVER].set.poll_timeout().is_none());
+}
+
+#[test]
+fn set_without_listen_answers_no_syn() {
+    let mut network = client_and_server(8);
+    network.hosts[SERVER].set.stop_listening();
+    network.connect(CLIENT, SERVER, initiator(Pattern::Xx, false), REQUEST);
+    network.run(Duration::from_secs(5));
+    let (to_client, _) = network.bytes_to_and_from(network.hosts[CLIENT].address);
+    assert_eq!(to_client, 0);
+}
+
+#[test]
+fn many_connections_take_turns() {
+    const CONNECTIONS: usize = 50;
+    const BYTES: usize = 200_000;
+    let mut network = client_and_server(9);
+    network.hosts[SERVER].reply = Some(Vec::new());
+    let ids: Vec<_> = (0..CONNECTIONS)
+        .map(|n| {
+            network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![n.to_le_bytes()[0]; BYTES])
+        })
+        .collect();
+    network.run(Duration::from_secs(100));
+    for id in ids {
+        assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Finished));
+    }
+    let incoming: Vec<_> = network.hosts[SERVER].streams.values().map(|stream| &stream.incoming).collect();
+    assert!(incoming.iter().all(|bytes| bytes.len() == BYTES && bytes.iter().all(|byte| *byte == bytes[0])));
+}

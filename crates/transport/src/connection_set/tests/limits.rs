@@ -1,0 +1,102 @@
+//! Limits of memory, and handles.
+
+use std::time::Duration;
+
+use super::*;
+use crate::SocketBuffer;
+
+/// A server that does not read.
+fn network_of(
+    config: impl FnOnce(ConnectionSetConfig<std::net::SocketAddr>) -> ConnectionSetConfig<std::net::SocketAddr>,
+) -> Network {
+    let mut network = Network::new(1);
+    network.add_host("192.0.2.1:1000");
+    let config = config(set_config(network.now));
+    network.add_host_with("198.51.100.1:2000", config);
+    network.hosts[SERVER].set.listen(responder());
+    network
+}
+
+#[test]
+fn unread_data_of_all_stays_below_limit() {
+    const LIMIT: u64 = 8 << 20;
+    let mut network = network_of(|config| ConnectionSetConfig { memory_limit: LIMIT, ..config });
+    network.hosts[SERVER].is_reading = false;
+    for _ in 0..8 {
+        network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![1; 4 << 20]);
+    }
+    network.run(Duration::from_secs(20));
+    let most = network.hosts[SERVER].set.stats().max_memory;
+    assert!(most > LIMIT / 4 && most <= LIMIT, "{most}");
+    network.hosts[SERVER].is_reading = true;
+    network.run(Duration::from_secs(100));
+    assert!(network.hosts[SERVER].streams.values().all(|stream| stream.incoming.len() == 4 << 20));
+}
+
+#[test]
+fn transfers_share_socket_buffer() {
+    let buffer = SocketBuffer {
+        capacity: 1 << 20,
+        charge: |bytes| bytes + 1000,
+        useful_bytes: 1 << 20,
+        useful_peer_bytes: 1 << 18,
+        min_drain_rate: 1 << 30,
+        min_host_delay: Duration::from_micros(100),
+    };
+    let mut network = network_of(|config| ConnectionSetConfig { socket_buffer: Some(buffer), ..config });
+    network.hosts[SERVER].reply = Some(Vec::new());
+    for _ in 0..8 {
+        network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![1; 1 << 20]);
+    }
+    network.run(Duration::from_secs(100));
+    assert!(network.hosts[CLIENT].streams.values().all(|stream| stream.closed == Some(Closed::Finished)));
+    assert!(network.hosts[SERVER].set.is_empty());
+    let share = network.hosts[SERVER].set.budget.share_of_new().unwrap();
+    assert_eq!(share.bytes, 1 << 20, "no claim is left");
+}
+
+#[test]
+fn released_connection_delivers_what_was_written() {
+    let mut network = client_and_server(2);
+    network.hosts[SERVER].reply = Some(Vec::new());
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &[7; 50_000]);
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    let end = network.now + Duration::from_secs(10);
+    assert!(network.run_until(end, |network| network.hosts[CLIENT].streams[&id].is_written()));
+    let now = network.now;
+    network.hosts[CLIENT].set.release(now, id);
+    assert!(network.hosts[CLIENT].set.get(id).is_none());
+    assert!(network.hosts[CLIENT].set.with(now, id, |_| ()).is_none());
+    network.run(Duration::from_secs(30));
+    let theirs = network.hosts[SERVER].streams.values().next().unwrap();
+    assert_eq!((theirs.incoming.len(), &theirs.closed), (50_000, &Some(Closed::Finished)));
+    assert!(network.hosts.iter().all(|host| host.set.is_empty()));
+}
+
+#[test]
+fn unreleased_connection_stays_without_timer() {
+    let mut network = client_and_server(3);
+    network.hosts.iter_mut().for_each(|host| host.releases = false);
+    network.hosts[SERVER].reply = Some(b"reply".to_vec());
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.run(Duration::from_secs(60));
+    for host in &network.hosts {
+        assert_eq!((host.set.len(), host.set.poll_timeout()), (1, None));
+    }
+    assert_eq!(network.hosts[CLIENT].set.get(id).unwrap().closed(), Some(&Closed::Finished));
+}
+
+#[test]
+fn silent_peer_ends_by_idle_timeout() {
+    let mut network = client_and_server(4);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.run(Duration::from_secs(100));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, None, "keep-alives hold the connection");
+    network.rule = Box::new(|_, _| Fate::Drop);
+    network.run(Duration::from_secs(100));
+    for host in &network.hosts {
+        let closed = host.streams.values().next().unwrap().closed.clone();
+        assert_eq!(closed, Some(Closed::Idle));
+        assert!(host.set.is_empty());
+    }
+}

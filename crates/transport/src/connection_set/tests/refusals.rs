@@ -1,0 +1,169 @@
+//! Initiators that are refused, and how they learn it.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rdt_crypto::{Psk, SecretId};
+
+use super::*;
+use crate::connection::RefuseReason;
+use crate::wire::native::CloseReason;
+
+/// Returns how a connection to this responder ended at the initiator.
+fn end_at_initiator(config: ResponderConfig, keys: InitiatorConfig) -> (Option<Closed>, Network) {
+    let mut network = client_and_server(1);
+    network.hosts[SERVER].set.listen(config);
+    let id = network.connect(CLIENT, SERVER, keys, b"request");
+    network.run(Duration::from_secs(1));
+    (network.hosts[CLIENT].streams[&id].closed.clone(), network)
+}
+
+fn refusing(reason: RefuseReason) -> ResponderConfig {
+    ResponderConfig { admit: Arc::new(move |_| Err(reason)), ..responder() }
+}
+
+#[test]
+fn known_initiator_is_refused_in_message_2() {
+    for handshake in HANDSHAKES.into_iter().filter(|handshake| handshake.0 != Pattern::Xx) {
+        let keys = initiator(handshake.0, handshake.1);
+        let (closed, network) = end_at_initiator(refusing(RefuseReason::NotAdmitted), keys);
+        assert_eq!(closed, Some(Closed::Refused(RefuseReason::NotAdmitted)), "{handshake:?}");
+        assert_eq!((network.hosts[SERVER].set.stats().refused, network.hosts[SERVER].set.len()), (1, 0));
+        assert!(network.hosts[SERVER].streams.is_empty());
+    }
+}
+
+#[test]
+fn initiator_of_xx_is_refused_after_auth() {
+    for has_secret in [false, true] {
+        for lost in 0..8 {
+            let mut network = client_and_server(2);
+            network.hosts[SERVER].set.listen(refusing(RefuseReason::NotAdmitted));
+            let loses = move |index: usize| if index == lost { Fate::Drop } else { Fate::Deliver };
+            network.rule = Box::new(move |index, _| loses(index));
+            let id = network.connect(CLIENT, SERVER, initiator(Pattern::Xx, has_secret), b"request");
+            network.run(Duration::from_secs(20));
+            let reason = CloseReason::from_code(RefuseReason::NotAdmitted.code());
+            let closed = network.hosts[CLIENT].streams[&id].closed.clone();
+            let is_refused = match &closed {
+                Some(Closed::Peer { reason: given, .. }) => *given == reason,
+                closed => *closed == Some(Closed::Refused(RefuseReason::NotAdmitted)),
+            };
+            assert!(is_refused, "packet {lost} lost: {closed:?}");
+            assert_eq!(network.hosts[SERVER].set.stats().refused, 1, "packet {lost} lost");
+            assert!(network.hosts[SERVER].streams.is_empty());
+        }
+    }
+}
+
+#[test]
+fn admission_sees_key_and_secret() {
+    for (pattern, has_secret) in HANDSHAKES {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let admit = {
+            let seen = Arc::clone(&seen);
+            Arc::new(move |admittee| {
+                seen.lock().unwrap().push(admittee);
+                Ok(())
+            })
+        };
+        end_at_initiator(ResponderConfig { admit, ..responder() }, initiator(pattern, has_secret));
+        let peer = (pattern != Pattern::Nk).then(|| key(CLIENT_KEY).public());
+        let secret = has_secret.then(|| secret().id());
+        assert_eq!(*seen.lock().unwrap(), [Admittee { peer, secret }], "{pattern:?}");
+    }
+}
+
+#[test]
+fn unknown_secret_is_refused() {
+    for pattern in [Pattern::Xx, Pattern::Nk, Pattern::Ik] {
+        let config = ResponderConfig { secrets: Arc::new(Vec::new()), ..responder() };
+        let (closed, network) = end_at_initiator(config, initiator(pattern, true));
+        assert_eq!(closed, Some(Closed::Refused(RefuseReason::Secret)), "{pattern:?}");
+        assert_eq!(network.hosts[SERVER].set.half_open(), 0);
+    }
+}
+
+/// A secret with the same identifier and another key, which an attacker could claim.
+#[test]
+fn wrong_key_of_secret_connects_nothing() {
+    struct Wrong;
+    impl Secrets for Wrong {
+        fn psk(&self, _: SecretId) -> Option<Psk> {
+            Some(SharedSecret::from_array(&[8; 32]).psk())
+        }
+    }
+    for pattern in [Pattern::Xx, Pattern::Nk, Pattern::Ik] {
+        let config = ResponderConfig { secrets: Arc::new(Wrong), ..responder() };
+        let (closed, network) = end_at_initiator(config, initiator(pattern, true));
+        assert_eq!(closed, None, "{pattern:?}");
+        assert!(network.hosts[SERVER].streams.is_empty(), "{pattern:?}");
+        // In XX, the last message has the secret, and the initiator has not heard of it yet.
+        let is_connected = network.hosts[CLIENT].streams.values().any(|stream| stream.is_connected);
+        assert_eq!(is_connected, pattern == Pattern::Xx, "{pattern:?}");
+    }
+}
+
+#[test]
+fn one_time_secret_opens_one_connection() {
+    struct Once(Mutex<BTreeSet<SecretId>>);
+    impl Secrets for Once {
+        fn psk(&self, id: SecretId) -> Option<Psk> {
+            (secret().id() == id && !self.0.lock().unwrap().contains(&id)).then(|| secret().psk())
+        }
+        fn complete(&self, id: SecretId) -> bool {
+            self.0.lock().unwrap().insert(id)
+        }
+    }
+    for pattern in [Pattern::Xx, Pattern::Nk, Pattern::Ik] {
+        let mut network = client_and_server(3);
+        network.hosts[SERVER]
+            .set
+            .listen(ResponderConfig { secrets: Arc::new(Once(Mutex::default())), ..responder() });
+        // Two at once, of which one is half-open when the other completes, and one later.
+        for _ in 0..2 {
+            network.connect(CLIENT, SERVER, initiator(pattern, true), b"request");
+        }
+        network.run(Duration::from_secs(2));
+        network.connect(CLIENT, SERVER, initiator(pattern, true), b"request");
+        network.run(Duration::from_secs(2));
+        let stats = network.hosts[SERVER].set.stats();
+        assert_eq!((stats.accepted, stats.refused), (1, 2), "{pattern:?}");
+        let ended = network.hosts[CLIENT].streams.values().filter(|stream| stream.closed.is_some());
+        assert_eq!(ended.count(), 2, "{pattern:?}");
+    }
+}
+
+#[test]
+fn full_set_refuses_until_place_is_free() {
+    for (pattern, has_secret) in HANDSHAKES {
+        let mut network = Network::new(4);
+        network.add_host("192.0.2.1:1000");
+        let config = ConnectionSetConfig { max_connections: 2, ..set_config(network.now) };
+        network.add_host_with("198.51.100.1:2000", config);
+        network.hosts[SERVER].set.listen(responder());
+        let connect = |network: &mut Network| {
+            let id = network.connect(CLIENT, SERVER, initiator(pattern, has_secret), b"request");
+            network.run(Duration::from_secs(1));
+            network.hosts[CLIENT].streams[&id].closed.clone()
+        };
+        assert_eq!([connect(&mut network), connect(&mut network)], [None, None], "{pattern:?}");
+        assert_eq!(connect(&mut network), Some(Closed::Refused(RefuseReason::Busy)), "{pattern:?}");
+        let (id, now) = (*network.hosts[SERVER].streams.keys().next().unwrap(), network.now);
+        network.hosts[SERVER].set.with(now, id, |connection| connection.close(now, 7, "bye"));
+        network.run(Duration::from_secs(10));
+        assert_eq!(connect(&mut network), None, "{pattern:?}");
+        assert_eq!(network.hosts[SERVER].set.stats().max_connections, 2);
+    }
+}
+
+#[test]
+fn other_identity_gets_no_connection() {
+    for pattern in [Pattern::Nk, Pattern::Ik] {
+        let config = ResponderConfig { identity: key(9), ..responder() };
+        let (closed, network) = end_at_initiator(config, initiator(pattern, false));
+        assert_eq!(closed, None, "{pattern:?}");
+        assert!(network.hosts[SERVER].streams.is_empty());
+    }
+}
