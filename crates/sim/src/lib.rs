@@ -12,6 +12,7 @@
 //! | simulation | `simulation.rs` | clock, nodes, wires; the loop over events |
 //! | network | `network.rs` | wires, inboxes, interceptors |
 //! | nodes | `node.rs` | senders and servers, with the outcome of each transfer |
+//! | connections | `connection_node.rs` | sets of encrypted connections, with the outcome of each |
 //! | application | `application.rs` | what a sending application writes, and when |
 //! | read policy | `read_policy.rs` | when a receiving application reads |
 //! | bins | `bins.rs` | bytes counted in bins of time |
@@ -25,6 +26,7 @@
 
 mod application;
 mod bins;
+mod connection_node;
 mod limits;
 mod marks;
 mod network;
@@ -40,6 +42,7 @@ mod window_course;
 
 pub use application::Application;
 pub use bins::Bins;
+pub use connection_node::{ConnectionsNode, Exchange};
 pub use limits::{LimitRecorder, Limits};
 pub use marks::{Mark, Marks};
 pub use network::{EcnRewrite, Interceptor, WireId};

@@ -10,6 +10,7 @@ use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, Transfe
 
 use crate::application::{Application, Plan};
 use crate::bins::Bins;
+use crate::connection_node::ConnectionsNode;
 use crate::read_policy::{ReadPolicy, Reader};
 use crate::sink::SinkNode;
 use crate::source::SourceNode;
@@ -369,6 +370,7 @@ impl ServerNode {
 pub(crate) enum Node {
     Sender(Box<SenderNode>),
     Server(Box<ServerNode>),
+    Connections(Box<ConnectionsNode>),
     Source(Box<SourceNode>),
     Sink(Box<SinkNode>),
 }
@@ -378,6 +380,7 @@ impl Node {
         match self {
             Self::Sender(node) => node.pump(now),
             Self::Server(node) => node.pump(now),
+            Self::Connections(node) => node.pump(now),
             Self::Source(_) | Self::Sink(_) => false,
         }
     }
@@ -391,6 +394,7 @@ impl Node {
             Self::Server(node) => {
                 [node.server.poll_timeout(), node.read_at, node.asleep_until].into_iter().flatten().min()
             }
+            Self::Connections(node) => node.deadline(),
             Self::Source(node) => node.deadline(),
             Self::Sink(_) => None,
         }

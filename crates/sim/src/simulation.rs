@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use rdt_emulator::{Direction, NoStation, Path};
 use rdt_server::ServerConfig;
 use rdt_transport::drive::{Budget, Turn, turn};
-use rdt_transport::{ConfigError, FramePool, Sender, SenderConfig, TransmitBuf};
+use rdt_transport::{ConfigError, ConnectionSetConfig, FramePool, Sender, SenderConfig, TransmitBuf};
 
 use crate::application::Application;
+use crate::connection_node::ConnectionsNode;
 use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
 use crate::queue_series::QueueSamplers;
@@ -148,6 +149,16 @@ impl Simulation {
         self.network.woken.push_back(id);
     }
 
+    /// Replaces the connections of a node by an empty set, as if its program restarted.
+    pub fn restart_connections(&mut self, id: NodeId, config: ConnectionSetConfig<NodeId>, seed: u64) {
+        *self.connections_mut(id) = ConnectionsNode::new(config, seed);
+    }
+
+    /// Returns the present instant of virtual time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     /// Aborts all unfinished transfers of a server, as at its shutdown. The server still runs.
     pub fn abort_transfers(&mut self, id: NodeId) {
         self.server_mut(id).server.abort_unfinished();
@@ -159,6 +170,12 @@ impl Simulation {
         let until = self.epoch + until;
         self.server_mut(id).asleep_until = Some(until);
         self.network.woken.push_back(id);
+    }
+
+    /// Stalls the applications of a node with connections until virtual time `until`.
+    pub fn stall_connections(&mut self, id: NodeId, until: Duration) {
+        let until = self.epoch + until;
+        self.connections_mut(id).asleep_until = Some(until);
     }
 
     /// Passes every datagram from now on to `interceptor`.
@@ -238,6 +255,28 @@ impl Simulation {
                 self.take_turns(id);
             }
             if !self.senders().any(|node| node.outcome == Outcome::Running) {
+                return true;
+            }
+            match self.events.next_time() {
+                Some(time) if time <= limit => self.step(),
+                _ => return false,
+            }
+        }
+    }
+
+    /// Runs until all connections have ended at both sides (and returns true), or until virtual time
+    /// `limit`.
+    pub fn run_connections(&mut self, limit: Duration) -> bool {
+        let limit = self.epoch + limit;
+        loop {
+            while let Some(id) = self.network.woken.pop_front() {
+                self.take_turns(id);
+            }
+            let is_idle = |node: &Node| match node {
+                Node::Connections(node) => node.is_idle(),
+                _ => true,
+            };
+            if self.nodes.iter().all(is_idle) {
                 return true;
             }
             match self.events.next_time() {
@@ -358,6 +397,19 @@ impl Simulation {
                     default_peer: node,
                 };
                 turn(&mut n.server, &mut io, now, Budget::default())
+            }
+            Node::Connections(n) => {
+                let mut io = NodeIo {
+                    network,
+                    node,
+                    now,
+                    batch,
+                    received: None,
+                    address: |peer, _| peer,
+                    peer: |from| from,
+                    default_peer: node,
+                };
+                turn(&mut n.set, &mut io, now, Budget::default())
             }
             Node::Source(n) => {
                 n.send(now, node, network, batch);

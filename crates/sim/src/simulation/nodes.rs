@@ -1,10 +1,14 @@
 //! Nodes of a simulation: creation, and access by identifier.
 
 use rdt_server::ServerConfig;
-use rdt_transport::{ConfigError, Sender, SenderConfig};
+use rdt_transport::{
+    ConfigError, ConnectionConfig, ConnectionId, ConnectionSetConfig, InitiatorConfig, ResponderConfig,
+    Sender, SenderConfig,
+};
 
 use super::{NodeTimer, Simulation};
 use crate::application::Application;
+use crate::connection_node::ConnectionsNode;
 use crate::node::{Node, NodeId, SenderNode, ServerNode};
 use crate::sink::SinkNode;
 use crate::source::{Source, SourceNode};
@@ -45,6 +49,67 @@ impl Simulation {
         let sender = Sender::with_memory(config, self.frames.clone())?;
         let node = SenderNode::new(sender, server, application, self.epoch, self.now);
         Ok(self.add(Node::Sender(Box::new(node))))
+    }
+
+    /// Adds a node with connections. `seed` gives its keys and connection IDs.
+    pub fn add_connections(&mut self, config: ConnectionSetConfig<NodeId>, seed: u64) -> NodeId {
+        self.add(Node::Connections(Box::new(ConnectionsNode::new(config, seed))))
+    }
+
+    /// Accepts connections at a node; each sends a stream of `answer` bytes.
+    ///
+    /// # Panics
+    /// If `id` is not a node with connections.
+    pub fn listen(&mut self, id: NodeId, responder: ResponderConfig, answer: u64) {
+        let node = self.connections_mut(id);
+        node.set.listen(responder);
+        node.answer = answer;
+    }
+
+    /// Opens a connection between two nodes with connections, and sends a stream of `bytes` bytes.
+    ///
+    /// # Errors
+    /// As [`ConnectionSet::connect`](rdt_transport::ConnectionSet::connect).
+    ///
+    /// # Panics
+    /// If `from` is not a node with connections.
+    pub fn connect(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        keys: InitiatorConfig,
+        config: ConnectionConfig,
+        bytes: u64,
+    ) -> Result<ConnectionId, ConfigError> {
+        let now = self.now;
+        let node = self.connections_mut(from);
+        let id = node.set.connect(now, to, keys, config)?;
+        node.add(id, bytes);
+        self.network.woken.push_back(from);
+        Ok(id)
+    }
+
+    /// Returns a node with connections.
+    ///
+    /// # Panics
+    /// If `id` is not one.
+    pub fn connections(&self, id: NodeId) -> &ConnectionsNode {
+        match &self.nodes[id.index()] {
+            Node::Connections(node) => node,
+            _ => panic!("node {} has no connections", id.0),
+        }
+    }
+
+    /// Returns a node with connections to modify, for example to close one.
+    ///
+    /// # Panics
+    /// If `id` is not one.
+    pub fn connections_mut(&mut self, id: NodeId) -> &mut ConnectionsNode {
+        self.network.woken.push_back(id);
+        match &mut self.nodes[id.index()] {
+            Node::Connections(node) => node,
+            _ => panic!("node {} has no connections", id.0),
+        }
     }
 
     /// Adds a sink of datagrams.
