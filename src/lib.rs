@@ -11,6 +11,7 @@
 //! | [`udp`] | batched UDP sockets, for any protocol |
 //! | [`datagram`] | batches of datagrams between state machines and sockets |
 //! | [`sim`] | transfers in virtual time |
+//! | [`crypto`] | keys, handshakes and packet protection of encrypted connections |
 //! | [`payload`] | the generated payload of tests and of the classic programs |
 //!
 //! A transfer over a lossy link in virtual time:
@@ -27,6 +28,6 @@
 //! ```
 
 pub use {
-    rdt_datagram as datagram, rdt_driver as driver, rdt_emulator as emulator, rdt_payload as payload,
-    rdt_server as server, rdt_sim as sim, rdt_transport as transport, rdt_udp as udp,
+    rdt_crypto as crypto, rdt_datagram as datagram, rdt_driver as driver, rdt_emulator as emulator,
+    rdt_payload as payload, rdt_server as server, rdt_sim as sim, rdt_transport as transport, rdt_udp as udp,
 };

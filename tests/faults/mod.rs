@@ -11,6 +11,7 @@
 
 mod bounds;
 mod checker;
+mod encrypted;
 mod plan;
 mod run;
 
@@ -40,8 +41,11 @@ struct Fault {
     rule: String,
 }
 
+/// How a plan is run.
+type Runner = fn(&Plan) -> Result<Done, String>;
+
 /// Runs one seed.
-fn judge(seed: u64) -> Result<Done, Fault> {
+fn judge(seed: u64, run: Runner) -> Result<Done, Fault> {
     let plan = Plan::new(seed);
     let result = catch_unwind(AssertUnwindSafe(|| run(&plan)));
     let result = result.unwrap_or_else(|panic| {
@@ -54,7 +58,7 @@ fn judge(seed: u64) -> Result<Done, Fault> {
 
 /// Runs seeds on every processor. Returns up to `enough` faults in any order, and the results of
 /// the other seeds.
-fn search(seeds: Range<u64>, enough: usize) -> (Vec<Fault>, Vec<Done>) {
+fn search(seeds: Range<u64>, enough: usize, run: Runner) -> (Vec<Fault>, Vec<Done>) {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new((Vec::new(), Vec::new()));
     let work = || loop {
@@ -62,7 +66,7 @@ fn search(seeds: Range<u64>, enough: usize) -> (Vec<Fault>, Vec<Done>) {
         if seed >= seeds.end || found.lock().unwrap().0.len() >= enough {
             return;
         }
-        let result = judge(seed);
+        let result = judge(seed, run);
         let mut found = found.lock().unwrap();
         match result {
             Ok(done) => found.1.push(done),
@@ -79,17 +83,26 @@ fn search(seeds: Range<u64>, enough: usize) -> (Vec<Fault>, Vec<Done>) {
 
 #[test]
 fn repaired_seeds_break_no_rule() {
-    let faults: Vec<Fault> = REPAIRED.into_iter().filter_map(|seed| judge(seed).err()).collect();
+    let faults: Vec<Fault> = REPAIRED.into_iter().filter_map(|seed| judge(seed, run).err()).collect();
     assert!(faults.is_empty(), "again with RDT_SEED=N cargo test --test main faults::no_: {faults:?}");
 }
 
 #[test]
 fn no_drawn_fault_breaks_a_rule() {
+    search_all(run);
+}
+
+#[test]
+fn no_drawn_fault_breaks_encrypted_connections() {
+    search_all(encrypted::run);
+}
+
+fn search_all(run: Runner) {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let only = number("RDT_SEED");
     let (from, count) = (number("RDT_FAULTS_FROM").unwrap_or(0), number("RDT_FAULTS").unwrap_or(TRANSFERS));
     let seeds = only.map_or(from..from + count, |seed| seed..seed + 1);
-    let (mut faults, done) = search(seeds, 20);
+    let (mut faults, done) = search(seeds, 20, run);
     faults.sort();
     for fault in &faults {
         eprintln!("seed {}: {}\n{}", fault.seed, fault.rule, Plan::new(fault.seed));

@@ -14,7 +14,7 @@ use crate::faults::checker::{Checker, Shared};
 use crate::faults::plan::{Kind, Plan, Restart};
 
 /// Longer than any transfer takes to finish or fail.
-const LIMIT: Duration = Duration::from_secs(36_000);
+pub(super) const LIMIT: Duration = Duration::from_secs(36_000);
 /// Longer than the receiver's idle timeout.
 const IDLE: Duration = Duration::from_secs(150);
 
@@ -63,7 +63,7 @@ fn crc_of_array(bytes: u64) -> u32 {
     crc32fast::hash(&data)
 }
 
-fn rule(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+pub(super) fn rule(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
