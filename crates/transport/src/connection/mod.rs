@@ -29,8 +29,8 @@ use rdt_crypto::{Entropy, PublicKey, ResetToken, SecretId};
 
 pub use config::{Confirm, ConnectionConfig, InitiatorConfig, Trust};
 pub use events::{Closed, ConnectionEvent, RefuseReason};
-pub(crate) use initiator::{choose_aead, params_of};
 use initiator::{Opened, Opening, Progress};
+pub(crate) use initiator::{choose_aead, params_of};
 pub use stats::ConnectionStats;
 pub(crate) use streams::Established;
 use streams::Streams;
@@ -258,7 +258,14 @@ impl Connection {
     }
 
     /// Ends the connection with a CLOSE of this reason.
-    pub(crate) fn close_for(&mut self, now: Instant, reason: CloseReason, code: u32, text: &str, why: Closed) {
+    pub(crate) fn close_for(
+        &mut self,
+        now: Instant,
+        reason: CloseReason,
+        code: u32,
+        text: &str,
+        why: Closed,
+    ) {
         if self.closed.is_some() {
             return;
         }
@@ -308,7 +315,6 @@ impl Connection {
     pub fn stats(&self) -> ConnectionStats {
         self.streams().map_or_else(ConnectionStats::default, ConnectionStats::of)
     }
-
 
     /// Returns the connection ID of the peer, once it is known.
     pub(crate) fn remote_id(&self) -> Option<u64> {

@@ -78,6 +78,8 @@ impl KeyProof {
         self.at = Some(now + self.interval);
         self.interval = (2 * self.interval).min(MAX_INTERVAL.max(self.interval));
         let probe = Probe { is_response: false, random: self.random };
-        seal_slot(sealing, sealed::PATH_LEN, out, |header, packet| sealed::encode_path(header, &probe, packet))
+        seal_slot(sealing, sealed::PATH_LEN, out, |header, packet| {
+            sealed::encode_path(header, &probe, packet)
+        })
     }
 }

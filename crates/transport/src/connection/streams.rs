@@ -15,11 +15,11 @@ use crate::sender::Established as SenderStart;
 use crate::wire::native::{CloseReason, Params};
 use crate::wire::sealed::{self, Body, Close, Probe};
 use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
+use crate::{ConfigError, SenderConfig, Wire};
 use crate::{
     Ecn, Endpoint, FramePool, Observer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent,
     TransferError, TransmitBuf,
 };
-use crate::{ConfigError, SenderConfig, Wire};
 
 /// Round trip assumed if the handshake gave none (RFC 6298, rule 2.1: 1 s until the first sample).
 const ASSUMED_RTT: Duration = Duration::from_millis(333);
@@ -94,8 +94,11 @@ impl Streams {
         memory: FramePool,
     ) -> Result<Self, ConfigError> {
         let Secrets { from_initiator, from_responder, .. } = peer.secrets;
-        let (ours, theirs) =
-            if peer.is_initiator { (from_initiator, from_responder) } else { (from_responder, from_initiator) };
+        let (ours, theirs) = if peer.is_initiator {
+            (from_initiator, from_responder)
+        } else {
+            (from_responder, from_initiator)
+        };
         let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id);
         let opening = OpeningKeys::new(peer.aead, theirs);
         let start = SenderStart {
@@ -278,7 +281,10 @@ impl Streams {
 
     /// Confirms the peer's stream once the application has read all of it.
     fn confirm_if_read(&mut self) {
-        if !self.is_received && (self.confirm == Confirm::OnRead || self.is_released) && self.receiver.is_read() {
+        if !self.is_received
+            && (self.confirm == Confirm::OnRead || self.is_released)
+            && self.receiver.is_read()
+        {
             self.confirm();
         }
     }
@@ -339,7 +345,9 @@ impl Streams {
         self.ack = self.sender.take_carried_ack();
         match self.ack.take() {
             // A shorter packet may end the batch; else it has a batch of its own.
-            Some(ack) if !has_data || out.has_room(sealed::ack_len(ack.len())) => self.transmit_ack(&ack, out),
+            Some(ack) if !has_data || out.has_room(sealed::ack_len(ack.len())) => {
+                self.transmit_ack(&ack, out)
+            }
             ack => {
                 self.ack = ack;
                 has_data
