@@ -212,3 +212,44 @@ fn source(address: IpAddr) -> IpAddr {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ports and interfaces do not count.
+    #[test]
+    fn source_is_ipv4_address_or_ipv6_network() {
+        let source = |text: &str| source(text.parse().unwrap()).to_string();
+        assert_eq!(source("192.0.2.1"), "192.0.2.1");
+        assert_eq!(source("::ffff:192.0.2.1"), "192.0.2.1");
+        assert_eq!(source("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+    }
+
+    #[test]
+    fn random_operations_keep_indexes_in_step() {
+        let now = rdt_testing::epoch();
+        let mut numbers = rdt_testing::Numbers::new(1);
+        let mut table = HalfOpenTable::new(8);
+        for step in 0..20_000 {
+            let now = now + Duration::from_millis(step);
+            let id = numbers.below(16);
+            let address = IpAddr::from([192, 0, 2, numbers.below(3).to_le_bytes()[0]]);
+            match numbers.below(3) {
+                0 if !table.contains(id) && table.has_room_for(address) => {
+                    let entry = HalfOpen::new(now, ((), id, 100 + id), Vec::new(), Stage::default());
+                    table.insert(id, Some(address), entry);
+                }
+                1 => assert_eq!(table.contains(id), table.remove(id).is_some()),
+                _ => {
+                    table.expire(now);
+                }
+            }
+            let len = table.len();
+            let counted: usize = table.sources.values().sum();
+            assert_eq!((table.by_syn.len(), table.expiries.len(), counted), (len, len, len));
+            assert!(len <= 8 && table.sources.values().all(|count| (1..=2).contains(count)));
+            assert_eq!(table.find_syn(100 + id).is_some(), table.contains(id));
+        }
+    }
+}

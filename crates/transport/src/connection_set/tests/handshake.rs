@@ -152,6 +152,53 @@ fn silent_half_open_connection_expires() {
     assert!(network.hosts[SERVER].set.poll_timeout().is_none());
 }
 
+/// The SYNs with a cookie are lost until it has expired.
+#[test]
+fn expired_cookie_gets_another_one() {
+    for handshake in HANDSHAKES {
+        let mut network = client_and_server(10);
+        let (start, long_syn) = (network.now, crate::wire::sealed::LONG_SYN);
+        network.hosts[SERVER].reply = Some(REPLY.to_vec());
+        let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
+        network.rule =
+            Box::new(move |_, d| if d.bytes.len() == long_syn { Fate::Drop } else { Fate::Deliver });
+        network.run_until(start + Duration::from_secs(40), |_| false);
+        network.rule = Box::new(|_, _| Fate::Deliver);
+        network.run(Duration::from_secs(20));
+        assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Finished), "{handshake:?}");
+        assert_eq!(network.hosts[SERVER].set.stats().retries, 2);
+    }
+}
+
+/// AUTH and the first sealed packet come from another port than the SYN.
+#[test]
+fn rebinding_during_handshake_connects() {
+    for handshake in HANDSHAKES {
+        let mut network = client_and_server(11);
+        network.hosts[SERVER].reply = Some(REPLY.to_vec());
+        let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), REQUEST);
+        let end = network.now + Duration::from_secs(5);
+        assert!(network.run_until(end, |network| network.log.last().is_some_and(|d| d.bytes[1] == 3)));
+        let old = network.hosts[CLIENT].address;
+        let new = "192.0.2.1:1001".parse().unwrap();
+        network.rule = Box::new(move |_, datagram| {
+            if datagram.from == old {
+                datagram.from = new;
+            }
+            if datagram.to == old {
+                return Fate::Drop;
+            }
+            if datagram.to == new {
+                datagram.to = old;
+            }
+            Fate::Deliver
+        });
+        network.run(Duration::from_secs(60));
+        assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Finished), "{handshake:?}");
+        assert_eq!(network.hosts[SERVER].set.stats().moved, 1);
+    }
+}
+
 #[test]
 fn set_without_listen_answers_no_syn() {
     let mut network = client_and_server(8);

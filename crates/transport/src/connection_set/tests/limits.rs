@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::*;
 use crate::SocketBuffer;
 
-/// A server that does not read.
-fn network_of(
-    config: impl FnOnce(ConnectionSetConfig<std::net::SocketAddr>) -> ConnectionSetConfig<std::net::SocketAddr>,
-) -> Network {
+type Config = ConnectionSetConfig<std::net::SocketAddr>;
+
+/// Returns a client and a server with other limits.
+fn network_of(config: impl FnOnce(Config) -> Config) -> Network {
     let mut network = Network::new(1);
     network.add_host("192.0.2.1:1000");
     let config = config(set_config(network.now));
@@ -59,7 +59,7 @@ fn transfers_share_socket_buffer() {
 fn released_connection_delivers_what_was_written() {
     let mut network = client_and_server(2);
     network.hosts[SERVER].reply = Some(Vec::new());
-    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &[7; 50_000]);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![7; 50_000]);
     network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
     let end = network.now + Duration::from_secs(10);
     assert!(network.run_until(end, |network| network.hosts[CLIENT].streams[&id].is_written()));

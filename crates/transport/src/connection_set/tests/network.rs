@@ -215,7 +215,9 @@ impl Network {
                 let from = host.address;
                 let sent: Vec<_> =
                     self.batch.datagrams().map(|d| Datagram { from, to, bytes: d.to_vec() }).collect();
-                sent.into_iter().for_each(|datagram| self.send(datagram));
+                for datagram in sent {
+                    self.send(datagram);
+                }
                 self.hosts[index].act(now);
             }
         }
@@ -223,10 +225,12 @@ impl Network {
 
     /// Returns the bytes that were sent to an address, and the bytes that were sent from it.
     pub(super) fn bytes_to_and_from(&self, address: SocketAddr) -> (usize, usize) {
-        let sum = |of: &dyn Fn(&Datagram) -> SocketAddr| -> usize {
-            self.log.iter().filter(|d| of(d) == address).map(|d| d.bytes.len()).sum()
-        };
-        (sum(&|d| d.to), sum(&|d| d.from))
+        let (mut to, mut from) = (0, 0);
+        for datagram in &self.log {
+            to += if datagram.to == address { datagram.bytes.len() } else { 0 };
+            from += if datagram.from == address { datagram.bytes.len() } else { 0 };
+        }
+        (to, from)
     }
 }
 

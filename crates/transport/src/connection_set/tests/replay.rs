@@ -68,7 +68,9 @@ fn replay_into_open_connection_changes_nothing() {
         let id = network.connect(CLIENT, SERVER, initiator(handshake.0, handshake.1), b"request");
         network.run(Duration::from_secs(2));
         let sent = network.log.clone();
-        sent.into_iter().for_each(|datagram| network.inject(datagram));
+        for datagram in sent {
+            network.inject(datagram);
+        }
         network.run(Duration::from_secs(2));
         assert_eq!(network.hosts[SERVER].set.stats().accepted, 1);
         let theirs = network.hosts[SERVER].streams.values().next().unwrap();

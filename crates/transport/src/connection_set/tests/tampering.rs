@@ -146,21 +146,21 @@ fn arbitrary_bytes_cause_no_panic() {
     network.run(Duration::from_secs(60));
     let genuine = std::mem::take(&mut network.log);
     let mut numbers = rdt_testing::Numbers::new(6);
+    let mut below = move |bound: usize| usize::try_from(numbers.below(bound as u64)).unwrap();
     for round in 0..30_000 {
-        let mut datagram = genuine[numbers.below(genuine.len() as u64) as usize].clone();
-        let len = datagram.bytes.len() as u64;
-        match numbers.below(4) {
-            0 => datagram.bytes.truncate(numbers.below(len) as usize),
+        let mut datagram = genuine[below(genuine.len())].clone();
+        let len = datagram.bytes.len();
+        match below(4) {
+            0 => datagram.bytes.truncate(below(len)),
             1 => datagram.bytes.extend_from_slice(&[9; 77]),
             _ => {
-                for _ in 0..=numbers.below(3) {
-                    let at = numbers.below(len) as usize;
-                    datagram.bytes[at] = numbers.below(256) as u8;
+                for _ in 0..=below(3) {
+                    let at = below(len);
+                    datagram.bytes[at] = below(256).to_le_bytes()[0];
                 }
             }
         }
-        if datagram.bytes.len() > 8 && numbers.below(2) == 0 && !matches!(datagram.bytes[1], 4..=9 | 12 | 13)
-        {
+        if datagram.bytes.len() > 8 && below(2) == 0 && !matches!(datagram.bytes[1], 4..=9 | 12 | 13) {
             reseal(&mut datagram.bytes);
         }
         let now = network.now + Duration::from_millis(round);
