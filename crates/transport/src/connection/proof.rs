@@ -79,7 +79,7 @@ impl KeyProof {
         self.interval = (2 * self.interval).min(MAX_INTERVAL.max(self.interval));
         let probe = Probe { is_response: false, random: self.random };
         seal_slot(sealing, sealed::PATH_LEN, out, |header, packet| {
-            sealed::encode_path(header, &probe, packet)
+            sealed::encode_path(header, &probe, packet);
         })
     }
 }

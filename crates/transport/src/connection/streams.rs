@@ -52,6 +52,7 @@ pub(crate) struct Established {
 }
 
 /// Streams and keys of an open connection.
+#[expect(clippy::struct_excessive_bools, reason = "both streams end independently")]
 pub(super) struct Streams {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,

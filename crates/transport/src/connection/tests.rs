@@ -10,7 +10,7 @@ use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, ResetKey, Responder, S
 use rdt_testing::{epoch, ms};
 
 use super::*;
-use crate::wire::sealed::{self, Params};
+use crate::wire::sealed;
 
 /// One-way delay of the wire.
 const DELAY: Duration = Duration::from_millis(5);
@@ -41,6 +41,9 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
+/// Decides whether a datagram of this sender is delivered, and may change it.
+type Filter = Box<dyn FnMut(usize, &mut Vec<u8>) -> bool>;
+
 /// Two open connections and the wire between them.
 struct Pair {
     ends: [Connection; 2],
@@ -49,8 +52,7 @@ struct Pair {
     events: [Vec<ConnectionEvent>; 2],
     /// Everything that was sent, with its sender.
     sent: Vec<(usize, Vec<u8>)>,
-    /// Decides whether a datagram of this sender is delivered, and may change it.
-    filter: Box<dyn FnMut(usize, &mut Vec<u8>) -> bool>,
+    filter: Filter,
     batch: TransmitBuf,
 }
 

@@ -83,12 +83,12 @@ impl Sender {
     }
 
     pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
-        match self.codec.decode(datagram, self.flight.board.snd_una(), self.flight.next_number()) {
-            Ok(reply) => self.on_reply(now, &reply, datagram.len()),
-            Err(_) => {
-                self.observers.on_received(now, None, datagram.len());
-                self.stats.malformed += 1;
-            }
+        let (snd_una, next_number) = (self.flight.board.snd_una(), self.flight.next_number());
+        if let Ok(reply) = self.codec.decode(datagram, snd_una, next_number) {
+            self.on_reply(now, &reply, datagram.len());
+        } else {
+            self.observers.on_received(now, None, datagram.len());
+            self.stats.malformed += 1;
         }
     }
 
