@@ -63,7 +63,7 @@ impl Opening {
             aead: None,
         };
         let (ours, theirs) = (key(seed, 1), key(seed, 2));
-        let remote: Option<PublicKey> = (seed % 3 != 0).then(|| theirs.public());
+        let remote: Option<PublicKey> = (!seed.is_multiple_of(3)).then(|| theirs.public());
         let keys =
             InitiatorConfig { local: (seed % 3 != 1).then_some(ours), remote, ..InitiatorConfig::default() };
         let responder = ResponderConfig { config: config.clone(), ..ResponderConfig::open(theirs) };
