@@ -1,5 +1,5 @@
-//! Encrypted connections over the drawn paths: a stream each way, with copied, changed and reflected
-//! packets besides the faults of the plan.
+//! Encrypted connections over the drawn paths: a stream each way, with copied, changed and
+//! reflected packets besides the faults of the plan.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -264,8 +264,8 @@ impl Simulation {
         }
     }
 
-    /// Runs until all connections have ended at both sides (and returns true), or until virtual time
-    /// `limit`.
+    /// Runs until all connections have ended at both sides (and returns true), or until virtual
+    /// time `limit`.
     pub fn run_connections(&mut self, limit: Duration) -> bool {
         let limit = self.epoch + limit;
         loop {

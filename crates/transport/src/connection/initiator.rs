@@ -159,7 +159,7 @@ impl Opening {
         match packet {
             Clear::Retry(cookie) => self.on_retry(cookie),
             Clear::SynAck { attempt, noise } => self.on_syn_ack(now, *attempt, noise),
-            // Not authentic. A host that sees the SYN can forge it, and could drop the answers, too.
+            // Not authentic. A host that sees the SYN can forge it, and could drop answers, too.
             Clear::Refuse(code) if self.attempts > 0 => {
                 Progress::Failed(Closed::Refused(RefuseReason::from_code(*code)))
             }

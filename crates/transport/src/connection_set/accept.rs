@@ -70,8 +70,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let syn = ProvenSyn { peer, remote_id, packet, syn };
         match self.answer(now, &responder, own, &syn) {
             Ok(Answered { second, stage }) => {
-                // An invalid SYN takes a place, too, and counts against the limit of its host: it has
-                // cost as much as a valid one.
+                // An invalid SYN takes a place, too, and counts against the limit of its host: it
+                // has cost as much as a valid one.
                 self.stats.unauthentic += u64::from(second.is_empty());
                 let mut entry = HalfOpen::new(now, (peer, remote_id, digest), second, stage);
                 entry.on_answer(now, true);

@@ -60,8 +60,8 @@ impl SealedCodec {
         self.key.seal(Space::Data, data.packet_number, packet);
     }
 
-    /// Same as [`SealedCodec::seal_data`] with the body of an ACK before the payload, which is in its
-    /// place already.
+    /// Same as [`SealedCodec::seal_data`] with the body of an ACK before the payload, which is in
+    /// its place already.
     pub(crate) fn seal_data_with_ack(&self, data: &DataHeader, ack: &[u8], packet: &mut [u8]) {
         encode_data_header(self.connection_id, self.phase, data, true, packet);
         packet[DATA_HEADER..DATA_HEADER + ack.len()].copy_from_slice(ack);
