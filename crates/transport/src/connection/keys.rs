@@ -135,6 +135,8 @@ pub(super) struct OpeningKeys {
     next: Option<PacketKey>,
     data: ReplayWindow,
     control: ReplayWindow,
+    /// Largest number of the data space when the connection was idle last.
+    idle_at: u64,
 }
 
 /// Authentic packet that arrived for the first time.
@@ -168,6 +170,7 @@ impl OpeningKeys {
             next: None,
             data: ReplayWindow::new(),
             control: ReplayWindow::new(),
+            idle_at: 0,
         }
     }
 
@@ -198,13 +201,16 @@ impl OpeningKeys {
         Ok(Opened { header, number, body, is_newest: largest.is_none_or(|largest| largest < number) })
     }
 
-    /// Grows the replay window of the stream to the number of packets that may be in flight.
+    /// Grows the replay window of the stream for this number of packets in flight. Packets that
+    /// have not arrived yet need no room, so an idle connection stays small.
     pub(super) fn cover(&mut self, packets: u64) {
-        self.data.cover(packets);
+        let arrived = self.data.largest().unwrap_or(0).saturating_sub(self.idle_at);
+        self.data.cover(packets.min(arrived));
     }
 
     /// Shrinks the replay windows of an idle connection.
     pub(super) fn shrink(&mut self) {
+        self.idle_at = self.data.largest().unwrap_or(0);
         self.data.shrink(0);
     }
 

@@ -434,6 +434,7 @@ impl Streams {
     /// Releases memory that an idle connection does not need.
     pub(super) fn shrink(&mut self) {
         self.opening.shrink();
+        self.receiver.shrink();
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Entry<P> {
     pub(super) is_released: bool,
     /// True if the connection has nothing more to do: it has no timer.
     pub(super) is_over: bool,
-    /// True if a packet arrived since the latest timer.
+    /// True if data arrived since the latest timer.
     pub(super) is_active: bool,
 }
 
@@ -63,7 +63,7 @@ impl<P> Entry<P> {
         [self.connection.poll_timeout(), probe].into_iter().flatten().min()
     }
 
-    /// Releases memory if no packet arrived between two timers.
+    /// Releases memory if no data arrived between two timers.
     pub(super) fn on_quiet_time(&mut self) {
         if !std::mem::take(&mut self.is_active) {
             self.connection.shrink();

@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use super::ConnectionSet;
-use crate::wire::sealed::{self, Clear};
+use crate::wire::sealed::{self, Clear, DATA_HEADER, TAG};
 use crate::wire::{FromReceiver, native};
 use crate::{Ecn, PacketKind};
 
@@ -39,7 +39,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             if header.kind == PacketKind::Data && data == 0 {
                 entry.claim_on_data(now, &mut self.budget);
             }
-            entry.is_active = true;
+            // A keep-alive is an empty DATA packet.
+            entry.is_active |= header.kind == PacketKind::Data && len > DATA_HEADER + TAG;
             let arrival = entry.connection.handle_datagram(now, ecn, datagram, allowance);
             taken += len;
             if !arrival.is_authentic {

@@ -113,6 +113,11 @@ impl Chunks {
         self.spare = Vec::new();
     }
 
+    /// Frees the spare chunks of an idle stream.
+    pub(crate) fn shrink(&mut self) {
+        self.spare = Vec::new();
+    }
+
     /// Returns the memory of the chunks in use and of their list, in bytes; without spare chunks.
     pub(crate) fn memory(&self) -> u64 {
         self.used as u64 * CHUNK + self.slots.len() as u64 * SLOT

@@ -116,6 +116,11 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Frees memory that is kept for reuse.
+    pub(crate) fn shrink(&mut self) {
+        self.ordered.chunks.shrink();
+    }
+
     /// Frees the memory for further data: none will arrive.
     pub(crate) fn end(&mut self) {
         self.ordered.chunks.end();

@@ -395,6 +395,12 @@ impl Receiver {
         self.wire.connection_id().filter(|_| self.state != State::Listening)
     }
 
+    /// Frees memory that an idle stream does not need.
+    pub(crate) fn shrink(&mut self) {
+        self.events.shrink_to_fit();
+        self.stream.buffer.shrink();
+    }
+
     /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.stream.buffer.memory()
