@@ -112,6 +112,29 @@ fn forged_source_gets_three_times_its_bytes() {
     assert_eq!(network.hosts[SERVER].set.stats().moved, 0);
 }
 
+/// A single short packet comes from another address, and nothing else does.
+#[test]
+fn single_packet_limits_probes() {
+    let (mut network, id) = transfer(7, true);
+    network.hosts[SERVER].streams.get_mut(&id).unwrap().finish = false;
+    let (client, victim) = (network.hosts[CLIENT].address, address("203.0.113.9:9"));
+    let forged = Arc::new(std::sync::Mutex::new(None));
+    let slot = Arc::clone(&forged);
+    network.rule = Box::new(move |_, datagram| {
+        let mut slot = slot.lock().unwrap();
+        if datagram.from == client && slot.is_none() {
+            datagram.from = victim;
+            *slot = Some(datagram.bytes.len());
+        }
+        Fate::Deliver
+    });
+    network.log.clear();
+    network.run(Duration::from_secs(30));
+    let (len, (to_victim, _)) = (forged.lock().unwrap().unwrap(), network.bytes_to_and_from(victim));
+    assert_eq!(to_victim, 3 * len / 41 * 41, "{len} bytes received");
+    assert!(len < 4 * 41 / 3, "without the limit, there would be 4 probes");
+}
+
 /// The answer to the probe comes from a third address.
 #[test]
 fn answer_from_other_address_does_not_move() {
