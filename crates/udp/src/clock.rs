@@ -8,6 +8,12 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Returns the seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub fn unix_time_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 /// Monotonic and system clock, read together once for all messages of a receive call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
