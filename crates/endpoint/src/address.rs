@@ -1,0 +1,86 @@
+//! Address of a peer, with the local address that replies leave from.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+
+use rdt_driver::Remote;
+
+/// Address of a peer. Equality, order and hash compare IP address and port only. A reply to a
+/// first packet carries the local address too, which must not look like a change of the peer's
+/// address, and neither must another IPv6 flow label.
+#[derive(Clone, Copy)]
+pub(crate) struct PeerAddress(pub(crate) Remote);
+
+impl PeerAddress {
+    fn key(&self) -> (IpAddr, u16) {
+        (self.0.addr.ip().to_canonical(), self.0.addr.port())
+    }
+
+    pub(crate) fn ip(&self) -> IpAddr {
+        self.key().0
+    }
+
+    /// Returns the address as a socket of any family shows it: IPv4 is never mapped to IPv6.
+    pub(crate) fn canonical(&self) -> SocketAddr {
+        let (ip, port) = self.key();
+        match self.0.addr {
+            SocketAddr::V6(v6) if ip.is_ipv6() => SocketAddr::V6(v6),
+            _ => SocketAddr::new(ip, port),
+        }
+    }
+}
+
+impl From<SocketAddr> for PeerAddress {
+    fn from(addr: SocketAddr) -> Self {
+        Self(addr.into())
+    }
+}
+
+impl PartialEq for PeerAddress {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for PeerAddress {}
+
+impl PartialOrd for PeerAddress {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for PeerAddress {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Hash for PeerAddress {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl fmt::Debug for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.canonical().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_address_and_mapping_do_not_distinguish_peers() {
+        let plain: PeerAddress = "192.0.2.1:9".parse::<SocketAddr>().unwrap().into();
+        let mapped: PeerAddress = "[::ffff:192.0.2.1]:9".parse::<SocketAddr>().unwrap().into();
+        let answered = PeerAddress(Remote { local: "192.0.2.7".parse().ok(), ..mapped.0 });
+        assert_eq!((plain, plain), (mapped, answered));
+        assert_eq!(answered.canonical(), plain.0.addr);
+        assert_ne!(plain, "192.0.2.1:10".parse::<SocketAddr>().unwrap().into());
+    }
+}

@@ -1,0 +1,201 @@
+//! Endpoints and streams for threads: calls wait. Needs no runtime.
+
+mod driver;
+mod park;
+mod stream;
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::config::{Connect, EndpointConfig, Listen};
+use crate::core::handles::EndpointHandle;
+use crate::core::{Core, Shared};
+use crate::error::{ConnectError, ListenError};
+use crate::io::Io;
+#[cfg(feature = "emulator")]
+use crate::network::Network;
+use driver::Wait;
+use park::block_on;
+pub use stream::Stream;
+
+/// One UDP socket with any number of connections, opened by both sides. Clones are the same
+/// endpoint.
+///
+/// Its work is done by a thread of its own, and by the calls of its streams. When the last clone is
+/// dropped, connections whose streams exist are closed at once. Connections of dropped streams
+/// continue in the background until all is delivered; before the program ends, wait for that with
+/// [`Endpoint::wait_idle`].
+#[derive(Clone)]
+pub struct Endpoint(Arc<EndpointHandle>);
+
+impl Endpoint {
+    /// Binds a UDP socket to `address`. An IPv6 wildcard address accepts IPv4 too.
+    ///
+    /// # Errors
+    /// If the address is in use or not local, or the system has no sockets or threads left.
+    pub fn bind(address: SocketAddr, config: EndpointConfig) -> io::Result<Self> {
+        let io = Io::bind(address, config.udp).map_err(io::Error::other)?;
+        Self::spawn(io, config)
+    }
+
+    /// Creates an endpoint with an address of its own on an emulated network.
+    ///
+    /// # Errors
+    /// If the system has no threads left.
+    #[cfg(feature = "emulator")]
+    pub fn on_network(network: &Network) -> io::Result<Self> {
+        let config = EndpointConfig::from_seed(network.next_seed());
+        Self::on_network_with(network, config)
+    }
+
+    /// Same as [`Endpoint::on_network`], with a configuration.
+    ///
+    /// # Errors
+    /// If the system has no threads left.
+    #[cfg(feature = "emulator")]
+    pub fn on_network_with(network: &Network, config: EndpointConfig) -> io::Result<Self> {
+        Self::spawn(Io::Network(network.port(rdt_driver::clock::now)), config)
+    }
+
+    fn spawn(io: Io, config: EndpointConfig) -> io::Result<Self> {
+        let wait = Wait::on(&io)?;
+        let shared = Shared::new(io, config, rdt_driver::clock::now)?;
+        driver::spawn(Arc::clone(&shared), wait)?;
+        Ok(Self(Arc::new(EndpointHandle(shared))))
+    }
+
+    /// Returns the address of the socket, or on the emulated network.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.0.address
+    }
+
+    /// Opens a connection and waits for the handshake.
+    ///
+    /// # Errors
+    /// If the configuration is invalid, the peer refuses or is not trusted, or does not answer for
+    /// `config.sender.handshake_give_up`.
+    pub fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<Stream, ConnectError> {
+        self.connect_within(peer, connect, None, None)
+    }
+
+    /// Same as [`Endpoint::connect`], but gives up after `timeout`.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`], and [`ConnectError::Timeout`].
+    pub fn connect_timeout(
+        &self,
+        peer: SocketAddr,
+        connect: Connect,
+        timeout: Duration,
+    ) -> Result<Stream, ConnectError> {
+        self.connect_within(peer, connect, Some(timeout), None)
+    }
+
+    fn connect_within(
+        &self,
+        peer: SocketAddr,
+        connect: Connect,
+        timeout: Option<Duration>,
+        owned: Option<Self>,
+    ) -> Result<Stream, ConnectError> {
+        let stream = Stream::new(self.0.connect(peer, connect)?, owned);
+        match (block_on(timeout, |cx| stream.handle().poll_connected(cx)), timeout) {
+            (None, Some(timeout)) => Err(ConnectError::Timeout(timeout)),
+            (connected, _) => {
+                connected.transpose()?;
+                Ok(stream)
+            }
+        }
+    }
+
+    /// Accepts connections from now on. Before, and after the listener was dropped, handshakes get
+    /// no answer.
+    ///
+    /// # Errors
+    /// If the endpoint has a listener, or is stopped.
+    pub fn listen(&self, listen: Listen) -> Result<Listener, ListenError> {
+        self.0.listen(listen)?;
+        Ok(Listener { endpoint: self.clone(), timeout: Mutex::new(None) })
+    }
+
+    /// Closes all connections whose streams exist, and stops listening.
+    pub fn close(&self, code: u32, text: &str) {
+        self.0.0.with(|core, now| core.close_all(now, code, text));
+    }
+
+    /// Waits until no connection is left, for at most `timeout`: every stream is dropped, what was
+    /// written is delivered, and answers that got lost were repeated. Returns false after the
+    /// timeout.
+    pub fn wait_idle(&self, timeout: Option<Duration>) -> bool {
+        block_on(timeout, |cx| self.0.0.with(|core, _| core.poll_idle(cx))).is_some()
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("local_addr", &self.local_addr()).finish_non_exhaustive()
+    }
+}
+
+/// Connections that peers open. The drop of the listener closes those that were not accepted.
+/// Keeps its endpoint open.
+#[derive(Debug)]
+pub struct Listener {
+    endpoint: Endpoint,
+    timeout: Mutex<Option<Duration>>,
+}
+
+impl Listener {
+    /// Waits for the next connection, in the order in which handshakes completed.
+    ///
+    /// # Errors
+    /// If the endpoint is stopped. [`io::ErrorKind::WouldBlock`] after the timeout.
+    pub fn accept(&self) -> io::Result<Stream> {
+        let timeout = *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
+        match block_on(timeout, |cx| self.endpoint.0.poll_accept(cx)) {
+            Some(accepted) => Ok(Stream::new(accepted?, None)),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Iterates over the connections, without end.
+    pub fn incoming(&self) -> impl Iterator<Item = io::Result<Stream>> {
+        std::iter::repeat_with(|| self.accept())
+    }
+
+    /// Limits the wait of [`Listener::accept`]. `None`, the default, is no limit.
+    pub fn set_timeout(&self, timeout: Option<Duration>) {
+        *self.timeout.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
+    }
+
+    /// Returns the address that peers connect to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    /// Returns the endpoint, for connections in the other direction.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.endpoint.0.0.with(Core::stop_listening);
+    }
+}
+
+/// Opens a connection over an endpoint of its own.
+///
+/// # Errors
+/// As [`Endpoint::bind`] and [`Endpoint::connect`].
+pub fn connect(peer: SocketAddr, connect: Connect) -> io::Result<Stream> {
+    let any: SocketAddr = match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let endpoint = Endpoint::bind(any, EndpointConfig::new()?)?;
+    Ok(endpoint.connect_within(peer, connect, None, Some(endpoint.clone()))?)
+}

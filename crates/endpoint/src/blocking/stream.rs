@@ -1,0 +1,158 @@
+//! A connection as a pair of byte streams.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Endpoint;
+use super::park::{block_on, wait};
+use crate::core::handles::{StreamHandle, stream_methods};
+use crate::error::StreamError;
+
+/// Connection to a peer: reads its stream, writes the own one.
+///
+/// Used as [`std::net::TcpStream`]. A read of 0 bytes is the end of the peer's stream. Bytes are
+/// sent without a flush. Clones ([`Stream::try_clone`]) are the same connection, for another
+/// thread.
+///
+/// Dropping the last clone ends the own stream as [`Stream::shutdown`] does, and discards what is
+/// unread. If the peer writes more, its writes fail.
+#[derive(Debug)]
+pub struct Stream {
+    handle: Arc<Handle>,
+}
+
+stream_methods!(Stream);
+
+/// Handle of a connection, and of the endpoint that it may own. The connection ends first.
+struct Handle {
+    stream: StreamHandle,
+    timeouts: Mutex<Timeouts>,
+    _endpoint: Option<Endpoint>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Timeouts {
+    read: Option<Duration>,
+    write: Option<Duration>,
+}
+
+impl std::ops::Deref for Handle {
+    type Target = StreamHandle;
+
+    fn deref(&self) -> &StreamHandle {
+        &self.stream
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Connection").field(&self.stream.id).finish()
+    }
+}
+
+impl Stream {
+    /// `endpoint` is kept as long as the connection has handles.
+    pub(super) fn new(stream: StreamHandle, endpoint: Option<Endpoint>) -> Self {
+        let timeouts = Mutex::default();
+        Self { handle: Arc::new(Handle { stream, timeouts, _endpoint: endpoint }) }
+    }
+
+    pub(super) fn handle(&self) -> &StreamHandle {
+        &self.handle
+    }
+
+    /// Returns another handle of the same connection.
+    #[must_use]
+    pub fn try_clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle) }
+    }
+
+    /// Ends the own stream: the peer reads its end after all bytes.
+    ///
+    /// # Errors
+    /// If the connection has failed. [`io::ErrorKind::Unsupported`] unless `how` is
+    /// [`Shutdown::Write`]: a peer cannot be told to write no more; drop the stream instead.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match how {
+            Shutdown::Write => Ok(self.handle.finish()?),
+            Shutdown::Read | Shutdown::Both => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Waits until the peer's application has received and confirmed the whole own stream. Call
+    /// [`Stream::shutdown`] first. Returns the length of the stream.
+    ///
+    /// # Errors
+    /// If the connection ended before.
+    pub fn delivered(&self) -> Result<u64, StreamError> {
+        wait(|cx| self.handle.poll_delivered(cx))
+    }
+
+    /// Limits the wait of a read, for all clones. After it a read fails with
+    /// [`io::ErrorKind::WouldBlock`], and may be repeated. `None`, the default, is no limit.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) {
+        self.timeouts(|timeouts| timeouts.read = timeout);
+    }
+
+    /// Limits the wait of a write, as [`Stream::set_read_timeout`] does that of a read.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) {
+        self.timeouts(|timeouts| timeouts.write = timeout);
+    }
+
+    fn timeouts<R>(&self, access: impl FnOnce(&mut Timeouts) -> R) -> R {
+        access(&mut self.handle.timeouts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let timeout = self.timeouts(|timeouts| timeouts.read);
+        let read = block_on(timeout, |cx| {
+            let mut room = &mut *buf;
+            self.handle.poll_read(cx, room.len(), |bytes| {
+                let (head, tail) = std::mem::take(&mut room).split_at_mut(bytes.len());
+                head.copy_from_slice(bytes);
+                room = tail;
+            })
+        });
+        Ok(read.ok_or(io::ErrorKind::WouldBlock)??)
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let timeout = self.timeouts(|timeouts| timeouts.write);
+        let written = block_on(timeout, |cx| self.handle.poll_write(cx, slices));
+        Ok(written.ok_or(io::ErrorKind::WouldBlock)??)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buf)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! Connections that peers open, the end of an endpoint, and waiting for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use rdt_transport::{Admittee, ConnectionEvent, ConnectionId, RefuseReason, ResponderConfig};
+
+use super::{Core, Entry};
+use crate::config::{Connect, Listen};
+use crate::error::{ConnectError, ListenError, Stopped, StreamError};
+
+impl Core {
+    pub(crate) fn connect(
+        &mut self,
+        now: Instant,
+        peer: std::net::SocketAddr,
+        connect: Connect,
+    ) -> Result<ConnectionId, ConnectError> {
+        if let Some(stopped) = &self.stopped {
+            return Err(stopped.clone().into());
+        }
+        let Connect { initiator, config, observer } = connect;
+        let id = self.set.connect(now, peer.into(), initiator, config)?;
+        self.connections.insert(id, Entry::default());
+        if let Some(observer) = observer {
+            self.set.with(now, id, |connection| connection.observe(observer));
+        }
+        self.output_inline(now);
+        Ok(id)
+    }
+
+    /// Waits for the handshake.
+    pub(crate) fn poll_connected(
+        &mut self,
+        id: ConnectionId,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), StreamError>> {
+        let entry = self.entry(id)?;
+        if entry.is_connected {
+            return Poll::Ready(Ok(()));
+        }
+        entry.watchers.register(cx);
+        Poll::Pending
+    }
+
+    pub(crate) fn listen(&mut self, listen: Listen) -> Result<(), ListenError> {
+        if let Some(stopped) = &self.stopped {
+            return Err(stopped.clone().into());
+        }
+        if self.backlog.is_some() {
+            return Err(ListenError::AlreadyListening);
+        }
+        let Listen { responder, backlog: limit } = listen;
+        let waiting = Arc::new(AtomicUsize::new(0));
+        self.backlog = Some(Arc::clone(&waiting));
+        let admit = responder.admit;
+        let admit_within_backlog = move |admittee: Admittee| {
+            if waiting.load(Ordering::Relaxed) >= limit {
+                return Err(RefuseReason::Busy);
+            }
+            admit(admittee)
+        };
+        self.set.listen(ResponderConfig { admit: Arc::new(admit_within_backlog), ..responder });
+        Ok(())
+    }
+
+    /// Ends listening. Connections that were not accepted are closed.
+    pub(crate) fn stop_listening(&mut self, now: Instant) {
+        self.set.stop_listening();
+        self.backlog = None;
+        for id in std::mem::take(&mut self.accepted) {
+            self.close(now, id, 0, "");
+            self.release(now, id);
+        }
+        self.acceptors.wake(&mut self.wakes);
+    }
+
+    /// Queues a connection that a peer opened.
+    pub(super) fn on_accepted(&mut self, now: Instant, id: ConnectionId, event: ConnectionEvent) {
+        let Some(backlog) = &self.backlog else {
+            return self.set.release(now, id);
+        };
+        let mut entry = Entry::default();
+        entry.on_event(event, &mut self.wakes);
+        self.connections.insert(id, entry);
+        self.accepted.push_back(id);
+        backlog.store(self.accepted.len(), Ordering::Relaxed);
+        self.acceptors.wake(&mut self.wakes);
+    }
+
+    pub(crate) fn poll_accept(&mut self, cx: &Context<'_>) -> Poll<Result<ConnectionId, ListenError>> {
+        if let Some(stopped) = &self.stopped {
+            return Poll::Ready(Err(stopped.clone().into()));
+        }
+        if let Some(id) = self.accepted.pop_front() {
+            if let Some(backlog) = &self.backlog {
+                backlog.store(self.accepted.len(), Ordering::Relaxed);
+            }
+            return Poll::Ready(Ok(id));
+        }
+        if self.backlog.is_none() {
+            return Poll::Ready(Err(Stopped::Closed.into()));
+        }
+        self.acceptors.register(cx);
+        Poll::Pending
+    }
+
+    /// Closes all connections that have a handle; released ones deliver what was written.
+    pub(crate) fn close_all(&mut self, now: Instant, code: u32, text: &str) {
+        self.stop_listening(now);
+        let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
+        for id in ids {
+            self.close(now, id, code, text);
+        }
+    }
+
+    /// Handles the drop of the last handle of the endpoint.
+    pub(crate) fn close_endpoint(&mut self, now: Instant) {
+        self.is_closed = true;
+        self.close_all(now, 0, "");
+        self.wake_driver();
+    }
+
+    /// Handles the end of the driver: closes everything at once, because nothing is sent later.
+    pub(crate) fn abandon(&mut self, now: Instant) {
+        if self.stopped.is_none() {
+            self.close_all(now, 0, "");
+            self.stop(Stopped::Closed);
+        }
+    }
+
+    /// Waits until no connection is left.
+    pub(crate) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.stopped.is_some() || self.set.is_empty() {
+            return Poll::Ready(());
+        }
+        self.idlers.register(cx);
+        Poll::Pending
+    }
+}

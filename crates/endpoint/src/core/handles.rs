@@ -1,0 +1,133 @@
+//! Handles of the application. The drop of the last one ends a connection or the endpoint.
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rdt_transport::ConnectionId;
+
+use super::{Core, Shared};
+use crate::config::{Connect, Listen};
+use crate::error::{ConnectError, ListenError, StreamError};
+
+/// Handle of an endpoint.
+pub(crate) struct EndpointHandle(pub(crate) Arc<Shared>);
+
+impl EndpointHandle {
+    pub(crate) fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<StreamHandle, ConnectError> {
+        let id = self.0.with(|core, now| core.connect(now, peer, connect))?;
+        Ok(self.stream(id))
+    }
+
+    pub(crate) fn listen(&self, listen: Listen) -> Result<(), ListenError> {
+        self.0.with(|core, _| core.listen(listen))
+    }
+
+    pub(crate) fn poll_accept(&self, cx: &Context<'_>) -> Poll<Result<StreamHandle, ListenError>> {
+        self.0.with(|core, _| core.poll_accept(cx)).map_ok(|id| self.stream(id))
+    }
+
+    fn stream(&self, id: ConnectionId) -> StreamHandle {
+        StreamHandle { shared: Arc::clone(&self.0), id }
+    }
+}
+
+impl Drop for EndpointHandle {
+    fn drop(&mut self) {
+        self.0.with(Core::close_endpoint);
+    }
+}
+
+/// Handle of a connection.
+pub(crate) struct StreamHandle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: ConnectionId,
+}
+
+impl StreamHandle {
+    pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<Result<(), StreamError>> {
+        self.shared.with(|core, _| core.poll_connected(self.id, cx))
+    }
+
+    pub(crate) fn poll_read(
+        &self,
+        cx: &Context<'_>,
+        room: usize,
+        take: impl FnMut(&[u8]),
+    ) -> Poll<Result<usize, StreamError>> {
+        self.shared.with(|core, now| core.poll_read(now, self.id, cx, room, take))
+    }
+
+    pub(crate) fn poll_write(
+        &self,
+        cx: &Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize, StreamError>> {
+        self.shared.with(|core, now| core.poll_write(now, self.id, cx, slices))
+    }
+
+    pub(crate) fn poll_delivered(&self, cx: &Context<'_>) -> Poll<Result<u64, StreamError>> {
+        self.shared.with(|core, _| core.poll_delivered(self.id, cx))
+    }
+
+    pub(crate) fn finish(&self) -> Result<(), StreamError> {
+        self.shared.with(|core, now| core.finish(now, self.id))
+    }
+}
+
+impl Drop for StreamHandle {
+    fn drop(&mut self) {
+        self.shared.with(|core, now| core.release(now, self.id));
+    }
+}
+
+/// Defines what streams of both interfaces have in common. `$stream` has a field `handle` that
+/// leads to a [`StreamHandle`].
+macro_rules! stream_methods {
+    ($stream:ty) => {
+        impl $stream {
+            /// Returns the present address of the peer. It changes when the peer's network does.
+            /// `None` after the end of the connection.
+            pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
+                self.handle.shared.with(|core, _| core.peer_address(self.handle.id))
+            }
+
+            /// Returns the address of the own endpoint.
+            pub fn local_addr(&self) -> std::net::SocketAddr {
+                self.handle.shared.address
+            }
+
+            /// Returns the static key that the peer has proved to hold; `None` for a peer without
+            /// one.
+            pub fn peer_identity(&self) -> Option<rdt_crypto::PublicKey> {
+                self.handle.shared.with(|core, _| core.peer_identity(self.handle.id))
+            }
+
+            /// Returns the peer's cookie, which saves a round trip when this side connects to it
+            /// again (`InitiatorConfig::resumption`). Use it once.
+            pub fn resumption_cookie(&self) -> Option<rdt_crypto::ResumptionCookie> {
+                self.handle.shared.with(|core, _| core.resumption(self.handle.id))
+            }
+
+            /// Returns counters and gauges of both streams. `None` after the end of the connection.
+            pub fn stats(&self) -> Option<rdt_transport::ConnectionStats> {
+                self.handle.shared.with(|core, _| core.stats(self.handle.id))
+            }
+
+            /// Confirms to the peer that its stream was stored. Only of use with
+            /// [`Confirm::ByApplication`](rdt_transport::Confirm::ByApplication).
+            pub fn confirm(&self) {
+                self.handle.shared.with(|core, now| core.confirm(now, self.handle.id));
+            }
+
+            /// Ends the connection at once, without the rest of what was written. The peer's reads
+            /// and writes fail with [`Closed::Peer`](rdt_transport::Closed::Peer) and this code and
+            /// text; the own ones with [`Closed::Local`](rdt_transport::Closed::Local).
+            pub fn close(&self, code: u32, text: &str) {
+                self.handle.shared.with(|core, now| core.close(now, self.handle.id, code, text));
+            }
+        }
+    };
+}
+pub(crate) use stream_methods;

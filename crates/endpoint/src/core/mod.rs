@@ -1,0 +1,144 @@
+//! State of an endpoint, which its streams, its driver and its handles share: the connections, the
+//! I/O, and the tasks that wait for them.
+//!
+//! All methods are `poll_*` functions of tasks. The blocking interface calls them with a waker that
+//! unparks its thread. A call that writes sends the packets. The driver reads arriving datagrams
+//! and handles timers.
+
+mod accept;
+pub(crate) mod handles;
+mod streams;
+mod turn;
+mod wakers;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use rdt_crypto::{PublicKey, ResumptionCookie};
+use rdt_driver::truesize;
+use rdt_transport::{Closed, ConnectionId, ConnectionSet, ConnectionSetConfig};
+
+use crate::address::PeerAddress;
+use crate::config::EndpointConfig;
+use crate::error::Stopped;
+use crate::io::Io;
+use wakers::{Waiting, Wakes};
+
+/// Clock of an endpoint: that of the system, or tokio's, which a test may pause.
+pub(crate) type Clock = fn() -> Instant;
+
+/// Time of day on emulated networks, seconds since 1970: a test must not depend on the real one.
+const EMULATED_UNIX_TIME: u64 = 1_800_000_000;
+
+/// Endpoint as its handles see it.
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    pub(crate) clock: Clock,
+    pub(crate) address: SocketAddr,
+}
+
+/// State behind the lock.
+pub(crate) struct Core {
+    set: ConnectionSet<PeerAddress>,
+    pub(crate) io: Io,
+    /// State of every connection with a handle, or in the accept queue.
+    connections: BTreeMap<ConnectionId, Entry>,
+    /// Connections that no call of `accept` has returned yet.
+    accepted: VecDeque<ConnectionId>,
+    /// Length of `accepted`, for the limit on new connections. Exists while there is a listener.
+    backlog: Option<Arc<AtomicUsize>>,
+    acceptors: Waiting,
+    /// Tasks that wait until there are no connections.
+    idlers: Waiting,
+    driver: Option<Waker>,
+    /// Time at which the driver runs by itself; `None`: never.
+    armed: Option<Instant>,
+    /// True while input was processed and the output was not sent, because the woken tasks may
+    /// write: then ACKs travel in their data.
+    is_output_pending: bool,
+    /// True while the socket's send buffer is full.
+    is_blocked: bool,
+    /// True once no handle of the endpoint is left.
+    is_closed: bool,
+    /// Reason why nothing works any more.
+    stopped: Option<Stopped>,
+    wakes: Wakes,
+}
+
+/// State of a connection with a handle.
+#[derive(Default)]
+struct Entry {
+    is_connected: bool,
+    peer: Option<PublicKey>,
+    resumption: Option<Box<ResumptionCookie>>,
+    /// True once the own stream is finished: nothing more can be written.
+    is_finished: bool,
+    /// Length of the own stream, once the peer's application has confirmed it.
+    delivered: Option<u64>,
+    closed: Option<Closed>,
+    readers: Waiting,
+    writers: Waiting,
+    /// Tasks that wait for the handshake or the delivery.
+    watchers: Waiting,
+}
+
+impl Entry {
+    fn wake_all(&mut self, wakes: &mut Wakes) {
+        for waiting in [&mut self.readers, &mut self.writers, &mut self.watchers] {
+            waiting.wake(wakes);
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(io: Io, config: EndpointConfig, clock: Clock) -> std::io::Result<Arc<Self>> {
+        let address = io.local_addr()?;
+        let unix_time =
+            if io.socket().is_some() { rdt_driver::clock::unix_time_s() } else { EMULATED_UNIX_TIME };
+        let limits = ConnectionSetConfig {
+            max_connections: config.max_connections,
+            max_half_open: config.max_half_open,
+            memory_limit: config.memory_limit,
+            connection_memory_limit: config.connection_memory_limit,
+            socket_buffer: io.receive_buffer().map(truesize::socket_buffer),
+            ip_of: Some(PeerAddress::ip),
+            unix_time: Some((clock(), unix_time)),
+        };
+        let core = Core {
+            set: ConnectionSet::new(limits, config.entropy),
+            io,
+            connections: BTreeMap::new(),
+            accepted: VecDeque::new(),
+            backlog: None,
+            acceptors: Waiting::default(),
+            idlers: Waiting::default(),
+            driver: None,
+            armed: None,
+            is_output_pending: false,
+            is_blocked: false,
+            is_closed: false,
+            stopped: None,
+            wakes: Wakes::default(),
+        };
+        Ok(Arc::new(Self { core: Mutex::new(core), clock, address }))
+    }
+
+    /// Runs `work` on the core at the present time, then wakes tasks.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Core, Instant) -> R) -> R {
+        let mut core = self.lock();
+        let now = (self.clock)();
+        let result = work(&mut core, now);
+        let wakes = std::mem::take(&mut core.wakes);
+        drop(core);
+        wakes.wake();
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

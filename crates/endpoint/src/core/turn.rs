@@ -1,0 +1,157 @@
+//! Turns of an endpoint: input and timers by its driver, output by the driver or a writing task,
+//! and the events that wake tasks.
+
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use rdt_transport::drive::{Budget, Turn, send_out, take_in};
+use rdt_transport::{ConnectionEvent, Endpoint as _};
+
+use super::{Core, Entry};
+use crate::error::Stopped;
+
+/// Datagrams that one call sends before it releases the lock.
+const MAX_TRANSMIT: usize = 4 * 64;
+/// Time in which a task that input has woken should write or read again, which sends the output:
+/// ACKs then travel in its data. Much longer than a wake-up, much shorter than a delayed ACK.
+const OUTPUT_GRACE: Duration = Duration::from_micros(250);
+
+impl Core {
+    /// Reads datagrams and handles due timers. Output follows by [`Core::output`], at once unless
+    /// [`Core::is_output_pending`].
+    pub(crate) fn input(&mut self, now: Instant) -> Turn {
+        let mut turn = Turn::default();
+        take_in(&mut self.set, &mut self.io, now, Budget::default(), &mut turn);
+        if let Some(error) = self.io.take_error() {
+            self.stop(Stopped::Socket(error.into()));
+        }
+        self.dispatch(now);
+        self.is_output_pending = !self.wakes.is_empty();
+        turn
+    }
+
+    /// True if [`Core::input`] has woken tasks, which may write. Their next call sends the output.
+    /// If none comes, the driver sends it when it runs next.
+    pub(crate) fn is_output_pending(&self) -> bool {
+        self.is_output_pending
+    }
+
+    /// Sends what is due.
+    pub(crate) fn output(&mut self, now: Instant) -> Turn {
+        self.is_output_pending = false;
+        let mut turn = Turn::default();
+        send_out(&mut self.set, &mut self.io, now, MAX_TRANSMIT, &mut turn, |_| {});
+        self.is_blocked = turn.blocked;
+        self.dispatch(now);
+        turn
+    }
+
+    /// Sends what a call of the application made due, and wakes the driver if it has to continue.
+    pub(super) fn output_inline(&mut self, now: Instant) {
+        let mut needs_driver = false;
+        if self.is_blocked {
+            self.dispatch(now);
+        } else {
+            let turn = self.output(now);
+            needs_driver = turn.more || turn.blocked;
+        }
+        let is_earlier = match (self.set.poll_timeout(), self.armed) {
+            (Some(deadline), Some(armed)) => deadline < armed,
+            (deadline, None) => deadline.is_some(),
+            (None, Some(_)) => false,
+        };
+        if needs_driver || is_earlier {
+            self.wake_driver();
+        }
+    }
+
+    pub(crate) fn wake_driver(&mut self) {
+        if let Some(driver) = &self.driver {
+            self.wakes.push(driver.clone());
+        }
+    }
+
+    /// Sets the task that runs turns.
+    pub(crate) fn set_driver(&mut self, cx: &Context<'_>) {
+        if self.driver.as_ref().is_none_or(|driver| !driver.will_wake(cx.waker())) {
+            self.driver = Some(cx.waker().clone());
+            #[cfg(feature = "emulator")]
+            if let crate::io::Io::Network(port) = &self.io {
+                port.set_driver(cx.waker());
+            }
+        }
+    }
+
+    /// Returns when the driver has to run next. It must do so: until then nothing wakes it for a
+    /// timer.
+    pub(crate) fn arm(&mut self, now: Instant) -> Option<Instant> {
+        let grace = self.is_output_pending.then(|| now + OUTPUT_GRACE);
+        self.armed = [self.set.poll_timeout(), self.io.next_arrival(), grace].into_iter().flatten().min();
+        self.armed
+    }
+
+    /// True while the socket's send buffer is full: the driver waits until it is writable.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// True once the endpoint is closed and no connection is left: the driver ends.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stopped.is_some() || self.is_closed && self.set.is_empty() && !self.is_blocked
+    }
+
+    /// Passes events to the tasks that wait for them.
+    fn dispatch(&mut self, now: Instant) {
+        while let Some((id, event)) = self.set.poll_event() {
+            match self.connections.get_mut(&id) {
+                Some(entry) => entry.on_event(event, &mut self.wakes),
+                None => {
+                    if let ConnectionEvent::Connected { .. } = event {
+                        self.on_accepted(now, id, event);
+                    }
+                }
+            }
+        }
+        if self.set.is_empty() {
+            self.idlers.wake(&mut self.wakes);
+        }
+    }
+
+    /// Ends everything: every call fails from now on.
+    pub(crate) fn stop(&mut self, reason: Stopped) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.stopped = Some(reason);
+        for entry in self.connections.values_mut() {
+            entry.wake_all(&mut self.wakes);
+        }
+        self.acceptors.wake(&mut self.wakes);
+        self.idlers.wake(&mut self.wakes);
+        self.wake_driver();
+    }
+}
+
+impl Entry {
+    pub(super) fn on_event(&mut self, event: ConnectionEvent, wakes: &mut super::Wakes) {
+        match event {
+            ConnectionEvent::Connected { peer, resumption } => {
+                self.is_connected = true;
+                self.peer = peer;
+                self.resumption = resumption.map(Box::new);
+                self.watchers.wake(wakes);
+                self.writers.wake(wakes);
+            }
+            ConnectionEvent::Readable | ConnectionEvent::Finished { .. } => self.readers.wake(wakes),
+            ConnectionEvent::Writable => self.writers.wake(wakes),
+            ConnectionEvent::Delivered { bytes } => {
+                self.delivered = Some(bytes);
+                self.watchers.wake(wakes);
+            }
+            ConnectionEvent::Closed(closed) => {
+                self.closed = Some(closed);
+                self.wake_all(wakes);
+            }
+        }
+    }
+}

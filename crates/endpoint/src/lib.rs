@@ -1,0 +1,170 @@
+//! Encrypted rdt connections as byte streams: [`tokio::Stream`] reads and writes as tokio's
+//! `TcpStream`, [`blocking::Stream`] as the standard library's.
+//!
+//! # Guide
+//!
+//! An endpoint is one UDP socket. It opens connections, accepts them, or both. The side that
+//! accepts has an identity, a static key. The side that connects knows that key beforehand, or
+//! decides when it is shown ([`Connect::trusting`]). From then on a connection is a stream of bytes
+//! in each direction, encrypted, with congestion control, and it survives a change of the peer's
+//! address.
+//!
+//! ```
+//! use rdt_endpoint::tokio::Endpoint;
+//! use rdt_endpoint::{Connect, EndpointConfig, Listen, generate_key};
+//! use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = generate_key()?;
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointConfig::new()?)?;
+//! let listener = server.listen(Listen::new(identity.clone()))?;
+//! tokio::spawn(async move {
+//!     while let Ok(stream) = listener.accept().await {
+//!         tokio::spawn(async move {
+//!             let (mut read, mut write) = stream.into_split();
+//!             tokio::io::copy(&mut read, &mut write).await
+//!         });
+//!     }
+//! });
+//!
+//! let connect = Connect::to(identity.public());
+//! let mut stream = rdt_endpoint::tokio::connect(server.local_addr(), connect).await?;
+//! stream.write_all(b"hello").await?;
+//! stream.shutdown().await?; // the end of the own stream; the peer's goes on
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer).await?;
+//! assert_eq!(answer, "hello");
+//! stream.delivered().await?; // the peer's application has read everything
+//! # Ok(()) }
+//! ```
+//!
+//! The same with threads:
+//!
+//! ```
+//! use std::io::{Read as _, Write as _};
+//! use std::net::Shutdown;
+//!
+//! use rdt_endpoint::blocking::Endpoint;
+//! use rdt_endpoint::{Connect, EndpointConfig, Listen, generate_key};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = generate_key()?;
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, EndpointConfig::new()?)?;
+//! let listener = server.listen(Listen::new(identity.clone()))?;
+//! std::thread::spawn(move || {
+//!     let mut stream = listener.accept()?;
+//!     std::io::copy(&mut stream.try_clone(), &mut stream)
+//! });
+//!
+//! let connect = Connect::to(identity.public());
+//! let mut stream = rdt_endpoint::blocking::connect(server.local_addr(), connect)?;
+//! stream.write_all(b"hello")?;
+//! stream.shutdown(Shutdown::Write)?;
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer)?;
+//! assert_eq!(answer, "hello");
+//! # Ok(()) }
+//! ```
+//!
+//! ## Ends
+//!
+//! | event | own stream | peer's stream |
+//! |---|---|---|
+//! | `shutdown` | ends after what was written | can still be read |
+//! | drop of the stream | ends after what was written | discarded; the peer's next writes fail |
+//! | `close` | the rest is lost; the peer gets a code and a text | fails |
+//! | drop of the last endpoint and listener | as `close`, for streams that exist | fails |
+//! | peer's `shutdown` | goes on | a read returns 0 after the last byte |
+//! | peer's `close`, or peer gone | fails | fails after the bytes that have arrived |
+//!
+//! Written bytes leave without a flush. A program that ends right after its last write waits for
+//! `delivered`, or for the endpoint's `wait_idle`, because the packets leave with the program's
+//! runtime or process.
+//!
+//! ## Errors
+//!
+//! Reads and writes fail with an [`std::io::Error`] of the kind that TCP would have: for example
+//! `ConnectionReset` after the peer's `close`, `TimedOut` if it is gone, `BrokenPipe` for a write
+//! after `shutdown`. Its source is a [`StreamError`], which has the details.
+//!
+//! ## Back-pressure
+//!
+//! A write waits while the send buffer is full, and the peer's send buffer stays full while this
+//! side does not read: unread bytes close the receive window. Limits are in [`EndpointConfig`] and
+//! [`ConnectionConfig`](rdt_transport::ConnectionConfig).
+//!
+//! ## Tests of a program over a bad network
+//!
+//! A [`Network`] connects endpoints of one process by emulated paths, without sockets. With tokio's
+//! paused clock such a test takes no real time, and a seed repeats it:
+//!
+//! ```
+//! use rdt_endpoint::tokio::Endpoint;
+//! use rdt_endpoint::{Connect, Listen, Network, generate_key};
+//! use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let mut runtime = tokio::runtime::Builder::new_current_thread();
+//! # runtime.enable_all().start_paused(true).build()?.block_on(async {
+//! // In a test: #[tokio::test(start_paused = true)]
+//! let network = Network::new("rtt 100ms rate 10mbit loss 5%", 7)?;
+//! let (client, server) = (Endpoint::on_network(&network)?, Endpoint::on_network(&network)?);
+//! let identity = generate_key()?;
+//! let listener = server.listen(Listen::new(identity.clone()))?;
+//! let connecting = client.connect(listener.local_addr(), Connect::to(identity.public()));
+//! let (near, far) = tokio::join!(connecting, listener.accept());
+//! let (mut near, mut far) = (near?, far?);
+//! near.write_all(&[1; 100_000]).await?;
+//! far.read_exact(&mut [0; 100_000]).await?;
+//! assert!(network.ledger().dropped_loss > 0);
+//! # Ok(()) }) }
+//! ```
+//!
+//! ## Own congestion control and observers
+//!
+//! `ConnectionConfig::sender` has the algorithm, or a factory of one's own. [`Connect::observer`]
+//! sees each packet and each ACK of the own stream.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use rdt_endpoint::{Connect, generate_key};
+//! use rdt_transport::ConnectionConfig;
+//! use rdt_transport::congestion::{Algorithm, Start};
+//!
+//! let mut config = ConnectionConfig::default();
+//! config.sender.controller_factory =
+//!     Some(Arc::new(|start: Start| Algorithm::Cubic.build(start))); // or your own
+//! let connect = Connect::to(generate_key()?.public()).config(config);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Files
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | core | `core/` | connections, I/O and waiting tasks, shared by handles and driver |
+//! | turn | `core/turn.rs` | when packets are read and sent |
+//! | I/O | `io.rs`, `address.rs` | a UDP socket or a port of a network; addresses of peers |
+//! | network | `network.rs` | emulated paths between endpoints of the process |
+//! | tokio | `tokio/` | driver as a task, its timer, streams |
+//! | blocking | `blocking/` | driver as a thread, streams |
+//! | configuration, errors | `config.rs`, `error.rs` | |
+
+mod address;
+pub mod blocking;
+mod config;
+mod core;
+mod error;
+mod io;
+#[cfg(feature = "emulator")]
+mod network;
+#[cfg(feature = "tokio")]
+pub mod tokio;
+
+pub use config::{Connect, EndpointConfig, Listen, generate_key};
+pub use error::{ConnectError, ListenError, Stopped, StreamError};
+#[cfg(feature = "emulator")]
+pub use network::Network;
+pub use rdt_crypto::{PublicKey, SharedSecret, StaticKey};

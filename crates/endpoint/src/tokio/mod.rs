@@ -1,0 +1,197 @@
+//! Endpoints and streams for tokio. They need a runtime with I/O, and on systems other than Linux
+//! or with an emulated network also with time (`enable_all`).
+
+mod driver;
+mod readiness;
+mod stream;
+mod timer;
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use crate::config::{Connect, EndpointConfig, Listen};
+use crate::core::handles::EndpointHandle;
+use crate::core::{Clock, Core, Shared};
+use crate::error::{ConnectError, ListenError};
+use crate::io::Io;
+#[cfg(feature = "emulator")]
+use crate::network::Network;
+use driver::Driver;
+use readiness::Readiness;
+pub use stream::{ReadHalf, Stream, WriteHalf};
+use timer::Timer;
+
+/// One UDP socket with any number of connections, opened by both sides. Clones are the same
+/// endpoint.
+///
+/// Its work is done by a task of the runtime in which it was created, and by the calls of its
+/// streams. When the last clone is dropped, connections whose streams exist are closed at once.
+/// Connections of dropped streams continue in the background until all is delivered; before the
+/// runtime ends, wait for that with [`Endpoint::wait_idle`].
+#[derive(Clone)]
+pub struct Endpoint(Arc<EndpointHandle>);
+
+impl Endpoint {
+    /// Binds a UDP socket to `address`. An IPv6 wildcard address accepts IPv4 too.
+    ///
+    /// # Errors
+    /// If the address is in use or not local, or the system has no sockets or timers left.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn bind(address: SocketAddr, config: EndpointConfig) -> io::Result<Self> {
+        let io = Io::bind(address, config.udp).map_err(io::Error::other)?;
+        let socket = io.socket().map(Readiness::new).transpose()?;
+        let timer = Timer::of_socket()?;
+        Self::spawn(io, config, rdt_driver::clock::now, socket, timer)
+    }
+
+    /// Creates an endpoint with an address of its own on an emulated network. Its time is tokio's,
+    /// which a test may pause.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[cfg(feature = "emulator")]
+    pub fn on_network(network: &Network) -> io::Result<Self> {
+        let config = EndpointConfig::from_seed(network.next_seed());
+        Self::on_network_with(network, config)
+    }
+
+    /// Same as [`Endpoint::on_network`], with a configuration.
+    #[cfg(feature = "emulator")]
+    pub fn on_network_with(network: &Network, config: EndpointConfig) -> io::Result<Self> {
+        let clock: Clock = || ::tokio::time::Instant::now().into_std();
+        Self::spawn(Io::Network(network.port(clock)), config, clock, None, Timer::of_runtime())
+    }
+
+    fn spawn(
+        io: Io,
+        config: EndpointConfig,
+        clock: Clock,
+        socket: Option<Readiness>,
+        timer: Timer,
+    ) -> io::Result<Self> {
+        let shared = Shared::new(io, config, clock)?;
+        ::tokio::spawn(Driver::new(Arc::clone(&shared), socket, timer));
+        Ok(Self(Arc::new(EndpointHandle(shared))))
+    }
+
+    /// Returns the address of the socket, or on the emulated network.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.0.address
+    }
+
+    /// Opens a connection and waits for the handshake. Cancel safe: a dropped call gives the
+    /// connection up.
+    ///
+    /// # Errors
+    /// If the configuration is invalid, the peer refuses or is not trusted, or does not answer for
+    /// `config.sender.handshake_give_up`.
+    pub async fn connect(&self, peer: SocketAddr, connect: Connect) -> Result<Stream, ConnectError> {
+        self.connect_owned(peer, connect, None).await
+    }
+
+    async fn connect_owned(
+        &self,
+        peer: SocketAddr,
+        connect: Connect,
+        owned: Option<Self>,
+    ) -> Result<Stream, ConnectError> {
+        let stream = Stream::new(self.0.connect(peer, connect)?, owned);
+        poll_fn(|cx| stream.handle().poll_connected(cx)).await?;
+        Ok(stream)
+    }
+
+    /// Accepts connections from now on. Before, and after the listener was dropped, handshakes get
+    /// no answer.
+    ///
+    /// # Errors
+    /// If the endpoint has a listener, or is stopped.
+    pub fn listen(&self, listen: Listen) -> Result<Listener, ListenError> {
+        self.0.listen(listen)?;
+        Ok(Listener { endpoint: self.clone() })
+    }
+
+    /// Closes all connections whose streams exist, and stops listening.
+    pub fn close(&self, code: u32, text: &str) {
+        self.0.0.with(|core, now| core.close_all(now, code, text));
+    }
+
+    /// Waits until no connection is left: every stream is dropped, what was written is delivered,
+    /// and answers that got lost were repeated. Cancel safe.
+    pub async fn wait_idle(&self) {
+        poll_fn(|cx| self.0.0.with(|core, _| core.poll_idle(cx))).await;
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("local_addr", &self.local_addr()).finish_non_exhaustive()
+    }
+}
+
+/// Connections that peers open. The drop of the listener closes those that were not accepted.
+/// Keeps its endpoint open.
+#[derive(Debug)]
+pub struct Listener {
+    endpoint: Endpoint,
+}
+
+impl Listener {
+    /// Waits for the next connection, in the order in which handshakes completed. Cancel safe: a
+    /// dropped call loses no connection.
+    ///
+    /// # Errors
+    /// If the endpoint is stopped.
+    pub async fn accept(&self) -> Result<Stream, ListenError> {
+        let handle = poll_fn(|cx| self.endpoint.0.poll_accept(cx)).await?;
+        Ok(Stream::new(handle, None))
+    }
+
+    /// Returns the address that peers connect to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    /// Returns the endpoint, for connections in the other direction.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.endpoint.0.0.with(Core::stop_listening);
+    }
+}
+
+/// Opens a connection over an endpoint of its own.
+///
+/// # Errors
+/// As [`Endpoint::bind`] and [`Endpoint::connect`].
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub async fn connect(peer: SocketAddr, connect: Connect) -> io::Result<Stream> {
+    let any: SocketAddr = match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let endpoint = Endpoint::bind(any, EndpointConfig::new()?)?;
+    Ok(endpoint.connect_owned(peer, connect, Some(endpoint.clone())).await?)
+}
+
+/// Registers a descriptor with the runtime's reactor.
+#[cfg(unix)]
+fn register(
+    fd: std::os::fd::OwnedFd,
+    interest: ::tokio::io::Interest,
+) -> io::Result<::tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
+    // SAFETY: `AsyncFd` owns the descriptor, so it stays open and the same until it is
+    // deregistered.
+    #[expect(unsafe_code, reason = "tokio cannot check that a type keeps its descriptor")]
+    let registered = unsafe { ::tokio::io::unix::AsyncFd::register_with_interest(fd, interest) };
+    Ok(registered?)
+}

@@ -1,0 +1,181 @@
+//! A connection as a pair of byte streams.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use ::tokio::task::coop::poll_proceed;
+
+use super::Endpoint;
+use crate::core::handles::{StreamHandle, stream_methods};
+use crate::error::StreamError;
+
+/// Connection to a peer: reads its stream, writes the own one.
+///
+/// Used as [`tokio::net::TcpStream`](::tokio::net::TcpStream). A read of 0 bytes is the end of the
+/// peer's stream. `shutdown` ends the own stream, and the peer's can still be read. Bytes are sent
+/// without a flush. All calls are cancel safe: bytes are read or written only if the call returns
+/// so.
+///
+/// Dropping the stream ends it as `shutdown` does, and discards what is unread. If the peer writes
+/// more, its writes fail.
+#[derive(Debug)]
+pub struct Stream {
+    handle: Arc<Handle>,
+}
+
+stream_methods!(Stream);
+
+/// Handle of a connection, and of the endpoint that it may own. The connection ends first.
+struct Handle {
+    stream: StreamHandle,
+    _endpoint: Option<Endpoint>,
+}
+
+impl std::ops::Deref for Handle {
+    type Target = StreamHandle;
+
+    fn deref(&self) -> &StreamHandle {
+        &self.stream
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Connection").field(&self.stream.id).finish()
+    }
+}
+
+impl Stream {
+    /// `endpoint` is kept as long as the connection has handles.
+    pub(super) fn new(stream: StreamHandle, endpoint: Option<Endpoint>) -> Self {
+        Self { handle: Arc::new(Handle { stream, _endpoint: endpoint }) }
+    }
+
+    pub(super) fn handle(&self) -> &StreamHandle {
+        &self.handle
+    }
+
+    /// Waits until the peer's application has received and confirmed the whole own stream. Call
+    /// `shutdown` first. Returns the length of the stream. Cancel safe.
+    ///
+    /// # Errors
+    /// If the connection ended before.
+    pub async fn delivered(&self) -> Result<u64, StreamError> {
+        poll_fn(|cx| self.handle.poll_delivered(cx)).await
+    }
+
+    /// Splits the stream into halves that different tasks can own. The connection ends when both
+    /// are dropped.
+    pub fn into_split(self) -> (ReadHalf, WriteHalf) {
+        (ReadHalf { handle: Arc::clone(&self.handle) }, WriteHalf { handle: self.handle })
+    }
+}
+
+/// Reading half of a [`Stream`].
+#[derive(Debug)]
+pub struct ReadHalf {
+    handle: Arc<Handle>,
+}
+
+stream_methods!(ReadHalf);
+
+/// Writing half of a [`Stream`]. Dropping it ends the own stream, as `shutdown` does.
+#[derive(Debug)]
+pub struct WriteHalf {
+    handle: Arc<Handle>,
+}
+
+stream_methods!(WriteHalf);
+
+impl WriteHalf {
+    /// Same as [`Stream::delivered`].
+    ///
+    /// # Errors
+    /// If the connection ended before.
+    pub async fn delivered(&self) -> Result<u64, StreamError> {
+        poll_fn(|cx| self.handle.poll_delivered(cx)).await
+    }
+}
+
+impl Drop for WriteHalf {
+    fn drop(&mut self) {
+        // Fails if the connection is over.
+        let _ = self.handle.finish();
+    }
+}
+
+impl StreamHandle {
+    fn poll_read_into(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let coop = ready!(poll_proceed(cx));
+        let result = self.poll_read(cx, buf.remaining(), |bytes| buf.put_slice(bytes));
+        if result.is_ready() {
+            coop.made_progress();
+        }
+        result.map_ok(|_| ()).map_err(io::Error::from)
+    }
+
+    fn poll_write_from(&self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let coop = ready!(poll_proceed(cx));
+        let result = self.poll_write(cx, slices);
+        if result.is_ready() {
+            coop.made_progress();
+        }
+        result.map_err(io::Error::from)
+    }
+}
+
+macro_rules! async_read {
+    ($half:ty) => {
+        impl AsyncRead for $half {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                self.handle.poll_read_into(cx, buf)
+            }
+        }
+    };
+}
+async_read!(Stream);
+async_read!(ReadHalf);
+
+macro_rules! async_write {
+    ($half:ty) => {
+        impl AsyncWrite for $half {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                self.handle.poll_write_from(cx, &[IoSlice::new(bytes)])
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                slices: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.handle.poll_write_from(cx, slices)
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(self.handle.finish().map_err(io::Error::from))
+            }
+        }
+    };
+}
+async_write!(Stream);
+async_write!(WriteHalf);

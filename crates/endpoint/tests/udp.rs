@@ -1,0 +1,204 @@
+//! Streams over real UDP sockets on the loopback interface, for tokio and for threads.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rdt_crypto::{Entropy, StaticKey};
+use rdt_endpoint::{Connect, ConnectError, EndpointConfig, Listen, Network, blocking, tokio as streams};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+fn identity() -> Arc<StaticKey> {
+    Arc::new(StaticKey::generate(&mut Entropy::from_seed([9; 32])))
+}
+
+fn connect() -> Connect {
+    Connect::to(identity().public())
+}
+
+fn any(ip: &str) -> SocketAddr {
+    SocketAddr::new(ip.parse().unwrap(), 0)
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
+}
+
+fn serve_echo(ip: &str) -> streams::Endpoint {
+    let endpoint = streams::Endpoint::bind(any(ip), EndpointConfig::new().unwrap()).unwrap();
+    let listener = endpoint.listen(Listen::new(identity())).unwrap();
+    tokio::spawn(async move {
+        while let Ok(stream) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut write) = stream.into_split();
+                tokio::io::copy(&mut read, &mut write).await.unwrap();
+            });
+        }
+    });
+    endpoint
+}
+
+async fn check_echo(to: SocketAddr, len: usize) {
+    let stream = streams::connect(to, connect()).await.unwrap();
+    let data = pattern(len);
+    let mut got = Vec::new();
+    let (mut read, mut write) = stream.into_split();
+    let (sent, received) = tokio::join!(
+        async {
+            write.write_all(&data).await?;
+            write.shutdown().await
+        },
+        read.read_to_end(&mut got)
+    );
+    sent.unwrap();
+    received.unwrap();
+    assert!(got == data);
+}
+
+#[tokio::test]
+async fn tokio_echo_on_one_thread() {
+    let server = serve_echo("127.0.0.1");
+    check_echo(server.local_addr(), 3_000_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tokio_echo_on_four_threads() {
+    let server = serve_echo("127.0.0.1");
+    let clients = (0..20).map(|_| tokio::spawn(check_echo(server.local_addr(), 300_000)));
+    for client in clients.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn wildcard_ipv6_socket_serves_both_families() {
+    let server = serve_echo("::");
+    let port = server.local_addr().port();
+    for ip in ["127.0.0.1", "::1"] {
+        let to = SocketAddr::new(ip.parse().unwrap(), port);
+        if streams::Endpoint::bind(any(ip), EndpointConfig::new().unwrap()).is_err() {
+            println!("skipped: this host has no address {ip}");
+            continue;
+        }
+        check_echo(to, 10_000).await;
+    }
+}
+
+#[tokio::test]
+async fn two_sided_idle_ends_after_release() {
+    let server = streams::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let listener = server.listen(Listen::new(identity())).unwrap();
+    let client = streams::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let (near, far) = tokio::join!(client.connect(server.local_addr(), connect()), listener.accept());
+    near.unwrap().close(0, "");
+    drop(far);
+    client.wait_idle().await;
+}
+
+#[test]
+fn stream_fails_after_its_runtime() {
+    let stream = {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = serve_echo("127.0.0.1");
+            streams::connect(server.local_addr(), connect()).await.unwrap()
+        })
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (mut read, _write) = stream.into_split();
+    let error = runtime.block_on(read.read(&mut [0])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotConnected);
+}
+
+/// Starts a thread that echoes one stream at a time.
+fn serve_blocking(listener: blocking::Listener) -> SocketAddr {
+    let address = listener.local_addr();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            thread::spawn(move || std::io::copy(&mut stream.try_clone(), &mut stream));
+        }
+    });
+    address
+}
+
+fn check_blocking_echo(stream: &blocking::Stream, len: usize) {
+    let data = pattern(len);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = stream;
+            writer.write_all(&data).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut got = Vec::new();
+        let mut reader = stream;
+        reader.read_to_end(&mut got).unwrap();
+        assert!(got == data);
+    });
+    assert_eq!(stream.delivered().unwrap(), len as u64);
+}
+
+#[test]
+fn blocking_echo_over_sockets() {
+    let server = blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
+    check_blocking_echo(&blocking::connect(to, connect()).unwrap(), 3_000_000);
+}
+
+#[test]
+fn blocking_echo_over_network() {
+    let network = Network::new("rtt 2ms rate 100mbit loss 1%", 7).unwrap();
+    let server = blocking::Endpoint::on_network(&network).unwrap();
+    let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
+    let client = blocking::Endpoint::on_network(&network).unwrap();
+    check_blocking_echo(&client.connect(to, connect()).unwrap(), 200_000);
+}
+
+#[test]
+fn blocking_and_tokio_speak_to_each_other() {
+    let server = blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(check_echo(to, 100_000));
+}
+
+#[test]
+fn blocking_calls_end_after_timeouts() {
+    let short = Duration::from_millis(20);
+    let timeout = Some(short);
+    let network = Network::new("", 7).unwrap();
+    let [client, server] = [(); 2].map(|()| blocking::Endpoint::on_network(&network).unwrap());
+    let connected = client.connect_timeout(server.local_addr(), connect(), short);
+    assert!(matches!(connected, Err(ConnectError::Timeout(_))), "nothing listens yet");
+    let listener = server.listen(Listen::new(identity())).unwrap();
+    listener.set_timeout(timeout);
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    let mut stream = client.connect(server.local_addr(), connect()).unwrap();
+    listener.set_timeout(None);
+    stream.write_all(b"x").unwrap();
+    let _unread = listener.accept().unwrap();
+    stream.set_read_timeout(timeout);
+    assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    stream.set_write_timeout(timeout);
+    let block = vec![0; 1 << 20];
+    let error = std::iter::repeat_with(|| stream.write(&block)).find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    assert!(!client.wait_idle(timeout));
+}
+
+#[test]
+fn dropped_blocking_endpoint_closes_streams() {
+    let network = Network::new("", 7).unwrap();
+    let [client, server] = [(); 2].map(|()| blocking::Endpoint::on_network(&network).unwrap());
+    let listener = server.listen(Listen::new(identity())).unwrap();
+    let mut near = client.connect(server.local_addr(), connect()).unwrap();
+    near.write_all(b"x").unwrap();
+    let mut far = listener.accept().unwrap();
+    far.read_exact(&mut [0]).unwrap();
+    drop(client);
+    assert_eq!(far.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(near.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+}
