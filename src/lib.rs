@@ -4,6 +4,9 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`blocking`] | encrypted connections as byte streams, for threads |
+//! | `tokio` (feature `tokio`) | the same for tokio: `AsyncRead` and `AsyncWrite` |
+//! | [`endpoint`] | guide to these two, their configuration and errors |
 //! | [`transport`] | the protocol as pure state machines |
 //! | [`emulator`] | a network link as a state machine |
 //! | [`server`] | many receivers behind one socket, each at the end of its own emulated path |
@@ -27,7 +30,11 @@
 //! assert_eq!(forward.dropped_loss, forward.sent - forward.delivered);
 //! ```
 
+#[cfg(feature = "tokio")]
+pub use rdt_endpoint::tokio;
+pub use rdt_endpoint::{Connect, EndpointConfig, Listen, Network, blocking, generate_key};
 pub use {
     rdt_crypto as crypto, rdt_datagram as datagram, rdt_driver as driver, rdt_emulator as emulator,
-    rdt_payload as payload, rdt_server as server, rdt_sim as sim, rdt_transport as transport, rdt_udp as udp,
+    rdt_endpoint as endpoint, rdt_payload as payload, rdt_server as server, rdt_sim as sim,
+    rdt_transport as transport, rdt_udp as udp,
 };
