@@ -1,15 +1,17 @@
-//! Shared parts of the programs `rdt-send`, `rdt-recv` and `rdt-emu`.
+//! Shared parts of the programs.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
 //! | console | `console.rs` | result lines on the standard output, and the first write error |
 //! | files | `files.rs` | output files that only their owner may read |
+//! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
 //! | signals | `signals.rs` | Ctrl-C and termination; flag that ends all threads; file size limit |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
 
 pub mod console;
 pub mod files;
+pub mod host_port;
 mod printer;
 pub mod signals;
 pub mod threads;

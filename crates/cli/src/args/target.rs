@@ -1,8 +1,11 @@
 //! Parsing of HOST and `--bind`: a name, an address, `host:port`, `[v6]:port`, or `local`.
 
+use std::net::SocketAddr;
+
+use rdt_program::host_port::{self, HostPort};
+
 use super::usage;
 use crate::Failure;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 /// UDP port of the classic protocol.
 pub(crate) const DEFAULT_PORT: u16 = 22345;
@@ -20,7 +23,7 @@ impl Target {
         if text == "local" {
             return Ok(Self::Local);
         }
-        let (host, port) = split(text)?;
+        let HostPort { host, port } = text.parse().map_err(|error: String| usage(error))?;
         if host.is_empty() {
             return Err(usage(format!("HOST '{text}' has no name before its port")));
         }
@@ -28,47 +31,14 @@ impl Target {
     }
 }
 
-/// Resolves a name. Prefers IPv4, because reference receivers have no IPv6.
+/// Resolves a name to the address that is tried.
 pub(crate) fn resolve(host: &str, port: u16) -> Option<SocketAddr> {
-    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs().ok()?.collect();
-    addresses.sort_by_key(SocketAddr::is_ipv6);
-    addresses.first().copied()
+    host_port::resolve(host, port).first().copied()
 }
 
 /// Parses `--bind`, and resolves a name.
 pub(super) fn parse_bind(text: &str) -> Result<SocketAddr, Failure> {
-    let (host, port) = split(text)?;
-    let port = port.unwrap_or(DEFAULT_PORT);
-    if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok((ip, port).into());
-    }
-    resolve(&host, port)
-        .ok_or_else(|| usage(format!("--bind '{text}' is no address of this machine: try 127.0.0.1 or ::1")))
-}
-
-/// Splits an argument into host (without brackets) and port.
-fn split(text: &str) -> Result<(String, Option<u16>), Failure> {
-    if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) =
-            rest.split_once(']').ok_or_else(|| usage(format!("'{text}' has a [ without its ]")))?;
-        host.parse::<Ipv6Addr>().map_err(|_| usage(format!("'{host}' is no IPv6 address")))?;
-        return match rest.strip_prefix(':') {
-            Some(digits) => Ok((host.into(), Some(port(digits)?))),
-            None if rest.is_empty() => Ok((host.into(), None)),
-            None => Err(usage(format!("'{text}' has something other than :PORT behind its ]"))),
-        };
-    }
-    match text.split_once(':') {
-        // With more than one colon, the text is an IPv6 address without brackets, and thus without
-        // a port.
-        Some((_, rest)) if rest.contains(':') => Ok((text.into(), None)),
-        Some((host, digits)) => Ok((host.into(), Some(port(digits)?))),
-        None => Ok((text.into(), None)),
-    }
-}
-
-fn port(digits: &str) -> Result<u16, Failure> {
-    digits.parse().map_err(|_| usage(format!("'{digits}' is no port: it must be a number from 0 to 65535")))
+    host_port::bind_address(text, DEFAULT_PORT).map_err(|error| usage(format!("--bind {error}")))
 }
 
 #[cfg(test)]
@@ -90,12 +60,5 @@ mod tests {
         for bad in ["host:x", "host:65536", "[::1", "[::1]x", "[abc]:1", ":7"] {
             assert!(Target::parse(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn bind_takes_addresses_of_this_machine() {
-        assert_eq!(parse_bind("127.0.0.1").unwrap(), "127.0.0.1:22345".parse().unwrap());
-        assert_eq!(parse_bind("[::1]:0").unwrap(), "[::1]:0".parse().unwrap());
-        assert!(parse_bind("no.such.name.invalid").is_err());
     }
 }
