@@ -105,7 +105,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if self.connections.len() >= self.config.max_connections {
             return self.refuse(now, proven, RefuseReason::Busy);
         }
-        if proven.secret.is_some_and(|id| !responder.secrets.complete(id)) {
+        if proven.secret.is_some_and(|id| !responder.secrets.complete(id, proven.peer)) {
             return self.refuse(now, proven, RefuseReason::Secret);
         }
         let Proven { half_open, established, peer, secret, share } = proven;

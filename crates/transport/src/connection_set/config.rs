@@ -83,9 +83,10 @@ pub trait Secrets: Send + Sync {
     /// Returns the key of a secret; `None` for an unknown one.
     fn psk(&self, id: SecretId) -> Option<Psk>;
 
-    /// Notes that an initiator has proved the secret. Returns false to refuse the connection,
-    /// because the secret is for a single connection and was used before.
-    fn complete(&self, _id: SecretId) -> bool {
+    /// Notes that an initiator has proved its key, if it has one, and the secret. Returns false to
+    /// refuse the connection, because the secret is for a single connection or peer and was used
+    /// before.
+    fn complete(&self, _id: SecretId, _peer: Option<PublicKey>) -> bool {
         true
     }
 }

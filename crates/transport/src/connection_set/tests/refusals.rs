@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use rdt_crypto::{Psk, SecretId};
+use rdt_crypto::{Psk, PublicKey, SecretId};
 
 use super::*;
 use crate::connection::RefuseReason;
@@ -107,12 +107,13 @@ fn wrong_key_of_secret_connects_nothing() {
 
 #[test]
 fn one_time_secret_opens_one_connection() {
-    struct Once(Mutex<BTreeSet<SecretId>>);
+    struct Once(Mutex<BTreeSet<SecretId>>, Pattern);
     impl Secrets for Once {
         fn psk(&self, id: SecretId) -> Option<Psk> {
             (secret().id() == id && !self.0.lock().unwrap().contains(&id)).then(|| secret().psk())
         }
-        fn complete(&self, id: SecretId) -> bool {
+        fn complete(&self, id: SecretId, peer: Option<PublicKey>) -> bool {
+            assert_eq!(peer.is_some(), self.1 != Pattern::Nk);
             self.0.lock().unwrap().insert(id)
         }
     }
@@ -120,7 +121,7 @@ fn one_time_secret_opens_one_connection() {
         let mut network = client_and_server(3);
         network.hosts[SERVER]
             .set
-            .listen(ResponderConfig { secrets: Arc::new(Once(Mutex::default())), ..responder() });
+            .listen(ResponderConfig { secrets: Arc::new(Once(Mutex::default(), pattern)), ..responder() });
         // Two at once, of which one is half-open when the other completes, and one later.
         for _ in 0..2 {
             network.connect(CLIENT, SERVER, initiator(pattern, true), b"request");
