@@ -1,7 +1,6 @@
 //! Identity and permission of peers, kept in files as ssh keeps them.
 //!
-//! Nothing in this workspace uses the crate yet: `rdt-send` and `rdt-recv` have no keys. It knows
-//! nothing of the protocol.
+//! The crate knows nothing of the protocol. `rdt-trust` connects it with options of programs.
 //!
 //! | noun | file | holds |
 //! |---|---|---|

@@ -20,8 +20,14 @@ pub use console::{Console, talk};
 pub use printer::Printer;
 pub use signals::Stop;
 
-/// Exit codes of the programs; most are those of `sysexits.h`.
+/// Exit codes of the programs; those from 64 on are of `sysexits.h`.
 pub mod exit {
+    /// A name has no address.
+    pub const NO_SUCH_HOST: u8 = 3;
+    /// The peer does not answer.
+    pub const TIMEOUT: u8 = 5;
+    /// The peer refused or closed the connection.
+    pub const PEER_CLOSED: u8 = 8;
     /// Wrong arguments.
     pub const USAGE: u8 = 64;
     /// The input cannot be read.
@@ -34,6 +40,10 @@ pub mod exit {
     pub const CANNOT_CREATE: u8 = 73;
     /// The output is incomplete.
     pub const IO: u8 = 74;
+    /// A peer showed another key than before.
+    pub const CHANGED_KEY: u8 = 76;
+    /// The peer does not admit this user, or a ticket has expired.
+    pub const NO_PERMISSION: u8 = 77;
     /// The emulated path needs a higher rate than was measured on this host (calibration).
     pub const CONFIG: u8 = 78;
     /// A command exists and cannot be run.

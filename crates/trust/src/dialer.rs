@@ -1,0 +1,218 @@
+//! Key and secret that the connecting side shows, and the check of the peer's key.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rdt_crypto::{PublicKey, SharedSecret, StaticKey};
+use rdt_identity::{Known, KnownHosts, Ticket};
+use rdt_transport::{InitiatorConfig, Trust};
+
+use crate::{ChangedKey, Surroundings, TrustError};
+
+/// Keys and secret for connections to one peer. The peer's key is known, or the file of known hosts
+/// decides.
+#[derive(Debug)]
+pub struct Dialer {
+    identity: Arc<StaticKey>,
+    secret: Option<Arc<SharedSecret>>,
+    expected: Expected,
+}
+
+#[derive(Debug)]
+enum Expected {
+    /// Key of a ticket.
+    Key(PublicKey),
+    /// Key in the file of known hosts, or a new one.
+    Known(Arc<HostCheck>),
+}
+
+/// Check of one host's key against the file of known hosts.
+#[derive(Debug)]
+struct HostCheck {
+    hosts: KnownHosts,
+    host: String,
+    port: u16,
+    surroundings: Surroundings,
+    /// Why the last key was refused.
+    refusal: Mutex<Option<TrustError>>,
+}
+
+impl Dialer {
+    pub(crate) fn of_ticket(identity: Arc<StaticKey>, ticket: &Ticket) -> Self {
+        let secret = Some(Arc::new(ticket.secret()));
+        Self { identity, secret, expected: Expected::Key(ticket.key()) }
+    }
+
+    pub(crate) fn of_host(
+        identity: Arc<StaticKey>,
+        secret: Option<Arc<SharedSecret>>,
+        hosts: KnownHosts,
+        (host, port): (&str, u16),
+        surroundings: &Surroundings,
+    ) -> Self {
+        let check = HostCheck {
+            hosts,
+            host: host.to_owned(),
+            port,
+            surroundings: surroundings.clone(),
+            refusal: Mutex::new(None),
+        };
+        Self { identity, secret, expected: Expected::Known(Arc::new(check)) }
+    }
+
+    /// Returns the own key, which the peer sees if it proves its own.
+    pub fn identity(&self) -> &Arc<StaticKey> {
+        &self.identity
+    }
+
+    /// Returns keys and proofs for a connection.
+    ///
+    /// Its `trust` decides about a key that a host has proved. A new key is added to the known
+    /// hosts, with a remark that has its fingerprint. That reads and writes the file.
+    pub fn initiator(&self) -> InitiatorConfig {
+        let local = Some(Arc::clone(&self.identity));
+        let base = InitiatorConfig { local, secret: self.secret.clone(), ..InitiatorConfig::default() };
+        match &self.expected {
+            Expected::Key(key) => InitiatorConfig { remote: Some(*key), ..base },
+            Expected::Known(check) => {
+                let check = Arc::clone(check);
+                let trust: Trust = Arc::new(move |key| check.trusts(key));
+                InitiatorConfig { trust: Some(trust), ..base }
+            }
+        }
+    }
+
+    /// Takes the reason for which `trust` of an [`initiator`](Self::initiator) last refused a key.
+    pub fn take_refusal(&self) -> Option<TrustError> {
+        match &self.expected {
+            Expected::Key(_) => None,
+            Expected::Known(check) => check.refusal.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        }
+    }
+}
+
+impl HostCheck {
+    fn trusts(&self, key: &PublicKey) -> bool {
+        let Self { hosts, host, port, surroundings, refusal } = self;
+        let path = hosts.path();
+        let error = match hosts.check_or_add(host, *port, *key, (surroundings.unix_time_s)()) {
+            Ok(Known::Same) => return true,
+            Ok(Known::New) => {
+                let (fingerprint, path) = (key.fingerprint(), path.display());
+                let remark = format!("{host} port {port}: key {fingerprint}, new, added to {path}");
+                (surroundings.say)(&remark);
+                return true;
+            }
+            Ok(Known::Changed { expected, line }) => Box::new(ChangedKey {
+                host: host.clone(),
+                port: *port,
+                expected,
+                received: *key,
+                path: path.to_owned(),
+                line,
+            })
+            .into(),
+            Err(error) => error.into(),
+        };
+        *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_program::exit::{CHANGED_KEY, NO_INPUT, NO_PERMISSION, USAGE};
+
+    use super::*;
+    use crate::tests::{World, key};
+    use crate::{ConnectOptions, Remote};
+
+    fn dialer(world: &World, remote: &str) -> Result<Dialer, TrustError> {
+        world.connect_options().dialer(&Remote::parse(remote, 22346).unwrap(), &world.surroundings)
+    }
+
+    /// Returns whether the dialer trusts a key that a host has proved.
+    fn trusts(dialer: &Dialer, key: PublicKey) -> bool {
+        dialer.initiator().trust.unwrap()(&key)
+    }
+
+    #[test]
+    fn new_key_is_added_with_remark() {
+        let world = World::new();
+        let dialer = dialer(&world, "host").unwrap();
+        let initiator = dialer.initiator();
+        assert_eq!((initiator.remote, initiator.secret), (None, None));
+        assert_eq!(initiator.local.unwrap().public(), dialer.identity().public());
+        world.take_said();
+        assert!(trusts(&dialer, key(2)));
+        let path = world.path("known_hosts");
+        let remark =
+            format!("host port 22346: key {}, new, added to {}", key(2).fingerprint(), path.display());
+        assert_eq!(world.take_said(), [remark]);
+        assert!(trusts(&dialer, key(2)));
+        assert!(world.take_said().is_empty());
+        assert!(dialer.take_refusal().is_none());
+        let line = format!("host 22346 rdt-key-1 {} 2026-11-23\n", key(2));
+        assert_eq!(std::fs::read_to_string(path).unwrap(), line);
+    }
+
+    #[test]
+    fn changed_key_is_refused_and_explained() {
+        let world = World::new();
+        let path = world.path("known_hosts");
+        let dialer = dialer(&world, "host").unwrap();
+        assert!(trusts(&dialer, key(2)));
+        assert!(!trusts(&dialer, key(3)));
+        let refusal = dialer.take_refusal().unwrap();
+        assert_eq!(refusal.code(), CHANGED_KEY);
+        let text = refusal.to_string();
+        let was = format!("It was      {}  ({}, line 1)", key(2).fingerprint(), path.display());
+        for part in ["THE KEY OF host PORT 22346 HAS CHANGED", &was, &key(3).fingerprint(), "delete line 1"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(dialer.take_refusal().is_none());
+        assert!(trusts(&dialer, key(2)), "the file keeps the old key");
+    }
+
+    #[test]
+    fn unreadable_known_hosts_refuse_every_key() {
+        let world = World::new();
+        std::fs::write(world.path("known_hosts"), "host 22346 rdt-key-1\n").unwrap();
+        let dialer = dialer(&world, "host").unwrap();
+        assert!(!trusts(&dialer, key(2)));
+        assert_eq!(dialer.take_refusal().unwrap().code(), NO_INPUT);
+    }
+
+    #[test]
+    fn ticket_names_key_and_secret() {
+        let world = World::new();
+        let ticket = world.ticket(2);
+        let initiator = dialer(&world, &ticket.to_string()).unwrap().initiator();
+        assert_eq!(initiator.remote, Some(key(2)));
+        assert_eq!(initiator.secret.as_deref(), Some(&ticket.secret()));
+        assert!(initiator.local.is_some() && initiator.trust.is_none());
+        assert!(!world.path("known_hosts").exists());
+    }
+
+    #[test]
+    fn expired_or_doubled_tickets_are_refused() {
+        let world = World::new();
+        let remote = Remote::Ticket(world.ticket(2));
+        let options = ConnectOptions { secret_file: Some("secret".into()), ..world.connect_options() };
+        assert_eq!(options.dialer(&remote, &world.surroundings).unwrap_err().code(), USAGE);
+        world.advance(3600);
+        let refused = world.connect_options().dialer(&remote, &world.surroundings).unwrap_err();
+        assert_eq!(refused.code(), NO_PERMISSION);
+        assert_eq!(refused.to_string(), "the ticket has expired: ask for a new one");
+    }
+
+    #[test]
+    fn identity_stays_the_same() {
+        let world = World::new();
+        let first = dialer(&world, "host").unwrap().identity().public();
+        let made =
+            format!("made a new key, {}, in {}", first.fingerprint(), world.path("identity").display());
+        assert_eq!(world.take_said(), [made]);
+        assert_eq!(dialer(&world, "other").unwrap().identity().public(), first);
+        assert!(world.take_said().is_empty());
+    }
+}

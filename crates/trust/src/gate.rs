@@ -1,0 +1,345 @@
+//! Peers that the listening side admits: by key, by secret, by ticket, or all.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rdt_crypto::{Psk, PublicKey, SecretId, SharedSecret, StaticKey};
+use rdt_identity::{AllowList, Ticket};
+use rdt_transport::{Admittee, ConnectionConfig, RefuseReason, ResponderConfig, Secrets};
+
+use crate::options::entropy;
+use crate::{Surroundings, TrustError};
+
+/// Connections for which a ticket is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TicketUse {
+    /// One connection.
+    Once,
+    /// Any number of connections of the first client that uses it, which is known by its key.
+    OneClient,
+}
+
+/// Admission of peers. Shared by all connections of a listening program.
+#[derive(Debug)]
+pub struct Gate {
+    identity: Arc<StaticKey>,
+    allow: Option<Mutex<AllowList>>,
+    secret: Option<Arc<SharedSecret>>,
+    is_open: bool,
+    tickets: Mutex<Vec<Issued>>,
+    surroundings: Surroundings,
+    /// Second since 1970 of the last remark about a refused peer.
+    last_remark_s: Mutex<u64>,
+}
+
+#[derive(Debug)]
+struct Issued {
+    id: SecretId,
+    psk: Psk,
+    kind: TicketUse,
+    expires_s: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Fresh,
+    Used,
+    /// Good for the client with this key, also after its expiry.
+    Held(PublicKey),
+}
+
+impl Issued {
+    fn is_for(&self, peer: Option<PublicKey>, now_s: u64) -> bool {
+        match self.state {
+            State::Fresh => now_s < self.expires_s,
+            State::Used => false,
+            State::Held(holder) => peer == Some(holder),
+        }
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(
+        identity: Arc<StaticKey>,
+        allow: Option<AllowList>,
+        secret: Option<Arc<SharedSecret>>,
+        is_open: bool,
+        surroundings: &Surroundings,
+    ) -> Self {
+        Self {
+            identity,
+            allow: allow.map(Mutex::new),
+            secret,
+            is_open,
+            tickets: Mutex::default(),
+            surroundings: surroundings.clone(),
+            last_remark_s: Mutex::default(),
+        }
+    }
+
+    /// Returns the own key.
+    pub fn identity(&self) -> &Arc<StaticKey> {
+        &self.identity
+    }
+
+    /// Returns whether every peer is admitted.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Makes a ticket for these addresses of the program. A client must use it within `lifetime_s`
+    /// seconds.
+    ///
+    /// # Errors
+    /// [`TrustError`]: no address, more than eight, or no random numbers.
+    pub fn issue(
+        &self,
+        addresses: &[SocketAddr],
+        kind: TicketUse,
+        lifetime_s: u64,
+    ) -> Result<Ticket, TrustError> {
+        let now_s = (self.surroundings.unix_time_s)();
+        // In whole minutes, as in the ticket, so that both sides agree.
+        let expires_s = now_s.saturating_add(lifetime_s) / 60 * 60;
+        let key = self.identity.public();
+        let ticket = Ticket::new(addresses, key, kind == TicketUse::Once, expires_s, &mut entropy()?)?;
+        let secret = ticket.secret();
+        let issued = Issued { id: secret.id(), psk: secret.psk(), kind, expires_s, state: State::Fresh };
+        self.tickets().push(issued);
+        Ok(ticket)
+    }
+
+    /// Returns a responder that admits the peers of this gate. `config` is for its connections.
+    pub fn responder(self: &Arc<Self>, config: ConnectionConfig) -> ResponderConfig {
+        let gate = Arc::clone(self);
+        ResponderConfig {
+            identity: Arc::clone(&self.identity),
+            config,
+            secrets: Arc::clone(self) as Arc<dyn Secrets>,
+            admit: Arc::new(move |admittee| gate.admit(admittee)),
+        }
+    }
+
+    /// Decides about a peer. Reads the list of allowed keys again if the file has changed. A remark
+    /// says which key was refused, at most one a second.
+    fn admit(&self, Admittee { peer, secret, .. }: Admittee) -> Result<(), RefuseReason> {
+        let refusal = match secret.map(|id| self.admits_secret(id, peer)) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(refusal)) => refusal,
+            None => RefuseReason::NotAdmitted,
+        };
+        if self.is_open || peer.is_some_and(|key| self.is_allowed(&key)) {
+            return Ok(());
+        }
+        let why = if refusal == RefuseReason::Secret { "its ticket is used" } else { "it is not allowed" };
+        match peer {
+            Some(key) => self.remark(|| format!("refused the peer with key {key}: {why}")),
+            None => self.remark(|| format!("refused a peer without a key: {why}")),
+        }
+        Err(refusal)
+    }
+
+    fn admits_secret(&self, id: SecretId, peer: Option<PublicKey>) -> Result<(), RefuseReason> {
+        if self.secret.as_ref().is_some_and(|secret| secret.id() == id) {
+            return Ok(());
+        }
+        let now_s = (self.surroundings.unix_time_s)();
+        let tickets = self.tickets();
+        let is_good = tickets.iter().any(|issued| issued.id == id && issued.is_for(peer, now_s));
+        if is_good { Ok(()) } else { Err(RefuseReason::Secret) }
+    }
+
+    fn is_allowed(&self, key: &PublicKey) -> bool {
+        let Some(list) = &self.allow else { return false };
+        let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = list.refresh() {
+            self.remark(|| format!("{error}: no key is allowed until this is repaired"));
+        }
+        list.admits(key)
+    }
+
+    /// Prints a remark, at most one a second: peers without permission must not fill the log.
+    fn remark(&self, text: impl FnOnce() -> String) {
+        let now_s = (self.surroundings.unix_time_s)();
+        let mut last_s = self.last_remark_s.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last_s != now_s {
+            *last_s = now_s;
+            (self.surroundings.say)(&text());
+        }
+    }
+
+    fn tickets(&self) -> MutexGuard<'_, Vec<Issued>> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Secrets for Gate {
+    fn psk(&self, id: SecretId) -> Option<Psk> {
+        if let Some(secret) = self.secret.as_ref().filter(|secret| secret.id() == id) {
+            return Some(secret.psk());
+        }
+        let now_s = (self.surroundings.unix_time_s)();
+        let tickets = self.tickets();
+        let issued = tickets.iter().find(|issued| issued.id == id)?;
+        let is_good = match issued.state {
+            // The key of the peer is compared by `admit`, when it is known.
+            State::Held(_) => true,
+            State::Fresh | State::Used => issued.is_for(None, now_s),
+        };
+        is_good.then(|| issued.psk.clone())
+    }
+
+    fn complete(&self, id: SecretId, peer: Option<PublicKey>) -> bool {
+        let mut tickets = self.tickets();
+        let Some(issued) = tickets.iter_mut().find(|issued| issued.id == id) else { return true };
+        match (issued.state, issued.kind, peer) {
+            (State::Fresh, TicketUse::OneClient, Some(key)) => issued.state = State::Held(key),
+            (State::Fresh, ..) => issued.state = State::Used,
+            (State::Held(holder), _, Some(key)) if holder == key => {}
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_program::exit::USAGE;
+
+    use super::*;
+    use crate::ListenOptions;
+    use crate::tests::{World, key};
+
+    const OPTIONS: &str = "--allow FILE, --secret-file FILE or --ticket";
+
+    fn admit(gate: &Gate, peer: Option<PublicKey>, secret: Option<SecretId>) -> Result<(), RefuseReason> {
+        gate.admit(Admittee { peer, secret })
+    }
+
+    fn gate(world: &World, options: &ListenOptions) -> Gate {
+        options.gate("0.0.0.0:22346".parse().unwrap(), true, OPTIONS, &world.surroundings).unwrap()
+    }
+
+    fn issue(gate: &Gate, kind: TicketUse) -> SecretId {
+        let ticket = gate.issue(&["192.0.2.1:5000".parse().unwrap()], kind, 3600).unwrap();
+        assert_eq!(ticket.key(), gate.identity().public());
+        assert_eq!(ticket.single_use(), kind == TicketUse::Once);
+        ticket.secret().id()
+    }
+
+    #[test]
+    fn open_address_needs_a_rule() {
+        let world = World::new();
+        let gate = |address: &str, has_tickets, options: ListenOptions| {
+            options
+                .gate(address.parse().unwrap(), has_tickets, OPTIONS, &world.surroundings)
+                .map(|gate| gate.is_open())
+                .map_err(|error| (error.code(), error.to_string()))
+        };
+        let none = || world.listen_options();
+        for address in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[::ffff:192.0.2.1]:1"] {
+            let (code, sentence) = gate(address, false, none()).unwrap_err();
+            let expected = format!(
+                "{address} can be reached from other hosts: say who may connect by {OPTIONS}, or allow every peer by --open"
+            );
+            assert_eq!((code, sentence), (USAGE, expected));
+            assert_eq!(gate(address, true, none()), Ok(false));
+            assert_eq!(gate(address, false, ListenOptions { open: true, ..none() }), Ok(true));
+        }
+        for address in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!(gate(address, false, none()), Ok(true));
+            assert_eq!(gate(address, true, none()), Ok(false), "a ticket would mean nothing");
+        }
+    }
+
+    #[test]
+    fn allowed_keys_are_admitted_until_removed() {
+        let world = World::new();
+        let path = world.path("allow");
+        std::fs::write(&path, format!("{} anna\n", key(2))).unwrap();
+        let gate = gate(&world, &ListenOptions { allow: Some(path.clone()), ..world.listen_options() });
+        assert_eq!(admit(&gate, Some(key(2)), None), Ok(()));
+        assert_eq!(admit(&gate, Some(key(3)), None), Err(RefuseReason::NotAdmitted));
+        assert_eq!(admit(&gate, None, None), Err(RefuseReason::NotAdmitted));
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(admit(&gate, Some(key(2)), None), Err(RefuseReason::NotAdmitted));
+    }
+
+    #[test]
+    fn refusals_give_one_remark_a_second() {
+        let world = World::new();
+        let gate = gate(&world, &world.listen_options());
+        world.take_said();
+        for _ in 0..3 {
+            assert_eq!(admit(&gate, Some(key(3)), None), Err(RefuseReason::NotAdmitted));
+        }
+        assert_eq!(world.take_said(), [format!("refused the peer with key {}: it is not allowed", key(3))]);
+        world.advance(1);
+        assert_eq!(admit(&gate, None, None), Err(RefuseReason::NotAdmitted));
+        assert_eq!(world.take_said(), ["refused a peer without a key: it is not allowed"]);
+    }
+
+    #[test]
+    fn secret_of_file_admits_without_key() {
+        let world = World::new();
+        let path = world.path("secret");
+        let secret = rdt_identity::create_secret(&path, &mut entropy().unwrap()).unwrap();
+        let gate = gate(&world, &ListenOptions { secret_file: Some(path), ..world.listen_options() });
+        assert!(gate.psk(secret.id()).is_some());
+        for peer in [None, Some(key(2))] {
+            assert_eq!(admit(&gate, peer, Some(secret.id())), Ok(()));
+            assert!(gate.complete(secret.id(), peer));
+        }
+        assert!(gate.psk(SecretId::from_wire(7).unwrap()).is_none());
+        assert_eq!(admit(&gate, None, SecretId::from_wire(7)), Err(RefuseReason::Secret));
+    }
+
+    #[test]
+    fn ticket_for_once_admits_one_connection() {
+        let world = World::new();
+        let gate = gate(&world, &world.listen_options());
+        let id = issue(&gate, TicketUse::Once);
+        // Two handshakes at the same time: the first that completes has the ticket.
+        for _ in 0..2 {
+            assert!(gate.psk(id).is_some());
+            assert_eq!(admit(&gate, None, Some(id)), Ok(()));
+        }
+        assert!(gate.complete(id, None));
+        assert!(!gate.complete(id, None));
+        assert!(gate.psk(id).is_none());
+        assert_eq!(admit(&gate, None, Some(id)), Err(RefuseReason::Secret));
+    }
+
+    #[test]
+    fn ticket_for_one_client_refuses_others() {
+        let world = World::new();
+        let gate = gate(&world, &world.listen_options());
+        let id = issue(&gate, TicketUse::OneClient);
+        for peer in [key(2), key(3)] {
+            assert_eq!(admit(&gate, Some(peer), Some(id)), Ok(()));
+        }
+        assert!(gate.complete(id, Some(key(2))));
+        assert!(!gate.complete(id, Some(key(3))));
+        world.advance(7200);
+        assert!(gate.psk(id).is_some(), "the expiry counts until the first use");
+        assert_eq!(admit(&gate, Some(key(2)), Some(id)), Ok(()));
+        assert!(gate.complete(id, Some(key(2))));
+        for peer in [Some(key(3)), None] {
+            assert_eq!(admit(&gate, peer, Some(id)), Err(RefuseReason::Secret));
+            assert!(!gate.complete(id, peer));
+        }
+    }
+
+    #[test]
+    fn expired_ticket_has_no_key() {
+        let world = World::new();
+        let gate = gate(&world, &world.listen_options());
+        let id = issue(&gate, TicketUse::OneClient);
+        world.advance(3599);
+        assert!(gate.psk(id).is_some());
+        world.advance(1);
+        assert!(gate.psk(id).is_none());
+        assert_eq!(admit(&gate, Some(key(2)), Some(id)), Err(RefuseReason::Secret));
+    }
+}

@@ -1,0 +1,129 @@
+//! Command-line options, with the names that ssh users know.
+
+#![allow(clippy::doc_markdown, reason = "the comments are the text of --help")]
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use rdt_crypto::{Entropy, SharedSecret, StaticKey};
+use rdt_identity::{AllowList, KnownHosts, config_folder, load_or_create_identity, load_secret, os_entropy};
+
+use crate::{Dialer, Gate, Remote, Surroundings, TrustError};
+
+const HEADING: &str = "Keys and permissions";
+
+/// Options of the side that connects.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConnectOptions {
+    /// Own private key, made at first use [default: identity in ~/.config/rdt]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+    /// Keys of peers, trusted at first use. A changed key is refused: exit code 76 [default:
+    /// known_hosts in ~/.config/rdt]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
+    pub known_hosts: Option<PathBuf>,
+    /// Secret that both sides have: a line of base32, at least 16 random bytes. Not with a ticket,
+    /// which has its own
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+}
+
+/// Options of the side that listens. A peer is admitted if one of them admits it.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ListenOptions {
+    /// Own private key, made at first use [default: identity in ~/.config/rdt]
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+    /// Admit the peers whose public keys are in FILE, one a line. Changes count at once
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
+    pub allow: Option<PathBuf>,
+    /// Admit peers that have the secret in FILE: a line of base32, at least 16 random bytes
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+    /// Admit every peer
+    #[arg(long, help_heading = HEADING, conflicts_with_all = ["allow", "secret_file"])]
+    pub open: bool,
+}
+
+impl ConnectOptions {
+    /// Reads the files for connections to a peer.
+    ///
+    /// # Errors
+    /// [`TrustError`]: a file, an expired ticket, or a ticket beside a secret file.
+    pub fn dialer(&self, remote: &Remote, surroundings: &Surroundings) -> Result<Dialer, TrustError> {
+        let identity = identity(self.identity.as_deref(), surroundings)?;
+        match remote {
+            Remote::Ticket(_) if self.secret_file.is_some() => {
+                let why = "a ticket has a secret of its own: leave out --secret-file";
+                Err(TrustError::Remote(why.to_owned()))
+            }
+            Remote::Ticket(ticket) if ticket.expired((surroundings.unix_time_s)()) => {
+                Err(TrustError::Expired)
+            }
+            Remote::Ticket(ticket) => Ok(Dialer::of_ticket(identity, ticket)),
+            Remote::Host { host, port } => {
+                let known = match &self.known_hosts {
+                    Some(path) => path.clone(),
+                    None => config_folder()?.join("known_hosts"),
+                };
+                let secret = secret(self.secret_file.as_deref())?;
+                let known = KnownHosts::new(known);
+                Ok(Dialer::of_host(identity, secret, known, (host, *port), surroundings))
+            }
+        }
+    }
+}
+
+impl ListenOptions {
+    /// Reads the files. `has_tickets` is true if the program will issue tickets. `options` names
+    /// the options of this program that admit some peers, for the sentence of
+    /// [`TrustError::Unprotected`].
+    ///
+    /// Without any option an address of the loopback interface admits every peer.
+    ///
+    /// # Errors
+    /// [`TrustError`]: a file, or [`TrustError::Unprotected`].
+    pub fn gate(
+        &self,
+        address: SocketAddr,
+        has_tickets: bool,
+        options: &'static str,
+        surroundings: &Surroundings,
+    ) -> Result<Gate, TrustError> {
+        let is_limited = has_tickets || self.allow.is_some() || self.secret_file.is_some();
+        let is_open = self.open || !is_limited;
+        if is_open && !self.open && !address.ip().to_canonical().is_loopback() {
+            return Err(TrustError::Unprotected { address, options });
+        }
+        let identity = identity(self.identity.as_deref(), surroundings)?;
+        let allow = self.allow.as_ref().map(AllowList::load).transpose()?;
+        let secret = secret(self.secret_file.as_deref())?;
+        Ok(Gate::new(identity, allow, secret, is_open, surroundings))
+    }
+}
+
+/// Reads the own key, or makes it. Without a path, the file is that of the user's folder.
+///
+/// # Errors
+/// [`TrustError`]: the file, or no folder for it.
+pub fn identity(path: Option<&Path>, surroundings: &Surroundings) -> Result<Arc<StaticKey>, TrustError> {
+    let path = match path {
+        Some(path) => path.to_owned(),
+        None => config_folder()?.join("identity"),
+    };
+    let (key, is_new) = load_or_create_identity(&path, &mut entropy()?)?;
+    if is_new {
+        (surroundings.say)(&format!("made a new key, {}, in {}", key.public().fingerprint(), path.display()));
+    }
+    Ok(Arc::new(key))
+}
+
+fn secret(path: Option<&Path>) -> Result<Option<Arc<SharedSecret>>, TrustError> {
+    Ok(path.map(load_secret).transpose()?.map(Arc::new))
+}
+
+pub(crate) fn entropy() -> Result<Entropy, TrustError> {
+    os_entropy().map_err(TrustError::Entropy)
+}

@@ -1,0 +1,150 @@
+//! Argument that names a peer: a ticket, a file with a ticket, or a host.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rdt_identity::Ticket;
+use rdt_program::host_port::{self, HostPort};
+
+use crate::TrustError;
+
+/// Fewer characters after `rdt1` are a host name: a mistyped ticket must not be looked up.
+const MIN_TICKET_CHARACTERS: usize = 20;
+/// Longest text in a file with a ticket, bytes.
+const MAX_FILE_BYTES: u64 = 4096;
+
+/// Peer to connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remote {
+    /// Ticket that the peer has printed.
+    Ticket(Ticket),
+    /// Host and port. The name is not resolved yet.
+    Host {
+        /// Name or address as typed: the known hosts are kept by it.
+        host: String,
+        /// UDP port.
+        port: u16,
+    },
+}
+
+impl Remote {
+    /// Reads an argument: a ticket, `@FILE` with a ticket, or a host with or without a port.
+    ///
+    /// # Errors
+    /// [`TrustError`]: the ticket is damaged, the file cannot be read, or the host is malformed.
+    pub fn parse(text: &str, default_port: u16) -> Result<Self, TrustError> {
+        if let Some(path) = text.strip_prefix('@') {
+            return Ok(Self::Ticket(read_ticket(Path::new(path))?.parse()?));
+        }
+        if is_ticket(text) {
+            return Ok(Self::Ticket(text.parse()?));
+        }
+        let HostPort { host, port } = text.parse().map_err(TrustError::Remote)?;
+        if host.is_empty() {
+            return Err(TrustError::Remote(format!("'{text}' has no name before its port")));
+        }
+        if port == Some(0) {
+            return Err(TrustError::Remote(format!("'{text}' has port 0")));
+        }
+        Ok(Self::Host { host, port: port.unwrap_or(default_port) })
+    }
+
+    /// Returns the addresses to try, in order. Resolving a name may take seconds. Empty if the name
+    /// has no address.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        match self {
+            Self::Ticket(ticket) => ticket.addresses().to_vec(),
+            Self::Host { host, port } => host_port::resolve(host, *port),
+        }
+    }
+
+    /// Returns the name for messages. That of a ticket is its first address: the text of a ticket
+    /// is a secret.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Ticket(ticket) => ticket.addresses().first().map(ToString::to_string).unwrap_or_default(),
+            Self::Host { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+            Self::Host { host, port } => format!("{host}:{port}"),
+        }
+    }
+}
+
+fn is_ticket(text: &str) -> bool {
+    let text = text.trim();
+    let rest = text.get(..4).filter(|prefix| prefix.eq_ignore_ascii_case("rdt1")).map(|_| &text[4..]);
+    rest.is_some_and(|rest| rest.len() >= MIN_TICKET_CHARACTERS && !rest.contains(['.', ':']))
+}
+
+fn read_ticket(path: &Path) -> Result<String, TrustError> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
+    read.map_err(|source| TrustError::TicketFile { path: path.to_owned(), source })?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_crypto::{Entropy, StaticKey};
+
+    use super::*;
+
+    fn ticket() -> Ticket {
+        let key = StaticKey::from_bytes([1; 32]).public();
+        let addresses = ["192.0.2.1:5000".parse().unwrap(), "[2001:db8::1]:5000".parse().unwrap()];
+        Ticket::new(&addresses, key, true, 1_795_417_200, &mut Entropy::from_seed([1; 32])).unwrap()
+    }
+
+    fn host(host: &str, port: u16) -> Remote {
+        Remote::Host { host: host.into(), port }
+    }
+
+    fn sentence(text: &str) -> String {
+        Remote::parse(text, 22346).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn hosts_and_tickets_are_told_apart() {
+        let text = ticket().to_string();
+        for text in [text.clone(), format!(" {} ", text.to_uppercase())] {
+            assert_eq!(Remote::parse(&text, 1).unwrap(), Remote::Ticket(ticket()));
+        }
+        for (text, expected) in [
+            ("host", host("host", 22346)),
+            ("rdt1", host("rdt1", 22346)),
+            ("rdt1server", host("rdt1server", 22346)),
+            (
+                "rdt1-of-the-people-in-the-office.example",
+                host("rdt1-of-the-people-in-the-office.example", 22346),
+            ),
+            ("host:7", host("host", 7)),
+            ("[::1]:7", host("::1", 7)),
+        ] {
+            assert_eq!(Remote::parse(text, 22346).unwrap(), expected);
+        }
+        assert_eq!(sentence(&text[..60]), "the ticket was not copied whole, or a character is wrong");
+        assert_eq!(sentence(":7"), "':7' has no name before its port");
+        assert_eq!(sentence("host:0"), "'host:0' has port 0");
+        assert!(sentence("host:x").starts_with("'x' is no port"));
+    }
+
+    #[test]
+    fn file_with_ticket_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ticket");
+        std::fs::write(&path, format!("{}\n", ticket())).unwrap();
+        let argument = format!("@{}", path.display());
+        assert_eq!(Remote::parse(&argument, 1).unwrap(), Remote::Ticket(ticket()));
+        std::fs::remove_file(&path).unwrap();
+        assert!(sentence(&argument).starts_with("cannot read the ticket in "));
+    }
+
+    #[test]
+    fn names_do_not_show_secrets() {
+        let names = [Remote::Ticket(ticket()), host("host", 7), host("::1", 7)].map(|remote| remote.name());
+        assert_eq!(names, ["192.0.2.1:5000", "host:7", "[::1]:7"]);
+        assert_eq!(Remote::Ticket(ticket()).addresses().len(), 2);
+        assert_eq!(host("127.0.0.1", 7).addresses(), ["127.0.0.1:7".parse().unwrap()]);
+    }
+}
