@@ -183,18 +183,23 @@ impl Streams {
             close.on_packet();
             return Ok(arrival);
         }
-        let body = Body::decode(&header, number, body, near).map_err(Closed::ProtocolBroken)?;
+        // By reference, because a body has 200 bytes and most packets need few of them.
+        let decoded = Body::decode(&header, number, body, near);
+        let body = match &decoded {
+            Ok(body) => body,
+            Err(error) => return Err(Closed::ProtocolBroken(*error)),
+        };
         match body {
             Body::Data { piece, ack } => {
-                self.on_ack(now, ack, len);
+                self.on_ack(now, ack.as_ref(), len);
                 if self.is_received && !self.receiver.is_finished() {
                     return Err(Closed::ProtocolBroken(WireError::Type));
                 }
-                self.receiver.handle(now, &FromSender::Data(piece), ecn, memory);
+                self.receiver.handle_data(now, piece, ecn, memory);
             }
             Body::Ack(ack) => self.on_ack(now, Some(ack), len),
-            Body::Fin { length, ack } => {
-                self.on_ack(now, ack, len);
+            &Body::Fin { length, ref ack } => {
+                self.on_ack(now, ack.as_ref(), len);
                 let seal = Some(Seal { crc: 0, packet_number: number });
                 let fin = FromSender::Fin { seq: length, seal, understands_ack: true };
                 self.receiver.handle(now, &fin, ecn, memory);
@@ -202,22 +207,22 @@ impl Streams {
                     return Err(Closed::ProtocolBroken(WireError::Sequence));
                 }
             }
-            Body::FinAck { length } => {
+            &Body::FinAck { length } => {
                 let reply = FromReceiver::FinAck { ack: length, crc: 0 };
                 self.sender.handle_reply(now, &reply, len);
             }
-            Body::Close(Close { reason, code, text }) => {
+            &Body::Close(Close { reason, code, text }) => {
                 return Err(Closed::Peer { reason, code, text: text.to_owned() });
             }
-            Body::Path(Probe { is_response: true, random }) => arrival.path_answer = Some(random),
-            Body::Path(Probe { is_response: false, random }) => self.path_answer = Some(random),
+            &Body::Path(Probe { is_response: true, random }) => arrival.path_answer = Some(random),
+            &Body::Path(Probe { is_response: false, random }) => self.path_answer = Some(random),
         }
         Ok(arrival)
     }
 
-    fn on_ack(&mut self, now: Instant, ack: Option<Ack<'_>>, len: usize) {
+    fn on_ack(&mut self, now: Instant, ack: Option<&Ack<'_>>, len: usize) {
         if let Some(ack) = ack {
-            self.sender.handle_reply(now, &FromReceiver::Ack(ack), len);
+            self.sender.handle_reply(now, &FromReceiver::Ack(*ack), len);
         }
     }
 

@@ -245,7 +245,7 @@ impl Receiver {
         }
         match packet {
             FromSender::Syn(open) => self.on_syn(now, open),
-            FromSender::Data(piece) => self.on_data(now, piece, ecn, memory),
+            FromSender::Data(piece) => self.handle_data(now, piece, ecn, memory),
             FromSender::Fin { seq, seal, understands_ack } => {
                 let fin = Fin { seq: *seq, seal: *seal, understands_ack: *understands_ack };
                 self.on_fin(now, fin, ecn);
@@ -427,7 +427,9 @@ impl Receiver {
         }
     }
 
-    fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {
+    /// Same as [`Receiver::handle`] for a data packet.
+    #[inline]
+    pub(crate) fn handle_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {
         self.stats.data += 1;
         self.stats.ce += u64::from(ecn == Ecn::Ce);
         let end = match self.state {
