@@ -90,6 +90,7 @@ fn config(native: bool) -> SenderConfig {
             congestion: Algorithm::Fixed(WINDOW),
             window: WINDOW,
             pacing: false,
+            skip_seed: Some(1),
             ..SenderConfig::native(7)
         }
     } else {

@@ -118,6 +118,7 @@ fn config(input: &Input) -> SenderConfig {
         recovery,
         pacing: input.pacing,
         ecn: input.ecn,
+        skip_seed: Some(1),
         ..SenderConfig::native(CONNECTION)
     }
 }

@@ -321,6 +321,7 @@ fn sender(rng: &mut SmallRng, seed: u64) -> SenderConfig {
         _ => LossDetection::Rack,
     };
     config.pacing = rng.random_bool(0.7);
+    config.skip_seed = Some(seed);
     config
 }
 

@@ -182,6 +182,12 @@ impl Run<'_> {
                 rule(forgot, || format!("stateless reset in {phase}, but {received:?}"))?;
                 Ok(false)
             }
+            Outcome::Failed { error: TransferError::InvalidAcks, .. } => {
+                let stats = self.simulation.sender(self.sender).sender.stats();
+                let forged = self.plan.forged > 0 && stats.acks_beyond >= 100;
+                rule(forged, || "valid ACKs ended the transfer".to_owned())?;
+                Ok(false)
+            }
             other => Err(format!("an undocumented end: {other:?}")),
         }
     }

@@ -26,7 +26,8 @@ fn fifty_small_ones(change: impl Fn(Run) -> Run) {
         let wire = simulation.add_wire(Path::new(run.path.clone(), seed));
         let senders: Vec<NodeId> = (0..50)
             .map(|index| {
-                let config = SenderConfig::native(seed * 1000 + index);
+                let skip_seed = Some(seed * 1000 + index);
+                let config = SenderConfig { skip_seed, ..SenderConfig::native(seed * 1000 + index) };
                 let sender = simulation.add_sender(config, server, 1024).unwrap();
                 simulation.route(sender, server, wire);
                 sender

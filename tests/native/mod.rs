@@ -20,6 +20,7 @@ mod restart;
 mod return_path;
 mod sack_and_window;
 mod sharing;
+mod skipped_numbers;
 mod slow_reader;
 
 use std::env;

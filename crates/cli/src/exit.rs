@@ -17,10 +17,10 @@ Exit codes:
     1  status 1, ALREADY_CONNECTED      2  status 2, NOT_CONNECTED
     3  status 3, INVALID_NAME: no such host
     4  status 4, FAILED_SEND: the system refuses to send
-    5  status 5, TIMEOUT: no answer after the last attempt
+    5  status 5, TIMEOUT: no answer after the last attempt, or no progress (--no-progress)
     6  status 6, FAILED_RECV: the system refuses to receive
     7  the receiver's checksum differs from the sender's
-    8  the receiver closed or refused the transfer (with a reason)
+    8  the receiver closed or refused the transfer (with a reason), or broke the protocol
    64  wrong arguments                 66  the input cannot be read, or changed
    69  no socket can be had            74  the output cannot be written
   130  interrupted";

@@ -2,6 +2,7 @@
 //! counted ([`crate::wire::WireError`]).
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::congestion::Algorithm;
 use crate::wire::native::{CloseReason, Versions};
@@ -54,6 +55,12 @@ pub enum TransferError {
     /// For some seconds every answer was an ICMP "port unreachable".
     #[error("no program listens at the address of the receiver any more")]
     Gone,
+    /// The receiver answered, but acknowledged no byte for this time.
+    #[error("the receiver answers, but acknowledged nothing for {} s", .0.as_secs())]
+    NoProgress(Duration),
+    /// The receiver acknowledged what it cannot have received.
+    #[error("the receiver acknowledged packets that were never sent, or that had not arrived")]
+    InvalidAcks,
     /// The receiver closed the transfer.
     #[error("the receiver closed the transfer: {0}")]
     Closed(CloseReason),
@@ -72,17 +79,17 @@ pub enum TransferError {
 impl TransferError {
     /// Returns the exit code of programs: 1 to 6 as in the reference programs of the classic
     /// format, 7 if the receiver reports a wrong checksum, 8 if it ended the transfer for another
-    /// reason. 0 (OK) is no error.
+    /// reason or broke the protocol. 0 (OK) is no error.
     pub fn status(&self) -> u8 {
         match self {
             Self::AlreadyConnected => 1,
             Self::NotConnected => 2,
             Self::InvalidName(_) => 3,
             Self::FailedSend(_) => 4,
-            Self::Timeout { .. } | Self::Gone => 5,
+            Self::Timeout { .. } | Self::NoProgress(_) | Self::Gone => 5,
             Self::FailedRecv(_) => 6,
             Self::Closed(CloseReason::Checksum) => 7,
-            Self::Closed(_) | Self::Version(_) | Self::Downgrade(_) => 8,
+            Self::Closed(_) | Self::InvalidAcks | Self::Version(_) | Self::Downgrade(_) => 8,
         }
     }
 }

@@ -88,9 +88,14 @@ pub(crate) struct SendArgs {
     pub(crate) interval: Duration,
     /// Classic: limits on transmissions of a SYN, a packet and a FIN; one number sets packets and
     /// FIN. The transfer ends after attempts x RTO without an answer (50 x 40 ms = 2 s on a short
-    /// path). A receiver that answers with a closed window is waited for [default: 30/50/50]
+    /// path). A receiver that answers with a closed window is waited for (--no-progress) [default:
+    /// 30/50/50]
     #[arg(long, value_name = "SYN/DATA/FIN", allow_negative_numbers = true, value_parser = values::attempts)]
     pub(crate) attempts: Option<Attempts>,
+    /// Give up after this long without progress although the receiver answers, such as one whose
+    /// window stays closed (at least 1s)
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = values::give_up("--no-progress"))]
+    pub(crate) no_progress: Duration,
     /// Largest send buffer; with HOST `local` also the receiver's memory, if larger than its
     /// default
     #[arg(long, value_name = "SIZE", default_value = "1gib", value_parser = values::memory)]

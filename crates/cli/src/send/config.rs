@@ -22,6 +22,7 @@ fn classic(args: &SendArgs, positional: &Positional) -> Result<SenderConfig, Fai
     config.packet_size = args.packet_size;
     config.attempts = args.attempts.unwrap_or_default();
     config.memory_limit = args.memory;
+    config.no_progress = args.no_progress;
     match config.validate() {
         Ok(()) => Ok(config),
         Err(error @ ConfigError::WindowTooLarge { .. }) => {
@@ -51,6 +52,8 @@ fn native(args: &SendArgs, positional: Option<&Positional>) -> Result<SenderConf
         link_request,
         packet_size,
         memory_limit: args.memory,
+        no_progress: args.no_progress,
+        skip_seed: Some(rand::random()),
         ..SenderConfig::native(rand::random())
     };
     args.native.apply(&mut config, positional.map(|positional| positional.window))?;
@@ -72,7 +75,21 @@ fn usage(sentence: impl Into<String>) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use rdt_transport::Wire;
+
     use super::*;
+
+    #[test]
+    fn native_sender_skips_numbers_by_secret_seed() {
+        let config = || {
+            let args = SendArgs::read(["rdt-send", "local"].map(Into::into)).unwrap();
+            configure(&args, &Form::new(&args).unwrap()).unwrap()
+        };
+        let (first, second) = (config(), config());
+        assert!(first.skip_seed.is_some() && first.skip_seed != second.skip_seed);
+        let Wire::Native { connection_id } = first.wire else { panic!("{:?}", first.wire) };
+        assert_ne!(first.skip_seed, Some(connection_id), "the connection ID is no secret");
+    }
 
     #[test]
     fn handshake_timeout_follows_give_up_unless_set() {

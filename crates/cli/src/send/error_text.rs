@@ -59,6 +59,15 @@ impl ErrorContext<'_> {
                 let arrived = arrived(stats, self.all_read);
                 format!("no program listens at {host} ({address}) any more: rdt-recv ended there; {arrived}")
             }
+            TransferError::NoProgress(limit) => format!(
+                "the receiver at {host} ({address}) answers, but took nothing for {:.0} s: what does it wait for? --no-progress allows more time; {}",
+                limit.as_secs_f64(),
+                arrived(stats, self.all_read)
+            ),
+            TransferError::InvalidAcks => format!(
+                "the receiver at {host} ({address}) acknowledged packets that it cannot have: it is broken, or cheats; {}",
+                arrived(stats, self.all_read)
+            ),
             TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
                 format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
             }

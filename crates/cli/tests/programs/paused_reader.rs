@@ -1,6 +1,6 @@
 //! Readers of the standard output that pause for longer than the senders' timeouts.
 
-use std::io::Read;
+use std::io::{PipeReader, Read};
 use std::process::Stdio;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -25,12 +25,31 @@ fn transfer_waits_for_paused_reader() {
     }
 }
 
-fn transfer(args: &str, bytes: usize) {
-    let (mut reader, writer) = std::io::pipe().unwrap();
+/// Starts a receiver that writes to a pipe; returns it, the pipe and its address.
+fn receiver() -> (Program, PipeReader, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
     let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --memory 16mib --output -");
     let receiver = Program::start(command.stdout(writer));
     drop(command);
     let address = receiver.error_line("initialized").rsplit(' ').next().unwrap().to_string();
+    (receiver, reader, address)
+}
+
+#[test]
+fn no_progress_ends_transfer_that_waits() {
+    for (args, told) in [("500 0 0 1000", false), ("", true)] {
+        let (receiver, _reader, address) = receiver();
+        let run = send(&format!("{address} {args} --power 22 --no-progress 1s --quiet")).with_code(5);
+        assert!(run.stderr.contains("answers, but took nothing for 1 s"), "{args}: {}", run.stderr);
+        if told {
+            // The CLOSE ends the transfer that had reserved the standard output.
+            receiver.ended().with_code(74);
+        }
+    }
+}
+
+fn transfer(args: &str, bytes: usize) {
+    let (receiver, mut reader, address) = receiver();
     let data = random(bytes, 7);
     let mut sender = Program::start(rdt_send(&format!("{address} {args}")).stdin(Stdio::piped()));
     sender.feed(data.clone(), &[BYTES]);

@@ -218,7 +218,7 @@ impl Acks {
     fn patience(&mut self, packet: &Received) -> u32 {
         let named = packet.every > 0;
         let in_order = packet.order == Order::Next || packet.order == Order::BeyondHole && named;
-        if packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet.packet_number) {
+        if packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet) {
             self.urgent += 1;
         }
         let every = if named { u32::from(packet.every) } else { self.config.every };
@@ -230,9 +230,14 @@ impl Acks {
     }
 
     /// True if the transmission number does not follow the largest: loss or reordering, even
-    /// without a hole in the stream, because a retransmission may be lost, too.
-    fn is_out_of_order(&self, packet_number: u64) -> bool {
-        self.largest.is_some_and(|largest| largest.packet_number.checked_add(1) != Some(packet_number))
+    /// without a hole in the stream, because a retransmission may be lost, too. Senders skip single
+    /// numbers, so before data in order one missing number is neither.
+    fn is_out_of_order(&self, packet: &Received) -> bool {
+        let allowed = if packet.order == Order::Next { 1..=2 } else { 1..=1 };
+        self.largest.is_some_and(|largest| {
+            let step = packet.packet_number.checked_sub(largest.packet_number);
+            step.is_none_or(|step| !allowed.contains(&step))
+        })
     }
 }
 
@@ -269,6 +274,18 @@ mod tests {
     }
 
     #[test]
+    fn skipped_number_is_not_urgent() {
+        for every in [0, 32] {
+            let (_, epoch) = start();
+            let mut acks = Acks::new(AckConfig { every: 32, ..AckConfig::default() });
+            for packet_number in (0..16).chain(17..32) {
+                acks.on_packet(epoch, Received { every, ..packet(packet_number) });
+                assert_eq!(acks.take(epoch), NONE, "{packet_number}");
+            }
+        }
+    }
+
+    #[test]
     fn exact_config_stands_against_requests() {
         let exact = AckConfig::exact(4, ms(100));
         assert_eq!(exact.within(1, ms(0)), exact);
@@ -294,7 +311,8 @@ mod tests {
             ("a duplicate", Received { order: Order::Duplicate, ..packet(1) }),
             ("CE", Received { ecn: Ecn::Ce, ..packet(1) }),
             ("asked", Received { ack_now: true, ..packet(1) }),
-            ("a number left out", packet(2)),
+            ("two numbers left out", packet(3)),
+            ("a number left out beyond a hole", Received { order: Order::BeyondHole, ..packet(2) }),
             ("the same number", packet(0)),
         ];
         for (name, packet_at_once) in urgent {
@@ -413,7 +431,7 @@ mod tests {
                 if random(4) > 0 {
                     let ack_now = random(9) == 0;
                     acks.on_packet(now, Received { ack_now, ..packet(packet_number) });
-                    let gap = newest.replace(packet_number).is_some_and(|newest| newest + 1 != packet_number);
+                    let gap = newest.replace(packet_number).is_some_and(|newest| newest + 2 < packet_number);
                     urgent |= ack_now || gap;
                     waiting.push((packet_number, now));
                 }

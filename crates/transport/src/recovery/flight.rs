@@ -42,6 +42,13 @@ impl Flight {
         }
     }
 
+    /// Skips some transmission numbers, chosen by the secret `seed` (native).
+    pub(crate) fn skip_numbers(&mut self, seed: u64) {
+        if self.numbered {
+            self.sent.skip_numbers(seed);
+        }
+    }
+
     /// Starts to measure the delivery rate. Returns false if the format does not allow it.
     pub(crate) fn measure_from(&mut self, now: Instant) -> bool {
         self.rate = self.numbered.then(|| DeliveryRate::new(now));
@@ -56,6 +63,11 @@ impl Flight {
     /// Returns the difference between the numbers of consecutive transmissions: 0 without numbers.
     pub(crate) fn number_step(&self) -> u64 {
         u64::from(self.numbered)
+    }
+
+    /// True if `packet_number` was skipped, as far as records go back.
+    pub(crate) fn was_skipped(&self, packet_number: u64) -> bool {
+        self.sent.was_skipped(packet_number)
     }
 
     /// Returns the number of the newest transmission that arrived, as reported by the receiver.
@@ -103,8 +115,22 @@ impl Flight {
         self.sent.get(packet_number).map(|packet| packet.state)
     }
 
-    /// Applies a cumulative ACK; see [`Scoreboard::acknowledge`].
+    /// Applies a cumulative ACK; see [`Scoreboard::acknowledge`]. The segments before and after a
+    /// skipped number are two runs.
     pub(crate) fn acknowledge(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        mut on_delivered: impl FnMut(&SegmentRun<'_>),
+    ) -> Acked {
+        let skip = if self.numbered { self.board.skip_below(ack) } else { None };
+        let Some(skip) = skip else { return self.acknowledge_run(now, ack, on_delivered) };
+        let before = self.acknowledge_run(now, skip, &mut on_delivered);
+        let after = self.acknowledge_run(now, ack, on_delivered);
+        Acked { bytes: before.bytes + after.bytes, karn: before.karn.and(after.karn), ..after }
+    }
+
+    fn acknowledge_run(
         &mut self,
         now: Instant,
         ack: u64,
@@ -273,6 +299,26 @@ mod tests {
         flight.measure_duplicates(&AckOutcome { moved: true, bytes, ..quiet });
         let rate = flight.rate_mut().unwrap();
         assert_eq!((rate.newly_delivered(bytes), rate.delivered()), (300, 100));
+    }
+
+    #[test]
+    fn skipped_number_divides_ack_into_two_runs() {
+        let now = rdt_testing::epoch();
+        let mut flight = Flight::new(Numbering::Bytes, 0);
+        flight.measure_from(now);
+        flight.skip_numbers(1);
+        let mut first = 0;
+        while flight.next_number() == first {
+            flight.push_run(now, 100, 3);
+            first += 3;
+        }
+        flight.push_run(now, 100, 5);
+        let mut runs = Vec::new();
+        let acked = flight.acknowledge(now, (first + 5) * 100, |run| runs.push(run.packet_numbers()));
+        assert_eq!(runs, [0..=first - 1, first + 1..=first + 5]);
+        assert_eq!((acked.bytes, acked.moved), ((first + 5) * 100, true));
+        assert!(flight.board.is_empty());
+        assert_eq!(flight.rate().map(DeliveryRate::delivered), Some((first + 5) * 100));
     }
 
     #[test]

@@ -1,11 +1,21 @@
 //! Records of sent packets by transmission number: the segment that each carried, and the
 //! delivery-rate state at that time. Packets of one batch share a record. Native format only.
+//!
+//! Some numbers between batches are skipped. A receiver that acknowledges packets before they
+//! arrive must guess their numbers, and an ACK of a skipped one shows it (RFC 9000, section 21.4).
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use super::scoreboard::{Fate, Scoreboard};
 use crate::congestion::SentState;
+use sha2::{Digest as _, Sha256};
+
+/// Smallest number of transmissions between two skipped numbers. A skipped number may cost an ACK,
+/// so the average distance of 256 keeps the cost far below 1 %.
+const MIN_SKIP_DISTANCE: u64 = 128;
+/// Number of equally likely distances from [`MIN_SKIP_DISTANCE`] on.
+const SKIP_DISTANCES: u64 = 256;
 
 /// One transmission of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,18 +64,47 @@ impl Run {
     }
 }
 
+/// Choice of the transmission numbers to skip, unpredictable without the seed.
+#[derive(Debug)]
+struct Skips {
+    seed: u64,
+    /// Number of skips chosen so far.
+    count: u64,
+    /// Smallest number that is skipped next.
+    at: u64,
+}
+
+impl Skips {
+    /// Chooses the next number to skip, after `last`.
+    fn choose(&mut self, last: u64) {
+        let hash = Sha256::new().chain_update(self.seed.to_le_bytes()).chain_update(self.count.to_le_bytes());
+        let drawn = u64::from(hash.finalize()[0]) % SKIP_DISTANCES;
+        self.count += 1;
+        self.at = last + MIN_SKIP_DISTANCE + drawn;
+    }
+}
+
 /// Records of the transmissions that may still be acknowledged or declared lost.
 #[derive(Debug)]
 pub(crate) struct SentPackets {
-    /// Runs in ascending order of transmission numbers, without gaps.
+    /// Runs in ascending order of transmission numbers. A gap between two runs is a skipped number.
     runs: VecDeque<Run>,
     next_number: u64,
+    /// `None` if no number is skipped.
+    skips: Option<Skips>,
 }
 
 impl SentPackets {
     /// Returns an empty record. The first transmission will have number `first`.
     pub(crate) fn new(first: u64) -> Self {
-        Self { runs: VecDeque::new(), next_number: first }
+        Self { runs: VecDeque::new(), next_number: first, skips: None }
+    }
+
+    /// Skips about one transmission number in 256 from now on, chosen by the secret `seed`.
+    pub(crate) fn skip_numbers(&mut self, seed: u64) {
+        let mut skips = Skips { seed, count: 0, at: 0 };
+        skips.choose(self.next_number);
+        self.skips = Some(skips);
     }
 
     /// Returns the number of the next transmission.
@@ -77,18 +116,32 @@ impl SentPackets {
     /// `first` is the record of the first.
     pub(crate) fn push_run(&mut self, first: SentPacket, len: u64, count: u64) {
         match self.runs.back_mut() {
-            Some(run) if run.len == len && run.nth(run.count) == first => run.count += count,
+            Some(run) if run.end() == self.next_number && run.len == len && run.nth(run.count) == first => {
+                run.count += count;
+            }
             _ => self.runs.push_back(Run { packet_number: self.next_number, count, len, first }),
         }
         self.next_number += count;
+        if let Some(skips) = &mut self.skips
+            && self.next_number >= skips.at
+        {
+            skips.choose(self.next_number);
+            self.next_number += 1;
+        }
     }
 
     pub(crate) fn get(&self, packet_number: u64) -> Option<SentPacket> {
-        let run = self.runs.get(self.index(packet_number)?)?;
+        let run = self.runs.get(self.index(packet_number)?).filter(|run| packet_number < run.end())?;
         Some(run.nth(packet_number - run.packet_number))
     }
 
-    /// True if all of `packet_numbers` are recorded.
+    /// True if `packet_number` was skipped. False if older records are gone.
+    pub(crate) fn was_skipped(&self, packet_number: u64) -> bool {
+        let before = self.index(packet_number).and_then(|index| self.runs.get(index));
+        before.is_some_and(|run| run.end() <= packet_number)
+    }
+
+    /// True if all of `packet_numbers`, without a skipped one among them, are recorded.
     pub(crate) fn has(&self, packet_numbers: &RangeInclusive<u64>) -> bool {
         self.runs.front().is_some_and(|run| run.packet_number <= *packet_numbers.start())
             && *packet_numbers.end() < self.next_number
@@ -264,6 +317,33 @@ mod tests {
                 assert_eq!(sent_packets.first(), oldest, "seed {seed} step {step}");
             }
         }
+    }
+
+    #[test]
+    fn skipped_number_has_no_record() {
+        let (mut sent_packets, mut state) = (SentPackets::new(0), states());
+        sent_packets.skip_numbers(1);
+        let mut sent = Vec::new();
+        for batch in 0..1000 {
+            // At one time, so that all would extend one run.
+            let (offset, first) = (batch * 300, sent_packets.next_number());
+            let packet = SentPacket { offset: Some(offset), state: state(0, offset).after(0) };
+            sent_packets.push_run(packet, 100, 3);
+            sent.extend(first..first + 3);
+        }
+        let end = sent_packets.next_number();
+        let skipped: Vec<u64> = (0..end).filter(|number| sent_packets.was_skipped(*number)).collect();
+        assert!((0..end).filter(|number| !sent.contains(number)).eq(skipped.iter().copied()));
+        assert!(skipped.iter().all(|number| sent_packets.get(*number).is_none()));
+        assert!(sent.iter().all(|number| sent_packets.get(*number).is_some()));
+        let distances: Vec<u64> = skipped.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(
+            distances.len() >= 7 && distances.iter().all(|n| (128..128 + 256 + 3).contains(n)),
+            "{distances:?}"
+        );
+        sent_packets.forget_acknowledged(u64::MAX, skipped[0] + 1);
+        assert!(!sent_packets.was_skipped(skipped[0]) && sent_packets.was_skipped(skipped[1]));
+        assert_eq!(sent_packets.first().map(|(number, _)| number), Some(skipped[0] + 1));
     }
 
     #[test]

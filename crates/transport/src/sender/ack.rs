@@ -14,8 +14,13 @@ use crate::endpoint::one_by_one;
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
-use crate::wire::{Ack, FromReceiver};
-use crate::{Ecn, Endpoint, RtoPolicy, Trace};
+use crate::wire::native::CloseReason;
+use crate::wire::{Ack, Echo, FromReceiver};
+use crate::{Ecn, Endpoint, RtoPolicy, Trace, TransferError};
+
+/// Number of invalid ACKs after which a native sender ends the transfer. No path turns a valid ACK
+/// into one that passes the check, but a defect of a receiver may.
+const MAX_INVALID_ACKS: u64 = 100;
 
 /// Send times of acknowledged segments, for RTT samples.
 #[derive(Debug, Default)]
@@ -43,6 +48,9 @@ struct Echoes {
 struct Arrived {
     /// True if a path MTU probe arrived.
     grown: bool,
+    /// True if a segment is acknowledged whose only transmission is newer than the echoed one: the
+    /// receiver cannot have it.
+    impossible: bool,
     times: Times,
 }
 
@@ -121,8 +129,14 @@ impl Sender {
         if !self.data_flows() || ack.ack < una {
             return self.stats.stale += 1;
         }
-        if ack.ack > self.flight.board.snd_nxt() {
-            return self.stats.acks_beyond += 1;
+        if ack.echo.is_some_and(|echo| self.flight.was_skipped(echo.packet_number)) {
+            return self.end_for_invalid_acks();
+        }
+        let unsent = ack.echo.is_some_and(|echo| echo.packet_number >= self.flight.next_number());
+        if unsent || ack.ack > self.flight.board.snd_nxt() {
+            self.stats.acks_beyond += 1;
+            self.limit_invalid_acks();
+            return;
         }
         self.open_by_answer(now);
         let prior = Prior::of(&self.flight.board, self.peer.window.size());
@@ -131,7 +145,9 @@ impl Sender {
             self.note_storing(now, ack);
             return self.stats.stale += 1;
         }
-        let outcome = self.apply(now, ack, prior.window, coalesced);
+        let Some(outcome) = self.apply(now, ack, prior.window, coalesced) else {
+            return self.end_for_invalid_acks();
+        };
         if !coalesced {
             self.observers.on_ack(now, ack, &outcome);
         }
@@ -156,6 +172,24 @@ impl Sender {
         if outcome.moved {
             self.on_moved(now, ack, outcome.latest_rtt, coalesced);
         }
+        if !self.limit_invalid_acks() && !outcome.moved && outcome.bytes == 0 {
+            self.limit_no_progress(now);
+        }
+    }
+
+    /// Ends a native transfer after too many invalid ACKs. Returns true if there were too many.
+    fn limit_invalid_acks(&mut self) -> bool {
+        let too_many = self.stats.acks_beyond >= MAX_INVALID_ACKS && self.codec.numbers_transmissions();
+        if too_many {
+            self.end_for_invalid_acks();
+        }
+        too_many
+    }
+
+    /// Ends the transfer: the receiver acknowledges what it cannot have received.
+    #[cold]
+    fn end_for_invalid_acks(&mut self) {
+        self.fail_and_close(TransferError::InvalidAcks, CloseReason::Protocol);
     }
 
     /// Handles an advance of `snd_una`.
@@ -178,13 +212,22 @@ impl Sender {
     }
 
     /// Applies an ACK to the scoreboard and the RTT estimator. `prior_window` is the receive window
-    /// before it.
-    fn apply(&mut self, now: Instant, ack: &Ack<'_>, prior_window: u64, coalesced: bool) -> AckOutcome {
+    /// before it. Returns `None` if the receiver cannot have what the ACK reports.
+    fn apply(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        prior_window: u64,
+        coalesced: bool,
+    ) -> Option<AckOutcome> {
         let prior_duplicates = self.peer.duplicates;
         self.peer.on_duplicates(ack.duplicates);
         let echoes = self.on_echo(ack);
         let mut arrived = Arrived::default();
         let acked = self.deliver(now, ack, &echoes, &mut arrived);
+        if arrived.impossible {
+            return None;
+        }
         if let Some(mtu) = &mut self.path.mtu {
             mtu.on_ack(now);
         }
@@ -203,7 +246,7 @@ impl Sender {
             None => ack.window == prior_window,
         };
         let repeats = !acked.moved && answers_packet && window.has_room;
-        AckOutcome {
+        Some(AckOutcome {
             now,
             moved: acked.moved,
             repeats,
@@ -214,16 +257,13 @@ impl Sender {
             window,
             latest_rtt,
             mss: self.path.mss as u64,
-        }
+        })
     }
 
     /// Records the transmission that an ACK echoes.
     fn on_echo(&mut self, ack: &Ack<'_>) -> Echoes {
         let mut echoes = Echoes { prior_largest: self.flight.largest_acked(), ..Echoes::default() };
-        let Some(echo) = ack.echo.filter(|echo| echo.packet_number < self.flight.next_number()) else {
-            return echoes;
-        };
-        let packet_number = echo.packet_number;
+        let Some(Echo { packet_number, .. }) = ack.echo else { return echoes };
         echoes.largest_acked = Some(packet_number);
         if echoes.prior_largest.is_none_or(|before| before < packet_number) {
             self.flight.on_reported(packet_number);
@@ -248,12 +288,15 @@ impl Sender {
         if ack.ack <= flight.board.snd_una() && blocks.len() == 0 {
             return Acked::default();
         }
-        let Arrived { grown, times } = arrived;
+        let Arrived { grown, impossible, times } = arrived;
         let uses_sack = config.recovery.uses_sack();
         // Without SACK the arrival time of a reordered segment is unknown.
         let overtaking = echoes.prior_largest.filter(|_| uses_sack);
         let mut on_delivered = |run: &SegmentRun<'_>| {
             observers.on_acked(now, run);
+            let newest = run.last();
+            *impossible |=
+                newest.sent_count == 1 && largest_acked.is_some_and(|largest| newest.packet_number > largest);
             if echoes.fresh == Some(run.first().packet_number) {
                 times.echoed = Some(run.first().sent_at);
             }
@@ -363,8 +406,10 @@ impl Sender {
     /// Restarts the give-up time if the ACK delivered data or closed the window. Other ACKs may
     /// come from a path that delivers no data.
     fn note_progress(&mut self, outcome: &AckOutcome) {
-        if outcome.moved || outcome.bytes > 0 || !outcome.window.has_room {
+        if outcome.moved || outcome.bytes > 0 {
             self.patience.restart(outcome.now);
+        } else if !outcome.window.has_room {
+            self.patience.on_answer(outcome.now);
         }
     }
 

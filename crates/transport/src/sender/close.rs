@@ -79,8 +79,9 @@ impl Sender {
         self.flight.on_transmitted(now, None, 0, 1);
         let idle = self.flight.board.is_empty();
         if attempt == 1 && idle {
-            // Nothing was unacknowledged until now, so the give-up time starts.
-            self.patience.restart(now);
+            // Nothing was unacknowledged until now, so the give-up time starts. A receiver that
+            // answered the FIN without a FIN-ACK has made no progress.
+            if again { self.patience.on_answer(now) } else { self.patience.restart(now) }
         }
         let rto = self.config.fin_timeout(self.path.rtt.rto(), attempt).min(self.patience.left(now));
         let sent = SentFin { packet_number: head.packet_number, at: now, arrived: false, again };
@@ -134,7 +135,8 @@ impl Sender {
         let Some(fin) = &closing.sent else { return };
         if ack.echo.map_or(ack.window == 0, |echo| echo.packet_number == fin.packet_number) {
             closing.attempts = 0;
-            self.patience.restart(now);
+            self.patience.on_answer(now);
+            self.limit_no_progress(now);
         }
     }
 

@@ -85,6 +85,9 @@ pub struct SenderConfig {
     /// (RFC 1122, section 4.2.3.5: R2). The reference sender has no such limit and counts attempts
     /// instead.
     pub give_up: Duration,
+    /// Time after which the transfer is aborted if the receiver answers, but acknowledges no byte,
+    /// such as one that keeps its window closed. Checked at each answer.
+    pub no_progress: Duration,
     /// Give-up time of the handshake, from the first SYN.
     pub handshake_give_up: Duration,
     /// Emulated link to request from the receiver (classic).
@@ -99,6 +102,11 @@ pub struct SenderConfig {
     pub ecn: bool,
     /// Attempt limits.
     pub attempts: Attempts,
+    /// Secret seed of the transmission numbers to skip (native); `None` to skip none. An ACK of a
+    /// skipped number ends the transfer: it shows that the receiver acknowledges packets before
+    /// they arrive, to be sent more than its path carries. Must be random, and unknown to the
+    /// receiver.
+    pub skip_seed: Option<u64>,
     /// Largest number of bytes sent before the receiver offers a window, at most 65,536 (native). 0
     /// for none: then data waits for the SYN-ACK.
     pub early_data: u64,
@@ -127,12 +135,14 @@ impl SenderConfig {
             pacing: false,
             rto: RtoPolicy::Reference,
             give_up: Duration::MAX,
+            no_progress: Duration::MAX,
             handshake_give_up: Duration::MAX,
             link,
             link_request: None,
             packet_size: 1472,
             ecn: false,
             attempts: Attempts::default(),
+            skip_seed: None,
             early_data: FIRST_WINDOW,
             min_rto: Duration::from_millis(40),
             memory_limit: 1 << 30,
@@ -153,6 +163,7 @@ impl SenderConfig {
             rto: RtoPolicy::Rfc6298 { min: Duration::from_millis(200), backoff_max: Duration::from_secs(1) },
             // RFC 1122, section 4.2.3.5: at least 100 s, and 3 minutes for the SYN.
             give_up: Duration::from_secs(100),
+            no_progress: Duration::from_secs(300),
             handshake_give_up: Duration::from_secs(180),
             attempts: Attempts { syn: u32::MAX, data: u32::MAX, fin: u32::MAX },
             ..Self::new(1, link)

@@ -146,11 +146,15 @@ impl Sender {
     fn with_codec(config: SenderConfig, codec: Codec, memory: FramePool) -> Result<Self, ConfigError> {
         config.validate()?;
         let path = Path::new(&config, &codec);
+        let mut flight = Flight::new(codec.numbering(), 0);
+        if let Some(seed) = config.skip_seed {
+            flight.skip_numbers(seed);
+        }
         Ok(Self {
             state: State::Idle,
             handshake: Handshake::default(),
             stream: SendStream::new(&codec, memory),
-            flight: Flight::new(codec.numbering(), 0),
+            flight,
             recovery: config.loss_recovery(),
             congestion: CongestionControl::new(&config, path.mss),
             path,
@@ -158,7 +162,7 @@ impl Sender {
             closing: None,
             control_at: None,
             keep_alive: KeepAlive::default(),
-            patience: Patience::new(config.give_up),
+            patience: Patience::new(config.give_up, config.no_progress),
             blocked: BlockedTime::default(),
             events: VecDeque::new(),
             stats: SenderStats::default(),
@@ -425,6 +429,14 @@ impl Sender {
     fn fail(&mut self, phase: Phase, error: TransferError) {
         self.close();
         self.events.push_back(SenderEvent::Failed { phase, error });
+    }
+
+    /// Like [`Sender::fail`], but tells the receiver if the format can.
+    fn fail_and_close(&mut self, error: TransferError, reason: CloseReason) {
+        self.fail(self.phase(), error);
+        if self.codec.close_len() > 0 {
+            self.state = State::Aborting { reason };
+        }
     }
 
     fn close(&mut self) {

@@ -11,6 +11,7 @@ mod fin;
 mod give_up;
 mod handshake;
 mod idle;
+mod invalid_acks;
 mod native;
 mod no_connection;
 mod numbered;

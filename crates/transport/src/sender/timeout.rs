@@ -7,6 +7,7 @@ use super::path_mtu::PathMtu;
 use super::{Prior, Sender, State};
 use crate::congestion::Cause;
 use crate::recovery::{AckOutcome, Expired, LostTo, Timeout};
+use crate::wire::native::CloseReason;
 use crate::{Trace, TransferError};
 
 /// Time of nothing but ICMP "port unreachable" after which a transfer fails. The error is hard (RFC
@@ -16,12 +17,16 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// Smallest number of ICMP errors within [`REFUSED_FOR`].
 const MIN_REFUSALS: u64 = 5;
 
-/// Give-up timer: time without an answer from the receiver.
+/// Give-up timer: time without an answer from the receiver, and time without progress.
 #[derive(Debug)]
 pub(super) struct Patience {
     limit: Duration,
-    /// Time of the last progress, or of the first packet that needs an answer.
+    /// Limit on the time without progress although answers arrive.
+    no_progress: Duration,
+    /// Time of the last answer that counts, or of the first packet that needs one.
     heard_at: Option<Instant>,
+    /// Time of the last delivery, or of the first packet that was not delivered.
+    progress_at: Option<Instant>,
     /// ICMP errors since the last packet from the receiver.
     refusals: Option<Refusals>,
 }
@@ -34,14 +39,26 @@ struct Refusals {
 }
 
 impl Patience {
-    /// Returns a stopped timer; the transfer is aborted after `limit` without an answer.
-    pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, heard_at: None, refusals: None }
+    /// Returns a stopped timer; the transfer is aborted after `limit` without an answer, or after
+    /// `no_progress` with answers that acknowledge nothing.
+    pub(super) fn new(limit: Duration, no_progress: Duration) -> Self {
+        Self { limit, no_progress, heard_at: None, progress_at: None, refusals: None }
     }
 
-    /// Restarts the give-up time.
+    /// Restarts both times: data was delivered, or nothing was outstanding until now.
     pub(super) fn restart(&mut self, now: Instant) {
         self.heard_at = Some(now);
+        self.progress_at = Some(now);
+    }
+
+    /// Restarts the give-up time: the receiver answered.
+    pub(super) fn on_answer(&mut self, now: Instant) {
+        self.heard_at = Some(now);
+    }
+
+    /// True if nothing was delivered for longer than allowed.
+    fn lacks_progress(&self, now: Instant) -> bool {
+        self.progress_at.is_some_and(|at| now.saturating_duration_since(at) >= self.no_progress)
     }
 
     /// Forgets the ICMP errors: a packet arrived from the receiver, or no answer is due.
@@ -88,7 +105,7 @@ impl Sender {
         if self.peer.answered_probe(&self.flight.board) {
             // The last zero-window probe was answered, so the give-up time starts with the next
             // one.
-            self.patience.restart(now);
+            self.patience.on_answer(now);
         }
         let (lost_to, prior) = (self.timeout_cause(), Prior::of(&self.flight.board, self.peer.window.size()));
         // The back-off ends at the give-up time.
@@ -131,6 +148,14 @@ impl Sender {
         if self.patience.left(now).is_zero() {
             let attempts = self.flight.board.base().map_or(0, |base| u32::from(base.sent_count));
             self.exhaust(now, attempts);
+        }
+    }
+
+    /// Fails the transfer after an answer that acknowledged nothing, if none has for too long.
+    pub(super) fn limit_no_progress(&mut self, now: Instant) {
+        if self.patience.lacks_progress(now) {
+            let error = TransferError::NoProgress(self.config.no_progress);
+            self.fail_and_close(error, CloseReason::Aborted);
         }
     }
 

@@ -115,6 +115,25 @@ impl Scoreboard {
         acked
     }
 
+    /// Returns the start of the first segment below `ack` that was sent after a skipped
+    /// transmission number. `None` if the segments below `ack` have consecutive numbers, or more
+    /// than one is missing.
+    pub(crate) fn skip_below(&self, ack: u64) -> Option<u64> {
+        let count = self.covered(ack);
+        let (first, last) = (self.segments.front()?, self.segments.get(count.checked_sub(1)?)?);
+        if last.packet_number.checked_sub(first.packet_number) != Some(count as u64) {
+            return None;
+        }
+        let (mut in_turn, mut after) = (0, count - 1);
+        while after - in_turn > 1 {
+            let middle = usize::midpoint(in_turn, after);
+            let number = self.segments[middle].packet_number;
+            let turn = first.packet_number + middle as u64;
+            *if number == turn { &mut in_turn } else { &mut after } = middle;
+        }
+        Some(self.segments[after].offset)
+    }
+
     /// Returns the first `count` segments if they form a run: sent once, by consecutive
     /// transmissions, of equal length except for a shorter last one, with no segment marked sacked
     /// or lost.

@@ -43,6 +43,49 @@ fn backoff_does_not_extend_patience() {
     assert_eq!(ended(&mut script), ms(20) + GIVE_UP);
 }
 
+/// Answers everything with a closed window until the transfer ends; returns when it ended, and the
+/// error.
+fn ended_by_closed_window(script: &mut Script) -> (Duration, TransferError) {
+    let newest = |script: &mut Script, datagrams: Vec<Vec<u8>>| {
+        for _ in datagrams {
+            let number = script.sender.flight.next_number() - 1;
+            let answer = native::Ack { ack: 1000, ..super::native::answer_to(number) };
+            super::native::recv_ack(script, &answer, &[]);
+        }
+    };
+    for _ in 0..10_000 {
+        let sent = script.datagrams();
+        newest(script, sent);
+        if let [SenderEvent::Failed { error, .. }] = &script.events()[..] {
+            return (script.now - script.epoch, error.clone());
+        }
+        script.expire();
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn closed_window_ends_transfer_after_no_progress() {
+    let mut script = connected();
+    script.at(20).write(5000);
+    let (at, error) = ended_by_closed_window(&mut script);
+    assert_eq!(error, TransferError::NoProgress(Duration::from_secs(300)));
+    assert!((300..=340).contains(&at.as_secs()), "{at:?}: at the first probe after 300 s");
+    let close = script.datagrams();
+    let read = close.first().map(|datagram| FromSender::decode(datagram, wire::Near::default()));
+    assert!(matches!(read, Some(Ok(FromSender::Close(_)))), "{close:?}");
+    assert_eq!((script.datagrams().len(), script.timer()), (0, None));
+}
+
+#[test]
+fn endless_storing_ends_transfer_after_no_progress() {
+    let mut script = connected();
+    script.at(20).write(1000).finish();
+    let (at, error) = ended_by_closed_window(&mut script);
+    assert_eq!(error, TransferError::NoProgress(Duration::from_secs(300)));
+    assert!((300..=302).contains(&at.as_secs()), "{at:?}");
+}
+
 #[test]
 fn application_pause_does_not_use_patience() {
     let mut script = connected();

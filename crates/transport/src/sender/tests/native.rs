@@ -217,7 +217,7 @@ fn reneging_receiver_is_given_up() {
         ack(&mut script, 2, 0, &[(1, 3)]);
         leaving(&mut script);
         script.at(210);
-        ack(&mut script, 3, 1, &[]);
+        ack(&mut script, 2, 1, &[]);
         let mut events = Vec::new();
         while events.is_empty() {
             assert!(script.expire() <= ms(210) + script.sender.config().give_up, "{rule}");
