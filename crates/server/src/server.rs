@@ -95,7 +95,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         &self.listener
     }
 
-    /// Limits the number of half-open peers of one source ([`Listener::limit_sources`]).
+    /// Limits the number of peers of one source ([`Listener::limit_sources`]).
     pub fn limit_sources(&mut self, source_of: fn(&P) -> u64) {
         self.listener.limit_sources(source_of);
     }

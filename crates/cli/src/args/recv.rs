@@ -64,13 +64,17 @@ pub(crate) struct RecvArgs {
     /// data is read [default: 1/8 of --memory]
     #[arg(long, value_name = "SIZE", value_parser = values::rwnd)]
     pub(crate) rwnd: Option<u64>,
-    /// Number of threads, each with its own socket on the same port; --memory and --max-peers are
-    /// split across them
+    /// Number of threads, each with its own socket on the same port; --memory, --max-peers
+    /// and --max-per-source are split across them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::threads)]
     pub(crate) threads: usize,
     /// Largest number of senders at once; further SYNs get no answer
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = values::max_peers)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = values::peers("--max-peers"))]
     pub(crate) max_peers: usize,
+    /// Largest number of senders at once of one host: an IPv4 address, or the /64 network of an
+    /// IPv6 address [default: half of --max-peers]
+    #[arg(long, value_name = "N", value_parser = values::peers("--max-per-source"))]
+    pub(crate) max_per_source: Option<usize>,
     /// ACKs for classic senders: one for each packet (`1`, as the reference does; costs 25 % of the
     /// rate or more) or one for each batch (`batch`; no effect with an emulated link)
     #[arg(long, value_enum, value_name = "1|batch", hide_possible_values = true, default_value_t = AckEvery::One)]

@@ -154,9 +154,10 @@ pub(super) fn threads(text: &str) -> Number {
     }
 }
 
-pub(super) fn max_peers(text: &str) -> Number {
-    match text.parse()? {
-        0 => Err(usage("--max-peers must be at least 1").into()),
+/// Returns a parser of a limit on peers.
+pub(super) fn peers(option: &'static str) -> impl Fn(&str) -> Number + Clone {
+    move |text| match text.parse()? {
+        0 => Err(usage(format!("{option} must be at least 1")).into()),
         peers => Ok(peers),
     }
 }

@@ -68,8 +68,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         let proved = open.wire.connection_id().is_some() || self.config.receiver.faithful;
         let place = if proved { Place::Proved } else { Place::HalfOpen };
-        self.make_place(now, place);
-        if !self.has_place(place) || !proved && !self.half_open.has_room_for(&peer) {
+        self.make_place(now, &peer, place);
+        if !self.has_place(&peer, place) || !proved && !self.half_open.has_room_for(&peer) {
             self.stats.refused += 1;
             if let Some(connection_id) = open.wire.connection_id() {
                 self.stateless.push(peer, connection_id, Stateless::Close(CloseReason::Refused));
@@ -109,22 +109,26 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.set_deadline();
     }
 
-    /// Removes a finished peer if there is no place for one more.
-    pub(super) fn make_place(&mut self, now: Instant, place: Place) {
-        if !self.has_place(place) {
-            self.remove_finished(now);
+    /// Removes a finished peer if there is no place for `newcomer`.
+    pub(super) fn make_place(&mut self, now: Instant, newcomer: &P, place: Place) {
+        if !self.has_place(newcomer, place) {
+            self.remove_finished(now, newcomer);
         }
     }
 
     /// Removes one peer that has finished and was silent for the classic idle timeout, if there is
-    /// one among those that expire first. Its sender most likely has the FIN-ACK and is gone.
-    fn remove_finished(&mut self, now: Instant) {
+    /// one among those that expire first. Its sender most likely has the FIN-ACK and is gone. If
+    /// the source of `newcomer` is at its limit, the peer must be of the same source.
+    fn remove_finished(&mut self, now: Instant, newcomer: &P) {
+        let any_source = self.source_has_place(newcomer);
         let silent = |entry: &Entry| {
             let idle = now.saturating_duration_since(entry.last_active);
             !entry.is_unfinished() && idle >= self.config.idle
         };
         let mut oldest = self.idle.iter().map(|(_, peer)| *peer).take(MAX_SEARCHED);
-        let found = oldest.find(|peer| self.peers.get(peer).is_some_and(silent));
+        let found = oldest.find(|peer| {
+            (any_source || self.sources.are_same(peer, newcomer)) && self.peers.get(peer).is_some_and(silent)
+        });
         if let Some(peer) = found {
             self.close(peer);
         }

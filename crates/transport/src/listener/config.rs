@@ -14,6 +14,9 @@ pub struct ListenerConfig {
     /// proved their address (native). Further SYNs are refused, or ignored if their format has no
     /// refusal.
     pub max_peers: usize,
+    /// Largest number of connected peers of one source, if sources are known
+    /// ([`Listener::limit_sources`](crate::Listener::limit_sources)).
+    pub max_peers_per_source: u32,
     /// Bytes that all receivers together may hold, beyond holes or unread by the application. Each
     /// receiver may hold 128 KiB of unread data regardless.
     pub memory_limit: u64,
@@ -53,13 +56,14 @@ pub struct SocketBuffer {
 }
 
 impl ListenerConfig {
-    /// Returns the default limits: 4096 peers; 2 GiB of memory, of which 512 MiB a peer (four times
+    /// Returns the default limits: 4096 peers, of which one source may have half; 2 GiB of memory, of which 512 MiB a peer (four times
     /// the 125 MB that 10 Gbit/s over 100 ms have in flight, because data beyond a hole waits until
     /// it is filled); idle timeouts of 25 s (classic) and 120 s (native).
     pub fn new(receiver: ReceiverConfig) -> Self {
         Self {
             receiver,
             max_peers: 4096,
+            max_peers_per_source: 2048,
             memory_limit: 2 << 30,
             peer_memory_limit: 512 << 20,
             socket_buffer: None,

@@ -7,11 +7,12 @@
 //! receiver. The same holds for a new transfer of a classic peer that is connected and has
 //! finished.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
+use super::sources::Sources;
 use super::{Entry, Listener, Place};
 use crate::ReceiverEvent;
 
@@ -31,17 +32,14 @@ const MAX_HALF_OPEN_PEER_MEMORY: u64 = MAX_HALF_OPEN_MEMORY / 4;
 pub(super) struct HalfOpen<P> {
     /// Idle deadline of every half-open peer, as in [`Listener::idle`]. The first is the oldest.
     pub(super) idle: BTreeSet<(Instant, P)>,
-    /// Returns the source of an address; `None` if sources have no limits.
-    source_of: Option<fn(&P) -> u64>,
-    /// Number of half-open peers of each source.
-    sources: BTreeMap<u64, u32>,
+    sources: Sources<P>,
     /// Memory of the receivers of all half-open peers, bytes.
     memory: u64,
 }
 
 impl<P: Copy + Ord> HalfOpen<P> {
     pub(super) fn new() -> Self {
-        Self { idle: BTreeSet::new(), source_of: None, sources: BTreeMap::new(), memory: 0 }
+        Self { idle: BTreeSet::new(), sources: Sources::new(), memory: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -50,28 +48,19 @@ impl<P: Copy + Ord> HalfOpen<P> {
 
     /// True if the source of `peer` may have one more half-open peer.
     pub(super) fn has_room_for(&self, peer: &P) -> bool {
-        let count = self.source_of.and_then(|source_of| self.sources.get(&source_of(peer)));
-        count.is_none_or(|count| *count < MAX_HALF_OPEN_PER_SOURCE)
+        self.sources.has_room_for(peer, MAX_HALF_OPEN_PER_SOURCE)
     }
 
     pub(super) fn insert(&mut self, idle_at: Instant, peer: P) {
         self.idle.insert((idle_at, peer));
-        if let Some(source_of) = self.source_of {
-            *self.sources.entry(source_of(&peer)).or_default() += 1;
-        }
+        self.sources.add(&peer);
     }
 
     /// Removes `peer`, whose receiver holds `memory` bytes.
     pub(super) fn remove(&mut self, idle_at: Instant, peer: P, memory: u64) {
         self.idle.remove(&(idle_at, peer));
         self.memory -= memory;
-        let Some(source) = self.source_of.map(|source_of| source_of(&peer)) else { return };
-        if let Some(count) = self.sources.get_mut(&source) {
-            *count -= 1;
-            if *count == 0 {
-                self.sources.remove(&source);
-            }
-        }
+        self.sources.remove(&peer);
     }
 
     /// Updates the memory of a half-open peer.
@@ -86,10 +75,13 @@ impl<P: Copy + Ord> HalfOpen<P> {
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// Limits the number of half-open peers of one source. `source_of` returns the key under which
-    /// the addresses of one host count, the same for every port. Call it before the first datagram.
+    /// Limits the number of peers of one source: half-open ones, and connected ones
+    /// ([`ListenerConfig::max_peers_per_source`](super::ListenerConfig::max_peers_per_source)).
+    /// `source_of` returns the key under which the addresses of one host count, the same for every
+    /// port. Call it before the first datagram.
     pub fn limit_sources(&mut self, source_of: fn(&P) -> u64) {
-        self.half_open.source_of = Some(source_of);
+        self.half_open.sources.count_by(source_of);
+        self.sources.count_by(source_of);
     }
 
     /// True if `peer` is half-open: the application has not heard of it.
@@ -97,11 +89,18 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.get(&peer).is_some_and(|entry| entry.place == Place::HalfOpen)
     }
 
-    /// True if one more peer may be connected. A quarter of the places is kept for peers that
+    /// True if `peer` may be connected as one more. A quarter of the places is kept for peers that
     /// proved their address.
-    pub(super) fn has_place(&self, place: Place) -> bool {
+    pub(super) fn has_place(&self, peer: &P, place: Place) -> bool {
         let all = self.config.max_peers;
-        self.active() < all && (place == Place::Proved || self.unproved < all - all / 4)
+        self.active() < all
+            && (place == Place::Proved || self.unproved < all - all / 4)
+            && self.source_has_place(peer)
+    }
+
+    /// True if the source of `peer` may have one more connected peer.
+    pub(super) fn source_has_place(&self, peer: &P) -> bool {
+        self.sources.has_room_for(peer, self.config.max_peers_per_source)
     }
 
     /// Removes the oldest half-open peers until the table has room for one more.
@@ -132,8 +131,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         entry.on_probation = false;
         let (now, is_new) = (entry.last_active, entry.place == Place::HalfOpen);
         if is_new {
-            self.make_place(now, Place::Unproved);
-            if !self.has_place(Place::Unproved) {
+            self.make_place(now, &peer, Place::Unproved);
+            if !self.has_place(&peer, Place::Unproved) {
                 self.stats.refused += 1;
                 return self.close(peer);
             }
@@ -155,6 +154,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Counts and reports a peer that is now connected.
     pub(super) fn count_admitted(&mut self, peer: P) {
+        self.sources.add(&peer);
         self.stats.admitted += 1;
         self.stats.max_active = self.stats.max_active.max(self.active());
         self.events.push_back((peer, ReceiverEvent::Connected));

@@ -10,6 +10,7 @@ mod idle;
 pub(crate) mod peers;
 mod receive;
 pub(crate) mod recent_ends;
+mod sources;
 mod stateless;
 mod stats;
 mod transmit;
@@ -27,6 +28,7 @@ use half_open::HalfOpen;
 pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
 use recent_ends::RecentEnds;
+use sources::Sources;
 use stateless::StatelessReplies;
 pub use stats::ListenerStats;
 
@@ -81,6 +83,8 @@ pub struct Listener<P> {
     half_open: HalfOpen<P>,
     /// Number of connected peers whose address is not proved.
     unproved: usize,
+    /// Number of connected peers of each source.
+    sources: Sources<P>,
     /// Idle deadline of every connected peer. May be too early, because it is computed again only
     /// when it expires, not for each datagram.
     idle: BTreeSet<(Instant, P)>,
@@ -125,6 +129,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             peers: Peers::new(),
             half_open: HalfOpen::new(),
             unproved: 0,
+            sources: Sources::new(),
             idle: BTreeSet::new(),
             ack_timers: BTreeSet::new(),
             deadline: None,
@@ -230,6 +235,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.events.retain(|(p, event)| *p != peer || !void(*event));
             self.idle.remove(&(entry.idle_at, peer));
             self.unproved -= usize::from(entry.place == Place::Unproved);
+            self.sources.remove(&peer);
             self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.is_unfinished() }));
         }
         self.set_deadline();

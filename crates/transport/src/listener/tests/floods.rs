@@ -203,6 +203,58 @@ fn one_source_has_limited_half_open_peers() {
     assert_eq!(flooded.recv(1, &syn(0, LINK)).len(), 1, "so do idle ones");
 }
 
+/// Sends SYNs and the first packets of `count` classic peers of each of `sources`.
+fn connect_sources(flooded: &mut Flooded, sources: std::ops::Range<u32>, count: u32) {
+    for source in sources {
+        (0..count).for_each(|n| flooded.classic(1000 * source + n, 3));
+    }
+}
+
+#[test]
+fn one_source_has_limited_connected_peers() {
+    let mut flooded = Flooded::new(|config| {
+        config.max_peers = 40;
+        config.max_peers_per_source = 5;
+    });
+    flooded.listener.limit_sources(|peer| u64::from(peer / 1000));
+    connect_sources(&mut flooded, 1..4, 9);
+    assert_eq!((flooded.listener.active(), flooded.listener.stats().refused), (15, 12));
+    assert!(!flooded.opens_native(1500) && flooded.opens_native(4500), "native ones are peers, too");
+    assert_eq!(flooded.listener.sources.len(), 4);
+    for n in 0..5 {
+        flooded.listener.close(1000 + n);
+    }
+    assert_eq!(flooded.listener.sources.len(), 3);
+    assert!(flooded.opens_native(1501));
+}
+
+#[test]
+fn finished_peer_makes_room_for_its_own_source() {
+    let mut flooded = Flooded::new(|config| {
+        config.max_peers_per_source = 2;
+        config.idle = Duration::from_secs(25);
+        config.native_idle = Duration::from_secs(120);
+    });
+    flooded.listener.limit_sources(|peer| u64::from(peer / 1000));
+    for peer in [1000, 2000, 2001] {
+        assert!(flooded.opens_native(peer));
+        let fin = native_fin(peer);
+        flooded.recv(peer, &fin);
+        flooded.listener.confirm(peer);
+    }
+    assert!(!flooded.opens_native(2002), "the FIN may still be repeated");
+    flooded.now += Duration::from_secs(26);
+    assert!(flooded.opens_native(2003), "the oldest of the same source is gone");
+    assert!(flooded.listener.knows(1000) && !flooded.listener.knows(2000) && flooded.listener.knows(2001));
+}
+
+/// Returns the FIN of an empty native stream.
+fn native_fin(peer: u32) -> Vec<u8> {
+    let mut fin = vec![0; native::FIN_LEN];
+    native::encode_fin(u64::from(peer), &native::Fin { packet_number: 0, length: 0, crc: 0 }, &mut fin);
+    fin
+}
+
 #[test]
 fn data_of_half_open_peers_is_bounded() {
     let mut flooded = Flooded::new(|config| config.receiver.max_datagram = usize::MAX);
