@@ -79,6 +79,22 @@ fn pairs_of_spoofed_packets_open_no_file() {
 }
 
 #[test]
+fn forged_syn_and_fin_finish_no_transfer() {
+    let directory = tempfile::tempdir().unwrap();
+    let receiver = Receiver::keeping(directory.path(), "--once");
+    let fin = b"\x80\xaa\x11\x83\x00\x00\x00\x00";
+    for n in 0..500 {
+        forge(n, receiver.address, &[&syn(), fin]);
+    }
+    Program::start(&mut rdt_send(&receiver.args("10 0 0 1000 --bytes 0"))).ended().with_code(0);
+    let names = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(names, 1, "the honest empty transfer");
+    let run = receiver.program.ended().with_code(0);
+    let finished = run.lines().iter().filter(|line| line.contains("finished: 0 bytes")).count();
+    assert_eq!(finished, 1, "{:?}", run.lines());
+}
+
+#[test]
 fn lines_of_unknown_peers_are_limited_and_counted() {
     let receiver = Receiver::start("--faithful --no-link");
     let start = clock::now();

@@ -3,8 +3,8 @@
 //! connected peers. They fill this table only, and its oldest entry makes room for a new one.
 //!
 //! A half-open peer has a receiver and gets all its answers. The application hears of it once three
-//! packets in order arrived, or the FIN of a shorter transfer: until then its events wait in the
-//! receiver. The same holds for a new transfer of a classic peer that is connected and has
+//! packets in order arrived, or the FIN of a shorter transfer. An empty transfer needs a repeated
+//! FIN, which costs an honest sender one timeout. Until then its events wait in the receiver. The same holds for a new transfer of a classic peer that is connected and has
 //! finished.
 
 use std::collections::BTreeSet;

@@ -36,6 +36,7 @@ impl Receiver {
             // A retransmission, and not a duplicate that arrived with the first FIN. The answer
             // shows that the receiver is alive while the application stores.
             (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
+                self.fin_repeated = true;
                 match seal {
                     Some(Seal { packet_number, .. }) => self.stream.on_control(now, packet_number, ecn, true),
                     None if understands_ack => self.reply(Answer::Ack { ack: seq, window: 0 }),

@@ -86,8 +86,9 @@ impl Receiver {
     pub(super) fn on_syn(&mut self, now: Instant, open: &Open) {
         let copy = open.wire.connection_id().is_some() && open.wire == self.wire;
         match self.state {
-            // The application is storing the transfer. The peer will retransmit the SYN.
-            State::Finishing { .. } => return self.stats.unexpected += 1,
+            // The application is storing the transfer. The peer will retransmit the SYN. A transfer
+            // on probation is unknown to the application, so a new one may replace it.
+            State::Finishing { .. } if self.is_reported(open) => return self.stats.unexpected += 1,
             State::Open { .. } | State::Finished { .. } if copy => {}
             State::Open { .. }
                 if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
@@ -107,9 +108,15 @@ impl Receiver {
                 self.first_data_at = None;
                 self.last_data_at = None;
                 self.duplicate_at = None;
+                self.fin_repeated = false;
+                // Its end was not reported, and never will be.
+                let is_void = matches!(self.state, State::Finishing { .. });
                 self.state = State::Open { end: None };
                 self.readable_sent = false;
-                self.events.retain(|event| *event != ReceiverEvent::Readable);
+                self.events.retain(|event| {
+                    let is_end = matches!(event, ReceiverEvent::Finished { .. });
+                    *event != ReceiverEvent::Readable && !(is_void && is_end)
+                });
                 self.events.push_back(ReceiverEvent::Started);
             }
         }
@@ -120,6 +127,13 @@ impl Receiver {
         if copy {
             self.repeat_answer();
         }
+    }
+
+    /// True if the application may have heard of the transfer: it has passed its probation, or its
+    /// format has none.
+    fn is_reported(&self, open: &Open) -> bool {
+        let has_probation = open.wire.connection_id().or(self.wire.connection_id()).is_none();
+        !has_probation || self.config.faithful || self.has_passed_probation()
     }
 
     /// True if a SYN must not restart the classic transfer, because its sender is there: it sends a

@@ -173,6 +173,8 @@ pub struct Receiver {
     last_data_at: Option<Instant>,
     /// Arrival of the newest duplicate, such as a keep-alive.
     duplicate_at: Option<Instant>,
+    /// True if the FIN arrived again before it was answered.
+    fin_repeated: bool,
     /// Counters, without what the stream counts itself ([`Receiver::stats`]).
     stats: ReceiverStats,
 }
@@ -199,6 +201,7 @@ impl Receiver {
             first_data_at: None,
             last_data_at: None,
             duplicate_at: None,
+            fin_repeated: false,
             stats: ReceiverStats::default(),
         }
     }
@@ -411,10 +414,15 @@ impl Receiver {
         matches!(self.state, State::Open { .. } | State::Broken | State::Finishing { .. })
     }
 
-    /// True if three classic packets in order arrived, or all of the transfer.
+    /// True if three classic packets in order arrived, or all of the transfer. Of an empty transfer
+    /// the FIN must be repeated, because a SYN and a FIN alone are cheap to forge.
     pub(crate) fn has_passed_probation(&self) -> bool {
-        self.rcv_nxt() - self.first >= PROBATION_PACKETS
-            || matches!(self.state, State::Finishing { .. } | State::Finished { .. })
+        let packets = self.rcv_nxt() - self.first;
+        match self.state {
+            State::Finishing { .. } => packets > 0 || self.fin_repeated,
+            State::Finished { .. } => true,
+            _ => packets >= PROBATION_PACKETS,
+        }
     }
 
     /// Returns the counters.

@@ -91,8 +91,11 @@ fn empty_transfers_wait_for_room() {
     let mut script = script();
     for port in 1..2000 {
         script.syn(port);
-        // FIN of a transfer without data.
-        script.datagram(port, &[0x8311_aa80_u32.to_le_bytes(), [0; 4]].concat());
+        // FIN of a transfer without data, and once more: it might be forged.
+        let fin = [0x8311_aa80_u32.to_le_bytes(), [0; 4]].concat();
+        script.datagram(port, &fin);
+        script.now += Duration::from_millis(1);
+        script.datagram(port, &fin);
     }
     script.service.pump(script.now, &mut script.server);
     let begun = script.service.finishing.len();

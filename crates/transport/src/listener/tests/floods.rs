@@ -145,8 +145,36 @@ fn syn_does_not_restart_live_transfer() {
 }
 
 #[test]
+fn empty_transfer_connects_at_repeated_fin() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.classic(1, 0);
+    let fin = packet(0x80, 0, &[]);
+    for _ in 0..2 {
+        assert_eq!(flooded.recv(1, &fin).len(), 0, "a copy that arrives at once is no repetition");
+    }
+    assert_eq!((flooded.events.as_slice(), flooded.listener.active()), (&[][..], 0));
+    flooded.now += Duration::from_millis(300);
+    flooded.recv(1, &fin);
+    assert_eq!(flooded.events[..2], [(1, CONNECTED), (1, STARTED)]);
+    assert!(matches!(flooded.events[2..], [(1, ReceiverEvent::Finished { bytes: 0, .. })]));
+    flooded.listener.confirm(1);
+    flooded.now += Duration::from_millis(300);
+    assert_eq!(flooded.recv(1, &fin).len(), 2, "the FIN-ACK, and once more");
+}
+
+#[test]
+fn forged_empty_transfer_blocks_no_syn() {
+    let mut flooded = Flooded::new(|_| {});
+    flooded.classic(1, 0);
+    flooded.recv(1, &packet(0x80, 0, &[]));
+    assert_eq!(flooded.recv(1, &syn(5, LINK)).len(), 1);
+    (5..8).for_each(|seq| drop(flooded.recv(1, &packet(0, seq, b"x"))));
+    assert_eq!(flooded.events, [(1, CONNECTED), (1, STARTED), (1, STARTED), (1, ReceiverEvent::Readable)]);
+}
+
+#[test]
 fn fin_of_short_transfer_connects() {
-    for packets in 0..3 {
+    for packets in 1..3 {
         let mut flooded = Flooded::new(|_| {});
         flooded.classic(1, packets);
         flooded.recv(1, &packet(0x80, packets, &[]));
