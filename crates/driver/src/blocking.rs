@@ -147,7 +147,7 @@ impl Receiving<'_> {
         }
         match event {
             ReceiverEvent::Connected => listener.refuse_new(),
-            ReceiverEvent::Dropped => {}
+            ReceiverEvent::Dropped | ReceiverEvent::Contradicted => {}
             ReceiverEvent::Started if self.bytes == 0 => {}
             ReceiverEvent::Started | ReceiverEvent::Closed { .. } => {
                 self.error.get_or_insert(BlockingError::Unfinished);

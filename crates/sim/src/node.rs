@@ -296,7 +296,7 @@ impl ServerNode {
                     self.finishing.insert(peer, Finish { bytes, crc, elapsed });
                 }
                 ReceiverEvent::Closed { unfinished } => transfer.closed = Some(unfinished),
-                ReceiverEvent::Connected | ReceiverEvent::Dropped => {}
+                ReceiverEvent::Connected | ReceiverEvent::Dropped | ReceiverEvent::Contradicted => {}
             }
         }
         self.count(now);

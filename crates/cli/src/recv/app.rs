@@ -85,6 +85,12 @@ impl ReceiverApp {
         let active = server.listener().active();
         match event {
             ReceiverEvent::Dropped => {}
+            // Its result comes later, if the writer thread has not ended it yet.
+            ReceiverEvent::Contradicted => {
+                let before = self.finishing.len();
+                self.finishing.retain(|of, finishing| of.peer != peer || finishing.is_gone);
+                self.cut_short |= self.finishing.len() < before && self.store.is_stdout();
+            }
             ReceiverEvent::Connected => {
                 self.peer_log.note_wire(peer, server.listener().wire(peer));
                 self.peer_log.connected(peer, active);
@@ -189,8 +195,8 @@ impl ReceiverApp {
         let finishing = self.finishing.remove(&transfer);
         match (result, finishing) {
             (Ok(kept), Some(finishing)) => self.on_stored(now, server, peer, &finishing, &kept),
-            // The transfer was aborted in the meantime.
-            (Ok(_), None) => {}
+            // Another FIN contradicted the end of the transfer in the meantime.
+            (Ok(stored), None) => self.store.discard_stored(stored),
             (Err(error), finishing) => {
                 self.cut_short |= self.store.is_stdout();
                 match finishing {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf, is_separator};
 use rdt_driver::Remote;
 
 use files::{Files, Names, parent, sweep, temporary};
+use queue::Job;
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
@@ -219,6 +220,13 @@ impl Store {
             writer.abort(transfer);
         }
         self.is_stdout
+    }
+
+    /// Removes the file of a transfer that was stored and is void.
+    pub(crate) fn discard_stored(&mut self, stored: Stored) {
+        if let (Some(writer), Some(path)) = (&mut self.writer, stored.path) {
+            writer.queue.push(Job::Remove(path));
+        }
     }
 
     pub(crate) fn is_stdout(&self) -> bool {

@@ -130,6 +130,7 @@ impl Application<Server<Remote>> for Receiving<'_> {
                 ReceiverEvent::Finished { .. } => self.is_whole = true,
                 ReceiverEvent::Connected
                 | ReceiverEvent::Dropped
+                | ReceiverEvent::Contradicted
                 | ReceiverEvent::Readable
                 | ReceiverEvent::Closed { .. } => {}
             }

@@ -26,6 +26,9 @@ impl Receiver {
     pub(super) fn on_fin(&mut self, now: Instant, Fin { seq, seal, understands_ack }: Fin, ecn: Ecn) {
         if self.contradicts(seq, seal) {
             self.stats.unexpected += 1;
+            if matches!(self.state, State::Finishing { .. }) {
+                self.events.push_back(ReceiverEvent::Contradicted);
+            }
             self.state = State::Broken;
             return;
         }

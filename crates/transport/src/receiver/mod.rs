@@ -83,6 +83,10 @@ pub enum ReceiverEvent {
         /// Time from the first to the last data packet.
         elapsed: Duration,
     },
+    /// A FIN contradicts the one that ended the transfer, before the application confirmed it. Some
+    /// packets are forged, so [`ReceiverEvent::Finished`] is void, and what was stored must be
+    /// dropped.
+    Contradicted,
     /// A half-open peer was removed. The application has not heard of it.
     Dropped,
     /// The peer was idle for too long, or the application closed it.

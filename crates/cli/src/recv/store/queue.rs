@@ -2,6 +2,7 @@
 //! when to wake each thread.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Transfer;
@@ -21,6 +22,8 @@ pub(super) enum Job {
     Write(Transfer, Vec<u8>),
     Finish(Transfer),
     Abort(Transfer),
+    /// Removes the file of a finished transfer.
+    Remove(PathBuf),
 }
 
 impl Job {
@@ -29,6 +32,7 @@ impl Job {
         match self {
             Self::Write(_, piece) => JOB_OVERHEAD + piece.capacity(),
             Self::Finish(_) | Self::Abort(_) => JOB_OVERHEAD,
+            Self::Remove(path) => JOB_OVERHEAD + path.as_os_str().len(),
         }
     }
 }

@@ -2,10 +2,10 @@
 //! a pipe.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
+use std::{fs, io};
 
 use super::queue::{Job, Queue};
 use super::{Stored, Transfer};
@@ -105,6 +105,8 @@ impl<S: Sink, W: Fn()> Worker<S, W> {
                     self.failed.remove(transfer);
                     self.sink.abort(*transfer);
                 }
+                // A user may have removed or renamed the file.
+                Job::Remove(path) => drop(fs::remove_file(path)),
             }
             if self.queue.done(job) {
                 (self.wake)();
