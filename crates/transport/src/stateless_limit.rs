@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 /// the peers little, and a busy peer starves no new one.
 const PEER_REPLIES_PER_STATELESS: u32 = 16;
 /// Average interval of replies to unconnected addresses while peers send data: 10,000 a second.
-/// Each costs a cookie and a system call, some 4 us.
+/// Each costs a cookie and a system call, 4 to 15 us.
 const BUSY_INTERVAL: Duration = Duration::from_micros(100);
 /// Burst of such replies: 32.
 const BUSY_BURST: Duration = Duration::from_micros(3200);
-/// Time after the newest data for which peers count as sending.
-const BUSY_TIME: Duration = Duration::from_millis(10);
+/// Time after the newest data, or the newest drop at the socket's full buffer, for which replies
+/// are limited. Longer than a full buffer of 50,000 SYNs delays data, 3 s on a busy host: otherwise
+/// the limit would end before the next data, and the buffer would stay full.
+const BUSY_TIME: Duration = Duration::from_secs(5);
 /// Average interval of stateless resets: 1000 a second, as systems limit their ICMP errors, or 0.4
 /// Mbit/s with headers.
 const RESET_INTERVAL: Duration = Duration::from_millis(1);
@@ -25,9 +27,11 @@ const RESET_BURST: Duration = Duration::from_secs(1);
 pub(crate) struct StatelessLimit {
     /// Replies to peers since the last one to an unconnected address.
     peer_replies: u32,
-    /// Arrival of the newest data of any peer.
-    data_at: Option<Instant>,
-    /// Limit while peers send data.
+    /// Arrival of the newest data of any peer, or report of the newest drop at the socket's buffer.
+    busy_at: Option<Instant>,
+    /// True if drops were reported since a reply was last due.
+    overflowed: bool,
+    /// Limit while peers send data, or the socket's buffer is full.
     busy: RateLimiter,
     /// Time until which `busy` holds the queue back.
     wait_until: Option<Instant>,
@@ -36,14 +40,19 @@ pub(crate) struct StatelessLimit {
 impl Default for StatelessLimit {
     fn default() -> Self {
         let busy = RateLimiter::new(BUSY_INTERVAL, BUSY_BURST);
-        Self { peer_replies: 0, data_at: None, busy, wait_until: None }
+        Self { peer_replies: 0, busy_at: None, overflowed: false, busy, wait_until: None }
     }
 }
 
 impl StatelessLimit {
     /// Notes that data of a peer arrived: replies to unconnected addresses are limited for a while.
     pub(crate) fn on_data(&mut self, now: Instant) {
-        self.data_at = Some(now);
+        self.busy_at = Some(now);
+    }
+
+    /// Notes that the socket's full buffer dropped messages: this host cannot answer all of them.
+    pub(crate) fn on_overflow(&mut self) {
+        self.overflowed = true;
     }
 
     /// Notes a reply to a peer.
@@ -69,7 +78,10 @@ impl StatelessLimit {
         if !is_queued {
             return false;
         }
-        let is_busy = self.data_at.is_some_and(|at| now.saturating_duration_since(at) < BUSY_TIME);
+        if std::mem::take(&mut self.overflowed) {
+            self.busy_at = Some(now);
+        }
+        let is_busy = self.busy_at.is_some_and(|at| now.saturating_duration_since(at) < BUSY_TIME);
         let granted = !is_busy || self.busy.take(now);
         if granted {
             self.peer_replies = 0;

@@ -295,6 +295,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
         #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, as in ACKs")]
         let messages = messages as u32;
         self.overflow = self.overflow.wrapping_add(messages);
+        self.answers.limit.on_overflow();
     }
 
     fn handle_timeout(&mut self, now: Instant) {
