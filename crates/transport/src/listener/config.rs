@@ -56,9 +56,10 @@ pub struct SocketBuffer {
 }
 
 impl ListenerConfig {
-    /// Returns the default limits: 4096 peers, of which one source may have half; 2 GiB of memory, of which 512 MiB a peer (four times
-    /// the 125 MB that 10 Gbit/s over 100 ms have in flight, because data beyond a hole waits until
-    /// it is filled); idle timeouts of 25 s (classic) and 120 s (native).
+    /// Returns the default limits: 4096 peers, of which one source may have half; 2 GiB of memory,
+    /// of which 512 MiB a peer (four times the 125 MB that 10 Gbit/s over 100 ms have in flight,
+    /// because data beyond a hole waits until it is filled); idle timeouts of 25 s (classic) and
+    /// 120 s (native).
     pub fn new(receiver: ReceiverConfig) -> Self {
         Self {
             receiver,

@@ -4,8 +4,8 @@
 //!
 //! A half-open peer has a receiver and gets all its answers. The application hears of it once three
 //! packets in order arrived, or the FIN of a shorter transfer. An empty transfer needs a repeated
-//! FIN, which costs an honest sender one timeout. Until then its events wait in the receiver. The same holds for a new transfer of a classic peer that is connected and has
-//! finished.
+//! FIN, which costs an honest sender one timeout. Until then its events wait in the receiver. The
+//! same holds for a new transfer of a classic peer that is connected and has finished.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
