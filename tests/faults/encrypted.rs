@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(120);
 /// Longer than the idle timeout and all that a closed connection repeats.
 const AFTERWARDS: Duration = Duration::from_secs(200);
 /// Longer than an ended connection repeats its last answers.
-const LINGER: Duration = Duration::from_secs(10);
+const LINGER: Duration = Duration::from_secs(15);
 /// Bytes of the clear header of a sealed packet: with it a nonce is used once.
 const HEADER: usize = 16;
 /// Time of each control packet that may be lost, besides data.

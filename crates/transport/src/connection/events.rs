@@ -112,27 +112,35 @@ pub enum RefuseReason {
     NotAdmitted,
     /// 11: the responder does not know the shared secret, or wants one.
     Secret,
+    /// 12: the responder has another static key than the initiator knows, or a host on the path
+    /// changed the SYN.
+    WrongKey,
     /// Any other number.
     Other(u16),
 }
 
 impl RefuseReason {
+    const NAMED: [Self; 4] = [Self::Busy, Self::NotAdmitted, Self::Secret, Self::WrongKey];
+
     /// Returns the number in a packet.
     pub fn code(self) -> u16 {
         match self {
             Self::Busy => 9,
             Self::NotAdmitted => 10,
             Self::Secret => 11,
+            Self::WrongKey => 12,
             Self::Other(code) => code,
         }
     }
 
     /// Returns the reason with this number.
     pub fn from_code(code: u16) -> Self {
-        [Self::Busy, Self::NotAdmitted, Self::Secret]
-            .into_iter()
-            .find(|reason| reason.code() == code)
-            .unwrap_or(Self::Other(code))
+        Self::named(code).unwrap_or(Self::Other(code))
+    }
+
+    /// Returns the named reason with this number.
+    pub(crate) fn named(code: u16) -> Option<Self> {
+        Self::NAMED.into_iter().find(|reason| reason.code() == code)
     }
 }
 
@@ -142,6 +150,7 @@ impl fmt::Display for RefuseReason {
             Self::Busy => f.write_str("the peer has too many connections"),
             Self::NotAdmitted => f.write_str("the peer does not admit this key"),
             Self::Secret => f.write_str("the peer wants another shared secret"),
+            Self::WrongKey => f.write_str("the peer has another key than expected"),
             Self::Other(code) => write!(f, "reason {code}"),
         }
     }

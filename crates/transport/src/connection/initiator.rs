@@ -18,6 +18,8 @@ use crate::{ConfigError, TransmitBuf};
 
 /// Least size of datagrams that every side takes, bytes (docs/PROTOCOL.md, N9).
 const SMALLEST_DATAGRAM: u16 = 548;
+/// REFUSEs because of the responder's key that are ignored.
+const WRONG_KEY_LIMIT: u32 = 2;
 /// Bits of the AEADs that a SYN offers.
 const ALL_AEADS: u8 = 0b111;
 /// Bit of a SYN that says that the initiator has instructions for AES.
@@ -46,6 +48,8 @@ pub(super) struct Opening {
     attempts: u32,
     is_due: bool,
     at: Option<Instant>,
+    /// REFUSEs because of the responder's key.
+    refusals: u32,
 }
 
 /// What a SYN-ACK completes.
@@ -110,6 +114,7 @@ impl Opening {
             attempts: 0,
             is_due: true,
             at: None,
+            refusals: 0,
         })
     }
 
@@ -159,6 +164,13 @@ impl Opening {
         match packet {
             Clear::Retry(cookie) => self.on_retry(cookie),
             Clear::SynAck { attempt, noise } => self.on_syn_ack(now, *attempt, noise),
+            // A SYN that was changed on the path causes it, too: the next one may succeed.
+            Clear::Refuse(code)
+                if *code == RefuseReason::WrongKey.code() && self.refusals < WRONG_KEY_LIMIT =>
+            {
+                self.refusals += 1;
+                Progress::Pending
+            }
             // Not authentic. A host that sees the SYN can forge it, and could drop answers, too.
             Clear::Refuse(code) if self.attempts > 0 => {
                 Progress::Failed(Closed::Refused(RefuseReason::from_code(*code)))

@@ -76,6 +76,8 @@ pub struct Connection {
     peer: Option<PublicKey>,
     secret: Option<SecretId>,
     handshake_hash: Option<[u8; 32]>,
+    /// True if the application ended the own stream before the handshake was complete.
+    is_finish_due: bool,
 }
 
 /// Environment of a new connection: what its set shares out.
@@ -140,6 +142,7 @@ impl Connection {
             peer: None,
             secret: None,
             handshake_hash: None,
+            is_finish_due: false,
         }
     }
 
@@ -221,9 +224,11 @@ impl Connection {
 
     /// Ends the own stream: the remaining data is sent, then the FIN. The peer's stream goes on.
     pub fn finish(&mut self) {
-        if let Some(streams) = self.streams_mut() {
+        match &mut self.stage {
             // It fails only before the handshake.
-            let _ = streams.sender.finish();
+            Stage::Open(streams) => drop(streams.sender.finish()),
+            Stage::Opening(_) => self.is_finish_due = true,
+            Stage::Ended => {}
         }
     }
 
@@ -380,6 +385,9 @@ impl Connection {
             streams.observe(observer);
         }
         self.stage = Stage::Open(Box::new(streams));
+        if self.is_finish_due {
+            self.finish();
+        }
         self.peer = Some(peer);
         self.handshake_hash = Some(hash);
         self.events.push_back(ConnectionEvent::Connected { peer: Some(peer), resumption });

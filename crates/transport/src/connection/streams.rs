@@ -7,7 +7,7 @@ use rdt_crypto::{Aead, ResetToken, Secrets};
 use super::Arrival;
 use super::close::{CLOSE_REPEATS, CloseSent};
 use super::config::{Confirm, ConnectionConfig};
-use super::events::{Closed, ConnectionEvent};
+use super::events::{Closed, ConnectionEvent, RefuseReason};
 use super::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use crate::receiver::BufferShare;
@@ -23,10 +23,11 @@ use crate::{
 
 /// Round trip assumed if the handshake gave none (RFC 6298, rule 2.1: 1 s until the first sample).
 const ASSUMED_RTT: Duration = Duration::from_millis(333);
-/// Retransmission timeouts for which a complete connection repeats its answers.
-const LINGER_RTOS: u32 = 3;
+/// Retransmission timeouts for which a complete connection repeats its answers: three of its peer's
+/// FINs are lost in that time, with back-off.
+const LINGER_RTOS: u32 = 8;
 /// Limits of that time.
-const LINGER: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(5);
+const LINGER: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(10);
 /// Payload of a packet by which the replay window is sized, bytes: the smallest one in a bulk
 /// transfer, on a path that carries no more than 548 bytes.
 const SMALL_PAYLOAD: u64 = 508;
@@ -212,7 +213,11 @@ impl Streams {
                 self.sender.handle_reply(now, &reply, len);
             }
             &Body::Close(Close { reason, code, text }) => {
-                return Err(Closed::Peer { reason, code, text: text.to_owned() });
+                // A responder that refuses the initiator after its AUTH.
+                return Err(match RefuseReason::named(reason.code()) {
+                    Some(refusal) => Closed::Refused(refusal),
+                    None => Closed::Peer { reason, code, text: text.to_owned() },
+                });
             }
             &Body::Path(Probe { is_response: true, random }) => arrival.path_answer = Some(random),
             &Body::Path(Probe { is_response: false, random }) => self.path_answer = Some(random),

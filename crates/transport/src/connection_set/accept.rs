@@ -239,9 +239,12 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 }
 
-/// Queues the SYN-ACK of a half-open connection, for the SYN with this attempt number.
+/// Queues the SYN-ACK of a half-open connection, for the SYN with this attempt number; a REFUSE if
+/// message 1 was invalid.
 fn push_syn_ack<P: Copy + PartialEq>(answers: &mut super::Answers<P>, entry: &HalfOpen<P>, attempt: u8) {
     if entry.second.is_empty() {
+        let reason = RefuseReason::WrongKey.code();
+        answers.push(entry.peer, REFUSE_LEN, |out| encode_refuse(entry.remote_id, reason, out));
         return;
     }
     let len = syn_ack_len(&entry.second);
