@@ -1,0 +1,260 @@
+//! Command line of `rdt-tunnel`.
+
+#![allow(
+    clippy::doc_markdown,
+    rustdoc::broken_intra_doc_links,
+    reason = "the comments are the text of --help, in which [V6] is no link"
+)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use rdt_program::host_port::{self, HostPort};
+use rdt_trust::{ConnectOptions, ListenOptions};
+
+use crate::failure::CODES;
+
+/// UDP port of `serve`. That of `rdt-recv` is one less.
+pub(crate) const DEFAULT_PORT: u16 = 22346;
+/// Largest number of tickets.
+const MAX_TICKETS: i64 = 1000;
+
+const AFTER_HELP: &str = "\
+Examples:
+  server$ rdt-tunnel serve --to 127.0.0.1:22        prints a ticket for one client
+  client$ rdt-tunnel connect rdt1... --listen 127.0.0.1:2222
+  client$ ssh -p 2222 user@127.0.0.1
+
+With keys instead of tickets, for ssh, rsync and git over one line in ~/.ssh/config:
+  client$ rdt-tunnel key >> allow                   copy the file to the server
+  server$ rdt-tunnel serve --to 127.0.0.1:22 --allow allow
+  Host server
+      ProxyCommand rdt-tunnel stdio %h";
+
+/// TCP connections of any program over encrypted rdt connections.
+#[derive(Debug, Parser)]
+#[command(name = "rdt-tunnel", version, after_help = format!("{AFTER_HELP}\n\n{CODES}"))]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Passes the connections of clients to a TCP server
+    #[command(after_help = CODES)]
+    Serve(ServeArgs),
+    /// Listens on a TCP port, and passes its connections to `rdt-tunnel serve`
+    #[command(after_help = CODES)]
+    Connect(ConnectArgs),
+    /// Passes the standard input and output to `rdt-tunnel serve`, as ssh's ProxyCommand
+    #[command(after_help = CODES)]
+    Stdio(StdioArgs),
+    /// Prints the own public key, a line for the file of --allow
+    Key(KeyArgs),
+    /// Makes a file with a random secret for --secret-file
+    Secret(SecretArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// TCP server that clients reach
+    #[arg(long, value_name = "HOST:PORT", value_parser = target)]
+    pub(crate) to: HostPort,
+    /// UDP address to listen on: ADDR, ADDR:PORT, [V6]:PORT; port 0 takes a free one [default: all,
+    /// port 22346]
+    #[arg(long, value_name = "ADDR", value_parser = udp_address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Address in tickets, up to 8 times; for hosts behind NAT [default: that of --listen, or those
+    /// of the interfaces with a default route]
+    #[arg(long, value_name = "ADDR", value_parser = udp_address)]
+    pub(crate) advertise: Vec<SocketAddr>,
+    /// Number of tickets to print; each is for one client [default: 1; 0 with --allow,
+    /// --secret-file or --open]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=MAX_TICKETS))]
+    pub(crate) tickets: Option<u16>,
+    /// Time until a client must have used its ticket first; afterwards it is good until `serve`
+    /// ends
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime)]
+    pub(crate) ticket_lifetime: Duration,
+    /// Limit on connections at a time; further ones are refused
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) max_connections: u32,
+    #[command(flatten)]
+    pub(crate) trust: ListenOptions,
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// Ticket that `serve` printed; @FILE with a ticket, which `ps` does not show; or HOST,
+    /// HOST:PORT, [V6]:PORT [default port: 22346]
+    #[arg(value_name = "TICKET|HOST")]
+    pub(crate) remote: String,
+    /// TCP address to listen on
+    #[arg(long, value_name = "ADDR:PORT", value_parser = tcp_address)]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) trust: ConnectOptions,
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StdioArgs {
+    /// Ticket that `serve` printed; @FILE with a ticket, which `ps` does not show; or HOST,
+    /// HOST:PORT, [V6]:PORT [default port: 22346]
+    #[arg(value_name = "TICKET|HOST")]
+    pub(crate) remote: String,
+    #[command(flatten)]
+    pub(crate) trust: ConnectOptions,
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
+    /// Print no remarks, only errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// Own private key, made at first use [default: identity in ~/.config/rdt]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretArgs {
+    /// File to make, mode 0600; it must not exist
+    pub(crate) file: PathBuf,
+}
+
+/// Options of the path between both ends of a tunnel.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PathArgs {
+    /// End connections when nothing was heard from the peer for this long, from 1s; keep-alives
+    /// hold idle ones
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = idle_timeout)]
+    pub(crate) idle_timeout: Duration,
+    /// Give up connecting after this long without an answer, from 1s
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = idle_timeout)]
+    pub(crate) connect_give_up: Duration,
+}
+
+/// Options of what is printed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OutputArgs {
+    /// Print no remarks, only errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print JSON, one object a line: connections with their statistics; the last one is the
+    /// summary
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn target(text: &str) -> Result<HostPort, String> {
+    let target: HostPort = text.parse()?;
+    match target.port {
+        Some(1..) if !target.host.is_empty() => Ok(target),
+        _ => Err("write HOST:PORT, as 127.0.0.1:22".to_owned()),
+    }
+}
+
+fn udp_address(text: &str) -> Result<SocketAddr, String> {
+    host_port::bind_address(text, DEFAULT_PORT)
+}
+
+fn tcp_address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<HostPort>()?.port {
+        None => Err("write ADDR:PORT, as 127.0.0.1:2222; port 0 takes a free one".to_owned()),
+        Some(port) => host_port::bind_address(text, port),
+    }
+}
+
+/// Parses a time from 1 s to a day.
+fn idle_timeout(text: &str) -> Result<Duration, String> {
+    within(text, Duration::from_secs(1), Duration::from_secs(24 * 3600))
+}
+
+/// Parses a time from 1 min to a year.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    within(text, Duration::from_secs(60), Duration::from_secs(365 * 24 * 3600))
+}
+
+fn within(text: &str, min: Duration, max: Duration) -> Result<Duration, String> {
+    let whole = |unit: &str, seconds: u64| {
+        let number = text.strip_suffix(unit)?.parse::<u64>().ok()?;
+        number.checked_mul(seconds).map(Duration::from_secs)
+    };
+    let time = whole("min", 60)
+        .or_else(|| whole("s", 1))
+        .or_else(|| whole("h", 3600))
+        .or_else(|| whole("d", 24 * 3600))
+        .ok_or_else(|| format!("'{text}' is no time: write 30s, 10min, 24h or 7d"))?;
+    if (min..=max).contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("'{text}' is not from {} to {} seconds", min.as_secs(), max.as_secs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, String> {
+        let words = std::iter::once("rdt-tunnel").chain(line.split_whitespace());
+        Arguments::try_parse_from(words)
+            .map(|args| args.command)
+            .map_err(|error| rdt_program::argument_error(&error))
+    }
+
+    #[test]
+    fn command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn addresses_need_their_parts() {
+        let Command::Serve(args) = parse("serve --to localhost:22 --listen 127.0.0.1").unwrap() else {
+            panic!("another command")
+        };
+        assert_eq!(args.to, HostPort { host: "localhost".into(), port: Some(22) });
+        assert_eq!(args.listen, Some("127.0.0.1:22346".parse().unwrap()));
+        for line in ["serve --to localhost", "serve --to :22", "serve --to localhost:0", "serve"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        for line in ["connect host", "connect host --listen 127.0.0.1", "connect --listen 127.0.0.1:1"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        parse("connect host --listen 127.0.0.1:0").unwrap();
+    }
+
+    #[test]
+    fn times_have_units_and_limits() {
+        for (text, seconds) in [("1s", 1), ("10min", 600), ("24h", 86_400), ("1d", 86_400)] {
+            assert_eq!(idle_timeout(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in ["0s", "2d", "30", "1.5s", "s", "99999999999999999999d", "99999999999999999d"] {
+            assert!(idle_timeout(text).is_err(), "{text}");
+        }
+        assert!(lifetime("59s").is_err() && lifetime("60s").is_ok() && lifetime("366d").is_err());
+    }
+
+    #[test]
+    fn open_contradicts_rules() {
+        for rule in ["--allow f", "--secret-file f"] {
+            assert!(parse(&format!("serve --to h:1 --open {rule}")).is_err());
+        }
+        parse("serve --to h:1 --allow f --secret-file g --tickets 3").unwrap();
+    }
+}

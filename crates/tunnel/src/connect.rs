@@ -1,0 +1,126 @@
+//! `rdt-tunnel connect` and `rdt-tunnel stdio`: pass local streams to `serve`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdt_trust::{ConnectOptions, Remote};
+use serde_json::json;
+use tokio::io::{Join, Stdin, Stdout, join, stdin, stdout};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::args::{ConnectArgs, DEFAULT_PORT, PathArgs, StdioArgs};
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::report::Report;
+use crate::session::{Local, Outcome, Stop, carry};
+use crate::{Ended, finish};
+
+/// Pause after a failed `accept`, usually because too many files are open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Listens on a TCP port until the program is stopped.
+pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &Stop) -> Result<Ended, Failure> {
+    let listener = TcpListener::bind(args.listen).await.map_err(|error| Failure::Bind(args.listen, error))?;
+    let bound = listener.local_addr().map_err(Failure::system("address of the TCP socket"))?;
+    let link = link(&args.remote, &args.trust, &args.path, report).await?;
+    tokio::select! {
+        tested = link.test() => tested?,
+        () = stop.wait() => return Ok(Ended { open: 0 }),
+    }
+    announce(report, bound, &link.name());
+    accept_all(&listener, Arc::new(link), report, stop).await
+}
+
+fn announce(report: &Report, bound: SocketAddr, name: &str) {
+    report.remark(&format!("connections to {bound} go through {name}"));
+    if !bound.ip().is_loopback() {
+        report.remark(&format!("warning: other hosts can connect to {bound} and reach the target"));
+    }
+    report.event(|| json!({ "event": "listening", "address": bound.to_string(), "peer": name }));
+}
+
+/// Passes the standard input and output.
+pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &Stop) -> Result<Ended, Failure> {
+    let link = link(&args.remote, &args.trust, &args.path, report).await?;
+    let stream = tokio::select! {
+        stream = link.open() => stream?,
+        () = stop.wait() => return Err(Failure::Interrupted),
+    };
+    let outcome = carry(report, stop, "stdio", join(stdin(), stdout()), stream).await;
+    finish(link.endpoint(), JoinSet::new()).await;
+    match outcome {
+        Outcome::Finished => Ok(Ended { open: 0 }),
+        Outcome::LocalFailed(error) => Err(Failure::Stdio(error)),
+        Outcome::PeerFailed(end) => Err(link.failure(end)),
+        Outcome::Stopped => Err(Failure::Interrupted),
+    }
+}
+
+impl Local for Join<Stdin, Stdout> {}
+
+async fn link(
+    remote: &str,
+    trust: &ConnectOptions,
+    path: &PathArgs,
+    report: &Report,
+) -> Result<Link, Failure> {
+    let remote = Remote::parse(remote, DEFAULT_PORT)?;
+    let dialer = trust.dialer(&remote, &report.surroundings())?;
+    Link::new(remote, dialer, path, report).await
+}
+
+async fn accept_all(
+    listener: &TcpListener,
+    link: Arc<Link>,
+    report: &Report,
+    stop: &Stop,
+) -> Result<Ended, Failure> {
+    let mut sessions = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((local, from)) => {
+                    let (link, report, stop) = (Arc::clone(&link), report.clone(), stop.clone());
+                    sessions.spawn(async move {
+                        // Fails if the peer is gone already, and then the first read does too.
+                        let _ = local.set_nodelay(true);
+                        session(local, from, &link, &report, &stop).await;
+                    });
+                }
+                Err(error) => {
+                    report.remark(&format!("cannot accept a TCP connection: {error}"));
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = sessions.join_next() => {}
+            () = stop.wait() => break,
+        }
+    }
+    Ok(finish(link.endpoint(), sessions).await)
+}
+
+/// Handles one TCP connection.
+async fn session(local: TcpStream, from: SocketAddr, link: &Link, report: &Report, stop: &Stop) {
+    let opened = tokio::select! {
+        opened = link.open() => opened,
+        () = stop.wait() => return local.reset_at_drop(),
+    };
+    let stream = match opened {
+        Ok(stream) => stream,
+        Err(failure) => {
+            local.reset_at_drop();
+            return report.remark(&format!("{from}: {failure}"));
+        }
+    };
+    match carry(report, stop, &from.to_string(), local, stream).await {
+        Outcome::LocalFailed(error) => report.remark(&format!("{from}: {error}")),
+        Outcome::PeerFailed(end) => {
+            link.note_end(&end);
+            report.remark(&format!("{from}: {}", link.failure(end)));
+        }
+        Outcome::Finished | Outcome::Stopped => {}
+    }
+}

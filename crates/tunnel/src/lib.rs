@@ -1,0 +1,166 @@
+//! `rdt-tunnel`: TCP connections of any program over encrypted rdt connections. Each TCP connection
+//! has an rdt connection of its own; all share one UDP socket.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | arguments | `args.rs` | command line |
+//! | serve | `serve.rs` | accepting rdt connections, connecting to the target |
+//! | connect, stdio | `connect.rs` | accepting TCP connections; standard input and output |
+//! | link | `link.rs` | connections from this side to one peer: addresses, keys, cookies |
+//! | session | `session.rs` | one connection until its end; resets in both directions |
+//! | copy | `copy.rs` | both directions of a session, half-close |
+//! | protocol | `protocol.rs` | first byte of a stream, codes of CLOSE |
+//! | report | `report.rs` | remarks, JSON, counters |
+//! | addresses | `addresses.rs` | addresses of this host for tickets |
+//! | failure | `failure.rs` | errors and their exit codes |
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod args;
+mod connect;
+mod copy;
+mod failure;
+mod link;
+mod protocol;
+mod report;
+mod serve;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use rdt_endpoint::tokio::Endpoint;
+use rdt_program::exit::{INTERRUPTED, IO};
+use rdt_program::signals::on_interrupt;
+use rdt_program::{Console, start_logging, talk};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::args::{Arguments, Command, KeyArgs, OutputArgs, SecretArgs};
+use crate::failure::Failure;
+use crate::report::Report;
+use crate::session::Stop;
+
+/// Time for the last packets of connections before the program ends: a CLOSE, or the confirmation
+/// of the last bytes over a path with loss.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Runs `rdt-tunnel` with these arguments, of which the first is the program's name.
+pub fn rdt_tunnel(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    start_logging();
+    let args = match Arguments::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => {
+            let failure = Failure::Usage(format!("{}; see --help", rdt_program::argument_error(&error)));
+            talk(&format!("rdt-tunnel: {failure}"));
+            return ExitCode::from(failure.code());
+        }
+        Err(help) => {
+            // Fails only if the standard output is closed.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    ExitCode::from(run(&args.command))
+}
+
+fn run(command: &Command) -> u8 {
+    let console = Console::in_background().unwrap_or_default();
+    let quiet = OutputArgs { quiet: true, json: false };
+    let output = match command {
+        Command::Serve(args) => &args.output,
+        Command::Connect(args) => &args.output,
+        Command::Stdio(args) => &OutputArgs { quiet: args.quiet, json: false },
+        Command::Key(_) | Command::Secret(_) => &quiet,
+    };
+    let report = Report::new(console, output);
+    let code = match dispatch(command, &report) {
+        Ok(Ended { open: 0 }) => 0,
+        Ok(Ended { .. }) => INTERRUPTED,
+        Err(failure) => {
+            if !matches!(failure, Failure::Interrupted) {
+                talk(&format!("rdt-tunnel: {failure}"));
+            }
+            failure.code()
+        }
+    };
+    match report.summary(code) {
+        Err(error) => {
+            talk(&format!("rdt-tunnel: cannot write the standard output: {error}"));
+            IO
+        }
+        Ok(()) => code,
+    }
+}
+
+/// End of a program that was stopped, or had nothing left to do.
+#[derive(Debug)]
+struct Ended {
+    /// Sessions that were open when it was stopped.
+    open: usize,
+}
+
+fn dispatch(command: &Command, report: &Report) -> Result<Ended, Failure> {
+    match command {
+        Command::Key(args) => return print_key(args, report),
+        Command::Secret(args) => return make_secret(args),
+        Command::Serve(_) | Command::Connect(_) | Command::Stdio(_) => {}
+    }
+    let stop = stop_at_interrupt()?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.enable_all().build().map_err(Failure::system("cannot start threads"))?;
+    let result = runtime.block_on(async {
+        match command {
+            Command::Serve(args) => serve::serve(args, report, &stop).await,
+            Command::Connect(args) => connect::connect(args, report, &stop).await,
+            Command::Stdio(args) => connect::stdio(args, report, &stop).await,
+            Command::Key(_) | Command::Secret(_) => Ok(Ended { open: 0 }),
+        }
+    });
+    // A read of the standard input cannot be cancelled, and must not delay the end.
+    runtime.shutdown_background();
+    result
+}
+
+/// Sets the flag at the first Ctrl-C or termination signal; the second one ends the process.
+fn stop_at_interrupt() -> Result<Stop, Failure> {
+    let (set, flag) = watch::channel(false);
+    let handler = move || {
+        if set.send_replace(true) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    };
+    on_interrupt(handler)
+        .map_err(|error| Failure::system("no handler of Ctrl-C")(std::io::Error::other(error)))?;
+    Ok(Stop::new(flag))
+}
+
+/// Waits for the sessions, which the stop has ended, and for their last packets.
+async fn finish(endpoint: &Endpoint, mut sessions: JoinSet<()>) -> Ended {
+    while sessions.try_join_next().is_some() {}
+    let open = sessions.len();
+    let last_packets = async {
+        while sessions.join_next().await.is_some() {}
+        endpoint.wait_idle().await;
+    };
+    // After that time the peer finds the end by its idle timeout.
+    let _ = timeout(LINGER, last_packets).await;
+    Ended { open }
+}
+
+fn print_key(args: &KeyArgs, report: &Report) -> Result<Ended, Failure> {
+    let key = rdt_trust::identity(args.identity.as_deref(), &report.surroundings())?.public();
+    report.result(&key.to_string(), || serde_json::Value::Null);
+    Ok(Ended { open: 0 })
+}
+
+fn make_secret(args: &SecretArgs) -> Result<Ended, Failure> {
+    let mut entropy = rdt_identity::os_entropy().map_err(Failure::system("no random numbers"))?;
+    rdt_identity::create_secret(&args.file, &mut entropy).map_err(Failure::Secret)?;
+    Ok(Ended { open: 0 })
+}

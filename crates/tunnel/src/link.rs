@@ -1,0 +1,261 @@
+//! Connections from this side to one peer: addresses, keys, and whether the peer answers.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rdt_crypto::ResumptionCookie;
+use rdt_endpoint::tokio::{Endpoint, Stream};
+use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
+use rdt_transport::{Closed, ConnectionConfig, InitiatorConfig, RefuseReason};
+use rdt_trust::{Dialer, Remote};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::args::PathArgs;
+use crate::failure::Failure;
+use crate::protocol::{OPEN, PeerEnd};
+use crate::report::Report;
+
+/// Head start of an address before the next one is tried too (RFC 8305, section 5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Time for the answer to the test of a new link.
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest number of cookies kept. Each connection brings one and uses one.
+const MAX_COOKIES: usize = 16;
+
+/// Link to one peer, shared by all connections to it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    endpoint: Endpoint,
+    dialer: Arc<Dialer>,
+    remote: Remote,
+    config: ConnectionConfig,
+    report: Report,
+    /// Addresses to try: first the one that answered last. Empty: resolve the name.
+    addresses: Mutex<Vec<SocketAddr>>,
+    /// Each saves a round trip of a handshake.
+    cookies: Mutex<Vec<ResumptionCookie>>,
+    /// True while the peer is thought to answer: from a connection that was opened to one that was
+    /// lost.
+    answers: AtomicBool,
+    /// True after the first connection that was lost.
+    was_lost: AtomicBool,
+}
+
+impl Link {
+    /// Resolves the name and binds a socket.
+    pub(crate) async fn new(
+        remote: Remote,
+        dialer: Dialer,
+        path: &PathArgs,
+        report: &Report,
+    ) -> Result<Self, Failure> {
+        let addresses = resolve(&remote).await?;
+        let needs_ipv6 = addresses.iter().any(SocketAddr::is_ipv6);
+        let any: SocketAddr =
+            if needs_ipv6 { (Ipv6Addr::UNSPECIFIED, 0).into() } else { (Ipv4Addr::UNSPECIFIED, 0).into() };
+        let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
+        let endpoint = Endpoint::bind(any, config).map_err(|error| Failure::Bind(any, error))?;
+        Ok(Self::over(endpoint, remote, dialer, path, report))
+    }
+
+    pub(crate) fn over(
+        endpoint: Endpoint,
+        remote: Remote,
+        dialer: Dialer,
+        path: &PathArgs,
+        report: &Report,
+    ) -> Self {
+        Self {
+            endpoint,
+            dialer: Arc::new(dialer),
+            remote,
+            config: path.connection(),
+            report: report.clone(),
+            addresses: Mutex::default(),
+            cookies: Mutex::default(),
+            answers: AtomicBool::new(false),
+            was_lost: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.remote.name()
+    }
+
+    /// Tests whether the peer answers, has the right key, and admits this side.
+    pub(crate) async fn test(&self) -> Result<(), Failure> {
+        let mut stream = self.connect().await?;
+        let ended = async {
+            stream.shutdown().await?;
+            stream.read(&mut [0]).await
+        };
+        match timeout(TEST_TIMEOUT, ended).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(self.failure(PeerEnd::of_error(&error))),
+            Err(_) => Err(Failure::NoAnswer { name: self.name(), why: "the test connection hangs".into() }),
+        }
+    }
+
+    /// Opens a connection to the target of the tunnel.
+    pub(crate) async fn open(&self) -> Result<Stream, Failure> {
+        let mut stream = self.connect().await?;
+        match stream.write_all(&[OPEN]).await {
+            Ok(()) => Ok(stream),
+            Err(error) => Err(self.failure(PeerEnd::of_error(&error))),
+        }
+    }
+
+    /// Notes how a connection ended, and says once that the peer is gone.
+    pub(crate) fn note_end(&self, end: &PeerEnd) {
+        if let PeerEnd::Lost(why) = end {
+            self.note_lost(why);
+        }
+    }
+
+    fn note_lost(&self, why: &str) {
+        if self.answers.swap(false, Ordering::Relaxed) {
+            self.was_lost.store(true, Ordering::Relaxed);
+            let name = self.name();
+            self.report.remark(&format!("{name} is gone: {why}. New connections will be tried"));
+            self.report.event(|| serde_json::json!({ "event": "lost", "peer": name, "text": why }));
+        }
+    }
+
+    async fn connect(&self) -> Result<Stream, Failure> {
+        let mut addresses = self.addresses().clone();
+        if addresses.is_empty() {
+            addresses = resolve(&self.remote).await?;
+        }
+        match self.race(&addresses).await {
+            Ok((stream, address)) => {
+                addresses.retain(|other| *other != address);
+                addresses.insert(0, address);
+                *self.addresses() = addresses;
+                if let Some(cookie) = stream.resumption_cookie() {
+                    let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
+                    cookies.truncate(MAX_COOKIES - 1);
+                    cookies.push(cookie);
+                }
+                if !self.answers.swap(true, Ordering::Relaxed) && self.was_lost.load(Ordering::Relaxed) {
+                    let name = self.name();
+                    self.report.remark(&format!("{name} answers again"));
+                    self.report.event(|| serde_json::json!({ "event": "restored", "peer": name }));
+                }
+                Ok(stream)
+            }
+            Err(error) => {
+                // The name may have another address by now.
+                self.addresses().clear();
+                Err(self.connect_failure(error))
+            }
+        }
+    }
+
+    /// Tries the addresses, each some time after the one before. The first connection wins.
+    async fn race(&self, addresses: &[SocketAddr]) -> Result<(Stream, SocketAddr), ConnectError> {
+        let mut attempts = JoinSet::new();
+        let mut rest = addresses.iter().copied();
+        let mut last = None;
+        loop {
+            if let Some(address) = rest.next() {
+                let (endpoint, connect) = (self.endpoint.clone(), self.connect_config());
+                attempts.spawn(async move {
+                    endpoint.connect(address, connect).await.map(|stream| (stream, address))
+                });
+            }
+            let next = async {
+                if rest.len() == 0 { std::future::pending().await } else { sleep(ATTEMPT_DELAY).await }
+            };
+            tokio::select! {
+                ended = attempts.join_next() => match ended {
+                    Some(Ok(Ok(connected))) => return Ok(connected),
+                    Some(Ok(Err(error))) if is_final(&error) => return Err(error),
+                    Some(Ok(Err(error))) => last = Some(error),
+                    None if rest.len() == 0 => {
+                        let gone = StreamError::from(Closed::Unreachable);
+                        return Err(last.unwrap_or_else(|| gone.into()));
+                    }
+                    // No attempt is under way, or the task was cancelled with the runtime.
+                    None | Some(Err(_)) => {}
+                },
+                () = next => {}
+            }
+        }
+    }
+
+    fn connect_config(&self) -> Connect {
+        let resumption = self.cookies.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let initiator = InitiatorConfig { resumption, ..self.dialer.initiator() };
+        Connect::with(initiator).config(self.config.clone())
+    }
+
+    fn addresses(&self) -> std::sync::MutexGuard<'_, Vec<SocketAddr>> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect_failure(&self, error: ConnectError) -> Failure {
+        match error {
+            ConnectError::Stream(StreamError::Closed(Closed::NotTrusted(_))) => {
+                match self.dialer.take_refusal() {
+                    Some(refusal) => refusal.into(),
+                    None => self.failure(PeerEnd::Other(error.to_string())),
+                }
+            }
+            ConnectError::Stream(StreamError::Closed(closed)) => match PeerEnd::of_closed(&closed) {
+                PeerEnd::Lost(why) => {
+                    self.note_lost(&why);
+                    Failure::NoAnswer { name: self.name(), why }
+                }
+                end => self.failure(end),
+            },
+            _ => self.failure(PeerEnd::Other(error.to_string())),
+        }
+    }
+
+    /// Returns the failure of a connection that was open, or that the peer refused.
+    pub(crate) fn failure(&self, end: PeerEnd) -> Failure {
+        let name = self.name();
+        match (end, &self.remote) {
+            (PeerEnd::Refused(RefuseReason::NotAdmitted), _) => {
+                Failure::KeyRefused { name, key: self.dialer.identity().public() }
+            }
+            (PeerEnd::Refused(RefuseReason::Secret), Remote::Ticket(_)) => Failure::TicketRefused(name),
+            (PeerEnd::Refused(RefuseReason::Secret), Remote::Host { .. }) => Failure::SecretRefused(name),
+            (end, _) => Failure::Ended { name, end },
+        }
+    }
+}
+
+/// True if another address of the same peer would give the same answer.
+fn is_final(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::Config(_) | ConnectError::Stream(StreamError::Closed(Closed::NotTrusted(_))) => true,
+        ConnectError::Stream(StreamError::Closed(closed)) => {
+            matches!(PeerEnd::of_closed(closed), PeerEnd::Refused(_))
+        }
+        _ => false,
+    }
+}
+
+async fn resolve(remote: &Remote) -> Result<Vec<SocketAddr>, Failure> {
+    let (owned, name) = (remote.clone(), remote.name());
+    let addresses = tokio::task::spawn_blocking(move || owned.addresses()).await.unwrap_or_default();
+    if addresses.is_empty() { Err(Failure::NoSuchHost(name)) } else { Ok(addresses) }
+}
+
+impl PathArgs {
+    /// Returns the parameters of connections.
+    pub(crate) fn connection(&self) -> ConnectionConfig {
+        let mut config = ConnectionConfig { idle_timeout: self.idle_timeout, ..ConnectionConfig::default() };
+        config.sender.handshake_give_up = self.connect_give_up;
+        config
+    }
+}

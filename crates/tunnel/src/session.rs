@@ -1,0 +1,116 @@
+//! One connection of a tunnel: a local stream and an rdt stream, until both have ended.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rdt_endpoint::tokio::Stream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::copy::{Counters, End, relay};
+use crate::protocol::{Code, PeerEnd};
+use crate::report::Report;
+
+/// Time for a session to end by itself after the program was told to stop: ssh sends a signal to
+/// its `ProxyCommand`, and closes the pipes just after.
+const STOP_GRACE: Duration = Duration::from_millis(200);
+
+/// Stream on this host: TCP, or standard input and output.
+pub(crate) trait Local: AsyncRead + AsyncWrite + Unpin {
+    /// Makes the drop of the stream a reset, so that the program at its end does not take cut data
+    /// for complete.
+    fn reset_at_drop(&self) {}
+}
+
+impl Local for TcpStream {
+    fn reset_at_drop(&self) {
+        // Fails if the socket is unusable, and then the program learns that anyway.
+        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+}
+
+/// How a session ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Both directions have ended.
+    Finished,
+    /// The local stream failed.
+    LocalFailed(io::Error),
+    /// The rdt connection failed.
+    PeerFailed(PeerEnd),
+    /// This program was stopped.
+    Stopped,
+}
+
+impl Outcome {
+    fn words(&self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Finished => ("finished", None),
+            Self::LocalFailed(error) => ("reset", Some(error.to_string())),
+            Self::PeerFailed(end) => (end.word(), Some(end.to_string())),
+            Self::Stopped => ("stopped", None),
+        }
+    }
+}
+
+/// Flag that ends all sessions. Clones share the flag.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    pub(crate) fn new(flag: watch::Receiver<bool>) -> Self {
+        Self(flag)
+    }
+
+    /// Waits until the program is stopped.
+    pub(crate) async fn wait(&self) {
+        // An error means that the sender is gone, with it the reason to wait.
+        let _ = self.0.clone().wait_for(|is_set| *is_set).await;
+    }
+}
+
+/// Copies between both streams until they have ended. A failure of one is passed to the other: a
+/// CLOSE with a code, or a reset.
+pub(crate) async fn carry<L: Local>(
+    report: &Report,
+    stop: &Stop,
+    name: &str,
+    mut local: L,
+    mut stream: Stream,
+) -> Outcome {
+    let opened = report.opened(name, stream.peer_addr());
+    let counters = Counters::default();
+    let stopped = async {
+        stop.wait().await;
+        sleep(STOP_GRACE).await;
+    };
+    let outcome = tokio::select! {
+        end = relay(&mut local, &mut stream, &counters) => match end {
+            End::Finished => Outcome::Finished,
+            End::LocalFailed(error) => Outcome::LocalFailed(error),
+            End::PeerFailed(error) => Outcome::PeerFailed(PeerEnd::of_error(&error)),
+        },
+        () = stopped => Outcome::Stopped,
+    };
+    let stats = stream.stats();
+    match &outcome {
+        Outcome::Finished => {}
+        // What was sent is complete, and reaches the peer after the drop of the stream.
+        Outcome::Stopped if counters.is_sent.load(Ordering::Relaxed) => local.reset_at_drop(),
+        Outcome::LocalFailed(_) => {
+            stream.close(Code::Reset.number(), "");
+            local.reset_at_drop();
+        }
+        Outcome::PeerFailed(_) => local.reset_at_drop(),
+        Outcome::Stopped => {
+            stream.close(Code::Stopped.number(), "");
+            local.reset_at_drop();
+        }
+    }
+    let (end, text) = outcome.words();
+    report.closed(&opened, &counters, stats.as_ref(), (end, text.as_deref()));
+    outcome
+}

@@ -1,0 +1,210 @@
+//! TCP through a tunnel: half-close, resets, many connections, programs that are killed.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use super::process::{Home, PATIENCE};
+
+/// Bytes that each of many clients sends and gets back.
+const ECHO_BYTES: usize = 64 << 10;
+
+/// Starts a server on a thread, which calls `handle` for each connection on a thread of its own.
+pub(crate) fn server(handle: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, handle) = (stream.unwrap(), handle.clone());
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            thread::spawn(move || handle(stream));
+        }
+    });
+    address
+}
+
+pub(crate) fn client(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Reads all, then answers with the number of bytes and the sum of all bytes.
+pub(crate) fn count(mut stream: TcpStream) {
+    let mut buffer = vec![0; 1 << 16];
+    let (mut bytes, mut sum) = (0_u64, 0_u64);
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        bytes += read as u64;
+        sum += buffer[..read].iter().map(|&byte| u64::from(byte)).sum::<u64>();
+    }
+    write!(stream, "{bytes} {sum}").unwrap();
+}
+
+fn kind_of_end(stream: &mut TcpStream) -> Result<usize, ErrorKind> {
+    stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind())
+}
+
+#[test]
+fn answer_follows_half_close() {
+    let home = Home::new();
+    let serve = home.serve(server(count), "");
+    let connect = home.connect("anna", &serve.tickets[0], "");
+    let mut stream = client(connect.address);
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251).to_le_bytes()[0]).collect();
+    stream.write_all(&bytes).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let sum: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
+    assert_eq!(answer, format!("{} {sum}", bytes.len()));
+    let closed = connect.program.event("closed");
+    assert_eq!((&closed["end"], &closed["sent_bytes"]), (&"finished".into(), &bytes.len().into()));
+    assert!(closed["srtt_us"].is_u64(), "{closed}");
+    connect.program.signal("INT");
+    let ended = connect.program.ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.summary()["finished"], 1);
+}
+
+#[test]
+fn reset_arrives_as_reset_on_both_sides() {
+    let home = Home::new();
+    // The server resets after the first byte: unread data at the close does that.
+    let resetting = server(|stream| {
+        stream.peek(&mut [0]).unwrap();
+    });
+    let serve = home.serve(resetting, "");
+    let connect = home.connect("anna", &serve.tickets[0], "");
+    let mut stream = client(connect.address);
+    stream.write_all(b"x").unwrap();
+    assert_eq!(kind_of_end(&mut stream), Err(ErrorKind::ConnectionReset));
+    assert_eq!(serve.program.event("closed")["end"], "reset");
+    assert_eq!(connect.program.event("closed")["end"], "reset_by_peer");
+
+    // The other way: the client resets, and the server sees it.
+    let (tell, told) = std::sync::mpsc::channel();
+    let watching = server(move |mut stream| {
+        stream.write_all(b"x").unwrap();
+        tell.send(kind_of_end(&mut stream)).unwrap();
+    });
+    let serve = home.serve(watching, "");
+    let connect = home.connect("anna", &serve.tickets[0], "");
+    let stream = client(connect.address);
+    stream.peek(&mut [0]).unwrap();
+    drop(stream);
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn refused_target_resets_client() {
+    let home = Home::new();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let serve = home.serve(closed, "");
+    let connect = home.connect("anna", &serve.tickets[0], "");
+    let mut stream = client(connect.address);
+    assert_eq!(kind_of_end(&mut stream), Err(ErrorKind::ConnectionReset));
+    let event = connect.program.event("closed");
+    assert_eq!(event["end"], "target");
+    assert_eq!(event["text"], "the target refused the connection: no program listens there");
+}
+
+#[test]
+fn sixty_four_connections_run_at_once() {
+    let home = Home::new();
+    // Each answers when all are connected.
+    let barrier = std::sync::Arc::new(std::sync::Barrier::new(64));
+    let echo = server(move |mut stream| {
+        let mut bytes = vec![0; ECHO_BYTES];
+        stream.read_exact(&mut bytes).unwrap();
+        barrier.wait();
+        stream.write_all(&bytes).unwrap();
+    });
+    let serve = home.serve(echo, "");
+    let connect = home.connect("anna", &serve.tickets[0], "");
+    let clients: Vec<_> = (0..64)
+        .map(|i| {
+            let address = connect.address;
+            thread::spawn(move || {
+                let mut stream = client(address);
+                let sent = vec![i; ECHO_BYTES];
+                stream.write_all(&sent).unwrap();
+                let mut bytes = Vec::new();
+                stream.read_to_end(&mut bytes).unwrap();
+                assert!(bytes == sent, "{i}: {} bytes", bytes.len());
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().unwrap();
+    }
+    connect.program.signal("TERM");
+    let summary = connect.program.ended().summary();
+    assert_eq!((&summary["connections"], &summary["exit_code"]), (&64.into(), &0.into()));
+}
+
+#[test]
+fn interrupt_resets_open_connections() {
+    let home = Home::new();
+    let serve = home.serve(server(count), "");
+    let connect = home.connect("anna", &serve.tickets[0], "");
+    let mut stream = client(connect.address);
+    stream.write_all(b"x").unwrap();
+    serve.program.event("opened");
+    serve.program.signal("INT");
+    assert_eq!(kind_of_end(&mut stream), Err(ErrorKind::ConnectionReset));
+    assert_eq!(connect.program.event("closed")["end"], "stopped_by_peer");
+    assert_eq!(serve.program.ended().code, Some(130));
+}
+
+#[test]
+fn killed_server_is_noticed_and_replaced() {
+    let home = Home::new();
+    let target = server(count);
+    let first = home.serve(target, "--open");
+    let address = first.address;
+    let connect = home.connect("anna", &address.to_string(), "--idle-timeout 2s --connect-give-up 2s");
+    let mut stream = client(connect.address);
+    stream.write_all(b"x").unwrap();
+    first.program.event("opened");
+    drop(first);
+    assert_eq!(kind_of_end(&mut stream), Err(ErrorKind::ConnectionReset));
+    connect.program.event("lost");
+    let args = format!("serve --to {target} --listen {address} --open --json");
+    let second = super::process::Program::start(&mut home.command("server", &args));
+    second.event("listening");
+    let mut stream = client(connect.address);
+    stream.write_all(b"a").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "1 97");
+    connect.program.event("restored");
+}
+
+#[test]
+fn blocked_reader_stops_writer() {
+    let home = Home::new();
+    let (tell, told) = std::sync::mpsc::channel();
+    let told = std::sync::Arc::new(std::sync::Mutex::new(told));
+    // Reads when it is told to.
+    let target = server(move |stream| {
+        told.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        count(stream);
+    });
+    let serve = home.serve(target, "");
+    let connect = home.connect("anna", &serve.tickets[0], "");
+    let mut stream = client(connect.address);
+    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let block = vec![1; 1 << 20];
+    let mut written = 0_u64;
+    while let Ok(bytes @ 1..) = stream.write(&block) {
+        written += bytes as u64;
+        assert!(written < 1 << 30, "no back-pressure");
+    }
+    tell.send(()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, format!("{written} {written}"));
+}
