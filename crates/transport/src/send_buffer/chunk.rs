@@ -230,9 +230,9 @@ impl Spare<'_> {
     /// Copies as much of `bytes` as fits and returns the number of bytes copied.
     pub(crate) fn copy_from(self, bytes: &[u8]) -> usize {
         let mut copied = 0;
-        for piece in self {
-            let n = piece.len().min(bytes.len() - copied);
-            piece[..n].copy_from_slice(&bytes[copied..copied + n]);
+        for piece in self.within(bytes.len()) {
+            let n = piece.len();
+            piece.copy_from_slice(&bytes[copied..copied + n]);
             copied += n;
         }
         copied
