@@ -130,9 +130,9 @@ pub(super) struct OpeningKeys {
     present: PacketKey,
     phase: u8,
     /// Key of the phase before, for packets that were overtaken.
-    previous: Option<PacketKey>,
+    previous: Option<Box<PacketKey>>,
     /// Key of the next phase, computed when its first packet arrives, genuine or forged.
-    next: Option<PacketKey>,
+    next: Option<Box<PacketKey>>,
     data: ReplayWindow,
     control: ReplayWindow,
     /// Largest number of the data space when the connection was idle last.
@@ -216,7 +216,7 @@ impl OpeningKeys {
 
     fn next_key(&mut self) -> &PacketKey {
         let Self { next, secret, aead, .. } = self;
-        next.get_or_insert_with(|| secret.next().packet_key(*aead))
+        next.get_or_insert_with(|| Box::new(secret.next().packet_key(*aead)))
     }
 
     /// Moves to the next key phase: the peer has updated its key.
@@ -224,7 +224,7 @@ impl OpeningKeys {
     fn follow(&mut self) {
         let Some(next) = self.next.take() else { return };
         self.secret = self.secret.next();
-        self.previous = Some(std::mem::replace(&mut self.present, next));
+        self.previous = Some(Box::new(std::mem::replace(&mut self.present, *next)));
         self.phase = self.phase.wrapping_add(1) % PHASES;
     }
 }
