@@ -137,8 +137,6 @@ pub(super) fn sender(flow: &Flow, connection_id: u64) -> Result<SenderConfig, En
     if flow.kind == FlowKind::Classic {
         return Ok(config);
     }
-    // The receiver is no adversary, but what programs do is measured.
-    config.skip_seed = (flow.kind == FlowKind::Rdt).then_some(connection_id);
     if flow.kind == FlowKind::Tcp {
         config.congestion = Algorithm::Cubic;
         (config.pacing, config.ecn) = (false, false);
