@@ -57,8 +57,10 @@ impl Io {
 
     /// Records that datagrams may have arrived: the next [`DatagramIo::recv`] reads the socket.
     pub(crate) fn set_readable(&mut self) {
-        if let Self::Udp(port) = self {
-            port.readable = true;
+        match self {
+            Self::Udp(port) => port.readable = true,
+            #[cfg(feature = "emulator")]
+            Self::Network(_) => {}
         }
     }
 
@@ -141,8 +143,10 @@ impl DatagramIo for Io {
     }
 
     fn leave(&mut self) {
-        if let Self::Udp(port) = self {
-            port.io.leave();
+        match self {
+            Self::Udp(port) => port.io.leave(),
+            #[cfg(feature = "emulator")]
+            Self::Network(_) => {}
         }
     }
 

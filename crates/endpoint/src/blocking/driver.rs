@@ -6,7 +6,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{SocketError, Waiter, clock};
+use rdt_driver::{SocketError, Waiter};
 
 #[cfg(feature = "emulator")]
 use super::park;
@@ -47,8 +47,9 @@ impl Wait {
             Self::Socket(waiter) => waiter.wait(deadline, writable),
             #[cfg(feature = "emulator")]
             Self::Park => {
+                let now = rdt_driver::clock::now();
                 match deadline {
-                    Some(deadline) => thread::park_timeout(deadline.saturating_duration_since(clock::now())),
+                    Some(deadline) => thread::park_timeout(deadline.saturating_duration_since(now)),
                     None => thread::park(),
                 }
                 Ok(())

@@ -16,6 +16,10 @@ pub(super) enum Timer {
     #[cfg(target_os = "linux")]
     Kernel(timerfd::TimerFd),
     /// Timer of the runtime.
+    #[cfg_attr(
+        all(target_os = "linux", not(feature = "emulator")),
+        expect(dead_code, reason = "of emulated networks and other systems")
+    )]
     Runtime {
         sleep: Option<Pin<Box<Sleep>>>,
         /// True to poll again and again within one step of a deadline. Never with a paused clock,
