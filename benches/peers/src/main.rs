@@ -30,6 +30,8 @@ mod rdt_tokio;
 mod report;
 #[cfg(feature = "s2n")]
 mod s2n;
+mod sealed;
+mod streams;
 mod tcp;
 mod transfer;
 

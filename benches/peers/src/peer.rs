@@ -11,6 +11,8 @@ use crate::limit::{self, Work};
 use crate::locked;
 use crate::rdt::{self, Wire};
 use crate::rdt_here::{self, Waiting};
+use crate::sealed::{self, Reads};
+use crate::streams::{self, Load};
 use crate::tcp::{self, Variant};
 use crate::transfer::{self, Run};
 
@@ -114,6 +116,96 @@ pub(crate) const PEERS: &[Peer] = &[
             version: tokio,
             receive: |bytes| rdt_here::receive(bytes, Waiting::TokioLooking),
             send: |bytes, window| rdt_here::send(bytes, window, Waiting::TokioLooking),
+        },
+    },
+    Peer {
+        id: "sealed-thread",
+        name: "rdt, encrypted, a thread",
+        tuned: sealed::TUNED,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: |bytes| sealed::receive(bytes, Reads::Nothing),
+            send: sealed::send,
+        },
+    },
+    Peer {
+        id: "sealed-thread-reads",
+        name: "rdt, encrypted, a thread that reads",
+        tuned: sealed::TUNED_READING,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: |bytes| sealed::receive(bytes, Reads::All),
+            send: sealed::send,
+        },
+    },
+    Peer {
+        id: "sealed-tokio",
+        name: "rdt, encrypted, tokio",
+        tuned: streams::TUNED,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| streams::receive(bytes, streams::PLAIN),
+            send: |bytes, window| streams::send(bytes, window, streams::PLAIN),
+        },
+    },
+    Peer {
+        id: "sealed-tokio-default",
+        name: "rdt, encrypted, tokio, nothing tuned",
+        tuned: streams::TUNED_DEFAULTS,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| streams::receive(bytes, Load { is_default: true, ..streams::PLAIN }),
+            send: |bytes, window| streams::send(bytes, window, Load { is_default: true, ..streams::PLAIN }),
+        },
+    },
+    Peer {
+        id: "sealed-duplex",
+        name: "rdt, encrypted, tokio, both ways",
+        tuned: streams::TUNED_DUPLEX,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| streams::receive(bytes, Load { is_duplex: true, ..streams::PLAIN }),
+            send: |bytes, window| streams::send(bytes, window, Load { is_duplex: true, ..streams::PLAIN }),
+        },
+    },
+    Peer {
+        id: "sealed-8",
+        name: "rdt, encrypted, tokio, 8 connections",
+        tuned: streams::TUNED_MANY,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| streams::receive(bytes, Load { connections: 8, ..streams::PLAIN }),
+            send: |bytes, window| streams::send(bytes, window, Load { connections: 8, ..streams::PLAIN }),
+        },
+    },
+    Peer {
+        id: "sealed-64",
+        name: "rdt, encrypted, tokio, 64 connections",
+        tuned: streams::TUNED_MANY,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| streams::receive(bytes, Load { connections: 64, ..streams::PLAIN }),
+            send: |bytes, window| streams::send(bytes, window, Load { connections: 64, ..streams::PLAIN }),
+        },
+    },
+    Peer {
+        id: "sealed-512",
+        name: "rdt, encrypted, tokio, 512 connections",
+        tuned: streams::TUNED_MANY,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| streams::receive(bytes, Load { connections: 512, ..streams::PLAIN }),
+            send: |bytes, window| streams::send(bytes, window, Load { connections: 512, ..streams::PLAIN }),
+        },
+    },
+    Peer {
+        id: "sealed-blocking",
+        name: "rdt, encrypted, blocking",
+        tuned: streams::TUNED_BLOCKING,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: streams::receive_blocking,
+            send: streams::send_blocking,
         },
     },
     Peer {

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use crate::transfer::Run;
 
 const NOTES: &str = "\
-- rdt, the limit with CRC-32 and the rows of TCP that say so take a CRC-32 of every byte at both ends.
-- The QUIC stacks encrypt and authenticate every packet, rdt's rows above do not: the rows of the limit show what each \
-AEAD costs bare UDP.
+- rdt without encryption, the limit with CRC-32 and the rows of TCP that say so take a CRC-32 of every byte at both ends.
+- The QUIC stacks and the rows of rdt that say so encrypt and authenticate every packet. The rows of the limit show \
+what each AEAD costs bare UDP.
 - With `TCP_MAXSEG` the kernel still builds packets of up to 64 KiB (GSO) which loopback never cuts: the row shows \
 the cost of small segments, not that of small packets.
 - TCP, the QUIC stacks, UDT and SRT control congestion; rdt and KCP as tuned here keep to fixed windows.
