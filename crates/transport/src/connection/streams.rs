@@ -109,7 +109,7 @@ impl Streams {
             rtt: peer.rtt.unwrap_or(ASSUMED_RTT),
             is_rtt_sample: peer.rtt.is_some(),
         };
-        let wire = Wire::Native { connection_id: peer.remote_id };
+        let wire = Wire::of_connection(peer.remote_id);
         let sender_config = SenderConfig { wire, ..config.sender.clone() };
         let mut sender = Sender::established(sender_config, sealing.codec(), memory, now, &start)?;
         let is_silent = config.one_way || peer.params.is_one_way;

@@ -57,7 +57,7 @@ impl Receiver {
         share: Option<BufferShare>,
     ) -> u64 {
         self.share = share;
-        let wire = Wire::Native { connection_id };
+        let wire = Wire::of_connection(connection_id);
         self.on_syn(now, &Open { wire, seq: 0, cookie: None, link: None, params: Some(wanted) });
         self.events.clear();
         match self.replies.pop_back() {

@@ -21,6 +21,11 @@ pub enum Wire {
 }
 
 impl Wire {
+    /// Returns the format of the streams of an encrypted connection, whose packets the codec seals.
+    pub(crate) fn of_connection(connection_id: u64) -> Self {
+        Self::Native { connection_id }
+    }
+
     /// Returns the connection ID (native).
     pub(crate) fn connection_id(self) -> Option<u64> {
         match self {
