@@ -65,6 +65,7 @@ impl Io {
     }
 
     /// False once the socket was read until it was empty.
+    #[cfg(feature = "tokio")]
     pub(crate) fn is_readable(&self) -> bool {
         match self {
             Self::Udp(port) => port.readable,
