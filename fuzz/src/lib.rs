@@ -7,6 +7,9 @@
 //! | `decode_classic` | a datagram, with and without magic | one encoding for each reply |
 //! | `decode_native` | a datagram, with any or a right check | bounds of offsets and SACK blocks |
 //! | `decode_sealed` | an opened packet of version 2 | the same; decoding inverts encoding |
+//! | `open_sealed` | a packet, changed or not, its key and number | only genuine packets open |
+//! | `handshake` | handshake packets of an attacker | no connection, no long answer |
+//! | `connection_machine` | calls at both ends, a bad network | streams, events, nonces, memory |
 //! | `sender_machine` | configuration, writes, answers, time | bounded output |
 //! | `receiver_machine` | packets of several peers, reads, time | the same; the memory limit |
 //! | `scoreboard_ops` | transmissions, ACKs, SACK blocks, losses | each byte is delivered once |
@@ -14,10 +17,13 @@
 
 pub mod bytes;
 pub mod capture;
+pub mod connection_machine;
 pub mod decode_classic;
 pub mod decode_native;
 pub mod decode_sealed;
 pub mod grammar;
+pub mod handshake;
+pub mod open_sealed;
 pub mod path_spec;
 pub mod receiver_machine;
 pub mod scoreboard_ops;

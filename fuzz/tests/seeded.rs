@@ -118,3 +118,18 @@ fn capture() {
     let sections = include_bytes!("../../crates/lab/tests/data/trace/loss.pcapng");
     search("capture", rdt_fuzz::capture::run, &[&seed[..2000], &sections[..2000]]);
 }
+
+#[test]
+fn handshake() {
+    search("handshake", rdt_fuzz::handshake::run, &[]);
+}
+
+#[test]
+fn open_sealed() {
+    search("open_sealed", rdt_fuzz::open_sealed::run, &[]);
+}
+
+#[test]
+fn connection_machine() {
+    search("connection_machine", rdt_fuzz::connection_machine::run, &[]);
+}
