@@ -91,11 +91,13 @@ fn closed_kind(closed: &Closed) -> io::ErrorKind {
             io::ErrorKind::ConnectionRefused
         }
         Closed::Peer { .. } | Closed::Reset => io::ErrorKind::ConnectionReset,
-        Closed::TimedOut(Phase::Connect | Phase::Send | Phase::Close) | Closed::Idle => {
-            io::ErrorKind::TimedOut
-        }
+        Closed::TimedOut(Phase::Connect | Phase::Send | Phase::Close)
+        | Closed::NoProgress(_)
+        | Closed::Idle => io::ErrorKind::TimedOut,
         Closed::NotTrusted(_) => io::ErrorKind::PermissionDenied,
-        Closed::Handshake | Closed::ProtocolBroken(_) | Closed::Version(_) => io::ErrorKind::InvalidData,
+        Closed::Handshake | Closed::ProtocolBroken(_) | Closed::InvalidAcks | Closed::Version(_) => {
+            io::ErrorKind::InvalidData
+        }
         _ => io::ErrorKind::Other,
     }
 }

@@ -71,6 +71,9 @@ pub enum TransferError {
     /// so a VERSIONS packet was forged.
     #[error("the receiver speaks {0} of the protocol, but was made out to speak only less")]
     Downgrade(Versions),
+    /// The handshake failed, or the receiver broke a rule of the protocol.
+    #[error("the receiver broke the protocol")]
+    Protocol,
     /// Receiving failed with this error number of the operating system.
     #[error("receiving a datagram failed (OS error {0})")]
     FailedRecv(i32),
@@ -89,7 +92,7 @@ impl TransferError {
             Self::Timeout { .. } | Self::NoProgress(_) | Self::Gone => 5,
             Self::FailedRecv(_) => 6,
             Self::Closed(CloseReason::Checksum) => 7,
-            Self::Closed(_) | Self::InvalidAcks | Self::Version(_) | Self::Downgrade(_) => 8,
+            Self::Closed(_) | Self::InvalidAcks | Self::Protocol | Self::Version(_) | Self::Downgrade(_) => 8,
         }
     }
 }

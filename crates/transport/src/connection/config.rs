@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdt_crypto::{Aead, PublicKey, ResumptionCookie, SharedSecret, StaticKey};
 
+use crate::wire::sealed::{DATA_HEADER, TAG};
 use crate::{ReceiverConfig, SenderConfig, WindowConfig};
 
 /// Payload of a full packet of 1472 bytes: without 24 bytes of header and 16 of tag.
@@ -42,6 +43,13 @@ pub struct ConnectionConfig {
     /// Preferred AEAD; `None`: AES-128-GCM if both sides have instructions for it, else
     /// ChaCha20-Poly1305.
     pub aead: Option<Aead>,
+}
+
+impl ConnectionConfig {
+    /// Returns the payload of a full packet of the own stream, bytes.
+    pub fn payload_size(&self) -> usize {
+        self.sender.packet_size.saturating_sub(DATA_HEADER + TAG)
+    }
 }
 
 impl Default for ConnectionConfig {

@@ -1,6 +1,7 @@
 //! Events of a connection, and the reasons why one ends.
 
 use std::fmt;
+use std::time::Duration;
 
 use rdt_crypto::{PublicKey, ResumptionCookie};
 
@@ -60,6 +61,13 @@ pub enum Closed {
     /// No answer for the give-up time, in this phase.
     #[error("no answer from the peer ({0})")]
     TimedOut(Phase),
+    /// The peer answered, but acknowledged no byte for this time
+    /// ([`SenderConfig::no_progress`](crate::SenderConfig::no_progress)).
+    #[error("the peer answers, but acknowledged nothing for {} s", .0.as_secs())]
+    NoProgress(Duration),
+    /// The peer acknowledged what it cannot have received.
+    #[error("the peer acknowledged packets that were never sent, or that had not arrived")]
+    InvalidAcks,
     /// Nothing arrived for the idle timeout.
     #[error("nothing was heard from the peer for too long")]
     Idle,

@@ -1,6 +1,6 @@
 //! Handshake of the side that opens a connection: SYN, RETRY, SYN with a cookie, SYN-ACK.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, PublicKey, ResetToken, StaticKey, aes_hardware};
 
@@ -14,7 +14,7 @@ use crate::wire::native::{self, Versions};
 use crate::wire::sealed::{
     Clear, Hello, LONG_SYN, Params, Proof, Reply, SHORT_SYN, Syn, VERSION, Welcome, encode_syn, prologue,
 };
-use crate::{ConfigError, TransmitBuf};
+use crate::{ConfigError, Trace, TransmitBuf};
 
 /// Least size of datagrams that every side takes, bytes (docs/PROTOCOL.md, N9).
 const SMALLEST_DATAGRAM: u16 = 548;
@@ -157,6 +157,12 @@ impl Opening {
         let next = now + self.config.sender.syn_timeout(self.attempts);
         self.at = Some(self.give_up_at().map_or(next, |at| at.min(next)));
         true
+    }
+
+    /// Returns the trace of the SYN that was sent at `now`.
+    pub(super) fn syn_trace(&self, now: Instant) -> Trace {
+        let rto = self.at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        Trace::SynSent { seq: 0, attempt: self.attempts, of: u32::MAX, rto }
     }
 
     /// Handles a packet that is not sealed.

@@ -40,7 +40,7 @@ use crate::send_buffer::{FramePool, Spare};
 use crate::wire::FromReceiver;
 use crate::wire::native::CloseReason;
 use crate::wire::sealed::{Clear, peek};
-use crate::{ConfigError, Ecn, Observer, Phase, TransmitBuf};
+use crate::{ConfigError, Ecn, Observer, Phase, Trace, TransmitBuf};
 
 /// Bounds of the idle timeout.
 const IDLE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
@@ -160,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// Reports the events of the own stream to `observer`, from the end of the handshake on.
+    /// Reports the SYNs and the events of the own stream to `observer`.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         match &mut self.stage {
             Stage::Open(streams) => streams.observe(observer),
@@ -377,11 +377,12 @@ impl Connection {
         };
         let Stage::Opening(opening) = &self.stage else { return };
         let Opened { established, proof, peer, resumption } = *opened;
-        let hash = established.secrets.handshake_hash;
+        let (hash, window) = (established.secrets.handshake_hash, established.window);
         let streams = Streams::new(now, opening.config(), established, self.share, self.memory.clone());
         let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
         streams.proof = Some(proof);
-        if let Some(observer) = self.observer.take() {
+        if let Some(mut observer) = self.observer.take() {
+            observer.on(now, &Trace::SynAckReceived { ack: 0, window, rto: streams.sender.stats().rto });
             streams.observe(observer);
         }
         self.stage = Stage::Open(Box::new(streams));
@@ -397,7 +398,13 @@ impl Connection {
     /// none.
     pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         let has_sent = match &mut self.stage {
-            Stage::Opening(opening) => opening.transmit(now, out),
+            Stage::Opening(opening) => {
+                let has_sent = opening.transmit(now, out);
+                if let Some(observer) = self.observer.as_mut().filter(|_| has_sent) {
+                    observer.on(now, &opening.syn_trace(now));
+                }
+                has_sent
+            }
             Stage::Open(streams) => streams.poll_transmit(now, out),
             Stage::Ended => false,
         };

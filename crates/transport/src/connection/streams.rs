@@ -250,6 +250,8 @@ impl Streams {
                 SenderEvent::Failed { phase, error } => {
                     return Some(match error {
                         TransferError::Gone => Closed::Unreachable,
+                        TransferError::NoProgress(limit) => Closed::NoProgress(limit),
+                        TransferError::InvalidAcks => Closed::InvalidAcks,
                         _ => Closed::TimedOut(phase),
                     });
                 }

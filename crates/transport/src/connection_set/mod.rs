@@ -103,7 +103,12 @@ pub struct ConnectionSet<P> {
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Creates a set without connections. It answers no SYN before [`ConnectionSet::listen`].
     /// `entropy` must be unpredictable: keys, IDs and cookies come from it.
-    pub fn new(config: ConnectionSetConfig<P>, mut entropy: Entropy) -> Self {
+    pub fn new(config: ConnectionSetConfig<P>, entropy: Entropy) -> Self {
+        Self::with_memory(config, entropy, FramePool::new())
+    }
+
+    /// Same as [`ConnectionSet::new`], with frames for the own streams from `memory`.
+    pub fn with_memory(config: ConnectionSetConfig<P>, mut entropy: Entropy, memory: FramePool) -> Self {
         Self {
             connections: Peers::new(),
             by_remote: BTreeSet::new(),
@@ -122,7 +127,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             memory: 0,
             holders: 0,
             budget: Budget::new(config.socket_buffer),
-            frames: FramePool::new(),
+            frames: memory,
             overflow: 0,
             address: Address::default(),
             scratch: Vec::new(),

@@ -232,8 +232,14 @@ impl Sender {
     /// Begins to send in a connection whose handshake is complete (version 2): `rtt` is the
     /// handshake's, `window` and `params` are the peer's.
     pub(super) fn open_established(&mut self, now: Instant, peer: &Established) {
-        let quality = if peer.is_rtt_sample { RttQuality::Sampled } else { RttQuality::Guessed };
-        self.learn_path(now, peer.rtt, quality);
+        // A receiver adds the link that it emulates after the handshake.
+        let link = self.config.link_request.map(|link| Duration::from_micros(u64::from(link.rtt_us)));
+        let quality = match link {
+            Some(_) => RttQuality::Provisional,
+            None if peer.is_rtt_sample => RttQuality::Sampled,
+            None => RttQuality::Guessed,
+        };
+        self.learn_path(now, peer.rtt + link.unwrap_or_default(), quality);
         self.peer.window.open(peer.window);
         self.meet(Some(peer.params));
         self.pace(now);

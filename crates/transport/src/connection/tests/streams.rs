@@ -6,7 +6,8 @@ const DATA: u8 = PacketKind::Data as u8;
 const ACK: u8 = PacketKind::Ack as u8;
 const CLOSE: u8 = PacketKind::Close as u8;
 
-use crate::PacketKind;
+use crate::wire::native::LinkRequest;
+use crate::{PacketKind, SenderConfig, WindowConfig};
 
 #[test]
 fn bytes_arrive_in_both_directions() {
@@ -218,4 +219,38 @@ fn changed_path_starts_slowly_again() {
     let after = pair.ends[HERE].stats().sender;
     assert!(after.cwnd < before.cwnd && after.packet_size <= 1200, "{} {}", after.cwnd, before.cwnd);
     assert_eq!(pair.transfer(HERE, &bytes(2_000_000)), bytes(2_000_000));
+}
+
+#[test]
+fn requested_link_makes_handshake_rtt_provisional() {
+    let link = LinkRequest {
+        rtt_us: 300_000,
+        rate_bps: 1_000_000,
+        loss_forward_ppb: 0,
+        loss_reverse_ppb: 0,
+        queue_bytes: 20_000,
+    };
+    let plain = config();
+    let asking = ConnectionConfig {
+        sender: SenderConfig { link_request: Some(link), ..plain.sender.clone() },
+        ..config()
+    };
+    let mut pair = Pair::of([&asking, &plain]);
+    let stats = |pair: &Pair| pair.ends[HERE].stats().sender;
+    assert_eq!((stats(&pair).srtt, stats(&pair).handshake_rtt), (None, Some(2 * DELAY)));
+    assert!(stats(&pair).rto >= 3 * ms(310), "{:?}", stats(&pair).rto);
+    pair.transfer(HERE, &bytes(1000));
+    assert!(pair.ends[HERE].stats().sender.srtt.is_none_or(|srtt| srtt < 3 * DELAY));
+}
+
+#[test]
+fn peer_that_never_reads_ends_connection() {
+    let mut reader = config();
+    reader.receiver.stream_window = WindowConfig::new(20_000, 1432);
+    let mut writer = config();
+    writer.sender.no_progress = Duration::from_secs(5);
+    let mut pair = Pair::of([&writer, &reader]);
+    assert!(pair.ends[HERE].write(&bytes(100_000)).unwrap() > 20_000);
+    pair.run(Duration::from_secs(20));
+    assert_eq!(pair.ends[HERE].closed(), Some(&Closed::NoProgress(Duration::from_secs(5))));
 }
