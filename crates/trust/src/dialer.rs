@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rdt_crypto::{PublicKey, SharedSecret, StaticKey};
 use rdt_identity::{Known, KnownHosts, Ticket};
-use rdt_transport::{InitiatorConfig, Trust};
+use rdt_transport::{Closed, InitiatorConfig, RefuseReason, Trust};
 
 use crate::{ChangedKey, Surroundings, TrustError};
 
@@ -81,8 +81,27 @@ impl Dialer {
         }
     }
 
+    /// Returns why the peer `name` or this side refused a connection that ended by `closed`; `None`
+    /// if keys and secrets were not the reason.
+    pub fn refusal(&self, name: &str, closed: &Closed) -> Option<TrustError> {
+        let name = || name.to_owned();
+        match (closed, &self.expected) {
+            (Closed::NotTrusted(_), _) => self.take_refusal(),
+            (Closed::Refused(RefuseReason::NotAdmitted), _) => {
+                Some(TrustError::KeyRefused { name: name(), key: self.identity.public() })
+            }
+            (Closed::Refused(RefuseReason::Secret), Expected::Key(_)) => {
+                Some(TrustError::TicketRefused(name()))
+            }
+            (Closed::Refused(RefuseReason::Secret), Expected::Known(_)) => {
+                Some(TrustError::SecretRefused(name()))
+            }
+            _ => None,
+        }
+    }
+
     /// Takes the reason for which `trust` of an [`initiator`](Self::initiator) last refused a key.
-    pub fn take_refusal(&self) -> Option<TrustError> {
+    fn take_refusal(&self) -> Option<TrustError> {
         match &self.expected {
             Expected::Key(_) => None,
             Expected::Known(check) => check.refusal.lock().unwrap_or_else(PoisonError::into_inner).take(),
@@ -171,6 +190,28 @@ mod tests {
         }
         assert!(dialer.take_refusal().is_none());
         assert!(trusts(&dialer, key(2)), "the file keeps the old key");
+    }
+
+    #[test]
+    fn refusals_name_key_ticket_or_secret() {
+        let world = World::new();
+        let host = dialer(&world, "host").unwrap();
+        let ticket = dialer(&world, &world.ticket(2).to_string()).unwrap();
+        let refused = |dialer: &Dialer, reason| dialer.refusal("peer", &Closed::Refused(reason));
+        let own = host.identity().public();
+        for (dialer, reason, start) in [
+            (&host, RefuseReason::NotAdmitted, "peer does not admit this key"),
+            (&host, RefuseReason::Secret, "peer does not know the secret"),
+            (&ticket, RefuseReason::Secret, "peer does not know the ticket"),
+        ] {
+            let refusal = refused(dialer, reason).unwrap();
+            assert_eq!(refusal.code(), NO_PERMISSION);
+            assert!(refusal.to_string().starts_with(start), "{refusal}");
+        }
+        let line = refused(&host, RefuseReason::NotAdmitted).unwrap().to_string();
+        assert_eq!(line.lines().last(), Some(&*own.to_string()));
+        assert!(refused(&host, RefuseReason::Busy).is_none());
+        assert!(host.refusal("peer", &Closed::Idle).is_none());
     }
 
     #[test]

@@ -39,6 +39,22 @@ pub enum TrustError {
     /// The peer showed another key than before.
     #[error(transparent)]
     ChangedKey(#[from] Box<ChangedKey>),
+    /// The peer does not admit the own key.
+    #[error("{name} does not admit this key: its owner can add this line to the file of --allow\n{key}")]
+    KeyRefused {
+        /// Name of the peer.
+        name: String,
+        /// Own key.
+        key: PublicKey,
+    },
+    /// The peer, with this name, does not know the secret of the ticket.
+    #[error(
+        "{0} does not know the ticket: it was used by another client, or the program there was restarted. Ask for a new one"
+    )]
+    TicketRefused(String),
+    /// The peer, with this name, wants a shared secret, or another one.
+    #[error("{0} does not know the secret, or wants one: --secret-file")]
+    SecretRefused(String),
     /// Peers of other hosts could connect, and no option says which of them may.
     #[error(
         "{address} can be reached from other hosts: say who may connect by {options}, or allow every peer by --open"
@@ -58,7 +74,9 @@ impl TrustError {
             Self::File(_) | Self::TicketFile { .. } => NO_INPUT,
             Self::Entropy(_) => UNAVAILABLE,
             Self::Remote(_) | Self::Ticket(_) | Self::Unprotected { .. } => USAGE,
-            Self::Expired => NO_PERMISSION,
+            Self::Expired | Self::KeyRefused { .. } | Self::TicketRefused(_) | Self::SecretRefused(_) => {
+                NO_PERMISSION
+            }
             Self::ChangedKey(_) => CHANGED_KEY,
         }
     }

@@ -3,10 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 
-use rdt_crypto::PublicKey;
 use rdt_identity::FileError;
 use rdt_program::exit::{
-    CANNOT_CREATE, INTERRUPTED, IO, NO_PERMISSION, NO_SUCH_HOST, OS, PEER_CLOSED, TIMEOUT, UNAVAILABLE, USAGE,
+    CANNOT_CREATE, INTERRUPTED, IO, NO_SUCH_HOST, OS, PEER_CLOSED, TIMEOUT, UNAVAILABLE, USAGE,
 };
 use rdt_trust::TrustError;
 
@@ -37,14 +36,6 @@ pub(crate) enum Failure {
     Bind(SocketAddr, io::Error),
     #[error("{name}: {why}")]
     NoAnswer { name: String, why: String },
-    #[error("{name} does not admit this key: its owner can add this line to the file of --allow\n{key}")]
-    KeyRefused { name: String, key: PublicKey },
-    #[error(
-        "{0} does not know the ticket: it was used by another client, or rdt-tunnel was restarted. Ask for a new one"
-    )]
-    TicketRefused(String),
-    #[error("{0} does not know the secret, or wants one: --secret-file")]
-    SecretRefused(String),
     #[error("{name}: {end}")]
     Ended { name: String, end: PeerEnd },
     #[error("cannot make the secret: {0}")]
@@ -69,7 +60,6 @@ impl Failure {
             Self::NoSuchHost(_) => NO_SUCH_HOST,
             Self::Bind(..) => UNAVAILABLE,
             Self::NoAnswer { .. } | Self::Ended { end: PeerEnd::Lost(_), .. } => TIMEOUT,
-            Self::KeyRefused { .. } | Self::TicketRefused(_) | Self::SecretRefused(_) => NO_PERMISSION,
             Self::Ended { .. } => PEER_CLOSED,
             Self::Secret(_) => CANNOT_CREATE,
             Self::Stdio(_) => IO,

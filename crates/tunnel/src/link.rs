@@ -8,7 +8,7 @@ use std::time::Duration;
 use rdt_crypto::ResumptionCookie;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
-use rdt_transport::{Closed, ConnectionConfig, InitiatorConfig, RefuseReason};
+use rdt_transport::{Closed, ConnectionConfig, InitiatorConfig};
 use rdt_trust::{Dialer, Remote};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -203,19 +203,18 @@ impl Link {
 
     fn connect_failure(&self, error: ConnectError) -> Failure {
         match error {
-            ConnectError::Stream(StreamError::Closed(Closed::NotTrusted(_))) => {
-                match self.dialer.take_refusal() {
-                    Some(refusal) => refusal.into(),
-                    None => self.failure(PeerEnd::Other(error.to_string())),
+            ConnectError::Stream(StreamError::Closed(closed)) => {
+                if let Some(refusal) = self.dialer.refusal(&self.name(), &closed) {
+                    return refusal.into();
+                }
+                match PeerEnd::of_closed(&closed) {
+                    PeerEnd::Lost(why) => {
+                        self.note_lost(&why);
+                        Failure::NoAnswer { name: self.name(), why }
+                    }
+                    end => self.failure(end),
                 }
             }
-            ConnectError::Stream(StreamError::Closed(closed)) => match PeerEnd::of_closed(&closed) {
-                PeerEnd::Lost(why) => {
-                    self.note_lost(&why);
-                    Failure::NoAnswer { name: self.name(), why }
-                }
-                end => self.failure(end),
-            },
             _ => self.failure(PeerEnd::Other(error.to_string())),
         }
     }
@@ -223,14 +222,11 @@ impl Link {
     /// Returns the failure of a connection that was open, or that the peer refused.
     pub(crate) fn failure(&self, end: PeerEnd) -> Failure {
         let name = self.name();
-        match (end, &self.remote) {
-            (PeerEnd::Refused(RefuseReason::NotAdmitted), _) => {
-                Failure::KeyRefused { name, key: self.dialer.identity().public() }
-            }
-            (PeerEnd::Refused(RefuseReason::Secret), Remote::Ticket(_)) => Failure::TicketRefused(name),
-            (PeerEnd::Refused(RefuseReason::Secret), Remote::Host { .. }) => Failure::SecretRefused(name),
-            (end, _) => Failure::Ended { name, end },
-        }
+        let refusal = match end {
+            PeerEnd::Refused(reason) => self.dialer.refusal(&name, &Closed::Refused(reason)),
+            _ => None,
+        };
+        refusal.map_or_else(|| Failure::Ended { name, end }, Failure::from)
     }
 }
 

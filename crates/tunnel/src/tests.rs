@@ -9,7 +9,7 @@ use std::time::Duration;
 use rdt_endpoint::Network;
 use rdt_endpoint::tokio::Endpoint;
 use rdt_program::Console;
-use rdt_trust::{ConnectOptions, Gate, ListenOptions, Remote, TicketUse};
+use rdt_trust::{ConnectOptions, Gate, ListenOptions, Remote, TicketUse, TrustError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -311,7 +311,7 @@ async fn ticket_is_for_first_client_only() {
     // The same client after a restart.
     world.link("anna", ticket.clone()).test().await.unwrap();
     let refused = world.link("bob", ticket).test().await.unwrap_err();
-    assert!(matches!(refused, Failure::TicketRefused(_)), "{refused}");
+    assert!(matches!(refused, Failure::Trust(TrustError::TicketRefused(_))), "{refused}");
     assert_eq!(refused.code(), 77);
     world.link("bob", world.ticket()).test().await.unwrap();
 }
@@ -337,7 +337,7 @@ async fn key_without_permission_is_refused() {
     });
     let link = world.link("anna", world.host());
     let refused = link.test().await.unwrap_err();
-    let Failure::KeyRefused { key, .. } = &refused else { panic!("{refused}") };
+    let Failure::Trust(TrustError::KeyRefused { key, .. }) = &refused else { panic!("{refused}") };
     assert_eq!(refused.code(), 77);
     std::fs::write(world.folder.path().join("allow"), format!("{key} anna\n")).unwrap();
     link.test().await.unwrap();
