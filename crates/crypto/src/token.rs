@@ -17,13 +17,17 @@ use crate::{Entropy, StaticKey};
 /// Makes the reset tokens of one side.
 ///
 /// A token made from the static key is the same after a restart. So a program that lost its
-/// connections can end those of its peers at once.
+/// connections can end those of its peers at once. Sockets that share a static key need different
+/// scopes: a socket answers packets of unknown connections with their tokens, so it would tell an
+/// attacker the tokens of the other one's connections (RFC 9000, section 21.11).
 pub struct ResetKey(Zeroizing<[u8; 32]>);
 
 impl ResetKey {
-    /// Derives the key from a static key: HMAC-SHA-256 of "rdt2 reset".
-    pub fn of(key: &StaticKey) -> Self {
-        Self(key.derive(b"rdt2 reset"))
+    /// Derives the key from a static key: HMAC-SHA-256 of "rdt2 reset", then with that of the
+    /// scope, little-endian.
+    pub fn of(key: &StaticKey, scope: u64) -> Self {
+        let of_identity = key.derive(b"rdt2 reset");
+        Self(prf(&*of_identity, &[&scope.to_le_bytes()]))
     }
 
     /// Draws a key, for a side without a static key. Its tokens do not outlive the program.
@@ -189,13 +193,14 @@ mod tests {
         (ResumptionJar::new(&key()), move |jar, now_s| jar.mint(now_s, address("192.0.2.1"), &mut entropy))
     }
 
-    /// Computed with Python's `hmac`: static key 00 to 1f, id 0x0807060504030201.
+    /// Computed with Python's `hmac`: static key 00 to 1f, scope 22345, id 0x0807060504030201.
     #[test]
     fn reset_token_meets_its_vector() {
-        let token = ResetKey::of(&key()).token(0x0807_0605_0403_0201);
-        assert_eq!(token.to_wire(), hex::array("1e713c4e8fab7771f82fd45a2a3c1211"));
+        let token = ResetKey::of(&key(), 22_345).token(0x0807_0605_0403_0201);
+        assert_eq!(token.to_wire(), hex::array("25df0150fe8167d39c55317e2f711e9e"));
         assert_eq!(ResetToken::from_wire(token.to_wire()), token);
-        assert_ne!(ResetKey::of(&key()).token(1), token);
+        assert_ne!(ResetKey::of(&key(), 22_345).token(1), token);
+        assert_ne!(ResetKey::of(&key(), 22_346).token(0x0807_0605_0403_0201), token);
         assert_ne!(ResetKey::generate(&mut Entropy::from_seed([1; 32])).token(0x0807_0605_0403_0201), token);
     }
 
@@ -293,7 +298,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_printed() {
-        let key = ResetKey::of(&key());
+        let key = ResetKey::of(&key(), 0);
         let printed = format!("{key:?} {:?} {:?}", key.token(1), jar().0);
         assert_eq!(printed, "ResetKey { .. } ResetToken { .. } ResumptionJar { used: 0, .. }");
     }

@@ -21,6 +21,8 @@ const DEFAULT_BACKLOG: usize = 1024;
 pub struct EndpointConfig {
     /// Number of connections at which further ones of peers are refused.
     pub max_connections: usize,
+    /// Number of connections of one host at which further ones of it are refused.
+    pub max_connections_per_source: usize,
     /// Largest number of handshakes of peers that are not complete.
     pub max_half_open: usize,
     /// Bytes that all connections together may hold, beyond holes or unread by the application.
@@ -49,6 +51,7 @@ impl EndpointConfig {
         let limits = ConnectionSetConfig::<PeerAddress>::default();
         Self {
             max_connections: limits.max_connections,
+            max_connections_per_source: limits.max_connections_per_source,
             max_half_open: limits.max_half_open,
             memory_limit: limits.memory_limit,
             connection_memory_limit: limits.connection_memory_limit,

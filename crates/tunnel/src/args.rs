@@ -79,7 +79,8 @@ pub(crate) struct ServeArgs {
     /// ends
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime)]
     pub(crate) ticket_lifetime: Duration,
-    /// Limit on connections at a time; further ones are refused
+    /// Limit on connections at a time; further ones are refused. With --open, one host may have
+    /// half of them
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) max_connections: u32,
     #[command(flatten)]

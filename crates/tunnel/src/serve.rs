@@ -33,9 +33,9 @@ const TARGET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until it is stopped.
 pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &Stop) -> Result<Ended, Failure> {
-    let endpoint = bind(args.listen, args.max_connections)?;
-    let bound = endpoint.local_addr();
     let trust = &args.trust;
+    let endpoint = bind(args.listen, args.max_connections, trust.open)?;
+    let bound = endpoint.local_addr();
     let has_rule = trust.open || trust.allow.is_some() || trust.secret_file.is_some();
     let tickets = args.tickets.unwrap_or(u16::from(!has_rule));
     let gate = Arc::new(trust.gate(bound, tickets > 0, OPTIONS, &report.surroundings())?);
@@ -48,11 +48,13 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &Stop) -> Res
 }
 
 /// Binds the UDP socket. If this host has no IPv6, the default address is that of all IPv4
-/// interfaces.
-fn bind(address: Option<SocketAddr>, max_connections: u32) -> Result<Endpoint, Failure> {
+/// interfaces. If it `is_open`, one host may have half of the connections.
+fn bind(address: Option<SocketAddr>, max_connections: u32, is_open: bool) -> Result<Endpoint, Failure> {
     let bind = |address| {
         let mut config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
         config.max_connections = max_connections as usize;
+        config.max_connections_per_source =
+            if is_open { config.max_connections.div_ceil(2) } else { config.max_connections };
         Endpoint::bind(address, config).map_err(|error| Failure::Bind(address, error))
     };
     match address {

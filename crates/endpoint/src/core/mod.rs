@@ -101,12 +101,14 @@ impl Shared {
             if io.socket().is_some() { rdt_driver::clock::unix_time_s() } else { EMULATED_UNIX_TIME };
         let limits = ConnectionSetConfig {
             max_connections: config.max_connections,
+            max_connections_per_source: config.max_connections_per_source,
             max_half_open: config.max_half_open,
             memory_limit: config.memory_limit,
             connection_memory_limit: config.connection_memory_limit,
             socket_buffer: io.receive_buffer().map(truesize::socket_buffer),
             ip_of: Some(PeerAddress::ip),
             unix_time: Some((clock(), unix_time)),
+            reset_scope: ConnectionSetConfig::<PeerAddress>::reset_scope_of(address, 0),
         };
         let core = Core {
             set: ConnectionSet::new(limits, config.entropy),

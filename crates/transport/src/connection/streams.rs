@@ -178,7 +178,7 @@ impl Streams {
         };
         self.heard_at = now;
         self.sealing.on_opened();
-        self.proof = None;
+        let is_first = self.proof.take().is_some();
         let mut arrival = Arrival { is_authentic: true, is_newest, path_answer: None };
         if let Some(close) = &mut self.close {
             close.on_packet();
@@ -213,8 +213,8 @@ impl Streams {
                 self.sender.handle_reply(now, &reply, len);
             }
             &Body::Close(Close { reason, code, text }) => {
-                // A responder that refuses the initiator after its AUTH.
-                return Err(match RefuseReason::named(reason.code()) {
+                // A responder refuses the initiator after its AUTH, and sends nothing else before.
+                return Err(match RefuseReason::named(reason.code()).filter(|_| is_first) {
                     Some(refusal) => Closed::Refused(refusal),
                     None => Closed::Peer { reason, code, text: text.to_owned() },
                 });

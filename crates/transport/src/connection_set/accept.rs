@@ -50,8 +50,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
         let digest = self.digest(peer, packet, syn.noise);
         if let Some(entry) = self.half_open.find_syn(digest) {
-            entry.on_answer(now, false);
-            push_syn_ack(&mut self.answers, entry, syn.attempt);
+            if entry.on_answer(now) {
+                push_syn_ack(&mut self.answers, entry, syn.attempt);
+            }
             return;
         }
         if self.opened.contains(now, digest) {
@@ -74,7 +75,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 // has cost as much as a valid one.
                 self.stats.unauthentic += u64::from(second.is_empty());
                 let mut entry = HalfOpen::new(now, (peer, remote_id, digest), second, stage);
-                entry.on_answer(now, true);
+                entry.on_answer(now);
                 push_syn_ack(&mut self.answers, &entry, syn.syn.attempt);
                 let had_room = self.half_open.insert(own.id, address, entry);
                 self.stats.half_open_dropped += u64::from(!had_room);
@@ -95,7 +96,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         own: OwnId,
         syn: &ProvenSyn<'_, P>,
     ) -> Result<Answered, RefuseReason> {
-        if self.connections.len() >= self.config.max_connections {
+        if !self.has_place_for(&syn.peer) {
             return Err(RefuseReason::Busy);
         }
         let Some((pattern, secret)) = pattern_of(syn.syn) else { return Ok(Answered::default()) };
@@ -244,11 +245,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 fn push_syn_ack<P: Copy + PartialEq>(answers: &mut super::Answers<P>, entry: &HalfOpen<P>, attempt: u8) {
     if entry.second.is_empty() {
         let reason = RefuseReason::WrongKey.code();
-        answers.push(entry.peer, REFUSE_LEN, |out| encode_refuse(entry.remote_id, reason, out));
+        answers.push_proved(entry.peer, REFUSE_LEN, |out| encode_refuse(entry.remote_id, reason, out));
         return;
     }
     let len = syn_ack_len(&entry.second);
-    answers.push(entry.peer, len, |out| encode_syn_ack(entry.remote_id, attempt, &entry.second, out));
+    answers.push_proved(entry.peer, len, |out| encode_syn_ack(entry.remote_id, attempt, &entry.second, out));
 }
 
 /// Returns the Noise pattern of a SYN and the secret that it mixes in. `None` for an unknown

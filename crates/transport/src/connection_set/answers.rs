@@ -1,6 +1,9 @@
-//! Answers that no connection sends: RETRY, SYN-ACK, REFUSE, RESET, and the CLOSE of a refused
-//! handshake. Each answers one datagram, is not longer than that, and goes to its source. A lost
-//! one is not repeated: the peer repeats its packet.
+//! Answers that no connection sends. Each answers one datagram, is not longer than that, and goes
+//! to its source. A lost one is not repeated: the peer repeats its packet.
+//!
+//! Answers of half-open connections (SYN-ACK, and the REFUSE or CLOSE of a refused handshake) have
+//! a queue of their own, which is served first: their addresses are proved and their keys computed,
+//! so a flood cannot displace them. RETRY, RESET and other REFUSEs share a limit.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,13 +11,18 @@ use std::time::Instant;
 use crate::TransmitBuf;
 use crate::stateless_limit::StatelessLimit;
 
-/// Largest number of queued answers. Each has at most 320 bytes.
+/// Largest number of answers in each queue. Each has at most 320 bytes.
 const MAX_QUEUED: usize = 256;
 
-/// Queue of answers with their addresses.
+/// Answers with their addresses.
+type Queue<P> = VecDeque<(P, Box<[u8]>)>;
+
+/// Both queues of answers.
 #[derive(Debug)]
 pub(super) struct Answers<P> {
-    queue: VecDeque<(P, Box<[u8]>)>,
+    /// Answers of half-open connections.
+    proved: Queue<P>,
+    queue: Queue<P>,
     pub(super) limit: StatelessLimit,
     /// Answers dropped because the queue was full.
     pub(super) dropped: u64,
@@ -22,7 +30,7 @@ pub(super) struct Answers<P> {
 
 impl<P: Copy + PartialEq> Answers<P> {
     pub(super) fn new() -> Self {
-        Self { queue: VecDeque::new(), limit: StatelessLimit::default(), dropped: 0 }
+        Self { proved: VecDeque::new(), queue: VecDeque::new(), limit: StatelessLimit::default(), dropped: 0 }
     }
 
     /// True if an answer finds a place. Otherwise counts it as dropped.
@@ -36,11 +44,25 @@ impl<P: Copy + PartialEq> Answers<P> {
     pub(super) fn push(&mut self, peer: P, len: usize, encode: impl FnOnce(&mut [u8])) -> bool {
         let has_room = self.reserve();
         if has_room {
-            let mut datagram = vec![0; len].into_boxed_slice();
-            encode(&mut datagram);
-            self.queue.push_back((peer, datagram));
+            self.queue.push_back((peer, encoded(len, encode)));
         }
         has_room
+    }
+
+    /// Queues an answer of a half-open connection.
+    pub(super) fn push_proved(&mut self, peer: P, len: usize, encode: impl FnOnce(&mut [u8])) {
+        if self.proved.len() < MAX_QUEUED {
+            self.proved.push_back((peer, encoded(len, encode)));
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Writes the next answer of a half-open connection, and returns its address.
+    pub(super) fn pop_proved(&mut self, out: &mut TransmitBuf) -> Option<P> {
+        let (peer, datagram) = self.proved.pop_front()?;
+        out.slot(datagram.len())?.copy_from_slice(&datagram);
+        Some(peer)
     }
 
     /// True if the newest answer goes to this peer and equals `datagram`.
@@ -65,4 +87,10 @@ impl<P: Copy + PartialEq> Answers<P> {
     pub(super) fn pop_overdue(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
         if self.limit.is_overdue() { self.pop(now, out) } else { None }
     }
+}
+
+fn encoded(len: usize, encode: impl FnOnce(&mut [u8])) -> Box<[u8]> {
+    let mut datagram = vec![0; len].into_boxed_slice();
+    encode(&mut datagram);
+    datagram
 }

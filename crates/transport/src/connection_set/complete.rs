@@ -35,7 +35,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         };
         let payload = match &mut entry.stage {
             Stage::Auth(awaited) => awaited.noise.read_third(noise),
-            Stage::Refused(_) => return self.repeat_refusal(from, id),
+            Stage::Refused(_) => return self.repeat_refusal(now, from, id),
             Stage::Sealed(_) => return,
         };
         let Ok(payload) = payload else {
@@ -79,7 +79,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         match &entry.stage {
             // It overtook the AUTH. Its sender repeats both.
             Stage::Auth(_) => return,
-            Stage::Refused(_) => return self.repeat_refusal(from, id),
+            Stage::Refused(_) => return self.repeat_refusal(now, from, id),
             Stage::Sealed(awaited) => {
                 let Established { secrets, aead, .. } = &awaited.established;
                 if !is_authentic(secrets, *aead, datagram, &mut self.scratch) {
@@ -102,7 +102,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Opens the connection, unless there are too many or its secret was used up meanwhile.
     fn complete(&mut self, now: Instant, proven: Proven<P>) {
         let Some(responder) = self.responder.clone() else { return };
-        if self.connections.len() >= self.config.max_connections {
+        if !self.has_place_for(&proven.half_open.peer) {
             return self.refuse(now, proven, RefuseReason::Busy);
         }
         if proven.secret.is_some_and(|id| !responder.secrets.complete(id, proven.peer)) {
@@ -122,7 +122,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.opened.insert(now, half_open.syn);
         self.stats.accepted += 1;
         self.events.push_back((ConnectionId(id), ConnectionEvent::Connected { peer, resumption: None }));
-        self.insert(id, half_open.peer, connection);
+        let place = self.places.take(self.config.ip_of.map(|ip_of| ip_of(&half_open.peer)));
+        self.insert(id, half_open.peer, connection, place);
     }
 
     /// Refuses an initiator that has proved its keys, by a CLOSE. The table keeps the CLOSE for
@@ -135,17 +136,18 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let entry = HalfOpen::new(now, (peer, remote_id, syn), second.into(), Stage::Refused(close));
         let address = self.config.ip_of.map(|ip_of| ip_of(&peer));
         self.half_open.insert(established.local_id, address, entry);
-        self.repeat_refusal(peer, established.local_id);
+        self.repeat_refusal(now, peer, established.local_id);
     }
 
     /// Answers a packet of an initiator that was refused.
-    fn repeat_refusal(&mut self, from: P, id: u64) {
+    fn repeat_refusal(&mut self, now: Instant, from: P, id: u64) {
         let Some(entry) = self.half_open.get_mut(id).filter(|entry| entry.peer == from) else { return };
+        let is_due = entry.on_answer(now);
         if let Stage::Refused(close) = &entry.stage
             && !close.is_empty()
-            && !self.answers.ends_with(from, close)
+            && is_due
         {
-            self.answers.push(from, close.len(), |out| out.copy_from_slice(close));
+            self.answers.push_proved(from, close.len(), |out| out.copy_from_slice(close));
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Limits of a connection set, and what a responder needs to accept connections.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
 use rdt_crypto::{Psk, PublicKey, SecretId, SharedSecret, StaticKey};
+use sha2::{Digest, Sha256};
 
 use crate::SocketBuffer;
 use crate::connection::{ConnectionConfig, RefuseReason};
@@ -13,9 +14,13 @@ use crate::connection::{ConnectionConfig, RefuseReason};
 /// Limits of a connection set. Each bounds something that peers could make grow.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionSetConfig<P> {
-    /// Number of connections at which further ones of peers are refused. Own ones count, but are
-    /// never refused.
+    /// Number of connections at which further ones of peers are refused. Connections that this
+    /// side opens count too, but are never refused. Connections that have ended do not count: the
+    /// newest of them, as many again, repeat their last answers.
     pub max_connections: usize,
+    /// Number of connections of one host at which further ones of it are refused. A host is an IPv4
+    /// address or an IPv6 network of 64 bits. Needs [`ip_of`](Self::ip_of).
+    pub max_connections_per_source: usize,
     /// Largest number of handshakes of peers that are not complete, each about 4 KiB. The oldest
     /// makes room for a new one.
     pub max_half_open: usize,
@@ -34,21 +39,38 @@ pub struct ConnectionSetConfig<P> {
     /// Seconds since 1970 at an instant. With it and [`ip_of`](Self::ip_of), peers get cookies that
     /// save a round trip at the next connection, and may use them.
     pub unix_time: Option<(Instant, u64)>,
+    /// Scope of the tokens in stateless resets ([`rdt_crypto::ResetKey`]). Sockets with the same
+    /// identity need different scopes, and a socket needs the same one after a restart
+    /// ([`reset_scope_of`](Self::reset_scope_of)).
+    pub reset_scope: u64,
 }
 
 impl<P> Default for ConnectionSetConfig<P> {
-    /// Returns the limits of [`ListenerConfig`](crate::ListenerConfig), for 65,536 connections and
-    /// 1024 half-open ones, without the functions that need to know the type of addresses.
+    /// Returns the limits of [`ListenerConfig`](crate::ListenerConfig), for 65,536 connections,
+    /// half of them of one host, and 1024 half-open ones. The functions that need to know the type
+    /// of addresses are absent.
     fn default() -> Self {
         Self {
             max_connections: 65_536,
+            max_connections_per_source: 32_768,
             max_half_open: 1024,
             memory_limit: 2 << 30,
             connection_memory_limit: 512 << 20,
             socket_buffer: None,
             ip_of: None,
             unix_time: None,
+            reset_scope: 0,
         }
+    }
+}
+
+impl<P> ConnectionSetConfig<P> {
+    /// Returns the scope of the reset tokens of a socket: the first 8 bytes of the SHA-256 of its
+    /// address and index as text, little-endian. `index` distinguishes sockets that share the
+    /// address (`SO_REUSEPORT`).
+    pub fn reset_scope_of(local: SocketAddr, index: usize) -> u64 {
+        let hash = Sha256::digest(format!("{local} {index}"));
+        u64::from_le_bytes(std::array::from_fn(|i| hash[i]))
     }
 }
 

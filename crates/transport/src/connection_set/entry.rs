@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use super::address::PathProbe;
+use super::places::Place;
 use super::{ConnectionId, ConnectionSet};
 use crate::connection::Connection;
 use crate::listener::budget::Claim;
@@ -27,10 +28,14 @@ pub(super) struct Entry<P> {
     pub(super) claim: Option<Claim>,
     /// Time under which the entry is in [`ConnectionSet::timers`].
     pub(super) timer: Option<Instant>,
+    /// Place among the connections that have not ended.
+    pub(super) place: Option<Place>,
     /// True if the entry is in [`ConnectionSet::ready`].
     pub(super) is_queued: bool,
     /// True if the application has no handle any more.
     pub(super) is_released: bool,
+    /// True if the connection has ended and was released: it only repeats its last answers.
+    pub(super) is_ended: bool,
     /// True if the connection has nothing more to do: it has no timer.
     pub(super) is_over: bool,
     /// True if data arrived since the latest timer.
@@ -38,7 +43,7 @@ pub(super) struct Entry<P> {
 }
 
 impl<P> Entry<P> {
-    pub(super) fn new(peer: P, connection: Connection) -> Self {
+    pub(super) fn new(peer: P, connection: Connection, place: Place) -> Self {
         Self {
             connection: Box::new(connection),
             peer,
@@ -47,8 +52,10 @@ impl<P> Entry<P> {
             memory: 0,
             claim: None,
             timer: None,
+            place: Some(place),
             is_queued: false,
             is_released: false,
+            is_ended: false,
             is_over: false,
             is_active: true,
         }
@@ -99,6 +106,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
         self.account(id);
         self.set_timer(id);
+        self.leave_place_if_ended(id);
     }
 
     /// Notes whether a connection has nothing more to do, and removes it if its handle was
@@ -106,10 +114,17 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub(super) fn remove_if_over(&mut self, now: Instant, id: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
         entry.is_over = entry.connection.is_drained(now);
-        if !entry.is_over || !entry.is_released {
-            return;
+        if entry.is_over && entry.is_released {
+            self.remove(id);
         }
-        let Some(entry) = self.connections.remove(&id) else { return };
+    }
+
+    /// Removes a connection, if it is still there.
+    pub(super) fn remove(&mut self, id: u64) {
+        let Some(mut entry) = self.connections.remove(&id) else { return };
+        if let Some(place) = entry.place.take() {
+            self.places.leave(place);
+        }
         self.forget_memory(&entry);
         if let Some(remote_id) = entry.remote_id {
             self.by_remote.remove(&(remote_id, id));

@@ -18,6 +18,10 @@ use crate::receiver::BufferShare;
 /// prove the address once more and get a new entry.
 const LIFETIME: Duration = Duration::from_secs(30);
 
+/// Interval of answers to copies of the same packet. Copies come faster only from an attacker: a
+/// SYN is repeated after 1 s, an AUTH after 200 ms.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Handshake that waits for the initiator.
 #[derive(Debug)]
 pub(super) struct HalfOpen<P> {
@@ -30,8 +34,10 @@ pub(super) struct HalfOpen<P> {
     /// Message 2, which answers every copy of the SYN; empty if message 1 was invalid.
     pub(super) second: Box<[u8]>,
     pub(super) stage: Stage,
-    /// Time of the SYN-ACK, while there is only one: an answer to it measures the RTT.
-    pub(super) answered_at: Option<Instant>,
+    /// Time of the newest answer; `None` before the first.
+    answered_at: Option<Instant>,
+    /// True if there was more than one answer: then the next packet measures no RTT.
+    is_repeated: bool,
     /// Host of `peer`, under which the entry is counted.
     source: Option<IpAddr>,
     expires: Instant,
@@ -86,17 +92,22 @@ impl<P> HalfOpen<P> {
     ) -> Self {
         let second = second.into_boxed_slice();
         let expires = now + LIFETIME;
-        Self { peer, remote_id, syn, second, stage, answered_at: None, source: None, expires }
+        let (answered_at, is_repeated, source) = (None, false, None);
+        Self { peer, remote_id, syn, second, stage, answered_at, is_repeated, source, expires }
     }
 
-    /// Notes that a SYN-ACK is sent.
-    pub(super) fn on_answer(&mut self, now: Instant, is_first: bool) {
-        self.answered_at = is_first.then_some(now);
+    /// Returns true, and counts an answer as sent, unless one was sent a moment ago.
+    pub(super) fn on_answer(&mut self, now: Instant) -> bool {
+        let is_due = self.answered_at.is_none_or(|at| now.saturating_duration_since(at) >= ANSWER_INTERVAL);
+        if is_due {
+            self.is_repeated = self.answered_at.replace(now).is_some();
+        }
+        is_due
     }
 
     /// Returns the round trip of the handshake, if only one SYN-ACK was sent.
     pub(super) fn rtt(&self, now: Instant) -> Option<Duration> {
-        self.answered_at.map(|at| now.saturating_duration_since(at))
+        self.answered_at.filter(|_| !self.is_repeated).map(|at| now.saturating_duration_since(at))
     }
 }
 
@@ -206,7 +217,7 @@ impl<P> HalfOpenTable<P> {
 
 /// Returns the key under which the addresses of one host count: an IPv6 host has 64 bits of
 /// interface to choose from.
-fn source(address: IpAddr) -> IpAddr {
+pub(super) fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),

@@ -9,6 +9,7 @@
 //! | handshake of a peer | `accept.rs` | from the SYN to the SYN-ACK |
 //! | | `complete.rs` | from AUTH or the first sealed packet to the connection |
 //! | half-open connection | `half_open.rs` | the table between both |
+//! | place | `places.rs` | number of connections, in total and of one host |
 //! | arrival | `receive.rs`, `reset.rs` | delivery by connection ID; unknown IDs |
 //! | address | `address.rs` | proof of a peer's new address |
 //! | transmission | `transmit.rs`, `answers.rs` | round-robin; answers to other addresses |
@@ -21,6 +22,7 @@ mod config;
 mod entry;
 mod half_open;
 mod memory;
+mod places;
 mod receive;
 mod reset;
 mod stats;
@@ -41,6 +43,7 @@ use answers::Answers;
 pub use config::{Admit, Admittee, ConnectionSetConfig, ResponderConfig, Secrets};
 use entry::Entry;
 use half_open::{HalfOpenTable, OwnId};
+use places::Places;
 pub use stats::ConnectionSetStats;
 use timers::Timers;
 
@@ -67,6 +70,7 @@ pub struct ConnectionSet<P> {
     config: ConnectionSetConfig<P>,
     entropy: Entropy,
     connections: Peers<u64, Entry<P>>,
+    places: Places,
     /// Connection IDs of peers and the own ones: a RESET names the former.
     by_remote: BTreeSet<(u64, u64)>,
     responder: Option<Arc<ResponderConfig>>,
@@ -111,6 +115,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub fn with_memory(config: ConnectionSetConfig<P>, mut entropy: Entropy, memory: FramePool) -> Self {
         Self {
             connections: Peers::new(),
+            places: Places::default(),
             by_remote: BTreeSet::new(),
             responder: None,
             resumptions: None,
@@ -139,11 +144,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Accepts connections of peers. The first event of each is [`ConnectionEvent::Connected`].
     ///
-    /// Resets of this and later sets with the same identity end each other's connections. Two sets
-    /// with one identity must therefore not receive each other's packets, as sockets with
-    /// `SO_REUSEPORT` do after an address change.
+    /// A later set with the same identity and [`reset_scope`](ConnectionSetConfig::reset_scope)
+    /// can reset the connections of this one, as after a restart of the program.
     pub fn listen(&mut self, responder: ResponderConfig) {
-        self.reset_key = ResetKey::of(&responder.identity);
+        self.reset_key = ResetKey::of(&responder.identity, self.config.reset_scope);
         self.resumptions = Some(ResumptionJar::new(&responder.identity));
         self.responder = Some(Arc::new(responder));
     }
@@ -170,7 +174,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let place = Place { local_id: id, reset: reset_token, share, memory: self.frames.clone() };
         let connection = Connection::initiate(now, config, initiator, place, self.entropy.child())?;
         self.stats.initiated += 1;
-        self.insert(id, peer, connection);
+        let place = self.places.take(None);
+        self.insert(id, peer, connection, place);
         Ok(ConnectionId(id))
     }
 
@@ -244,9 +249,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
     }
 
-    fn insert(&mut self, id: u64, peer: P, connection: Connection) {
-        self.connections.insert(id, Entry::new(peer, connection));
-        self.stats.max_connections = self.stats.max_connections.max(self.connections.len());
+    fn insert(&mut self, id: u64, peer: P, connection: Connection, place: places::Place) {
+        self.connections.insert(id, Entry::new(peer, connection, place));
+        self.stats.max_connections = self.stats.max_connections.max(self.places.taken());
         self.process_output(id);
     }
 }

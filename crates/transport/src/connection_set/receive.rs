@@ -26,7 +26,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let Some(id) = sealed::peek(first).map(|header| header.connection_id) else { return 0 };
         let Some(held) = self.connections.get_mut(&id).map(|entry| entry.memory) else { return 0 };
         let (allowance, overflow) = (self.allowance(held), self.overflow());
-        let (mut taken, mut data) = (0, 0);
+        let (mut taken, mut data, mut is_authentic) = (0, 0, false);
         for datagram in bytes.chunks_mut(stride) {
             let Some(header) = sealed::peek(datagram).filter(|header| header.connection_id == id) else {
                 break;
@@ -47,6 +47,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 self.stats.unauthentic += 1;
                 continue;
             }
+            is_authentic = true;
             if header.kind == PacketKind::Data {
                 data += len;
             }
@@ -56,6 +57,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
         if data > 0 {
             self.budget.on_bytes(data);
+        }
+        // Also for ACKs: a side that sends has no less to do than one that receives.
+        if is_authentic {
             self.answers.limit.on_data(now);
         }
         self.process_output(id);

@@ -1,5 +1,6 @@
-//! Order of transmission: a batch of one connection after the other, round-robin. Answers to other
-//! addresses follow when no connection has anything, or after 16 batches.
+//! Order of transmission: answers of half-open connections, then a batch of one connection after
+//! the other, round-robin. Answers to other addresses follow when no connection has anything, or
+//! after 16 batches.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -14,7 +15,7 @@ const KEPT_CAPACITY: usize = 256;
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Fills the empty batch `out` for one address, and returns the address.
     pub(super) fn next_batch(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
-        if let Some(peer) = self.answers.pop_overdue(now, out) {
+        if let Some(peer) = self.answers.pop_proved(out).or_else(|| self.answers.pop_overdue(now, out)) {
             return Some(peer);
         }
         let overflow = self.overflow();

@@ -151,6 +151,33 @@ fn cookie_of_other_address_is_refused() {
     assert_eq!((stats.retries, stats.accepted, network.hosts[SERVER].set.half_open()), (3, 1, 0));
 }
 
+/// The SYN-ACK of a proved address does not wait behind the RETRYs of a flood.
+#[test]
+fn proved_initiator_connects_beside_flood() {
+    let mut network = client_and_server(5);
+    network.add_host("203.0.113.1:666");
+    let busy = network.connect(2, SERVER, initiator(Pattern::Ik, false), b"");
+    let stream = network.hosts[2].streams.get_mut(&busy).unwrap();
+    (stream.outgoing, stream.finish) = (vec![1; 100 << 20], false);
+    network.run(Duration::from_millis(200));
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    // The cookie is on its way to the client, and the flood begins.
+    network.run(DELAY + DELAY / 4);
+    let to = network.hosts[SERVER].address;
+    let start = network.now;
+    let mut sent = 0;
+    while !network.hosts[CLIENT].streams[&id].is_connected && network.now < start + Duration::from_secs(1) {
+        for _ in 0..100 {
+            sent += 1;
+            network.inject(Datagram { from: source(sent), to, bytes: syn(sent, Proof::None) });
+        }
+        network.run(Duration::from_millis(1));
+    }
+    let took = network.now - start;
+    assert!(took <= 3 * DELAY, "{took:?} beside {sent} SYNs");
+    assert!(network.hosts[SERVER].set.stats().answers_dropped > 0);
+}
+
 /// While connections send data, answers to other addresses leave at a limited rate.
 #[test]
 fn flood_does_not_delay_transfer() {

@@ -167,6 +167,44 @@ fn full_set_refuses_until_place_is_free() {
     }
 }
 
+/// Connections that only repeat their last answers need no place.
+#[test]
+fn ended_connections_leave_their_places() {
+    let mut network = Network::new(5);
+    network.add_host("192.0.2.1:1000");
+    let config = ConnectionSetConfig { max_connections: 4, ..set_config(network.now) };
+    network.add_host_with("198.51.100.1:2000", config);
+    network.hosts[SERVER].set.listen(responder());
+    network.hosts[SERVER].reply = Some(Vec::new());
+    for n in 0..20 {
+        let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+        network.run(Duration::from_millis(300));
+        let closed = &network.hosts[CLIENT].streams[&id].closed;
+        assert_eq!(*closed, Some(Closed::Finished), "connection {n}");
+        assert!(network.hosts[SERVER].set.len() <= 5, "the newest repeat their answers");
+    }
+}
+
+#[test]
+fn host_takes_half_of_all_places() {
+    let mut network = Network::new(6);
+    network.add_host("192.0.2.1:1000");
+    let config =
+        ConnectionSetConfig { max_connections: 16, max_connections_per_source: 8, ..set_config(network.now) };
+    network.add_host_with("198.51.100.1:2000", config);
+    network.add_host("203.0.113.1:666");
+    network.hosts[SERVER].set.listen(responder());
+    let connect = |network: &mut Network, from: usize| {
+        let id = network.connect(from, SERVER, initiator(Pattern::Xx, false), b"request");
+        network.run(Duration::from_millis(300));
+        network.hosts[from].streams[&id].closed.clone()
+    };
+    let greedy: Vec<_> = (0..20).map(|_| connect(&mut network, 2)).collect();
+    assert_eq!(greedy.iter().filter(|closed| closed.is_none()).count(), 8, "{greedy:?}");
+    assert_eq!(greedy.last(), Some(&Some(Closed::Refused(RefuseReason::Busy))));
+    assert_eq!(connect(&mut network, CLIENT), None);
+}
+
 #[test]
 fn other_identity_gets_no_connection() {
     for pattern in [Pattern::Nk, Pattern::Ik] {

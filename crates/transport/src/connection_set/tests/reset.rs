@@ -64,6 +64,25 @@ fn other_key_and_other_token_reset_nothing() {
     assert!(network.hosts[CLIENT].set.stats().unauthentic > 0);
 }
 
+/// A socket tells the tokens of its own scope to everyone.
+#[test]
+fn other_socket_of_identity_resets_nothing() {
+    let (mut network, id) = connected(7, (Pattern::Ik, false));
+    let config = ConnectionSetConfig { reset_scope: 1, ..set_config(network.now) };
+    let other = network.add_host_with("198.51.100.1:2001", config);
+    network.hosts[other].set.listen(responder());
+    let attacker = network.add_host("203.0.113.1:666");
+    let sealed = network.log.iter().rev().find(|sent| sent.to.port() == 2000).unwrap().bytes.clone();
+    let (from, to) = (network.hosts[attacker].address, network.hosts[other].address);
+    network.inject(Datagram { from, to, bytes: sealed });
+    network.run(Duration::from_secs(1));
+    let reset = network.log.iter().rev().find(|sent| sent.bytes[1] == RESET).unwrap().clone();
+    network.inject(Datagram { to: network.hosts[CLIENT].address, ..reset });
+    network.run(Duration::from_secs(1));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, None);
+    assert_eq!(network.hosts[CLIENT].set.stats().unauthentic, 1);
+}
+
 #[test]
 fn reset_is_shorter_than_packet() {
     let mut network = client_and_server(4);

@@ -1,0 +1,95 @@
+//! Places of connections that have not ended: their number is limited, in total and for each host.
+//! Connections that have ended leave their places at once, and only the newest of them repeat
+//! their last answers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::net::IpAddr;
+
+use super::ConnectionSet;
+use super::half_open::source;
+
+/// Count of connections, and of those of each host.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    taken: usize,
+    sources: BTreeMap<IpAddr, usize>,
+    /// Ended connections that the application has released, oldest first. An ID stays after its
+    /// connection was removed.
+    ended: VecDeque<u64>,
+}
+
+/// Place of one connection.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Host of a peer that opened the connection, if addresses have hosts.
+    source: Option<IpAddr>,
+}
+
+impl Places {
+    pub(super) fn take(&mut self, address: Option<IpAddr>) -> Place {
+        self.taken += 1;
+        let source = address.map(source);
+        if let Some(source) = source {
+            *self.sources.entry(source).or_default() += 1;
+        }
+        Place { source }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "a place is left once")]
+    pub(super) fn leave(&mut self, place: Place) {
+        self.taken -= 1;
+        if let Some(source) = place.source
+            && let Some(count) = self.sources.get_mut(&source)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    /// Number of connections that have not ended.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    fn of_source(&self, address: IpAddr) -> usize {
+        self.sources.get(&source(address)).copied().unwrap_or(0)
+    }
+
+    /// Notes an ended connection that was released. Returns the one to be removed for it.
+    fn push_ended(&mut self, id: u64, max: usize) -> Option<u64> {
+        self.ended.push_back(id);
+        if self.ended.len() > max { self.ended.pop_front() } else { None }
+    }
+}
+
+impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
+    /// True if a peer may open one more connection.
+    pub(super) fn has_place_for(&self, peer: &P) -> bool {
+        let address = self.config.ip_of.map(|ip_of| ip_of(peer));
+        self.places.taken() < self.config.max_connections
+            && address
+                .is_none_or(|address| self.places.of_source(address) < self.config.max_connections_per_source)
+    }
+
+    /// Leaves the place of a connection that has ended. If it was released, the oldest of the ended
+    /// ones may make room for it.
+    pub(super) fn leave_place_if_ended(&mut self, id: u64) {
+        let Some(entry) = self.connections.get_mut(&id) else { return };
+        if entry.connection.closed().is_none() {
+            return;
+        }
+        if let Some(place) = entry.place.take() {
+            self.places.leave(place);
+        }
+        if !entry.is_released || std::mem::replace(&mut entry.is_ended, true) {
+            return;
+        }
+        if let Some(oldest) = self.places.push_ended(id, self.config.max_connections) {
+            self.remove(oldest);
+        }
+    }
+}
