@@ -11,7 +11,7 @@ use super::events::{Closed, ConnectionEvent, RefuseReason};
 use super::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use crate::receiver::BufferShare;
-use crate::sender::Established as SenderStart;
+use crate::sender::{Established as SenderStart, INITIAL_RTT};
 use crate::wire::native::{CloseReason, Params};
 use crate::wire::sealed::{self, Body, Close, Probe};
 use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
@@ -106,7 +106,7 @@ impl Streams {
         let start = SenderStart {
             window: peer.window,
             params: peer.params.basic,
-            rtt: peer.rtt.unwrap_or(ASSUMED_RTT),
+            rtt: peer.rtt.unwrap_or(INITIAL_RTT),
             is_rtt_sample: peer.rtt.is_some(),
         };
         let wire = Wire::of_connection(peer.remote_id);

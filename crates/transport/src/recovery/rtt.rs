@@ -81,7 +81,7 @@ pub(crate) enum RttQuality {
     /// At least one valid sample.
     Sampled,
     /// One sample from before the cookie exchange. A receiver that emulates a link adds its delay
-    /// only afterwards, so the next sample replaces this one.
+    /// only afterwards, so the next sample replaces this one. Also the RTT assumed for a new path.
     Provisional,
     /// One ambiguous sample: the SYN was retransmitted, and the answer may belong to any of its
     /// transmissions (Karn). The next sample replaces this one.

@@ -331,12 +331,14 @@ impl Sender {
         let since = |sent_at: Instant| now.saturating_duration_since(sent_at);
         let sample = match ack.echo {
             // After a timeout the records are gone, but a segment sent once has its send time.
-            Some(echo) => {
-                echoed.or(times.echoed).map(|sent_at| self.path.without_delay(since(sent_at), echo.delay))
-            }
+            Some(echo) => echoed
+                .or(times.echoed)
+                .filter(|_| echo.packet_number >= self.path.first_number)
+                .map(|sent_at| self.path.without_delay(since(sent_at), echo.delay)),
             None => karn.map(since),
         };
-        let late = times.overtaken.map(|(_, sent_at)| since(sent_at));
+        let late = times.overtaken.filter(|(number, _)| *number >= self.path.first_number);
+        let late = late.map(|(_, sent_at)| since(sent_at));
         let in_flight = self.flight.board.in_flight();
         if let Some(sample) = sample {
             self.path.on_sample(sample, in_flight, self.peer.ack_every);

@@ -262,15 +262,20 @@ impl Sender {
             self.path.ecn.refuse();
         }
         if let Some(params) = params {
-            let delay = Duration::from_micros(u64::from(params.ack_delay_max_us));
-            self.recovery.set_max_ack_delay(delay);
-            // A receiver that acknowledges every packet delays no ACK.
-            self.path.rtt.set_max_ack_delay(if params.ack_every > 1 { delay } else { Duration::ZERO });
+            self.adopt_ack_delay(&params);
         }
         if let (Some(mtu), Some(params)) = (&mut self.path.mtu, params) {
             mtu.limit(usize::from(params.max_datagram));
             self.resize();
         }
+    }
+
+    /// Adopts the longest delay of the receiver's ACKs.
+    pub(super) fn adopt_ack_delay(&mut self, params: &Params) {
+        let delay = Duration::from_micros(u64::from(params.ack_delay_max_us));
+        self.recovery.set_max_ack_delay(delay);
+        // A receiver that acknowledges every packet delays no ACK.
+        self.path.rtt.set_max_ack_delay(if params.ack_every > 1 { delay } else { Duration::ZERO });
     }
 
     /// Marks as lost the early data sent before `sent_at`, the send time of the SYN that the

@@ -48,6 +48,7 @@ use handshake::Handshake;
 pub(crate) use handshake::{Established, Syns};
 use keep_alive::KeepAlive;
 use observer::{Observers, Snapshot};
+pub(crate) use path::INITIAL_RTT;
 use path::Path;
 use peer_window::Peer;
 pub use stats::SenderStats;
@@ -192,13 +193,17 @@ impl Sender {
     }
 
     /// Adapts to a new path to the same peer (version 2): congestion control and path MTU discovery
-    /// start again (RFC 9000, section 9.4), data in flight keeps its timers.
+    /// start again, and the RTT is unknown (RFC 9000, section 9.4). Data in flight keeps its timers.
     pub(crate) fn on_path_changed(&mut self, now: Instant) {
         self.path.mtu = self.config.path_mtu();
         if let (Some(mtu), Some(params)) = (&mut self.path.mtu, self.peer.params) {
             mtu.limit(usize::from(params.max_datagram));
         }
         self.resize();
+        self.path.restart_rtt(&self.config, self.flight.next_number());
+        if let Some(params) = self.peer.params {
+            self.adopt_ack_delay(&params);
+        }
         self.congestion.controller = self.config.controller(None, self.path.mss);
         self.congestion.prr = None;
         self.congestion.undoable = false;

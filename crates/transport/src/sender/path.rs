@@ -5,10 +5,15 @@ use std::time::Duration;
 use super::SenderConfig;
 use super::ecn::PathEcn;
 use super::path_mtu::PathMtu;
-use crate::recovery::Rtt;
+use crate::recovery::{Rtt, RttQuality};
 use crate::wire::Codec;
 
+/// RTT assumed before the first sample (RFC 9002, section 6.2.2).
+pub(crate) const INITIAL_RTT: Duration = Duration::from_millis(333);
+
 pub(super) struct Path {
+    /// Number of the first transmission on this path. Earlier ones give no RTT samples.
+    pub(super) first_number: u64,
     pub(super) rtt: Rtt,
     /// Moving average of the RTT samples with a gain of 1/16.
     pub(super) mean_rtt: Option<Duration>,
@@ -27,6 +32,7 @@ impl Path {
     /// Returns the initial state.
     pub(super) fn new(config: &SenderConfig, codec: &Codec) -> Self {
         Self {
+            first_number: 0,
             rtt: Rtt::new(config.rto),
             mean_rtt: None,
             mtu: config.path_mtu(),
@@ -35,6 +41,14 @@ impl Path {
             header: codec.data_header(),
             trailer: codec.data_trailer(),
         }
+    }
+
+    /// Forgets the RTT: the path changes before transmission `next_number`.
+    pub(super) fn restart_rtt(&mut self, config: &SenderConfig, next_number: u64) {
+        self.first_number = next_number;
+        self.mean_rtt = None;
+        self.rtt = Rtt::new(config.rto);
+        self.rtt.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
     }
 
     /// Processes a valid RTT sample. One ACK is expected for every two packets, or `ack_every` if

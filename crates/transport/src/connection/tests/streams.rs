@@ -209,6 +209,26 @@ fn path_probe_is_answered() {
     assert_eq!(arrival.path_answer, Some(77));
 }
 
+
+#[test]
+fn changed_path_forgets_round_trip() {
+    let mut pair = Pair::new(&config());
+    pair.transfer(HERE, &bytes(100_000));
+    pair.run(ms(100));
+    assert!(pair.ends[HERE].stats().sender.rto < ms(500));
+    pair.ends[HERE].write(b"sent on the old path").unwrap();
+    pair.ends[HERE].push();
+    pair.flush();
+    let now = pair.now;
+    pair.ends[HERE].on_path_changed(now);
+    pair.run(ms(100));
+    let after = pair.ends[HERE].stats().sender;
+    assert_eq!((after.srtt, after.min_rtt, after.rto), (None, None, Duration::from_secs(1)));
+    pair.read(THERE, &mut Vec::new());
+    pair.transfer(HERE, &bytes(100_000));
+    let after = pair.ends[HERE].stats().sender;
+    assert!(after.srtt.is_some_and(|srtt| srtt < ms(40)) && after.rto < ms(500), "{after:?}");
+}
 #[test]
 fn changed_path_starts_slowly_again() {
     let mut pair = Pair::new(&config());
