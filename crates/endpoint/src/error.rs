@@ -85,7 +85,7 @@ impl StreamError {
 fn closed_kind(closed: &Closed) -> io::ErrorKind {
     match closed {
         // A write after both streams were delivered.
-        Closed::Finished => io::ErrorKind::BrokenPipe,
+        Closed::Finished | Closed::OneWay => io::ErrorKind::BrokenPipe,
         Closed::Local => io::ErrorKind::ConnectionAborted,
         Closed::Peer { reason: CloseReason::Refused, .. } | Closed::Refused(_) | Closed::Unreachable => {
             io::ErrorKind::ConnectionRefused

@@ -6,7 +6,8 @@ use crate::Blocked;
 use crate::congestion::Cause;
 use crate::wire::PacketKind;
 
-/// Receives the events of a sender. Observing changes nothing in the transfer.
+/// Receives the events of a sender. Observing changes nothing in the transfer. Called while the
+/// sender or the set of connections is locked: must not wait, and must not call them.
 pub trait Observer: Send {
     /// Called once for each event, in order.
     fn on(&mut self, now: Instant, trace: &Trace);

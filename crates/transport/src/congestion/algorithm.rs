@@ -47,7 +47,8 @@ pub struct Start {
 /// crate.
 ///
 /// Set it as [`SenderConfig::controller_factory`](crate::SenderConfig::controller_factory).
-/// Closures of this signature implement it.
+/// Closures of this signature implement it. Called while the sender or the set of connections is
+/// locked: must not wait, and must not call them.
 pub trait ControllerFactory: Send + Sync {
     /// Returns a controller in its initial state. A sender calls this twice: before the handshake,
     /// and again when the handshake has measured the path ([`Start::rtt`]).

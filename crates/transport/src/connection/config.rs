@@ -54,10 +54,11 @@ impl ConnectionConfig {
 
 impl Default for ConnectionConfig {
     /// Returns two streams with BBR, RACK-TLP and pacing, datagrams of up to 1472 bytes, and an
-    /// idle timeout of 30 s.
+    /// idle timeout of 30 s. A peer that answers may leave the own stream unread for ever (RFC
+    /// 9293, section 3.8.6.1).
     fn default() -> Self {
         Self {
-            sender: SenderConfig::native(0),
+            sender: SenderConfig { no_progress: Duration::MAX, ..SenderConfig::native(0) },
             receiver: ReceiverConfig {
                 checksum: false,
                 keep_payload: true,
@@ -72,7 +73,8 @@ impl Default for ConnectionConfig {
     }
 }
 
-/// Decision of the initiator on a responder's key that it did not know.
+/// Decision of the initiator on a responder's key that it did not know. Called while the set of
+/// connections is locked: must not wait, and must not call the set.
 pub type Trust = Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>;
 
 /// Keys and proofs of the side that opens a connection.

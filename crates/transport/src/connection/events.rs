@@ -45,6 +45,10 @@ pub enum Closed {
     /// Both streams were delivered and confirmed.
     #[error("the connection is complete")]
     Finished,
+    /// Error of a write alone, not of the connection: only the initiator of a one-way connection
+    /// has a stream.
+    #[error("the connection is one-way: only the side that opened it sends")]
+    OneWay,
     /// The application of this side closed it.
     #[error("this side closed the connection")]
     Local,

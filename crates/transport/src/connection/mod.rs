@@ -11,6 +11,7 @@
 //! | `streams.rs` | the open phase: both streams, ACKs, path probes, idle timeout, graceful end |
 //! | `keys.rs` | keys of both directions, key updates, replay windows |
 //! | `close.rs` | abortive end |
+//! | `released.rs` | rest of a connection whose application has dropped its handle |
 //! | `config.rs`, `events.rs`, `stats.rs` | what goes in, what comes out |
 
 mod close;
@@ -19,6 +20,7 @@ mod events;
 mod initiator;
 mod keys;
 mod proof;
+mod released;
 mod stats;
 mod streams;
 
@@ -173,7 +175,7 @@ impl Connection {
     /// [`Writable`](ConnectionEvent::Writable) follows when there is room.
     ///
     /// # Errors
-    /// The reason of the end of the connection.
+    /// The reason of the end of the connection, or [`Closed::OneWay`].
     ///
     /// # Panics
     /// After [`Connection::finish`].
@@ -194,12 +196,15 @@ impl Connection {
     /// is buffered. Fill its beginning, then call [`Connection::advance`] before anything else.
     ///
     /// # Errors
-    /// The reason of the end of the connection.
+    /// As [`Connection::write`].
     pub fn spare(&mut self) -> Result<Spare<'_>, Closed> {
         if let Some(closed) = &self.closed {
             return Err(closed.clone());
         }
         let Some(streams) = self.streams_mut() else { return Ok(Spare::default()) };
+        if !streams.has_own_stream {
+            return Err(Closed::OneWay);
+        }
         streams.is_write_blocked = !streams.sender.has_spare();
         Ok(streams.sender.spare().unwrap_or_default())
     }
@@ -281,13 +286,11 @@ impl Connection {
         self.report_end(why);
     }
 
-    /// Gives up the handle: what was written is still delivered, what arrives is discarded.
+    /// Gives up the handle: what was written is still delivered. Unread and further bytes of the
+    /// peer end the connection by a CLOSE, so that its writes fail.
     pub(crate) fn release(&mut self, now: Instant) {
         match &mut self.stage {
-            Stage::Open(streams) => {
-                streams.discard();
-                let _ = streams.sender.finish();
-            }
+            Stage::Open(streams) => streams.release(now),
             Stage::Opening(_) => self.close(now, 0, ""),
             Stage::Ended => {}
         }
@@ -507,7 +510,10 @@ impl Connection {
         }
         match &mut self.stage {
             Stage::Open(streams) => match closed {
-                Closed::ProtocolBroken(_) => streams.close(now, CloseReason::Protocol, 0, ""),
+                Closed::ProtocolBroken(_) | Closed::InvalidAcks => {
+                    streams.close(now, CloseReason::Protocol, 0, "");
+                }
+                Closed::Local | Closed::NoProgress(_) => streams.close(now, CloseReason::Aborted, 0, ""),
                 _ => streams.stop(),
             },
             Stage::Opening(_) | Stage::Ended => self.stage = Stage::Ended,

@@ -10,6 +10,7 @@ use super::config::{Confirm, ConnectionConfig};
 use super::events::{Closed, ConnectionEvent, RefuseReason};
 use super::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
+use super::released::Released;
 use crate::receiver::BufferShare;
 use crate::sender::{Established as SenderStart, INITIAL_RTT};
 use crate::wire::native::{CloseReason, Params};
@@ -21,8 +22,9 @@ use crate::{
     TransferError, TransmitBuf,
 };
 
-/// Round trip assumed if the handshake gave none (RFC 6298, rule 2.1: 1 s until the first sample).
-const ASSUMED_RTT: Duration = Duration::from_millis(333);
+/// Upper limit of the time without a packet of the peer after which a side without a keep-alive of
+/// its stream probes the path. Longer than the peer's keep-alive interval of 10 s.
+const MAX_QUIET_TIME: Duration = Duration::from_secs(12);
 /// Retransmission timeouts for which a complete connection repeats its answers: three of its peer's
 /// FINs are lost in that time, with back-off.
 const LINGER_RTOS: u32 = 8;
@@ -63,22 +65,26 @@ pub(super) struct Streams {
     peer_reset: ResetToken,
     /// Proof of the own keys, repeated until the peer has shown that it arrived (initiator).
     pub(super) proof: Option<KeyProof>,
-    confirm: Confirm,
-    /// Random number of a path probe to answer.
-    path_answer: Option<u64>,
+    pub(super) confirm: Confirm,
+    /// Path probe to send, or answer to one.
+    probe: Option<Probe>,
     /// Body of an ACK that waits for a packet.
     ack: Option<Vec<u8>>,
-    idle_timeout: Duration,
+    pub(super) idle_timeout: Duration,
     /// Arrival of the newest authentic packet; at first, the end of the handshake.
     heard_at: Instant,
+    /// Time of the last path probe because of silence; at first, the end of the handshake.
+    probed_at: Instant,
+    /// False at the responder of a one-way connection.
+    pub(super) has_own_stream: bool,
     /// True after the application wrote less than it wanted.
     pub(super) is_write_blocked: bool,
     /// True if the peer has confirmed the own stream, or there is none.
-    is_delivered: bool,
+    pub(super) is_delivered: bool,
     /// True if the peer's stream is confirmed, or there is none.
-    is_received: bool,
-    /// True if the application has no handle any more, so that nothing is read.
-    is_released: bool,
+    pub(super) is_received: bool,
+    /// State after the application has given up its handle, so that nothing is read.
+    pub(super) released: Option<Box<Released>>,
     /// Time until which answers are repeated, once both streams are complete.
     linger_until: Option<Instant>,
     /// CLOSE to send, and to repeat while the peer goes on.
@@ -112,8 +118,9 @@ impl Streams {
         let wire = Wire::of_connection(peer.remote_id);
         let sender_config = SenderConfig { wire, ..config.sender.clone() };
         let mut sender = Sender::established(sender_config, sealing.codec(), memory, now, &start)?;
-        let is_silent = config.one_way || peer.params.is_one_way;
-        if is_silent && !peer.is_initiator {
+        let is_one_way = config.one_way || peer.params.is_one_way;
+        let has_own_stream = peer.is_initiator || !is_one_way;
+        if !has_own_stream {
             sender.abort();
         }
         let wanted = Params {
@@ -136,14 +143,16 @@ impl Streams {
             peer_reset: peer.peer_reset,
             proof: None,
             confirm: config.confirm,
-            path_answer: None,
+            probe: None,
             ack: None,
             idle_timeout: config.idle_timeout,
             heard_at: now,
+            probed_at: now,
+            has_own_stream,
             is_write_blocked: false,
-            is_delivered: is_silent && !peer.is_initiator,
-            is_received: is_silent && peer.is_initiator,
-            is_released: false,
+            is_delivered: !has_own_stream,
+            is_received: is_one_way && peer.is_initiator,
+            released: None,
             linger_until: None,
             close: None,
             unauthentic: 0,
@@ -220,7 +229,9 @@ impl Streams {
                 });
             }
             &Body::Path(Probe { is_response: true, random }) => arrival.path_answer = Some(random),
-            &Body::Path(Probe { is_response: false, random }) => self.path_answer = Some(random),
+            &Body::Path(Probe { is_response: false, random }) => {
+                self.probe = Some(Probe { is_response: true, random });
+            }
         }
         Ok(arrival)
     }
@@ -259,7 +270,6 @@ impl Streams {
         }
         while let Some(event) = self.receiver.poll_event() {
             match event {
-                ReceiverEvent::Readable if self.is_released => self.discard(),
                 ReceiverEvent::Readable => report(ConnectionEvent::Readable),
                 ReceiverEvent::Finished { bytes, .. } => report(ConnectionEvent::Finished { bytes }),
                 _ => {}
@@ -280,22 +290,13 @@ impl Streams {
             self.linger_until = Some(now + time);
             return Some(Closed::Finished);
         }
-        None
-    }
-
-    /// Reads and drops everything: the application has no handle any more.
-    pub(super) fn discard(&mut self) {
-        self.is_released = true;
-        while !self.receiver.data().is_empty() {
-            let unread = self.receiver.data().len();
-            self.receiver.consume(unread);
-        }
+        self.end_of_released(now)
     }
 
     /// Confirms the peer's stream once the application has read all of it.
     fn confirm_if_read(&mut self) {
         if !self.is_received
-            && (self.confirm == Confirm::OnRead || self.is_released)
+            && (self.confirm == Confirm::OnRead || self.is_released_unused())
             && self.receiver.is_read()
         {
             self.confirm();
@@ -339,8 +340,8 @@ impl Streams {
         {
             return true;
         }
-        if let Some(random) = self.path_answer.take() {
-            return seal_probe(sealing, Probe { is_response: true, random }, out);
+        if let Some(probe) = self.probe.take() {
+            return seal_probe(sealing, probe, out);
         }
         if let Some(length) = self.receiver.take_fin_ack() {
             return seal_slot(sealing, sealed::FIN_ACK_LEN, out, |header, packet| {
@@ -408,8 +409,24 @@ impl Streams {
         {
             return Some(Closed::TimedOut(crate::Phase::Connect));
         }
+        if self.quiet_deadline().is_some_and(|at| at <= now) {
+            self.probed_at = now;
+            // The number is not checked: only the packet and an answer matter.
+            self.probe.get_or_insert(Probe { is_response: false, random: 0 });
+        }
         self.sender.handle_timeout(now);
         None
+    }
+
+    /// Returns the time at which a side whose own stream is complete probes the path. It sends no
+    /// keep-alives, so without the probe its peer would not learn that its address has changed.
+    fn quiet_deadline(&self) -> Option<Instant> {
+        if !self.is_delivered || self.is_received {
+            return None;
+        }
+        let idle_timeout = self.sender.peer_idle_timeout().unwrap_or(self.idle_timeout);
+        let time = (idle_timeout.min(self.idle_timeout) * 2 / 5).min(MAX_QUIET_TIME);
+        Some(self.heard_at.max(self.probed_at) + time)
     }
 
     /// Returns the time of the next call of [`Streams::handle_timeout`].
@@ -418,10 +435,9 @@ impl Streams {
             return self.linger_until;
         }
         let proof = self.proof.as_ref().and_then(KeyProof::deadline);
-        [self.sender.poll_timeout(), self.receiver.deadline(), proof, Some(self.idle_deadline())]
-            .into_iter()
-            .flatten()
-            .min()
+        let streams = [self.sender.poll_timeout(), self.receiver.deadline()];
+        let own = [proof, self.release_deadline(), self.quiet_deadline(), Some(self.idle_deadline())];
+        streams.into_iter().chain(own).flatten().min()
     }
 
     fn idle_deadline(&self) -> Instant {

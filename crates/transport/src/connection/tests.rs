@@ -1,5 +1,6 @@
 //! Two connections against each other in virtual time, without a set.
 
+mod ends;
 mod keys;
 mod streams;
 
@@ -10,6 +11,7 @@ use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, ResetKey, Responder, S
 use rdt_testing::{epoch, ms};
 
 use super::*;
+use crate::WindowConfig;
 use crate::wire::sealed;
 
 /// One-way delay of the wire.

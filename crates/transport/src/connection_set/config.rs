@@ -87,7 +87,8 @@ pub struct ResponderConfig {
     pub admit: Admit,
 }
 
-/// Decision on an initiator that has proved its key.
+/// Decision on an initiator that has proved its key. Called while the set of connections is locked:
+/// must not wait, and must not call the set.
 pub type Admit = Arc<dyn Fn(Admittee) -> Result<(), RefuseReason> + Send + Sync>;
 
 /// Initiator that asks for a connection.
@@ -100,7 +101,8 @@ pub struct Admittee {
     pub secret: Option<SecretId>,
 }
 
-/// Shared secrets of a responder.
+/// Shared secrets of a responder. Called while the set of connections is locked: must not wait, and
+/// must not call the set.
 pub trait Secrets: Send + Sync {
     /// Returns the key of a secret; `None` for an unknown one.
     fn psk(&self, id: SecretId) -> Option<Psk>;

@@ -36,6 +36,11 @@ struct SentFin {
 }
 
 impl Closing {
+    /// True if an ACK echoed the newest FIN.
+    pub(super) fn has_arrived(&self) -> bool {
+        self.sent.is_some_and(|fin| fin.arrived)
+    }
+
     /// True if a FIN was sent.
     pub(super) fn is_sent(&self) -> bool {
         self.sent.is_some()
@@ -132,8 +137,10 @@ impl Sender {
     /// now.
     pub(super) fn note_storing(&mut self, now: Instant, ack: &Ack<'_>) {
         let Some(closing) = &mut self.closing else { return };
-        let Some(fin) = &closing.sent else { return };
-        if ack.echo.map_or(ack.window == 0, |echo| echo.packet_number == fin.packet_number) {
+        let Some(fin) = &mut closing.sent else { return };
+        let has_echo = ack.echo.is_some_and(|echo| echo.packet_number == fin.packet_number);
+        fin.arrived |= has_echo;
+        if has_echo || ack.echo.is_none() && ack.window == 0 {
             closing.attempts = 0;
             self.patience.on_answer(now);
             self.limit_no_progress(now);

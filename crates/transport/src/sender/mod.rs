@@ -237,6 +237,22 @@ impl Sender {
         self.carried_ack.take()
     }
 
+    /// True if the peer has received the FIN and all data (version 2). Its application may not have
+    /// read them.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.flight.board.is_empty() && self.closing.is_some_and(|closing| closing.has_arrived())
+    }
+
+    /// Returns the idle timeout of the peer.
+    pub(crate) fn peer_idle_timeout(&self) -> Option<Duration> {
+        self.peer.idle_timeout()
+    }
+
+    /// Returns the number of bytes that the peer has acknowledged in order.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.flight.board.una_offset()
+    }
+
     /// True if the application may write: little unsent data is buffered.
     pub(crate) fn has_spare(&self) -> bool {
         let wanted = SendStream::lookahead(self.congestion.cwnd, self.path.mss);

@@ -99,6 +99,13 @@ fn one_way_connection_needs_one_fin() {
 }
 
 #[test]
+fn write_fails_at_responder_of_one_way_connection() {
+    let mut pair = Pair::new(&ConnectionConfig { one_way: true, ..config() });
+    assert_eq!(pair.ends[THERE].write(b"x"), Err(Closed::OneWay));
+    assert_eq!(pair.transfer(HERE, b"x"), b"x");
+}
+
+#[test]
 fn answer_carries_the_ack_of_its_question() {
     let mut pair = Pair::new(&config());
     for _ in 0..20 {
@@ -177,24 +184,6 @@ fn blocked_writer_hears_of_room() {
 }
 
 #[test]
-fn released_connection_still_delivers_its_stream() {
-    let mut pair = Pair::new(&config());
-    assert_eq!(pair.ends[HERE].write(&bytes(10_000)), Ok(10_000));
-    assert_eq!(pair.ends[THERE].write(&bytes(10_000)), Ok(10_000));
-    let now = pair.now;
-    pair.ends[HERE].release(now);
-    let mut read = Vec::new();
-    let end = pair.now + Duration::from_secs(10);
-    while pair.step(end) && !pair.ends[THERE].is_read_finished() {
-        pair.read(THERE, &mut read);
-    }
-    assert_eq!(read.len(), 10_000);
-    pair.ends[THERE].finish();
-    pair.run(Duration::from_secs(20));
-    assert_eq!(pair.ends[HERE].closed(), Some(&Closed::Finished));
-}
-
-#[test]
 fn path_probe_is_answered() {
     let mut pair = Pair::new(&config());
     pair.batch.clear();
@@ -209,6 +198,17 @@ fn path_probe_is_answered() {
     assert_eq!(arrival.path_answer, Some(77));
 }
 
+#[test]
+fn changed_path_starts_slowly_again() {
+    let mut pair = Pair::new(&config());
+    pair.transfer(HERE, &bytes(2_000_000));
+    let now = pair.now;
+    let before = pair.ends[HERE].stats().sender;
+    pair.ends[HERE].on_path_changed(now);
+    let after = pair.ends[HERE].stats().sender;
+    assert!(after.cwnd < before.cwnd && after.packet_size <= 1200, "{} {}", after.cwnd, before.cwnd);
+    assert_eq!(pair.transfer(HERE, &bytes(2_000_000)), bytes(2_000_000));
+}
 
 #[test]
 fn changed_path_forgets_round_trip() {
@@ -228,17 +228,6 @@ fn changed_path_forgets_round_trip() {
     pair.transfer(HERE, &bytes(100_000));
     let after = pair.ends[HERE].stats().sender;
     assert!(after.srtt.is_some_and(|srtt| srtt < ms(40)) && after.rto < ms(500), "{after:?}");
-}
-#[test]
-fn changed_path_starts_slowly_again() {
-    let mut pair = Pair::new(&config());
-    pair.transfer(HERE, &bytes(2_000_000));
-    let now = pair.now;
-    let before = pair.ends[HERE].stats().sender;
-    pair.ends[HERE].on_path_changed(now);
-    let after = pair.ends[HERE].stats().sender;
-    assert!(after.cwnd < before.cwnd && after.packet_size <= 1200, "{} {}", after.cwnd, before.cwnd);
-    assert_eq!(pair.transfer(HERE, &bytes(2_000_000)), bytes(2_000_000));
 }
 
 #[test]

@@ -55,6 +55,22 @@ fn rebound_client_goes_on() {
     }
 }
 
+/// The client has ended its stream, and the server has nothing to send when the address changes.
+#[test]
+fn client_without_stream_is_followed_in_pause() {
+    let mut network = client_and_server(8);
+    network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"");
+    network.run(Duration::from_secs(1));
+    let id = *network.hosts[SERVER].streams.keys().next().unwrap();
+    network.hosts[CLIENT].address = address("192.0.2.77:1000");
+    network.run(Duration::from_secs(45));
+    assert_eq!(network.hosts[SERVER].set.address(id), Some(address("192.0.2.77:1000")));
+    let stream = network.hosts[SERVER].streams.get_mut(&id).unwrap();
+    (stream.outgoing, stream.finish) = (vec![3; 1000], true);
+    network.run(Duration::from_secs(10));
+    assert!(is_complete(&network));
+}
+
 #[test]
 fn lost_path_probes_are_repeated() {
     let (mut network, id) = transfer(2, true);
