@@ -36,8 +36,9 @@ pub enum Known {
 
 /// File of known receivers.
 ///
-/// Names are compared as typed: a receiver that is reached by name and by address has two lines. If
-/// several lines name a host and port, each of their keys is right.
+/// Names are compared without regard to case and to a final dot, as in DNS. A receiver that is
+/// reached by name and by address has two lines. If several lines name a host and port, each of
+/// their keys is right.
 #[derive(Debug, Clone)]
 pub struct KnownHosts {
     path: PathBuf,
@@ -59,10 +60,10 @@ impl KnownHosts {
     /// # Errors
     /// [`FileError`]: the file is exposed, a link, or has a line that cannot be read.
     pub fn check(&self, host: &str, port: u16, key: PublicKey) -> Result<Known, FileError> {
-        check_name(host)?;
+        let host = normal_name(host)?;
         match files::open(&self.path, OpenOptions::new().read(true), Forbid::Writing) {
             Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Known::New),
-            file => self.check_in(&mut file?, host, port, key).map(|(known, _)| known),
+            file => self.check_in(&mut file?, &host, port, key).map(|(known, _)| known),
         }
     }
 
@@ -79,9 +80,9 @@ impl KnownHosts {
         key: PublicKey,
         now_s: u64,
     ) -> Result<Known, FileError> {
-        check_name(host)?;
+        let host = normal_name(host)?;
         let mut file = files::open_locked(&self.path, Forbid::Writing, Change::Append)?;
-        let (known, ends_in_line) = self.check_in(&mut file, host, port, key)?;
+        let (known, ends_in_line) = self.check_in(&mut file, &host, port, key)?;
         if known == Known::New {
             let separator = if ends_in_line { "" } else { "\n" };
             let line = format!("{separator}{host} {port} {KIND} {key} {}\n", date(now_s));
@@ -107,7 +108,7 @@ impl KnownHosts {
         let mut known = Known::New;
         files::for_each_line(&self.path, &text, |line, words| {
             let found = parse(words)?;
-            if (found.0, found.1) == (host, port) {
+            if found.1 == port && normal(found.0) == host {
                 known = match known {
                     _ if found.2 == key => Known::Same,
                     Known::New => Known::Changed { expected: found.2, line },
@@ -132,14 +133,22 @@ fn parse<'a>(words: &[&'a str]) -> Result<(&'a str, u16, PublicKey), LineError> 
     Ok((host, port, key.parse()?))
 }
 
-/// A name with a blank or line feed would write a line of its own choice; one that begins with `#`
-/// would be a comment, so its key would never be compared.
-pub(crate) fn check_name(host: &str) -> Result<(), FileError> {
-    let bad = host.is_empty()
-        || host.len() > 255
-        || host.starts_with('#')
-        || host.chars().any(|c| c.is_whitespace() || c.is_control());
-    if bad { Err(FileError::HostName { name: host.chars().take(80).collect() }) } else { Ok(()) }
+/// Checks a name, and returns it as names are compared. A name with a blank or line feed would
+/// write a line of its own choice; one that begins with `#` would be a comment, so its key would
+/// never be compared.
+pub(crate) fn normal_name(host: &str) -> Result<String, FileError> {
+    let name = normal(host);
+    let bad = name.is_empty()
+        || name.len() > 255
+        || name.starts_with('#')
+        || name.chars().any(|c| c.is_whitespace() || c.is_control());
+    if bad { Err(FileError::HostName { name: host.chars().take(80).collect() }) } else { Ok(name) }
+}
+
+/// Returns a name in small letters and without its final dot: the resolver takes all spellings for
+/// the same host, so another one must not count as a host that was never seen.
+fn normal(host: &str) -> String {
+    host.strip_suffix('.').unwrap_or(host).to_lowercase()
 }
 
 /// Returns the date in UTC. Times that have none give the first day.
@@ -183,6 +192,19 @@ mod tests {
     }
 
     #[test]
+    fn other_spelling_of_name_is_same_host() {
+        let (_folder, hosts) = hosts(&format!("Older.Example 5000 rdt-key-1 {} 2026-11-23\n", key(1)));
+        hosts.check_or_add("Server.", 5000, key(1), NOW_S).unwrap();
+        for name in ["server", "SERVER.", "older.example", "OLDER.example."] {
+            assert_eq!(hosts.check(name, 5000, key(1)).unwrap(), Known::Same, "{name}");
+            let other = hosts.check_or_add(name, 5000, key(2), NOW_S).unwrap();
+            assert!(matches!(other, Known::Changed { .. }), "{name}");
+        }
+        assert_eq!(fs::read_to_string(hosts.path()).unwrap().lines().count(), 2);
+        assert!(hosts.check(".", 5000, key(1)).is_err());
+    }
+
+    #[test]
     fn changed_key_is_told_and_not_stored() {
         let (_folder, hosts) = hosts("");
         hosts.check_or_add("other", 5000, key(3), NOW_S).unwrap();
@@ -192,7 +214,7 @@ mod tests {
         assert_eq!(hosts.check("host", 5000, key(2)).unwrap(), changed);
         assert_eq!(hosts.check_or_add("host", 5000, key(2), NOW_S).unwrap(), changed);
         assert_eq!(fs::read(hosts.path()).unwrap(), before);
-        for (host, port) in [("host", 5001), ("Host", 5000), ("host.example", 5000), ("192.0.2.1", 5000)] {
+        for (host, port) in [("host", 5001), ("hosts", 5000), ("host.example", 5000), ("192.0.2.1", 5000)] {
             assert_eq!(hosts.check(host, port, key(2)).unwrap(), Known::New, "{host} {port}");
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResumptionCookie, base32};
 
 use crate::files::{self, Change, Forbid, refused};
-use crate::known_hosts::check_name;
+use crate::known_hosts::normal_name;
 use crate::{FileError, LineError};
 
 /// File of resumption cookies, each of which is used once.
@@ -39,7 +39,7 @@ impl ResumeFile {
     /// # Errors
     /// [`FileError`]: the file is exposed or a link, or cannot be written.
     pub fn take(&self, host: &str, port: u16) -> Result<Option<ResumptionCookie>, FileError> {
-        check_name(host)?;
+        let host = &*normal_name(host)?;
         let (mut file, mut lines) = self.open()?;
         let found = lines.iter().rposition(|line| (&*line.host, line.port) == (host, port));
         let Some(found) = found else { return Ok(None) };
@@ -55,7 +55,7 @@ impl ResumeFile {
     /// # Errors
     /// As [`take`](Self::take).
     pub fn put(&self, host: &str, port: u16, cookie: &ResumptionCookie) -> Result<(), FileError> {
-        check_name(host)?;
+        let host = &*normal_name(host)?;
         let (mut file, mut lines) = self.open()?;
         lines.retain(|line| (&*line.host, line.port) != (host, port));
         lines.push(Line { host: host.to_owned(), port, cookie: *cookie });
