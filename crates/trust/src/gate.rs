@@ -100,8 +100,8 @@ impl Gate {
         lifetime_s: u64,
     ) -> Result<Ticket, TrustError> {
         let now_s = (self.surroundings.unix_time_s)();
-        // In whole minutes, as in the ticket, so that both sides agree.
-        let expires_s = now_s.saturating_add(lifetime_s) / 60 * 60;
+        // In whole minutes, as in the ticket, so that both sides agree. Never less than was asked.
+        let expires_s = now_s.saturating_add(lifetime_s).div_ceil(60).saturating_mul(60);
         let key = self.identity.public();
         let ticket = Ticket::new(addresses, key, kind == TicketUse::Once, expires_s, &mut entropy()?)?;
         let secret = ticket.secret();
@@ -309,6 +309,21 @@ mod tests {
         assert!(!gate.complete(id, None));
         assert!(gate.psk(id).is_none());
         assert_eq!(admit(&gate, None, Some(id)), Err(RefuseReason::Secret));
+    }
+
+    #[test]
+    fn ticket_lives_at_least_as_long_as_asked() {
+        let world = World::new();
+        let options = world.listen_options();
+        let gate = options.gate("127.0.0.1:5".parse().unwrap(), true, "", &world.surroundings).unwrap();
+        world.advance(59);
+        let address = "192.0.2.1:5".parse().unwrap();
+        let ticket = gate.issue(&[address], TicketUse::OneClient, 60).unwrap();
+        world.advance(59);
+        assert!(!ticket.expired((world.surroundings.unix_time_s)()));
+        world.advance(62);
+        assert!(ticket.expired((world.surroundings.unix_time_s)()));
+        assert!(gate.issue(&[address], TicketUse::OneClient, u64::MAX).is_ok());
     }
 
     #[test]
