@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf, is_separator};
 
 use rdt_driver::Remote;
 
-use files::{Files, Names, parent, sweep, temporary};
+use files::{FileId, Files, Names, parent, sweep, temporary};
 use queue::Job;
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
@@ -89,6 +89,8 @@ impl From<Busy> for io::Error {
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) path: Option<PathBuf>,
+    /// Identity of the file at `path`.
+    id: Option<FileId>,
     /// With `--sync`: error of the sync of the directory, after which a power loss may remove the
     /// file.
     pub(crate) unsynced: Option<io::Error>,
@@ -222,10 +224,11 @@ impl Store {
         self.is_stdout
     }
 
-    /// Removes the file of a transfer that was stored and is void.
+    /// Removes the file of a transfer that was stored and is void, unless another transfer has
+    /// replaced it.
     pub(crate) fn discard_stored(&mut self, stored: Stored) {
         if let (Some(writer), Some(path)) = (&mut self.writer, stored.path) {
-            writer.queue.push(Job::Remove(path));
+            writer.queue.push(Job::Remove(path, stored.id));
         }
     }
 

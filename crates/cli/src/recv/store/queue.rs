@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Transfer;
+use super::files::FileId;
 
 /// Limit on the memory of queued jobs, bytes. At the limit, data remains in the receive buffers.
 pub(super) const MAX_QUEUED_BYTES: usize = 4 << 20;
@@ -22,8 +23,8 @@ pub(super) enum Job {
     Write(Transfer, Vec<u8>),
     Finish(Transfer),
     Abort(Transfer),
-    /// Removes the file of a finished transfer.
-    Remove(PathBuf),
+    /// Removes the file of a finished transfer, if it is still the file with this identity.
+    Remove(PathBuf, Option<FileId>),
 }
 
 impl Job {
@@ -32,7 +33,7 @@ impl Job {
         match self {
             Self::Write(_, piece) => JOB_OVERHEAD + piece.capacity(),
             Self::Finish(_) | Self::Abort(_) => JOB_OVERHEAD,
-            Self::Remove(path) => JOB_OVERHEAD + path.as_os_str().len(),
+            Self::Remove(path, _) => JOB_OVERHEAD + path.as_os_str().len(),
         }
     }
 }

@@ -2,11 +2,12 @@
 //! a pipe.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
-use std::{fs, io};
 
+use super::files::remove_if_same;
 use super::queue::{Job, Queue};
 use super::{Stored, Transfer};
 
@@ -106,7 +107,7 @@ impl<S: Sink, W: Fn()> Worker<S, W> {
                     self.sink.abort(*transfer);
                 }
                 // A user may have removed or renamed the file.
-                Job::Remove(path) => drop(fs::remove_file(path)),
+                Job::Remove(path, id) => drop(remove_if_same(path, *id)),
             }
             if self.queue.done(job) {
                 (self.wake)();
