@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::EndpointHandle;
-use crate::core::{Core, Shared};
+use crate::core::{Backlog, Shared};
 use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
@@ -116,8 +116,8 @@ impl Endpoint {
     /// # Errors
     /// If the endpoint has a listener, or is stopped.
     pub fn listen(&self, listen: Listen) -> Result<Listener, ListenError> {
-        self.0.listen(listen)?;
-        Ok(Listener { endpoint: self.clone(), timeout: Mutex::new(None) })
+        let backlog = self.0.listen(listen)?;
+        Ok(Listener { endpoint: self.clone(), backlog, timeout: Mutex::new(None) })
     }
 
     /// Closes all connections whose streams exist, and stops listening.
@@ -144,6 +144,7 @@ impl std::fmt::Debug for Endpoint {
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
+    backlog: Backlog,
     timeout: Mutex<Option<Duration>>,
 }
 
@@ -151,10 +152,10 @@ impl Listener {
     /// Waits for the next connection, in the order in which handshakes completed.
     ///
     /// # Errors
-    /// If the endpoint is stopped. [`io::ErrorKind::WouldBlock`] after the timeout.
+    /// If the endpoint is closed or stopped. [`io::ErrorKind::WouldBlock`] after the timeout.
     pub fn accept(&self) -> io::Result<Stream> {
         let timeout = *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
-        match block_on(timeout, |cx| self.endpoint.0.poll_accept(cx)) {
+        match block_on(timeout, |cx| self.endpoint.0.poll_accept(cx, &self.backlog)) {
             Some(accepted) => Ok(Stream::new(accepted?, None)),
             None => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -183,7 +184,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.endpoint.0.0.with(Core::stop_listening);
+        self.endpoint.0.0.with(|core, now| core.drop_listener(now, &self.backlog));
     }
 }
 

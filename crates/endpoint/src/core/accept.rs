@@ -11,6 +11,17 @@ use super::{Core, Entry};
 use crate::config::{Connect, Listen};
 use crate::error::{ConnectError, ListenError, Stopped, StreamError};
 
+/// Number of connections that wait for `accept`, shared with the check of new ones. Each listener
+/// has another one, by which an endpoint tells a closed listener from its successor.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Backlog(Arc<AtomicUsize>);
+
+impl PartialEq for Backlog {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl Core {
     pub(crate) fn connect(
         &mut self,
@@ -45,7 +56,7 @@ impl Core {
         Poll::Pending
     }
 
-    pub(crate) fn listen(&mut self, listen: Listen) -> Result<(), ListenError> {
+    pub(crate) fn listen(&mut self, listen: Listen) -> Result<Backlog, ListenError> {
         if let Some(stopped) = &self.stopped {
             return Err(stopped.clone().into());
         }
@@ -53,21 +64,29 @@ impl Core {
             return Err(ListenError::AlreadyListening);
         }
         let Listen { responder, backlog: limit } = listen;
-        let waiting = Arc::new(AtomicUsize::new(0));
-        self.backlog = Some(Arc::clone(&waiting));
-        let admit = responder.admit;
+        let backlog = Backlog::default();
+        self.backlog = Some(backlog.clone());
+        let (admit, waiting) = (responder.admit, backlog.clone());
         let admit_within_backlog = move |admittee: Admittee| {
-            if waiting.load(Ordering::Relaxed) >= limit {
+            if waiting.0.load(Ordering::Relaxed) >= limit {
                 return Err(RefuseReason::Busy);
             }
             admit(admittee)
         };
         self.set.listen(ResponderConfig { admit: Arc::new(admit_within_backlog), ..responder });
-        Ok(())
+        Ok(backlog)
+    }
+
+    /// Handles the drop of a listener. One that the endpoint has closed may have a successor, which
+    /// goes on.
+    pub(crate) fn drop_listener(&mut self, now: Instant, backlog: &Backlog) {
+        if self.backlog.as_ref() == Some(backlog) {
+            self.stop_listening(now);
+        }
     }
 
     /// Ends listening. Connections that were not accepted are closed.
-    pub(crate) fn stop_listening(&mut self, now: Instant) {
+    fn stop_listening(&mut self, now: Instant) {
         self.set.stop_listening();
         self.backlog = None;
         for id in std::mem::take(&mut self.accepted) {
@@ -86,22 +105,24 @@ impl Core {
         entry.on_event(event, &mut self.wakes);
         self.connections.insert(id, entry);
         self.accepted.push_back(id);
-        backlog.store(self.accepted.len(), Ordering::Relaxed);
+        backlog.0.store(self.accepted.len(), Ordering::Relaxed);
         self.acceptors.wake(&mut self.wakes);
     }
 
-    pub(crate) fn poll_accept(&mut self, cx: &Context<'_>) -> Poll<Result<ConnectionId, ListenError>> {
+    pub(crate) fn poll_accept(
+        &mut self,
+        cx: &Context<'_>,
+        backlog: &Backlog,
+    ) -> Poll<Result<ConnectionId, ListenError>> {
         if let Some(stopped) = &self.stopped {
             return Poll::Ready(Err(stopped.clone().into()));
         }
-        if let Some(id) = self.accepted.pop_front() {
-            if let Some(backlog) = &self.backlog {
-                backlog.store(self.accepted.len(), Ordering::Relaxed);
-            }
-            return Poll::Ready(Ok(id));
-        }
-        if self.backlog.is_none() {
+        if self.backlog.as_ref() != Some(backlog) {
             return Poll::Ready(Err(Stopped::Closed.into()));
+        }
+        if let Some(id) = self.accepted.pop_front() {
+            backlog.0.store(self.accepted.len(), Ordering::Relaxed);
+            return Poll::Ready(Ok(id));
         }
         self.acceptors.register(cx);
         Poll::Pending

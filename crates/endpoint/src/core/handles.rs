@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use rdt_transport::ConnectionId;
 
-use super::{Core, Shared};
+use super::{Backlog, Core, Shared};
 use crate::config::{Connect, Listen};
 use crate::error::{ConnectError, ListenError, StreamError};
 
@@ -20,12 +20,16 @@ impl EndpointHandle {
         Ok(self.stream(id))
     }
 
-    pub(crate) fn listen(&self, listen: Listen) -> Result<(), ListenError> {
+    pub(crate) fn listen(&self, listen: Listen) -> Result<Backlog, ListenError> {
         self.0.with(|core, _| core.listen(listen))
     }
 
-    pub(crate) fn poll_accept(&self, cx: &Context<'_>) -> Poll<Result<StreamHandle, ListenError>> {
-        self.0.with(|core, _| core.poll_accept(cx)).map_ok(|id| self.stream(id))
+    pub(crate) fn poll_accept(
+        &self,
+        cx: &Context<'_>,
+        backlog: &Backlog,
+    ) -> Poll<Result<StreamHandle, ListenError>> {
+        self.0.with(|core, _| core.poll_accept(cx, backlog)).map_ok(|id| self.stream(id))
     }
 
     fn stream(&self, id: ConnectionId) -> StreamHandle {

@@ -13,7 +13,6 @@ mod wakers;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -26,6 +25,7 @@ use crate::address::PeerAddress;
 use crate::config::EndpointConfig;
 use crate::error::Stopped;
 use crate::io::Io;
+pub(crate) use accept::Backlog;
 use wakers::{Waiting, Wakes};
 
 /// Clock of an endpoint: that of the system, or tokio's, which a test may pause.
@@ -50,7 +50,7 @@ pub(crate) struct Core {
     /// Connections that no call of `accept` has returned yet.
     accepted: VecDeque<ConnectionId>,
     /// Length of `accepted`, for the limit on new connections. Exists while there is a listener.
-    backlog: Option<Arc<AtomicUsize>>,
+    backlog: Option<Backlog>,
     acceptors: Waiting,
     /// Tasks that wait until there are no connections.
     idlers: Waiting,

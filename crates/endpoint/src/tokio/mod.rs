@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::EndpointHandle;
-use crate::core::{Clock, Core, Shared};
+use crate::core::{Backlog, Clock, Shared};
 use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
@@ -110,8 +110,8 @@ impl Endpoint {
     /// # Errors
     /// If the endpoint has a listener, or is stopped.
     pub fn listen(&self, listen: Listen) -> Result<Listener, ListenError> {
-        self.0.listen(listen)?;
-        Ok(Listener { endpoint: self.clone() })
+        let backlog = self.0.listen(listen)?;
+        Ok(Listener { endpoint: self.clone(), backlog })
     }
 
     /// Closes all connections whose streams exist, and stops listening.
@@ -137,6 +137,7 @@ impl std::fmt::Debug for Endpoint {
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
+    backlog: Backlog,
 }
 
 impl Listener {
@@ -144,9 +145,9 @@ impl Listener {
     /// dropped call loses no connection.
     ///
     /// # Errors
-    /// If the endpoint is stopped.
+    /// If the endpoint is closed or stopped.
     pub async fn accept(&self) -> Result<Stream, ListenError> {
-        let handle = poll_fn(|cx| self.endpoint.0.poll_accept(cx)).await?;
+        let handle = poll_fn(|cx| self.endpoint.0.poll_accept(cx, &self.backlog)).await?;
         Ok(Stream::new(handle, None))
     }
 
@@ -163,7 +164,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.endpoint.0.0.with(Core::stop_listening);
+        self.endpoint.0.0.with(|core, now| core.drop_listener(now, &self.backlog));
     }
 }
 

@@ -116,6 +116,19 @@ async fn second_listener_is_refused_while_first_exists() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn closed_listener_leaves_its_successor_alone() {
+    let pair = Pair::new("rtt 20ms");
+    let endpoint = pair.listener.endpoint().clone();
+    endpoint.close(0, "");
+    let successor = endpoint.listen(Listen::new(identity())).unwrap();
+    assert!(matches!(pair.listener.accept().await, Err(ListenError::Stopped(_))));
+    let to = successor.local_addr();
+    drop(pair.listener);
+    let (client, server) = tokio::join!(pair.client.connect(to, Connect::to(key())), successor.accept());
+    assert!(client.is_ok() && server.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn streams_are_accepted_in_order_of_handshakes() {
     let pair = Pair::new("rtt 20ms");
     let to = pair.listener.local_addr();
