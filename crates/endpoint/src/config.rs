@@ -81,6 +81,9 @@ impl Connect {
     /// Connects to a peer whose key is not known beforehand. `trust` decides on the key, before the
     /// peer learns the own one. A `trust` that accepts every key protects against eavesdroppers
     /// alone: a host on the path can pose as the peer.
+    ///
+    /// `trust` must return at once and must not call the endpoint, which is
+    /// [locked](crate#callbacks). To ask a user, refuse the key, ask, and connect to it.
     pub fn trusting(trust: impl Fn(&PublicKey) -> bool + Send + Sync + 'static) -> Self {
         let trust: Trust = Arc::new(trust);
         Self::with(InitiatorConfig { trust: Some(trust), ..InitiatorConfig::default() })
@@ -112,7 +115,8 @@ impl Connect {
         self
     }
 
-    /// Reports what the own stream sends to `observer`.
+    /// Reports what the own stream sends to `observer`, which is called with the endpoint
+    /// [locked](crate#callbacks).
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
         self.observer = Some(Box::new(observer));

@@ -72,11 +72,15 @@
 //! | event | own stream | peer's stream |
 //! |---|---|---|
 //! | `shutdown` | ends after what was written | can still be read |
-//! | drop of the stream | ends after what was written | discarded; the peer's next writes fail |
+//! | drop of the stream | ends after what was written | unread bytes are lost; the peer's writes and its `delivered` fail |
 //! | `close` | the rest is lost; the peer gets a code and a text | fails |
 //! | drop of the last endpoint and listener | as `close`, for streams that exist | fails |
 //! | peer's `shutdown` | goes on | a read returns 0 after the last byte |
 //! | peer's `close`, or peer gone | fails | fails after the bytes that have arrived |
+//!
+//! A dropped stream is closed at once where the peer has lost bytes and the own ones have arrived. It
+//! is also closed if the peer does not end its stream for a minute, or takes none of the own bytes
+//! for five minutes.
 //!
 //! Written bytes leave without a flush. A program that ends right after its last write waits for
 //! `delivered`, or for the endpoint's `wait_idle`, because the packets leave with the program's
@@ -91,8 +95,39 @@
 //! ## Back-pressure
 //!
 //! A write waits while the send buffer is full, and the peer's send buffer stays full while this
-//! side does not read: unread bytes close the receive window. Limits are in [`EndpointConfig`] and
-//! [`ConnectionConfig`](rdt_transport::ConnectionConfig).
+//! side does not read: unread bytes close the receive window. Such a pause may last for ever, as with
+//! TCP, unless `ConnectionConfig::sender.no_progress` limits it. Limits of memory are in
+//! [`EndpointConfig`] and [`ConnectionConfig`](rdt_transport::ConnectionConfig).
+//!
+//! ## Callbacks
+//!
+//! The endpoint is locked while it calls [`Connect::trusting`], `ResponderConfig::admit`,
+//! [`Secrets`](rdt_transport::Secrets), an [`Observer`](rdt_transport::Observer) or a factory of
+//! controllers. They must return at once: meanwhile all connections of the endpoint stand still.
+//! They must not call the endpoint or its streams, because the second lock would wait for ever.
+//!
+//! An application that asks its user about a new key therefore refuses it, asks, and connects again
+//! with the key:
+//!
+//! ```
+//! use std::net::SocketAddr;
+//!
+//! use rdt_endpoint::tokio::{Endpoint, Stream};
+//! use rdt_endpoint::{Connect, ConnectError, StreamError};
+//! use rdt_transport::Closed;
+//!
+//! # async fn ask_user(fingerprint: String) -> bool { !fingerprint.is_empty() }
+//! async fn first_connect(endpoint: &Endpoint, peer: SocketAddr) -> Result<Stream, ConnectError> {
+//!     match endpoint.connect(peer, Connect::trusting(|_| false)).await {
+//!         Err(ConnectError::Stream(StreamError::Closed(Closed::NotTrusted(key))))
+//!             if ask_user(key.fingerprint()).await =>
+//!         {
+//!             endpoint.connect(peer, Connect::to(key)).await // the peer must prove this key
+//!         }
+//!         refused => refused,
+//!     }
+//! }
+//! ```
 //!
 //! ## Tests of a program over a bad network
 //!

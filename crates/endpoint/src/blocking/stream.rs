@@ -16,8 +16,9 @@ use crate::error::StreamError;
 /// sent without a flush. Clones ([`Stream::try_clone`]) are the same connection, for another
 /// thread.
 ///
-/// Dropping the last clone ends the own stream as [`Stream::shutdown`] does, and discards what is
-/// unread. If the peer writes more, its writes fail.
+/// Dropping the last clone ends the own stream as [`Stream::shutdown`] does. If the peer's stream
+/// was not read to its end, the peer's writes and its `delivered` fail with `ConnectionReset`, after
+/// the own stream has arrived.
 #[derive(Debug)]
 pub struct Stream {
     handle: Arc<Handle>,

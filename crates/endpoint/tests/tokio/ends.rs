@@ -24,6 +24,48 @@ async fn dropped_stream_delivers_what_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn writes_fail_after_reader_is_dropped() {
+    let pair = Pair::new("rtt 20ms rate 50mbit");
+    let (mut client, server) = pair.connect().await;
+    drop(server);
+    let begin = Instant::now();
+    let writing = async {
+        loop {
+            if let Err(error) = client.write(&[0; 1000]).await {
+                return error;
+            }
+        }
+    };
+    let error = timeout(Duration::from_secs(60), writing).await.expect("an error");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert!(client.delivered().await.is_err());
+    pair.listener.endpoint().wait_idle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_stream_is_not_delivered() {
+    let pair = Pair::new("rtt 20ms");
+    let (mut client, server) = pair.connect().await;
+    send(&mut client, 1000).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(server);
+    let error = client.delivered().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_to_one_way_responder_stream_fails() {
+    let pair = Pair::new("rtt 20ms");
+    let config = ConnectionConfig { one_way: true, ..ConnectionConfig::default() };
+    let (mut client, mut server) = pair.connect_with(Connect::to(key()).config(config)).await;
+    let written = timeout(Duration::from_secs(60), server.write(b"x")).await.expect("an answer");
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe);
+    send(&mut client, 1000).await.unwrap();
+    assert_eq!(receive(&mut server).await.unwrap(), 1000);
+}
+
+#[tokio::test(start_paused = true)]
 async fn dropped_write_half_ends_stream() {
     let pair = Pair::new("rtt 20ms");
     let (client, mut server) = pair.connect().await;

@@ -96,6 +96,7 @@ async fn unread_data_stops_writer() {
         }
     }
     println!("{written} bytes written before the writer waited");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
     let reader = tokio::spawn(async move {
         let mut got = 0;
         let mut block = vec![0; 1 << 20];
