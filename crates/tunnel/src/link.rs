@@ -54,11 +54,10 @@ impl Link {
         report: &Report,
     ) -> Result<Self, Failure> {
         let addresses = resolve(&remote).await?;
-        let needs_ipv6 = addresses.iter().any(SocketAddr::is_ipv6);
-        let any: SocketAddr =
-            if needs_ipv6 { (Ipv6Addr::UNSPECIFIED, 0).into() } else { (Ipv4Addr::UNSPECIFIED, 0).into() };
-        let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
-        let endpoint = Endpoint::bind(any, config).map_err(|error| Failure::Bind(any, error))?;
+        let endpoint = bind(&addresses, |any| {
+            let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
+            Endpoint::bind(any, config).map_err(|error| Failure::Bind(any, error))
+        })?;
         Ok(Self::over(endpoint, remote, dialer, path, report))
     }
 
@@ -133,6 +132,9 @@ impl Link {
         let mut addresses = self.addresses().clone();
         if addresses.is_empty() {
             addresses = resolve(&self.remote).await?;
+            if self.endpoint.local_addr().is_ipv4() {
+                addresses.retain(SocketAddr::is_ipv4);
+            }
         }
         match self.race(&addresses).await {
             Ok((stream, address)) => {
@@ -230,6 +232,19 @@ impl Link {
     }
 }
 
+/// Binds a socket by `bind` that reaches these addresses. A host without IPv6 may still have IPv6
+/// addresses of its peer, and reaches only the others.
+fn bind<E>(addresses: &[SocketAddr], bind: impl Fn(SocketAddr) -> Result<E, Failure>) -> Result<E, Failure> {
+    let ipv4 = || bind((Ipv4Addr::UNSPECIFIED, 0).into());
+    if !addresses.iter().any(SocketAddr::is_ipv6) {
+        return ipv4();
+    }
+    match bind((Ipv6Addr::UNSPECIFIED, 0).into()) {
+        Err(Failure::Bind(..)) if addresses.iter().any(SocketAddr::is_ipv4) => ipv4(),
+        result => result,
+    }
+}
+
 /// True if another address of the same peer would give the same answer.
 fn is_final(error: &ConnectError) -> bool {
     match error {
@@ -253,5 +268,24 @@ impl PathArgs {
         let mut config = ConnectionConfig { idle_timeout: self.idle_timeout, ..ConnectionConfig::default() };
         config.sender.handshake_give_up = self.connect_give_up;
         config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_without_ipv6_uses_ipv4_addresses() {
+        let without_ipv6 = |any: SocketAddr| {
+            let error = std::io::Error::from(std::io::ErrorKind::Unsupported);
+            if any.is_ipv6() { Err(Failure::Bind(any, error)) } else { Ok(any) }
+        };
+        let [v4, v6] = ["192.0.2.1:5", "[2001:db8::1]:5"].map(|text| text.parse().unwrap());
+        for addresses in [&[v4][..], &[v6, v4], &[v4, v6]] {
+            assert!(bind(addresses, without_ipv6).unwrap().is_ipv4());
+        }
+        assert!(matches!(bind(&[v6], without_ipv6), Err(Failure::Bind(..))));
+        assert!(bind(&[v4, v6], Ok).unwrap().is_ipv6());
     }
 }
