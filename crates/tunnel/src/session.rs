@@ -35,7 +35,7 @@ impl Local for TcpStream {
 /// How a session ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Both directions have ended.
+    /// Both directions have ended, and the peer has passed everything on.
     Finished,
     /// The local stream failed.
     LocalFailed(io::Error),
@@ -72,7 +72,7 @@ impl Stop {
     }
 }
 
-/// Copies between both streams until they have ended. A failure of one is passed to the other: a
+/// Copies between both streams until they have ended and all is delivered. A failure of one is passed to the other: a
 /// CLOSE with a code, or a reset.
 pub(crate) async fn carry<L: Local>(
     report: &Report,
@@ -87,12 +87,19 @@ pub(crate) async fn carry<L: Local>(
         stop.wait().await;
         sleep(STOP_GRACE).await;
     };
-    let outcome = tokio::select! {
-        end = relay(&mut local, &mut stream, &counters) => match end {
-            End::Finished => Outcome::Finished,
+    let passed = async {
+        match relay(&mut local, &mut stream, &counters).await {
+            // The last bytes may still be under way, or wait for a target that reads slowly.
+            End::Finished => match stream.delivered().await {
+                Ok(_) => Outcome::Finished,
+                Err(error) => Outcome::PeerFailed(PeerEnd::of_error(&error.into())),
+            },
             End::LocalFailed(error) => Outcome::LocalFailed(error),
             End::PeerFailed(error) => Outcome::PeerFailed(PeerEnd::of_error(&error)),
-        },
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = passed => outcome,
         () = stopped => Outcome::Stopped,
     };
     let stats = stream.stats();

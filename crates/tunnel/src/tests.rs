@@ -302,6 +302,69 @@ async fn lost_path_ends_sessions_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn undelivered_tail_is_no_finish() {
+    let mut world = World::new("rtt 20ms", tickets);
+    let link = world.link("anna", world.ticket());
+    let (mut client, outcome) = world.session(&link);
+    let mut target = world.target().await;
+    target.shutdown().await.unwrap();
+    assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0);
+    world.network.unplug(world.server);
+    client.write_all(b"tail").await.unwrap();
+    client.shutdown().await.unwrap();
+    let end = end_of(outcome).await;
+    assert!(matches!(&end, Outcome::PeerFailed(PeerEnd::Lost(_))), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_waits_for_slow_target() {
+    let mut world = World::new("rtt 20ms", tickets);
+    let link = world.link("anna", world.ticket());
+    let (mut client, outcome) = world.session(&link);
+    let mut target = world.target().await;
+    target.shutdown().await.unwrap();
+    let bytes = pattern(200_000, 0);
+    client.write_all(&bytes).await.unwrap();
+    client.shutdown().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!outcome.is_finished());
+    let mut got = Vec::new();
+    target.read_to_end(&mut got).await.unwrap();
+    assert!(got == bytes);
+    assert!(matches!(end_of(outcome).await, Outcome::Finished));
+}
+
+#[test]
+fn remarks_do_not_wait_for_paused_reader() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let printer = Printer::spawn(10, move |_| {
+        let _ = wait.recv();
+        Ok(())
+    });
+    let output = OutputArgs { quiet: false, json: false };
+    let report = Report::with_remarks(Console::default(), &output, printer.unwrap());
+    for _ in 0..1000 {
+        (report.surroundings().say)("refused a peer");
+    }
+    drop(go);
+}
+
+#[test]
+fn quiet_program_still_shows_new_keys() {
+    let (prints, printed) = std::sync::mpsc::channel();
+    let printer = Printer::spawn(10, move |line| {
+        let _ = prints.send(line.to_owned());
+        Ok(())
+    });
+    let output = OutputArgs { quiet: true, json: false };
+    let report = Report::with_remarks(Console::default(), &output, printer.unwrap());
+    (report.surroundings().say)("made a new key");
+    (report.surroundings().warn)("key of the host, new");
+    report.summary(0).unwrap();
+    assert_eq!(printed.try_iter().collect::<Vec<_>>(), ["rdt-tunnel: key of the host, new"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn ticket_is_for_first_client_only() {
     let world = World::new("rtt 20ms", tickets);
     let ticket = world.ticket();
