@@ -118,7 +118,7 @@ impl HostCheck {
             Ok(Known::New) => {
                 let (fingerprint, path) = (key.fingerprint(), path.display());
                 let remark = format!("{host} port {port}: key {fingerprint}, new, added to {path}");
-                (surroundings.say)(&remark);
+                (surroundings.warn)(&remark);
                 return true;
             }
             Ok(Known::Changed { expected, line }) => Box::new(ChangedKey {
@@ -166,9 +166,9 @@ mod tests {
         let path = world.path("known_hosts");
         let remark =
             format!("host port 22346: key {}, new, added to {}", key(2).fingerprint(), path.display());
-        assert_eq!(world.take_said(), [remark]);
+        assert_eq!(world.take_warned(), [remark]);
         assert!(trusts(&dialer, key(2)));
-        assert!(world.take_said().is_empty());
+        assert!(world.take_warned().is_empty() && world.take_said().is_empty());
         assert!(dialer.take_refusal().is_none());
         let line = format!("host 22346 rdt-key-1 {} 2026-11-23\n", key(2));
         assert_eq!(std::fs::read_to_string(path).unwrap(), line);

@@ -32,6 +32,9 @@ pub use remote::Remote;
 pub struct Surroundings {
     /// Prints a line for the user, usually to the standard error.
     pub say: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Prints a line that the user must see, also if remarks are turned off: which key was trusted
+    /// at its first use.
+    pub warn: Arc<dyn Fn(&str) + Send + Sync>,
     /// Returns the seconds since 1970.
     pub unix_time_s: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -58,25 +61,28 @@ mod tests {
         folder: tempfile::TempDir,
         pub(crate) surroundings: Surroundings,
         said: Arc<Mutex<Vec<String>>>,
+        warned: Arc<Mutex<Vec<String>>>,
         clock_s: Arc<AtomicU64>,
     }
 
     impl World {
         /// Begins at 2026-11-23, at a full minute.
         pub(crate) fn new() -> Self {
-            let said = Arc::new(Mutex::new(Vec::new()));
+            let (said, warned) = (Arc::default(), Arc::default());
+            let list = |lines: &Arc<Mutex<Vec<String>>>| {
+                let lines = Arc::clone(lines);
+                Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()))
+            };
             let clock_s = Arc::new(AtomicU64::new(1_795_417_200));
             let surroundings = Surroundings {
-                say: Arc::new({
-                    let said = Arc::clone(&said);
-                    move |line| said.lock().unwrap().push(line.to_owned())
-                }),
+                say: list(&said),
+                warn: list(&warned),
                 unix_time_s: Arc::new({
                     let clock_s = Arc::clone(&clock_s);
                     move || clock_s.load(Ordering::Relaxed)
                 }),
             };
-            Self { folder: tempfile::tempdir().unwrap(), surroundings, said, clock_s }
+            Self { folder: tempfile::tempdir().unwrap(), surroundings, said, warned, clock_s }
         }
 
         pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -97,6 +103,10 @@ mod tests {
 
         pub(crate) fn take_said(&self) -> Vec<String> {
             std::mem::take(&mut self.said.lock().unwrap())
+        }
+
+        pub(crate) fn take_warned(&self) -> Vec<String> {
+            std::mem::take(&mut self.warned.lock().unwrap())
         }
 
         pub(crate) fn advance(&self, seconds: u64) {

@@ -84,14 +84,14 @@ fn run(command: &Command) -> u8 {
         Ok(Ended { .. }) => INTERRUPTED,
         Err(failure) => {
             if !matches!(failure, Failure::Interrupted) {
-                talk(&format!("rdt-tunnel: {failure}"));
+                report.fail(&failure.to_string());
             }
             failure.code()
         }
     };
     match report.summary(code) {
         Err(error) => {
-            talk(&format!("rdt-tunnel: cannot write the standard output: {error}"));
+            report.fail(&format!("cannot write the standard output: {error}"));
             IO
         }
         Ok(()) => code,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use rdt_program::{Console, talk};
+use rdt_program::{Console, Printer, talk};
 use rdt_transport::ConnectionStats;
 use rdt_trust::Surroundings;
 use serde_json::{Value, json};
@@ -15,10 +15,16 @@ use tokio::time::Instant;
 use crate::args::OutputArgs;
 use crate::copy::Counters;
 
+/// Limit on the remarks that wait for a slow reader of the standard error.
+const REMARK_QUEUE_LINES: usize = 1024;
+
 /// Output of the program, shared by all connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
     console: Console,
+    /// Printer of remarks. They are made while the endpoint is locked, so a reader that pauses must
+    /// not delay them.
+    remarks: Printer,
     json: bool,
     quiet: bool,
     totals: Arc<Totals>,
@@ -42,15 +48,35 @@ pub(crate) struct Opened {
 
 impl Report {
     pub(crate) fn new(console: Console, output: &OutputArgs) -> Self {
-        let OutputArgs { quiet, json } = *output;
-        Self { console, json, quiet, totals: Arc::default(), started_at: Instant::now() }
+        let remarks = Printer::spawn(REMARK_QUEUE_LINES, |line| {
+            talk(line);
+            Ok(())
+        });
+        Self::with_remarks(console, output, remarks.unwrap_or_else(|_| Printer::discard()))
     }
 
-    /// Prints a line for the user, unless `--quiet` was given.
+    /// Same as [`Report::new`], with another printer of remarks.
+    pub(crate) fn with_remarks(console: Console, output: &OutputArgs, remarks: Printer) -> Self {
+        let OutputArgs { quiet, json } = *output;
+        Self { console, remarks, json, quiet, totals: Arc::default(), started_at: Instant::now() }
+    }
+
+    /// Prints a line for the user, unless `--quiet` was given. Does not wait for a slow reader.
     pub(crate) fn remark(&self, line: &str) {
         if !self.quiet {
-            talk(&format!("rdt-tunnel: {line}"));
+            self.warn(line);
         }
+    }
+
+    /// Prints a line for the user, also with `--quiet`. Does not wait for a slow reader.
+    pub(crate) fn warn(&self, line: &str) {
+        self.remarks.print(&format!("rdt-tunnel: {line}"));
+    }
+
+    /// Prints the reason of the program's end, after all remarks.
+    pub(crate) fn fail(&self, line: &str) {
+        self.remarks.flush();
+        talk(&format!("rdt-tunnel: {line}"));
     }
 
     /// Prints a result: with `--json` the event, else the line.
@@ -71,9 +97,10 @@ impl Report {
 
     /// Returns the connection of the trust options to this output and the system's clock.
     pub(crate) fn surroundings(&self) -> Surroundings {
-        let report = self.clone();
+        let (say, warn) = (self.clone(), self.clone());
         Surroundings {
-            say: Arc::new(move |line| report.remark(line)),
+            say: Arc::new(move |line| say.remark(line)),
+            warn: Arc::new(move |line| warn.warn(line)),
             unix_time_s: Arc::new(rdt_udp::clock::unix_time_s),
         }
     }
@@ -131,6 +158,12 @@ impl Report {
                 "elapsed_us": micros(self.started_at.elapsed()),
             })
         });
+        if let dropped @ 1.. = self.remarks.dropped() {
+            self.fail(&format!(
+                "{dropped} remarks are missing: the reader of the standard error was too slow"
+            ));
+        }
+        self.remarks.flush();
         self.console.finish()
     }
 }

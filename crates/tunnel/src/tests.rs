@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rdt_endpoint::Network;
 use rdt_endpoint::tokio::Endpoint;
-use rdt_program::Console;
+use rdt_program::{Console, Printer};
 use rdt_trust::{ConnectOptions, Gate, ListenOptions, Remote, TicketUse, TrustError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::sync::{mpsc, watch};
