@@ -1,8 +1,7 @@
 //! Cryptography of encrypted connections: version 2 of the native format.
 //!
-//! No program uses the crate yet: `rdt-send` and `rdt-recv` speak version 1, which is neither
-//! encrypted nor authenticated. The crate is complete by itself, so that version 2 can be built on
-//! it.
+//! `rdt-transport` builds connections on it. Version 1, which `rdt-send` and `rdt-recv` speak, is
+//! neither encrypted nor authenticated. `docs/PROTOCOL.md`, N8 and N9, has the formats.
 //!
 //! The crate does no I/O, reads no clock and draws no random number. Times are arguments, and
 //! randomness comes from an [`Entropy`] that the caller seeds. Equal seeds and calls give equal
@@ -55,6 +54,8 @@ mod noise;
 mod replay;
 mod schedule;
 mod token;
+#[cfg(test)]
+mod vectors;
 
 pub use aead::{Aead, HEADER_BYTES, PacketKey, Space, TAG_BYTES, aes_hardware};
 pub use entropy::Entropy;

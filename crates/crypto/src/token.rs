@@ -1,6 +1,6 @@
 //! Tokens: stateless resets, and cookies that save a round trip at the next connection.
 //!
-//! The cookie of a RETRY is not here yet: version 1 has it, in `rdt-transport`.
+//! The cookie of a RETRY is in `rdt-transport`, because version 1 has it, too.
 
 use std::collections::BTreeSet;
 use std::fmt;

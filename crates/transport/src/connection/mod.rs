@@ -526,6 +526,14 @@ impl Connection {
         self.events.push_back(ConnectionEvent::Closed(closed));
     }
 
+    /// Makes the next update of the own key due.
+    #[cfg(test)]
+    pub(crate) fn use_up_key(&mut self) {
+        if let Some(streams) = self.streams_mut() {
+            streams.sealing.use_up();
+        }
+    }
+
     /// Ends a call that may have changed the streams: moves their events, and ends the connection
     /// if they are complete or failed.
     pub(crate) fn after_call(&mut self, now: Instant) {

@@ -9,6 +9,7 @@ mod refusals;
 mod replay;
 mod reset;
 mod tampering;
+mod vectors;
 
 use std::sync::Arc;
 

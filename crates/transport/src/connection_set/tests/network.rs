@@ -71,6 +71,8 @@ pub(super) struct Network {
     pub(super) rule: Rule,
     /// Everything that was sent.
     pub(super) log: Vec<Datagram>,
+    /// Times at which it was sent.
+    pub(super) sent_at: Vec<Instant>,
     in_flight: BTreeMap<(Instant, u64), Datagram>,
     count: u64,
     seed: u64,
@@ -84,6 +86,7 @@ impl Network {
             hosts: Vec::new(),
             rule: Box::new(|_, _| Fate::Deliver),
             log: Vec::new(),
+            sent_at: Vec::new(),
             in_flight: BTreeMap::new(),
             count: 0,
             seed,
@@ -151,6 +154,7 @@ impl Network {
     fn send(&mut self, mut datagram: Datagram) {
         let index = self.log.len();
         self.log.push(datagram.clone());
+        self.sent_at.push(self.now);
         let fate = (self.rule)(index, &mut datagram);
         let at = self.now + DELAY;
         match fate {

@@ -1,5 +1,5 @@
-//! The native format, version 2: sealed packets and their handshake. `docs/PROTOCOL.md` has it byte
-//! by byte. No sender or receiver speaks it yet.
+//! The native format, version 2: sealed packets and their handshake. `docs/PROTOCOL.md`, N8 and N9,
+//! has it byte by byte.
 //!
 //! A sealed packet is written with its body in clear and room for the tag, and is sealed in place
 //! afterwards; a received one is opened in place before its body is decoded. As in version 1,
