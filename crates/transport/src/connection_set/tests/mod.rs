@@ -1,7 +1,9 @@
 //! Sets of connections against each other in virtual time, over a small network in memory.
 
 mod address;
+mod flips;
 mod floods;
+mod forged;
 mod handshake;
 mod limits;
 mod network;
