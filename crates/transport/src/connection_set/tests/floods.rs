@@ -178,18 +178,42 @@ fn proved_initiator_connects_beside_flood() {
     assert!(network.hosts[SERVER].set.stats().answers_dropped > 0);
 }
 
-/// While connections send data, answers to other addresses leave at a limited rate.
+/// While a connection sends data, 100,000 SYNs a second from other addresses get at most 10,000
+/// answers a second and a burst of 32.
 #[test]
-fn flood_does_not_delay_transfer() {
+fn busy_server_limits_answers_to_flood() {
+    const SECONDS: u64 = 3;
     let mut network = client_and_server(4);
     network.hosts[SERVER].reply = Some(Vec::new());
     let to = network.hosts[SERVER].address;
-    for n in 0..20_000 {
-        network.inject(Datagram { from: source(n), to, bytes: syn(n + 1, Proof::None) });
-    }
-    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![1; 1 << 20]);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"");
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    network.run(Duration::from_secs(1));
+    assert!(network.hosts[CLIENT].streams[&id].is_connected);
+    network.log.clear();
+    network.sent_at.clear();
     let start = network.now;
-    let end = start + Duration::from_secs(60);
-    network.run_until(end, |network| network.hosts[CLIENT].streams[&id].closed.is_some());
-    assert!(network.now - start < Duration::from_secs(10), "{:?}", network.now - start);
+    for n in 0..SECONDS * 1000 {
+        let stream = network.hosts[CLIENT].streams.get_mut(&id).unwrap();
+        stream.outgoing.extend_from_slice(&[1; 1000]);
+        for syn_number in n * 100..(n + 1) * 100 {
+            let bytes = syn(syn_number + 1, Proof::None);
+            network.inject(Datagram { from: source(syn_number), to, bytes });
+        }
+        network.run(Duration::from_millis(1));
+    }
+    let mut answers = vec![0; usize::try_from(SECONDS).unwrap() + 1];
+    for (datagram, at) in network.log.iter().zip(&network.sent_at) {
+        if datagram.from == to && datagram.to.port() == 4000 {
+            assert_eq!(datagram.bytes[1], 2, "a RETRY");
+            answers[usize::try_from((*at - start).as_secs()).unwrap()] += 1;
+        }
+    }
+    // The first data arrives one delay after the first SYNs, so the first second has more answers.
+    for second in &answers[1..usize::try_from(SECONDS).unwrap()] {
+        assert!((9_000..=10_032).contains(second), "{answers:?}");
+    }
+    let received: usize = network.hosts[SERVER].streams.values().map(|stream| stream.incoming.len()).sum();
+    let expected = 1000 * usize::try_from(SECONDS * 1000).unwrap();
+    assert!(received > expected * 9 / 10, "{received} of {expected} bytes: the flood delays the transfer");
 }
