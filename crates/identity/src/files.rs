@@ -148,32 +148,44 @@ pub(crate) fn create(path: &Path, text: &str, entropy: &mut Entropy) -> Result<b
     system::set_file_mode(&mut options);
     system::set_flags(&mut options, false);
     let mut file = options.open(&temporary).map_err(refused("make", &temporary))?;
-    let linked = file
-        .write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::hard_link(&temporary, path));
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let linked = written.and_then(|()| match fs::hard_link(&temporary, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => create_in_place(path, &options, text),
+        result => result,
+    });
     // The name that counts is the link; if the removal fails, a copy with mode 0600 stays.
     let removed = fs::remove_file(&temporary);
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(refused("make", path)(error)),
-        Ok(()) => removed.map(|()| true).map_err(refused("remove", &temporary)),
+        Ok(()) => {
+            // The key is shown next, so its name must survive a loss of power, too. Not every file
+            // system can do that, and the file is right without.
+            if let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) {
+                let _ = folder.sync_all();
+            }
+            removed.map(|()| true).map_err(refused("remove", &temporary))
+        }
     }
 }
 
-/// Use of a file that is changed in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
-    Append,
-    Rewrite,
+/// Makes a new file on a file system without hard links (exFAT, some of FUSE and SMB). Another
+/// program that opens it before the end finds it incomplete.
+fn create_in_place(path: &Path, options: &OpenOptions, text: &str) -> io::Result<()> {
+    let mut file = options.open(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    written
 }
 
 /// Opens a file for reading and changing, and makes it with mode 0600 if it is missing. Holds an
 /// exclusive lock until the file is closed, so that programs change it one after the other.
-pub(crate) fn open_locked(path: &Path, forbid: Forbid, change: Change) -> Result<File, FileError> {
+pub(crate) fn open_locked(path: &Path, forbid: Forbid) -> Result<File, FileError> {
     make_folder_of(path)?;
     let mut options = OpenOptions::new();
-    options.read(true).write(true).append(change == Change::Append).create(true).truncate(false);
+    options.read(true).append(true).create(true);
     system::set_file_mode(&mut options);
     let file = open(path, &mut options, forbid)?;
     system::lock(&file).map_err(refused("lock", path))?;
@@ -286,6 +298,18 @@ pub(crate) mod tests {
         result.unwrap_err().to_string().replace(&folder.display().to_string(), "")
     }
 
+    #[test]
+    fn file_without_links_is_created_once() {
+        let (_folder, path) = file("other", "", 0o600);
+        let path = path.with_file_name("key");
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        create_in_place(&path, &options, "first").unwrap();
+        let error = create_in_place(&path, &options, "second").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+    }
+
     fn read_with(path: &Path, forbid: Forbid) -> Result<String, FileError> {
         let mut file = open(path, OpenOptions::new().read(true), forbid)?;
         read(path, &mut file).map(|text| text.to_string())
@@ -328,12 +352,11 @@ pub(crate) mod tests {
                 sentence(read_with(&link, forbid), &link),
                 "link is a symbolic link: name the file itself"
             );
-            assert!(matches!(open_locked(&link, forbid, Change::Append), Err(FileError::Link { .. })));
+            assert!(matches!(open_locked(&link, forbid), Err(FileError::Link { .. })));
         }
         assert_eq!(read_with(&link, Forbid::WritingOfConfiguration).unwrap(), "text");
         // A link to a name that does not exist: nothing is made there.
         fs::remove_file(&path).unwrap();
-        assert!(matches!(open_locked(&link, Forbid::All, Change::Rewrite), Err(FileError::Link { .. })));
         assert!(!create(&link, "text", &mut entropy()).unwrap(), "the name is taken");
         assert!(!path.exists());
     }
@@ -389,7 +412,7 @@ pub(crate) mod tests {
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file");
         let locked = folder.path().join("locked");
-        drop(open_locked(&locked, Forbid::All, Change::Append).unwrap());
+        drop(open_locked(&locked, Forbid::All).unwrap());
         assert_eq!(mode(&locked), 0o600);
     }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rdt_crypto::PublicKey;
 
-use crate::files::{self, Change, Forbid, refused};
+use crate::files::{self, Forbid, refused};
 use crate::{FileError, LineError};
 
 /// Third word of a line. The number changes with the kind of key.
@@ -81,7 +81,7 @@ impl KnownHosts {
         now_s: u64,
     ) -> Result<Known, FileError> {
         let host = normal_name(host)?;
-        let mut file = files::open_locked(&self.path, Forbid::Writing, Change::Append)?;
+        let mut file = files::open_locked(&self.path, Forbid::Writing)?;
         let (known, ends_in_line) = self.check_in(&mut file, &host, port, key)?;
         if known == Known::New {
             let separator = if ends_in_line { "" } else { "\n" };

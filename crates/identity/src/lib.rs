@@ -9,19 +9,17 @@
 //! | allow list | `allow.rs` | public keys that a receiver admits |
 //! | secret file | `secret.rs` | a secret that both sides share |
 //! | ticket | `ticket.rs` | one line with all that a sender needs to reach a receiver once |
-//! | resumption | `resume.rs` | cookies that save a round trip at the next connection |
 //!
 //! # Rules for files
 //!
 //! | file | made with | link | owner | group and others |
 //! |---|---|---|---|---|
-//! | identity, secret, resumption | 0600 | refused | this user | no access |
+//! | identity, secret | 0600 | refused | this user | no access |
 //! | known hosts | 0600 | refused | this user | may read |
 //! | allow list | not made | followed | this user or root | may read |
 //!
 //! A file with a line that cannot be read is refused as a whole, with the number of the line: a
-//! skipped line could be the one that matters. Exception: resumption cookies are a cache, whose
-//! damaged lines are dropped. Files are at most 1 MiB long. On systems other than
+//! skipped line could be the one that matters. Files are at most 1 MiB long. On systems other than
 //! Unix neither modes nor owners nor links are checked, and files are not locked.
 //!
 //! No function reads a clock: the date and the time are arguments, in seconds since 1970.
@@ -52,7 +50,6 @@ mod allow;
 mod files;
 mod identity;
 mod known_hosts;
-mod resume;
 mod secret;
 mod ticket;
 
@@ -66,7 +63,6 @@ pub use allow::AllowList;
 pub use files::{cache_folder, config_folder};
 pub use identity::{load_identity, load_or_create_identity};
 pub use known_hosts::{Known, KnownHosts};
-pub use resume::ResumeFile;
 pub use secret::{create_secret, load_secret};
 pub use ticket::{Ticket, TicketError};
 
