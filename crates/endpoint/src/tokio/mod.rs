@@ -51,6 +51,9 @@ impl Endpoint {
     /// Creates an endpoint with an address of its own on an emulated network. Its time is tokio's,
     /// which a test may pause.
     ///
+    /// # Errors
+    /// If the port has no address. Ports of emulated networks have one.
+    ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[cfg(feature = "emulator")]
@@ -60,6 +63,9 @@ impl Endpoint {
     }
 
     /// Same as [`Endpoint::on_network`], with a configuration.
+    ///
+    /// # Errors
+    /// As [`Endpoint::on_network`].
     #[cfg(feature = "emulator")]
     pub fn on_network_with(network: &Network, config: EndpointConfig) -> io::Result<Self> {
         let clock: Clock = || ::tokio::time::Instant::now().into_std();
