@@ -67,6 +67,29 @@ impl KnownHosts {
         }
     }
 
+    /// Returns the key of a host and port, and its line, counted from 1. `None` without a key, and
+    /// if several lines have one.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn key(&self, host: &str, port: u16) -> Result<Option<(PublicKey, usize)>, FileError> {
+        let host = normal_name(host)?;
+        let mut file = match files::open(&self.path, OpenOptions::new().read(true), Forbid::Writing) {
+            Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let text = files::read(&self.path, &mut file)?;
+        let mut keys = Vec::new();
+        files::for_each_line(&self.path, &text, |line, words| {
+            let found = parse(words)?;
+            if normal(found.0) == host && found.1 == port {
+                keys.push((found.2, line));
+            }
+            Ok(())
+        })?;
+        Ok(if let [key] = keys[..] { Some(key) } else { None })
+    }
+
     /// Compares a key with the file and appends it if it is new. The file is locked in between: if
     /// two programs meet different keys at the same time, the second one gets
     /// [`Known::Changed`]. `now_s` gives the date in the line, seconds since 1970.
@@ -202,6 +225,20 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(hosts.path()).unwrap().lines().count(), 2);
         assert!(hosts.check(".", 5000, key(1)).is_err());
+    }
+
+    #[test]
+    fn only_key_of_host_is_returned() {
+        let (_folder, hosts) = hosts("");
+        hosts.check_or_add("other", 5000, key(3), NOW_S).unwrap();
+        hosts.check_or_add("host", 5000, key(1), NOW_S).unwrap();
+        assert_eq!(hosts.key("host", 5000).unwrap(), Some((key(1), 2)));
+        assert_eq!(hosts.key("host", 5001).unwrap(), None);
+        let line = format!("host 5000 rdt-key-1 {} 2026-11-23\n", key(2));
+        fs::write(hosts.path(), fs::read_to_string(hosts.path()).unwrap() + &line).unwrap();
+        assert_eq!(hosts.key("host", 5000).unwrap(), None, "two keys");
+        fs::remove_file(hosts.path()).unwrap();
+        assert_eq!(hosts.key("host", 5000).unwrap(), None);
     }
 
     #[test]

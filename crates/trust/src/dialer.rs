@@ -64,16 +64,20 @@ impl Dialer {
         &self.identity
     }
 
-    /// Returns keys and proofs for a connection.
+    /// Returns keys and proofs for a connection. Reads the file of known hosts.
     ///
-    /// Its `trust` decides about a key that a host has proved. A new key is added to the known
-    /// hosts, with a remark that has its fingerprint. That reads and writes the file.
+    /// The peer must prove the key of the ticket, or the one that the file has for the host.
+    /// Without such a key, or if the file has several, `trust` decides about the key that the host
+    /// has proved. A new key is added to the file, with a remark that has its fingerprint.
     pub fn initiator(&self) -> InitiatorConfig {
         let local = Some(Arc::clone(&self.identity));
         let base = InitiatorConfig { local, secret: self.secret.clone(), ..InitiatorConfig::default() };
         match &self.expected {
             Expected::Key(key) => InitiatorConfig { remote: Some(*key), ..base },
             Expected::Known(check) => {
+                if let Some((key, _)) = check.known_key() {
+                    return InitiatorConfig { remote: Some(key), ..base };
+                }
                 let check = Arc::clone(check);
                 let trust: Trust = Arc::new(move |key| check.trusts(key));
                 InitiatorConfig { trust: Some(trust), ..base }
@@ -87,6 +91,10 @@ impl Dialer {
         let name = || name.to_owned();
         match (closed, &self.expected) {
             (Closed::NotTrusted(_), _) => self.take_refusal(),
+            (Closed::Refused(RefuseReason::WrongKey), Expected::Known(check)) => {
+                let (expected, line) = check.known_key()?;
+                Some(Box::new(check.changed(expected, line, None)).into())
+            }
             (Closed::Refused(RefuseReason::NotAdmitted), _) => {
                 Some(TrustError::KeyRefused { name: name(), key: self.identity.public() })
             }
@@ -110,6 +118,17 @@ impl Dialer {
 }
 
 impl HostCheck {
+    /// Returns the only key that the file has for the host, and its line. `trust` reports a file
+    /// that cannot be read.
+    fn known_key(&self) -> Option<(PublicKey, usize)> {
+        self.hosts.key(&self.host, self.port).ok().flatten()
+    }
+
+    fn changed(&self, expected: PublicKey, line: usize, received: Option<PublicKey>) -> ChangedKey {
+        let (host, path) = (self.host.clone(), self.hosts.path().to_owned());
+        ChangedKey { host, port: self.port, expected, received, path, line }
+    }
+
     fn trusts(&self, key: &PublicKey) -> bool {
         let Self { hosts, host, port, surroundings, refusal } = self;
         let path = hosts.path();
@@ -121,15 +140,9 @@ impl HostCheck {
                 (surroundings.warn)(&remark);
                 return true;
             }
-            Ok(Known::Changed { expected, line }) => Box::new(ChangedKey {
-                host: host.clone(),
-                port: *port,
-                expected,
-                received: *key,
-                path: path.to_owned(),
-                line,
-            })
-            .into(),
+            Ok(Known::Changed { expected, line }) => {
+                Box::new(self.changed(expected, line, Some(*key))).into()
+            }
             Err(error) => error.into(),
         };
         *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -160,14 +173,14 @@ mod tests {
         let dialer = dialer(&world, "host").unwrap();
         let initiator = dialer.initiator();
         assert_eq!((initiator.remote, initiator.secret), (None, None));
-        assert_eq!(initiator.local.unwrap().public(), dialer.identity().public());
+        assert_eq!(initiator.local.as_ref().unwrap().public(), dialer.identity().public());
         world.take_said();
         assert!(trusts(&dialer, key(2)));
         let path = world.path("known_hosts");
         let remark =
             format!("host port 22346: key {}, new, added to {}", key(2).fingerprint(), path.display());
         assert_eq!(world.take_warned(), [remark]);
-        assert!(trusts(&dialer, key(2)));
+        assert!(initiator.trust.unwrap()(&key(2)));
         assert!(world.take_warned().is_empty() && world.take_said().is_empty());
         assert!(dialer.take_refusal().is_none());
         let line = format!("host 22346 rdt-key-1 {} 2026-11-23\n", key(2));
@@ -179,8 +192,9 @@ mod tests {
         let world = World::new();
         let path = world.path("known_hosts");
         let dialer = dialer(&world, "host").unwrap();
-        assert!(trusts(&dialer, key(2)));
-        assert!(!trusts(&dialer, key(3)));
+        let trust = dialer.initiator().trust.unwrap();
+        assert!(trust(&key(2)));
+        assert!(!trust(&key(3)));
         let refusal = dialer.take_refusal().unwrap();
         assert_eq!(refusal.code(), CHANGED_KEY);
         let text = refusal.to_string();
@@ -189,7 +203,23 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(dialer.take_refusal().is_none());
-        assert!(trusts(&dialer, key(2)), "the file keeps the old key");
+        assert!(trust(&key(2)), "the file keeps the old key");
+    }
+
+    #[test]
+    fn known_key_is_demanded() {
+        let world = World::new();
+        let dialer = dialer(&world, "host").unwrap();
+        assert!(trusts(&dialer, key(2)));
+        let initiator = dialer.initiator();
+        assert_eq!(initiator.remote, Some(key(2)));
+        assert!(initiator.local.is_some() && initiator.trust.is_none());
+        let refusal = dialer.refusal("host", &Closed::Refused(RefuseReason::WrongKey)).unwrap();
+        assert_eq!(refusal.code(), CHANGED_KEY);
+        let text = refusal.to_string();
+        for part in ["HAS CHANGED", &key(2).fingerprint(), "It is now   not known", "delete line 1"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

@@ -91,8 +91,9 @@ pub struct ChangedKey {
     pub port: u16,
     /// Key in the file.
     pub expected: PublicKey,
-    /// Key that the peer showed.
-    pub received: PublicKey,
+    /// Key that the peer proved. `None` if the answer was that it has another key than expected:
+    /// such an answer has no proof.
+    pub received: Option<PublicKey>,
     /// File of known hosts.
     pub path: PathBuf,
     /// Line of the key in the file, counted from 1.
@@ -105,16 +106,19 @@ impl fmt::Display for ChangedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, expected, received, path, line } = self;
         let path = path.display();
+        let received = received.map_or_else(
+            || "not known: the answer, which has no proof, was that the key is another one".to_owned(),
+            |key| key.fingerprint(),
+        );
         write!(
             f,
             "THE KEY OF {host} PORT {port} HAS CHANGED
   It was      {expected}  ({path}, line {line})
   It is now   {received}
 Either the peer was set up again, or another host answers in its place and would read all data.
-Nothing was sent. Ask the peer's owner for the key: the peer prints it when it starts.
+No data was sent. Ask the peer's owner for the key: the peer prints it when it starts.
 If the change is right, delete line {line} of {path} and try again.",
             expected = expected.fingerprint(),
-            received = received.fingerprint(),
         )
     }
 }
