@@ -249,34 +249,30 @@ impl Simulation {
 
     /// Runs until all transfers have ended (and returns true), or until virtual time `limit`.
     pub fn run_senders(&mut self, limit: Duration) -> bool {
-        let limit = self.epoch + limit;
-        loop {
-            while let Some(id) = self.network.woken.pop_front() {
-                self.take_turns(id);
-            }
-            if !self.senders().any(|node| node.outcome == Outcome::Running) {
-                return true;
-            }
-            match self.events.next_time() {
-                Some(time) if time <= limit => self.step(),
-                _ => return false,
-            }
-        }
+        self.run_while(limit, |node| match node {
+            Node::Sender(node) => node.outcome == Outcome::Running,
+            _ => false,
+        })
     }
 
     /// Runs until all connections have ended at both sides (and returns true), or until virtual
     /// time `limit`.
     pub fn run_connections(&mut self, limit: Duration) -> bool {
+        self.run_while(limit, |node| match node {
+            Node::Connections(node) => !node.is_idle(),
+            _ => false,
+        })
+    }
+
+    /// Runs while `is_running` holds for a node, and returns true after that; false at virtual time
+    /// `limit`, or if nothing happens any more.
+    fn run_while(&mut self, limit: Duration, is_running: impl Fn(&Node) -> bool) -> bool {
         let limit = self.epoch + limit;
         loop {
             while let Some(id) = self.network.woken.pop_front() {
                 self.take_turns(id);
             }
-            let is_idle = |node: &Node| match node {
-                Node::Connections(node) => node.is_idle(),
-                _ => true,
-            };
-            if self.nodes.iter().all(is_idle) {
+            if !self.nodes.iter().any(&is_running) {
                 return true;
             }
             match self.events.next_time() {
@@ -304,13 +300,6 @@ impl Simulation {
     /// Returns a hash over time, source, destination, header and length of all arriving datagrams.
     pub fn hash(&self) -> u64 {
         self.network.hash
-    }
-
-    fn senders(&self) -> impl Iterator<Item = &SenderNode> {
-        self.nodes.iter().filter_map(|node| match node {
-            Node::Sender(node) => Some(&**node),
-            _ => None,
-        })
     }
 
     fn step(&mut self) {
