@@ -358,8 +358,8 @@ impl Sender {
         }
     }
 
-    /// Allows the data written so far to be sent in a packet that is not full, when nothing is in
-    /// flight (Nagle's algorithm; RFC 1122, section 4.2.3.4). For sources that pause.
+    /// Allows the data written so far to be sent in a packet that is not full, unless an earlier
+    /// such packet is unacknowledged (draft-minshall-nagle-01). For sources that pause.
     pub fn push(&mut self) {
         self.stream.pushed = self.stream.end();
     }

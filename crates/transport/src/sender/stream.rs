@@ -14,8 +14,10 @@ pub(super) struct SendStream {
     pub(super) buffer: SendBuffer,
     /// True if the application has ended the stream.
     pub(super) finishing: bool,
-    /// Stream offset up to which a packet that is not full may be sent if nothing is in flight.
+    /// Stream offset up to which a packet that is not full may be sent.
     pub(super) pushed: u64,
+    /// Stream offset after the newest packet that was not full.
+    pub(super) short_end: u64,
     /// True if the FIN may be sent before the data is acknowledged (native).
     pub(super) fin_with_data: bool,
     /// Payload of the newest batch that reached the limit of a send call, bytes; 0 before the
@@ -35,6 +37,7 @@ impl SendStream {
             buffer: SendBuffer::new(checksum, pool),
             finishing: false,
             pushed: 0,
+            short_end: 0,
             fin_with_data: codec.fin_follows_data(),
             batch: 0,
         }
@@ -46,11 +49,14 @@ impl SendStream {
     }
 
     /// Returns the payload of the next new packet at offset `next`: at most `mss`, and 0 if it must
-    /// wait for more data. `idle` is true if nothing is in flight.
-    pub(super) fn fresh_len(&self, next: u64, mss: usize, idle: bool) -> usize {
+    /// wait for more data. `una` is the offset of the oldest unacknowledged byte.
+    pub(super) fn fresh_len(&self, next: u64, mss: usize, una: u64) -> usize {
         match usize::try_from(self.end() - next) {
             Ok(rest) if rest < mss => {
-                let pushed = self.pushed > next && idle;
+                // Minshall's variant of Nagle's algorithm (draft-minshall-nagle-01, section 4): a
+                // short packet waits for an earlier short one, not for full ones. So the rest of a
+                // large write leaves at once, and small writes still share packets.
+                let pushed = self.pushed > next && una >= self.short_end;
                 if self.finishing || pushed { rest } else { 0 }
             }
             _ => mss,

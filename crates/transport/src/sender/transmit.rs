@@ -187,7 +187,7 @@ impl Sender {
     /// Returns the payload of the next new packet, bytes; 0 if it must wait for more data.
     pub(super) fn fresh_len(&self) -> usize {
         let board = &self.flight.board;
-        self.stream.fresh_len(board.next_offset(), self.path.mss, board.is_empty())
+        self.stream.fresh_len(board.next_offset(), self.path.mss, board.una_offset())
     }
 
     /// Checks that the windows have room for `len` more bytes; else returns the reason. With
@@ -297,6 +297,9 @@ impl Sender {
         self.flight.push_run(now, u32::try_from(fresh.len).unwrap_or(u32::MAX), count);
         let first_deadline = self.start_timers(now, starts, count);
         self.account(now, count * fresh.len as u64);
+        if fresh.len < self.path.mss {
+            self.stream.short_end = self.flight.board.next_offset();
+        }
         if fresh.len > self.path.mss {
             self.note_mtu_probe(cut.packet_len(), packet_number);
         }

@@ -104,14 +104,14 @@ fn partial_packet_waits_for_finish() {
 }
 
 #[test]
-fn push_releases_partial_packet_when_idle() {
+fn short_packet_waits_for_earlier_short_packet() {
     let mut script = Script::flowing(4, 0);
     script.write(30);
     assert_eq!(script.data(), []);
     script.sender.push();
     assert_eq!((script.data(), script.payloads[0].len()), (vec![0], 30));
     script.write(20).sender.push();
-    assert_eq!(script.data(), [], "packet 0 is in flight");
+    assert_eq!(script.data(), [], "packet 0 is short and in flight");
     script.write(20).sender.push();
     script.at(200).recv(&ack(1, 4));
     assert_eq!((script.data(), script.payloads[1].len()), (vec![1], 40), "both pushes in one packet");
@@ -127,13 +127,17 @@ fn pushed_bytes_leave_despite_later_writes() {
 }
 
 #[test]
-fn push_does_not_hold_full_packets_back() {
-    let mut script = Script::flowing(4, 0);
+fn short_packet_follows_full_packets_at_once() {
+    let mut script = Script::flowing(8, 0);
     script.write(230).sender.push();
-    assert_eq!(script.data(), [0, 1], "30 bytes wait for the flight to land");
-    script.at(200).recv(&ack(2, 4));
-    assert_eq!((script.data(), script.payloads[2].len()), (vec![2], 30));
-    script.at(300).recv(&ack(3, 4)).sender.push();
+    assert_eq!((script.data(), script.payloads[2].len()), (vec![0, 1, 2], 30));
+    script.write(210).sender.push();
+    assert_eq!(script.data(), [3, 4], "10 bytes wait for packet 2");
+    script.at(200).recv(&ack(2, 8));
+    assert_eq!(script.data(), [], "packet 2 is not acknowledged yet");
+    script.at(250).recv(&ack(3, 8));
+    assert_eq!((script.data(), script.payloads[5].len()), (vec![5], 10), "despite packets 3 and 4");
+    script.at(300).recv(&ack(6, 8)).sender.push();
     assert_eq!(script.data(), [], "there is nothing to push");
 }
 
