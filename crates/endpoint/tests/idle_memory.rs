@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 /// Connections of the test. The limit holds for any number of them.
 const CONNECTIONS: isize = 1000;
 /// Most bytes of one idle connection in its endpoint, all in all.
-const LIMIT: isize = 11 * 1024;
+const LIMIT: isize = 8 * 1024;
 
 static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
 
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[tokio::test(start_paused = true)]
-async fn idle_connection_takes_at_most_11_kib() {
+async fn idle_connection_takes_at_most_8_kib() {
     let network = Network::new("rtt 2ms", 7).unwrap();
     let identity = Arc::new(StaticKey::generate(&mut Entropy::from_seed([9; 32])));
     let client = Endpoint::on_network(&network).unwrap();

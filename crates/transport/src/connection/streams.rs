@@ -464,6 +464,7 @@ impl Streams {
         self.opening.shrink();
         self.receiver.shrink();
     }
+        self.sender.shrink();
 }
 
 fn seal_probe(sealing: &mut SealingKeys, probe: Probe, out: &mut TransmitBuf) -> bool {

@@ -116,6 +116,7 @@ impl Chunks {
     /// Frees the spare chunks of an idle stream.
     pub(crate) fn shrink(&mut self) {
         self.spare = Vec::new();
+        self.slots.shrink_to_fit();
     }
 
     /// Returns the memory of the chunks in use and of their list, in bytes; without spare chunks.

@@ -405,7 +405,8 @@ impl Receiver {
     /// Frees memory that an idle stream does not need.
     pub(crate) fn shrink(&mut self) {
         self.events.shrink_to_fit();
-        self.stream.buffer.shrink();
+        self.replies.shrink_to_fit();
+        self.stream.shrink();
     }
 
     /// Returns the memory in use, in bytes.

@@ -30,7 +30,13 @@ impl Default for SackList {
 impl SackList {
     /// Returns an empty list.
     pub fn new() -> Self {
-        Self { recent: Vec::with_capacity(MAX_BLOCKS), round: 0, report: Vec::with_capacity(MAX_BLOCKS) }
+        Self { recent: Vec::new(), round: 0, report: Vec::new() }
+    }
+
+    /// Releases all memory. Call while nothing is held, so that there is no block to report.
+    pub(super) fn shrink(&mut self) {
+        self.recent = Vec::new();
+        self.report = Vec::new();
     }
 
     /// Handles the arrival of bytes, new or not, that are now in `block`.

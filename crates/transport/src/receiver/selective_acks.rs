@@ -100,6 +100,12 @@ impl SelectiveAcks {
         self.on_packet(now, Received { packet_number, ecn, order: Order::Next, ack_now, every: 0 });
     }
 
+    /// Releases memory that is needed only while data beyond a hole is held.
+    pub(super) fn shrink(&mut self) {
+        self.sacks.shrink();
+        self.blocks = Vec::new();
+    }
+
     pub(super) fn on_read(&mut self) {
         self.read = true;
     }

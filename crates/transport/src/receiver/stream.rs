@@ -7,6 +7,7 @@ use super::ReceiverConfig;
 use super::flow_control::FlowControl;
 use super::selective_acks::SelectiveAcks;
 use crate::Ecn;
+use crate::range_set::RangeSet;
 use crate::receive_buffer::{Arrival, Keep, MAX_RANGES, ReceiveBuffer, Segment};
 use crate::wire::{Numbering, Piece};
 
@@ -52,6 +53,16 @@ impl Stream {
             acks.on_data(now, piece, ecn, &arrival, buffer);
         }
         arrival
+    }
+
+    /// Releases memory that an idle stream does not need.
+    pub(super) fn shrink(&mut self) {
+        self.buffer.shrink();
+        if let Some(acks) = &mut self.selective
+            && self.buffer.held().is_none_or(RangeSet::is_empty)
+        {
+            acks.shrink();
+        }
     }
 
     /// Handles the arrival of a packet without data. With `ack_now` a selective ACK is sent at

@@ -55,6 +55,12 @@ impl Flight {
         self.numbered
     }
 
+    /// Releases memory that is needed only for data in flight.
+    pub(crate) fn shrink(&mut self) {
+        self.board.shrink();
+        self.sent.shrink();
+    }
+
     /// Returns the number of the next transmission.
     pub(crate) fn next_number(&self) -> u64 {
         self.sent.next_number()

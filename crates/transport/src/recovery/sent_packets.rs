@@ -107,6 +107,11 @@ impl SentPackets {
         self.skips = Some(skips);
     }
 
+    /// Releases memory beyond that of the records.
+    pub(crate) fn shrink(&mut self) {
+        self.runs.shrink_to_fit();
+    }
+
     /// Returns the number of the next transmission.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number
@@ -119,7 +124,13 @@ impl SentPackets {
             Some(run) if run.end() == self.next_number && run.len == len && run.nth(run.count) == first => {
                 run.count += count;
             }
-            _ => self.runs.push_back(Run { packet_number: self.next_number, count, len, first }),
+            _ => {
+                // An idle connection has one record, that of the newest keep-alive.
+                if self.runs.capacity() == 0 {
+                    self.runs.reserve_exact(1);
+                }
+                self.runs.push_back(Run { packet_number: self.next_number, count, len, first });
+            }
         }
         self.next_number += count;
         if let Some(skips) = &mut self.skips

@@ -86,6 +86,12 @@ impl SendBuffer {
         Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc, scratch: Vec::new() }
     }
 
+    /// Releases memory beyond that of the bytes.
+    pub(crate) fn shrink(&mut self) {
+        self.chunks.shrink_to_fit();
+        self.scratch = Vec::new();
+    }
+
     /// Returns room for the next bytes: never empty, at most a frame. `cut` defines where packets
     /// will have headers and trailers.
     pub(crate) fn spare(&mut self, cut: Cut) -> Spare<'_> {

@@ -51,6 +51,7 @@ use observer::{Observers, Snapshot};
 pub(crate) use path::INITIAL_RTT;
 use path::Path;
 use peer_window::Peer;
+use stats::Counters;
 pub use stats::SenderStats;
 use stream::SendStream;
 use timeout::Patience;
@@ -119,7 +120,7 @@ pub struct Sender {
     patience: Patience,
     blocked: BlockedTime,
     events: VecDeque<SenderEvent>,
-    stats: SenderStats,
+    stats: Counters,
     observers: Observers,
     /// Body of an ACK of the other direction, for the next DATA packet with room (version 2).
     carried_ack: Option<Vec<u8>>,
@@ -166,7 +167,7 @@ impl Sender {
             patience: Patience::new(config.give_up, config.no_progress),
             blocked: BlockedTime::default(),
             events: VecDeque::new(),
-            stats: SenderStats::default(),
+            stats: Counters::default(),
             observers: Observers::new(codec.numbers_transmissions()),
             carried_ack: None,
             codec,
@@ -395,6 +396,13 @@ impl Sender {
         self.data_flows() && !self.stream.finishing && allowed && self.fresh_len() == 0
     }
 
+    /// Releases memory that an idle sender does not need.
+    pub(crate) fn shrink(&mut self) {
+        self.events.shrink_to_fit();
+        self.flight.shrink();
+        self.stream.buffer.shrink();
+    }
+
     /// Returns a snapshot of counters and gauges.
     pub fn stats(&self) -> SenderStats {
         let (board, rtt) = (&self.flight.board, &self.path.rtt);
@@ -412,7 +420,7 @@ impl Sender {
             crc: self.stream.buffer.crc(),
             waited: self.blocked.times(),
             ecn: self.path.ecn.state(),
-            ..self.stats.clone()
+            ..SenderStats::from(&self.stats)
         }
     }
 

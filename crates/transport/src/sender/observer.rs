@@ -13,7 +13,8 @@ use crate::{Blocked, Interest, Metrics, Observer, PacketKind, Resend, Timer, Tra
 /// At most one observer, of all events or of RTT samples only.
 #[derive(Default)]
 pub(super) struct Observers {
-    full: Option<Observed>,
+    /// Boxed, because most senders have none.
+    full: Option<Box<Observed>>,
     round_trips: Option<Box<dyn Observer>>,
     /// True if the format numbers transmissions (native).
     numbered: bool,
@@ -83,7 +84,7 @@ impl Observers {
     pub(super) fn set(&mut self, observer: Box<dyn Observer>) {
         let interest = observer.interest();
         (self.full, self.round_trips) = match interest {
-            Interest::Everything => (Some(Observed::new(observer)), None),
+            Interest::Everything => (Some(Box::new(Observed::new(observer))), None),
             Interest::RoundTrips => (None, Some(observer)),
         };
     }

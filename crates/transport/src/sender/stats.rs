@@ -87,6 +87,65 @@ pub struct SenderStats {
     pub last_ack_at: Option<Instant>,
 }
 
+/// Counters that a sender increments; the other fields of [`SenderStats`] are computed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counters {
+    pub(super) packet_size: usize,
+    pub(super) bytes_acked: u64,
+    pub(super) timeouts: u64,
+    pub(super) fast_retransmits: u64,
+    pub(super) retransmitted: u64,
+    pub(super) retransmitted_bytes: u64,
+    pub(super) lost: u64,
+    pub(super) lost_to_socket: u64,
+    pub(super) recoveries: u64,
+    pub(super) ce_marks: u64,
+    pub(super) ecn_reductions: u64,
+    pub(super) spurious: u64,
+    pub(super) probes: u64,
+    pub(super) keep_alives: u64,
+    pub(super) datagrams_sent: u64,
+    pub(super) datagrams_received: u64,
+    pub(super) dup_acks: u64,
+    pub(super) stale: u64,
+    pub(super) acks_beyond: u64,
+    pub(super) malformed: u64,
+    pub(super) handshake_rtt: Option<Duration>,
+    pub(super) first_data_at: Option<Instant>,
+    pub(super) last_ack_at: Option<Instant>,
+}
+
+impl From<&Counters> for SenderStats {
+    fn from(counters: &Counters) -> Self {
+        Self {
+            packet_size: counters.packet_size,
+            bytes_acked: counters.bytes_acked,
+            timeouts: counters.timeouts,
+            fast_retransmits: counters.fast_retransmits,
+            retransmitted: counters.retransmitted,
+            retransmitted_bytes: counters.retransmitted_bytes,
+            lost: counters.lost,
+            lost_to_socket: counters.lost_to_socket,
+            recoveries: counters.recoveries,
+            ce_marks: counters.ce_marks,
+            ecn_reductions: counters.ecn_reductions,
+            spurious: counters.spurious,
+            probes: counters.probes,
+            keep_alives: counters.keep_alives,
+            datagrams_sent: counters.datagrams_sent,
+            datagrams_received: counters.datagrams_received,
+            dup_acks: counters.dup_acks,
+            stale: counters.stale,
+            acks_beyond: counters.acks_beyond,
+            malformed: counters.malformed,
+            handshake_rtt: counters.handshake_rtt,
+            first_data_at: counters.first_data_at,
+            last_ack_at: counters.last_ack_at,
+            ..Self::default()
+        }
+    }
+}
+
 impl SenderStats {
     /// Returns the time from the first data packet to the last ACK that advanced the base, without
     /// SYN and FIN.

@@ -51,6 +51,11 @@ impl Scoreboard {
         }
     }
 
+    /// Releases memory beyond that of the segments.
+    pub(crate) fn shrink(&mut self) {
+        self.segments.shrink_to_fit();
+    }
+
     /// Sets the number of the next segment.
     #[cfg(test)]
     pub(crate) fn number_from(&mut self, number: u64) {
