@@ -29,7 +29,7 @@ pub enum Confirm {
 #[derive(Debug, Clone)]
 pub struct ConnectionConfig {
     /// The own stream: congestion control, window, pacing, size of datagrams, time limits. Its
-    /// `wire` is ignored.
+    /// `wire` and `skip_seed` are ignored: each connection has its own.
     pub sender: SenderConfig,
     /// The peer's stream: window and frequency of ACKs.
     pub receiver: ReceiverConfig,

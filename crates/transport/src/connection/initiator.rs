@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, PublicKey, ResetToken, StaticKey, aes_hardware};
+use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, PublicKey, StaticKey, aes_hardware};
 
+use super::Place;
 use super::config::{ConnectionConfig, InitiatorConfig};
 use super::events::{Closed, RefuseReason};
 use super::proof::KeyProof;
@@ -27,10 +28,11 @@ const AES_HARDWARE: u8 = 1 << 7;
 
 /// Connection before its SYN-ACK.
 pub(super) struct Opening {
-    config: ConnectionConfig,
+    /// Configuration for the open phase.
+    pub(super) config: ConnectionConfig,
     keys: InitiatorConfig,
-    local_id: u64,
-    own_reset: ResetToken,
+    /// Environment of the open phase.
+    pub(super) place: Place,
     offer: Offer,
     pattern: Pattern,
     /// Proof of the address in the next SYN.
@@ -72,8 +74,7 @@ impl Opening {
     pub(super) fn new(
         config: ConnectionConfig,
         mut keys: InitiatorConfig,
-        local_id: u64,
-        own_reset: ResetToken,
+        place: Place,
         mut entropy: Entropy,
         offer: Offer,
     ) -> Result<Self, ConfigError> {
@@ -87,11 +88,11 @@ impl Opening {
             keys.local = Some(StaticKey::generate(&mut entropy).into());
         }
         let hello =
-            Hello { window: offer.window, reset_token: own_reset, params: params_of(&config, &offer) };
+            Hello { window: offer.window, reset_token: place.reset, params: params_of(&config, &offer) };
         let first_payload = if pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
         let syn = clear_syn(pattern, &keys);
         let mut packet = [0; SHORT_SYN];
-        encode_syn(local_id, &syn, &mut packet);
+        encode_syn(place.local_id, &syn, &mut packet);
         let psk = keys.secret.as_ref().map(|secret| secret.psk());
         let noise_keys = Keys { local: keys.local.as_deref(), remote: keys.remote, psk: psk.as_ref() };
         let (noise, first) =
@@ -101,8 +102,7 @@ impl Opening {
         Ok(Self {
             config,
             keys,
-            local_id,
-            own_reset,
+            place,
             offer,
             pattern,
             proof,
@@ -149,7 +149,7 @@ impl Opening {
             noise: if has_proof { &self.first } else { &[] },
             ..clear_syn(self.pattern, &self.keys)
         };
-        encode_syn(self.local_id, &syn, slot);
+        encode_syn(self.place.local_id, &syn, slot);
         self.syns.on_sent(now);
         self.started_at.get_or_insert(now);
         self.attempts += 1;
@@ -240,7 +240,7 @@ impl Opening {
         let mut noise = self.noise.take()?;
         let auth = if self.pattern == Pattern::Xx {
             let params = params_of(&self.config, &self.offer);
-            let hello = Hello { window: self.offer.window, reset_token: self.own_reset, params };
+            let hello = Hello { window: self.offer.window, reset_token: self.place.reset, params };
             noise.write_third(&hello.encode()).ok()?
         } else {
             Vec::new()
@@ -250,7 +250,7 @@ impl Opening {
         let proof = KeyProof::new(welcome.connection_id, auth, random, rtt, self.give_up_at());
         Some(Opened {
             established: Established {
-                local_id: self.local_id,
+                local_id: self.place.local_id,
                 remote_id: welcome.connection_id,
                 is_initiator: true,
                 secrets: noise.finish().ok()?,
@@ -266,11 +266,6 @@ impl Opening {
             peer,
             resumption: welcome.resumption,
         })
-    }
-
-    /// Returns the configuration for the open phase.
-    pub(super) fn config(&self) -> &ConnectionConfig {
-        &self.config
     }
 }
 

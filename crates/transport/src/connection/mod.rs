@@ -83,6 +83,7 @@ pub struct Connection {
 }
 
 /// Environment of a new connection: what its set shares out.
+#[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) local_id: u64,
     /// Token of the RESETs that the set would send for this connection.
@@ -91,6 +92,8 @@ pub(crate) struct Place {
     pub(crate) share: Option<BufferShare>,
     /// Memory of the own stream.
     pub(crate) memory: FramePool,
+    /// Random seed of the transmission numbers to skip.
+    pub(crate) skip_seed: u64,
 }
 
 impl Connection {
@@ -108,11 +111,11 @@ impl Connection {
         if !IDLE.contains(&config.idle_timeout) {
             return Err(ConfigError::IdleTimeout);
         }
-        let Place { local_id, reset, share, memory } = place;
-        let offer = Offer::new(now, config.receiver, config.idle_timeout, share);
+        let local_id = place.local_id;
+        let offer = Offer::new(now, config.receiver, config.idle_timeout, place.share);
         let secret = keys.secret.as_ref().map(|secret| secret.id());
-        let opening = Opening::new(config, keys, local_id, reset, entropy, offer)?;
-        Ok(Self { share, memory, secret, ..Self::new(local_id, Stage::Opening(Box::new(opening))) })
+        let opening = Opening::new(config, keys, place, entropy, offer)?;
+        Ok(Self { secret, ..Self::new(local_id, Stage::Opening(Box::new(opening))) })
     }
 
     /// Creates the connection of a responder whose handshake is complete.
@@ -127,7 +130,7 @@ impl Connection {
         place: Place,
     ) -> Result<Self, ConfigError> {
         let (local_id, hash) = (established.local_id, established.secrets.handshake_hash);
-        let streams = Streams::new(now, config, established, place.share, place.memory)?;
+        let streams = Streams::new(now, config, established, place)?;
         let connection = Self::new(local_id, Stage::Open(Box::new(streams)));
         Ok(Self { peer, secret, handshake_hash: Some(hash), ..connection })
     }
@@ -381,7 +384,7 @@ impl Connection {
         let Stage::Opening(opening) = &self.stage else { return };
         let Opened { established, proof, peer, resumption } = *opened;
         let (hash, window) = (established.secrets.handshake_hash, established.window);
-        let streams = Streams::new(now, opening.config(), established, self.share, self.memory.clone());
+        let streams = Streams::new(now, &opening.config, established, opening.place.clone());
         let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
         streams.proof = Some(proof);
         if let Some(mut observer) = self.observer.take() {
@@ -392,9 +395,6 @@ impl Connection {
         if self.is_finish_due {
             self.finish();
         }
-        self.peer = Some(peer);
-        self.handshake_hash = Some(hash);
-        self.events.push_back(ConnectionEvent::Connected { peer: Some(peer), resumption });
     }
 
     /// Appends the next datagrams for the peer to the empty batch `out`. Returns false if there are
@@ -473,9 +473,10 @@ impl Connection {
 
     /// Sets the part of the socket's receive buffer that the peer may fill.
     pub(crate) fn set_share(&mut self, share: BufferShare) {
-        self.share = Some(share);
-        if let Some(streams) = self.streams_mut() {
-            streams.receiver.set_share(share);
+        match &mut self.stage {
+            Stage::Opening(opening) => opening.place.share = Some(share),
+            Stage::Open(streams) => streams.receiver.set_share(share),
+            Stage::Ended => {}
         }
     }
 

@@ -4,22 +4,21 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, ResetToken, Secrets};
 
-use super::Arrival;
 use super::close::{CLOSE_REPEATS, CloseSent};
 use super::config::{Confirm, ConnectionConfig};
 use super::events::{Closed, ConnectionEvent, RefuseReason};
 use super::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
-use crate::receiver::BufferShare;
+use super::{Arrival, Place};
 use crate::sender::{Established as SenderStart, INITIAL_RTT};
 use crate::wire::native::{CloseReason, Params};
 use crate::wire::sealed::{self, Body, Close, Probe};
 use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
 use crate::{ConfigError, SenderConfig, Wire};
 use crate::{
-    Ecn, Endpoint, FramePool, Observer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent,
-    TransferError, TransmitBuf,
+    Ecn, Endpoint, Observer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent, TransferError,
+    TransmitBuf,
 };
 
 /// Upper limit of the time without a packet of the peer after which a side without a keep-alive of
@@ -98,8 +97,7 @@ impl Streams {
         now: Instant,
         config: &ConnectionConfig,
         peer: Established,
-        share: Option<BufferShare>,
-        memory: FramePool,
+        place: Place,
     ) -> Result<Self, ConfigError> {
         let Secrets { from_initiator, from_responder, .. } = peer.secrets;
         let (ours, theirs) = if peer.is_initiator {
@@ -116,8 +114,8 @@ impl Streams {
             is_rtt_sample: peer.rtt.is_some(),
         };
         let wire = Wire::of_connection(peer.remote_id);
-        let sender_config = SenderConfig { wire, ..config.sender.clone() };
-        let mut sender = Sender::established(sender_config, sealing.codec(), memory, now, &start)?;
+        let sender_config = SenderConfig { wire, skip_seed: Some(place.skip_seed), ..config.sender.clone() };
+        let mut sender = Sender::established(sender_config, sealing.codec(), place.memory, now, &start)?;
         let is_one_way = config.one_way || peer.params.is_one_way;
         let has_own_stream = peer.is_initiator || !is_one_way;
         if !has_own_stream {
@@ -132,7 +130,7 @@ impl Streams {
             ReceiverConfig { checksum: false, ..config.receiver },
             peer.local_id,
             wanted,
-            share,
+            place.share,
             peer.offered_at,
         );
         Ok(Self {
@@ -463,10 +461,10 @@ impl Streams {
     pub(super) fn shrink(&mut self) {
         self.opening.shrink();
         self.receiver.shrink();
-    }
         self.sender.shrink();
 }
 
+    }
 fn seal_probe(sealing: &mut SealingKeys, probe: Probe, out: &mut TransmitBuf) -> bool {
     seal_slot(sealing, sealed::PATH_LEN, out, |header, packet| sealed::encode_path(header, &probe, packet))
 }

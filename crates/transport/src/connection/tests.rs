@@ -84,7 +84,8 @@ impl Pair {
                 offered_at: now,
             };
             let reset = ResetKey::generate(&mut entropy(8)).token(id(side));
-            let place = Place { local_id: id(side), reset, share: None, memory: FramePool::new() };
+            let place =
+                Place { local_id: id(side), reset, share: None, memory: FramePool::new(), skip_seed: 5 };
             Connection::accepted(now, configs[side], established, (None, None), place).unwrap()
         });
         Self {

@@ -111,7 +111,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let Proven { half_open, established, peer, secret, share } = proven;
         let id = established.local_id;
         let reset = self.reset_key.token(id);
-        let place = Place { local_id: id, reset, share, memory: self.frames.clone() };
+        let skip_seed = u64::from_le_bytes(self.entropy.array());
+        let place = Place { local_id: id, reset, share, memory: self.frames.clone(), skip_seed };
         let accepted = Connection::accepted(now, &responder.config, established, (peer, secret), place);
         let Ok(connection) = accepted else {
             self.stats.refused += 1;

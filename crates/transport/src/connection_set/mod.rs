@@ -171,7 +171,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     ) -> Result<ConnectionId, ConfigError> {
         let OwnId { id, reset_token } = self.draw_id();
         let share = self.budget.share_of_new();
-        let place = Place { local_id: id, reset: reset_token, share, memory: self.frames.clone() };
+        let skip_seed = u64::from_le_bytes(self.entropy.array());
+        let place = Place { local_id: id, reset: reset_token, share, memory: self.frames.clone(), skip_seed };
         let connection = Connection::initiate(now, config, initiator, place, self.entropy.child())?;
         self.stats.initiated += 1;
         let place = self.places.take(None);

@@ -6,7 +6,7 @@ const DATA: u8 = PacketKind::Data as u8;
 const ACK: u8 = PacketKind::Ack as u8;
 const CLOSE: u8 = PacketKind::Close as u8;
 
-use crate::wire::native::LinkRequest;
+use crate::wire::native::{self, LinkRequest};
 use crate::{PacketKind, SenderConfig, WindowConfig};
 
 #[test]
@@ -262,4 +262,53 @@ fn peer_that_never_reads_ends_connection() {
     assert!(pair.ends[HERE].write(&bytes(100_000)).unwrap() > 20_000);
     pair.run(Duration::from_secs(20));
     assert_eq!(pair.ends[HERE].closed(), Some(&Closed::NoProgress(Duration::from_secs(5))));
+}
+
+/// Returns the newest number of a DATA packet that `pair.ends[HERE]` sent.
+fn newest_data(pair: &Pair) -> Option<u64> {
+    let headers =
+        pair.sent.iter().rev().filter(|(from, _)| *from == HERE).filter_map(|(_, bytes)| peek(bytes));
+    headers.filter(|header| header.kind == PacketKind::Data).map(|header| header.number.into()).next()
+}
+
+/// A receiver that acknowledges packets before they arrive does not know which numbers are skipped
+/// (RFC 9000, section 21.4).
+#[test]
+fn ack_of_skipped_number_ends_connection() {
+    let mut pair = Pair::new(&config());
+    let (data, mut written) = (bytes(2_000_000), 0);
+    let end = pair.now + Duration::from_secs(60);
+    let (skipped, una) = loop {
+        written += pair.ends[HERE].write(&data[written..]).unwrap();
+        pair.flush();
+        let sender = &pair.ends[HERE].streams().unwrap().sender;
+        // The batch before the skipped number is in flight.
+        if newest_data(&pair).is_some_and(|newest| newest + 2 == sender.next_number()) {
+            break (sender.next_number() - 1, sender.stats().snd_una);
+        }
+        pair.read(THERE, &mut Vec::new());
+        assert!(pair.step(end), "no number of {} bytes is skipped", written);
+    };
+    let ack = native::Ack {
+        largest_received: skipped,
+        echo_delay_us: 0,
+        ack: una,
+        window: 1 << 20,
+        packets: 1,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+        overflow: None,
+    };
+    let mut body = vec![0; sealed::ack_body_len(0)];
+    let len = sealed::encode_ack_body(&ack, &[], &mut body);
+    let mut packet = vec![0; sealed::ack_len(len)];
+    let sealing = &mut pair.ends[THERE].streams_mut().unwrap().sealing;
+    sealing.seal(&mut packet, |header, packet| sealed::encode_ack(header, &body[..len], packet));
+    let now = pair.now;
+    assert!(pair.ends[HERE].handle_datagram(now, Ecn::NotEct, &mut packet, 0).is_authentic);
+    assert_eq!(pair.ends[HERE].closed(), Some(&Closed::InvalidAcks));
+    pair.run(Duration::from_secs(1));
+    let closed = pair.ends[THERE].closed();
+    assert!(matches!(closed, Some(Closed::Peer { reason: CloseReason::Protocol, .. })), "{closed:?}");
 }
