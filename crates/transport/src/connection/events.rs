@@ -12,7 +12,8 @@ use crate::wire::native::{CloseReason, Versions};
 /// Event of a connection for the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionEvent {
-    /// The handshake is complete, and the peer has proved its keys.
+    /// The handshake is complete, and the peer has proved its keys and the shared secret, if there
+    /// is one.
     Connected {
         /// Static key of the peer; `None` for an initiator without one.
         peer: Option<PublicKey>,

@@ -59,6 +59,9 @@ pub(super) struct Opened {
     pub(super) established: Established,
     pub(super) proof: KeyProof,
     pub(super) peer: PublicKey,
+    /// False if the responder proves the shared secret only by its first sealed packet: in XX, the
+    /// secret is mixed in by message 3 (XXpsk3).
+    pub(super) is_proven: bool,
     pub(super) resumption: Option<rdt_crypto::ResumptionCookie>,
 }
 
@@ -264,6 +267,7 @@ impl Opening {
             },
             proof,
             peer,
+            is_proven: self.pattern != Pattern::Xx || self.keys.secret.is_none(),
             resumption: welcome.resumption,
         })
     }

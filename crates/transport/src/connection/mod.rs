@@ -71,9 +71,9 @@ pub struct Connection {
     stage: Stage,
     events: VecDeque<ConnectionEvent>,
     closed: Option<Closed>,
-    /// Share of the socket's buffer, before the receiver exists.
-    share: Option<BufferShare>,
-    memory: FramePool,
+    /// [`ConnectionEvent::Connected`] of an initiator whose responder has not proved the shared
+    /// secret yet. No data is sent before that.
+    unproven: Option<Box<ConnectionEvent>>,
     observer: Option<Box<dyn Observer>>,
     peer: Option<PublicKey>,
     secret: Option<SecretId>,
@@ -141,8 +141,7 @@ impl Connection {
             stage,
             events: VecDeque::new(),
             closed: None,
-            share: None,
-            memory: FramePool::new(),
+            unproven: None,
             observer: None,
             peer: None,
             secret: None,
@@ -204,6 +203,9 @@ impl Connection {
         if let Some(closed) = &self.closed {
             return Err(closed.clone());
         }
+        if self.unproven.is_some() {
+            return Ok(Spare::default());
+        }
         let Some(streams) = self.streams_mut() else { return Ok(Spare::default()) };
         if !streams.has_own_stream {
             return Err(Closed::OneWay);
@@ -233,6 +235,7 @@ impl Connection {
     /// Ends the own stream: the remaining data is sent, then the FIN. The peer's stream goes on.
     pub fn finish(&mut self) {
         match &mut self.stage {
+            Stage::Open(_) if self.unproven.is_some() => self.is_finish_due = true,
             // It fails only before the handshake.
             Stage::Open(streams) => drop(streams.sender.finish()),
             Stage::Opening(_) => self.is_finish_due = true,
@@ -293,6 +296,7 @@ impl Connection {
     /// peer end the connection by a CLOSE, so that its writes fail.
     pub(crate) fn release(&mut self, now: Instant) {
         match &mut self.stage {
+            Stage::Open(_) if self.unproven.is_some() => self.close(now, 0, ""),
             Stage::Open(streams) => streams.release(now),
             Stage::Opening(_) => self.close(now, 0, ""),
             Stage::Ended => {}
@@ -345,7 +349,12 @@ impl Connection {
         match &mut self.stage {
             Stage::Open(streams) if peek(datagram).is_some() => {
                 match streams.handle_datagram(now, ecn, datagram, memory) {
-                    Ok(opened) => arrival = opened,
+                    Ok(opened) => {
+                        arrival = opened;
+                        if arrival.is_authentic && self.unproven.is_some() {
+                            self.on_proven();
+                        }
+                    }
                     Err(closed) => {
                         arrival.is_authentic = true;
                         self.fail(now, closed);
@@ -382,7 +391,7 @@ impl Connection {
             Progress::Opened(opened) => opened,
         };
         let Stage::Opening(opening) = &self.stage else { return };
-        let Opened { established, proof, peer, resumption } = *opened;
+        let Opened { established, proof, peer, resumption, is_proven } = *opened;
         let (hash, window) = (established.secrets.handshake_hash, established.window);
         let streams = Streams::new(now, &opening.config, established, opening.place.clone());
         let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
@@ -392,6 +401,18 @@ impl Connection {
             streams.observe(observer);
         }
         self.stage = Stage::Open(Box::new(streams));
+        self.peer = Some(peer);
+        self.handshake_hash = Some(hash);
+        self.unproven = Some(Box::new(ConnectionEvent::Connected { peer: Some(peer), resumption }));
+        if is_proven {
+            self.on_proven();
+        }
+    }
+
+    /// Reports the end of the handshake: the responder has proved all its keys.
+    fn on_proven(&mut self) {
+        let Some(connected) = self.unproven.take() else { return };
+        self.events.push_back(*connected);
         if self.is_finish_due {
             self.finish();
         }
@@ -523,6 +544,7 @@ impl Connection {
     }
 
     fn report_end(&mut self, closed: Closed) {
+        self.unproven = None;
         self.closed = Some(closed.clone());
         self.events.push_back(ConnectionEvent::Closed(closed));
     }

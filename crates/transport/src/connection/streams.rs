@@ -400,7 +400,9 @@ impl Streams {
             return None;
         }
         if now >= self.idle_deadline() {
-            return Some(Closed::Idle);
+            // With a proof, the responder has not answered it.
+            let awaits_answer = self.proof.is_some();
+            return Some(if awaits_answer { Closed::TimedOut(crate::Phase::Connect) } else { Closed::Idle });
         }
         if let Some(proof) = &mut self.proof
             && proof.on_timeout(now)
@@ -462,9 +464,9 @@ impl Streams {
         self.opening.shrink();
         self.receiver.shrink();
         self.sender.shrink();
+    }
 }
 
-    }
 fn seal_probe(sealing: &mut SealingKeys, probe: Probe, out: &mut TransmitBuf) -> bool {
     seal_slot(sealing, sealed::PATH_LEN, out, |header, packet| sealed::encode_path(header, &probe, packet))
 }
