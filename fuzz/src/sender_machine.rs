@@ -182,7 +182,7 @@ impl Harness {
                 let _ = self.sender.finish();
             }
             Op::Abort => self.sender.abort(),
-            Op::Refused { reports } => self.sender.handle_refused(self.now, u64::from(reports)),
+            Op::Refused { reports } => self.sender.handle_refused(self.now, (), u64::from(reports)),
         }
     }
 

@@ -28,9 +28,10 @@ pub trait DatagramIo {
     /// Returns the next received batch, or `None` if nothing is readable now.
     fn recv(&mut self) -> Option<Received<'_, Self::Peer>>;
 
-    /// Returns the number of ICMP port-unreachable errors since the last call.
-    fn take_refused(&mut self) -> u64 {
-        0
+    /// Returns a peer for which ICMP port-unreachable errors arrived, and their number since the
+    /// last call for this peer. Call until it returns `None`.
+    fn take_refused(&mut self) -> Option<(Self::Peer, u64)> {
+        None
     }
 
     /// Returns the number of messages dropped at a full receive buffer since the last call.

@@ -55,6 +55,16 @@ impl Io {
         }
     }
 
+    /// Requests the ICMP errors of datagrams, which end the opening of a connection to a port at
+    /// which no program listens.
+    pub(crate) fn report_unreachable(&mut self) {
+        match self {
+            Self::Udp(port) => port.io.report_unreachable(),
+            #[cfg(feature = "emulator")]
+            Self::Network(_) => {}
+        }
+    }
+
     /// Records that datagrams may have arrived: the next [`DatagramIo::recv`] reads the socket.
     pub(crate) fn set_readable(&mut self) {
         match self {
@@ -116,6 +126,14 @@ impl DatagramIo for Io {
             }
             #[cfg(feature = "emulator")]
             Self::Network(port) => port.recv(),
+        }
+    }
+
+    fn take_refused(&mut self) -> Option<(PeerAddress, u64)> {
+        match self {
+            Self::Udp(port) => port.io.take_refused().map(|(peer, reports)| (PeerAddress(peer), reports)),
+            #[cfg(feature = "emulator")]
+            Self::Network(_) => None,
         }
     }
 

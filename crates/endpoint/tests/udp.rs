@@ -113,6 +113,33 @@ fn stream_fails_after_its_runtime() {
     assert_eq!(error.kind(), ErrorKind::NotConnected);
 }
 
+/// Returns an address at which no socket listens.
+#[cfg(target_os = "linux")]
+fn closed_port() -> SocketAddr {
+    std::net::UdpSocket::bind("127.0.0.77:0").and_then(|socket| socket.local_addr()).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn tokio_connect_to_closed_port_is_refused() {
+    for from in ["127.0.0.1", "::"] {
+        let Ok(endpoint) = streams::Endpoint::bind(any(from), EndpointConfig::new().unwrap()) else {
+            println!("skipped: this host has no address {from}");
+            continue;
+        };
+        let connecting = endpoint.connect(closed_port(), connect());
+        let error = tokio::time::timeout(Duration::from_secs(30), connecting).await.unwrap().unwrap_err();
+        assert_eq!(std::io::Error::from(error).kind(), ErrorKind::ConnectionRefused, "{from}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn blocking_connect_to_closed_port_is_refused() {
+    let error = blocking::connect(closed_port(), connect()).unwrap_err();
+    assert_eq!(std::io::Error::from(error).kind(), ErrorKind::ConnectionRefused);
+}
+
 /// Starts a thread that echoes one stream at a time.
 fn serve_blocking(listener: blocking::Listener) -> SocketAddr {
     let address = listener.local_addr();

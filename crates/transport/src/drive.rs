@@ -79,11 +79,7 @@ where
     if overflow > 0 {
         endpoint.handle_overflow(overflow);
     }
-    let reports = io.take_refused();
-    if reports > 0 {
-        endpoint.handle_refused(now, reports);
-        turn.fired = true;
-    }
+    take_refused(endpoint, io, now, turn);
     // Compare timers with the time before the read, because an answer that arrived since then is
     // unread.
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
@@ -112,8 +108,21 @@ pub fn send_out<E, I, R>(
     R: FnOnce(&mut E),
 {
     turn.more |= transmit(endpoint, io, now, budget, turn, refill);
+    // A send call returns the ICMP error of an earlier datagram.
+    take_refused(endpoint, io, now, turn);
     io.leave();
     turn.deadline = endpoint.poll_timeout();
+}
+
+fn take_refused<E, I>(endpoint: &mut E, io: &mut I, now: Instant, turn: &mut Turn)
+where
+    E: Endpoint + ?Sized,
+    I: DatagramIo<Peer = E::Peer>,
+{
+    while let Some((peer, reports)) = io.take_refused() {
+        endpoint.handle_refused(now, peer, reports);
+        turn.fired = true;
+    }
 }
 
 /// Reads datagrams and returns the present time. It is later than `now` if a datagram arrived after
@@ -201,7 +210,7 @@ mod tests {
             self.codepoints.push(ecn);
         }
 
-        fn handle_refused(&mut self, _: Instant, reports: u64) {
+        fn handle_refused(&mut self, _: Instant, (): (), reports: u64) {
             self.refused += reports;
         }
 
@@ -276,8 +285,9 @@ mod tests {
             })
         }
 
-        fn take_refused(&mut self) -> u64 {
-            std::mem::take(&mut self.refused)
+        fn take_refused(&mut self) -> Option<((), u64)> {
+            let refused = std::mem::take(&mut self.refused);
+            (refused > 0).then_some(((), refused))
         }
 
         fn take_overflow(&mut self) -> u64 {

@@ -43,10 +43,10 @@ pub trait Endpoint {
         one_by_one(self, now, peer, ecn, bytes, stride)
     }
 
-    /// Handles ICMP "port unreachable" errors; `_reports` is their number since the last call. They
-    /// can be forged by a host that guesses the ports, and the cause may be temporary. An endpoint
-    /// with many peers may ignore them.
-    fn handle_refused(&mut self, _now: Instant, _reports: u64) {}
+    /// Handles ICMP "port unreachable" errors for datagrams to a peer; `_reports` is their number
+    /// since the last call. They can be forged by a host that guesses the ports, and the cause may
+    /// be temporary. An endpoint with many peers may ignore them.
+    fn handle_refused(&mut self, _now: Instant, _peer: Self::Peer, _reports: u64) {}
 
     /// Handles drops at the socket's full receive buffer; `_messages` is their number since the
     /// last call. The messages were lost in this host and not in the network. A message may have

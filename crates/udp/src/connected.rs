@@ -71,9 +71,10 @@ impl DatagramIo for Connected {
         })
     }
 
-    fn take_refused(&mut self) -> u64 {
+    fn take_refused(&mut self) -> Option<((), u64)> {
         let refused = self.io.stats.refused;
-        refused - std::mem::replace(&mut self.refused, refused)
+        let reports = refused - std::mem::replace(&mut self.refused, refused);
+        (reports > 0).then_some(((), reports))
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {

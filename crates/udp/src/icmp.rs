@@ -1,6 +1,30 @@
 //! ICMP errors reported to a socket: datagrams that the network or a host could not deliver.
 
 use std::io;
+use std::net::SocketAddr;
+
+/// Limit of destinations in [`RefusedPeers`]. Later ones are not named.
+const MAX_REFUSED_PEERS: usize = 64;
+
+/// Destinations at which no socket listens, by port-unreachable errors, and the number of errors.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedPeers(Vec<(SocketAddr, u64)>);
+
+impl RefusedPeers {
+    #[cfg_attr(not(linux_api), expect(dead_code, reason = "other systems do not name the destination"))]
+    pub(crate) fn note(&mut self, peer: SocketAddr) {
+        if let Some((_, reports)) = self.0.iter_mut().find(|(known, _)| *known == peer) {
+            *reports += 1;
+        } else if self.0.len() < MAX_REFUSED_PEERS {
+            self.0.push((peer, 1));
+        }
+    }
+
+    /// Removes a destination and the number of its errors.
+    pub(crate) fn take(&mut self) -> Option<(SocketAddr, u64)> {
+        self.0.pop()
+    }
+}
 
 /// Number of ICMP errors read together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

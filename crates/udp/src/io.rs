@@ -145,7 +145,7 @@ impl UdpIo {
     }
 
     /// Enables the report of ICMP errors, counted as [`UdpStats::unreachable`]. Not for a server,
-    /// because its peers could fill the error queue.
+    /// because each error costs a system call, and peers can cause them.
     pub fn report_unreachable(&mut self) {
         self.kernel.report_unreachable();
     }
@@ -308,6 +308,11 @@ impl DatagramIo for UdpIo {
             ecn: meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
             at,
         })
+    }
+
+    fn take_refused(&mut self) -> Option<(Remote, u64)> {
+        let (addr, reports) = self.kernel.refused.get_mut().take()?;
+        Some((addr.into(), reports))
     }
 
     #[cfg(linux_api)]

@@ -18,9 +18,22 @@ const MAX_MESSAGES: usize = 32;
 /// version). A dual-stack socket may receive the last two for both versions.
 const CONTROL_BYTES: usize = 224;
 
+/// Buffer for the control messages of one message.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
-struct Control([u8; CONTROL_BYTES]);
+pub(crate) struct Control([u8; CONTROL_BYTES]);
+
+impl Control {
+    pub(crate) fn new() -> Self {
+        Self([0; CONTROL_BYTES])
+    }
+
+    /// Makes the kernel write control messages to this buffer.
+    pub(crate) fn attach(&mut self, header: &mut libc::msghdr) {
+        header.msg_control = self.0.as_mut_ptr().cast();
+        header.msg_controllen = CONTROL_BYTES as _;
+    }
+}
 
 /// Buffers for the source addresses and control messages of a receive call.
 pub(crate) struct MessageHeaders {
@@ -33,7 +46,7 @@ pub(crate) struct MessageHeaders {
 impl MessageHeaders {
     pub(crate) fn new() -> Box<Self> {
         let names = std::array::from_fn(|_| SockAddrStorage::zeroed());
-        Box::new(Self { names, controls: [Control([0; CONTROL_BYTES]); MAX_MESSAGES], overflow: 0 })
+        Box::new(Self { names, controls: [Control::new(); MAX_MESSAGES], overflow: 0 })
     }
 
     /// Receives one message into each buffer of `rooms`, and its metadata into `metas`; at most
@@ -58,8 +71,7 @@ impl MessageHeaders {
             header.msg_namelen = name.size_of();
             header.msg_iov = part;
             header.msg_iovlen = 1;
-            header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = CONTROL_BYTES as _;
+            control.attach(header);
             count += 1;
         }
         let got = loop {
@@ -101,13 +113,8 @@ impl MessageHeaders {
 #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
 unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mut u32) {
     // SAFETY: the caller guarantees valid control messages.
-    let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
-    while !next.is_null() {
-        let message = Message(next);
-        // SAFETY: the macros return pointers to headers within the control messages, which are
-        // aligned for them.
-        let kind = unsafe { ((*next).cmsg_level, (*next).cmsg_type) };
-        match kind {
+    for message in unsafe { control_messages(header) } {
+        match message.kind() {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                 let time: Option<libc::timespec> = message.value();
                 meta.timestamp = time.and_then(|time| {
@@ -139,17 +146,38 @@ unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mu
             }
             _ => {}
         }
-        // SAFETY: as for the first header.
-        next = unsafe { libc::CMSG_NXTHDR(header, next) };
     }
 }
 
-struct Message(*const libc::cmsghdr);
+/// Iterates over the control messages of a header.
+///
+/// # Safety
+///
+/// The control messages must be as the kernel wrote them, and outlive the iterator.
+#[expect(unsafe_code, reason = "the layout of control messages is in macros")]
+pub(crate) unsafe fn control_messages(header: &libc::msghdr) -> impl Iterator<Item = Message> {
+    // SAFETY: the caller guarantees valid control messages.
+    let first = unsafe { libc::CMSG_FIRSTHDR(header) };
+    // SAFETY: the macro returns a pointer to the next header within the control messages, or null.
+    let next = |message: &*mut libc::cmsghdr| unsafe { libc::CMSG_NXTHDR(header, *message) };
+    let some = |message: *mut libc::cmsghdr| (!message.is_null()).then_some(message);
+    std::iter::successors(some(first), move |message| some(next(message))).map(|message| Message(message))
+}
+
+/// Control message within a buffer that the kernel filled.
+pub(crate) struct Message(*const libc::cmsghdr);
 
 impl Message {
+    /// Returns level and type.
+    #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
+    pub(crate) fn kind(&self) -> (libc::c_int, libc::c_int) {
+        // SAFETY: the pointer is to a header within the control messages, aligned for it.
+        unsafe { ((*self.0).cmsg_level, (*self.0).cmsg_type) }
+    }
+
     /// Returns the value of the control message; `None` if the message is shorter than `T`.
     #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
-    fn value<T: Copy>(&self) -> Option<T> {
+    pub(crate) fn value<T: Copy>(&self) -> Option<T> {
         #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
         let size = size_of::<T>() as libc::c_uint;
         // SAFETY: the value follows the header, with the length in `cmsg_len`. Every bit pattern is

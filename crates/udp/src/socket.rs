@@ -1,17 +1,19 @@
 //! Socket of the operating system: its descriptor, the options set on it, and the system calls of a
 //! send batch.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 
-#[cfg(unix)]
+#[cfg(all(unix, not(linux_api)))]
 use quinn_udp::TransportErrorPayload;
 use quinn_udp::{EcnCodepoint, Transmit, UdpSockRef, UdpSocketState};
 use rdt_datagram::Ecn;
 
-use crate::icmp::IcmpErrors;
+#[cfg(linux_api)]
+use crate::error_queue;
+use crate::icmp::{IcmpErrors, RefusedPeers};
 use crate::send_batch::{Datagrams, Kernel, SendCall};
 use crate::zerocopy::{self, File};
 use crate::{Remote, socket_options};
@@ -24,6 +26,8 @@ pub(crate) struct KernelSocket {
     pub(crate) socket: Arc<UdpSocket>,
     pub(crate) state: UdpSocketState,
     reports: bool,
+    /// Destinations of port-unreachable errors.
+    pub(crate) refused: RefCell<RefusedPeers>,
     /// Segment size of the socket (`UDP_SEGMENT`), bytes, used by zero-copy sends; 0 if none is
     /// set.
     segment: Cell<usize>,
@@ -42,6 +46,7 @@ impl KernelSocket {
             socket: Arc::new(socket),
             state,
             reports: false,
+            refused: RefCell::default(),
             segment: Cell::new(0),
             codepoint: Cell::new(Ecn::NotEct),
             one_peer: false,
@@ -143,7 +148,30 @@ impl Kernel for KernelSocket {
 
     /// Reads the whole error queue, because an unread error would keep the socket readable. Ignores
     /// the error of the failed call, which is in the queue too.
-    #[cfg(unix)]
+    #[cfg(linux_api)]
+    fn drain_icmp_errors(&self, _: Option<&io::Error>) -> IcmpErrors {
+        let mut reports = IcmpErrors::default();
+        while self.reports
+            && let Ok(Some(report)) = error_queue::take(&self.socket)
+        {
+            tracing::debug!(?report, "the network reports an undelivered datagram");
+            // EMSGSIZE appears in this queue too, but was counted when the send failed.
+            if !report.is_unreachable {
+                continue;
+            }
+            let error = io::Error::from_raw_os_error(report.error);
+            reports.note(&error);
+            if let Some(peer) =
+                report.destination.filter(|_| error.kind() == io::ErrorKind::ConnectionRefused)
+            {
+                self.refused.borrow_mut().note(peer);
+            }
+        }
+        reports
+    }
+
+    /// Same without the destinations of the datagrams.
+    #[cfg(all(unix, not(linux_api)))]
     fn drain_icmp_errors(&self, _: Option<&io::Error>) -> IcmpErrors {
         let mut reports = IcmpErrors::default();
         while self.reports

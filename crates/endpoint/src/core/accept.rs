@@ -33,6 +33,7 @@ impl Core {
             return Err(stopped.clone().into());
         }
         let Connect { initiator, config, observer } = connect;
+        self.io.report_unreachable();
         let id = self.set.connect(now, peer.into(), initiator, config)?;
         self.connections.insert(id, Entry::default());
         if let Some(observer) = observer {

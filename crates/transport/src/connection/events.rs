@@ -76,8 +76,9 @@ pub enum Closed {
     /// Nothing arrived for the idle timeout.
     #[error("nothing was heard from the peer for too long")]
     Idle,
-    /// For some seconds every answer was an ICMP "port unreachable".
-    #[error("no program listens at the peer's address any more")]
+    /// For some seconds every answer was an ICMP "port unreachable", or that was the answer to two
+    /// SYNs.
+    #[error("no program listens at the peer's address")]
     Unreachable,
     /// The peer does not know the connection: it was restarted, or gave up.
     #[error("the peer does not know the connection any more")]

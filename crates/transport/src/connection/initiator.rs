@@ -21,6 +21,9 @@ use crate::{ConfigError, Trace, TransmitBuf};
 const SMALLEST_DATAGRAM: u16 = 548;
 /// REFUSEs because of the responder's key that are ignored.
 const WRONG_KEY_LIMIT: u32 = 2;
+/// SYNs in a row to which ICMP "port unreachable" is the answer before the responder is given up.
+/// One report may be forged, or the responder's program may be starting.
+const MAX_REFUSED_SYNS: u32 = 2;
 /// Bits of the AEADs that a SYN offers.
 const ALL_AEADS: u8 = 0b111;
 /// Bit of a SYN that says that the initiator has instructions for AES.
@@ -52,6 +55,10 @@ pub(super) struct Opening {
     at: Option<Instant>,
     /// REFUSEs because of the responder's key.
     refusals: u32,
+    /// SYNs since the last answer that were answered by ICMP "port unreachable".
+    refused_syns: u32,
+    /// Number in `attempts` of the newest of them.
+    refused_attempt: u32,
 }
 
 /// What a SYN-ACK completes.
@@ -118,6 +125,8 @@ impl Opening {
             is_due: true,
             at: None,
             refusals: 0,
+            refused_syns: 0,
+            refused_attempt: 0,
         })
     }
 
@@ -168,6 +177,16 @@ impl Opening {
         Trace::SynSent { seq: 0, attempt: self.attempts, of: u32::MAX, rto }
     }
 
+    /// Handles ICMP "port unreachable". Returns true if the responder is given up. Reports of one
+    /// SYN count once, so a host that forges them needs as long as SYNs take.
+    pub(super) fn on_refused(&mut self) -> bool {
+        if self.attempts > self.refused_attempt {
+            self.refused_attempt = self.attempts;
+            self.refused_syns += 1;
+        }
+        self.refused_syns >= MAX_REFUSED_SYNS
+    }
+
     /// Handles a packet that is not sealed.
     pub(super) fn handle(&mut self, now: Instant, packet: &Clear<'_>) -> Progress {
         match packet {
@@ -204,11 +223,13 @@ impl Opening {
         if self.attempts == 0 || self.proof == proof {
             return Progress::Pending;
         }
+        (self.refused_syns, self.refused_attempt) = (0, self.attempts);
         let is_first = !matches!(self.proof, Proof::Retry(_));
         self.proof = proof;
         self.syns.restart();
         if is_first {
             self.attempts = 0;
+            self.refused_attempt = 0;
             self.is_due = true;
             self.at = None;
         }

@@ -474,10 +474,23 @@ impl Connection {
         self.events.pop_front()
     }
 
+    /// True before the SYN-ACK.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.stage, Stage::Opening(_))
+    }
+
     /// Handles ICMP "port unreachable" errors.
     pub(crate) fn handle_refused(&mut self, now: Instant, reports: u64) {
-        if let Some(streams) = self.streams_mut() {
-            crate::Endpoint::handle_refused(&mut streams.sender, now, reports);
+        match &mut self.stage {
+            Stage::Opening(opening) => {
+                if opening.on_refused() {
+                    self.fail(now, Closed::Unreachable);
+                }
+            }
+            Stage::Open(streams) => {
+                crate::Endpoint::handle_refused(&mut streams.sender, now, (), reports);
+            }
+            Stage::Ended => {}
         }
         self.after_call(now);
     }

@@ -98,6 +98,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 self.events.push_back((ConnectionId(id), event));
             }
         }
+        if !entry.connection.is_opening() {
+            self.opening.remove(&id);
+        }
         if entry.remote_id.is_none()
             && let Some(remote_id) = entry.connection.remote_id()
         {

@@ -73,6 +73,8 @@ pub struct ConnectionSet<P> {
     places: Places,
     /// Connection IDs of peers and the own ones: a RESET names the former.
     by_remote: BTreeSet<(u64, u64)>,
+    /// Connections that this side opens, until their handshake ends.
+    opening: BTreeSet<u64>,
     responder: Option<Arc<ResponderConfig>>,
     resumptions: Option<ResumptionJar>,
     half_open: HalfOpenTable<P>,
@@ -117,6 +119,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             connections: Peers::new(),
             places: Places::default(),
             by_remote: BTreeSet::new(),
+            opening: BTreeSet::new(),
             responder: None,
             resumptions: None,
             half_open: HalfOpenTable::new(config.max_half_open),
@@ -175,6 +178,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let place = Place { local_id: id, reset: reset_token, share, memory: self.frames.clone(), skip_seed };
         let connection = Connection::initiate(now, config, initiator, place, self.entropy.child())?;
         self.stats.initiated += 1;
+        self.opening.insert(id);
         let place = self.places.take(None);
         self.insert(id, peer, connection, place);
         Ok(ConnectionId(id))
@@ -291,14 +295,16 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
         }
     }
 
-    fn handle_refused(&mut self, now: Instant, reports: u64) {
-        // The report names no peer. Many connections would make it a means to end all of them.
-        let first = self.connections.iter().next().map(|(id, _)| *id);
-        if let Some(id) = first.filter(|_| self.connections.len() == 1)
-            && let Some(entry) = self.connections.get_mut(&id)
-        {
-            entry.connection.handle_refused(now, reports);
-            self.process_output(id);
+    fn handle_refused(&mut self, now: Instant, peer: P, reports: u64) {
+        // Among many open connections the search would cost more than the report is worth: a
+        // retransmission timeout ends them, too.
+        let only = self.connections.iter().next().filter(|_| self.connections.len() == 1);
+        let ids: BTreeSet<u64> = self.opening.iter().copied().chain(only.map(|(id, _)| *id)).collect();
+        for id in ids {
+            if let Some(entry) = self.connections.get_mut(&id).filter(|entry| entry.peer == peer) {
+                entry.connection.handle_refused(now, reports);
+                self.process_output(id);
+            }
         }
     }
 

@@ -549,7 +549,7 @@ impl Endpoint for Sender {
         self.on_datagrams(now, bytes, stride)
     }
 
-    fn handle_refused(&mut self, now: Instant, reports: u64) {
+    fn handle_refused(&mut self, now: Instant, (): (), reports: u64) {
         self.on_refused(now, reports);
         self.after_call(now);
     }

@@ -217,3 +217,49 @@ fn other_identity_gets_no_connection() {
         assert!(network.hosts[SERVER].streams.is_empty());
     }
 }
+
+/// Reports ICMP "port unreachable" for `address` to the client, and lets a SYN be repeated.
+fn report_unreachable(network: &mut Network, address: &str, reports: u64) {
+    let now = network.now;
+    network.hosts[CLIENT].set.handle_refused(now, address.parse().unwrap(), reports);
+    network.run(Duration::from_secs(3));
+}
+
+/// One report may be forged, so a second SYN must have the same answer.
+#[test]
+fn closed_port_ends_connect_at_second_syn() {
+    let server = "198.51.100.1:2000";
+    let mut network = client_and_server(1);
+    network.rule = Box::new(|_, _| Fate::Drop);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.run(Duration::from_millis(10));
+    report_unreachable(&mut network, "198.51.100.1:2001", 10);
+    report_unreachable(&mut network, "198.51.100.1:2001", 10);
+    report_unreachable(&mut network, server, 10);
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, None);
+    report_unreachable(&mut network, server, 1);
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Unreachable));
+    assert!(network.hosts[CLIENT].set.is_empty());
+}
+
+#[test]
+fn retry_outweighs_earlier_port_unreachable() {
+    let server = "198.51.100.1:2000";
+    let mut network = client_and_server(1);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.rule = Box::new(|_, _| Fate::Drop);
+    network.run(Duration::from_millis(10));
+    report_unreachable(&mut network, server, 1);
+    // The RETRY arrives, and the SYN-ACK is lost.
+    let mut answers = 0;
+    network.rule = Box::new(move |_, datagram| {
+        answers += usize::from(datagram.from.port() == 2000);
+        if answers < 2 { Fate::Deliver } else { Fate::Drop }
+    });
+    network.run(Duration::from_secs(4));
+    report_unreachable(&mut network, server, 1);
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, None);
+    network.rule = Box::new(|_, _| Fate::Deliver);
+    network.run(Duration::from_secs(20));
+    assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Finished));
+}

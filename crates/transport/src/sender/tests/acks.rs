@@ -175,7 +175,7 @@ fn run(seed: u64) -> u64 {
             }
             5 if random(4) == 0 => {
                 let now = pair.joined.now;
-                pair.both(|script| script.sender.handle_refused(now, 1));
+                pair.both(|script| script.sender.handle_refused(now, (), 1));
             }
             5 if step > 500 => pair.both(|script| script.sender.finish().unwrap()),
             _ => {

@@ -97,7 +97,7 @@ fn application_pause_does_not_use_patience() {
 fn is_gone(script: &mut Script, reports: &[u64]) -> bool {
     for time in reports {
         let now = script.at(*time).now;
-        script.sender.handle_refused(now, 1);
+        script.sender.handle_refused(now, (), 1);
     }
     let gone = [SenderEvent::Failed { phase: Phase::Send, error: TransferError::Gone }];
     let events = script.events();
