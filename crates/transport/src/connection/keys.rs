@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, PacketKey, Received, ReplayWindow, Space, TrafficSecret};
 
-use crate::wire::sealed::{ControlHeader, Header, PHASES, SealedCodec, peek};
+use crate::wire::sealed::{ControlHeader, Header, PHASES, SealedCodec};
 use crate::wire::unwrap_near;
 
 /// Largest number of packets that one key seals before it is replaced. AES-GCM loses its proof of
@@ -142,7 +142,6 @@ pub(super) struct OpeningKeys {
 /// Authentic packet that arrived for the first time.
 #[derive(Debug)]
 pub(super) struct Opened<'a> {
-    pub(super) header: Header,
     /// Number in its space.
     pub(super) number: u64,
     pub(super) body: &'a [u8],
@@ -153,7 +152,7 @@ pub(super) struct Opened<'a> {
 /// Reason why a packet is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dropped {
-    /// Not a sealed packet, or not sealed by a key of the connection.
+    /// Not sealed by a key of the connection.
     Forged,
     /// Received before, or too old to tell.
     Replayed,
@@ -174,10 +173,13 @@ impl OpeningKeys {
         }
     }
 
-    /// Opens a packet in place. A packet that is dropped changes nothing.
+    /// Opens a packet with this header in place. A packet that is dropped changes nothing.
     #[inline]
-    pub(super) fn open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<Opened<'a>, Dropped> {
-        let header = peek(datagram).ok_or(Dropped::Forged)?;
+    pub(super) fn open<'a>(
+        &mut self,
+        header: &Header,
+        datagram: &'a mut [u8],
+    ) -> Result<Opened<'a>, Dropped> {
         let space = header.space();
         let window = if space == Space::Data { &self.data } else { &self.control };
         let largest = window.largest();
@@ -198,7 +200,7 @@ impl OpeningKeys {
         }
         let window = if space == Space::Data { &mut self.data } else { &mut self.control };
         window.enter(number);
-        Ok(Opened { header, number, body, is_newest: largest.is_none_or(|largest| largest < number) })
+        Ok(Opened { number, body, is_newest: largest.is_none_or(|largest| largest < number) })
     }
 
     /// Grows the replay window of the stream for this number of packets in flight. Packets that

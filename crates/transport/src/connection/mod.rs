@@ -9,6 +9,7 @@
 //! | `initiator.rs` | the handshake of the side that opens |
 //! | `proof.rs` | its last step: proof of the own keys |
 //! | `streams.rs` | the open phase: both streams, ACKs, path probes, idle timeout, graceful end |
+//! | `streams/receive.rs` | arrival of sealed packets |
 //! | `keys.rs` | keys of both directions, key updates, replay windows |
 //! | `close.rs` | abortive end |
 //! | `released.rs` | rest of a connection whose application has dropped its handle |
@@ -35,26 +36,30 @@ use initiator::{Opened, Opening, Progress};
 pub(crate) use initiator::{choose_aead, params_of};
 pub use stats::ConnectionStats;
 pub(crate) use streams::Established;
-use streams::Streams;
+use streams::{Message, Streams};
 
 use crate::receiver::{BufferShare, Offer};
 use crate::send_buffer::{FramePool, Spare};
 use crate::wire::FromReceiver;
 use crate::wire::native::CloseReason;
-use crate::wire::sealed::{Clear, peek};
+use crate::wire::sealed::Clear;
 use crate::{ConfigError, Ecn, Observer, Phase, Trace, TransmitBuf};
 
 /// Bounds of the idle timeout.
 const IDLE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
-/// What a datagram was, for the set of connections.
+/// Result of the arrival of sealed packets, for the set of connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arrival {
-    /// True for a sealed packet of the peer that arrived for the first time.
-    pub(crate) is_authentic: bool,
-    /// True if no later packet of its number space arrived before.
+    /// Bytes of the packets that were handled.
+    pub(crate) taken: usize,
+    /// Packets that the peer did not seal, or that arrived before.
+    pub(crate) unauthentic: u64,
+    /// Bytes of packets that the peer sealed and that arrived for the first time.
+    pub(crate) authentic: usize,
+    /// True if one of them was the newest of its number space when it arrived.
     pub(crate) is_newest: bool,
-    /// Random number of the path probe that it answers.
+    /// Random number of the path probe that one of them answers.
     pub(crate) path_answer: Option<u64>,
 }
 
@@ -336,31 +341,36 @@ impl Connection {
         self.streams().map(|streams| streams.sealing.remote_id())
     }
 
-    /// Handles one datagram with this connection's ID. `memory` limits what the peer's stream may
-    /// hold, bytes.
-    pub(crate) fn handle_datagram(
+    /// Handles the leading packets of a message that are sealed, of one kind and with this
+    /// connection's ID. `memory` limits what the peer's stream may hold, bytes.
+    pub(crate) fn handle_run(
         &mut self,
         now: Instant,
         ecn: Ecn,
-        datagram: &mut [u8],
+        bytes: &mut [u8],
+        stride: usize,
         memory: u64,
     ) -> Arrival {
         let mut arrival = Arrival::default();
+        let Stage::Open(streams) = &mut self.stage else {
+            return Arrival { taken: stride.min(bytes.len()), unauthentic: 1, ..arrival };
+        };
+        let handled = streams.handle_run(&Message { now, ecn, stride, memory }, bytes, &mut arrival);
+        if arrival.authentic > 0 {
+            streams.on_authentic(now);
+        }
+        match handled {
+            Ok(()) if arrival.authentic > 0 => self.on_proven(),
+            Ok(()) => {}
+            Err(closed) => self.fail(now, closed),
+        }
+        self.after_call(now);
+        arrival
+    }
+
+    /// Handles one datagram with this connection's ID that is not sealed.
+    pub(crate) fn handle_clear(&mut self, now: Instant, datagram: &[u8]) {
         match &mut self.stage {
-            Stage::Open(streams) if peek(datagram).is_some() => {
-                match streams.handle_datagram(now, ecn, datagram, memory) {
-                    Ok(opened) => {
-                        arrival = opened;
-                        if arrival.is_authentic && self.unproven.is_some() {
-                            self.on_proven();
-                        }
-                    }
-                    Err(closed) => {
-                        arrival.is_authentic = true;
-                        self.fail(now, closed);
-                    }
-                }
-            }
             Stage::Open(streams) => {
                 if let Ok(Clear::Reset(token)) = Clear::decode(datagram)
                     && streams.is_reset_by(&token)
@@ -381,7 +391,6 @@ impl Connection {
             Stage::Ended => {}
         }
         self.after_call(now);
-        arrival
     }
 
     fn on_progress(&mut self, now: Instant, progress: Progress) {

@@ -1,25 +1,28 @@
 //! Open phase of a connection: the own stream, the peer's stream, and the packets that carry them.
 
+mod receive;
+
 use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, ResetToken, Secrets};
 
 use super::close::{CLOSE_REPEATS, CloseSent};
 use super::config::{Confirm, ConnectionConfig};
-use super::events::{Closed, ConnectionEvent, RefuseReason};
-use super::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
+use super::events::{Closed, ConnectionEvent};
+use super::keys::{OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
 use super::{Arrival, Place};
 use crate::sender::{Established as SenderStart, INITIAL_RTT};
 use crate::wire::native::{CloseReason, Params};
-use crate::wire::sealed::{self, Body, Close, Probe};
-use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
+use crate::wire::sealed::{self, Probe};
 use crate::{ConfigError, SenderConfig, Wire};
 use crate::{
-    Ecn, Endpoint, Observer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent, TransferError,
+    Endpoint, Observer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent, TransferError,
     TransmitBuf,
 };
+
+pub(super) use receive::Message;
 
 /// Upper limit of the time without a packet of the peer after which a side without a keep-alive of
 /// its stream probes the path. Longer than the peer's keep-alive interval of 10 s.
@@ -160,84 +163,6 @@ impl Streams {
 
     pub(super) fn observe(&mut self, observer: Box<dyn Observer>) {
         self.sender.observe(observer);
-    }
-
-    /// Opens a packet and passes its content on. `memory` limits what the peer's stream may hold.
-    pub(super) fn handle_datagram(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        datagram: &mut [u8],
-        memory: u64,
-    ) -> Result<Arrival, Closed> {
-        let len = datagram.len();
-        let near = self.sender.next_number();
-        let Opened { header, number, body, is_newest } = match self.opening.open(datagram) {
-            Ok(opened) => opened,
-            Err(Dropped::Replayed) => {
-                self.replayed += 1;
-                return Ok(Arrival::default());
-            }
-            Err(Dropped::Forged) => {
-                self.unauthentic += 1;
-                return Ok(Arrival::default());
-            }
-        };
-        self.heard_at = now;
-        self.sealing.on_opened();
-        let is_first = self.proof.take().is_some();
-        let mut arrival = Arrival { is_authentic: true, is_newest, path_answer: None };
-        if let Some(close) = &mut self.close {
-            close.on_packet();
-            return Ok(arrival);
-        }
-        // By reference, because a body has 200 bytes and most packets need few of them.
-        let decoded = Body::decode(&header, number, body, near);
-        let body = match &decoded {
-            Ok(body) => body,
-            Err(error) => return Err(Closed::ProtocolBroken(*error)),
-        };
-        match body {
-            Body::Data { piece, ack } => {
-                self.on_ack(now, ack.as_ref(), len);
-                if self.is_received && !self.receiver.is_finished() {
-                    return Err(Closed::ProtocolBroken(WireError::Type));
-                }
-                self.receiver.handle_data(now, piece, ecn, memory);
-            }
-            Body::Ack(ack) => self.on_ack(now, Some(ack), len),
-            &Body::Fin { length, ref ack } => {
-                self.on_ack(now, ack.as_ref(), len);
-                let seal = Some(Seal { crc: 0, packet_number: number });
-                let fin = FromSender::Fin { seq: length, seal, understands_ack: true };
-                self.receiver.handle(now, &fin, ecn, memory);
-                if self.receiver.is_broken() {
-                    return Err(Closed::ProtocolBroken(WireError::Sequence));
-                }
-            }
-            &Body::FinAck { length } => {
-                let reply = FromReceiver::FinAck { ack: length, crc: 0 };
-                self.sender.handle_reply(now, &reply, len);
-            }
-            &Body::Close(Close { reason, code, text }) => {
-                // A responder refuses the initiator after its AUTH, and sends nothing else before.
-                return Err(match RefuseReason::named(reason.code()).filter(|_| is_first) {
-                    Some(refusal) => Closed::Refused(refusal),
-                    None => Closed::Peer { reason, code, text: text.to_owned() },
-                });
-            }
-            &Body::Path(Probe { is_response: true, random }) => arrival.path_answer = Some(random),
-            &Body::Path(Probe { is_response: false, random }) => {
-                self.probe = Some(Probe { is_response: true, random });
-            }
-        }
-        Ok(arrival)
-    }
-
-    fn on_ack(&mut self, now: Instant, ack: Option<&Ack<'_>>, len: usize) {
-        if let Some(ack) = ack {
-            self.sender.handle_reply(now, &FromReceiver::Ack(*ack), len);
-        }
     }
 
     /// Moves what happened in the streams to `events`. Returns the reason if the connection ended.

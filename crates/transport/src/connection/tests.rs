@@ -12,7 +12,7 @@ use rdt_testing::{epoch, ms};
 
 use super::*;
 use crate::WindowConfig;
-use crate::wire::sealed;
+use crate::wire::sealed::{self, peek};
 
 /// One-way delay of the wire.
 const DELAY: Duration = Duration::from_millis(5);
@@ -131,7 +131,12 @@ impl Pair {
         self.now = self.now.max(next);
         while self.wire.front().is_some_and(|flying| flying.at <= self.now) {
             let Some(mut flying) = self.wire.pop_front() else { break };
-            self.ends[flying.to].handle_datagram(self.now, Ecn::NotEct, &mut flying.bytes, 1 << 30);
+            let end = &mut self.ends[flying.to];
+            if peek(&flying.bytes).is_some() {
+                end.handle_run(self.now, Ecn::NotEct, &mut flying.bytes, 1500, 1 << 30);
+            } else {
+                end.handle_clear(self.now, &flying.bytes);
+            }
         }
         for end in &mut self.ends {
             if end.poll_timeout().is_some_and(|at| at <= self.now) && !end.is_drained(self.now) {

@@ -77,9 +77,9 @@ impl<P> PathProbe<P> {
 }
 
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
-    /// Handles an authentic packet of `len` bytes for the connection looked up last, which came
-    /// from another address than the proved one.
-    pub(super) fn on_other_address(&mut self, now: Instant, from: P, len: usize, arrival: &Arrival) {
+    /// Handles authentic packets for the connection looked up last, which came from another address
+    /// than the proved one.
+    pub(super) fn on_other_address(&mut self, now: Instant, from: P, arrival: &Arrival) {
         let random = self.entropy.array();
         let Some(entry) = self.connections.latest_mut() else { return };
         if entry.probe.as_ref().is_none_or(|probe| probe.peer != from) {
@@ -90,7 +90,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             entry.probe = Some(Box::new(PathProbe::new(from, u64::from_le_bytes(random))));
         }
         let Some(probe) = &mut entry.probe else { return };
-        probe.received += len as u64;
+        probe.received += arrival.authentic as u64;
         if arrival.path_answer != Some(probe.random) {
             return;
         }

@@ -12,8 +12,8 @@ use crate::wire::{FromReceiver, native};
 use crate::{Ecn, PacketKind};
 
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
-    /// Delivers the leading datagrams of `bytes`, each `stride` bytes long, that are sealed and
-    /// belong to the same connection. Returns their bytes.
+    /// Delivers the leading datagrams of `bytes`, each `stride` bytes long, that are sealed, of one
+    /// kind, and belong to the same connection. Returns their bytes.
     pub(super) fn deliver_run(
         &mut self,
         now: Instant,
@@ -22,48 +22,31 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         bytes: &mut [u8],
         stride: usize,
     ) -> usize {
-        let first = &bytes[..stride.min(bytes.len())];
-        let Some(id) = sealed::peek(first).map(|header| header.connection_id) else { return 0 };
+        let Some(first) = sealed::peek(&bytes[..stride.min(bytes.len())]) else { return 0 };
+        let (id, is_data) = (first.connection_id, first.kind == PacketKind::Data);
         let Some(held) = self.connections.get_mut(&id).map(|entry| entry.memory) else { return 0 };
         let (allowance, overflow) = (self.allowance(held), self.overflow());
-        let (mut taken, mut data, mut is_authentic) = (0, 0, false);
-        for datagram in bytes.chunks_mut(stride) {
-            let Some(header) = sealed::peek(datagram).filter(|header| header.connection_id == id) else {
-                break;
-            };
-            let Some(entry) = self.connections.latest_mut() else { break };
-            let len = datagram.len();
-            if taken == 0 {
-                entry.connection.set_overflow(overflow);
-            }
-            if header.kind == PacketKind::Data && data == 0 {
-                entry.claim_on_data(now, &mut self.budget);
-            }
+        let Some(entry) = self.connections.latest_mut() else { return 0 };
+        entry.connection.set_overflow(overflow);
+        if is_data {
+            entry.claim_on_data(now, &mut self.budget);
             // A keep-alive is an empty DATA packet.
-            entry.is_active |= header.kind == PacketKind::Data && len > DATA_HEADER + TAG;
-            let arrival = entry.connection.handle_datagram(now, ecn, datagram, allowance);
-            taken += len;
-            if !arrival.is_authentic {
-                self.stats.unauthentic += 1;
-                continue;
-            }
-            is_authentic = true;
-            if header.kind == PacketKind::Data {
-                data += len;
-            }
+            entry.is_active |= stride.min(bytes.len()) > DATA_HEADER + TAG;
+        }
+        let arrival = entry.connection.handle_run(now, ecn, bytes, stride, allowance);
+        self.stats.unauthentic += arrival.unauthentic;
+        if arrival.authentic > 0 {
             if from != entry.peer {
-                self.on_other_address(now, from, len, &arrival);
+                self.on_other_address(now, from, &arrival);
             }
-        }
-        if data > 0 {
-            self.budget.on_bytes(data);
-        }
-        // Also for ACKs: a side that sends has no less to do than one that receives.
-        if is_authentic {
+            if is_data {
+                self.budget.on_bytes(arrival.authentic);
+            }
+            // Also for ACKs: a side that sends has no less to do than one that receives.
             self.answers.limit.on_data(now);
         }
         self.process_output(id);
-        taken
+        arrival.taken
     }
 
     /// Handles a datagram that is not a sealed packet of a connection.
@@ -74,7 +57,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             let id = native::connection_id(datagram);
             match (native::decode_from_receiver(datagram, 0), id) {
                 (Ok(FromReceiver::Versions(_)), Some(id)) => {
-                    self.on_responder_packet(now, from, ecn, id, datagram);
+                    self.on_responder_packet(now, from, id, datagram);
                 }
                 _ => self.stats.malformed += 1,
             }
@@ -91,9 +74,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         match Clear::decode(datagram) {
             Ok(Clear::Syn(syn)) => self.on_syn(now, from, id, datagram, &syn),
             Ok(Clear::Auth { noise }) => self.on_auth(now, from, id, noise),
-            Ok(Clear::Reset(_)) => self.on_reset(now, ecn, id, datagram),
+            Ok(Clear::Reset(_)) => self.on_reset(now, id, datagram),
             Ok(Clear::Retry(_) | Clear::SynAck { .. } | Clear::Refuse(_)) => {
-                self.on_responder_packet(now, from, ecn, id, datagram);
+                self.on_responder_packet(now, from, id, datagram);
             }
             Err(_) => self.stats.malformed += 1,
         }
@@ -101,12 +84,12 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Delivers a handshake packet to the connection that this side opened. It must come from the
     /// address to which the SYN went.
-    fn on_responder_packet(&mut self, now: Instant, from: P, ecn: Ecn, id: u64, datagram: &mut [u8]) {
+    fn on_responder_packet(&mut self, now: Instant, from: P, id: u64, datagram: &[u8]) {
         let Some(entry) = self.connections.get_mut(&id).filter(|entry| entry.peer == from) else {
             self.stats.unknown += 1;
             return;
         };
-        entry.connection.handle_datagram(now, ecn, datagram, 0);
+        entry.connection.handle_clear(now, datagram);
         self.process_output(id);
     }
 }

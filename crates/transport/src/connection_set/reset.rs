@@ -7,7 +7,6 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use super::ConnectionSet;
-use crate::Ecn;
 use crate::wire::sealed::{RESET_LEN, encode_reset};
 
 /// Largest number of connections whose peers chose the same ID and that are searched for the token.
@@ -28,13 +27,13 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     }
 
     /// Handles a RESET: `remote_id` is an ID that the peer does not know.
-    pub(super) fn on_reset(&mut self, now: Instant, ecn: Ecn, remote_id: u64, datagram: &mut [u8]) {
+    pub(super) fn on_reset(&mut self, now: Instant, remote_id: u64, datagram: &[u8]) {
         let with_id = self.by_remote.range((remote_id, 0)..=(remote_id, u64::MAX));
         let candidates: Vec<u64> = with_id.map(|(_, id)| *id).take(MAX_SEARCHED).collect();
         for id in candidates {
             let Some(entry) = self.connections.get_mut(&id) else { continue };
             let was_open = entry.connection.closed().is_none();
-            entry.connection.handle_datagram(now, ecn, datagram, 0);
+            entry.connection.handle_clear(now, datagram);
             if was_open && entry.connection.closed().is_some() {
                 self.stats.resets_received += 1;
                 return self.process_output(id);

@@ -11,6 +11,8 @@ mod ordered;
 mod ranges;
 mod slots;
 
+use std::ops::Range;
+
 use crate::range_set::RangeSet;
 pub use ordered::Keep;
 use ordered::Ordered;
@@ -98,6 +100,21 @@ impl ReceiveBuffer {
         match &mut self.beyond {
             Beyond::Ranges(ranges) => ranges.insert(&mut self.ordered, segment, limits),
             Beyond::Slots(slots) => slots.insert(&mut self.ordered, segment, limits),
+        }
+    }
+
+    /// Appends consecutive `payloads` at the offsets `range` if bytes are numbered, all of them are
+    /// the next in order, no data is held beyond a hole, and the limits allow it. Returns false
+    /// without effect otherwise.
+    pub(crate) fn append_run<'a>(
+        &mut self,
+        range: Range<u64>,
+        payloads: impl Iterator<Item = &'a [u8]>,
+        limits: Limits,
+    ) -> bool {
+        match &self.beyond {
+            Beyond::Ranges(ranges) => ranges.append_run(&mut self.ordered, range, payloads, limits),
+            Beyond::Slots(_) => false,
         }
     }
 

@@ -72,6 +72,16 @@ impl Ordered {
         self.set_end(end);
     }
 
+    /// Appends pieces in order, of which the last one ends at offset `end`. Does not read them if
+    /// they are neither kept nor summed.
+    pub(super) fn append_all<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>, end: u64) {
+        if self.keep.payload || self.keep.checksum {
+            pieces.for_each(|piece| self.append(piece, None));
+        } else {
+            self.set_end(end);
+        }
+    }
+
     /// Appends `len` bytes of this CRC that arrived before, beyond a hole.
     pub(super) fn append_hashed(&mut self, len: u64, crc: u32) {
         self.hash();

@@ -41,13 +41,31 @@ impl Ranges {
         let segment = Segment { seq: seq + old.len() as u64, payload, crc };
         if segment.seq > ordered.end() {
             self.hold(ordered, segment, limits.memory, &mut arrival);
-        } else if self.has_room_in_order(ordered, &segment, limits) {
+        } else if self.has_room_in_order(ordered, &segment.range(), limits) {
             self.accept_in_order(ordered, segment, &mut arrival);
         } else {
             arrival.no_room = payload.len() as u64;
             arrival.next_refused = true;
         }
         arrival
+    }
+
+    /// Same as [`super::ReceiveBuffer::append_run`].
+    pub(super) fn append_run<'a>(
+        &self,
+        ordered: &mut Ordered,
+        range: Range<u64>,
+        payloads: impl Iterator<Item = &'a [u8]>,
+        limits: Limits,
+    ) -> bool {
+        let fits = range.start == ordered.end()
+            && range.end <= limits.right_edge
+            && self.held.is_empty()
+            && self.has_room_in_order(ordered, &range, limits);
+        if fits {
+            ordered.append_all(payloads, range.end);
+        }
+        fits
     }
 
     pub(super) fn held(&self) -> &RangeSet {
@@ -91,11 +109,11 @@ impl Ranges {
         new
     }
 
-    fn has_room_in_order(&self, ordered: &Ordered, segment: &Segment<'_>, limits: Limits) -> bool {
-        if ordered.unread() == 0 || ordered.unread() + segment.payload.len() as u64 <= limits.unread {
+    fn has_room_in_order(&self, ordered: &Ordered, range: &Range<u64>, limits: Limits) -> bool {
+        if ordered.unread() == 0 || ordered.unread() + (range.end - range.start) <= limits.unread {
             return true;
         }
-        let cost = ordered.chunks.cost(&segment.range());
+        let cost = ordered.chunks.cost(range);
         cost == 0 || self.all_memory(ordered) + cost <= limits.memory
     }
 

@@ -65,19 +65,28 @@ pub(crate) enum Order {
     Duplicate,
 }
 
-/// A packet to acknowledge.
+/// Packets to acknowledge: one, or a run of packets in order with consecutive numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received {
-    /// Transmission number of the packet; a retransmission has a new one.
+    /// Transmission number of the first packet; a retransmission has a new one.
     pub packet_number: u64,
-    /// ECN codepoint of the packet. CE is acknowledged at once (RFC 9000, section 13.2.1).
+    /// Number of packets, at least 1.
+    pub count: u32,
+    /// ECN codepoint of the packets. CE is acknowledged at once (RFC 9000, section 13.2.1).
     pub ecn: Ecn,
-    /// Position of the packet in the stream.
+    /// Position of the packets in the stream.
     pub order: Order,
-    /// True if the packet requests an immediate ACK.
+    /// True if a packet requests an immediate ACK.
     pub ack_now: bool,
-    /// Packets per ACK that the packet requests; half of that if it is urgent. 0: as configured.
+    /// Packets per ACK that a packet requests; half of that if it is urgent. 0: as configured.
     pub every: u16,
+}
+
+impl Received {
+    /// Returns the number of the last packet.
+    pub(crate) fn last(&self) -> u64 {
+        self.packet_number.saturating_add(u64::from(self.count) - 1)
+    }
 }
 
 /// Echoed fields of an ACK. Counts are of packets since the start of the connection.
@@ -143,22 +152,24 @@ impl Acks {
         }
     }
 
-    pub(crate) fn on_packet(&mut self, now: Instant, packet: Received) {
-        self.packets += 1;
-        self.duplicates += u64::from(packet.order == Order::Duplicate);
+    pub(crate) fn on_packets(&mut self, now: Instant, packet: Received) {
+        let count = u64::from(packet.count);
+        self.packets += count;
+        self.duplicates += if packet.order == Order::Duplicate { count } else { 0 };
         match packet.ecn {
             Ecn::NotEct => {}
-            Ecn::Ect0 => self.ect0 += 1,
-            Ecn::Ect1 => self.ect1 += 1,
-            Ecn::Ce => self.ce += 1,
+            Ecn::Ect0 => self.ect0 += count,
+            Ecn::Ect1 => self.ect1 += count,
+            Ecn::Ce => self.ce += count,
         }
-        self.waiting = self.waiting.saturating_add(1);
+        self.waiting = self.waiting.saturating_add(packet.count);
         self.due |= packet.ack_now || self.waiting >= self.patience(&packet);
         if self.deadline.is_none() {
             self.deadline = Some(now + self.config.max_delay);
         }
-        if self.largest.is_none_or(|largest| packet.packet_number > largest.packet_number) {
-            self.largest = Some(Largest { packet_number: packet.packet_number, at: now });
+        let last = packet.last();
+        if self.largest.is_none_or(|largest| last > largest.packet_number) {
+            self.largest = Some(Largest { packet_number: last, at: now });
         }
     }
 
@@ -218,7 +229,9 @@ impl Acks {
     fn patience(&mut self, packet: &Received) -> u32 {
         let named = packet.every > 0;
         let in_order = packet.order == Order::Next || packet.order == Order::BeyondHole && named;
-        if packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet) {
+        if packet.ecn == Ecn::Ce {
+            self.urgent = self.urgent.saturating_add(packet.count);
+        } else if !in_order || self.is_out_of_order(packet) {
             self.urgent += 1;
         }
         let every = if named { u32::from(packet.every) } else { self.config.every };
@@ -249,7 +262,7 @@ mod tests {
     const NONE: Option<AckFields> = None;
 
     fn packet(packet_number: u64) -> Received {
-        Received { packet_number, ecn: Ecn::NotEct, order: Order::Next, ack_now: false, every: 0 }
+        Received { packet_number, count: 1, ecn: Ecn::NotEct, order: Order::Next, ack_now: false, every: 0 }
     }
 
     fn start() -> (Acks, Instant) {
@@ -261,14 +274,14 @@ mod tests {
     fn second_packet_or_delay_triggers_ack() {
         let (mut acks, epoch) = start();
         assert_eq!((acks.deadline(), acks.take(epoch)), (None, NONE));
-        acks.on_packet(epoch, packet(0));
+        acks.on_packets(epoch, packet(0));
         assert_eq!((acks.deadline(), acks.take(epoch)), (Some(epoch + ms(25)), NONE));
-        acks.on_packet(epoch + ms(7), packet(1));
+        acks.on_packets(epoch + ms(7), packet(1));
         assert_eq!(acks.deadline(), Some(epoch + ms(25)), "the first that waits sets it");
         let ack = acks.take(epoch + ms(10)).unwrap();
         assert_eq!((ack.largest_received, ack.delay, ack.packets), (1, ms(3), 2));
         assert_eq!((acks.deadline(), acks.take(epoch + ms(100))), (None, NONE));
-        acks.on_packet(epoch + ms(200), packet(2));
+        acks.on_packets(epoch + ms(200), packet(2));
         assert_eq!(acks.take(epoch + ms(224)), NONE);
         assert_eq!(acks.take(epoch + ms(225)).unwrap().delay, ms(25));
     }
@@ -279,7 +292,7 @@ mod tests {
             let (_, epoch) = start();
             let mut acks = Acks::new(AckConfig { every: 32, ..AckConfig::default() });
             for packet_number in (0..16).chain(17..32) {
-                acks.on_packet(epoch, Received { every, ..packet(packet_number) });
+                acks.on_packets(epoch, Received { every, ..packet(packet_number) });
                 assert_eq!(acks.take(epoch), NONE, "{packet_number}");
             }
         }
@@ -297,7 +310,7 @@ mod tests {
     fn batch_gets_one_ack() {
         let (mut acks, epoch) = start();
         for packet_number in 0..44 {
-            acks.on_packet(epoch, packet(packet_number));
+            acks.on_packets(epoch, packet(packet_number));
         }
         assert_eq!(acks.take(epoch).unwrap().packets, 44);
         assert_eq!(acks.take(epoch + ms(1000)), NONE);
@@ -318,9 +331,9 @@ mod tests {
         for (name, packet_at_once) in urgent {
             let (_, epoch) = start();
             let mut acks = Acks::new(AckConfig { every: 100, ..AckConfig::default() });
-            acks.on_packet(epoch, packet(0));
+            acks.on_packets(epoch, packet(0));
             assert_eq!(acks.take(epoch), NONE);
-            acks.on_packet(epoch, packet_at_once);
+            acks.on_packets(epoch, packet_at_once);
             assert!(acks.take(epoch).is_some(), "{name}");
         }
     }
@@ -334,7 +347,7 @@ mod tests {
         for packet_number in (0..count).filter(|packet_number| !lost(*packet_number)) {
             hole |= packet_number > 0 && lost(packet_number - 1);
             let order = if hole { Order::BeyondHole } else { Order::Next };
-            acks.on_packet(epoch, Received { order, every: 32, ..packet(packet_number) });
+            acks.on_packets(epoch, Received { order, every: 32, ..packet(packet_number) });
             acked.extend(acks.take(epoch).map(|ack| ack.largest_received));
         }
         acked
@@ -362,11 +375,11 @@ mod tests {
         let (mut acks, epoch) = start();
         for n in 0..u64::from(MAX_URGENT) {
             assert_eq!(acks.take(epoch), NONE, "{n}");
-            acks.on_packet(epoch, Received { order: Order::BeyondHole, every: 256, ..packet(2 * n + 1) });
+            acks.on_packets(epoch, Received { order: Order::BeyondHole, every: 256, ..packet(2 * n + 1) });
         }
         // The first packet follows no other, so it is in order.
         assert_eq!(acks.take(epoch), NONE);
-        acks.on_packet(epoch, Received { order: Order::BeyondHole, every: 256, ..packet(1000) });
+        acks.on_packets(epoch, Received { order: Order::BeyondHole, every: 256, ..packet(1000) });
         assert!(acks.take(epoch).is_some());
     }
 
@@ -374,15 +387,15 @@ mod tests {
     fn newest_packet_decides_ack_frequency() {
         let (mut acks, epoch) = start();
         for (packet_number, every) in [(0, 100), (1, 100), (2, 100)] {
-            acks.on_packet(epoch, Received { every, ..packet(packet_number) });
+            acks.on_packets(epoch, Received { every, ..packet(packet_number) });
         }
         assert_eq!(acks.take(epoch), NONE);
-        acks.on_packet(epoch, Received { every: 4, ..packet(3) });
+        acks.on_packets(epoch, Received { every: 4, ..packet(3) });
         assert!(acks.take(epoch).is_some(), "the window became small");
-        acks.on_packet(epoch, Received { every: 100, ..packet(4) });
-        acks.on_packet(epoch, packet(5));
+        acks.on_packets(epoch, Received { every: 100, ..packet(4) });
+        acks.on_packets(epoch, packet(5));
         assert!(acks.take(epoch).is_some(), "no number: every second one");
-        acks.on_packet(epoch, Received { every: 100, ..packet(6) });
+        acks.on_packets(epoch, Received { every: 100, ..packet(6) });
         assert_eq!((acks.take(epoch + ms(24)), acks.deadline()), (NONE, Some(epoch + ms(25))));
         assert!(acks.take(epoch + ms(25)).is_some(), "no later than ever");
     }
@@ -390,9 +403,9 @@ mod tests {
     #[test]
     fn echo_is_first_arrival_of_largest_number() {
         let (mut acks, epoch) = start();
-        acks.on_packet(epoch, packet(9));
-        acks.on_packet(epoch + ms(2), packet(8));
-        acks.on_packet(epoch + ms(4), packet(9));
+        acks.on_packets(epoch, packet(9));
+        acks.on_packets(epoch + ms(2), packet(8));
+        acks.on_packets(epoch + ms(4), packet(9));
         let ack = acks.take(epoch + ms(5)).unwrap();
         assert_eq!((ack.largest_received, ack.delay), (9, ms(5)));
     }
@@ -402,7 +415,7 @@ mod tests {
         let (mut acks, epoch) = start();
         for (packet_number, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ce, Ecn::Ect1, Ecn::Ect0, Ecn::NotEct]) {
             let order = if packet_number % 2 == 0 { Order::Duplicate } else { Order::Next };
-            acks.on_packet(epoch, Received { ecn, order, ..packet(packet_number) });
+            acks.on_packets(epoch, Received { ecn, order, ..packet(packet_number) });
             acks.take(epoch);
         }
         acks.request();
@@ -430,7 +443,7 @@ mod tests {
                 now += ms(random(12));
                 if random(4) > 0 {
                     let ack_now = random(9) == 0;
-                    acks.on_packet(now, Received { ack_now, ..packet(packet_number) });
+                    acks.on_packets(now, Received { ack_now, ..packet(packet_number) });
                     let gap = newest.replace(packet_number).is_some_and(|newest| newest + 2 < packet_number);
                     urgent |= ack_now || gap;
                     waiting.push((packet_number, now));

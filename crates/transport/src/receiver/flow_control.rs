@@ -10,6 +10,7 @@ use crate::receive_buffer::chunks::{CHUNK, SLOT};
 use crate::receive_buffer::{Arrival, Limits, ReceiveBuffer, Segment};
 use crate::wire::Numbering;
 use crate::wire::native::{FIRST_WINDOW, LEAST_FIRST_WINDOW};
+use crate::wire::sealed::DataRun;
 
 /// Payload of a full classic packet, in bytes.
 const FULL_PACKET: u64 = 1464;
@@ -64,8 +65,7 @@ impl FlowControl {
                 (seq.saturating_add(1), buffer.arrived(), window.edge(), window.limits(memory, state))
             }
             Window::Bytes(window) => {
-                // Offered bytes always fit, although they may begin and end inside chunks.
-                window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
+                set_window_memory(window, memory);
                 let right_edge = window.right_edge();
                 let limits = Limits { right_edge, memory, unread: LEAST_UNREAD };
                 (seq.saturating_add(len), window.arrived(), right_edge, limits)
@@ -83,6 +83,30 @@ impl FlowControl {
         }
         self.refused = arrival.next_refused || self.refused && arrival.advanced == 0;
         arrival
+    }
+
+    /// Appends packets to the buffer if all of their data is the next in order, no data is held
+    /// beyond a hole, and the limits allow it. Returns false otherwise, with nothing changed but the
+    /// memory limit.
+    pub(super) fn append_run(
+        &mut self,
+        now: Instant,
+        run: DataRun<'_>,
+        memory: u64,
+        buffer: &mut ReceiveBuffer,
+    ) -> bool {
+        let Window::Bytes(window) = &mut self.window else { return false };
+        self.memory = memory.max(LEAST_UNREAD);
+        set_window_memory(window, memory);
+        let (range, arrived) = (run.range(), window.arrived());
+        let limits = Limits { right_edge: window.right_edge(), memory, unread: LEAST_UNREAD };
+        if !buffer.append_run(range.clone(), run.payloads(), limits) {
+            return false;
+        }
+        self.limit.on_arrival(now, range.end, run.largest_payload(), arrived);
+        window.on_arrival(now, range.end, buffer.rcv_nxt());
+        self.refused = false;
+        true
     }
 
     /// Returns the right edge to offer in the ACK sent now.
@@ -161,6 +185,12 @@ impl FlowControl {
             Window::Bytes(window) => window.arrived(),
         }
     }
+}
+
+/// Limits the window so that offered bytes always fit, although they may begin and end inside
+/// chunks.
+fn set_window_memory(window: &mut ReceiveWindow, memory: u64) {
+    window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
 }
 
 /// Returns the number of bytes accepted before a window is offered (early data): at least ten

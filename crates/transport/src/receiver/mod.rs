@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::receive_buffer::Arrival;
 use crate::wire::native::{self, MAX_SACK_BLOCKS, SackBlock};
+use crate::wire::sealed::DataRun;
 use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Piece, Wire};
 use crate::{Ecn, TransmitBuf};
 pub use ack_policy::AckConfig;
@@ -489,6 +490,26 @@ impl Receiver {
             self.make_due_ack();
             self.answer(now);
         }
+        self.finish_if_complete(now);
+    }
+
+    /// Same as [`Receiver::handle_data`] for each packet of a run, in one pass if all of them are the
+    /// next in order.
+    pub(crate) fn handle_run(&mut self, now: Instant, run: DataRun<'_>, ecn: Ecn, memory: u64) {
+        let is_before_end = match self.state {
+            State::Open { end } => end.is_none_or(|end| run.range().end <= end.seq),
+            _ => false,
+        };
+        if !is_before_end || !self.stream.append_run(now, run, ecn, memory) {
+            return run.pieces().for_each(|piece| self.handle_data(now, &piece, ecn, memory));
+        }
+        let count = run.fields.count;
+        self.stats.data += count;
+        self.stats.ce += if ecn == Ecn::Ce { count } else { 0 };
+        self.stats.accepted += count;
+        self.first_data_at.get_or_insert(now);
+        self.last_data_at = Some(now);
+        self.report_readable();
         self.finish_if_complete(now);
     }
 

@@ -10,6 +10,7 @@ use crate::Ecn;
 use crate::receive_buffer::{Arrival, ReceiveBuffer};
 use crate::wire::Piece;
 use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
+use crate::wire::sealed::RunFields;
 
 /// First interval of the repetitions of an ACK that reopens a window, and their number. The
 /// interval doubles each time.
@@ -89,15 +90,32 @@ impl SelectiveAcks {
         // If the payload is not kept, in-order bytes count as read.
         self.read |= new > 0 && !buffer.keeps_payload();
         let packet_number = piece.packet_number.unwrap_or(self.largest_received);
-        let (ack_now, every) =
-            if self.acks.is_exact() { (false, 0) } else { (piece.ack_now, piece.ack_every) };
+        let (ack_now, every) = self.request_of(piece.ack_now, piece.ack_every);
         let ack_now = ack_now || refused;
-        self.on_packet(now, Received { packet_number, ecn, order, ack_now, every });
+        self.on_packets(now, Received { packet_number, count: 1, ecn, order, ack_now, every });
+    }
+
+    /// Handles the arrival of data packets that the buffer accepted in order, without a hole.
+    pub(super) fn on_run(&mut self, now: Instant, run: &RunFields, ecn: Ecn, keeps_payload: bool) {
+        self.read |= !keeps_payload;
+        let (ack_now, every) = self.request_of(run.ack_now, run.ack_every);
+        let count = u32::try_from(run.count).unwrap_or(u32::MAX);
+        let order = Order::Next;
+        self.on_packets(
+            now,
+            Received { packet_number: run.packet_number, count, ecn, order, ack_now, every },
+        );
+    }
+
+    /// Returns the sender's request for ACKs, if it counts.
+    fn request_of(&self, ack_now: bool, every: u16) -> (bool, u16) {
+        if self.acks.is_exact() { (false, 0) } else { (ack_now, every) }
     }
 
     /// Handles the arrival of a packet without data. With `ack_now` it is acknowledged at once.
     pub(super) fn on_control(&mut self, now: Instant, packet_number: u64, ecn: Ecn, ack_now: bool) {
-        self.on_packet(now, Received { packet_number, ecn, order: Order::Next, ack_now, every: 0 });
+        let order = Order::Next;
+        self.on_packets(now, Received { packet_number, count: 1, ecn, order, ack_now, every: 0 });
     }
 
     /// Releases memory that is needed only while data beyond a hole is held.
@@ -170,10 +188,10 @@ impl SelectiveAcks {
         Some((ack, &self.blocks))
     }
 
-    fn on_packet(&mut self, now: Instant, packet: Received) {
+    fn on_packets(&mut self, now: Instant, packets: Received) {
         self.reopened = None;
-        self.largest_received = self.largest_received.max(packet.packet_number);
-        self.acks.on_packet(now, packet);
+        self.largest_received = self.largest_received.max(packets.last());
+        self.acks.on_packets(now, packets);
     }
 
     fn is_reopening_due(&self, now: Instant) -> bool {

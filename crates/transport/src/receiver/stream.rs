@@ -9,6 +9,7 @@ use super::selective_acks::SelectiveAcks;
 use crate::Ecn;
 use crate::range_set::RangeSet;
 use crate::receive_buffer::{Arrival, Keep, MAX_RANGES, ReceiveBuffer, Segment};
+use crate::wire::sealed::DataRun;
 use crate::wire::{Numbering, Piece};
 
 #[derive(Debug)]
@@ -63,6 +64,17 @@ impl Stream {
         {
             acks.shrink();
         }
+    }
+
+    /// Appends packets whose data is the next in order. Returns false if there is a hole, or if they
+    /// exceed a limit: then [`Stream::insert`] handles them one by one.
+    pub(super) fn append_run(&mut self, now: Instant, run: DataRun<'_>, ecn: Ecn, memory: u64) -> bool {
+        let Self { buffer, flow, selective: Some(acks) } = self else { return false };
+        let is_appended = flow.append_run(now, run, memory, buffer);
+        if is_appended {
+            acks.on_run(now, &run.fields, ecn, buffer.keeps_payload());
+        }
+        is_appended
     }
 
     /// Handles the arrival of a packet without data. With `ack_now` a selective ACK is sent at

@@ -10,6 +10,7 @@ mod plain_acks;
 mod promises;
 mod reopened;
 mod repeated_syn;
+mod runs;
 mod transfer;
 mod unread;
 

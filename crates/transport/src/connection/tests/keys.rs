@@ -1,8 +1,8 @@
 //! Forged, changed and replayed packets, and key updates.
 
 use super::*;
-use crate::connection::keys::{Dropped, OpeningKeys, SealingKeys};
-use crate::wire::sealed::{PATH_LEN, Probe, encode_path};
+use crate::connection::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
+use crate::wire::sealed::{PATH_LEN, Probe, encode_path, peek};
 
 fn keys() -> (SealingKeys, OpeningKeys) {
     let [ours, theirs] = secrets();
@@ -24,6 +24,11 @@ fn update(sealing: &mut SealingKeys) {
     sealing.update_if_due(epoch(), 0, |_| true);
 }
 
+fn open<'a>(opening: &mut OpeningKeys, packet: &'a mut [u8]) -> Result<Opened<'a>, Dropped> {
+    let header = peek(packet).ok_or(Dropped::Forged)?;
+    opening.open(&header, packet)
+}
+
 #[test]
 fn flipped_bits_of_any_byte_are_found() {
     let (mut sealing, mut opening) = keys();
@@ -31,10 +36,10 @@ fn flipped_bits_of_any_byte_are_found() {
     for bit in 0..genuine.len() * 8 {
         let mut changed = genuine.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(opening.open(&mut changed).unwrap_err(), Dropped::Forged, "bit {bit}");
+        assert_eq!(open(&mut opening, &mut changed).unwrap_err(), Dropped::Forged, "bit {bit}");
     }
-    assert!(opening.open(&mut genuine.clone()).is_ok(), "the genuine packet still counts");
-    assert_eq!(opening.open(&mut genuine.clone()).unwrap_err(), Dropped::Replayed);
+    assert!(open(&mut opening, &mut genuine.clone()).is_ok(), "the genuine packet still counts");
+    assert_eq!(open(&mut opening, &mut genuine.clone()).unwrap_err(), Dropped::Replayed);
 }
 
 #[test]
@@ -44,17 +49,17 @@ fn overtaken_packets_open_around_a_key_update() {
     update(&mut sealing);
     assert_eq!(sealing.phase(), 1);
     let mut late: Vec<_> = (0..3).map(|_| packet(&mut sealing)).collect();
-    assert!(opening.open(&mut early[0].clone()).is_ok());
-    assert!(opening.open(&mut late[1]).is_ok(), "the next phase");
-    assert!(opening.open(&mut early[1].clone()).is_ok(), "the phase before");
-    assert!(opening.open(&mut late[0]).is_ok());
-    assert_eq!(opening.open(&mut early[0].clone()).unwrap_err(), Dropped::Replayed);
+    assert!(open(&mut opening, &mut early[0].clone()).is_ok());
+    assert!(open(&mut opening, &mut late[1]).is_ok(), "the next phase");
+    assert!(open(&mut opening, &mut early[1].clone()).is_ok(), "the phase before");
+    assert!(open(&mut opening, &mut late[0]).is_ok());
+    assert_eq!(open(&mut opening, &mut early[0].clone()).unwrap_err(), Dropped::Replayed);
     // Eight more phases, in order.
     for _ in 0..8 {
         update(&mut sealing);
-        assert!(opening.open(&mut packet(&mut sealing)).is_ok());
+        assert!(open(&mut opening, &mut packet(&mut sealing)).is_ok());
     }
-    assert!(opening.open(&mut early[2].clone()).is_err(), "its key is gone");
+    assert!(open(&mut opening, &mut early[2].clone()).is_err(), "its key is gone");
 }
 
 #[test]
@@ -63,9 +68,9 @@ fn forged_phase_does_not_move_the_keys() {
     for phase in 1..4 {
         let mut forged = packet(&mut sealing);
         forged[2] = forged[2] & !3 | phase;
-        assert_eq!(opening.open(&mut forged).unwrap_err(), Dropped::Forged, "phase {phase}");
+        assert_eq!(open(&mut opening, &mut forged).unwrap_err(), Dropped::Forged, "phase {phase}");
     }
-    assert!(opening.open(&mut packet(&mut sealing)).is_ok());
+    assert!(open(&mut opening, &mut packet(&mut sealing)).is_ok());
 }
 
 #[test]
@@ -73,7 +78,7 @@ fn skipped_phase_is_not_opened() {
     let (mut sealing, mut opening) = keys();
     update(&mut sealing);
     update(&mut sealing);
-    assert_eq!(opening.open(&mut packet(&mut sealing)).unwrap_err(), Dropped::Forged);
+    assert_eq!(open(&mut opening, &mut packet(&mut sealing)).unwrap_err(), Dropped::Forged);
 }
 
 #[test]
@@ -124,13 +129,13 @@ fn recorded_packets_have_no_effect_later() {
     let recorded: Vec<_> = pair.sent.clone();
     let now = pair.now + Duration::from_secs(5);
     for (from, mut bytes) in recorded {
-        let arrival = pair.ends[1 - from].handle_datagram(now, Ecn::NotEct, &mut bytes, 1 << 30);
-        assert!(!arrival.is_authentic);
+        let arrival = pair.ends[1 - from].handle_run(now, Ecn::NotEct, &mut bytes, 1500, 1 << 30);
+        assert_eq!(arrival.authentic, 0);
     }
     // Packets that come back to their sender.
     for (from, mut bytes) in pair.sent.clone() {
-        let arrival = pair.ends[from].handle_datagram(now, Ecn::NotEct, &mut bytes, 1 << 30);
-        assert!(!arrival.is_authentic);
+        let arrival = pair.ends[from].handle_run(now, Ecn::NotEct, &mut bytes, 1500, 1 << 30);
+        assert_eq!(arrival.authentic, 0);
     }
     assert!(pair.ends[THERE].data().is_empty());
     assert_eq!(pair.transfer(THERE, b"alive"), b"alive");
@@ -144,7 +149,7 @@ fn reset_needs_the_token_of_the_peer() {
         let mut reset = [0; sealed::RESET_LEN];
         sealed::encode_reset(0xAAAA_0001, &token(seed, id), &mut reset);
         let now = pair.now;
-        pair.ends[HERE].handle_datagram(now, Ecn::NotEct, &mut reset, 0);
+        pair.ends[HERE].handle_clear(now, &reset);
         assert_eq!(pair.ends[HERE].closed().is_some(), ends);
     }
     assert_eq!(pair.ends[HERE].closed(), Some(&Closed::Reset));

@@ -190,11 +190,12 @@ fn path_probe_is_answered() {
     assert!(pair.ends[HERE].poll_path_probe(77, &mut pair.batch));
     let mut probe = pair.batch.datagrams().next().unwrap().to_vec();
     let now = pair.now;
-    assert!(pair.ends[THERE].handle_datagram(now, Ecn::NotEct, &mut probe, 1 << 30).is_authentic);
+    let arrival = pair.ends[THERE].handle_run(now, Ecn::NotEct, &mut probe, 1500, 1 << 30);
+    assert_eq!(arrival.authentic, probe.len());
     pair.batch.clear();
     assert!(pair.ends[THERE].poll_transmit(now, &mut pair.batch));
     let mut answer = pair.batch.datagrams().next().unwrap().to_vec();
-    let arrival = pair.ends[HERE].handle_datagram(now, Ecn::NotEct, &mut answer, 1 << 30);
+    let arrival = pair.ends[HERE].handle_run(now, Ecn::NotEct, &mut answer, 1500, 1 << 30);
     assert_eq!(arrival.path_answer, Some(77));
 }
 

@@ -46,6 +46,11 @@ impl Header {
         }
     }
 
+    /// True if `other` has the same kind and connection ID.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.connection_id == other.connection_id
+    }
+
     /// Returns the type-specific field without the key phase.
     pub(super) fn flags(&self) -> u16 {
         self.info & !PHASE

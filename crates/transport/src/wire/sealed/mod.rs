@@ -11,6 +11,7 @@
 //! | `codec.rs` | sealing of what a stream sends |
 //! | `header.rs` | the common header, what tells the packets apart |
 //! | `stream.rs` | DATA and FIN, with or without an ACK in them |
+//! | `run.rs` | DATA packets that lie one after another |
 //! | `control.rs` | ACK, FIN-ACK, CLOSE, PATH |
 //! | `handshake.rs` | packets that are not sealed: SYN, RETRY, SYN-ACK, AUTH, REFUSE, RESET |
 //! | `payload.rs`, `params.rs` | payloads of the Noise messages and the parameters in them |
@@ -21,6 +22,7 @@ mod handshake;
 mod header;
 mod params;
 mod payload;
+mod run;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -40,6 +42,7 @@ pub(crate) use header::PHASES;
 pub use header::{Header, TAG, connection_id, peek, recognize};
 pub use params::Params;
 pub use payload::{Hello, Reply, Welcome};
+pub(crate) use run::{DataRun, RunFields};
 pub use stream::{DATA_HEADER, FIN_HEADER, FIN_LEN, MAX_ACK_EVERY, encode_data_header, encode_fin_header};
 
 /// Version of this module.

@@ -57,18 +57,24 @@ pub(super) fn decode_data<'a>(
     near: u64,
 ) -> Result<Body<'a>, WireError> {
     let (seq, mut payload) = split(body)?;
-    let flags = header.flags();
-    let ack = optional_ack(flags, &mut payload, near)?;
+    let ack = optional_ack(header, &mut payload, near)?;
     seq.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
-    let piece = Piece {
-        seq,
-        payload,
-        packet_number: Some(packet_number),
-        crc: None,
-        ack_now: flags & ACK_NOW != 0,
-        ack_every: flags >> ACK_EVERY_SHIFT,
-    };
-    Ok(Body::Data { piece, ack })
+    let (ack_now, ack_every) = ack_request(header);
+    let packet_number = Some(packet_number);
+    Ok(Body::Data { piece: Piece { seq, payload, packet_number, crc: None, ack_now, ack_every }, ack })
+}
+
+/// Returns [`Piece::ack_now`] and [`Piece::ack_every`] of a DATA packet.
+#[inline]
+pub(super) fn ack_request(header: &Header) -> (bool, u16) {
+    let flags = header.flags();
+    (flags & ACK_NOW != 0, flags >> ACK_EVERY_SHIFT)
+}
+
+/// True if a DATA packet or FIN carries an ACK.
+#[inline]
+pub(super) fn has_ack(header: &Header) -> bool {
+    header.flags() & HAS_ACK != 0
 }
 
 pub(super) fn decode_fin<'a>(header: &Header, body: &'a [u8], near: u64) -> Result<Body<'a>, WireError> {
@@ -76,7 +82,7 @@ pub(super) fn decode_fin<'a>(header: &Header, body: &'a [u8], near: u64) -> Resu
         return Err(WireError::Reserved);
     }
     let (length, mut rest) = split(body)?;
-    let ack = optional_ack(header.flags(), &mut rest, near)?;
+    let ack = optional_ack(header, &mut rest, near)?;
     if rest.is_empty() { Ok(Body::Fin { length, ack }) } else { Err(WireError::Length) }
 }
 
@@ -88,6 +94,6 @@ fn split(body: &[u8]) -> Result<(u64, &[u8]), WireError> {
 }
 
 #[inline]
-fn optional_ack<'a>(flags: u16, rest: &mut &'a [u8], near: u64) -> Result<Option<Ack<'a>>, WireError> {
-    if flags & HAS_ACK == 0 { Ok(None) } else { take_ack(rest, near).map(Some) }
+fn optional_ack<'a>(header: &Header, rest: &mut &'a [u8], near: u64) -> Result<Option<Ack<'a>>, WireError> {
+    if has_ack(header) { take_ack(rest, near).map(Some) } else { Ok(None) }
 }
