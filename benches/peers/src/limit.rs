@@ -18,6 +18,9 @@ pub(crate) const TUNED: &str = "1472-byte datagrams, GSO and GRO, 1 MiB in fligh
 pub(crate) const TUNED_SEALED: &str = "the same without CRC-32: each side seals or opens every whole datagram where it \
     lies, with rdt's own AEAD";
 
+pub(crate) const TUNED_PLAIN: &str =
+    "the same without GSO and GRO: `sendmmsg` and `recvmmsg` of up to 64 datagrams";
+
 /// Bytes per datagram, the same as rdt's.
 const DATAGRAM: usize = 1472;
 /// Bytes per send call: as many whole datagrams as fit.
@@ -89,19 +92,24 @@ impl Worker {
     }
 }
 
-fn bind() -> Plain {
-    Plain::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), DATAGRAM, true)
+fn bind(offload: bool) -> Plain {
+    Plain::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), DATAGRAM, offload)
 }
 
-pub(crate) fn receive(bytes: u64, work: Work) -> Result<()> {
-    let mut socket = bind();
+pub(crate) fn receive(bytes: u64, work: Work, offload: bool) -> Result<()> {
+    let mut socket = bind(offload);
     meter::print_hello(socket.local_addr(), None);
     let mut message = vec![0; LARGEST];
     let (mut got, mut told, mut worker) = (0, 0, Worker::new(work));
     let mut meter = Meter::new(bytes);
     socket.accept();
     while !meter.full() {
-        let length = socket.receive(&mut message);
+        let length = match whole(bytes - got) {
+            // The last datagram is shorter, and arrives alone.
+            0 => socket.receive(&mut message),
+            _ if offload => socket.receive_many(&mut message),
+            room => socket.receive_many(&mut message[..room]),
+        };
         worker.receive(&mut message[..length])?;
         meter.count(length);
         got += length as u64;
@@ -113,14 +121,17 @@ pub(crate) fn receive(bytes: u64, work: Work) -> Result<()> {
     meter.print(meter.seconds(), worker.crc())
 }
 
-pub(crate) fn send(bytes: u64, work: Work) -> Result<()> {
-    let mut socket = bind();
+pub(crate) fn send(bytes: u64, work: Work, offload: bool) -> Result<()> {
+    let mut socket = bind(offload);
     socket.connect(Hello::read()?.address()?);
     // Longer than the cycle by a batch, because a batch may begin anywhere in the cycle.
     let mut source: Vec<u8> = (0..=u8::MAX).cycle().take(SOURCE + BATCH).collect();
     let (mut sent, mut acked, mut worker) = (0, 0, Worker::new(work));
     while acked < bytes {
-        let batch = BATCH.min(usize::try_from(bytes - sent).unwrap_or(BATCH));
+        let batch = match whole(bytes - sent) {
+            0 => usize::try_from(bytes - sent)?,
+            batch => batch,
+        };
         if batch == 0 || sent + batch as u64 - acked > CREDIT {
             acked = newest_count(&socket, acked);
             continue;
@@ -132,6 +143,11 @@ pub(crate) fn send(bytes: u64, work: Work) -> Result<()> {
         sent += batch as u64;
     }
     meter::print_sent(worker.crc())
+}
+
+/// Returns the bytes of the whole datagrams among the next `bytes` that one call sends or receives.
+fn whole(bytes: u64) -> usize {
+    usize::try_from(bytes).map_or(BATCH, |bytes| BATCH.min(bytes / DATAGRAM * DATAGRAM))
 }
 
 /// Waits for a byte count from the receiver, and returns the newest that has arrived.

@@ -11,7 +11,7 @@ use crate::limit::{self, Work};
 use crate::locked;
 use crate::rdt::{self, Wire};
 use crate::rdt_here::{self, Waiting};
-use crate::sealed::{self, Reads};
+use crate::sealed;
 use crate::streams::{self, Load};
 use crate::tcp::{self, Variant};
 use crate::transfer::{self, Run};
@@ -54,8 +54,8 @@ pub(crate) const PEERS: &[Peer] = &[
         tuned: limit::TUNED,
         ways: Ways::Children {
             version: linux,
-            receive: |bytes| limit::receive(bytes, Work::Checksum),
-            send: |bytes, _| limit::send(bytes, Work::Checksum),
+            receive: |bytes| limit::receive(bytes, Work::Checksum, true),
+            send: |bytes, _| limit::send(bytes, Work::Checksum, true),
         },
     },
     Peer {
@@ -64,8 +64,18 @@ pub(crate) const PEERS: &[Peer] = &[
         tuned: limit::TUNED_SEALED,
         ways: Ways::Children {
             version: linux,
-            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::Aes128Gcm)),
-            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::Aes128Gcm)),
+            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::Aes128Gcm), true),
+            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::Aes128Gcm), true),
+        },
+    },
+    Peer {
+        id: "limit-aes128-plain",
+        name: "limit, AES-128-GCM, no offload",
+        tuned: limit::TUNED_PLAIN,
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::Aes128Gcm), false),
+            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::Aes128Gcm), false),
         },
     },
     Peer {
@@ -74,8 +84,8 @@ pub(crate) const PEERS: &[Peer] = &[
         tuned: limit::TUNED_SEALED,
         ways: Ways::Children {
             version: linux,
-            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::Aes256Gcm)),
-            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::Aes256Gcm)),
+            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::Aes256Gcm), true),
+            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::Aes256Gcm), true),
         },
     },
     Peer {
@@ -84,8 +94,8 @@ pub(crate) const PEERS: &[Peer] = &[
         tuned: limit::TUNED_SEALED,
         ways: Ways::Children {
             version: linux,
-            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::ChaCha20Poly1305)),
-            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::ChaCha20Poly1305)),
+            receive: |bytes| limit::receive(bytes, Work::Seal(Aead::ChaCha20Poly1305), true),
+            send: |bytes, _| limit::send(bytes, Work::Seal(Aead::ChaCha20Poly1305), true),
         },
     },
     Peer {
@@ -124,8 +134,8 @@ pub(crate) const PEERS: &[Peer] = &[
         tuned: sealed::TUNED,
         ways: Ways::Children {
             version: || Ok("the same".to_owned()),
-            receive: |bytes| sealed::receive(bytes, Reads::Nothing),
-            send: sealed::send,
+            receive: |bytes| sealed::receive(bytes, sealed::DROPPING),
+            send: |bytes, window| sealed::send(bytes, window, sealed::DROPPING),
         },
     },
     Peer {
@@ -134,8 +144,56 @@ pub(crate) const PEERS: &[Peer] = &[
         tuned: sealed::TUNED_READING,
         ways: Ways::Children {
             version: || Ok("the same".to_owned()),
-            receive: |bytes| sealed::receive(bytes, Reads::All),
-            send: sealed::send,
+            receive: |bytes| sealed::receive(bytes, sealed::READING),
+            send: |bytes, window| sealed::send(bytes, window, sealed::READING),
+        },
+    },
+    Peer {
+        id: "sealed-thread-plain",
+        name: "rdt, encrypted, a thread, no offload",
+        tuned: sealed::TUNED_PLAIN,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: |bytes| sealed::receive(bytes, sealed::Load { offload: false, ..sealed::DROPPING }),
+            send: |bytes, window| {
+                sealed::send(bytes, window, sealed::Load { offload: false, ..sealed::DROPPING })
+            },
+        },
+    },
+    Peer {
+        id: "sealed-thread-8",
+        name: "rdt, encrypted, a thread, 8 connections",
+        tuned: sealed::TUNED_MANY,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: |bytes| sealed::receive(bytes, sealed::Load { connections: 8, ..sealed::READING }),
+            send: |bytes, window| {
+                sealed::send(bytes, window, sealed::Load { connections: 8, ..sealed::READING })
+            },
+        },
+    },
+    Peer {
+        id: "sealed-thread-64",
+        name: "rdt, encrypted, a thread, 64 connections",
+        tuned: sealed::TUNED_MANY,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: |bytes| sealed::receive(bytes, sealed::Load { connections: 64, ..sealed::READING }),
+            send: |bytes, window| {
+                sealed::send(bytes, window, sealed::Load { connections: 64, ..sealed::READING })
+            },
+        },
+    },
+    Peer {
+        id: "sealed-thread-512",
+        name: "rdt, encrypted, a thread, 512 connections",
+        tuned: sealed::TUNED_MANY,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: |bytes| sealed::receive(bytes, sealed::Load { connections: 512, ..sealed::READING }),
+            send: |bytes, window| {
+                sealed::send(bytes, window, sealed::Load { connections: 512, ..sealed::READING })
+            },
         },
     },
     Peer {

@@ -1,18 +1,17 @@
 //! rdt's encrypted connections on a thread of its own in each process: the state machine and the
 //! socket, without `rdt-endpoint`.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use rdt_crypto::{Aead, Entropy, StaticKey};
-use rdt_driver::{
-    Application, DwordArray, Fill, Flow, Remote, Source as _, UdpIo, UdpOptions, Waiter, clock, truesize,
-};
+use rdt_driver::{Application, Flow, Remote, UdpIo, UdpOptions, Waiter, truesize};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{
-    Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig,
+    Closed, Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig,
     Endpoint as _, InitiatorConfig, ReceiverConfig, ResponderConfig, SenderConfig,
 };
 
@@ -23,18 +22,25 @@ pub(crate) const TUNED: &str = "a connection of version 2, AES-128-GCM, fixed wi
     as `rdt-recv` without `--output`";
 pub(crate) const TUNED_READING: &str =
     "the same, but the receiver copies every byte into a buffer of the application";
+pub(crate) const TUNED_PLAIN: &str = "as the row of the thread, without GSO and GRO";
+pub(crate) const TUNED_MANY: &str = "as the thread that reads, with connections of one socket and equal shares of the \
+    bytes; the streams begin when all connections are open";
 
 /// Time in which a receiver whose last answer was lost can repeat it.
 const LINGER: Duration = Duration::from_millis(50);
 
-/// What the receiver does with the stream.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reads {
-    /// Drops it on arrival.
-    Nothing,
-    /// Copies it out of the receive buffer.
-    All,
+/// What a row runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) connections: u64,
+    /// True to copy the streams out of the receive buffer, false to drop them on arrival.
+    pub(crate) reads: bool,
+    /// True to use GSO and GRO.
+    pub(crate) offload: bool,
 }
+
+pub(crate) const DROPPING: Load = Load { connections: 1, reads: false, offload: true };
+pub(crate) const READING: Load = Load { reads: true, ..DROPPING };
 
 /// Returns the responder's key. It is known beforehand, so that handshakes have pattern NK.
 pub(crate) fn identity() -> Arc<StaticKey> {
@@ -55,20 +61,23 @@ pub(crate) fn config(window: u32) -> ConnectionConfig {
     }
 }
 
-fn bind() -> Result<(UdpIo, ConnectionSetConfig<Remote>)> {
-    let io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), UdpOptions::default())?;
+fn bind(load: Load) -> Result<(UdpIo, ConnectionSetConfig<Remote>)> {
+    let options = UdpOptions { gso: load.offload, gro: load.offload, ..UdpOptions::default() };
+    let io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
     let socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
     Ok((io, ConnectionSetConfig { socket_buffer, ..ConnectionSetConfig::default() }))
 }
 
-/// Application that receives one stream.
+/// Application that receives the streams.
 struct Taking {
     meter: Meter,
-    reads: Reads,
+    load: Load,
     buffer: Vec<u8>,
-    id: Option<ConnectionId>,
+    /// Connections with unread bytes.
+    readable: Vec<ConnectionId>,
     /// Duration until the arrival of the last byte, seconds.
     seconds: f64,
+    closed: u64,
     end: Option<Instant>,
 }
 
@@ -89,27 +98,27 @@ impl Application<ConnectionSet<Remote>> for Taking {
     fn pump(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
         while let Some((id, event)) = set.poll_event() {
             match event {
-                ConnectionEvent::Connected { .. } => {
-                    self.meter.count(0);
-                    self.id = Some(id);
-                }
-                ConnectionEvent::Finished { bytes } if self.reads == Reads::Nothing => {
+                // A receiver that drops the payload sees no bytes before the end.
+                ConnectionEvent::Connected { .. } if !self.load.reads => self.meter.count(0),
+                ConnectionEvent::Readable if self.load.reads => self.readable.push(id),
+                ConnectionEvent::Finished { bytes } if !self.load.reads => {
                     self.meter.count(usize::try_from(bytes).unwrap_or(usize::MAX));
                 }
-                ConnectionEvent::Closed(_) => self.end = Some(now),
+                ConnectionEvent::Closed(_) => self.closed += 1,
                 _ => {}
             }
         }
-        let Self { meter, reads, buffer, id, .. } = self;
-        if *reads == Reads::All
-            && let Some(id) = *id
-            && let Some(length @ 1..) = set.with(now, id, |connection| Self::read(buffer, connection))
-        {
-            meter.count(length);
+        for id in self.readable.drain(..) {
+            if let Some(length) = set.with(now, id, |connection| Self::read(&mut self.buffer, connection)) {
+                self.meter.count(length);
+            }
         }
         if self.meter.full() && self.seconds == 0.0 {
             self.seconds = self.meter.seconds();
             self.end = Some(now + LINGER);
+        }
+        if self.closed == self.load.connections {
+            self.end = Some(now);
         }
         match self.end {
             Some(end) if end <= now => Flow::Done,
@@ -118,45 +127,68 @@ impl Application<ConnectionSet<Remote>> for Taking {
     }
 }
 
-pub(crate) fn receive(bytes: u64, reads: Reads) -> Result<()> {
-    let (mut io, limits) = bind()?;
+pub(crate) fn receive(bytes: u64, load: Load) -> Result<()> {
+    let (mut io, limits) = bind(load)?;
     meter::print_hello(io.local_addr()?, None);
     let mut set = ConnectionSet::new(limits, Entropy::from_seed([1; 32]));
     let config = config(1);
-    let receiver = ReceiverConfig { keep_payload: reads == Reads::All, ..config.receiver };
+    let receiver = ReceiverConfig { keep_payload: load.reads, ..config.receiver };
     let config = ConnectionConfig { receiver, one_way: true, ..config };
     set.listen(ResponderConfig { config, ..ResponderConfig::open(identity()) });
     let mut waiter = Waiter::new(io.socket(), Duration::ZERO)?;
-    let buffer = vec![0; meter::SOURCE];
-    let mut taking = Taking { meter: Meter::new(bytes), reads, buffer, id: None, seconds: 0.0, end: None };
+    let mut taking = Taking {
+        meter: Meter::new(bytes),
+        load,
+        buffer: vec![0; meter::SOURCE],
+        readable: Vec::new(),
+        seconds: 0.0,
+        closed: 0,
+        end: None,
+    };
     rdt_driver::run(&mut set, &mut io, &mut taking, &mut waiter)?;
     taking.meter.print(taking.seconds, None)
 }
 
-/// Application that sends one stream.
+/// Handshakes at the same time: more would wait for the responder's limit on answers.
+const HANDSHAKES: usize = 8;
+
+/// Application that sends the streams.
 struct Making {
-    id: ConnectionId,
-    source: Option<DwordArray>,
-    is_connected: bool,
-    is_delivered: bool,
+    peer: Remote,
+    window: u32,
+    /// Bytes of the streams that are not written.
+    streams: BTreeMap<ConnectionId, u64>,
+    source: Vec<u8>,
+    bytes: u64,
+    connections: usize,
+    connected: usize,
+    delivered: usize,
     failure: Option<String>,
 }
 
 impl Making {
-    /// Writes as much as the connection has room for.
-    fn fill(source: &mut Option<DwordArray>, connection: &mut Connection) -> Result<()> {
-        while let Some(reader) = source {
-            let spare = connection.spare()?;
-            if spare.is_empty() {
-                return Ok(());
-            }
-            match reader.read_into(spare)? {
-                Fill::Bytes(n) => connection.advance(n),
-                Fill::Pending => return Ok(()),
-                Fill::End => {
-                    *source = None;
-                    connection.finish();
-                }
+    /// Opens the next connections.
+    fn connect(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Result<()> {
+        while self.streams.len() < self.connections.min(self.connected + HANDSHAKES) {
+            let remote = Some(identity().public());
+            let initiator = InitiatorConfig { remote, ..InitiatorConfig::default() };
+            let config = ConnectionConfig { one_way: true, ..config(self.window) };
+            let id = set.connect(now, self.peer, initiator, config).context("opening")?;
+            self.streams.insert(id, self.bytes / self.connections as u64);
+        }
+        Ok(())
+    }
+
+    /// Writes as much as the connection has room for, and ends the stream after its last byte.
+    fn fill(source: &[u8], left: &mut u64, connection: &mut Connection) -> Result<(), Closed> {
+        while *left > 0 {
+            let length = usize::try_from(*left).unwrap_or(usize::MAX).min(source.len());
+            let written = connection.write(&source[..length])?;
+            *left -= written as u64;
+            if *left == 0 {
+                connection.finish();
+            } else if written < length {
+                break;
             }
         }
         Ok(())
@@ -165,38 +197,59 @@ impl Making {
 
 impl Application<ConnectionSet<Remote>> for Making {
     fn pump(&mut self, now: Instant, set: &mut ConnectionSet<Remote>) -> Flow {
-        while let Some((_, event)) = set.poll_event() {
-            match event {
-                ConnectionEvent::Connected { .. } => self.is_connected = true,
-                ConnectionEvent::Delivered { .. } => self.is_delivered = true,
-                ConnectionEvent::Closed(closed) => self.failure = Some(closed.to_string()),
-                _ => {}
-            }
-        }
-        let Self { id, source, is_connected, .. } = self;
-        if *is_connected
-            && source.is_some()
-            && let Some(Err(error)) = set.with(now, *id, |connection| Self::fill(source, connection))
+        let mut writable = Vec::new();
+        if self.connected < self.connections
+            && let Err(error) = self.connect(now, set)
         {
             self.failure = Some(error.to_string());
         }
-        if self.is_delivered || self.failure.is_some() { Flow::Done } else { Flow::Wait(None) }
+        while let Some((id, event)) = set.poll_event() {
+            match event {
+                ConnectionEvent::Connected { .. } => {
+                    self.connected += 1;
+                    if self.connected == self.connections {
+                        writable = self.streams.keys().copied().collect();
+                    }
+                }
+                ConnectionEvent::Writable => writable.push(id),
+                ConnectionEvent::Delivered { .. } => self.delivered += 1,
+                ConnectionEvent::Closed(closed) if closed != Closed::Finished => {
+                    self.failure = Some(closed.to_string());
+                }
+                _ => {}
+            }
+        }
+        for id in writable {
+            let Some(left) = self.streams.get_mut(&id) else { continue };
+            let written = set.with(now, id, |connection| Self::fill(&self.source, left, connection));
+            if let Some(Err(closed)) = written {
+                self.failure = Some(closed.to_string());
+            }
+        }
+        let is_done = self.delivered == self.connections || self.failure.is_some();
+        if is_done { Flow::Done } else { Flow::Wait(None) }
     }
 }
 
-pub(crate) fn send(bytes: u64, window: u32) -> Result<()> {
+pub(crate) fn send(bytes: u64, window: u32, load: Load) -> Result<()> {
     let address: SocketAddr = Hello::read()?.address()?;
-    let (mut io, limits) = bind()?;
+    let (mut io, limits) = bind(load)?;
     let mut set = ConnectionSet::new(limits, Entropy::from_seed([2; 32]));
-    let initiator = InitiatorConfig { remote: Some(identity().public()), ..InitiatorConfig::default() };
-    let config = ConnectionConfig { one_way: true, ..config(window) };
     // Answers arrive with the local address, and belong to a peer with the same one.
     let peer = Remote { addr: address, local: Some(address.ip()) };
-    let id = set.connect(clock::now(), peer, initiator, config).context("opening")?;
     let mut waiter = Waiter::new(io.socket(), Duration::ZERO)?;
-    let source = Some(DwordArray::new(bytes));
-    let mut making = Making { id, source, is_connected: false, is_delivered: false, failure: None };
+    let mut making = Making {
+        peer,
+        window,
+        streams: BTreeMap::new(),
+        source: meter::source(),
+        bytes,
+        connections: usize::try_from(load.connections)?,
+        connected: 0,
+        delivered: 0,
+        failure: None,
+    };
     rdt_driver::run(&mut set, &mut io, &mut making, &mut waiter)?;
-    ensure!(making.is_delivered, "the transfer failed: {}", making.failure.unwrap_or_default());
+    ensure!(making.failure.is_none(), "the transfer failed: {}", making.failure.unwrap_or_default());
     meter::print_sent(None)
 }

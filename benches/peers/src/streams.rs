@@ -1,13 +1,17 @@
 //! Byte streams of `rdt-endpoint`, as an application uses them: over tokio and blocking, one way
 //! and both ways, one connection and many of one endpoint.
 
+use std::future::poll_fn;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::ready;
 
 use anyhow::{Result, ensure};
 use rdt_endpoint::{Connect, EndpointConfig, Listen, blocking, tokio as rdt_tokio};
 use rdt_transport::ConnectionConfig;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::task::JoinSet;
 
 use crate::meter::{self, Hello, Meter};
@@ -20,7 +24,8 @@ pub(crate) const TUNED_BLOCKING: &str =
     "the same, blocking: a thread of the endpoint and one of the application a process";
 pub(crate) const TUNED_DUPLEX: &str =
     "over tokio, half of the bytes each way at the same time; rate and CPU of both ways together";
-pub(crate) const TUNED_MANY: &str = "over tokio, all connections of one endpoint, equal shares of the bytes";
+pub(crate) const TUNED_MANY: &str = "over tokio, all connections of one endpoint, equal shares of the bytes; the streams \
+    begin when all connections are open, and share one buffer to write from and one to read into";
 
 /// What a row runs over tokio.
 #[derive(Clone, Copy)]
@@ -63,35 +68,73 @@ fn connect(window: u32, load: Load) -> Connect {
 /// Window of a responder, packets: it has no argument for it.
 const WINDOW: u32 = 8192;
 
+/// What all streams of a process share: the bytes to write, the buffer to read into, and the count
+/// of what was read. So the memory of the application is the same for any number of streams.
+struct Shared {
+    source: Vec<u8>,
+    read: Mutex<Taken>,
+}
+
+struct Taken {
+    buffer: Vec<u8>,
+    meter: Meter,
+}
+
+impl Shared {
+    fn new(expected: u64) -> Arc<Self> {
+        let taken = Taken { buffer: vec![0; meter::SOURCE], meter: Meter::new(expected) };
+        Arc::new(Self { source: meter::source(), read: Mutex::new(taken) })
+    }
+
+    /// Calls `act` on the count of the bytes that were read.
+    fn meter<R>(&self, act: impl FnOnce(&mut Meter) -> R) -> R {
+        act(&mut self.read.lock().unwrap_or_else(PoisonError::into_inner).meter)
+    }
+}
+
 /// Writes a stream and waits until the peer has read all of it.
-async fn write(mut stream: rdt_tokio::WriteHalf, bytes: u64) -> Result<()> {
-    let source = meter::source();
+async fn write(shared: &Shared, mut stream: rdt_tokio::WriteHalf, bytes: u64) -> Result<()> {
     for block in meter::blocks(bytes, meter::SOURCE) {
-        stream.write_all(&source[block]).await?;
+        stream.write_all(&shared.source[block]).await?;
     }
     stream.shutdown().await?;
     stream.delivered().await?;
     Ok(())
 }
 
-/// Reads to the end of the stream and returns the number of bytes.
-async fn read(mut stream: rdt_tokio::ReadHalf) -> Result<u64> {
-    let mut buffer = vec![0; meter::SOURCE];
-    let mut bytes = 0;
-    loop {
-        match stream.read(&mut buffer).await? {
-            0 => return Ok(bytes),
-            length => bytes += length as u64,
+/// Reads to the end of the stream and counts the bytes.
+async fn read(shared: &Shared, mut stream: rdt_tokio::ReadHalf) -> Result<()> {
+    while poll_fn(|cx| {
+        let Taken { buffer, meter } = &mut *shared.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = ReadBuf::new(buffer);
+        ready!(Pin::new(&mut stream).poll_read(cx, &mut room))?;
+        let length = room.filled().len();
+        if length > 0 {
+            meter.count(length);
         }
-    }
+        std::io::Result::Ok(length > 0).into()
+    })
+    .await?
+    {}
+    Ok(())
 }
 
-/// Writes and reads one connection at the same time. Returns the number of bytes read.
-async fn exchange(stream: rdt_tokio::Stream, bytes: u64) -> Result<u64> {
+/// Writes and reads one connection at the same time.
+async fn exchange(shared: Arc<Shared>, stream: rdt_tokio::Stream, bytes: u64) -> Result<()> {
     let (reader, writer) = stream.into_split();
-    let (written, received) = tokio::join!(write(writer, bytes), read(reader));
+    let (written, received) = tokio::join!(write(&shared, writer, bytes), read(&shared, reader));
     written?;
     received
+}
+
+/// Runs all streams to their ends, each of which writes `bytes`.
+async fn exchange_all(shared: &Arc<Shared>, streams: Vec<rdt_tokio::Stream>, bytes: u64) -> Result<()> {
+    let mut tasks: JoinSet<_> =
+        streams.into_iter().map(|stream| exchange(Arc::clone(shared), stream, bytes)).collect();
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
 }
 
 pub(crate) fn receive(bytes: u64, load: Load) -> Result<()> {
@@ -100,23 +143,20 @@ pub(crate) fn receive(bytes: u64, load: Load) -> Result<()> {
         let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::new()?)?;
         let listener = endpoint.listen(listen(WINDOW, load))?;
         meter::print_hello(listener.local_addr(), None);
-        let mut meter = Meter::new((theirs + ours) * load.connections);
-        let mut streams = JoinSet::new();
+        let shared = Shared::new((theirs + ours) * load.connections);
+        let mut streams = Vec::new();
         for _ in 0..load.connections {
-            let stream = listener.accept().await?;
-            meter.count(0);
-            streams.spawn(exchange(stream, ours));
+            streams.push(listener.accept().await?);
         }
-        let mut received = 0;
-        while let Some(done) = streams.join_next().await {
-            received += done??;
-        }
-        ensure!(received == theirs * load.connections, "{received} bytes came");
-        let seconds = meter.seconds();
+        exchange_all(&shared, streams, ours).await?;
+        let seconds = shared.meter(|meter| meter.seconds());
         drop(listener);
         endpoint.wait_idle().await;
-        meter.count(usize::try_from(received + ours * load.connections)?);
-        meter.print(seconds, None)
+        let delivered = usize::try_from(ours * load.connections)?;
+        shared.meter(|meter| {
+            meter.count(delivered);
+            meter.print(seconds, None)
+        })
     })
 }
 
@@ -125,16 +165,13 @@ pub(crate) fn send(bytes: u64, window: u32, load: Load) -> Result<()> {
     let (ours, theirs) = load.shares(bytes);
     meter::runtime()?.block_on(async {
         let endpoint = rdt_tokio::Endpoint::bind(local(), EndpointConfig::new()?)?;
-        let mut streams = JoinSet::new();
+        let shared = Shared::new(theirs * load.connections);
+        let mut streams = Vec::new();
         for _ in 0..load.connections {
-            let stream = endpoint.connect(address, connect(window, load)).await?;
-            streams.spawn(exchange(stream, ours));
+            streams.push(endpoint.connect(address, connect(window, load)).await?);
         }
-        let mut received = 0;
-        while let Some(done) = streams.join_next().await {
-            received += done??;
-        }
-        ensure!(received == theirs * load.connections, "{received} bytes came");
+        exchange_all(&shared, streams, ours).await?;
+        ensure!(shared.meter(|meter| meter.full()), "too few bytes came");
         endpoint.wait_idle().await;
         meter::print_sent(None)
     })
