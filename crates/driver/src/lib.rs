@@ -20,8 +20,8 @@ pub mod truesize;
 pub use blocking::{BlockingError, receive_one, send_file};
 pub use event_loop::{Ended, Many, Member};
 pub use rdt_udp::{
-    BufferOccupancy, Connected, GivenUp, Offload, Remote, SendCall, SocketError, UdpIo, UdpOptions, UdpStats,
-    Waiter, Waker, clock, current_cpu, prefill_batch_pool, start_on_other_cpu,
+    BufferOccupancy, BusyPoll, Connected, GivenUp, Offload, Policy, Remote, SendCall, SocketError, UdpIo,
+    UdpOptions, UdpStats, Waiter, Waker, clock, current_cpu, prefill_batch_pool, start_on_other_cpu,
 };
 pub use run::{Application, Flow, Refill, Socket, run, send_memory, send_rest};
 pub use source::{DwordArray, Fill, Piped, Source, file_source, fill};

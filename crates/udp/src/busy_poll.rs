@@ -50,6 +50,8 @@ pub struct BusyPoll {
     sleeps: u32,
     /// True if something was ready since the last wait.
     found: bool,
+    /// End of the present time of polling, in a loop that calls [`BusyPoll::should_poll`].
+    poll_end: Option<Instant>,
     awake_until: Option<Instant>,
     rest_until: Option<Instant>,
     rest: Duration,
@@ -65,6 +67,7 @@ impl BusyPoll {
             precise: false,
             sleeps: 0,
             found: false,
+            poll_end: None,
             awake_until: None,
             rest_until: None,
             rest: MIN_REST,
@@ -87,6 +90,22 @@ impl BusyPoll {
     /// Records that something was ready outside of [`BusyPoll::wait`].
     pub fn note_ready(&mut self) {
         self.found = true;
+        self.poll_end = None;
+    }
+
+    /// Returns true if an event loop that does not block, such as a task, should poll once more,
+    /// and false if it should wait. Call it when nothing was ready, else
+    /// [`note_ready`](Self::note_ready). Replaces [`BusyPoll::wait`] for such loops.
+    pub fn should_poll(&mut self, now: Instant) -> bool {
+        let Some(end) = self.poll_end else {
+            self.poll_end = self.poll_until(now);
+            return self.poll_end.is_some();
+        };
+        if now >= end {
+            self.poll_end = None;
+            self.sleeps = SLEEPS_AFTER_POLL;
+        }
+        self.poll_end.is_some()
     }
 
     fn wait_by(

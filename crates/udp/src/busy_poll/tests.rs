@@ -194,3 +194,19 @@ fn deadline_ends_polling_and_rest() {
         assert_eq!(script.sleeps.len() > 1, !preemptions.is_empty(), "{:?}", script.sleeps);
     }
 }
+
+#[test]
+fn loop_polls_briefly_after_sixteen_waits() {
+    let (mut busy_poll, now) = (BusyPoll::new(Policy::Brief), clock::now());
+    busy_poll.enabled = true;
+    for _ in 0..2 {
+        assert!(busy_poll.should_poll(now));
+        assert!(!busy_poll.should_poll(now + BRIEF_POLL));
+        assert!((0..SLEEPS_AFTER_POLL).all(|_| !busy_poll.should_poll(now)));
+    }
+    // What was found begins a new time of polling.
+    for later in [now, now + BRIEF_POLL] {
+        assert!(busy_poll.should_poll(later));
+        busy_poll.note_ready();
+    }
+}
