@@ -14,6 +14,10 @@ use crate::core::{Core, Shared};
 use crate::error::Stopped;
 use crate::io::Io;
 
+/// Time in which a thread that input has woken should write or read again, which sends the output:
+/// ACKs then travel in its data. Much longer than a wake-up, much shorter than a delayed ACK.
+const OUTPUT_GRACE: Duration = Duration::from_micros(250);
+
 /// Way in which the thread waits.
 pub(super) enum Wait {
     Socket(Box<Waiter>),
@@ -101,7 +105,9 @@ fn run(shared: &Shared, wait: &mut Wait) {
             if !core.is_output_pending() {
                 more |= core.output(now).more;
             }
-            (more, core.arm(now), core.is_blocked())
+            let grace = core.is_output_pending().then(|| now + OUTPUT_GRACE);
+            let deadline = core.arm().into_iter().chain(grace).min();
+            (more, deadline, core.is_blocked())
         });
         if shared.with(|core, _| core.is_over()) {
             return;

@@ -2,7 +2,7 @@
 //! and the events that wake tasks.
 
 use std::task::Context;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rdt_transport::drive::{Budget, Turn, send_out, take_in};
 use rdt_transport::{ConnectionEvent, Endpoint as _};
@@ -12,9 +12,6 @@ use crate::error::Stopped;
 
 /// Datagrams that one call sends before it releases the lock.
 const MAX_TRANSMIT: usize = 4 * 64;
-/// Time in which a task that input has woken should write or read again, which sends the output:
-/// ACKs then travel in its data. Much longer than a wake-up, much shorter than a delayed ACK.
-const OUTPUT_GRACE: Duration = Duration::from_micros(250);
 
 impl Core {
     /// Reads datagrams and handles due timers. Output follows by [`Core::output`], at once unless
@@ -84,9 +81,8 @@ impl Core {
 
     /// Returns when the driver has to run next. It must do so: until then nothing wakes it for a
     /// timer.
-    pub(crate) fn arm(&mut self, now: Instant) -> Option<Instant> {
-        let grace = self.is_output_pending.then(|| now + OUTPUT_GRACE);
-        self.armed = [self.set.poll_timeout(), self.io.next_arrival(), grace].into_iter().flatten().min();
+    pub(crate) fn arm(&mut self) -> Option<Instant> {
+        self.armed = [self.set.poll_timeout(), self.io.next_arrival()].into_iter().flatten().min();
         self.armed
     }
 

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use ::tokio::task::yield_now;
-use rdt_driver::SocketError;
+use rdt_driver::{BusyPoll, Policy, SocketError};
+use rdt_transport::drive::Turn;
 
 use super::readiness::Readiness;
 use super::timer::Timer;
@@ -23,6 +24,8 @@ pub(super) struct Driver {
 struct Waits {
     /// `None` without a socket.
     socket: Option<Readiness>,
+    /// Polling of the socket before a wait, between which other tasks run.
+    busy_poll: BusyPoll,
     timer: Timer,
 }
 
@@ -38,7 +41,7 @@ enum Next {
 
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, socket: Option<Readiness>, timer: Timer) -> Self {
-        Self { shared, waits: Waits { socket, timer } }
+        Self { shared, waits: Waits { socket, busy_poll: BusyPoll::new(Policy::Brief), timer } }
     }
 }
 
@@ -47,34 +50,43 @@ impl Waits {
         core.set_driver(cx);
         // The tasks that the last turn has woken had their time.
         let mut more = core.is_output_pending() && core.output(now).more;
-        more |= self.input(core, now, cx);
+        let input = self.input(core, now, cx);
+        more |= input.more;
         if !core.is_output_pending() {
             more |= core.output(now).more;
         }
         if core.is_over() {
             return Next::End;
         }
-        if more || self.is_readable(cx) || core.is_blocked() && self.is_unblocked(core, now, cx) {
+        if input.received > 0 {
+            self.busy_poll.note_ready();
+        }
+        let deadline = core.arm();
+        let is_due = more || core.is_output_pending() || self.is_readable(cx);
+        if is_due || core.is_blocked() && self.is_unblocked(core, now, cx) {
             return Next::Turn;
         }
-        Next::Wait(core.arm(now))
+        if self.socket.is_some() && self.busy_poll.should_poll(now) {
+            return Next::Turn;
+        }
+        Next::Wait(deadline)
     }
 
-    /// Reads datagrams if there are any, and handles timers. Returns true if more can be read.
-    fn input(&self, core: &mut Core, now: Instant, cx: &mut Context<'_>) -> bool {
+    /// Reads datagrams if there are any, and handles timers.
+    fn input(&self, core: &mut Core, now: Instant, cx: &mut Context<'_>) -> Turn {
+        let mut turn = Turn::default();
         if let Some(socket) = &self.socket {
-            let mut more = false;
             let read = socket.read(cx, || {
                 core.io.set_readable();
-                core.input(now);
-                more = core.io.is_readable();
-                !more
+                turn = core.input(now);
+                turn.more = core.io.is_readable();
+                !turn.more
             });
             if read.is_ready() {
-                return more;
+                return turn;
             }
         }
-        core.input(now).more
+        core.input(now)
     }
 
     fn is_readable(&self, cx: &mut Context<'_>) -> bool {
