@@ -5,12 +5,13 @@ mod park;
 mod stream;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::address::wildcard_for;
 use crate::config::{Connect, EndpointConfig, Listen};
-use crate::core::handles::EndpointHandle;
+use crate::core::handles::{EndpointHandle, endpoint_methods};
 use crate::core::{Backlog, Shared};
 use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
@@ -40,16 +41,6 @@ impl Endpoint {
         Self::spawn(io, config)
     }
 
-    /// Creates an endpoint with an address of its own on an emulated network.
-    ///
-    /// # Errors
-    /// If the system has no threads left.
-    #[cfg(feature = "emulator")]
-    pub fn on_network(network: &Network) -> io::Result<Self> {
-        let config = EndpointConfig::from_seed(network.next_seed());
-        Self::on_network_with(network, config)
-    }
-
     /// Same as [`Endpoint::on_network`], with a configuration.
     ///
     /// # Errors
@@ -64,11 +55,6 @@ impl Endpoint {
         let shared = Shared::new(io, config, rdt_driver::clock::now)?;
         driver::spawn(Arc::clone(&shared), wait)?;
         Ok(Self(Arc::new(EndpointHandle(shared))))
-    }
-
-    /// Returns the address of the socket, or on the emulated network.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.0.0.address
     }
 
     /// Opens a connection and waits for the handshake.
@@ -120,11 +106,6 @@ impl Endpoint {
         Ok(Listener { endpoint: self.clone(), backlog, timeout: Mutex::new(None) })
     }
 
-    /// Closes all connections whose streams exist, and stops listening.
-    pub fn close(&self, code: u32, text: &str) {
-        self.0.0.with(|core, now| core.close_all(now, code, text));
-    }
-
     /// Waits until no connection is left, for at most `timeout`: every stream is dropped, what was
     /// written is delivered, and answers that got lost were repeated. Returns false after the
     /// timeout.
@@ -133,11 +114,7 @@ impl Endpoint {
     }
 }
 
-impl std::fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Endpoint").field("local_addr", &self.local_addr()).finish_non_exhaustive()
-    }
-}
+endpoint_methods!(Endpoint, Listener);
 
 /// Connections that peers open. The drop of the listener closes those that were not accepted.
 /// Keeps its endpoint open.
@@ -170,22 +147,6 @@ impl Listener {
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         *self.timeout.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
     }
-
-    /// Returns the address that peers connect to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.endpoint.local_addr()
-    }
-
-    /// Returns the endpoint, for connections in the other direction.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.endpoint.0.0.with(|core, now| core.drop_listener(now, &self.backlog));
-    }
 }
 
 /// Opens a connection over an endpoint of its own.
@@ -193,10 +154,6 @@ impl Drop for Listener {
 /// # Errors
 /// As [`Endpoint::bind`] and [`Endpoint::connect`].
 pub fn connect(peer: SocketAddr, connect: Connect) -> io::Result<Stream> {
-    let any: SocketAddr = match peer {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let endpoint = Endpoint::bind(any, EndpointConfig::new()?)?;
+    let endpoint = Endpoint::bind(wildcard_for(peer), EndpointConfig::new()?)?;
     Ok(endpoint.connect_within(peer, connect, None, Some(endpoint.clone()))?)
 }

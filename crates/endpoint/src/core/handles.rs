@@ -86,6 +86,63 @@ impl Drop for StreamHandle {
     }
 }
 
+/// Defines what endpoints and listeners of both interfaces have in common. `$endpoint` has an
+/// `Arc<EndpointHandle>` as its only field, and `$listener` has a field `endpoint`.
+macro_rules! endpoint_methods {
+    ($endpoint:ty, $listener:ty) => {
+        impl $endpoint {
+            /// Creates an endpoint with an address of its own on an emulated network. Its time is
+            /// that of the runtime, which a test may pause, and without a runtime the system's.
+            ///
+            /// # Errors
+            /// If the system has no threads left.
+            ///
+            /// # Panics
+            /// If it needs a runtime: outside of one.
+            #[cfg(feature = "emulator")]
+            pub fn on_network(network: &crate::Network) -> std::io::Result<Self> {
+                let config = crate::EndpointConfig::from_seed(network.next_seed());
+                Self::on_network_with(network, config)
+            }
+
+            /// Returns the address of the socket, or on the emulated network.
+            pub fn local_addr(&self) -> std::net::SocketAddr {
+                self.0.0.address
+            }
+
+            /// Closes all connections whose streams exist, and stops listening.
+            pub fn close(&self, code: u32, text: &str) {
+                self.0.0.with(|core, now| core.close_all(now, code, text));
+            }
+        }
+
+        impl std::fmt::Debug for $endpoint {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct("Endpoint").field("local_addr", &self.local_addr()).finish_non_exhaustive()
+            }
+        }
+
+        impl $listener {
+            /// Returns the address that peers connect to.
+            pub fn local_addr(&self) -> std::net::SocketAddr {
+                self.endpoint.local_addr()
+            }
+
+            /// Returns the endpoint, for connections in the other direction.
+            pub fn endpoint(&self) -> &$endpoint {
+                &self.endpoint
+            }
+        }
+
+        impl Drop for $listener {
+            fn drop(&mut self) {
+                self.endpoint.0.0.with(|core, now| core.drop_listener(now, &self.backlog));
+            }
+        }
+    };
+}
+pub(crate) use endpoint_methods;
+
 /// Defines what streams of both interfaces have in common. `$stream` has a field `handle` that
 /// leads to a [`StreamHandle`].
 macro_rules! stream_methods {

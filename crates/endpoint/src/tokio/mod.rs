@@ -8,11 +8,12 @@ mod timer;
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::address::wildcard_for;
 use crate::config::{Connect, EndpointConfig, Listen};
-use crate::core::handles::EndpointHandle;
+use crate::core::handles::{EndpointHandle, endpoint_methods};
 use crate::core::{Backlog, Clock, Shared};
 use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
@@ -48,20 +49,6 @@ impl Endpoint {
         Self::spawn(io, config, rdt_driver::clock::now, socket, timer)
     }
 
-    /// Creates an endpoint with an address of its own on an emulated network. Its time is tokio's,
-    /// which a test may pause.
-    ///
-    /// # Errors
-    /// If the port has no address. Ports of emulated networks have one.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    #[cfg(feature = "emulator")]
-    pub fn on_network(network: &Network) -> io::Result<Self> {
-        let config = EndpointConfig::from_seed(network.next_seed());
-        Self::on_network_with(network, config)
-    }
-
     /// Same as [`Endpoint::on_network`], with a configuration.
     ///
     /// # Errors
@@ -82,11 +69,6 @@ impl Endpoint {
         let shared = Shared::new(io, config, clock)?;
         ::tokio::spawn(Driver::new(Arc::clone(&shared), socket, timer));
         Ok(Self(Arc::new(EndpointHandle(shared))))
-    }
-
-    /// Returns the address of the socket, or on the emulated network.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.0.0.address
     }
 
     /// Opens a connection and waits for the handshake. Cancel safe: a dropped call gives the
@@ -120,11 +102,6 @@ impl Endpoint {
         Ok(Listener { endpoint: self.clone(), backlog })
     }
 
-    /// Closes all connections whose streams exist, and stops listening.
-    pub fn close(&self, code: u32, text: &str) {
-        self.0.0.with(|core, now| core.close_all(now, code, text));
-    }
-
     /// Waits until no connection is left: every stream is dropped, what was written is delivered,
     /// and answers that got lost were repeated. Cancel safe.
     pub async fn wait_idle(&self) {
@@ -132,11 +109,7 @@ impl Endpoint {
     }
 }
 
-impl std::fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Endpoint").field("local_addr", &self.local_addr()).finish_non_exhaustive()
-    }
-}
+endpoint_methods!(Endpoint, Listener);
 
 /// Connections that peers open. The drop of the listener closes those that were not accepted.
 /// Keeps its endpoint open.
@@ -156,22 +129,6 @@ impl Listener {
         let handle = poll_fn(|cx| self.endpoint.0.poll_accept(cx, &self.backlog)).await?;
         Ok(Stream::new(handle, None))
     }
-
-    /// Returns the address that peers connect to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.endpoint.local_addr()
-    }
-
-    /// Returns the endpoint, for connections in the other direction.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.endpoint.0.0.with(|core, now| core.drop_listener(now, &self.backlog));
-    }
 }
 
 /// Opens a connection over an endpoint of its own.
@@ -182,11 +139,7 @@ impl Drop for Listener {
 /// # Panics
 /// Outside of a tokio runtime.
 pub async fn connect(peer: SocketAddr, connect: Connect) -> io::Result<Stream> {
-    let any: SocketAddr = match peer {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let endpoint = Endpoint::bind(any, EndpointConfig::new()?)?;
+    let endpoint = Endpoint::bind(wildcard_for(peer), EndpointConfig::new()?)?;
     Ok(endpoint.connect_owned(peer, connect, Some(endpoint.clone())).await?)
 }
 
