@@ -17,6 +17,9 @@ const MIN_BURST: u64 = 2;
 /// Bursts per second at the pacing rate: a burst is 1 ms of it.
 const BURST_PER_SECOND: u64 = 1000;
 
+/// Batches in the largest burst: the one that is due, and one that makes up for a late wake-up.
+const BURST_BATCHES: u64 = 2;
+
 /// Token bucket. Rates are in bytes per second; the caller decides which bytes count.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
@@ -26,7 +29,7 @@ pub(crate) struct Pacer {
     rate: Option<u64>,
     /// Size of a packet train, bytes, sent as one burst once the bucket is full; 0 for none.
     train: u64,
-    /// True while a train waits for a full bucket.
+    /// True while a train waits for a full bucket, or a batch for its tokens.
     filling: bool,
     /// Tokens at `updated`, billionths of a byte; negative is debt.
     level: i128,
@@ -59,7 +62,6 @@ impl Pacer {
     /// Sets the size of a packet train, bytes; 0 for none.
     pub(crate) fn set_train(&mut self, bytes: u64) {
         self.train = bytes;
-        self.filling &= bytes > 0;
     }
 
     /// Sets the rate, bytes per second; `None` is unpaced and 0 counts as 1. Existing debt is paid
@@ -75,18 +77,35 @@ impl Pacer {
         self.rate
     }
 
-    /// Returns the burst size, bytes: one batch or 1 ms of the rate, whichever is less. At least
+    /// Returns the burst size, bytes: two batches or 1 ms of the rate, whichever is less. At least
     /// two segments and one train. `u64::MAX` if unpaced.
     pub(crate) fn burst(&self) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
-        self.batch.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss).max(self.train)
+        let most = BURST_BATCHES * self.batch;
+        most.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss).max(self.train)
+    }
+
+    /// Returns the bytes to wait for once the tokens are used up: those of a train, or of a batch
+    /// at rates that send several in a millisecond. A send call and a wake-up for every few
+    /// segments would cost more than the segments. `None`: those of the next segment.
+    fn refill(&self) -> Option<u64> {
+        if self.train > 0 {
+            return Some(self.burst());
+        }
+        let is_fast = self.rate? / BURST_PER_SECOND >= BURST_BATCHES * self.batch;
+        is_fast.then_some(self.batch)
+    }
+
+    /// Returns the tokens without which nothing is sent now, bytes.
+    fn threshold(&self) -> u64 {
+        self.refill().filter(|_| self.filling).unwrap_or(0)
     }
 
     /// Returns when `bytes` may be sent; `None` if they may be sent now. Larger amounts wait for
     /// one [`burst`](Self::burst) only; the rest becomes debt.
     pub(crate) fn next_send_at(&self, now: Instant, bytes: u64) -> Option<Instant> {
         let rate = self.rate?;
-        let wanted = if self.filling { self.burst() } else { bytes.min(self.burst()) };
+        let wanted = bytes.min(self.burst()).max(self.threshold());
         let missing = nano_bytes(wanted) - self.level_at(now);
         let missing = u128::try_from(missing).ok().filter(|missing| *missing > 0)?;
         let wait = u64::try_from(missing.div_ceil(u128::from(rate))).unwrap_or(u64::MAX);
@@ -100,7 +119,7 @@ impl Pacer {
         if self.rate.is_none() {
             return most;
         }
-        if self.filling && self.level_at(now) < self.capacity() {
+        if self.level_at(now) < nano_bytes(self.threshold()) {
             return 0;
         }
         let beyond_first = self.level_at(now) - nano_bytes(len.min(self.burst()));
@@ -116,14 +135,14 @@ impl Pacer {
         self.settle(now);
         if self.rate.is_some() {
             self.level -= nano_bytes(bytes);
-            self.filling |= self.train > 0 && self.level < nano_bytes(self.mss);
+            self.filling |= self.refill().is_some() && self.level < nano_bytes(self.mss);
         }
     }
 
     fn settle(&mut self, now: Instant) {
         self.level = self.level_at(now);
         self.updated = Some(self.updated.map_or(now, |updated| updated.max(now)));
-        self.filling &= self.level < self.capacity();
+        self.filling &= self.refill().is_some_and(|refill| self.level < nano_bytes(refill));
     }
 
     fn level_at(&self, now: Instant) -> i128 {
@@ -165,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn burst_is_batch_or_millisecond() {
+    fn burst_is_two_batches_or_millisecond() {
         let now = epoch();
         for (rate, burst) in [
             (1, 2944),
@@ -174,14 +193,33 @@ mod tests {
             (3_000_000, 3000),
             (50_000_000, 50_000),
             (64_768_000, BATCH),
-            (10_000_000_000, BATCH),
+            (129_536_000, 2 * BATCH),
+            (10_000_000_000, 2 * BATCH),
         ] {
             assert_eq!(paced(now, rate).burst(), burst, "{rate} bytes/s");
         }
         assert_eq!(Pacer::new(MSS).burst(), u64::MAX);
         let mut pacer = paced(now, 10_000_000_000);
         pacer.set_sizes(1000, 16_000);
-        assert_eq!(pacer.burst(), 16_000);
+        assert_eq!(pacer.burst(), 32_000);
+    }
+
+    #[test]
+    fn fast_rate_sends_whole_batches() {
+        // A batch takes BATCH nanoseconds.
+        let mut pacer = paced(epoch(), 1_000_000_000);
+        let mut now = epoch() + Duration::from_secs(1);
+        assert_eq!(pacer.allows(now, MSS, u64::MAX), 88);
+        pacer.on_sent(now, 88 * MSS);
+        for late in [0, 40_000, 10_000, BATCH] {
+            let due = now + Duration::from_nanos(BATCH);
+            assert_eq!(pacer.next_send_at(now, MSS), Some(due));
+            assert_eq!(pacer.allows(due - Duration::from_nanos(1), MSS, 9), 0);
+            // Time that a wake-up comes late is not lost.
+            now = due + Duration::from_nanos(late);
+            assert_eq!(pacer.allows(now, MSS, u64::MAX), 44 + late / MSS);
+            pacer.on_sent(now, BATCH + late);
+        }
     }
 
     #[test]
@@ -308,6 +346,8 @@ mod tests {
                 now = if below(20) == 0 { now.checked_sub(wait).unwrap() } else { now + wait };
                 let longest = if below(10) == 0 { 200_000 } else { 9000 };
                 let (len, most) = (below(longest), below(200));
+                // Runs are of full segments, where the rate demands whole batches.
+                let len = if by_run.refill().is_some() { len.max(by_run.mss) } else { len };
                 let mut expected = 0;
                 while expected < most && by_one.next_send_at(now, len).is_none() {
                     by_one.on_sent(now, len);
@@ -353,7 +393,7 @@ mod tests {
         fastest.on_sent(begin, u64::MAX);
         assert!(fastest.next_send_at(begin, MSS).is_some());
         assert_eq!(fastest.next_send_at(far, MSS), None);
-        assert_eq!((fastest.allows(begin, MSS, 9), fastest.allows(far, 1, u64::MAX)), (0, BATCH));
+        assert_eq!((fastest.allows(begin, MSS, 9), fastest.allows(far, 1, u64::MAX)), (0, 2 * BATCH));
         let mut slowest = paced(begin, 0);
         slowest.on_sent(begin, u64::MAX);
         assert!(slowest.next_send_at(begin, MSS).is_some());

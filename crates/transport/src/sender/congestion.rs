@@ -213,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn burst_is_one_datagram_of_offload() {
+    fn burst_is_two_datagrams_of_offload() {
         for (size, packets) in [(1200, 54), (8972, 7), (600, 64)] {
             let ((config, mut control), now) = (reno(), epoch());
             let mss = size - 100;
             control.resize(&config, size, mss);
             let pacer = control.pacer.as_mut().unwrap();
             pacer.set_rate(now, Some(10_000_000_000));
-            assert_eq!(pacer.burst(), packets * mss as u64, "{size}");
+            assert_eq!(pacer.burst(), 2 * packets * mss as u64, "{size}");
         }
     }
 }
