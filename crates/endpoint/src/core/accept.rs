@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use rdt_transport::{Admittee, ConnectionEvent, ConnectionId, RefuseReason, ResponderConfig};
@@ -127,6 +127,14 @@ impl Core {
         }
         self.acceptors.register(cx);
         Poll::Pending
+    }
+
+    pub(crate) fn forget_acceptor(&mut self, waker: &Waker) {
+        self.acceptors.forget(waker, &mut self.wakes);
+    }
+
+    pub(crate) fn forget_idler(&mut self, waker: &Waker) {
+        self.idlers.forget(waker, &mut self.wakes);
     }
 
     /// Closes all connections that have a handle; released ones deliver what was written.

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use rdt_crypto::{PublicKey, ResumptionCookie};
@@ -135,6 +135,12 @@ impl Core {
         }
         self.entry(id)?.watchers.register(cx);
         Poll::Pending
+    }
+
+    pub(crate) fn forget_watcher(&mut self, id: ConnectionId, waker: &Waker) {
+        if let Some(entry) = self.connections.get_mut(&id) {
+            entry.watchers.forget(waker, &mut self.wakes);
+        }
     }
 
     /// Confirms the peer's stream, if the configuration leaves that to the application.

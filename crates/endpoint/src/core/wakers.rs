@@ -13,6 +13,16 @@ impl Waiting {
         }
     }
 
+    /// Removes the task of a call that was dropped. It is woken, because other calls of the same task
+    /// may wait with the same waker, and have to register again.
+    pub(super) fn forget(&mut self, waker: &Waker, wakes: &mut Wakes) {
+        let before = self.0.len();
+        self.0.retain(|other| !other.will_wake(waker));
+        if self.0.len() < before {
+            wakes.push(waker.clone());
+        }
+    }
+
     /// Moves all tasks to `wakes`. Keeps no memory, so that idle connections are small.
     pub(crate) fn wake(&mut self, wakes: &mut Wakes) {
         for waker in std::mem::take(&mut self.0) {
@@ -48,5 +58,43 @@ impl Wakes {
             first.wake();
         }
         self.more.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Task(AtomicUsize);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn dropped_calls_leave_no_wakers() {
+        let (mut waiting, mut wakes) = (Waiting::default(), Wakes::default());
+        let kept = Arc::new(Task::default());
+        let kept_waker = Waker::from(Arc::clone(&kept));
+        waiting.register(&Context::from_waker(&kept_waker));
+        for _ in 0..1000 {
+            let task = Arc::new(Task::default());
+            let waker = Waker::from(Arc::clone(&task));
+            waiting.register(&Context::from_waker(&waker));
+            waiting.forget(&waker, &mut wakes);
+            std::mem::take(&mut wakes).wake();
+            assert_eq!(task.0.load(Ordering::Relaxed), 1, "its other calls register again");
+        }
+        assert_eq!(waiting.0.len(), 1);
+        waiting.wake(&mut wakes);
+        wakes.wake();
+        assert_eq!(kept.0.load(Ordering::Relaxed), 1);
     }
 }

@@ -5,6 +5,7 @@ mod driver;
 mod readiness;
 mod stream;
 mod timer;
+mod wait;
 
 use std::future::poll_fn;
 use std::io;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use crate::address::wildcard_for;
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, endpoint_methods};
-use crate::core::{Backlog, Clock, Shared};
+use crate::core::{Backlog, Clock, Core, Shared};
 use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
@@ -23,6 +24,7 @@ use driver::Driver;
 use readiness::Readiness;
 pub use stream::{ReadHalf, Stream, WriteHalf};
 use timer::Timer;
+use wait::wait;
 
 /// One UDP socket with any number of connections, opened by both sides. Clones are the same
 /// endpoint.
@@ -105,7 +107,8 @@ impl Endpoint {
     /// Waits until no connection is left: every stream is dropped, what was written is delivered,
     /// and answers that got lost were repeated. Cancel safe.
     pub async fn wait_idle(&self) {
-        poll_fn(|cx| self.0.0.with(|core, _| core.poll_idle(cx))).await;
+        let shared = &*self.0.0;
+        wait(shared, Core::forget_idler, |cx| shared.with(|core, _| core.poll_idle(cx))).await;
     }
 }
 
@@ -126,8 +129,9 @@ impl Listener {
     /// # Errors
     /// If the endpoint is closed or stopped.
     pub async fn accept(&self) -> Result<Stream, ListenError> {
-        let handle = poll_fn(|cx| self.endpoint.0.poll_accept(cx, &self.backlog)).await?;
-        Ok(Stream::new(handle, None))
+        let endpoint = &self.endpoint.0;
+        let accepted = wait(&endpoint.0, Core::forget_acceptor, |cx| endpoint.poll_accept(cx, &self.backlog));
+        Ok(Stream::new(accepted.await?, None))
     }
 }
 

@@ -1,15 +1,16 @@
 //! A connection as a pair of byte streams.
 
-use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use ::tokio::task::coop::poll_proceed;
 
 use super::Endpoint;
+use super::wait::wait;
+use crate::core::Core;
 use crate::core::handles::{StreamHandle, stream_methods};
 use crate::error::StreamError;
 
@@ -65,7 +66,7 @@ impl Stream {
     /// # Errors
     /// If the connection ended before.
     pub async fn delivered(&self) -> Result<u64, StreamError> {
-        poll_fn(|cx| self.handle.poll_delivered(cx)).await
+        self.handle.delivered().await
     }
 
     /// Splits the stream into halves that different tasks can own. The connection ends when both
@@ -97,7 +98,7 @@ impl WriteHalf {
     /// # Errors
     /// If the connection ended before.
     pub async fn delivered(&self) -> Result<u64, StreamError> {
-        poll_fn(|cx| self.handle.poll_delivered(cx)).await
+        self.handle.delivered().await
     }
 }
 
@@ -109,6 +110,11 @@ impl Drop for WriteHalf {
 }
 
 impl StreamHandle {
+    async fn delivered(&self) -> Result<u64, StreamError> {
+        let forget = |core: &mut Core, waker: &Waker| core.forget_watcher(self.id, waker);
+        wait(&self.shared, forget, |cx| self.poll_delivered(cx)).await
+    }
+
     fn poll_read_into(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let coop = ready!(poll_proceed(cx));
         let result = self.poll_read(cx, buf.remaining(), |bytes| buf.put_slice(bytes));
