@@ -144,6 +144,7 @@ fn open_repeatedly(
         let start = clock::now();
         let opened = endpoint.connect_timeout(address, connect(key)?, OPEN_TIME);
         times.push(opened.is_ok().then(|| start.elapsed()));
+        #[expect(clippy::disallowed_methods, reason = "a bench in real time")]
         thread::sleep(OPEN_INTERVAL);
     }
     Ok(times)
@@ -165,6 +166,7 @@ fn flood(address: SocketAddr, rate: u32, is_over: &AtomicBool) -> (f64, f64) {
     let mut both = sockets.iter().cycle().zip(syns.iter().cycle());
     let mut buffer = [0; 128];
     while !is_over.load(Ordering::Relaxed) {
+        #[expect(clippy::disallowed_methods, reason = "a bench in real time")]
         thread::sleep(Duration::from_millis(1));
         let until = start.elapsed().as_micros() * u128::from(rate) / 1_000_000;
         for (socket, syn) in both.by_ref().take(usize::try_from(until - due).expect("some hundred")) {

@@ -72,15 +72,15 @@
 //! | event | own stream | peer's stream |
 //! |---|---|---|
 //! | `shutdown` | ends after what was written | can still be read |
-//! | drop of the stream | ends after what was written | unread bytes are lost; the peer's writes and its `delivered` fail |
+//! | drop of the stream | ends after what was written | unread bytes are lost; writes of it fail |
 //! | `close` | the rest is lost; the peer gets a code and a text | fails |
 //! | drop of the last endpoint and listener | as `close`, for streams that exist | fails |
 //! | peer's `shutdown` | goes on | a read returns 0 after the last byte |
 //! | peer's `close`, or peer gone | fails | fails after the bytes that have arrived |
 //!
-//! A dropped stream is closed at once where the peer has lost bytes and the own ones have arrived. It
-//! is also closed if the peer does not end its stream for a minute, or takes none of the own bytes
-//! for five minutes.
+//! A dropped stream is closed at once where the peer has lost bytes and the own ones have arrived.
+//! It is also closed if the peer does not end its stream for a minute, or takes none of the own
+//! bytes for five minutes.
 //!
 //! Written bytes leave without a flush. A program that ends right after its last write waits for
 //! `delivered`, or for the endpoint's `wait_idle`, because the packets leave with the program's
@@ -95,8 +95,8 @@
 //! ## Back-pressure
 //!
 //! A write waits while the send buffer is full, and the peer's send buffer stays full while this
-//! side does not read: unread bytes close the receive window. Such a pause may last for ever, as with
-//! TCP, unless `ConnectionConfig::sender.no_progress` limits it. Limits of memory are in
+//! side does not read: unread bytes close the receive window. Such a pause may last for ever, as
+//! with TCP, unless `ConnectionConfig::sender.no_progress` limits it. Limits of memory are in
 //! [`EndpointConfig`] and [`ConnectionConfig`](rdt_transport::ConnectionConfig).
 //!
 //! ## Callbacks

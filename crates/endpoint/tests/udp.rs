@@ -137,7 +137,7 @@ async fn tokio_connect_to_closed_port_is_refused() {
 #[test]
 fn blocking_connect_to_closed_port_is_refused() {
     let error = blocking::connect(closed_port(), connect()).unwrap_err();
-    assert_eq!(std::io::Error::from(error).kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
 }
 
 /// Starts a thread that echoes one stream at a time.

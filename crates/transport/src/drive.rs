@@ -21,9 +21,10 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        // Bytes limit the work of large batches. ACKs of many connections arrive one by one, and a turn
-        // must read more of them than its output causes: unread ones delay the next data, and their
-        // timers would find them missing. A received batch of 64 datagrams (GRO) may cause 64 replies.
+        // Bytes limit the work of large batches. ACKs of many connections arrive one by one, and a
+        // turn must read more of them than its output causes: unread ones delay the next data, and
+        // their timers would find them missing. A received batch of 64 datagrams (GRO) may cause
+        // 64 replies.
         Self { receive: 128, receive_bytes: 256 * 1024, transmit: 32 * 64 }
     }
 }

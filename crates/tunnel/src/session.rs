@@ -72,8 +72,8 @@ impl Stop {
     }
 }
 
-/// Copies between both streams until they have ended and all is delivered. A failure of one is passed to the other: a
-/// CLOSE with a code, or a reset.
+/// Copies between both streams until they have ended and all is delivered. A failure of one is
+/// passed to the other: a CLOSE with a code, or a reset.
 pub(crate) async fn carry<L: Local>(
     report: &Report,
     stop: &Stop,

@@ -14,7 +14,7 @@ use crate::recvmmsg::{Control, control_messages};
 /// the destination (RFC 792).
 const ICMP_UNREACHABLE: u8 = 3;
 const ICMP_FRAGMENTATION_NEEDED: u8 = 4;
-/// "Destination unreachable" of ICMPv6 (RFC 4443, section 3.1).
+/// "Destination unreachable" of `ICMPv6` (RFC 4443, section 3.1).
 const ICMP6_UNREACHABLE: u8 = 1;
 
 /// Entry of the error queue.

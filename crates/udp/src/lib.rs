@@ -11,7 +11,7 @@
 //! | system calls | `sendmmsg.rs`, `recvmmsg.rs` | many datagrams in one call (Linux) |
 //! | zero-copy | `zerocopy.rs` | frames sent by reference, and when they may be overwritten |
 //! | buffer pool | `buffer_pool.rs` | batch memory shared by the sockets of a thread |
-//! | ICMP errors | `icmp.rs`, `error_queue.rs`, `error.rs` | undeliverable datagrams; kinds of errors |
+//! | ICMP errors | `icmp.rs`, `error_queue.rs`, `error.rs` | undeliverable datagrams; error kinds |
 //! | busy polling | `busy_poll.rs`, `waiter.rs` | polling for a moment, then sleeping |
 //! | poller | `poller/` | `ppoll` or `epoll` on Linux, the `polling` crate elsewhere |
 //! | buffer occupancy | `buffer_occupancy.rs` | back-pressure between two sockets of a process |

@@ -217,7 +217,7 @@ impl ReceiverApp {
         server: &mut Server<Remote>,
         peer: Remote,
         Finishing { end, is_gone }: &Finishing,
-        Stored { path, unsynced }: &Stored,
+        Stored { path, unsynced, .. }: &Stored,
     ) {
         self.totals.finished += 1;
         self.totals.bytes += end.bytes;

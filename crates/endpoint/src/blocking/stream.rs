@@ -17,8 +17,8 @@ use crate::error::StreamError;
 /// thread.
 ///
 /// Dropping the last clone ends the own stream as [`Stream::shutdown`] does. If the peer's stream
-/// was not read to its end, the peer's writes and its `delivered` fail with `ConnectionReset`, after
-/// the own stream has arrived.
+/// was not read to its end, the peer's writes and its `delivered` fail with `ConnectionReset`,
+/// after the own stream has arrived.
 #[derive(Debug)]
 pub struct Stream {
     handle: Arc<Handle>,

@@ -13,8 +13,8 @@ impl Waiting {
         }
     }
 
-    /// Removes the task of a call that was dropped. It is woken, because other calls of the same task
-    /// may wait with the same waker, and have to register again.
+    /// Removes the task of a call that was dropped. It is woken, because other calls of the same
+    /// task may wait with the same waker, and have to register again.
     pub(super) fn forget(&mut self, waker: &Waker, wakes: &mut Wakes) {
         let before = self.0.len();
         self.0.retain(|other| !other.will_wake(waker));

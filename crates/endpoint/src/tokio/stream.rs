@@ -21,8 +21,9 @@ use crate::error::StreamError;
 /// without a flush. All calls are cancel safe: bytes are read or written only if the call returns
 /// so.
 ///
-/// Dropping the stream ends it as `shutdown` does. If the peer's stream was not read to its end, the
-/// peer's writes and its `delivered` fail with `ConnectionReset`, after the own stream has arrived.
+/// Dropping the stream ends it as `shutdown` does. If the peer's stream was not read to its end,
+/// the peer's writes and its `delivered` fail with `ConnectionReset`, after the own stream has
+/// arrived.
 #[derive(Debug)]
 pub struct Stream {
     handle: Arc<Handle>,

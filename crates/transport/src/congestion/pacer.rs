@@ -214,7 +214,8 @@ mod tests {
         for late in [0, 40_000, 10_000, BATCH] {
             let due = now + Duration::from_nanos(BATCH);
             assert_eq!(pacer.next_send_at(now, MSS), Some(due));
-            assert_eq!(pacer.allows(due - Duration::from_nanos(1), MSS, 9), 0);
+            let early = now + Duration::from_nanos(BATCH - 1);
+            assert_eq!(pacer.allows(early, MSS, 9), 0);
             // Time that a wake-up comes late is not lost.
             now = due + Duration::from_nanos(late);
             assert_eq!(pacer.allows(now, MSS, u64::MAX), 44 + late / MSS);

@@ -67,7 +67,7 @@ pub(super) struct Opened {
     pub(super) proof: KeyProof,
     pub(super) peer: PublicKey,
     /// False if the responder proves the shared secret only by its first sealed packet: in XX, the
-    /// secret is mixed in by message 3 (XXpsk3).
+    /// secret is mixed in by message 3 (`XXpsk3`).
     pub(super) is_proven: bool,
     pub(super) resumption: Option<rdt_crypto::ResumptionCookie>,
 }

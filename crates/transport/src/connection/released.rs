@@ -12,7 +12,7 @@ use super::streams::Streams;
 /// Time without progress after which an own stream that has not arrived is given up, although the
 /// peer answers.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(300);
-/// Time for the peer to end its stream after the own one has arrived (Linux: tcp_fin_timeout).
+/// Time for the peer to end its stream after the own one has arrived (Linux: `tcp_fin_timeout`).
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Progress of a released connection.
@@ -49,7 +49,8 @@ impl Streams {
             **released = Released { acknowledged, has_arrived, since: now };
         }
         let is_overdue = self.release_deadline().is_some_and(|at| at <= now);
-        if !is_overdue && !(has_arrived && self.has_lost_bytes()) {
+        let is_abandoned = has_arrived && self.has_lost_bytes();
+        if !is_overdue && !is_abandoned {
             return None;
         }
         while !self.receiver.data().is_empty() {

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, ResetToken, Secrets};
 
+use super::Place;
 use super::close::{CLOSE_REPEATS, CloseSent};
 use super::config::{Confirm, ConnectionConfig};
 use super::events::{Closed, ConnectionEvent};
 use super::keys::{OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
-use super::{Arrival, Place};
 use crate::sender::{Established as SenderStart, INITIAL_RTT};
 use crate::wire::native::{CloseReason, Params};
 use crate::wire::sealed::{self, Probe};

@@ -86,8 +86,8 @@ impl FlowControl {
     }
 
     /// Appends packets to the buffer if all of their data is the next in order, no data is held
-    /// beyond a hole, and the limits allow it. Returns false otherwise, with nothing changed but the
-    /// memory limit.
+    /// beyond a hole, and the limits allow it. Returns false otherwise, with nothing changed but
+    /// the memory limit.
     pub(super) fn append_run(
         &mut self,
         now: Instant,

@@ -493,8 +493,8 @@ impl Receiver {
         self.finish_if_complete(now);
     }
 
-    /// Same as [`Receiver::handle_data`] for each packet of a run, in one pass if all of them are the
-    /// next in order.
+    /// Same as [`Receiver::handle_data`] for each packet of a run, in one pass if all of them are
+    /// the next in order.
     pub(crate) fn handle_run(&mut self, now: Instant, run: DataRun<'_>, ecn: Ecn, memory: u64) {
         let is_before_end = match self.state {
             State::Open { end } => end.is_none_or(|end| run.range().end <= end.seq),

@@ -66,8 +66,8 @@ impl Stream {
         }
     }
 
-    /// Appends packets whose data is the next in order. Returns false if there is a hole, or if they
-    /// exceed a limit: then [`Stream::insert`] handles them one by one.
+    /// Appends packets whose data is the next in order. Returns false if there is a hole, or if
+    /// they exceed a limit: then [`Stream::insert`] handles them one by one.
     pub(super) fn append_run(&mut self, now: Instant, run: DataRun<'_>, ecn: Ecn, memory: u64) -> bool {
         let Self { buffer, flow, selective: Some(acks) } = self else { return false };
         let is_appended = flow.append_run(now, run, memory, buffer);

@@ -194,7 +194,8 @@ impl Sender {
     }
 
     /// Adapts to a new path to the same peer (version 2): congestion control and path MTU discovery
-    /// start again, and the RTT is unknown (RFC 9000, section 9.4). Data in flight keeps its timers.
+    /// start again, and the RTT is unknown (RFC 9000, section 9.4). Data in flight keeps its
+    /// timers.
     pub(crate) fn on_path_changed(&mut self, now: Instant) {
         self.path.mtu = self.config.path_mtu();
         if let (Some(mtu), Some(params)) = (&mut self.path.mtu, self.peer.params) {

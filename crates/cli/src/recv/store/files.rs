@@ -113,6 +113,7 @@ pub(super) struct FileId {
 
 impl FileId {
     #[cfg(unix)]
+    #[expect(clippy::unnecessary_wraps, reason = "other systems have no identities")]
     fn of(metadata: &Metadata) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
 
@@ -176,7 +177,7 @@ fn lock(_: &File) -> bool {
 /// has locked.
 #[cfg(unix)]
 pub(super) fn sweep(directory: &Path) {
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
             // Another receiver may have removed it, and a file that stays does no harm.
@@ -200,7 +201,7 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     if metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw() {
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         // While the lock is held: a receiver that has just created the file finds it removed.
-        std::fs::remove_file(path)?;
+        fs::remove_file(path)?;
     }
     Ok(())
 }

@@ -178,7 +178,7 @@ fn invalid_acks_break_the_protocol() {
         });
         let mut packet = pair.batch.datagrams().next().unwrap().to_vec();
         let now = pair.now;
-        pair.ends[HERE].handle_datagram(now, Ecn::NotEct, &mut packet, 1 << 30);
+        pair.ends[HERE].handle_run(now, Ecn::NotEct, &mut packet, 1500, 1 << 30);
     }
     assert_eq!(pair.ends[HERE].closed(), Some(&Closed::InvalidAcks));
     pair.run(SECOND);

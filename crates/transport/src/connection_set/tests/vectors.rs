@@ -205,7 +205,9 @@ fn write_vectors() {
         writeln!(text, "{title}").unwrap();
         for line in bytes.chunks(48) {
             text.push_str("  ");
-            line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
+            for byte in line {
+                write!(text, "{byte:02x}").unwrap();
+            }
             text.push('\n');
         }
     };

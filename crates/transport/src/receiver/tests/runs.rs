@@ -63,7 +63,11 @@ fn run_equals_its_packets() {
             let (first, count, every) = (number, 1 + random(12), [0, 4][usize::from(random(2) == 1)]);
             let mut message = Vec::new();
             for n in 0..count {
-                let len = if n + 1 < count { PAYLOAD } else { 1 + random(PAYLOAD as u64) as usize };
+                let len = if n + 1 < count {
+                    PAYLOAD
+                } else {
+                    1 + usize::try_from(random(PAYLOAD as u64)).unwrap()
+                };
                 let ack_now = random(30) == 0;
                 put(&mut message, DataHeader { seq, packet_number: number, ack_now, ack_every: every }, len);
                 seq += len as u64;

@@ -24,8 +24,8 @@ pub(crate) struct RunFields {
 }
 
 impl RunFields {
-    /// Returns the fields of one opened packet. `None` if it is no valid DATA packet, carries an ACK
-    /// or has no payload.
+    /// Returns the fields of one opened packet. `None` if it is no valid DATA packet, carries an
+    /// ACK or has no payload.
     #[inline]
     pub(crate) fn of(header: &Header, packet_number: u64, body: &[u8]) -> Option<Self> {
         if header.kind != PacketKind::Data || has_ack(header) {
