@@ -247,6 +247,7 @@ fn retry_outweighs_earlier_port_unreachable() {
     let server = "198.51.100.1:2000";
     let mut network = client_and_server(1);
     let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.hosts[SERVER].reply = Some(Vec::new());
     network.rule = Box::new(|_, _| Fate::Drop);
     network.run(Duration::from_millis(10));
     report_unreachable(&mut network, server, 1);
