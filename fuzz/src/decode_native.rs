@@ -27,6 +27,6 @@ pub fn run(data: &[u8]) {
                 edge = block.end;
             }
         }
-        let _ = (native::connection_id(datagram), native::other_version(datagram));
+        let _ = (native::connection_id(datagram), native::other_version(native::Versions::BOTH, datagram));
     }
 }

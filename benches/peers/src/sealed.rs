@@ -101,7 +101,7 @@ impl Application<ConnectionSet<Remote>> for Taking {
                 // A receiver that drops the payload sees no bytes before the end.
                 ConnectionEvent::Connected { .. } if !self.load.reads => self.meter.count(0),
                 ConnectionEvent::Readable if self.load.reads => self.readable.push(id),
-                ConnectionEvent::Finished { bytes } if !self.load.reads => {
+                ConnectionEvent::Finished { bytes, .. } if !self.load.reads => {
                     self.meter.count(usize::try_from(bytes).unwrap_or(usize::MAX));
                 }
                 ConnectionEvent::Closed(_) => self.closed += 1,

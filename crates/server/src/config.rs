@@ -27,6 +27,9 @@ pub struct ServerConfig {
     pub link_memory_limit: u64,
     /// Limit on the memory of packets inside one direction of one peer's path, bytes.
     pub peer_link_memory_limit: u64,
+    /// Whether formats without authentication are accepted: classic, and version 1 of the native
+    /// one.
+    pub unauthenticated: bool,
 }
 
 impl ServerConfig {
@@ -43,6 +46,7 @@ impl ServerConfig {
             link,
             link_memory_limit: listener.memory_limit,
             peer_link_memory_limit: listener.peer_memory_limit,
+            unauthenticated: true,
         }
     }
 

@@ -8,8 +8,11 @@ use rdt_transport::LinkProperties;
 use rdt_transport::wire::LinkWanted;
 use rdt_transport::wire::native::LinkRequest;
 
+/// Largest number of addresses of one sender that packets inside its links may have.
+const MAX_ADDRESSES: usize = 16;
+
 #[derive(Debug)]
-pub(crate) struct PeerPath {
+pub(crate) struct PeerPath<P> {
     pub(crate) path: Path,
     /// Sum of the propagation delays of both directions.
     pub(crate) rtt: Duration,
@@ -19,9 +22,14 @@ pub(crate) struct PeerPath {
     pub(crate) last_arrival: Instant,
     /// True while the peer is half-open, so that its links count towards a smaller limit.
     pub(crate) half_open: bool,
+    /// Addresses of the packets inside the links, by their tags. More than one only while a sender
+    /// moves.
+    addresses: Vec<P>,
+    /// Index of the address that a further one replaces, if there are too many.
+    replaced: usize,
 }
 
-impl PeerPath {
+impl<P: Copy + PartialEq> PeerPath<P> {
     /// Creates the path that a SYN requests. `memory_limit` applies to each direction, in bytes.
     pub(crate) fn new(now: Instant, wanted: LinkWanted, memory_limit: u64, seed: u64) -> Self {
         let (rtt, config) = match wanted {
@@ -29,7 +37,35 @@ impl PeerPath {
             LinkWanted::Bytes(link) => native_path(&link, memory_limit),
         };
         let path = Path::new(config, seed);
-        Self { path, rtt, wakeup: None, last_arrival: now, half_open: false }
+        Self {
+            path,
+            rtt,
+            wakeup: None,
+            last_arrival: now,
+            half_open: false,
+            addresses: Vec::new(),
+            replaced: 0,
+        }
+    }
+
+    /// Returns the tag of packets from or to this address.
+    pub(crate) fn tag_of(&mut self, address: P) -> u32 {
+        let known = self.addresses.iter().position(|known| *known == address);
+        let index = known.unwrap_or_else(|| {
+            if self.addresses.len() < MAX_ADDRESSES {
+                self.addresses.push(address);
+                return self.addresses.len() - 1;
+            }
+            self.replaced = (self.replaced + 1) % MAX_ADDRESSES;
+            self.addresses[self.replaced] = address;
+            self.replaced
+        });
+        u32::try_from(index).unwrap_or_default()
+    }
+
+    /// Returns the address of packets with this tag.
+    pub(crate) fn address_of(&self, tag: u32) -> Option<P> {
+        self.addresses.get(usize::try_from(tag).ok()?).copied()
     }
 
     /// Returns the memory of the packets inside both links, bytes.
@@ -53,7 +89,7 @@ pub(crate) fn classic_path(link: &LinkProperties, memory_limit: u64) -> (Duratio
 }
 
 /// Returns RTT and path of a native sender. Only waiting packets count towards its queue limit.
-fn native_path(link: &LinkRequest, memory_limit: u64) -> (Duration, PathConfig) {
+pub(crate) fn native_path(link: &LinkRequest, memory_limit: u64) -> (Duration, PathConfig) {
     let rtt = Duration::from_micros(u64::from(link.rtt_us));
     let probability = |ppb: u32| Probability::new(f64::from(ppb) / 1e9).unwrap_or(Probability::ZERO);
     let mut config = PathConfig::symmetric(rtt, Bitrate::from_bps(link.rate_bps));

@@ -1,151 +1,193 @@
-//! [`Server`]: a [`Listener`] behind the emulated paths of its peers.
+//! [`Server`]: a [`Listener`] and a [`ConnectionSet`](rdt_transport::ConnectionSet) behind the
+//! emulated paths of their senders.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{self as emulator, DelayHistogram, Delivery, Direction, Ledger, child_seed};
-use rdt_transport::wire::native::CloseReason;
-use rdt_transport::wire::{FromSender, LinkWanted};
+use rdt_crypto::Entropy;
+use rdt_emulator::{DelayHistogram, Direction, Ledger};
+use rdt_transport::wire::native::{CloseReason, Versions};
+use rdt_transport::wire::{FromSender, LinkWanted, sealed};
 use rdt_transport::{
-    Admission, Ecn, Endpoint, Listener, MAX_HALF_OPEN_PEERS, ReceiverEvent, TransmitBuf, one_by_one,
+    Admission, Connection, ConnectionId, ConnectionSetConfig, Ecn, Endpoint, Listener, ReceiverEvent,
+    ResponderConfig, TransmitBuf, one_by_one,
 };
 
-use crate::link_memory::LinkMemory;
-use crate::path::PeerPath;
-use crate::{LinkMode, ServerConfig};
+use crate::encrypted::Encrypted;
+use crate::links::{Datagram, Links};
+use crate::{LinkMode, SenderId, ServerConfig};
 
-/// Limit on the pool of unused packet buffers.
-const MAX_POOLED_BUFFERS: usize = 256;
 /// Limit on the datagrams that wait for the socket. Further datagrams are dropped.
 const MAX_OUTGOING: usize = 16 * 1024;
-/// Limit on the memory of packets inside the links of half-open peers, bytes, and on its share of
-/// the memory of all links.
-const MAX_HALF_OPEN_LINK_MEMORY: u64 = 16 << 20;
-const HALF_OPEN_SHARE: u64 = 4;
 
-/// A datagram that waits for the socket: it has left its reverse link, or its peer has no path.
+/// Datagrams that wait for the socket: each has left its reverse link, or its sender has no path.
 #[derive(Debug)]
-struct Outgoing<P> {
-    peer: P,
-    ecn: Ecn,
-    bytes: Vec<u8>,
+pub(crate) struct Outgoing<P> {
+    queue: VecDeque<Datagram<P, Vec<u8>>>,
+    pub(crate) dropped: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Datagram<'a> {
-    ecn: Ecn,
-    bytes: &'a [u8],
-}
-
-/// Receivers of many peers. Each is behind the emulated path that the peer's first SYN requested,
-/// if it requested one.
+/// Receivers of many senders. Each is behind the emulated path that the sender requested in its
+/// handshake, if it requested one.
 #[derive(Debug)]
 pub struct Server<P> {
     config: ServerConfig,
     pub(crate) listener: Listener<P>,
-    pub(crate) paths: BTreeMap<P, PeerPath>,
-    /// Next wake-up of each path whose links contain packets, earliest first.
-    wakeups: BTreeSet<(Instant, P)>,
-    outgoing: VecDeque<Outgoing<P>>,
-    events: VecDeque<(P, ReceiverEvent)>,
-    pool: Vec<Vec<u8>>,
-    /// Memory of the packets inside all links, bytes.
-    link_memory: u64,
-    pub(crate) max_link_memory: u64,
-    /// Limit on the links of connected peers, and of half-open ones.
-    connected_links: LinkMemory,
-    half_open_links: LinkMemory,
-    /// Number of peers admitted so far.
-    connections: u64,
-    pub(crate) outgoing_dropped: u64,
+    /// Encrypted connections; `None` if the server takes none.
+    pub(crate) encrypted: Option<Box<Encrypted<P>>>,
+    pub(crate) links: Links<P>,
+    pub(crate) outgoing: Outgoing<P>,
+    events: VecDeque<(SenderId<P>, ReceiverEvent)>,
+    /// Largest number of senders at once.
+    pub(crate) max_active: usize,
     pub(crate) lateness: DelayHistogram,
-    /// Sums of the ledgers of removed paths.
-    pub(crate) removed_forward: Ledger,
-    pub(crate) removed_reverse: Ledger,
 }
 
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
-    /// Creates a server without peers.
+    /// Creates a server without senders.
     pub fn new(config: ServerConfig) -> Self {
-        let half_open = (config.link_memory_limit / HALF_OPEN_SHARE).min(MAX_HALF_OPEN_LINK_MEMORY);
+        let mut listener = Listener::new(config.listener);
+        if !config.unauthenticated {
+            listener.set_versions(Versions::ONLY_SEALED);
+        }
         Self {
-            listener: Listener::new(config.listener),
-            connected_links: LinkMemory::new(config.link_memory_limit, config.listener.max_peers),
-            half_open_links: LinkMemory::new(half_open, MAX_HALF_OPEN_PEERS),
+            listener,
+            encrypted: None,
+            links: Links::new(&config),
             config,
-            paths: BTreeMap::new(),
-            wakeups: BTreeSet::new(),
-            outgoing: VecDeque::new(),
+            outgoing: Outgoing { queue: VecDeque::new(), dropped: 0 },
             events: VecDeque::new(),
-            pool: Vec::new(),
-            link_memory: 0,
-            max_link_memory: 0,
-            connections: 0,
-            outgoing_dropped: 0,
+            max_active: 0,
             lateness: DelayHistogram::default(),
-            removed_forward: Ledger::default(),
-            removed_reverse: Ledger::default(),
         }
     }
 
-    /// Returns the listener behind the paths.
+    /// Accepts encrypted connections, each for one transfer to this server. Their limits are those
+    /// of the listener, and both together stay within them; the limit of places of one source
+    /// counts each kind by itself. Of `environment` only `ip_of`, `unix_time`, `reset_scope` and
+    /// `max_half_open` are used. `entropy` must be unpredictable.
+    pub fn listen(
+        &mut self,
+        responder: ResponderConfig,
+        environment: ConnectionSetConfig<P>,
+        entropy: Entropy,
+    ) {
+        self.encrypted = Some(Box::new(Encrypted::new(&self.config, responder, environment, entropy)));
+        if self.config.unauthenticated {
+            self.listener.set_versions(Versions::BOTH);
+        }
+    }
+
+    /// Returns the listener behind the paths, for senders without encryption.
     pub fn listener(&self) -> &Listener<P> {
         &self.listener
     }
 
-    /// Limits the number of peers of one source ([`Listener::limit_sources`]).
+    /// Returns the encrypted connection of a sender; `None` after its end.
+    pub fn connection(&self, sender: impl Into<SenderId<P>>) -> Option<&Connection> {
+        match sender.into() {
+            SenderId::Address(_) => None,
+            SenderId::Connection(id) => self.encrypted.as_ref()?.set.get(id),
+        }
+    }
+
+    /// Returns the present address of a sender; `None` for an unknown connection.
+    pub fn address(&self, sender: impl Into<SenderId<P>>) -> Option<P> {
+        match sender.into() {
+            SenderId::Address(address) => Some(address),
+            SenderId::Connection(id) => self.encrypted.as_ref()?.set.address(id),
+        }
+    }
+
+    /// Limits the number of unencrypted senders of one source ([`Listener::limit_sources`]).
     pub fn limit_sources(&mut self, source_of: fn(&P) -> u64) {
         self.listener.limit_sources(source_of);
     }
 
-    /// Returns contiguous unread bytes of `peer`, in order. Empty only if no byte is unread.
-    pub fn data(&self, peer: P) -> &[u8] {
-        self.listener.data(peer)
+    /// Returns contiguous unread bytes of `sender`, in order. Empty only if no byte is unread.
+    pub fn data(&self, sender: impl Into<SenderId<P>>) -> &[u8] {
+        match sender.into() {
+            SenderId::Address(address) => self.listener.data(address),
+            sender @ SenderId::Connection(_) => self.connection(sender).map_or(&[], Connection::data),
+        }
     }
 
     /// Consumes the first `n` bytes of [`Server::data`].
-    pub fn consume(&mut self, peer: P, n: usize) {
-        self.listener.consume(peer, n);
+    pub fn consume(&mut self, now: Instant, sender: impl Into<SenderId<P>>, n: usize) {
+        match sender.into() {
+            SenderId::Address(address) => self.listener.consume(address, n),
+            SenderId::Connection(id) => self.with(now, id, |connection| connection.consume(n)),
+        }
     }
 
-    /// Lets the receiver answer the FIN of `peer`: the application has stored the transfer.
-    pub fn confirm(&mut self, now: Instant, peer: P) {
-        self.listener.confirm(peer);
+    /// Lets the receiver answer the FIN of `sender`: the application has stored the transfer.
+    pub fn confirm(&mut self, now: Instant, sender: impl Into<SenderId<P>>) {
+        match sender.into() {
+            SenderId::Address(address) => self.listener.confirm(address),
+            SenderId::Connection(id) => self.with(now, id, Connection::confirm),
+        }
         self.route_replies(now);
     }
 
-    /// Removes `peer`, whose transfer cannot be stored, with its path. Sends a CLOSE with the
-    /// reason if it is native.
-    pub fn refuse(&mut self, peer: P, reason: CloseReason) {
-        self.listener.refuse(peer, reason);
+    /// Removes `sender`, whose transfer cannot be stored, with its path. Sends a CLOSE with the
+    /// reason if its format has one (native).
+    pub fn refuse(&mut self, now: Instant, sender: impl Into<SenderId<P>>, reason: CloseReason) {
+        match sender.into() {
+            SenderId::Address(address) => self.listener.refuse(address, reason),
+            SenderId::Connection(id) => self.with(now, id, |connection| connection.abort(now, reason)),
+        }
         self.absorb_events();
     }
 
-    /// Removes all native peers with unfinished transfers and sends each a CLOSE, at shutdown. The
-    /// CLOSEs bypass the links, because the program may end before links would deliver them.
-    pub fn abort_unfinished(&mut self) {
+    /// Removes all native senders with unfinished transfers and sends each a CLOSE, at shutdown.
+    /// The CLOSEs bypass the links, because the program may end before links would deliver them.
+    pub fn abort_unfinished(&mut self, now: Instant) {
         self.listener.refuse_unfinished(CloseReason::Aborted);
+        let open = self.encrypted.as_ref().map(|encrypted| encrypted.open.clone());
+        for id in open.into_iter().flatten() {
+            self.with(now, id, |connection| connection.abort(now, CloseReason::Aborted));
+        }
         self.absorb_events();
     }
 
-    /// Rejects new peers from now on. Existing peers stay connected.
+    /// Rejects new senders from now on. Existing senders stay connected.
     pub fn refuse_new(&mut self) {
         self.listener.refuse_new();
+        if let Some(encrypted) = &mut self.encrypted {
+            encrypted.set.refuse_new();
+        }
     }
 
-    /// Returns the time until which `peer` may still retransmit a packet whose answer was lost. Its
-    /// first timeout is three RTTs, or `spare` on a path without delay. `None` if the peer is
+    /// Returns the number of senders. An encrypted one counts until its transfer is confirmed.
+    pub fn active(&self) -> usize {
+        self.listener.active() + self.encrypted.as_ref().map_or(0, |encrypted| encrypted.open.len())
+    }
+
+    /// True if any sender has an unfinished transfer that was reported.
+    pub fn has_unfinished(&self) -> bool {
+        self.listener.has_unfinished()
+            || self.encrypted.as_ref().is_some_and(|encrypted| !encrypted.open.is_empty())
+    }
+
+    /// Returns the time until which `sender` may still retransmit a packet whose answer was lost.
+    /// Its first timeout is three RTTs, or `spare` on a path without delay. `None` if the sender is
     /// unknown.
-    pub fn quiet_at(&self, peer: P, spare: Duration) -> Option<Instant> {
-        let rtt = self.paths.get(&peer).map_or(Duration::ZERO, |p| p.rtt);
-        self.listener.last_active(peer).map(|at| at + 3 * rtt + spare)
+    pub fn quiet_at(&self, sender: impl Into<SenderId<P>>, spare: Duration) -> Option<Instant> {
+        let sender = sender.into();
+        let rtt = self.links.paths.get(&sender).map_or(Duration::ZERO, |p| p.rtt);
+        let last_active = match sender {
+            SenderId::Address(address) => self.listener.last_active(address),
+            SenderId::Connection(id) => self.encrypted.as_ref()?.set.last_active(id),
+        };
+        last_active.map(|at| at + 3 * rtt + spare)
     }
 
-    /// Returns the ledgers of the forward and the reverse link of `peer`. `None` without a path.
-    pub fn path_ledgers(&self, peer: P) -> Option<(&Ledger, &Ledger)> {
-        self.paths.get(&peer).map(|p| (p.path.forward.ledger(), p.path.reverse.ledger()))
+    /// Returns the ledgers of the forward and the reverse link of `sender`. `None` without a path.
+    pub fn path_ledgers(&self, sender: impl Into<SenderId<P>>) -> Option<(&Ledger, &Ledger)> {
+        let path = self.links.paths.get(&sender.into())?;
+        Some((path.path.forward.ledger(), path.path.reverse.ledger()))
     }
 
     /// Returns whether links are emulated, which requires that the caller polls on time.
@@ -155,12 +197,31 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     /// Returns the memory of receivers and of packets inside links, bytes.
     pub fn memory(&self) -> u64 {
-        self.listener.memory() + self.link_memory
+        let encrypted = self.encrypted.as_ref().map_or(0, |encrypted| encrypted.set.memory());
+        self.listener.memory() + encrypted + self.links.memory
     }
 
-    /// Pushes a datagram into the forward link of its peer. The SYN of a new peer creates its path.
-    fn enter(&mut self, now: Instant, peer: P, datagram: Datagram<'_>, seed: u64) {
-        let Some(packet) = self.listener.inspect(now, peer, datagram.bytes) else {
+    /// Calls `act` on an encrypted connection.
+    fn with(&mut self, now: Instant, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
+        if let Some(encrypted) = &mut self.encrypted {
+            encrypted.set.with(now, id, act);
+            self.absorb_connections(now);
+        }
+    }
+
+    /// Lets each of the listener and the set count what the other uses of the shared limits.
+    fn share_limits(&mut self) {
+        if let Some(encrypted) = &mut self.encrypted {
+            encrypted.set.set_beside(self.listener.load());
+            self.listener.set_beside(encrypted.set.load());
+        }
+    }
+
+    /// Pushes a datagram of an unencrypted sender into its forward link. The SYN of a new one
+    /// creates its path.
+    fn enter(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], seed: u64) {
+        let sender = SenderId::Address(peer);
+        let Some(packet) = self.listener.inspect(now, peer, bytes) else {
             // The listener may have answered with a stateless reply.
             return self.route_replies(now);
         };
@@ -169,240 +230,298 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             // Removes the path of a half-open peer at this address before the new one is added.
             self.absorb_events();
             match admission {
-                Admission::New => self.add_path(now, peer, open.link, seed),
+                Admission::New => {
+                    let is_half_open = self.listener.is_half_open(peer);
+                    self.links.admit(now, sender, open.link, seed, is_half_open);
+                }
                 Admission::Known => {}
                 // An address that is not connected has no path, so the reply bypasses the links.
                 Admission::Refused | Admission::Unproven => return self.route_replies(now),
             }
         }
-        let Some(path) = self.paths.get_mut(&peer) else {
-            self.listener.deliver(now, peer, datagram.ecn, &packet);
+        if !self.links.contains(sender) {
+            self.listener.deliver(now, peer, ecn, &packet);
             self.absorb_events();
             return self.route_replies(now);
-        };
-        path.last_arrival = now;
+        }
         self.listener.touch(now, peer);
-        let packet = self.packet(datagram);
-        self.push(now, peer, packet, Direction::Forward);
+        self.links.push(now, sender, &Datagram { peer, ecn, bytes }, Direction::Forward);
     }
 
-    /// Adds the path of a new peer, if its SYN requests one.
-    fn add_path(&mut self, now: Instant, peer: P, wanted: Option<LinkWanted>, seed: u64) {
-        // The first path uses `seed` itself, so it loses the same packets as any other single path
-        // with this seed, as in `rdt-emu sim`.
-        let seed = match self.connections {
-            0 => seed,
-            n => child_seed(seed, n),
-        };
-        self.connections += 1;
-        let Some(wanted) = wanted else { return };
-        let mut path = PeerPath::new(now, wanted, self.config.peer_link_memory_limit, seed);
-        path.half_open = self.listener.is_half_open(peer);
-        self.paths.insert(peer, path);
+    /// Handles datagrams of version 2: pushes those of a connection with a path into its forward
+    /// link, and delivers the others.
+    fn enter_encrypted(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &mut [u8], stride: usize) -> usize {
+        let is_emulating = self.is_emulating();
+        let Some(encrypted) = &mut self.encrypted else { return 0 };
+        let (set, links) = (&mut encrypted.set, &mut self.links);
+        if is_emulating && bytes.len() > stride {
+            // A packet of a handshake may add a path, which the next datagrams then enter.
+            let is_direct =
+                |datagram| set.find(datagram).is_some_and(|id| !links.contains(SenderId::Connection(id)));
+            if !bytes.chunks(stride).all(is_direct) {
+                return one_by_one(self, now, peer, ecn, bytes, stride);
+            }
+        } else if let Some(id) = set.find(bytes).map(SenderId::Connection)
+            && links.contains(id)
+        {
+            links.push(now, id, &Datagram { peer, ecn, bytes }, Direction::Forward);
+            return 1;
+        }
+        let datagrams = set.handle_datagrams(now, peer, ecn, bytes, stride);
+        self.absorb_connections(now);
+        self.route_replies(now);
+        datagrams
     }
 
-    /// True if `peer` is known and has no path.
+    /// True for a datagram of version 2, if the server takes that version.
+    fn is_encrypted(&self, datagram: &[u8]) -> bool {
+        self.encrypted.is_some() && datagram.first() == Some(&sealed::FIRST_BYTE)
+    }
+
+    /// True if datagrams of `peer`, which is not encrypted, need not enter a link.
     fn is_direct(&self, peer: P) -> bool {
-        !self.is_emulating() || self.listener.wire(peer).is_some() && !self.paths.contains_key(&peer)
-    }
-
-    fn packet(&mut self, datagram: Datagram<'_>) -> emulator::Packet {
-        let mut bytes = self.pool.pop().unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(datagram.bytes);
-        emulator::Packet::from(bytes).with_ecn(datagram.ecn)
-    }
-
-    /// Pushes a packet into a link, whose memory it limits to the floor of the path and what the
-    /// other paths leave.
-    fn push(&mut self, now: Instant, peer: P, packet: emulator::Packet, direction: Direction) {
-        let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(packet.bytes) };
-        let memory = if entry.half_open { &mut self.half_open_links } else { &mut self.connected_links };
-        let before = entry.held_bytes();
-        let link = entry.path.link_mut(direction);
-        let opposite = before - link.held_bytes();
-        let most = memory.limit_of(before).saturating_sub(opposite);
-        link.set_memory_limit(self.config.peer_link_memory_limit.min(most));
-        let dropped = entry.path.push(direction, now, packet).err();
-        // May be less than `before`: a drop-head queue drops packets for a new one.
-        let held = entry.held_bytes();
-        memory.update(before, held);
-        self.link_memory = self.link_memory - before + held;
-        self.max_link_memory = self.max_link_memory.max(self.link_memory);
-        if let Some(dropped) = dropped {
-            self.recycle(dropped.packet);
-        }
-        self.schedule(peer);
-    }
-
-    /// Updates `wakeups` to the next wake-up of the links of `peer`.
-    fn schedule(&mut self, peer: P) {
-        let Some(entry) = self.paths.get_mut(&peer) else { return };
-        let wanted = match (entry.path.forward.next_wakeup(), entry.path.reverse.next_wakeup()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        if wanted != entry.wakeup {
-            if let Some(old) = entry.wakeup {
-                self.wakeups.remove(&(old, peer));
-            }
-            if let Some(new) = wanted {
-                self.wakeups.insert((new, peer));
-            }
-            entry.wakeup = wanted;
-        }
+        let sender = SenderId::Address(peer);
+        !self.is_emulating() || self.listener.wire(peer).is_some() && !self.links.contains(sender)
     }
 
     /// Handles all deliveries due by `now` in order, each with its due time as the current time.
     fn advance(&mut self, now: Instant) {
-        while let Some(&(due, peer)) = self.wakeups.first()
+        while let Some((due, sender)) = self.links.first_wakeup()
             && due <= now
         {
-            if self.has_silent_sender(due, peer) {
-                self.listener.close(peer);
-                self.absorb_events();
-                self.remove_path(peer);
+            if self.is_silent(due, sender) {
+                self.end_silent(due, sender);
                 continue;
             }
-            self.leave_forward(due, peer);
-            self.leave_reverse(due, peer, now);
-            self.schedule(peer);
+            self.leave_forward(due, sender);
+            self.leave_reverse(due, sender, now);
+            self.links.schedule(sender);
         }
     }
 
     /// True if no packet has arrived from the sender for so long that its links must not keep it:
     /// a slow link may hold packets for years.
-    fn has_silent_sender(&self, now: Instant, peer: P) -> bool {
+    fn is_silent(&self, now: Instant, sender: SenderId<P>) -> bool {
         let listener = &self.config.listener;
-        let is_silent =
-            |path: &PeerPath| now.saturating_duration_since(path.last_arrival) > listener.native_idle;
-        !listener.receiver.faithful && self.paths.get(&peer).is_some_and(is_silent)
+        let path = self.links.paths.get(&sender).filter(|_| !listener.receiver.faithful);
+        path.is_some_and(|path| now.saturating_duration_since(path.last_arrival) > listener.native_idle)
     }
 
-    fn leave_forward(&mut self, due: Instant, peer: P) {
-        while let Some(delivery) = self.pop(due, peer, Direction::Forward) {
-            self.listener.deliver_datagram(due, peer, delivery.ecn, &delivery.packet);
-            self.recycle(delivery.packet);
+    fn end_silent(&mut self, now: Instant, sender: SenderId<P>) {
+        match sender {
+            SenderId::Address(peer) => self.listener.close(peer),
+            SenderId::Connection(id) => {
+                self.with(now, id, |connection| connection.abort(now, CloseReason::Idle));
+            }
+        }
+        self.absorb_events();
+        self.links.remove(sender);
+    }
+
+    fn leave_forward(&mut self, due: Instant, sender: SenderId<P>) {
+        while let Some(Datagram { peer, ecn, mut bytes }) = self.links.pop(due, sender, Direction::Forward) {
+            self.share_limits();
+            match (sender, &mut self.encrypted) {
+                (SenderId::Address(peer), _) => self.listener.deliver_datagram(due, peer, ecn, &bytes),
+                (SenderId::Connection(_), Some(encrypted)) => {
+                    encrypted.set.handle_datagram(due, peer, ecn, &mut bytes);
+                    self.absorb_connections(due);
+                }
+                (SenderId::Connection(_), None) => {}
+            }
+            self.links.recycle(bytes);
             self.route_replies(due);
         }
     }
 
-    fn leave_reverse(&mut self, due: Instant, peer: P, now: Instant) {
-        while let Some(delivery) = self.pop(due, peer, Direction::Reverse) {
-            self.listener.touch(due, peer);
+    fn leave_reverse(&mut self, due: Instant, sender: SenderId<P>, now: Instant) {
+        while let Some(datagram) = self.links.pop(due, sender, Direction::Reverse) {
+            if let SenderId::Address(peer) = sender {
+                self.listener.touch(due, peer);
+            }
             self.lateness.record(now.saturating_duration_since(due));
-            self.put_out(Outgoing { peer, ecn: delivery.ecn, bytes: delivery.packet });
+            self.outgoing.push(datagram, &mut self.links);
         }
     }
 
-    fn put_out(&mut self, outgoing: Outgoing<P>) {
-        if self.outgoing.len() < MAX_OUTGOING {
-            self.outgoing.push_back(outgoing);
-        } else {
-            self.outgoing_dropped += 1;
-            self.recycle(outgoing.bytes);
-        }
-    }
-
-    fn pop(&mut self, now: Instant, peer: P, direction: Direction) -> Option<Delivery> {
-        let entry = self.paths.get_mut(&peer)?;
-        let before = entry.held_bytes();
-        let delivery = entry.path.link_mut(direction).pop(now);
-        let held = entry.held_bytes();
-        let memory = if entry.half_open { &mut self.half_open_links } else { &mut self.connected_links };
-        memory.update(before, held);
-        self.link_memory = self.link_memory - before + held;
-        delivery
-    }
-
-    /// Moves the listener's replies into the reverse links, or `outgoing` for peers without a path.
+    /// Moves the replies of the listener and the set into the reverse links, or `outgoing` for
+    /// senders without a path.
     fn route_replies(&mut self, now: Instant) {
-        if !self.listener.may_reply() || !self.is_emulating() {
+        if !self.is_emulating() {
             return;
         }
-        while let Some((peer, reply)) = self.listener.poll_reply(now) {
-            let mut bytes = self.pool.pop().unwrap_or_default();
-            bytes.clear();
-            bytes.extend_from_slice(reply);
-            if self.paths.contains_key(&peer) {
-                // Sent as Not-ECT, because replies are not congestion-controlled.
-                self.push(now, peer, bytes.into(), Direction::Reverse);
-            } else {
-                self.put_out(Outgoing { peer, ecn: Ecn::NotEct, bytes });
+        while self.listener.may_reply()
+            && let Some((peer, bytes)) = self.listener.poll_reply(now)
+        {
+            // Sent as Not-ECT, because replies are not congestion-controlled.
+            let reply = Datagram { peer, ecn: Ecn::NotEct, bytes };
+            self.outgoing.route(now, Some(SenderId::Address(peer)), &reply, &mut self.links);
+        }
+        let Some(encrypted) = &mut self.encrypted else { return };
+        let Encrypted { set, batch, .. } = &mut **encrypted;
+        loop {
+            batch.clear();
+            let Some((peer, id)) = set.poll_connection(now, batch) else { break };
+            for bytes in batch.datagrams() {
+                let reply = Datagram { peer, ecn: batch.ecn(), bytes };
+                self.outgoing.route(now, id.map(SenderId::Connection), &reply, &mut self.links);
             }
         }
-    }
-
-    fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.pool.len() < MAX_POOLED_BUFFERS {
-            self.pool.push(buffer);
-        }
+        self.absorb_connections(now);
     }
 
     /// Moves events from the listener to `events`, and removes the paths of removed peers.
     #[inline]
     fn absorb_events(&mut self) {
         while let Some((peer, event)) = self.listener.poll_event() {
-            self.absorb(peer, event);
+            self.absorb(SenderId::Address(peer), event);
+        }
+    }
+
+    /// Moves events of encrypted connections to `events`. Adds the paths of new ones, and removes
+    /// those of aborted ones.
+    fn absorb_connections(&mut self, now: Instant) {
+        while let Some(encrypted) = &mut self.encrypted
+            && let Some((id, event)) = encrypted.poll_event(now)
+        {
+            let sender = SenderId::Connection(id);
+            match event {
+                ReceiverEvent::Connected => {
+                    if let LinkMode::Emulated { seed } = self.config.link {
+                        let wanted = encrypted.set.get(id).and_then(Connection::link_request);
+                        self.links.admit(now, sender, wanted.map(LinkWanted::Bytes), seed, false);
+                    }
+                }
+                ReceiverEvent::Closed { unfinished: false } if self.links.contains(sender) => {
+                    // The link carries the FIN-ACK, and its repetitions.
+                    encrypted.ended.insert(id);
+                    self.events.push_back((sender, event));
+                    continue;
+                }
+                _ => {}
+            }
+            self.absorb(sender, event);
+            if event == ReceiverEvent::Connected {
+                self.events.push_back((sender, ReceiverEvent::Started));
+            }
         }
     }
 
     #[inline(never)]
-    fn absorb(&mut self, peer: P, event: ReceiverEvent) {
+    fn absorb(&mut self, sender: SenderId<P>, event: ReceiverEvent) {
         match event {
             ReceiverEvent::Closed { .. } => {
-                self.remove_path(peer);
-                self.withdraw(peer);
+                self.links.remove(sender);
+                self.withdraw(sender);
             }
-            ReceiverEvent::Dropped => return self.remove_path(peer),
-            ReceiverEvent::Connected => self.connect_path(peer),
-            ReceiverEvent::Started => self.withdraw(peer),
+            ReceiverEvent::Dropped => return self.links.remove(sender),
+            ReceiverEvent::Connected => {
+                self.links.connect(sender);
+                self.max_active = self.max_active.max(self.active());
+            }
+            ReceiverEvent::Started => self.withdraw(sender),
             _ => {}
         }
-        self.events.push_back((peer, event));
+        self.events.push_back((sender, event));
     }
 
-    /// Drops queued events about bytes that the listener has discarded.
-    fn withdraw(&mut self, peer: P) {
+    /// Drops queued events about bytes that the receiver has discarded.
+    fn withdraw(&mut self, sender: SenderId<P>) {
         let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
-        self.events.retain(|(p, event)| *p != peer || !void(*event));
+        self.events.retain(|(of, event)| *of != sender || !void(*event));
     }
 
-    /// Counts the path of a peer that was half-open towards the limit of connected peers.
-    fn connect_path(&mut self, peer: P) {
-        let Some(entry) = self.paths.get_mut(&peer).filter(|entry| entry.half_open) else { return };
-        entry.half_open = false;
-        let held = entry.held_bytes();
-        self.half_open_links.update(held, 0);
-        self.connected_links.update(0, held);
+    /// Removes the paths of finished connections that repeat no more answers.
+    fn remove_ended_paths(&mut self) {
+        let Some(encrypted) = &mut self.encrypted else { return };
+        let Encrypted { set, ended, .. } = &mut **encrypted;
+        ended.retain(|id| {
+            let is_kept = set.address(*id).is_some();
+            if !is_kept {
+                self.links.remove(SenderId::Connection(*id));
+            }
+            is_kept
+        });
     }
 
-    fn remove_path(&mut self, peer: P) {
-        let Some(entry) = self.paths.remove(&peer) else { return };
-        if let Some(wakeup) = entry.wakeup {
-            self.wakeups.remove(&(wakeup, peer));
+    /// Fills a batch of the listener or the set, which take turns.
+    fn poll_either(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
+        self.share_limits();
+        let Some(encrypted) = &mut self.encrypted else { return self.listener.poll_transmit(now, out) };
+        let is_first = std::mem::take(&mut encrypted.is_next);
+        if is_first && let Some(peer) = encrypted.set.poll_transmit(now, out) {
+            self.absorb_connections(now);
+            return Some(peer);
         }
-        let held = entry.held_bytes();
-        let memory = if entry.half_open { &mut self.half_open_links } else { &mut self.connected_links };
-        memory.update(held, 0);
-        self.link_memory -= held;
-        self.removed_forward.merge(&entry.path.forward.into_ledger());
-        self.removed_reverse.merge(&entry.path.reverse.into_ledger());
+        if let Some(peer) = self.listener.poll_transmit(now, out) {
+            encrypted.is_next = true;
+            return Some(peer);
+        }
+        let peer = if is_first { None } else { encrypted.set.poll_transmit(now, out) };
+        self.absorb_connections(now);
+        peer
+    }
+}
+
+impl<P: Copy + Ord + Debug> Outgoing<P> {
+    fn push(&mut self, datagram: Datagram<P, Vec<u8>>, links: &mut Links<P>) {
+        if self.queue.len() < MAX_OUTGOING {
+            self.queue.push_back(datagram);
+        } else {
+            self.dropped += 1;
+            links.recycle(datagram.bytes);
+        }
+    }
+
+    /// Pushes a reply into the reverse link of its sender, or queues it if there is none.
+    fn route(
+        &mut self,
+        now: Instant,
+        sender: Option<SenderId<P>>,
+        reply: &Datagram<P, &[u8]>,
+        links: &mut Links<P>,
+    ) {
+        if let Some(sender) = sender.filter(|sender| links.contains(*sender)) {
+            links.push(now, sender, reply, Direction::Reverse);
+        } else {
+            let bytes = links.copy(reply.bytes);
+            self.push(Datagram { peer: reply.peer, ecn: reply.ecn, bytes }, links);
+        }
+    }
+
+    /// Moves datagrams for one peer to `out`, and returns the peer.
+    fn poll(&mut self, out: &mut TransmitBuf, links: &mut Links<P>) -> Option<P> {
+        let &Datagram { peer, ecn, .. } = self.queue.front()?;
+        let before = out.segments();
+        out.set_ecn(ecn);
+        while let Some(next) = self.queue.front()
+            && (next.peer, next.ecn) == (peer, ecn)
+            && let Some(slot) = out.slot(next.bytes.len())
+        {
+            slot.copy_from_slice(&next.bytes);
+            if let Some(next) = self.queue.pop_front() {
+                links.recycle(next.bytes);
+            }
+        }
+        (out.segments() > before).then_some(peer)
     }
 }
 
 impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
     type Peer = P;
-    type Event = (P, ReceiverEvent);
+    type Event = (SenderId<P>, ReceiverEvent);
 
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &mut [u8]) {
+        self.share_limits();
+        if self.is_encrypted(datagram) {
+            self.enter_encrypted(now, peer, ecn, datagram, datagram.len());
+            return;
+        }
         match self.config.link {
             LinkMode::None => self.listener.handle_datagram(now, peer, ecn, datagram),
             // `handle_timeout` handles deliveries later. All input comes first, because the
             // socket's buffer is the one queue that the emulation does not model.
-            LinkMode::Emulated { seed } => {
-                self.enter(now, peer, Datagram { ecn, bytes: datagram }, seed);
-            }
+            LinkMode::Emulated { seed } => self.enter(now, peer, ecn, datagram, seed),
         }
     }
 
@@ -414,7 +533,19 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         bytes: &mut [u8],
         stride: usize,
     ) -> usize {
+        let stride = stride.max(1);
+        let is_encrypted = self.is_encrypted(bytes);
+        let is_mixed = self.encrypted.is_some()
+            && bytes.chunks(stride).any(|datagram| self.is_encrypted(datagram) != is_encrypted);
+        if is_mixed {
+            return one_by_one(self, now, peer, ecn, bytes, stride);
+        }
+        if is_encrypted {
+            self.share_limits();
+            return self.enter_encrypted(now, peer, ecn, bytes, stride);
+        }
         if self.is_direct(peer) {
+            self.share_limits();
             return self.listener.handle_datagrams(now, peer, ecn, bytes, stride);
         }
         one_by_one(self, now, peer, ecn, bytes, stride)
@@ -422,48 +553,44 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
 
     fn handle_overflow(&mut self, messages: u64) {
         self.listener.handle_overflow(messages);
+        if let Some(encrypted) = &mut self.encrypted {
+            encrypted.set.handle_overflow(messages);
+        }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.advance(now);
         self.listener.handle_timeout(now);
         self.absorb_events();
+        if let Some(encrypted) = &mut self.encrypted {
+            encrypted.set.handle_timeout(now);
+            self.absorb_connections(now);
+        }
     }
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
         if !self.is_emulating() {
-            return self.listener.poll_transmit(now, out);
+            return self.poll_either(now, out);
         }
         // Includes replies that no packet triggered: window updates and delayed ACKs.
         self.route_replies(now);
-        let &Outgoing { peer, ecn, .. } = self.outgoing.front()?;
-        let before = out.segments();
-        out.set_ecn(ecn);
-        while let Some(next) = self.outgoing.front()
-            && (next.peer, next.ecn) == (peer, ecn)
-            && let Some(slot) = out.slot(next.bytes.len())
-        {
-            slot.copy_from_slice(&next.bytes);
-            if let Some(next) = self.outgoing.pop_front() {
-                self.recycle(next.bytes);
-            }
-        }
-        (out.segments() > before).then_some(peer)
+        self.remove_ended_paths();
+        self.outgoing.poll(out, &mut self.links)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let wakeup = self.wakeups.first().map(|(due, _)| *due);
-        match (wakeup, self.listener.poll_timeout()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let wakeup = self.links.first_wakeup().map(|(due, _)| due);
+        let encrypted = self.encrypted.as_ref().and_then(|encrypted| encrypted.set.poll_timeout());
+        [wakeup, self.listener.poll_timeout(), encrypted].into_iter().flatten().min()
     }
 
-    fn poll_event(&mut self) -> Option<(P, ReceiverEvent)> {
+    fn poll_event(&mut self) -> Option<(SenderId<P>, ReceiverEvent)> {
         self.absorb_events();
         self.events.pop_front()
     }
 }
 
+#[cfg(test)]
+mod encrypted_tests;
 #[cfg(test)]
 mod tests;

@@ -4,15 +4,21 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use rdt_emulator::{DelayHistogram, Ledger};
-use rdt_transport::ListenerStats;
+use rdt_transport::{ConnectionSetStats, ListenerStats, ReceiverStats};
 
 use crate::Server;
 
 /// Counters of a server.
 #[derive(Debug, Clone)]
 pub struct ServerStats {
-    /// Counters of the listener: datagrams and receivers.
+    /// Counters of the listener, for senders without encryption.
     pub listener: ListenerStats,
+    /// Counters of the encrypted connections.
+    pub connections: ConnectionSetStats,
+    /// Sums over the receivers of all senders, including removed ones.
+    pub receivers: ReceiverStats,
+    /// Largest number of senders at once.
+    pub max_active: usize,
     /// Sum over all forward links, including those of removed peers.
     pub forward: Ledger,
     /// Sum over all reverse links, including those of removed peers.
@@ -26,10 +32,24 @@ pub struct ServerStats {
 }
 
 impl ServerStats {
+    /// Returns the number of senders that connected.
+    pub fn senders(&self) -> u64 {
+        self.listener.admitted + self.connections.accepted
+    }
+
+    /// Returns an upper bound of the memory of receivers and links, bytes: the sum of the largest
+    /// values.
+    pub fn max_memory(&self) -> u64 {
+        self.listener.max_memory + self.connections.max_memory + self.max_link_memory
+    }
+
     /// Adds the counters of another server. Maxima are added too, although the servers may have
     /// reached them at different times.
     pub fn merge(&mut self, other: &Self) {
         self.listener.merge(&other.listener);
+        self.connections.merge(&other.connections);
+        self.receivers.merge(&other.receivers);
+        self.max_active += other.max_active;
         self.forward.merge(&other.forward);
         self.reverse.merge(&other.reverse);
         self.lateness.merge(&other.lateness);
@@ -41,18 +61,27 @@ impl ServerStats {
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Returns the current counters.
     pub fn stats(&self) -> ServerStats {
-        let (mut forward, mut reverse) = (self.removed_forward, self.removed_reverse);
-        for peer in self.paths.values() {
+        let listener = self.listener.stats();
+        let mut receivers = listener.receivers;
+        if let Some(encrypted) = &self.encrypted {
+            receivers.merge(&encrypted.receivers());
+        }
+        let connections = self.encrypted.as_ref().map(|encrypted| encrypted.set.stats());
+        let (mut forward, mut reverse) = (self.links.removed_forward, self.links.removed_reverse);
+        for peer in self.links.paths.values() {
             forward.merge(peer.path.forward.ledger());
             reverse.merge(peer.path.reverse.ledger());
         }
         ServerStats {
-            listener: self.listener.stats(),
+            listener,
+            connections: connections.unwrap_or_default(),
+            receivers,
+            max_active: self.max_active,
             forward,
             reverse,
             lateness: self.lateness.clone(),
-            max_link_memory: self.max_link_memory,
-            outgoing_dropped: self.outgoing_dropped,
+            max_link_memory: self.links.max_memory,
+            outgoing_dropped: self.outgoing.dropped,
         }
     }
 }

@@ -43,7 +43,7 @@ impl Exchange {
     fn on_event(&mut self, now: Instant, event: ConnectionEvent) {
         match event {
             ConnectionEvent::Connected { .. } => self.connected_at = Some(now),
-            ConnectionEvent::Finished { bytes } => self.peer_bytes = Some(bytes),
+            ConnectionEvent::Finished { bytes, .. } => self.peer_bytes = Some(bytes),
             ConnectionEvent::Delivered { .. } => self.delivered_at = Some(now),
             ConnectionEvent::Closed(closed) => {
                 self.closed = Some(closed);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use rdt_payload as payload;
-use rdt_server::{Server, ServerConfig};
+use rdt_server::{SenderId, Server, ServerConfig};
 use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError};
 
 use crate::application::{Application, Plan};
@@ -249,6 +249,7 @@ pub struct ServerNode {
 }
 
 impl ServerNode {
+    #[expect(clippy::large_types_passed_by_value, reason = "moved into the server")]
     pub(crate) fn new(config: ServerConfig, epoch: Instant) -> Self {
         Self {
             server: Server::new(config),
@@ -280,7 +281,8 @@ impl ServerNode {
         }
         self.asleep_until = None;
         let mut busy = false;
-        while let Some((peer, event)) = self.server.poll_event() {
+        // The server does not listen for encrypted connections: a `ConnectionsNode` has those.
+        while let Some((SenderId::Address(peer), event)) = self.server.poll_event() {
             busy = true;
             let transfer = self.transfers.entry(peer).or_default();
             match event {
@@ -351,7 +353,7 @@ impl ServerNode {
             if let Some(bin) = self.bin {
                 transfer.goodput.get_or_insert_with(|| Bins::new(bin)).add(elapsed(), n as u64);
             }
-            self.server.consume(peer, n);
+            self.server.consume(now, peer, n);
             if let Some(reader) = &mut reader {
                 reader.read(n as u64);
             }

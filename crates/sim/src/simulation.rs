@@ -161,7 +161,8 @@ impl Simulation {
 
     /// Aborts all unfinished transfers of a server, as at its shutdown. The server still runs.
     pub fn abort_transfers(&mut self, id: NodeId) {
-        self.server_mut(id).server.abort_unfinished();
+        let now = self.now;
+        self.server_mut(id).server.abort_unfinished(now);
         self.network.woken.push_back(id);
     }
 

@@ -66,7 +66,9 @@ pub use connection_set::{
 };
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
-pub use listener::{Admission, Listener, ListenerConfig, ListenerStats, MAX_HALF_OPEN_PEERS, SocketBuffer};
+pub use listener::{
+    Admission, Listener, ListenerConfig, ListenerStats, MAX_HALF_OPEN_PEERS, SocketBuffer, SocketLoad,
+};
 pub use observer::{Interest, LossTrigger, Metrics, Observer, Resend, Timer, Trace};
 pub use receiver::{
     AckConfig, AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowConfig, WindowPolicy,

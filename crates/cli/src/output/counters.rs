@@ -91,23 +91,25 @@ fn ledger_line(direction: &str, ledger: &Ledger) -> String {
 
 /// Formats all counters of a server, with units in the keys.
 pub(crate) fn stats_json(stats: &ServerStats) -> Value {
-    let (listener, receivers) = (&stats.listener, &stats.listener.receivers);
+    let (listener, receivers) = (&stats.listener, &stats.receivers);
+    let connections = &stats.connections;
     let late = &stats.lateness;
     json!({
-        "senders": listener.admitted,
-        "max_active": listener.max_active,
-        "memory_held_max_bytes": listener.max_memory + stats.max_link_memory,
-        "datagrams_received": listener.received,
+        "senders": stats.senders(),
+        "max_active": stats.max_active,
+        "memory_held_max_bytes": stats.max_memory(),
+        "datagrams_received": listener.received + connections.received,
         "dropped": {
-            "malformed": listener.malformed,
+            "malformed": listener.malformed + connections.malformed,
             "too_long": listener.too_long,
-            "no_connection": listener.no_connection,
-            "no_connection_told": listener.resets,
-            "refused": listener.refused,
-            "unproven": listener.retries,
-            "not_answered": listener.stateless_dropped,
-            "half_open": listener.half_open_dropped,
-            "replayed": listener.replayed,
+            "no_connection": listener.no_connection + connections.unknown,
+            "no_connection_told": listener.resets + connections.resets_sent,
+            "refused": listener.refused + connections.refused + connections.source_limited,
+            "unproven": listener.retries + connections.retries,
+            "not_answered": listener.stateless_dropped + connections.answers_dropped,
+            "half_open": listener.half_open_dropped + connections.half_open_dropped,
+            "replayed": listener.replayed + connections.replayed,
+            "unauthentic": connections.unauthentic,
             "out_of_range": receivers.out_of_range,
             "no_memory": receivers.no_memory,
             "unexpected": receivers.unexpected,

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use rdt_driver::{Remote, clock};
 use rdt_program::{Console, talk};
 use rdt_server::Server;
-use rdt_transport::Wire;
 use serde_json::{Value, json};
 
-use super::counters::{ledger_json, wire_name};
+use super::counters::ledger_json;
 use super::format::{megabytes, micros, rate_bps};
+use crate::recv::peer::{Format, Peer};
 use crate::resources;
 
 /// Mean time between two lines about unknown peers.
@@ -111,10 +111,11 @@ impl EventLog {
 
 /// Transfer whose FIN and data arrived.
 pub(crate) struct Finished {
-    /// Wire format of the transfer; `None` if the peer was already removed.
-    pub(crate) wire: Option<Wire>,
+    /// `None` if the peer was already removed.
+    pub(crate) format: Option<Format>,
     pub(crate) bytes: u64,
-    pub(crate) crc: u32,
+    /// `None` if the format has no checksum.
+    pub(crate) crc: Option<u32>,
     pub(crate) elapsed: Duration,
 }
 
@@ -122,7 +123,7 @@ pub(crate) struct Finished {
 /// transfer is limited, because a flood of such peers must not fill the log.
 pub(crate) struct PeerLog {
     log: EventLog,
-    peers: BTreeMap<Remote, Peer>,
+    peers: BTreeMap<Peer, Known>,
     /// Time of the events.
     now: Instant,
     /// Time of the next report of lines left out; `None` if this thread has left out none since the
@@ -131,8 +132,8 @@ pub(crate) struct PeerLog {
 }
 
 /// Connected peer.
-struct Peer {
-    wire: Wire,
+struct Known {
+    format: Format,
     /// True once a transfer has finished; until then the peer is unknown.
     has_finished: bool,
 }
@@ -156,29 +157,29 @@ impl PeerLog {
         self.report_at
     }
 
-    /// Records the wire format of an accepted SYN. It may differ from that of the peer's last
+    /// Records the format of an accepted SYN. It may differ from that of the peer's last
     /// transfer.
-    pub(crate) fn note_wire(&mut self, peer: Remote, wire: Option<Wire>) {
-        if let Some(wire) = wire {
-            self.peers.entry(peer).or_insert(Peer { wire, has_finished: false }).wire = wire;
+    pub(crate) fn note_format(&mut self, peer: Peer, format: Option<Format>) {
+        if let Some(format) = format {
+            self.peers.entry(peer).or_insert(Known { format, has_finished: false }).format = format;
         }
     }
 
-    pub(crate) fn wire(&self, peer: Remote) -> Option<Wire> {
-        self.peers.get(&peer).map(|peer| peer.wire)
+    pub(crate) fn format(&self, peer: Peer) -> Option<Format> {
+        self.peers.get(&peer).map(|peer| peer.format)
     }
 
-    pub(crate) fn connected(&mut self, peer: Remote, active: usize) {
+    pub(crate) fn connected(&mut self, peer: Peer, active: usize) {
         if self.is_logged(peer) {
-            self.line(peer, self.wire(peer), "connected", active);
+            self.line(peer, self.format(peer), "connected", active);
             self.json_peer(peer, "connected", true, active);
         }
     }
 
-    pub(crate) fn cleaned_up(&mut self, peer: Remote, unfinished: bool, active: usize) {
+    pub(crate) fn cleaned_up(&mut self, peer: Peer, unfinished: bool, active: usize) {
         if self.is_logged(peer) {
             let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
-            self.line(peer, self.wire(peer), what, active);
+            self.line(peer, self.format(peer), what, active);
             self.json_peer(peer, "cleaned_up", unfinished, active);
         }
         self.peers.remove(&peer);
@@ -186,12 +187,12 @@ impl PeerLog {
 
     /// True if an event of `peer` is logged; otherwise counts a line as left out if one would have
     /// been printed.
-    fn is_logged(&mut self, peer: Remote) -> bool {
+    fn is_logged(&mut self, peer: Peer) -> bool {
         !self.log.is_quiet() && self.has_line(peer)
     }
 
     /// True if a line about `peer` may be printed now. Otherwise counts it as left out.
-    fn has_line(&mut self, peer: Remote) -> bool {
+    fn has_line(&mut self, peer: Peer) -> bool {
         let is_known = self.peers.get(&peer).is_some_and(|peer| peer.has_finished);
         let has_line = is_known || self.log.shared().unknown.take(self.now);
         if !has_line {
@@ -204,7 +205,7 @@ impl PeerLog {
     pub(crate) fn finished(
         &mut self,
         server: &Server<Remote>,
-        peer: Remote,
+        peer: Peer,
         end: &Finished,
         path: Option<&Path>,
     ) {
@@ -217,30 +218,35 @@ impl PeerLog {
         let path = path.map(|path| path.display().to_string());
         let bps = rate_bps(end.bytes, end.elapsed);
         let kept = path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
+        let checked = match end.crc {
+            Some(crc) => format!("checksum {crc:X}"),
+            None => "authenticated".into(),
+        };
         let what = format!(
-            "finished: {} bytes in {:.3} sec, {:.2} Kbps, checksum {:X}{kept}",
+            "finished: {} bytes in {:.3} sec, {:.2} Kbps, {checked}{kept}",
             end.bytes,
             end.elapsed.as_secs_f64(),
             bps.unwrap_or(0.0) / 1e3,
-            end.crc,
         );
-        self.line(peer, end.wire, &what, server.listener().active());
+        self.line(peer, end.format, &what, server.active());
         let ledgers = server.path_ledgers(peer);
         self.log.json(&json!({
             "event": "finished",
             "peer": name(peer),
-            "wire": end.wire.map(wire_name),
+            "wire": end.format.map(Format::name),
+            "key": end.format.and_then(Format::fingerprint),
+            "secret": end.format.is_some_and(Format::has_secret),
             "bytes": end.bytes,
             "elapsed_us": micros(end.elapsed),
             "rate_bps": bps,
-            "crc32": format!("{:08x}", end.crc),
+            "crc32": end.crc.map(|crc| format!("{crc:08x}")),
             "path": path,
             "forward": ledgers.map(|(forward, _)| ledger_json(forward)),
             "reverse": ledgers.map(|(_, reverse)| ledger_json(reverse)),
         }));
     }
 
-    pub(crate) fn lost(&mut self, peer: Remote, error: &io::Error) {
+    pub(crate) fn lost(&mut self, peer: Peer, error: &io::Error) {
         if !self.has_line(peer) {
             return;
         }
@@ -248,7 +254,7 @@ impl PeerLog {
         self.json_failure(peer, error, &Value::Null);
     }
 
-    pub(crate) fn not_synced(&self, peer: Remote, path: Option<&Path>, error: &io::Error) {
+    pub(crate) fn not_synced(&self, peer: Peer, path: Option<&Path>, error: &io::Error) {
         let path = path.map(|path| path.display().to_string());
         talk(&format!(
             "rdt-recv: the transfer of {} is kept in {}, but its name may not outlive a loss of power, and its sender is not told that it is stored: cannot write the folder to the disk: {error}",
@@ -258,36 +264,34 @@ impl PeerLog {
         self.json_failure(peer, error, &json!(path));
     }
 
-    fn json_failure(&self, peer: Remote, error: &io::Error, path: &Value) {
+    fn json_failure(&self, peer: Peer, error: &io::Error, path: &Value) {
         self.log.json(&json!({
             "event": "store_failed", "peer": name(peer), "error": error.to_string(), "path": path,
         }));
     }
 
     /// Prints a line in the format of the reference receiver's log.
-    fn line(&self, peer: Remote, wire: Option<Wire>, what: &str, active: usize) {
+    fn line(&self, peer: Peer, format: Option<Format>, what: &str, active: usize) {
         if !matches!(self.log.style, LogStyle::Text | LogStyle::Talk) {
             return;
         }
         let ram = self.memory().unwrap_or(0);
-        // Lines about classic peers must be exactly as in the reference.
-        let wire = match wire {
-            Some(Wire::Native { .. }) => " (native)",
-            _ => "",
-        };
+        let remark = format.map(Format::remark).unwrap_or_default();
         self.log.line(&format!(
-            "[{}] {}{wire} {what}; RAM {:.2} MB active {active}",
+            "[{}] {}{remark} {what}; RAM {:.2} MB active {active}",
             time(),
             name(peer),
             megabytes(ram)
         ));
     }
 
-    fn json_peer(&self, peer: Remote, event: &str, unfinished: bool, active: usize) {
+    fn json_peer(&self, peer: Peer, event: &str, unfinished: bool, active: usize) {
         self.log.json(&json!({
             "event": event,
             "peer": name(peer),
-            "wire": self.wire(peer).map(wire_name),
+            "wire": self.format(peer).map(Format::name),
+            "key": self.format(peer).and_then(Format::fingerprint),
+            "secret": self.format(peer).is_some_and(Format::has_secret),
             "unfinished": unfinished,
             "memory_bytes": self.memory(),
             "active": active,
@@ -357,8 +361,9 @@ fn time() -> String {
 }
 
 /// Formats the address of a peer; an IPv4-mapped address as plain IPv4.
-pub(crate) fn name(peer: Remote) -> String {
-    SocketAddr::new(peer.addr.ip().to_canonical(), peer.addr.port()).to_string()
+pub(crate) fn name(peer: Peer) -> String {
+    let address = peer.address.addr;
+    SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
 }
 
 #[cfg(test)]
@@ -389,12 +394,12 @@ mod tests {
 
     #[test]
     fn lines_of_known_peers_are_not_limited() {
-        let peer = |port| Remote::from(SocketAddr::from(([127, 0, 0, 1], port)));
+        let peer = |port| Peer::from(Remote::from(SocketAddr::from(([127, 0, 0, 1], port))));
         let mut log = PeerLog::new(EventLog::quiet());
         let lines = |log: &mut PeerLog| (0..100).filter(|port| log.has_line(peer(*port))).count();
         assert_eq!((lines(&mut log), log.log.shared().unknown.left_out), (20, 80));
         for port in 0..100 {
-            log.peers.insert(peer(port), Peer { wire: Wire::Classic, has_finished: true });
+            log.peers.insert(peer(port), Known { format: Format::Classic, has_finished: true });
         }
         assert_eq!(lines(&mut log), 100);
         assert_eq!(log.deadline(), Some(log.now + REPORT_INTERVAL));

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use rdt_driver::{Application, Flow, Remote};
 use rdt_program::Stop;
-use rdt_server::Server;
+use rdt_server::{SenderId, Server};
 use rdt_transport::wire::native::CloseReason;
-use rdt_transport::{Endpoint as _, ReceiverEvent};
+use rdt_transport::{ConnectionId, Endpoint as _, ReceiverEvent};
 
 use crate::output::log::{EventLog, Finished, PeerLog, name};
+use crate::recv::peer::{Format, Peer};
 use crate::recv::store::{Busy, Store, Stored, Transfer, WriteResult};
 
 /// Time without a packet from the last sender before the program exits, in addition to the delay of
@@ -31,17 +32,19 @@ pub(crate) struct ReceiverApp {
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
+    /// Encrypted connections, with the addresses under which they are named.
+    connections: BTreeMap<ConnectionId, Peer>,
     /// Peers with received bytes that are not in the store yet, or with a complete transfer.
-    waiting: BTreeSet<Remote>,
+    waiting: BTreeSet<Peer>,
     /// Peer served last, after which the round-robin continues.
-    served: Option<Remote>,
+    served: Option<Peer>,
     /// Transfers whose FIN arrived, and part of whose data is not in the store yet.
-    complete: BTreeMap<Remote, Finished>,
+    complete: BTreeMap<Peer, Finished>,
     /// Transfers whose data is in the store, and whose writer thread has not reported the end.
     finishing: BTreeMap<Transfer, Finishing>,
     /// With `exit_after_first`: peers whose transfers are finished, and whose FIN may be
     /// retransmitted.
-    ended: BTreeSet<Remote>,
+    ended: BTreeSet<Peer>,
     /// True once this thread has no transfer left and accepts no new one.
     left: bool,
     pub(crate) totals: Totals,
@@ -69,6 +72,7 @@ impl ReceiverApp {
             store,
             stop,
             exit_after_first: false,
+            connections: BTreeMap::new(),
             waiting: BTreeSet::new(),
             served: None,
             complete: BTreeMap::new(),
@@ -81,8 +85,8 @@ impl ReceiverApp {
         }
     }
 
-    fn on_event(&mut self, server: &mut Server<Remote>, peer: Remote, event: ReceiverEvent) {
-        let active = server.listener().active();
+    fn on_event(&mut self, now: Instant, server: &mut Server<Remote>, peer: Peer, event: ReceiverEvent) {
+        let active = server.active();
         match event {
             ReceiverEvent::Dropped => {}
             // Its result comes later, if the writer thread has not ended it yet.
@@ -92,21 +96,23 @@ impl ReceiverApp {
                 self.cut_short |= self.finishing.len() < before && self.store.is_stdout();
             }
             ReceiverEvent::Connected => {
-                self.peer_log.note_wire(peer, server.listener().wire(peer));
+                self.peer_log.note_format(peer, Format::of(server, peer));
                 self.peer_log.connected(peer, active);
             }
             ReceiverEvent::Started => {
-                self.peer_log.note_wire(peer, server.listener().wire(peer));
+                self.peer_log.note_format(peer, Format::of(server, peer));
                 self.forget(peer);
                 if let Err(error) = self.store.start(peer) {
-                    self.give_up(server, peer, error);
+                    self.give_up(now, server, peer, error);
                 }
             }
-            ReceiverEvent::Readable => self.wait(server, peer),
+            ReceiverEvent::Readable => self.wait(now, server, peer),
             ReceiverEvent::Finished { bytes, crc, elapsed } => {
-                let wire = self.peer_log.wire(peer);
-                self.complete.insert(peer, Finished { wire, bytes, crc, elapsed });
-                self.wait(server, peer);
+                let format = self.peer_log.format(peer);
+                // Packets of an encrypted connection are authentic; its stream has no checksum.
+                let crc = (!matches!(format, Some(Format::Encrypted { .. }))).then_some(crc);
+                self.complete.insert(peer, Finished { format, bytes, crc, elapsed });
+                self.wait(now, server, peer);
             }
             ReceiverEvent::Closed { unfinished } => {
                 self.cut_short |= self.store.abort(peer);
@@ -117,21 +123,36 @@ impl ReceiverApp {
                     .filter(|(of, _)| of.peer == peer)
                     .for_each(|(_, f)| f.is_gone = true);
                 self.peer_log.cleaned_up(peer, unfinished, active);
+                self.connections.retain(|_, known| *known != peer);
             }
         }
     }
 
-    fn wait(&mut self, server: &mut Server<Remote>, peer: Remote) {
+    /// Returns the sender of an event. The server reports a connection first when it begins.
+    fn peer(&mut self, server: &Server<Remote>, sender: SenderId<Remote>) -> Option<Peer> {
+        let id = match sender {
+            SenderId::Address(address) => return Some(address.into()),
+            SenderId::Connection(id) => id,
+        };
+        if let Some(peer) = self.connections.get(&id) {
+            return Some(*peer);
+        }
+        let peer = Peer::encrypted(id, server.address(sender)?);
+        self.connections.insert(id, peer);
+        Some(peer)
+    }
+
+    fn wait(&mut self, now: Instant, server: &mut Server<Remote>, peer: Peer) {
         match self.store.check(peer) {
             Ok(()) => {
                 self.waiting.insert(peer);
             }
-            Err(error) => self.give_up(server, peer, error),
+            Err(error) => self.give_up(now, server, peer, error),
         }
     }
 
     /// Removes the unfinished transfer of `peer` from the queues.
-    fn forget(&mut self, peer: Remote) {
+    fn forget(&mut self, peer: Peer) {
         self.waiting.remove(&peer);
         self.complete.remove(&peer);
     }
@@ -153,7 +174,7 @@ impl ReceiverApp {
 
     /// Writes up to `most` bytes of `peer` to the store, and returns their number. The peer remains
     /// queued if it has more.
-    fn serve(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote, most: usize) -> usize {
+    fn serve(&mut self, now: Instant, server: &mut Server<Remote>, peer: Peer, most: usize) -> usize {
         let mut taken = 0;
         // The data may consist of several slices.
         while let data = server.data(peer)
@@ -163,11 +184,11 @@ impl ReceiverApp {
                 // `most` is reached, or the store is full.
                 Ok(0) => return taken,
                 Ok(n) => {
-                    server.consume(peer, n);
+                    server.consume(now, peer, n);
                     taken += n;
                 }
                 Err(error) => {
-                    self.give_up(server, peer, error);
+                    self.give_up(now, server, peer, error);
                     return taken;
                 }
             }
@@ -184,7 +205,7 @@ impl ReceiverApp {
             Ok(None) => {
                 self.on_stored(now, server, peer, &Finishing { end, is_gone: false }, &Stored::default());
             }
-            Err(error) => self.give_up(server, peer, error),
+            Err(error) => self.give_up(now, server, peer, error),
         }
         taken
     }
@@ -203,8 +224,8 @@ impl ReceiverApp {
                     // The sender's connection has ended, and `peer` may have a new transfer, which
                     // must not end.
                     Some(Finishing { is_gone: true, .. }) => self.log_lost(peer, error),
-                    Some(_) => self.give_up(server, peer, error),
-                    None if self.store.is_at(transfer) => self.give_up(server, peer, error),
+                    Some(_) => self.give_up(now, server, peer, error),
+                    None if self.store.is_at(transfer) => self.give_up(now, server, peer, error),
                     None => {}
                 }
             }
@@ -215,7 +236,7 @@ impl ReceiverApp {
         &mut self,
         now: Instant,
         server: &mut Server<Remote>,
-        peer: Remote,
+        peer: Peer,
         Finishing { end, is_gone }: &Finishing,
         Stored { path, unsynced, .. }: &Stored,
     ) {
@@ -237,22 +258,22 @@ impl ReceiverApp {
             None => server.confirm(now, peer),
             // The transfer is less durable than `--sync` promises, so its sender must not regard it
             // as stored.
-            Some(_) => server.refuse(peer, CloseReason::Storage),
+            Some(_) => server.refuse(now, peer, CloseReason::Storage),
         }
     }
 
     /// Ends a transfer that cannot be stored. Its FIN remains unanswered, so that the sender does
     /// not regard it as stored.
-    fn give_up(&mut self, server: &mut Server<Remote>, peer: Remote, error: io::Error) {
+    fn give_up(&mut self, now: Instant, server: &mut Server<Remote>, peer: Peer, error: io::Error) {
         self.cut_short |= self.store.abort(peer);
         self.forget(peer);
         let reason = if Busy::is(&error) { CloseReason::Refused } else { CloseReason::Storage };
-        server.refuse(peer, reason);
+        server.refuse(now, peer, reason);
         self.log_lost(peer, error);
     }
 
     /// Logs and counts a transfer that was not stored.
-    fn log_lost(&mut self, peer: Remote, error: io::Error) {
+    fn log_lost(&mut self, peer: Peer, error: io::Error) {
         // A transfer that is refused is not an error of the program.
         let is_refused = Busy::is(&error);
         self.totals.not_stored += u64::from(!is_refused);
@@ -268,7 +289,7 @@ impl ReceiverApp {
         server.refuse_new();
         // The standard output accepts one transfer, so other unfinished transfers do not delay the
         // exit.
-        let under_way = server.listener().has_unfinished() && !self.store.is_stdout();
+        let under_way = server.has_unfinished() && !self.store.is_stdout();
         if self.left || under_way || self.is_storing() {
             return None;
         }
@@ -300,9 +321,11 @@ impl Application<Server<Remote>> for ReceiverApp {
             let why = io::Error::other("the thread that writes has ended");
             self.broken = Some(("what arrives".into(), why));
         }
-        while let Some((peer, event)) = server.poll_event() {
+        while let Some((sender, event)) = server.poll_event() {
             busy = true;
-            self.on_event(server, peer, event);
+            if let Some(peer) = self.peer(server, sender) {
+                self.on_event(now, server, peer, event);
+            }
         }
         busy |= self.serve_waiting(now, server);
         let look_at = if self.stop.is_closing() { self.close(now, server) } else { None };

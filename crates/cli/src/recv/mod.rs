@@ -1,6 +1,7 @@
 //! `rdt-recv`: one server per thread, with sockets that share a port.
 
 pub(crate) mod app;
+pub(crate) mod peer;
 pub(crate) mod store;
 
 use std::io;
@@ -8,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use rdt_driver::{
-    Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run, send_rest, truesize,
+    Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock, run, send_rest, truesize,
 };
 use rdt_emulator::child_seed;
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
@@ -131,18 +132,18 @@ impl<'a> Plan<'a> {
         let stats = &total.stats;
         self.log.line(&format!(
             "{} senders, {} transfers finished, {:.2} MB; at most {} at once; {:.2} MB held at most",
-            stats.listener.admitted,
+            stats.senders(),
             total.totals.finished,
             megabytes(total.totals.bytes),
-            stats.listener.max_active,
-            megabytes(stats.listener.max_memory + stats.max_link_memory),
+            stats.max_active,
+            megabytes(stats.max_memory()),
         ));
         if self.seed.is_some() {
             for line in link_lines(stats) {
                 self.log.line(&line);
             }
         }
-        let limited = limit_line("socket's", &total.socket, &stats.listener.receivers);
+        let limited = limit_line("socket's", &total.socket, &stats.receivers);
         for line in overflow_line("socket's", &total.socket).into_iter().chain(limited) {
             self.log.line(&line);
         }
@@ -214,11 +215,11 @@ impl Worker {
     /// native senders with unfinished transfers.
     fn run(mut self) -> WorkerEnd {
         let result = run(&mut self.server, &mut self.io, &mut self.service, &mut self.waiter);
-        let unfinished = self.server.listener().has_unfinished() || self.service.is_storing();
+        let unfinished = self.server.has_unfinished() || self.service.is_storing();
         let interrupted = self.stop.is_interrupted() && unfinished;
         self.stop.set();
         // Without waiting for the store, because senders retransmit until they receive the CLOSE.
-        self.server.abort_unfinished();
+        self.server.abort_unfinished(clock::now());
         send_rest(&mut self.server, &mut self.io, &mut self.waiter, FLUSH_TIMEOUT);
         let failure = match result {
             Err(error) => Some(error.into()),

@@ -11,8 +11,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf, is_separator};
 
-use rdt_driver::Remote;
-
+use crate::recv::peer::Peer;
 use files::{FileId, Files, Names, parent, sweep, temporary};
 use queue::Job;
 pub(crate) use writer::WriteResult;
@@ -60,7 +59,7 @@ impl Output {
 pub(crate) struct Transfer {
     /// Number of the transfer: unique, in ascending order.
     number: u64,
-    pub(crate) peer: Remote,
+    pub(crate) peer: Peer,
 }
 
 /// Why the store has no place for another transfer now. The sender is told that the receiver is
@@ -109,7 +108,7 @@ struct Incoming {
 pub(crate) struct Store {
     /// `None` with [`Output::Discard`].
     writer: Option<Writer>,
-    incoming: BTreeMap<Remote, Incoming>,
+    incoming: BTreeMap<Peer, Incoming>,
     count: u64,
     is_stdout: bool,
     stdout_taken: bool,
@@ -141,7 +140,7 @@ impl Store {
     }
 
     /// Begins a transfer of `peer`, and aborts its unfinished one.
-    pub(crate) fn start(&mut self, peer: Remote) -> io::Result<()> {
+    pub(crate) fn start(&mut self, peer: Peer) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         if let Some(Incoming { transfer, begun: true }) = self.incoming.get(&peer) {
             if self.is_stdout {
@@ -157,7 +156,7 @@ impl Store {
 
     /// Queues the next bytes of `peer` for writing, and returns the number queued; 0 if the queue
     /// is full.
-    pub(crate) fn write(&mut self, peer: Remote, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, peer: Peer, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() || self.writer.is_none() {
             return Ok(bytes.len());
         }
@@ -175,7 +174,7 @@ impl Store {
     /// Completes the transfer of `peer`, all of whose bytes were queued. Must be called only if
     /// [`Store::has_room`]. [`Store::poll`] later returns the result of the returned transfer;
     /// `None` means that there will be no result.
-    pub(crate) fn finish(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
+    pub(crate) fn finish(&mut self, peer: Peer) -> io::Result<Option<Transfer>> {
         let transfer = if self.writer.is_some() { self.begin(peer)? } else { None };
         self.incoming.remove(&peer);
         if let (Some(writer), Some(transfer)) = (&mut self.writer, transfer) {
@@ -185,7 +184,7 @@ impl Store {
     }
 
     /// Reserves the output for the transfer of `peer`; returns the transfer.
-    fn begin(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
+    fn begin(&mut self, peer: Peer) -> io::Result<Option<Transfer>> {
         self.check(peer)?;
         let Some(incoming) = self.incoming.get_mut(&peer) else { return Ok(None) };
         incoming.begun = true;
@@ -194,7 +193,7 @@ impl Store {
     }
 
     /// Fails if another transfer has reserved the standard output.
-    pub(crate) fn check(&self, peer: Remote) -> io::Result<()> {
+    pub(crate) fn check(&self, peer: Peer) -> io::Result<()> {
         match self.incoming.get(&peer) {
             Some(Incoming { begun: false, .. }) if self.stdout_taken => Err(Busy::Stdout.into()),
             _ => Ok(()),
@@ -216,7 +215,7 @@ impl Store {
 
     /// Aborts the transfer of `peer`. Returns true if part of it was written to the standard
     /// output.
-    pub(crate) fn abort(&mut self, peer: Remote) -> bool {
+    pub(crate) fn abort(&mut self, peer: Peer) -> bool {
         let Some(Incoming { transfer, begun: true }) = self.incoming.remove(&peer) else { return false };
         if let Some(writer) = &mut self.writer {
             writer.abort(transfer);
@@ -254,10 +253,12 @@ impl Sink for Stdout {
 
 #[cfg(test)]
 mod tests {
+    use rdt_driver::Remote;
+
     use super::*;
 
-    fn peer(port: u16) -> Remote {
-        std::net::SocketAddr::from(([127, 0, 0, 1], port)).into()
+    fn peer(port: u16) -> Peer {
+        Remote::from(std::net::SocketAddr::from(([127, 0, 0, 1], port))).into()
     }
 
     #[test]

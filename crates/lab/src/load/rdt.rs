@@ -10,7 +10,7 @@ use rdt_driver::{
     Application, Connected, Flow as Next, Remote, SocketError, UdpIo, UdpOptions, Waiter, run, send_memory,
     truesize,
 };
-use rdt_server::{Server, ServerConfig};
+use rdt_server::{SenderId, Server, ServerConfig};
 use rdt_transport::congestion::Cause;
 use rdt_transport::{
     Endpoint as _, Interest, Observer, ReceiverEvent, Sender, SenderConfig, SenderEvent, Trace,
@@ -108,7 +108,7 @@ impl Receiving<'_> {
             if bytes == 0 {
                 return Some(next);
             }
-            server.consume(peer, bytes);
+            server.consume(now, peer, bytes);
             self.count(bytes as u64);
         }
         None
@@ -124,7 +124,7 @@ impl Receiving<'_> {
 
 impl Application<Server<Remote>> for Receiving<'_> {
     fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Next {
-        while let Some((peer, event)) = server.poll_event() {
+        while let Some((SenderId::Address(peer), event)) = server.poll_event() {
             match event {
                 ReceiverEvent::Started => self.peer = Some(peer),
                 ReceiverEvent::Finished { .. } => self.is_whole = true,

@@ -1,13 +1,15 @@
 //! Unit tests of a server that is called at given times, in ns since the start.
 
-use rdt_emulator::Path;
+use rdt_emulator::{self as emulator, Path};
 use rdt_transport::wire::{
     self, Ack, FromReceiver, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
 };
-use rdt_transport::{Ecn, LinkProperties, ReceiverConfig, Sender, SenderConfig, SenderEvent, TransmitBuf};
+use rdt_transport::{
+    Ecn, LinkProperties, MAX_HALF_OPEN_PEERS, ReceiverConfig, Sender, SenderConfig, SenderEvent, TransmitBuf,
+};
 
 use super::*;
-use crate::ServerConfig;
+use crate::link_memory::LinkMemory;
 use crate::path::classic_path;
 
 /// At 1 Mbit/s, 12 bytes take 96 us, 28 bytes 224 us and 1008 bytes 8064 us.
@@ -205,7 +207,7 @@ fn packets_of_closed_peer_are_discarded() {
     for seq in 0..5 {
         script.data(200_000_000, 1, seq, 1000);
     }
-    script.server.refuse(1, CloseReason::Storage);
+    script.server.refuse(script.at(200_000_000), 1, CloseReason::Storage);
     let stats = script.server.stats();
     assert_eq!((stats.forward.discarded, stats.forward.sent), (5, 6));
     assert!(stats.forward.balances());
@@ -266,7 +268,8 @@ fn ecn_passes_link_one_codepoint_per_batch() {
     }
     let mut script = Script::new(|_| ());
     for ecn in [Ecn::Ce, Ecn::Ce, Ecn::NotEct] {
-        script.server.put_out(Outgoing { peer: 1, ecn, bytes: vec![1] });
+        let Server { outgoing, links, .. } = &mut script.server;
+        outgoing.push(Datagram { peer: 1, ecn, bytes: vec![1] }, links);
     }
     for expected in [(2, Ecn::Ce), (1, Ecn::NotEct)] {
         script.batch.clear();
@@ -290,7 +293,7 @@ fn window_update_takes_reverse_link() {
     };
     assert!((1040..1060).contains(&full), "{full} packets of 1000 bytes in 1 MiB");
     let unread = usize::try_from(script.server.listener().unread(1)).unwrap();
-    script.server.consume(1, unread);
+    script.server.consume(script.at(100_000_000), 1, unread);
     assert_eq!(script.run(200_000_000), [], "5 ms on the link");
     // The window leaves room for unread bytes of an application that reads without delay.
     let update = FromReceiver::Ack(Ack::plain(full, (1 << 19) / 1000));
@@ -306,10 +309,10 @@ fn pairs_of_spoofed_packets_cause_no_event() {
         script.data(0, peer, 0, 1000);
     }
     script.run_to(24_000_000_000);
-    assert_eq!((script.server.paths.len(), script.server.listener().active()), (200, 0));
+    assert_eq!((script.server.links.paths.len(), script.server.listener().active()), (200, 0));
     script.run_to(60_000_000_000);
     assert_eq!(script.events(), []);
-    assert_eq!((script.server.paths.len(), script.server.memory()), (0, 0), "their links are gone");
+    assert_eq!((script.server.links.paths.len(), script.server.memory()), (0, 0), "their links are gone");
 }
 
 #[test]
@@ -344,7 +347,7 @@ fn full_links_leave_floor_to_others() {
     assert_eq!((ledger.in_flight, ledger.dropped_memory), (7, 0), "6.1 of 6.25 kB");
     script.run_to(60_000_000_000);
     assert_eq!(script.server.memory(), 0);
-    assert_eq!(script.server.connected_links.limit_of(0), 6250 + 75_000, "all is free again");
+    assert_eq!(script.server.links.connected.limit_of(0), 6250 + 75_000, "all is free again");
 }
 
 #[test]
@@ -354,9 +357,9 @@ fn departures_keep_silent_peer_for_120_s() {
     script.syn(0, 1, LinkProperties { speed_bps: 1000.0, buffer: 100, ..LINK });
     (0..50).for_each(|seq| script.data(1, 1, seq, 1000));
     script.run_to(120_000_000_000);
-    assert_eq!((script.server.paths.len(), script.server.listener().active()), (1, 1));
+    assert_eq!((script.server.links.paths.len(), script.server.listener().active()), (1, 1));
     script.run_to(130_000_000_000);
-    assert_eq!((script.server.paths.len(), script.server.memory()), (0, 0));
+    assert_eq!((script.server.links.paths.len(), script.server.memory()), (0, 0));
     assert_eq!(script.events().last(), Some(&ReceiverEvent::Closed { unfinished: true }));
 }
 
@@ -370,10 +373,10 @@ fn links_of_half_open_peers_have_limit_of_their_own() {
         script.syn(0, peer, LinkProperties { buffer: 1000, ..LINK });
         (0..50).for_each(|seq| script.data(0, peer, seq, 1000));
     }
-    assert!(script.server.link_memory <= 256 << 10, "{}", script.server.link_memory);
+    assert!(script.server.links.memory <= 256 << 10, "{}", script.server.links.memory);
     script.run_to(10_000_000_000);
-    assert_eq!(script.server.link_memory, 0);
-    let (half_open, connected) = (&script.server.half_open_links, &script.server.connected_links);
+    assert_eq!(script.server.links.memory, 0);
+    let (half_open, connected) = (&script.server.links.half_open, &script.server.links.connected);
     assert_eq!(half_open.limit_of(0), LinkMemory::new(256 << 10, MAX_HALF_OPEN_PEERS).limit_of(0));
     assert_eq!(connected.limit_of(0), LinkMemory::new(1 << 20, 4096).limit_of(0), "as before");
 }

@@ -29,6 +29,8 @@ pub enum ConnectionEvent {
     Finished {
         /// Length of the stream, bytes.
         bytes: u64,
+        /// Time from the first to the last data packet.
+        elapsed: Duration,
     },
     /// The peer's application has confirmed the whole own stream.
     Delivered {

@@ -41,7 +41,7 @@ use streams::{Message, Streams};
 use crate::receiver::{BufferShare, Offer};
 use crate::send_buffer::{FramePool, Spare};
 use crate::wire::FromReceiver;
-use crate::wire::native::CloseReason;
+use crate::wire::native::{CloseReason, LinkRequest};
 use crate::wire::sealed::Clear;
 use crate::{ConfigError, Ecn, Observer, Phase, Trace, TransmitBuf};
 
@@ -278,15 +278,13 @@ impl Connection {
         self.close_for(now, CloseReason::Aborted, code, text, Closed::Local);
     }
 
+    /// Ends the connection at once, for a reason of the protocol. What was not delivered is lost.
+    pub fn abort(&mut self, now: Instant, reason: CloseReason) {
+        self.close_for(now, reason, 0, "", Closed::Local);
+    }
+
     /// Ends the connection with a CLOSE of this reason.
-    pub(crate) fn close_for(
-        &mut self,
-        now: Instant,
-        reason: CloseReason,
-        code: u32,
-        text: &str,
-        why: Closed,
-    ) {
+    fn close_for(&mut self, now: Instant, reason: CloseReason, code: u32, text: &str, why: Closed) {
         if self.closed.is_some() {
             return;
         }
@@ -318,6 +316,17 @@ impl Connection {
     /// Returns the shared secret that the handshake proved.
     pub fn secret(&self) -> Option<SecretId> {
         self.secret
+    }
+
+    /// Returns the emulated link that the peer requests, for a responder that emulates links.
+    pub fn link_request(&self) -> Option<LinkRequest> {
+        self.streams().and_then(Streams::link_request)
+    }
+
+    /// Returns the arrival of the peer's newest authentic packet; `None` before the handshake is
+    /// complete, and after the end.
+    pub fn last_active(&self) -> Option<Instant> {
+        self.streams().map(Streams::heard_at)
     }
 
     /// Returns the hash of the handshake, equal on both sides and different for each connection, to

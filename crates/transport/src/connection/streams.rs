@@ -14,7 +14,7 @@ use super::keys::{OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
 use crate::sender::{Established as SenderStart, INITIAL_RTT};
-use crate::wire::native::{CloseReason, Params};
+use crate::wire::native::{CloseReason, LinkRequest, Params};
 use crate::wire::sealed::{self, Probe};
 use crate::{ConfigError, SenderConfig, Wire};
 use crate::{
@@ -79,6 +79,8 @@ pub(super) struct Streams {
     probed_at: Instant,
     /// False at the responder of a one-way connection.
     pub(super) has_own_stream: bool,
+    /// Emulated link that the peer requests.
+    link: Option<LinkRequest>,
     /// True after the application wrote less than it wanted.
     pub(super) is_write_blocked: bool,
     /// True if the peer has confirmed the own stream, or there is none.
@@ -150,6 +152,7 @@ impl Streams {
             heard_at: now,
             probed_at: now,
             has_own_stream,
+            link: peer.params.basic.link,
             is_write_blocked: false,
             is_delivered: !has_own_stream,
             is_received: is_one_way && peer.is_initiator,
@@ -194,7 +197,9 @@ impl Streams {
         while let Some(event) = self.receiver.poll_event() {
             match event {
                 ReceiverEvent::Readable => report(ConnectionEvent::Readable),
-                ReceiverEvent::Finished { bytes, .. } => report(ConnectionEvent::Finished { bytes }),
+                ReceiverEvent::Finished { bytes, elapsed, .. } => {
+                    report(ConnectionEvent::Finished { bytes, elapsed });
+                }
                 _ => {}
             }
         }
@@ -378,6 +383,14 @@ impl Streams {
     /// True if `token` ends the connection.
     pub(super) fn is_reset_by(&self, token: &ResetToken) -> bool {
         self.close.is_none() && self.peer_reset == *token
+    }
+
+    pub(super) fn link_request(&self) -> Option<LinkRequest> {
+        self.link
+    }
+
+    pub(super) fn heard_at(&self) -> Instant {
+        self.heard_at
     }
 
     pub(super) fn is_received(&self) -> bool {

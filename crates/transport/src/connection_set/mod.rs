@@ -50,11 +50,12 @@ use timers::Timers;
 use crate::connection::{Connection, ConnectionConfig, ConnectionEvent, InitiatorConfig, Place};
 use crate::cookie::CookieJar;
 use crate::listener::admission::Address;
-use crate::listener::budget::Budget;
+use crate::listener::budget::{Budget, SocketLoad};
 use crate::listener::peers::Peers;
 use crate::listener::recent_ends::RecentEnds;
 use crate::send_buffer::FramePool;
 use crate::stateless_limit::RateLimiter;
+use crate::wire::sealed::peek;
 use crate::{ConfigError, Ecn, Endpoint, TransmitBuf};
 
 /// Handle of a connection within its set: the own connection ID. Never used twice.
@@ -95,6 +96,10 @@ pub struct ConnectionSet<P> {
     /// Number of connections that hold memory.
     holders: u64,
     budget: Budget,
+    /// Load of the other machine behind the socket.
+    beside: SocketLoad,
+    /// True if no further connection of a peer is accepted.
+    is_refusing: bool,
     /// Memory of the own streams.
     frames: FramePool,
     /// Messages dropped because the socket's buffer was full, modulo 2^32.
@@ -135,6 +140,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             memory: 0,
             holders: 0,
             budget: Budget::new(config.socket_buffer),
+            beside: SocketLoad::default(),
+            is_refusing: false,
             frames: memory,
             overflow: 0,
             address: Address::default(),
@@ -159,6 +166,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub fn stop_listening(&mut self) {
         self.responder = None;
         self.half_open = HalfOpenTable::new(self.config.max_half_open);
+    }
+
+    /// Refuses further connections of peers from now on, half-open ones included, and tells them.
+    pub fn refuse_new(&mut self) {
+        self.is_refusing = true;
     }
 
     /// Opens a connection to `peer`.
@@ -207,6 +219,40 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Returns the present address of the peer of a connection.
     pub fn address(&self, id: ConnectionId) -> Option<P> {
         self.connections.get(&id.0).map(|entry| entry.peer)
+    }
+
+    /// Returns the connection to which a sealed packet belongs by its ID, which is not authentic.
+    pub fn find(&self, datagram: &[u8]) -> Option<ConnectionId> {
+        let id = peek(datagram)?.connection_id;
+        self.connections.contains_key(&id).then_some(ConnectionId(id))
+    }
+
+    /// Returns the arrival of the newest authentic packet of a connection, also of a released one
+    /// that repeats its last answers.
+    pub fn last_active(&self, id: ConnectionId) -> Option<Instant> {
+        self.connections.get(&id.0).and_then(|entry| entry.connection.last_active())
+    }
+
+    /// Like [`Endpoint::poll_transmit`]; also returns the connection that sends the datagrams.
+    /// `None` for answers that no connection sends.
+    pub fn poll_connection(
+        &mut self,
+        now: Instant,
+        out: &mut TransmitBuf,
+    ) -> Option<(P, Option<ConnectionId>)> {
+        self.next_batch(now, out)
+    }
+
+    /// Returns what this set uses of the limits of its socket.
+    pub fn load(&self) -> SocketLoad {
+        let (peers, memory, holders) = (self.places.taken(), self.memory, self.holders);
+        SocketLoad { peers, memory, holders, ..self.budget.load() }
+    }
+
+    /// Counts the load of another machine behind the same socket towards the limits.
+    pub fn set_beside(&mut self, load: SocketLoad) {
+        self.beside = load;
+        self.budget.set_beside(load);
     }
 
     /// Gives up the handle of a connection, which reports no further event. What was written is
@@ -321,7 +367,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
     }
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
-        self.next_batch(now, out)
+        self.next_batch(now, out).map(|(peer, _)| peer)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -70,7 +70,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// True if a peer may open one more connection.
     pub(super) fn has_place_for(&self, peer: &P) -> bool {
         let address = self.config.ip_of.map(|ip_of| ip_of(peer));
-        self.places.taken() < self.config.max_connections
+        !self.is_refusing
+            && self.places.taken() + self.beside.peers < self.config.max_connections
             && address
                 .is_none_or(|address| self.places.of_source(address) < self.config.max_connections_per_source)
     }

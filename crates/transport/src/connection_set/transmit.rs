@@ -6,17 +6,22 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
-use super::ConnectionSet;
+use super::{ConnectionId, ConnectionSet};
 use crate::TransmitBuf;
 
 /// Capacity of a queue below which its memory is kept.
 const KEPT_CAPACITY: usize = 256;
 
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
-    /// Fills the empty batch `out` for one address, and returns the address.
-    pub(super) fn next_batch(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
+    /// Fills the empty batch `out` for one address. Returns the address, and the connection unless
+    /// the batch is an answer that no connection sends.
+    pub(super) fn next_batch(
+        &mut self,
+        now: Instant,
+        out: &mut TransmitBuf,
+    ) -> Option<(P, Option<ConnectionId>)> {
         if let Some(peer) = self.answers.pop_proved(out).or_else(|| self.answers.pop_overdue(now, out)) {
-            return Some(peer);
+            return Some((peer, None));
         }
         let overflow = self.overflow();
         while let Some(id) = self.ready.pop_front() {
@@ -33,10 +38,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 entry.set_share(&self.budget);
                 entry.connection.poll_transmit(now, out).then_some(entry.peer)
             };
-            if peer.is_some() {
+            if let Some(peer) = peer {
                 self.answers.limit.on_peer_reply();
                 self.process_output(id);
-                return peer;
+                return Some((peer, Some(ConnectionId(id))));
             }
             self.update(id);
             self.remove_if_over(now, id);
@@ -44,6 +49,6 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if self.ready.capacity() > KEPT_CAPACITY {
             self.ready.shrink_to(KEPT_CAPACITY);
         }
-        self.answers.pop(now, out)
+        self.answers.pop(now, out).map(|peer| (peer, None))
     }
 }

@@ -29,6 +29,22 @@ pub(crate) struct Claim {
     offered: u64,
 }
 
+/// Part of the shared limits that one of several machines behind a socket uses
+/// ([`Listener`](crate::Listener), [`ConnectionSet`](crate::ConnectionSet)). The others count it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SocketLoad {
+    /// Number of peers.
+    pub(crate) peers: usize,
+    /// Memory of all receivers, bytes.
+    pub(crate) memory: u64,
+    /// Number of receivers that hold memory.
+    pub(crate) holders: u64,
+    /// Number of active transfers.
+    pub(crate) transfers: u64,
+    /// Part of the socket's buffer that is offered or reserved, bytes as charged.
+    pub(crate) offered: u64,
+}
+
 /// Sums over the transfers whose newest data is of the same epoch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
@@ -56,6 +72,8 @@ pub(crate) struct Budget {
     arrived: u64,
     /// Part of an RTT spent in the hosts, at the load of the previous epoch.
     host_delay: Duration,
+    /// Load of the other machine behind the socket.
+    beside: SocketLoad,
 }
 
 impl Budget {
@@ -70,6 +88,22 @@ impl Budget {
             silent: Group::default(),
             arrived: 0,
             host_delay: buffer.map_or(Duration::ZERO, |buffer| buffer.min_host_delay),
+            beside: SocketLoad::default(),
+        }
+    }
+
+    /// Counts what another machine behind the same socket uses of the buffer.
+    pub(crate) fn set_beside(&mut self, load: SocketLoad) {
+        self.beside = load;
+    }
+
+    /// Returns the active transfers, and the bytes that are offered or reserved.
+    pub(crate) fn load(&self) -> SocketLoad {
+        let reserved = self.buffer.map_or(0, |buffer| self.reserved(&buffer));
+        SocketLoad {
+            transfers: self.present.transfers + self.previous.transfers,
+            offered: self.present.offered + self.previous.offered + reserved,
+            ..SocketLoad::default()
         }
     }
 
@@ -126,9 +160,10 @@ impl Budget {
     /// bytes.
     fn share(&self, transfers: u64, held: u64) -> Option<BufferShare> {
         let buffer = self.buffer?;
-        let reserved = self.silent.offered.min(buffer.capacity / 2);
+        let transfers = transfers + self.beside.transfers;
+        let reserved = self.reserved(&buffer);
         let (rest, useful) = (buffer.capacity - reserved, buffer.useful(transfers));
-        let offered = self.present.offered + self.previous.offered + reserved;
+        let offered = self.present.offered + self.previous.offered + reserved + self.beside.offered;
         let free = buffer.capacity.saturating_sub(offered);
         Some(BufferShare {
             bytes: (rest.min(useful) / transfers.max(1)).min(held + free),
@@ -137,6 +172,11 @@ impl Budget {
             min_host_delay: buffer.min_host_delay,
             host_delay: self.host_delay,
         })
+    }
+
+    /// Returns the part of the buffer that is reserved for silent transfers.
+    fn reserved(&self, buffer: &SocketBuffer) -> u64 {
+        self.silent.offered.min(buffer.capacity / 2)
     }
 
     /// Advances to the epoch of `now`, and moves the transfers without new data to the next older

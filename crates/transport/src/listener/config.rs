@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::ReceiverConfig;
 use crate::receiver::{CLASSIC_IDLE, NATIVE_IDLE};
+use crate::wire::native::Versions;
 
 /// Limits of a listener and the configuration of its receivers.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,9 @@ pub struct ListenerConfig {
     /// Key of the cookies that prove a peer's address; must be unpredictable. Without a key, native
     /// SYNs are ignored.
     pub secret: Option<[u8; 32]>,
+    /// Versions of the native format that the socket takes, for the answer to a SYN of another
+    /// version. A listener without version 1 admits no peer, classic ones included.
+    pub versions: Versions,
 }
 
 /// Receive buffer of the socket that all peers of a listener share, as the system accounts for it.
@@ -71,6 +75,7 @@ impl ListenerConfig {
             idle: CLASSIC_IDLE,
             native_idle: NATIVE_IDLE,
             secret: None,
+            versions: Versions::OURS,
         }
     }
 }

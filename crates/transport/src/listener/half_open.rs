@@ -93,7 +93,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// proved their address.
     pub(super) fn has_place(&self, peer: &P, place: Place) -> bool {
         let all = self.config.max_peers;
-        self.active() < all
+        self.active() + self.beside.peers < all
             && (place == Place::Proved || self.unproved < all - all / 4)
             && self.source_has_place(peer)
     }

@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use admission::Address;
 pub use admission::Admission;
+pub use budget::SocketLoad;
 use budget::{Budget, Claim};
 pub use config::{ListenerConfig, SocketBuffer};
 use half_open::HalfOpen;
@@ -113,6 +114,8 @@ pub struct Listener<P> {
     /// Number of receivers that hold memory.
     holders: u64,
     budget: Budget,
+    /// Load of the other machine behind the socket.
+    beside: SocketLoad,
     /// Messages dropped because the socket's buffer was full, modulo 2^32.
     overflow: u32,
     stats: ListenerStats,
@@ -146,6 +149,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             memory: 0,
             holders: 0,
             budget: Budget::new(config.socket_buffer),
+            beside: SocketLoad::default(),
             overflow: 0,
             stats: ListenerStats::default(),
             removed: ReceiverStats::default(),
@@ -267,11 +271,23 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.memory
     }
 
+    /// Returns what this listener uses of the limits of its socket.
+    pub fn load(&self) -> SocketLoad {
+        let (peers, memory, holders) = (self.active(), self.memory, self.holders);
+        SocketLoad { peers, memory, holders, ..self.budget.load() }
+    }
+
+    /// Counts the load of another machine behind the same socket towards the limits.
+    pub fn set_beside(&mut self, load: SocketLoad) {
+        self.beside = load;
+        self.budget.set_beside(load);
+    }
+
     /// Returns the memory limit of a receiver that holds `held` bytes. Receivers that hold memory
     /// divide what is free, so the windows offered to all of them fit the limit.
     fn allowance(&self, place: Place, held: u64) -> u64 {
-        let others = self.holders - u64::from(held > 0);
-        let free = self.config.memory_limit.saturating_sub(self.memory);
+        let others = self.holders - u64::from(held > 0) + self.beside.holders;
+        let free = self.config.memory_limit.saturating_sub(self.memory + self.beside.memory);
         let most = self.config.peer_memory_limit.min(held + free / (others + 1));
         if place == Place::HalfOpen { most.min(self.half_open.allowance(held)) } else { most }
     }

@@ -10,7 +10,7 @@ use super::stateless::Stateless;
 use super::{Listener, NO_TRANSFER};
 use crate::Ecn;
 use crate::wire::FromSender;
-use crate::wire::native::{self, CloseReason};
+use crate::wire::native::{self, CloseReason, Versions};
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Decodes a datagram without delivering it. An undeliverable one is counted and may be
@@ -19,6 +19,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.stats.received += 1;
         if datagram.len() > self.config.receiver.max_datagram {
             self.stats.too_long += 1;
+            return None;
+        }
+        if !self.config.versions.contains_ours() {
+            self.stats.refused += 1;
+            self.answer_versions(peer, datagram);
             return None;
         }
         // `get_mut` caches the slot, which saves the lookups of this peer's next datagrams.
@@ -39,13 +44,26 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             }
             Err(_) => {
                 self.stats.malformed += 1;
-                if let Some(connection_id) = native::other_version(datagram) {
-                    let queued = self.stateless.push(peer, connection_id, Stateless::Versions);
-                    self.stats.other_versions += u64::from(queued);
-                }
+                self.answer_versions(peer, datagram);
                 None
             }
         }
+    }
+
+    /// Answers a SYN of a version that the socket does not take with the list of those that it
+    /// takes. The answer is shorter than the SYN.
+    fn answer_versions(&mut self, peer: P, datagram: &[u8]) {
+        let versions = self.config.versions;
+        if let Some(connection_id) = native::other_version(versions, datagram) {
+            let queued = self.stateless.push(peer, connection_id, Stateless::Versions(versions));
+            self.stats.other_versions += u64::from(queued);
+        }
+    }
+
+    /// Sets the versions that the socket takes
+    /// ([`ListenerConfig::versions`](super::ListenerConfig::versions)).
+    pub fn set_versions(&mut self, versions: Versions) {
+        self.config.versions = versions;
     }
 
     /// Delivers an inspected packet to its receiver, if that still exists.

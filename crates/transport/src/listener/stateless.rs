@@ -27,8 +27,8 @@ const MAX_QUEUED: usize = 256;
 pub(super) enum Stateless {
     /// Asks for a SYN with this cookie.
     Retry(Cookie),
-    /// Lists the supported versions.
-    Versions,
+    /// Lists the versions that the socket takes.
+    Versions(Versions),
     /// Refuses the connection.
     Close(CloseReason),
     /// Resets an unknown connection, in answer to this packet number.
@@ -153,7 +153,7 @@ impl<P> StatelessReplies<P> {
 fn encode<P>((peer, connection_id, reply): (P, u64, Stateless), out: &mut [u8; MAX_REPLY]) -> (P, usize) {
     let len = match reply {
         Stateless::Retry(cookie) => wire::encode_retry(connection_id, &cookie, out),
-        Stateless::Versions => wire::encode_versions(connection_id, Versions::OURS, out),
+        Stateless::Versions(versions) => wire::encode_versions(connection_id, versions, out),
         Stateless::Close(reason) => wire::encode_close(connection_id, reason, out),
         Stateless::Reset(packet_number) => wire::encode_no_connection(connection_id, packet_number, out),
     };

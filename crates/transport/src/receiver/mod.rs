@@ -129,7 +129,8 @@ pub struct ReceiverStats {
 }
 
 impl ReceiverStats {
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Adds the counters of another receiver.
+    pub fn merge(&mut self, other: &Self) {
         self.data += other.data;
         self.ce += other.ce;
         self.accepted += other.accepted;

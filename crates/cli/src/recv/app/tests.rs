@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use rdt_server::{LinkMode, ServerConfig};
-use rdt_transport::{Ecn, ReceiverConfig, Wire};
+use rdt_transport::{Ecn, ReceiverConfig};
 
 use super::*;
 use crate::recv::store::Output;
@@ -115,7 +115,7 @@ fn contradicted_transfer_is_not_finished() {
     script.service.pump(script.now, &mut script.server);
     assert_eq!(script.service.finishing.len(), 1, "it is being stored");
     for event in [ReceiverEvent::Contradicted, ReceiverEvent::Closed { unfinished: true }] {
-        script.service.on_event(&mut script.server, peer(1), event);
+        script.service.on_event(script.now, &mut script.server, peer(1).into(), event);
     }
     assert!(script.service.finishing.is_empty());
     // The file may have its name already; it is gone when the writer thread has ended.
@@ -145,11 +145,16 @@ fn stored_transfer_keeps_wire_format_after_close() {
     script.data(1, 0, b"abc");
     script.datagram(1, &[0x8311_aa80_u32.to_le_bytes(), 1_u32.to_le_bytes()].concat());
     script.service.pump(script.now, &mut script.server);
-    script.service.on_event(&mut script.server, peer(1), ReceiverEvent::Closed { unfinished: true });
-    assert_eq!(script.service.peer_log.wire(peer(1)), None);
+    script.service.on_event(
+        script.now,
+        &mut script.server,
+        peer(1).into(),
+        ReceiverEvent::Closed { unfinished: true },
+    );
+    assert_eq!(script.service.peer_log.format(peer(1).into()), None);
     let [Finishing { end, is_gone: true }] = &script.service.finishing.values().collect::<Vec<_>>()[..]
     else {
         panic!("it is being stored");
     };
-    assert_eq!((end.wire, end.bytes), (Some(Wire::Classic), 3));
+    assert_eq!((end.format, end.bytes), (Some(Format::Classic), 3));
 }

@@ -89,7 +89,7 @@ impl Sink for Files {
                 file.persist(path)?;
                 path.clone()
             }
-            Names::In(directory) => name_in(directory, transfer.peer, file)?,
+            Names::In(directory) => name_in(directory, transfer.peer.address, file)?,
         };
         // From here on the file exists, even if the sync of the directory fails.
         let unsynced = self.sync.and_then(|sync| sync(self.names.directory()).err());

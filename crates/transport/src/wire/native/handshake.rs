@@ -94,11 +94,12 @@ pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut 
     header::seal(&mut out[..VERSIONS_LEN], 0);
 }
 
-/// Returns the connection ID of a valid SYN of another version, to be answered by
+/// Returns the connection ID of a valid SYN of a version outside of `versions`, to be answered by
 /// `encode_versions`. SYNs of all versions have the same length limit and check, so invalid
 /// datagrams get no answer.
-pub fn other_version(datagram: &[u8]) -> Option<u64> {
-    header::other_version_of(datagram).filter(|_| datagram.len() >= SYN_MIN)?;
+pub fn other_version(versions: Versions, datagram: &[u8]) -> Option<u64> {
+    let is_other = |version: &u8| !versions.contains(*version) && datagram.len() >= SYN_MIN;
+    header::version_of_syn(datagram).filter(is_other)?;
     check::verify(datagram, 0).ok()?;
     header::connection_id(datagram)
 }

@@ -41,10 +41,10 @@ pub(in super::super) fn kind_of(datagram: &[u8]) -> Result<PacketKind, WireError
     PacketKind::from_type(kind).ok_or(WireError::Type)
 }
 
-/// Returns the version of a SYN of another version. Does not verify the check.
-pub(super) fn other_version_of(datagram: &[u8]) -> Option<u8> {
+/// Returns the version of a SYN. Does not verify the check.
+pub(super) fn version_of_syn(datagram: &[u8]) -> Option<u8> {
     let version = datagram.first().filter(|_| recognize(datagram))? & 0x0F;
-    (version != 0 && version != VERSION && datagram[1] == PacketKind::Syn as u8).then_some(version)
+    (version != 0 && datagram[1] == PacketKind::Syn as u8).then_some(version)
 }
 
 /// Verifies the check and the exact length of a packet without payload.

@@ -98,11 +98,14 @@ pub struct LinkRequest {
 pub struct Versions(u16);
 
 impl Versions {
-    /// Only the version of this module.
-    pub(crate) const OURS: Self = Self(1 << VERSION);
+    /// Only version 1, that of this module.
+    pub const OURS: Self = Self(1 << VERSION);
 
     /// Only version 2, which is sealed.
-    pub(crate) const ONLY_SEALED: Self = Self(1 << 2);
+    pub const ONLY_SEALED: Self = Self(1 << 2);
+
+    /// Versions 1 and 2.
+    pub const BOTH: Self = Self(Self::OURS.0 | Self::ONLY_SEALED.0);
 
     /// Returns the set with these bits; `None` if it is empty or has bit 0, which is no version.
     pub(crate) fn from_bits(bits: u16) -> Option<Self> {
@@ -116,6 +119,11 @@ impl Versions {
 
     pub(crate) fn contains(self, version: u8) -> bool {
         version < 16 && self.0 >> version & 1 == 1
+    }
+
+    /// True if version 1 is in the set.
+    pub(crate) fn contains_ours(self) -> bool {
+        self.contains(VERSION)
     }
 
     /// Returns the highest version in both sets.

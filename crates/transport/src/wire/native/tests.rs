@@ -376,17 +376,17 @@ fn versions_answers_only_full_foreign_syn() {
     let mut syn = vector("SYN");
     for version in 0..16 {
         syn[0] = 0xD0 | version;
-        assert_eq!(other_version(&syn), None, "version {version}, its check wrong");
+        assert_eq!(other_version(Versions::OURS, &syn), None, "version {version}, its check wrong");
         header::seal(&mut syn, 0);
         let expected = (version != 0 && version != VERSION).then_some(CID);
-        assert_eq!(other_version(&syn), expected, "version {version}");
+        assert_eq!(other_version(Versions::OURS, &syn), expected, "version {version}");
     }
-    assert_eq!(other_version(&syn[..SYN_MIN - 1]), None);
+    assert_eq!(other_version(Versions::OURS, &syn[..SYN_MIN - 1]), None);
     syn[1] = DATA;
     header::seal(&mut syn, 0);
-    assert_eq!(other_version(&syn), None);
-    assert_eq!(other_version(&[]), None);
-    assert_eq!(other_version(&[0xD2]), None);
+    assert_eq!(other_version(Versions::OURS, &syn), None);
+    assert_eq!(other_version(Versions::OURS, &[]), None);
+    assert_eq!(other_version(Versions::OURS, &[0xD2]), None);
 }
 
 #[test]

@@ -62,6 +62,10 @@ impl Header {
     }
 }
 
+/// Byte 0 of every packet of version 2, and of no packet of another version or of the classic
+/// format.
+pub const FIRST_BYTE: u8 = MARK | VERSION;
+
 /// True for a packet of version 2, judging by the first two bytes.
 pub fn recognize(datagram: &[u8]) -> bool {
     matches!(datagram, [mark, kind, ..] if *mark == MARK | VERSION && kind_of_type(*kind).is_some())

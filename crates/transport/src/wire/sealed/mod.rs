@@ -39,7 +39,7 @@ pub use handshake::{
     encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue, syn_ack_len,
 };
 pub(crate) use header::PHASES;
-pub use header::{Header, TAG, connection_id, peek, recognize};
+pub use header::{FIRST_BYTE, Header, TAG, connection_id, peek, recognize};
 pub use params::Params;
 pub use payload::{Hello, Reply, Welcome};
 pub(crate) use run::{DataRun, RunFields};

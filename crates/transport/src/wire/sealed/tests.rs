@@ -471,8 +471,8 @@ fn versions_and_kinds_are_told_apart() {
     }
     assert_eq!(refused("SYN", |p| p[0] = 0xD1), WireError::Version);
     // Version 1 answers a SYN of version 2 by VERSIONS.
-    assert_eq!(native::other_version(&vector("SYN")), Some(CID));
-    assert_eq!(native::other_version(&vector("SYN+")), Some(CID));
+    assert_eq!(native::other_version(Versions::OURS, &vector("SYN")), Some(CID));
+    assert_eq!(native::other_version(Versions::OURS, &vector("SYN+")), Some(CID));
 }
 
 /// Changes valid packets at random and corrects their check, so that every later rule is reached.
