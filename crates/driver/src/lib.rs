@@ -24,7 +24,7 @@ pub use rdt_udp::{
     UdpOptions, UdpStats, Waiter, Waker, clock, current_cpu, prefill_batch_pool, start_on_other_cpu,
 };
 pub use run::{Application, Flow, Refill, Socket, run, send_memory, send_rest};
-pub use source::{DwordArray, Fill, Piped, Source, file_source, fill};
+pub use source::{DwordArray, Fill, Piped, Sink, Source, file_source, fill};
 
 #[cfg(test)]
 mod tests;

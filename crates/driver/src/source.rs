@@ -7,7 +7,7 @@ use std::thread;
 use std::time::SystemTime;
 
 use rdt_payload as payload;
-use rdt_transport::{Sender, Spare};
+use rdt_transport::{Connection, Sender, Spare};
 
 use crate::Waker;
 
@@ -59,23 +59,73 @@ pub trait Source: Send {
     }
 }
 
-/// Reads from `source` into an open sender, as many bytes as are available and fit. At the end of
-/// the source, finishes the sender's stream and sets `source` to `None`.
-pub fn fill(source: &mut Option<Box<dyn Source>>, sender: &mut Sender) -> io::Result<()> {
-    while let Some(input) = source
-        && let Ok(spare) = sender.spare()
-        && !spare.is_empty()
-    {
-        match input.read_into(spare)? {
-            Fill::Bytes(n) => sender.advance(n),
+/// Stream that a source fills.
+pub trait Sink {
+    /// Returns room for the next bytes; empty while enough is buffered, and of a stream that is not
+    /// open.
+    fn room(&mut self) -> Spare<'_>;
+    /// Appends the first `n` bytes of [`Sink::room`].
+    fn advance(&mut self, n: usize);
+    /// Allows the bytes so far to be sent in a packet that is not full.
+    fn push(&mut self);
+    /// Ends the stream.
+    fn finish(&mut self);
+}
+
+impl Sink for Sender {
+    fn room(&mut self) -> Spare<'_> {
+        self.spare().unwrap_or_default()
+    }
+
+    fn advance(&mut self, n: usize) {
+        Self::advance(self, n);
+    }
+
+    fn push(&mut self) {
+        Self::push(self);
+    }
+
+    fn finish(&mut self) {
+        // Fails only before the sender is open, when there is no room.
+        let _ = Self::finish(self);
+    }
+}
+
+impl Sink for Connection {
+    fn room(&mut self) -> Spare<'_> {
+        self.spare().unwrap_or_default()
+    }
+
+    fn advance(&mut self, n: usize) {
+        Self::advance(self, n);
+    }
+
+    fn push(&mut self) {
+        Self::push(self);
+    }
+
+    fn finish(&mut self) {
+        Self::finish(self);
+    }
+}
+
+/// Reads from `source` into an open stream, as many bytes as are available and fit. At the end of
+/// the source, ends the stream and sets `source` to `None`.
+pub fn fill(source: &mut Option<Box<dyn Source>>, sink: &mut impl Sink) -> io::Result<()> {
+    while let Some(input) = source {
+        let room = sink.room();
+        if room.is_empty() {
+            break;
+        }
+        match input.read_into(room)? {
+            Fill::Bytes(n) => sink.advance(n),
             Fill::Pending => {
-                sender.push();
+                sink.push();
                 break;
             }
             Fill::End => {
                 *source = None;
-                // Cannot fail: the sender is open.
-                let _ = sender.finish();
+                sink.finish();
             }
         }
     }
