@@ -52,7 +52,7 @@ mod table {
         ("--dummy, an ACK for a batch", "--dummy --ack-every batch", ""),
         ("--no-link, an ACK for a batch", "--no-link --ack-every batch", ""),
         ("--no-link, an ACK for a packet", "--no-link", ""),
-        ("native, fixed window, --no-link", "--no-link", "--wire native --pacing off"),
+        ("native, fixed window, --no-link", "--no-link", "--wire native --insecure --pacing off"),
     ];
 
     /// Targets for a transfer: smallest share of the limit's rate, and largest ratio to the limit's

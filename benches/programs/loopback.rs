@@ -19,7 +19,7 @@ const BUFFERS: [u64; 2] = [212_992, 4 << 20];
 const FORMATS: [(&str, &str, &str, &str); 3] = [
     ("classic", "packet", "--ack-every 1", ""),
     ("classic", "batch", "--ack-every batch", ""),
-    ("native", "second packet", "", "--wire native --pacing off"),
+    ("native", "second packet", "", "--wire native --insecure --pacing off"),
 ];
 
 fn main() {
@@ -83,7 +83,7 @@ fn small_buffers(rounds: usize, bytes: u64) {
         "peak MB (sender, receiver)",
         "overflow",
     ]);
-    let senders = ["8192 0 0 10000", "--cc fixed:8192", "--cc bbr"];
+    let senders = ["8192 0 0 10000", "--insecure --cc fixed:8192", "--insecure --cc bbr"];
     let mut ways: Vec<_> =
         BUFFERS.into_iter().flat_map(|buffer| senders.map(|sender| (buffer, sender, Vec::new()))).collect();
     for _ in 0..rounds {

@@ -155,9 +155,9 @@ impl Way {
     fn real(self, seed: u64, bytes: u64) -> Run {
         let link = match self {
             Self::Classic => format!("{WINDOW} 0 {LOSS} 10000"),
-            Self::Fixed => format!("{WINDOW} 0 {LOSS} 10000 --wire native"),
-            Self::Unpaced => format!("{WINDOW} 0 {LOSS} 10000 --wire native --pacing off"),
-            Self::Untuned => format!("--rtt 0s --rate 10gbit --loss {LOSS} --queue {QUEUE}p"),
+            Self::Fixed => format!("{WINDOW} 0 {LOSS} 10000 --wire native --insecure"),
+            Self::Unpaced => format!("{WINDOW} 0 {LOSS} 10000 --wire native --insecure --pacing off"),
+            Self::Untuned => format!("--insecure --rtt 0s --rate 10gbit --loss {LOSS} --queue {QUEUE}p"),
         };
         let args = format!("local {link} --bytes {bytes} --seed {seed} --interval 50ms");
         let mut lines = Program::sender(&args).lines();

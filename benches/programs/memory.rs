@@ -34,8 +34,8 @@ enum Way {
 
 const WAYS: [(&str, Way); 5] = [
     ("classic, the array", Way::Array("8192 0 0 10000")),
-    ("native, fixed window, the array", Way::Array("8192 0 0 10000 --wire native --pacing off")),
-    ("native, nothing told, the array", Way::Array("")),
+    ("native, fixed window, the array", Way::Array("8192 0 0 10000 --wire native --insecure --pacing off")),
+    ("native, nothing told, the array", Way::Array("--insecure")),
     ("classic, the array to a file", Way::File),
     ("classic, standard input to standard output", Way::Pipes),
 ];

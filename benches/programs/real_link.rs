@@ -76,9 +76,11 @@ impl Case {
         let runs: Vec<_> = (1..=rounds)
             .map(|seed| {
                 let file = path.display();
-                let summary =
-                    Program::sender(&format!("local --file {file} {} --seed {seed} --quiet", self.link))
-                        .last_line();
+                let summary = Program::sender(&format!(
+                    "local --insecure --file {file} {} --seed {seed} --quiet",
+                    self.link
+                ))
+                .last_line();
                 assert_arrived(&summary);
                 summary
             })

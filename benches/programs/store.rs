@@ -56,7 +56,7 @@ fn main() {
     for _ in 0..rounds {
         for (_, place, runs) in &mut places {
             runs.plain.extend(plain(*place, bytes));
-            runs.native.push(transfer(*place, "", bytes));
+            runs.native.push(transfer(*place, "--insecure", bytes));
             runs.classic.push(transfer(*place, "8192 0 0 10000", bytes));
         }
     }

@@ -85,7 +85,7 @@ fn send_native(wish: &Wish) {
     let peer = env::var("RDT_PEER").expect("an address, as in a run");
     let mut sender = Command::new(program("rdt-send"))
         .arg(peer)
-        .args(["--bytes", "1000gb", "--interval", "500ms", "--json"])
+        .args(["--insecure", "--bytes", "1000gb", "--interval", "500ms", "--json"])
         .args(options.split_whitespace())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -9,7 +9,7 @@ use crate::transfer::{self, Process, Run, number};
 
 pub(crate) const TUNED: &str = "window of 8192 packets (`--window`), 1472-byte packets, an ACK a batch, CRC-32 of the whole transfer, no emulated link";
 
-pub(crate) const TUNED_NATIVE: &str = "the native format with a fixed window as rdt has it (`--wire native --pacing off`), which its receiver acknowledges by the batch without being asked";
+pub(crate) const TUNED_NATIVE: &str = "the native format with a fixed window as rdt has it (`--wire native --insecure --pacing off`), which its receiver acknowledges by the batch without being asked";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
@@ -21,7 +21,7 @@ impl Wire {
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Classic => &[],
-            Self::Native => &["--wire", "native", "--pacing", "off"],
+            Self::Native => &["--wire", "native", "--insecure", "--pacing", "off"],
         }
     }
 }

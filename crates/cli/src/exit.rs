@@ -8,6 +8,7 @@ use rdt_driver::SocketError;
 use rdt_program::exit::{INTERRUPTED, IO, NO_INPUT, UNAVAILABLE, USAGE};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ConfigError, Phase, TransferError};
+use rdt_trust::TrustError;
 
 pub(crate) const CHECKSUM: u8 = 7;
 
@@ -21,8 +22,9 @@ Exit codes:
     6  status 6, FAILED_RECV: the system refuses to receive
     7  the receiver's checksum differs from the sender's
     8  the receiver closed or refused the transfer (with a reason), or broke the protocol
-   64  wrong arguments                 66  the input cannot be read, or changed
+   64  wrong arguments                 66  the input or a file of keys cannot be read, or changed
    69  no socket can be had            74  the output cannot be written
+   76  the receiver's key has changed  77  the receiver does not admit this key, ticket or secret
   130  interrupted";
 
 pub(crate) const RECV_CODES: &str = "\
@@ -42,6 +44,8 @@ pub enum Failure {
     Config(#[from] ConfigError),
     #[error("{sentence}")]
     Transfer { phase: Phase, error: TransferError, sentence: String },
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     #[error("the receiver's checksum {theirs:X} is not the sender's {ours:X}: what arrived is wrong")]
     Checksum { ours: u32, theirs: u32 },
     #[error("cannot read {name}: {error}")]
@@ -76,6 +80,7 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Config(_) => USAGE,
             Self::Transfer { error, .. } => error.status(),
+            Self::Trust(error) => error.code(),
             Self::Checksum { .. } => CHECKSUM,
             Self::Input { .. } => NO_INPUT,
             Self::Output { .. } | Self::CutShort | Self::NotStored(_) | Self::NotSynced(_) => IO,

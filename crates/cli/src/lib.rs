@@ -53,8 +53,9 @@ fn run<A>(program: &str, args: Result<A, clap::Error>, command: fn(&A) -> Result
     let args = match args {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {
-            talk(&format!("{program}: {}", args::sentence(&error)));
-            return ExitCode::from(rdt_program::exit::USAGE);
+            let (sentence, code) = args::rejection(&error);
+            talk(&format!("{program}: {sentence}"));
+            return ExitCode::from(code);
         }
         Err(help) => {
             // Fails only if the standard output is closed.

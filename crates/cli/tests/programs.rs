@@ -18,6 +18,7 @@ mod programs {
     #[cfg(unix)]
     mod interrupts;
     mod json;
+    mod keys;
     mod local;
     mod native;
     mod native_options;

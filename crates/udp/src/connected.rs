@@ -24,6 +24,11 @@ impl Connected {
         Self { io, peer, foreign_messages: 0, occupancy: None, refused: 0 }
     }
 
+    /// Restricts the socket to another peer.
+    pub fn set_peer(&mut self, peer: SocketAddr) {
+        self.peer = peer;
+    }
+
     /// Stops sending while `occupancy` is full. `occupancy` describes the receive buffer of the
     /// peer's socket, which must be in the same process.
     pub fn limit(&mut self, occupancy: Arc<BufferOccupancy>) {

@@ -3,13 +3,13 @@
 
 use super::positional::{Positional, WindowArg};
 use super::target::Target;
-use super::{Given, SendArgs, WireArg, usage};
+use super::{Format, Given, SendArgs, WireArg, usage};
 use crate::Failure;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Form<'a> {
     pub(crate) host: &'a Given<Target>,
-    pub(crate) wire: WireArg,
+    pub(crate) format: Format,
     pub(crate) positional: Option<Positional>,
     /// True if a `-` among the arguments selects the standard input.
     pub(crate) stdin: bool,
@@ -32,9 +32,50 @@ impl<'a> Form<'a> {
             Some(_) => WireArg::Classic,
             None => WireArg::Native,
         });
-        let form = Self { host, wire, positional, stdin };
+        let format = match wire {
+            WireArg::Classic => Format::Classic,
+            WireArg::Native if args.insecure => Format::Insecure,
+            WireArg::Native => Format::Encrypted,
+        };
+        let form = Self { host, format, positional, stdin };
         form.check(args)?;
+        form.check_keys(args)?;
         Ok(form)
+    }
+
+    /// Returns the host for messages. The text of a ticket is a secret.
+    pub(crate) fn host_name(&self) -> String {
+        match &self.host.value {
+            Target::Ticket(ticket) => ticket.name(),
+            Target::Local | Target::Remote { .. } => self.host.text.clone(),
+        }
+    }
+
+    /// Rejects options of keys where there are none.
+    fn check_keys(&self, args: &SendArgs) -> Result<(), Failure> {
+        let trust = &args.trust;
+        let options = [
+            ("--identity", trust.identity.is_some()),
+            ("--known-hosts", trust.known_hosts.is_some()),
+            ("--secret-file", trust.secret_file.is_some()),
+            ("a ticket", matches!(self.host.value, Target::Ticket(_))),
+        ];
+        let given = options.iter().find(|(_, given)| *given).map(|(name, _)| *name);
+        match (self.format, given) {
+            (Format::Classic, _) if args.insecure => {
+                Err(usage("--insecure is for the native format: classic packets are never encrypted"))
+            }
+            (Format::Classic, Some(name)) => Err(usage(format!(
+                "{name} is for encrypted transfers, and classic packets are not encrypted: --wire native"
+            ))),
+            (Format::Insecure, Some(name)) => {
+                Err(usage(format!("{name} is for encrypted transfers: leave out --insecure")))
+            }
+            (Format::Encrypted, Some(name)) if self.host.value == Target::Local => Err(usage(format!(
+                "{name} is for a receiver on the network: that of HOST local has a key for this run alone"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn check(&self, args: &SendArgs) -> Result<(), Failure> {
@@ -64,14 +105,14 @@ impl<'a> Form<'a> {
                 "--ack is for HOST local: the ACKs of another receiver are set there, with rdt-recv --ack",
             ));
         }
-        match (self.wire, &args.native_option) {
-            (WireArg::Native, _) if args.attempts.is_some() => {
+        match (self.format, &args.native_option) {
+            (Format::Insecure | Format::Encrypted, _) if args.attempts.is_some() => {
                 Err(usage("--attempts is for --wire classic; the native format has --give-up TIME"))
             }
-            (WireArg::Classic, _) if self.positional.is_none() => {
+            (Format::Classic, _) if self.positional.is_none() => {
                 Err(usage("--wire classic needs <W> <RTT> <LOSS> <LINKMBPS> after HOST"))
             }
-            (WireArg::Classic, Some(name)) => Err(usage(format!(
+            (Format::Classic, Some(name)) => Err(usage(format!(
                 "{name} is for the native format, and HOST W RTT LOSS LINKMBPS is classic unless --wire native is given"
             ))),
             _ => Ok(()),
@@ -116,26 +157,45 @@ fn refuse_both<A, B>(
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<(WireArg, bool, bool), String> {
+    fn parse(line: &str) -> Result<(Format, bool, bool), String> {
         let line = format!("rdt-send {line}");
         let args = SendArgs::read(line.split_whitespace().map(Into::into)).unwrap();
         let form = Form::new(&args).map_err(|failure| failure.to_string())?;
-        Ok((form.wire, form.positional.is_some(), form.stdin))
+        Ok((form.format, form.positional.is_some(), form.stdin))
     }
 
     #[test]
     fn positional_arguments_select_classic_unless_wire_is_given() {
-        use WireArg::{Classic, Native};
+        use Format::{Classic, Encrypted, Insecure};
         for (line, form) in [
-            ("h", (Native, false, false)),
-            ("h -", (Native, false, true)),
-            ("h --wire native --rtt 1s", (Native, false, false)),
+            ("h", (Encrypted, false, false)),
+            ("h -", (Encrypted, false, true)),
+            ("h --wire native --rtt 1s", (Encrypted, false, false)),
             ("h 1 0 0 1", (Classic, true, false)),
             ("h 1 0 0 1 -", (Classic, true, true)),
-            ("h 1 0 0 1 - --wire native", (Native, true, true)),
-            ("h 1 0 0 1 --wire native --queue 3p", (Native, true, false)),
+            ("h 1 0 0 1 - --wire native", (Encrypted, true, true)),
+            ("h 1 0 0 1 --wire native --queue 3p", (Encrypted, true, false)),
+            ("h --insecure", (Insecure, false, false)),
+            ("h 1 0 0 1 --wire native --insecure", (Insecure, true, false)),
         ] {
             assert_eq!(parse(line), Ok(form), "{line}");
         }
+    }
+
+    #[test]
+    fn key_options_need_encryption_and_network() {
+        for (line, part) in [
+            ("h 1 0 0 1 --insecure", "classic packets are never encrypted"),
+            ("h 1 0 0 1 --identity k", "--wire native"),
+            (
+                "h --insecure --known-hosts k",
+                "--known-hosts is for encrypted transfers: leave out --insecure",
+            ),
+            ("local --secret-file s", "a key for this run alone"),
+        ] {
+            let sentence = parse(line).unwrap_err();
+            assert!(sentence.contains(part), "{line}: {sentence}");
+        }
+        assert!(parse("h --identity k --secret-file s").is_ok());
     }
 }

@@ -14,6 +14,7 @@ use std::error::Error as _;
 
 use clap::ValueEnum;
 use rdt_driver::UdpOptions;
+use rdt_transport::{ConnectionConfig, SenderConfig};
 
 pub(crate) use link::LinkArgs;
 pub(crate) use native::NativeArgs;
@@ -58,10 +59,42 @@ pub(crate) enum AckEvery {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WireArg {
-    /// Byte offsets, selective ACKs, congestion control.
+    /// Byte offsets, selective ACKs, congestion control; encrypted without --insecure.
     Native,
     /// The protocol of the reference programs: numbered packets, a fixed window.
     Classic,
+}
+
+/// Format of the packets of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The protocol of the reference programs.
+    Classic,
+    /// Native version 1, without encryption.
+    Insecure,
+    /// Native version 2: an encrypted connection.
+    Encrypted,
+}
+
+impl Format {
+    /// Returns the name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Insecure => "native",
+            Self::Encrypted => "native 2",
+        }
+    }
+
+    /// Returns the payload of a full packet, bytes.
+    pub(crate) fn payload_size(self, config: &SenderConfig) -> usize {
+        match self {
+            Self::Classic | Self::Insecure => config.payload_size(),
+            Self::Encrypted => {
+                ConnectionConfig { sender: config.clone(), ..ConnectionConfig::default() }.payload_size()
+            }
+        }
+    }
 }
 
 /// Value of an argument, with its text for error messages that quote it.
@@ -85,11 +118,11 @@ fn usage(sentence: impl Into<String>) -> Failure {
     Failure::Usage(sentence.into())
 }
 
-/// Returns why the command line is rejected, in one line: the message of the value parser, or
-/// clap's error without the usage text.
-pub(crate) fn sentence(error: &clap::Error) -> String {
+/// Returns why the command line is rejected, in one line, and the exit code: those of the value
+/// parser, or clap's error without the usage text.
+pub(crate) fn rejection(error: &clap::Error) -> (String, u8) {
     if let Some(failure) = error.source().and_then(|source| source.downcast_ref::<Failure>()) {
-        return failure.to_string();
+        return (failure.to_string(), failure.code());
     }
-    format!("{}; see --help", rdt_program::argument_error(error))
+    (format!("{}; see --help", rdt_program::argument_error(error)), rdt_program::exit::USAGE)
 }

@@ -13,6 +13,7 @@ use clap::builder::TypedValueParser as _;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
 use rdt_transport::Attempts;
+use rdt_trust::ConnectOptions;
 
 use super::positional::{self, WindowArg};
 use super::target::Target;
@@ -23,6 +24,8 @@ const SEND_EXAMPLES: &str = "\
 Examples:
   rdt-send 10.0.0.7 --file backup.tar       no tuning needed
   tar c photos | rdt-send host -            the standard input, whatever its length
+  rdt-send rdt1... --file backup.tar        to the receiver that printed this ticket
+  rdt-send 10.0.0.7 --insecure              in the clear
   rdt-send local --rtt 20ms --rate 50mbit --loss 1%    over a link of this shape in this process
   rdt-send local 64 0.1 0.01 100            the classic main job with an embedded receiver and link
   rdt-send localhost 64 0.1 0.01 100        the same to an rdt-recv in another terminal
@@ -30,7 +33,7 @@ Examples:
   rdt-send local 300 0.2 0/0.1 10 --power 23 --json";
 
 const SEND_USAGE: &str = "\
-rdt-send [OPTIONS] HOST [-]                          native: no tuning needed
+rdt-send [OPTIONS] HOST [-]                          native, encrypted: no tuning needed
        rdt-send [OPTIONS] HOST W RTT LOSS LINKMBPS [-]      classic, unless --wire says native";
 
 /// Sends data to a receiver, which can emulate a link.
@@ -44,7 +47,8 @@ rdt-send [OPTIONS] HOST [-]                          native: no tuning needed
 #[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin"]))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct SendArgs {
-    /// Name, address, host:port or [v6]:port; `local` runs a receiver in this process
+    /// Name, address, host:port, [v6]:port, ticket of a receiver, or @FILE with a ticket; `local`
+    /// runs a receiver in this process
     #[arg(value_parser = given(Target::parse))]
     pub(crate) host: Option<Given<Target>>,
     /// Sender's window, in packets; with --wire native the same as --cc fixed:W
@@ -71,9 +75,13 @@ pub(crate) struct SendArgs {
     /// Send a file; `-` is the standard input
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,
-    /// Format of the packets [default: native, with W classic]
+    /// Format of the packets [default: native, which is encrypted; with W classic]
     #[arg(long, value_enum)]
     pub(crate) wire: Option<WireArg>,
+    /// Do not encrypt (version 1 of the native format): hosts on the path can read and change the
+    /// data. Classic packets are never encrypted
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// Seed of the embedded receiver's link (HOST `local` only) [default: random]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -102,6 +110,8 @@ pub(crate) struct SendArgs {
     pub(crate) memory: u64,
     #[command(flatten)]
     pub(crate) native: NativeArgs,
+    #[command(flatten)]
+    pub(crate) trust: ConnectOptions,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// Send and receive buffer of the socket; with HOST `local` also of its receiver [default: as

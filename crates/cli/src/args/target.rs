@@ -1,8 +1,10 @@
-//! Parsing of HOST and `--bind`: a name, an address, `host:port`, `[v6]:port`, or `local`.
+//! Parsing of HOST and `--bind`: a name, an address, `host:port`, `[v6]:port`, `local`, or a
+//! ticket.
 
 use std::net::SocketAddr;
 
 use rdt_program::host_port::{self, HostPort};
+use rdt_trust::{Remote, TrustError};
 
 use super::usage;
 use crate::Failure;
@@ -16,12 +18,19 @@ pub(crate) enum Target {
     Local,
     /// A receiver on the network; `host` is not resolved yet.
     Remote { host: String, port: u16 },
+    /// The receiver that printed this ticket.
+    Ticket(Remote),
 }
 
 impl Target {
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         if text == "local" {
             return Ok(Self::Local);
+        }
+        match Remote::parse(text, DEFAULT_PORT) {
+            Ok(ticket @ Remote::Ticket(_)) => return Ok(Self::Ticket(ticket)),
+            Err(error @ (TrustError::Ticket(_) | TrustError::TicketFile { .. })) => return Err(error.into()),
+            Ok(Remote::Host { .. }) | Err(_) => {}
         }
         let HostPort { host, port } = text.parse().map_err(|error: String| usage(error))?;
         if host.is_empty() {

@@ -166,13 +166,6 @@ pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
     })
 }
 
-pub(crate) fn wire_name(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Classic => "classic",
-        Wire::Native { .. } => "native",
-    }
-}
-
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -32,8 +32,8 @@ impl Default for Samples {
 }
 
 impl RttHistogram {
-    /// Returns the observer that fills the histogram. Must be called only once, because there may
-    /// be one writer.
+    /// Returns the observer that fills the histogram. There may be one writer: an earlier observer
+    /// must not be called any more.
     pub(crate) fn recorder(&self) -> Recorder {
         Recorder(Arc::clone(&self.0))
     }

@@ -3,13 +3,16 @@
 
 use std::time::{Duration, Instant};
 
+use rdt_crypto::Aead;
 use rdt_program::Console;
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{Phase, SenderConfig, SenderStats, TransferError, Wire};
+use rdt_transport::{Phase, SenderConfig, SenderStats, Wire};
 use serde_json::{Value, json};
 
 use crate::Failure;
+use crate::args::Format;
 use crate::output::format::{g, micros, rate_bps, short};
+use crate::send::sending::Protection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -36,17 +39,24 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn new(console: Console, style: Style, start: Instant, config: &SenderConfig) -> Self {
+    pub(crate) fn new(
+        console: Console,
+        style: Style,
+        start: Instant,
+        config: &SenderConfig,
+        format: Format,
+    ) -> Self {
+        let payload_size = format.payload_size(config);
         #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
         let ceiling = config.link_request.map_or(f64::INFINITY, |link| {
-            link.rate_bps as f64 * config.payload_size() as f64 / config.packet_size as f64
+            link.rate_bps as f64 * payload_size as f64 / config.packet_size as f64
         });
         Self {
             console,
             style,
             start,
             packet_size: config.packet_size,
-            payload_size: config.payload_size(),
+            payload_size,
             wire: config.wire,
             congestion: config.congestion,
             ceiling_bps: ceiling,
@@ -114,7 +124,13 @@ impl Status {
         }
     }
 
-    pub(crate) fn connected(&mut self, now: Instant, host: &str, took: Duration) {
+    pub(crate) fn connected(
+        &mut self,
+        now: Instant,
+        host: &str,
+        took: Duration,
+        protection: Option<Protection>,
+    ) {
         self.connected_at = now;
         self.last.1 = now;
         self.text(&format!(
@@ -124,6 +140,7 @@ impl Status {
         ));
         self.json(&json!({
             "event": "connected", "host": host, "connect_us": micros(took), "packet_size_bytes": self.packet_size,
+            "receiver_key": protection.map(|protection| protection.receiver.to_string()),
         }));
     }
 
@@ -162,22 +179,27 @@ impl Status {
         }));
     }
 
-    pub(crate) fn fin_ack(&self, now: Instant, stats: &SenderStats, crc: u32) {
+    /// Prints the line of the FIN-ACK. `crc` is the CRC-32 in it, in a format that has one.
+    pub(crate) fn fin_ack(&self, now: Instant, stats: &SenderStats, crc: Option<u32>) {
         let time = now.saturating_duration_since(self.start).as_secs_f64();
-        self.text(&format!("[{time:6.3}] <-- FIN-ACK {} window {crc:X}", self.packets(stats.snd_nxt)));
+        let crc = crc.map(|crc| format!(" window {crc:X}")).unwrap_or_default();
+        self.text(&format!("[{time:6.3}] <-- FIN-ACK {}{crc}", self.packets(stats.snd_nxt)));
     }
 
     /// Prints the last two lines.
-    pub(crate) fn finished(&self, stats: &SenderStats) {
+    pub(crate) fn finished(&self, stats: &SenderStats, protection: Option<Protection>) {
         if !matches!(self.style, Style::Text { .. }) {
             return;
         }
         let elapsed = stats.elapsed();
         self.console.line(&format!(
-            "Main:\ttransfer finished in {:.3} sec, {:.2} Kbps, checksum {:X}",
+            "Main:\ttransfer finished in {:.3} sec, {:.2} Kbps, {}",
             elapsed.as_secs_f64(),
             rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
-            stats.crc,
+            match protection {
+                Some(protection) => format!("encrypted by {}", aead_name(protection.aead)),
+                None => format!("checksum {:X}", stats.crc),
+            },
         ));
         self.console.line(&format!(
             "Main:\testRTT {:.3}, ideal rate {:.2} Kbps",
@@ -212,11 +234,11 @@ impl Status {
         stats.srtt.map(|srtt| (bits / srtt.as_secs_f64()).min(self.ceiling_bps))
     }
 
-    /// Prints the status line of a failed transfer in the format of the reference sender, and
-    /// returns the failure.
-    pub(crate) fn failed(&self, phase: Phase, error: TransferError, sentence: String) -> Failure {
-        self.text(&format!("Main:\t{phase} failed with status {}", error.status()));
-        Failure::Transfer { phase, error, sentence }
+    /// Prints the status line of a failed transfer in the format of the reference sender. Returns
+    /// the failure.
+    pub(crate) fn failed(&self, phase: Phase, failure: Failure) -> Failure {
+        self.text(&format!("Main:\t{phase} failed with status {}", failure.code()));
+        failure
     }
 
     fn json(&self, value: &Value) {
@@ -229,6 +251,14 @@ impl Status {
         if matches!(self.style, Style::Json { .. }) {
             self.console.line(&value.to_string());
         }
+    }
+}
+
+pub(crate) fn aead_name(aead: Aead) -> &'static str {
+    match aead {
+        Aead::Aes128Gcm => "AES-128-GCM",
+        Aead::Aes256Gcm => "AES-256-GCM",
+        Aead::ChaCha20Poly1305 => "ChaCha20-Poly1305",
     }
 }
 

@@ -6,11 +6,13 @@ use rdt_driver::Connected;
 use rdt_transport::{SenderConfig, SenderStats};
 use serde_json::{Value, json};
 
-use super::counters::{fell_behind, idle_share, socket_json, wire_name};
+use super::counters::{fell_behind, idle_share, socket_json};
 use super::format::{micros, rate_bps};
 use super::receiver_report::ReceiverReport;
 use super::rtt_histogram::RttHistogram;
-use super::status::Status;
+use super::status::{Status, aead_name};
+use crate::args::Format;
+use crate::send::sending::Protection;
 use crate::{Failure, resources};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +43,13 @@ pub(crate) struct Summary<'a> {
     /// Histogram of RTT samples; `None` without `--json`.
     pub(crate) rtt_histogram: Option<&'a RttHistogram>,
     pub(crate) failure: Option<&'a Failure>,
-    /// CRC-32 in the FIN-ACK; `None` without a FIN-ACK.
+    /// CRC-32 in the FIN-ACK; `None` without a FIN-ACK, and of an encrypted transfer.
     pub(crate) crc_received: Option<u32>,
+    /// True if the receiver has confirmed the transfer.
+    pub(crate) is_confirmed: bool,
+    /// Encryption; `None` without it.
+    pub(crate) protection: Option<Protection>,
+    pub(crate) format: Format,
     /// Counters of the embedded receiver; `None` unless HOST is `local`.
     pub(crate) receiver: Option<&'a ReceiverReport>,
 }
@@ -56,9 +63,11 @@ impl Summary<'_> {
             value[key] = part;
         }
         value["crc32_received"] = json!(crc_received.map(|crc| format!("{crc:08x}")));
-        let checked =
-            crc_received.is_some_and(|crc| ChecksumCheck::of(stats.crc, crc) != ChecksumCheck::Unchecked);
-        value["checked"] = json!(checked);
+        let is_unchecked =
+            crc_received.is_some_and(|crc| ChecksumCheck::of(stats.crc, crc) == ChecksumCheck::Unchecked);
+        value["checked"] = json!(self.is_confirmed && !is_unchecked);
+        value["encryption"] = json!(self.protection.map(|protection| aead_name(protection.aead)));
+        value["receiver_key"] = json!(self.protection.map(|protection| protection.receiver.to_string()));
         value["seed"] = json!(receiver.and_then(|end| end.seed));
         value["host_limited"] = json!(receiver.map(|end| {
             fell_behind(&end.stats) || idle_share(self.config, stats, &end.stats.forward).is_some()
@@ -76,14 +85,14 @@ impl Summary<'_> {
             "close_reason": failure.and_then(Failure::close_reason),
             "host": self.host,
             "address": self.address.to_string(),
-            "wire": wire_name(config.wire),
+            "wire": self.format.name(),
             "congestion": config.congestion.to_string(),
             "recovery": config.recovery.to_string(),
             "bytes": stats.bytes_acked,
             "elapsed_us": micros(elapsed),
             "goodput_bps": rate_bps(stats.bytes_acked, elapsed),
             "ideal_bps": self.status.ideal_bps(stats),
-            "crc32": format!("{:08x}", stats.crc),
+            "crc32": (self.format != Format::Encrypted).then(|| format!("{:08x}", stats.crc)),
             "memory_peak_bytes": resources::memory().peak,
             "processor_us": resources::processor_time().map(micros),
             "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),

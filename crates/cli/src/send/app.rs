@@ -3,15 +3,23 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Application, Flow, Source, fill};
+use rdt_driver::{Application, Flow, Source};
 use rdt_program::Stop;
-use rdt_transport::{Endpoint as _, Phase, Sender, SenderEvent, TransferError, Wire};
+use rdt_transport::{Closed, Phase, TransferError};
 
+use super::sending::{Progress, Sending};
 use crate::output::status::{Status, next_line};
 
 pub(crate) enum Outcome {
-    Finished { crc: u32 },
-    Failed { phase: Phase, error: TransferError },
+    /// `crc` is the CRC-32 of the receiver, in a format that has one.
+    Finished {
+        crc: Option<u32>,
+    },
+    Failed {
+        phase: Phase,
+        error: TransferError,
+    },
+    Closed(Closed),
     Unreadable(io::Error),
     Interrupted,
 }
@@ -31,37 +39,36 @@ pub(crate) struct SenderApp {
 }
 
 impl SenderApp {
-    fn on_event(&mut self, now: Instant, sender: &Sender, event: SenderEvent) {
-        match event {
-            SenderEvent::Connected { rtt } => {
+    fn on_progress(&mut self, now: Instant, sender: &impl Sending, progress: Progress) {
+        match progress {
+            Progress::Connected { rtt } => {
                 self.next_line = Some(now + self.interval);
-                self.syns = sender.stats().datagrams_sent;
-                // For classic, the RTT of the last SYN is printed, as by the reference sender.
-                let took = match sender.config().wire {
-                    Wire::Classic => rtt,
-                    Wire::Native { .. } => now.saturating_duration_since(self.opened_at),
-                };
-                self.status.connected(now, &self.host, took);
+                self.syns = sender.syns();
+                let took = rtt.unwrap_or_else(|| now.saturating_duration_since(self.opened_at));
+                self.status.connected(now, &self.host, took, sender.protection());
             }
-            SenderEvent::Finished { crc } => {
+            Progress::Finished { crc } => {
                 self.status.fin_ack(now, &sender.stats(), crc);
                 self.end = Some(Outcome::Finished { crc });
             }
-            SenderEvent::Failed { phase, error } => self.end = Some(Outcome::Failed { phase, error }),
+            Progress::Failed { phase, error } => self.end = Some(Outcome::Failed { phase, error }),
+            Progress::Closed(closed) => self.end = Some(Outcome::Closed(closed)),
         }
     }
 }
 
-impl Application<Sender> for SenderApp {
-    fn pump(&mut self, now: Instant, sender: &mut Sender) -> Flow {
-        while let Some(event) = sender.poll_event() {
-            self.on_event(now, sender, event);
+impl<S: Sending> Application<S> for SenderApp {
+    fn pump(&mut self, now: Instant, sender: &mut S) -> Flow {
+        while self.end.is_none()
+            && let Some(progress) = sender.progress()
+        {
+            self.on_progress(now, sender, progress);
         }
         if self.end.is_none() && self.stop.is_set() {
             self.end = Some(Outcome::Interrupted);
         }
         if self.end.is_none()
-            && let Err(error) = fill(&mut self.source, sender)
+            && let Err(error) = sender.fill(now, &mut self.source)
         {
             self.end = Some(Outcome::Unreadable(error));
         }
@@ -69,7 +76,7 @@ impl Application<Sender> for SenderApp {
             // In these two outcomes the receiver does not know that the transfer has ended, so send
             // a CLOSE.
             if matches!(self.end, Some(Outcome::Interrupted | Outcome::Unreadable(_))) {
-                sender.abort();
+                sender.abort(now);
             }
             return Flow::Done;
         }

@@ -1,19 +1,23 @@
 //! Configuration of the sender, from the command-line arguments.
 
+use std::time::Duration;
+
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig};
 
 use crate::Failure;
 use crate::args::form::Form;
-use crate::args::{Positional, SendArgs, WireArg};
+use crate::args::{Format, Positional, SendArgs};
 
 /// Smallest datagram of the native format, bytes: room for a SYN.
 const MIN_NATIVE_DATAGRAM: usize = 128;
+/// Largest idle timeout of a connection.
+const MAX_GIVE_UP: Duration = Duration::from_secs(86_400);
 
 pub(super) fn configure(args: &SendArgs, form: &Form<'_>) -> Result<SenderConfig, Failure> {
-    match (form.wire, &form.positional) {
-        (WireArg::Classic, Some(positional)) => classic(args, positional),
-        _ => native(args, form.positional.as_ref()),
+    match (form.format, &form.positional) {
+        (Format::Classic, Some(positional)) => classic(args, positional),
+        _ => native(args, form.format, form.positional.as_ref()),
     }
 }
 
@@ -32,7 +36,7 @@ fn classic(args: &SendArgs, positional: &Positional) -> Result<SenderConfig, Fai
     }
 }
 
-fn native(args: &SendArgs, positional: Option<&Positional>) -> Result<SenderConfig, Failure> {
+fn native(args: &SendArgs, format: Format, positional: Option<&Positional>) -> Result<SenderConfig, Failure> {
     let packet_size = args.packet_size;
     let link_request = match positional {
         Some(positional) => {
@@ -53,10 +57,13 @@ fn native(args: &SendArgs, positional: Option<&Positional>) -> Result<SenderConf
         packet_size,
         memory_limit: args.memory,
         no_progress: args.no_progress,
-        skip_seed: Some(rand::random()),
+        skip_seed: (format == Format::Insecure).then(rand::random),
         ..SenderConfig::native(rand::random())
     };
     args.native.apply(&mut config, positional.map(|positional| positional.window))?;
+    if format == Format::Encrypted && config.give_up > MAX_GIVE_UP {
+        return Err(usage("--give-up of an encrypted transfer is at most a day (86400s)"));
+    }
     match config.validate() {
         Ok(()) => Ok(config),
         Err(ConfigError::ZeroWindow) if !matches!(config.congestion, Algorithm::Fixed(_)) => {
@@ -80,9 +87,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn native_sender_skips_numbers_by_secret_seed() {
+    fn insecure_sender_skips_numbers_by_secret_seed() {
         let config = || {
-            let args = SendArgs::read(["rdt-send", "local"].map(Into::into)).unwrap();
+            let args = SendArgs::read(["rdt-send", "local", "--insecure"].map(Into::into)).unwrap();
             configure(&args, &Form::new(&args).unwrap()).unwrap()
         };
         let (first, second) = (config(), config());

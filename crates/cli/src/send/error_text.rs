@@ -2,10 +2,16 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use rdt_driver::UdpStats;
 use rdt_transport::wire::native::CloseReason;
-use rdt_transport::{ReceiverConfig, SenderConfig, SenderStats, TransferError, Wire};
+use rdt_transport::{
+    Closed, Phase, ReceiverConfig, RefuseReason, SenderConfig, SenderStats, TransferError, Wire,
+};
+
+use super::encrypted::idle_timeout;
+use crate::args::Format;
 
 /// State of a transfer at its failure, from which the message is chosen.
 pub(super) struct ErrorContext<'a> {
@@ -14,12 +20,46 @@ pub(super) struct ErrorContext<'a> {
     pub(super) config: &'a SenderConfig,
     pub(super) stats: SenderStats,
     pub(super) socket: UdpStats,
-    /// Number of SYNs sent until one was answered.
+    /// Number of SYNs sent until one was answered, or so far.
     pub(super) syns: u64,
     pub(super) all_read: bool,
+    pub(super) format: Format,
 }
 
 impl ErrorContext<'_> {
+    /// Translates the end of a connection to the failure of its transfer.
+    pub(super) fn closed(&self, closed: &Closed) -> (Phase, TransferError, String) {
+        let (stats, is_connected) = (&self.stats, self.stats.handshake_rtt.is_some());
+        let attempts = if is_connected { 1 } else { u32::try_from(self.syns).unwrap_or(u32::MAX) };
+        let timeout = TransferError::Timeout { packet: stats.snd_una, attempts };
+        let phase = match closed {
+            Closed::TimedOut(phase) => *phase,
+            Closed::Refused(_) | Closed::Version(_) | Closed::NotTrusted(_) | Closed::Handshake => {
+                Phase::Connect
+            }
+            _ if !is_connected => Phase::Connect,
+            _ if self.all_read && stats.bytes_acked == stats.bytes_written => Phase::Close,
+            _ => Phase::Send,
+        };
+        let error = match closed {
+            Closed::Peer { reason, .. } => TransferError::Closed(*reason),
+            Closed::Refused(RefuseReason::Busy) => TransferError::Closed(CloseReason::Refused),
+            Closed::Refused(reason) => TransferError::Closed(CloseReason::from_code(reason.code())),
+            Closed::Reset => TransferError::Closed(CloseReason::NoConnection),
+            Closed::Unreachable => TransferError::Gone,
+            Closed::NoProgress(limit) => TransferError::NoProgress(*limit),
+            Closed::InvalidAcks => TransferError::InvalidAcks,
+            Closed::Version(versions) => TransferError::Version(*versions),
+            Closed::TimedOut(_) | Closed::Idle => timeout,
+            _ => TransferError::Protocol,
+        };
+        let sentence = match closed {
+            Closed::Idle => self.silence_of(idle_timeout(self.config), ""),
+            _ => self.sentence(&error),
+        };
+        (phase, error, sentence)
+    }
+
     pub(super) fn sentence(&self, error: &TransferError) -> String {
         let Self { host, address, config, stats, socket, .. } = self;
         match error {
@@ -27,6 +67,9 @@ impl ErrorContext<'_> {
                 "packets of {} bytes do not fit the network to {host}: choose a smaller --packet-size",
                 config.packet_size
             ),
+            TransferError::Timeout { .. } if *host == "local" && self.format == Format::Encrypted => {
+                "the link that was asked for let no answer through".into()
+            }
             TransferError::Timeout { attempts, .. } if *host == "local" => {
                 format!("the link that was asked for let no answer through in {attempts} attempts")
             }
@@ -55,6 +98,9 @@ impl ErrorContext<'_> {
                 let arrived = arrived(stats, self.all_read);
                 closed(&format!("{host} ({address})"), *reason, &arrived)
             }
+            TransferError::Gone if stats.handshake_rtt.is_none() => {
+                format!("no program listens at {host} ({address}): start rdt-recv there, or check the port")
+            }
             TransferError::Gone => {
                 let arrived = arrived(stats, self.all_read);
                 format!("no program listens at {host} ({address}) any more: rdt-recv ended there; {arrived}")
@@ -68,11 +114,34 @@ impl ErrorContext<'_> {
                 "the receiver at {host} ({address}) acknowledged packets that it cannot have: it is broken, or cheats; {}",
                 arrived(stats, self.all_read)
             ),
+            TransferError::Version(versions) if self.format == Format::Encrypted => format!(
+                "{host} ({address}) takes {versions} of the native format, which is not encrypted: a newer rdt-recv takes encrypted transfers; --insecure sends in the clear"
+            ),
+            TransferError::Version(versions) => format!(
+                "{host} ({address}) takes {versions} of the native format, which is encrypted: leave out --insecure"
+            ),
+            TransferError::Protocol => {
+                format!(
+                    "the receiver at {host} ({address}) broke the protocol; {}",
+                    arrived(stats, self.all_read)
+                )
+            }
             TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
                 format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
             }
             other => other.to_string(),
         }
+    }
+
+    /// Returns the message for a native receiver that was silent for `time`.
+    fn silence_of(&self, time: Duration, gone: &str) -> String {
+        format!(
+            "the receiver at {} ({}) stopped answering: no answer for {:.1} s, {} bytes were acknowledged{gone}",
+            self.host,
+            self.address,
+            time.as_secs_f64(),
+            self.stats.bytes_acked
+        )
     }
 
     /// Returns the message for a timeout after the handshake.
@@ -94,11 +163,7 @@ impl ErrorContext<'_> {
             _ => "",
         };
         if config.wire != Wire::Classic {
-            let silent = config.give_up.as_secs_f64();
-            return format!(
-                "the receiver at {host} ({address}) stopped answering: no answer for {silent:.1} s, {} bytes were acknowledged{gone}",
-                stats.bytes_acked
-            );
+            return self.silence_of(config.give_up, gone);
         }
         format!(
             "the receiver at {host} ({address}) stopped answering: no answer to packet {packet} after {attempts} attempts{gone}"
@@ -138,7 +203,45 @@ fn arrived(stats: &SenderStats, all: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rdt_transport::wire::native::Versions;
+
     use super::*;
+
+    #[test]
+    fn end_of_connection_gives_phase_and_sentence() {
+        let config = SenderConfig::native(1);
+        let stats = SenderStats {
+            handshake_rtt: Some(Duration::from_millis(1)),
+            bytes_written: 9,
+            bytes_acked: 4,
+            ..SenderStats::default()
+        };
+        let context = ErrorContext {
+            host: "h",
+            address: "192.0.2.1:1".parse().unwrap(),
+            config: &config,
+            stats,
+            socket: UdpStats::default(),
+            syns: 2,
+            all_read: true,
+            format: Format::Encrypted,
+        };
+        for (end, phase, status, part) in [
+            (Closed::Version(Versions::OURS), Phase::Connect, 8, "--insecure sends in the clear"),
+            (Closed::Refused(RefuseReason::Busy), Phase::Connect, 8, "takes no further transfer"),
+            (Closed::Handshake, Phase::Connect, 8, "broke the protocol"),
+            (Closed::Reset, Phase::Send, 8, "no longer knows this transfer"),
+            (Closed::Unreachable, Phase::Send, 5, "no program listens at h"),
+            (Closed::Idle, Phase::Send, 5, "no answer for 100.0 s"),
+            (Closed::NoProgress(Duration::from_secs(7)), Phase::Send, 5, "took nothing for 7 s"),
+            (Closed::InvalidAcks, Phase::Send, 8, "cheats"),
+            (Closed::TimedOut(Phase::Close), Phase::Close, 5, "stopped answering"),
+        ] {
+            let (found, error, sentence) = context.closed(&end);
+            assert_eq!((found, error.status()), (phase, status), "{end:?}");
+            assert!(sentence.contains(part), "{end:?}: {sentence}");
+        }
+    }
 
     #[test]
     fn unfinished_transfer_sentence_tells_delivered_bytes() {

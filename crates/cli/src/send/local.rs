@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rdt_crypto::{PublicKey, StaticKey};
 use rdt_driver::{
     BufferOccupancy, SocketError, UdpIo, UdpOptions, Waiter, current_cpu, run, start_on_other_cpu,
 };
+use rdt_identity::os_entropy;
 use rdt_program::Stop;
 use rdt_server::{LinkMode, Server, ServerConfig};
-use rdt_transport::{AckConfig, ReceiverConfig, SenderConfig, Wire};
+use rdt_transport::{ConnectionSetConfig, ReceiverConfig, ResponderConfig, SenderConfig, Wire};
+use rdt_trust::TrustError;
 
+use crate::args::{Format, NativeArgs};
 use crate::output::log::EventLog;
 use crate::output::receiver_report::ReceiverReport;
 use crate::recv::SPIN_BEFORE_DEADLINE;
@@ -22,28 +26,30 @@ use crate::{Failure, resources};
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
     pub(crate) occupancy: Arc<BufferOccupancy>,
+    /// Key of the receiver; `None` if it takes unencrypted transfers.
+    pub(crate) key: Option<PublicKey>,
     stop: Stop,
     thread: JoinHandle<Result<ReceiverReport, SocketError>>,
 }
 
 impl LocalReceiver {
     /// Starts the receiver. Its memory is the sender's `--memory` or its own default, whichever is
-    /// larger. `rwnd` is the largest window of a native sender, bytes, and `acks` the ACKs that it
-    /// gets; `None` for the defaults.
+    /// larger. For encrypted transfers it has a key for this run alone.
     pub(crate) fn start(
         seed: u64,
+        format: Format,
         sender: &SenderConfig,
-        rwnd: Option<u64>,
-        acks: Option<AckConfig>,
+        native: &NativeArgs,
         options: UdpOptions,
     ) -> Result<Self, Failure> {
+        let rwnd = native.rwnd;
         let mut receiver = ReceiverConfig {
             max_datagram: sender.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
             ..ReceiverConfig::reference()
         };
-        receiver.acks = acks.unwrap_or_default();
+        receiver.acks = native.ack.unwrap_or_default();
         receiver.stream_window.max = rwnd.unwrap_or(receiver.stream_window.max);
-        receiver.stream_window.mss = sender.payload_size() as u64;
+        receiver.stream_window.mss = format.payload_size(sender) as u64;
         // One sender may use 1/8 of the receiver's memory.
         let memory = sender.memory_limit.max(resources::default_packet_memory());
         let memory = memory.max(rwnd.unwrap_or(0).saturating_mul(8));
@@ -55,6 +61,9 @@ impl LocalReceiver {
         };
         let mut config = ServerConfig::new(receiver, link).with_memory(memory);
         config.listener.secret = Some(rand::random());
+        let mut entropy = os_entropy().map_err(TrustError::Entropy)?;
+        let identity = (format == Format::Encrypted).then(|| Arc::new(StaticKey::generate(&mut entropy)));
+        let key = identity.as_ref().map(|identity| identity.public());
         let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
         let address = io.local_addr().map_err(SocketError::Receive)?;
         let mut waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
@@ -66,11 +75,14 @@ impl LocalReceiver {
         let thread = thread::spawn(move || {
             start_on_other_cpu(creator);
             let mut server = Server::new(config);
+            if let Some(identity) = identity {
+                server.listen(ResponderConfig::open(identity), ConnectionSetConfig::default(), entropy);
+            }
             run(&mut server, &mut io, &mut service, &mut waiter)?;
             let seed = asked.then_some(seed);
             Ok(ReceiverReport { seed, stats: server.stats(), socket: io.stats(), offload: io.offload() })
         });
-        Ok(Self { address, occupancy, stop, thread })
+        Ok(Self { address, occupancy, key, stop, thread })
     }
 
     pub(crate) fn finish(self) -> Result<ReceiverReport, SocketError> {

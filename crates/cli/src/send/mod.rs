@@ -3,9 +3,11 @@
 pub(crate) mod app;
 mod config;
 mod data;
+mod encrypted;
 mod error_text;
 pub(crate) mod local;
 mod qlog_file;
+pub(crate) mod sending;
 pub(crate) mod transfer;
 
 use std::net::SocketAddr;
@@ -13,20 +15,24 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rdt_driver::{UdpOptions, clock};
-use rdt_transport::{Phase, TransferError};
+use rdt_identity::os_entropy;
+use rdt_program::{Console, talk};
+use rdt_transport::{InitiatorConfig, Phase, Sender, SenderConfig, TransferError};
+use rdt_trust::{Dialer, Surroundings, TrustError};
 
 use crate::Failure;
 use crate::args::form::Form;
 use crate::args::target::{self, Target};
-use crate::args::{SendArgs, Switch};
+use crate::args::{Format, SendArgs, Switch};
 use crate::output::status::{Status, Style};
 use crate::recv::draw_seed;
 use crate::socket;
 use config::configure;
 use data::Data;
+use encrypted::Encrypted;
 use local::LocalReceiver;
-use rdt_program::Console;
-use transfer::{Remote, Transfer};
+use sending::Sending;
+use transfer::{Plan, Remote, Transfer};
 
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let form = Form::new(args)?;
@@ -44,42 +50,104 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
     let console = Console::default();
-    let status = Status::new(console.clone(), style, start, &config);
+    let status = Status::new(console.clone(), style, start, &config, form.format);
     status.parameters(&config);
     data.announce(&status);
 
-    let (address, local) = match target {
-        Target::Local => {
-            let seed = args.seed.unwrap_or_else(draw_seed);
-            let options = socket::of_receiver(1, buffer, args.offload.options());
-            let local = LocalReceiver::start(seed, &config, args.native.rwnd, args.native.ack, options)?;
-            (local.address, Some(local))
-        }
-        Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
-    };
+    let receiver = Receiver::find(args, &form, &config, &status, start)?;
     let options = UdpOptions {
         by_reference: args.by_reference == Switch::On,
         ..socket::of_sender(&config, buffer, args.offload.options())
     };
-    let remote = Remote { host: &form.host.text, address, options };
-    let mut transfer = Transfer::open(args, remote, config, data, status, start)?;
+    let host = form.host_name();
+    let initiator = receiver.initiator();
+    let Receiver { addresses, dialer, local } = receiver;
+    let remote = Remote { host: &host, addresses: &addresses, options };
+    let plan = Plan { format: form.format, config, dialer, data, status, start };
+    if form.format == Format::Encrypted {
+        let entropy = os_entropy().map_err(TrustError::Entropy)?;
+        let is_last = addresses.len() == 1;
+        let open = |config, memory| Encrypted::open(start, config, initiator, is_last, (entropy, memory));
+        run(Transfer::open(args, remote, plan, open)?, local)?;
+    } else {
+        let open = |config, memory| {
+            let mut sender = Sender::with_memory(config, memory)?;
+            // Cannot fail: the sender was not opened before.
+            let _ = sender.open();
+            Ok(sender)
+        };
+        run(Transfer::open(args, remote, plan, open)?, local)?;
+    }
+    console.finish().map_err(Failure::stdout)
+}
+
+/// Where the transfer goes.
+struct Receiver {
+    addresses: Vec<SocketAddr>,
+    /// Keys and known hosts; `None` without encryption, and for HOST `local`.
+    dialer: Option<Dialer>,
+    local: Option<LocalReceiver>,
+}
+
+impl Receiver {
+    /// Resolves HOST and reads the files of keys, or starts the embedded receiver.
+    fn find(
+        args: &SendArgs,
+        form: &Form<'_>,
+        config: &SenderConfig,
+        status: &Status,
+        start: Instant,
+    ) -> Result<Self, Failure> {
+        match &form.host.value {
+            Target::Local => {
+                let seed = args.seed.unwrap_or_else(draw_seed);
+                let options = socket::of_receiver(1, args.socket_buffer, args.offload.options());
+                let local = LocalReceiver::start(seed, form.format, config, &args.native, options)?;
+                Ok(Self { addresses: vec![local.address], dialer: None, local: Some(local) })
+            }
+            Target::Ticket(ticket) => {
+                let dialer = args.trust.dialer(ticket, &surroundings())?;
+                Ok(Self { addresses: ticket.addresses(), dialer: Some(dialer), local: None })
+            }
+            Target::Remote { host, port } => {
+                let address = lookup(host, *port, status, start)?;
+                let remote = rdt_trust::Remote::Host { host: host.clone(), port: *port };
+                let dial = || args.trust.dialer(&remote, &surroundings());
+                let dialer = (form.format == Format::Encrypted).then(dial).transpose()?;
+                Ok(Self { addresses: vec![address], dialer, local: None })
+            }
+        }
+    }
+
+    /// Returns the keys for an encrypted connection.
+    fn initiator(&self) -> InitiatorConfig {
+        let local_key = || self.local.as_ref().and_then(|local| local.key);
+        self.dialer.as_ref().map_or_else(
+            || InitiatorConfig { remote: local_key(), ..InitiatorConfig::default() },
+            Dialer::initiator,
+        )
+    }
+}
+
+fn run(mut transfer: Transfer<impl Sending>, local: Option<LocalReceiver>) -> Result<(), Failure> {
     if let Some(local) = &local {
         transfer.socket.limit(Arc::clone(&local.occupancy));
     }
     let end = transfer.run();
     let receiver = local.map(LocalReceiver::finish).transpose()?;
-    transfer.conclude(end, receiver.as_ref())?;
-    console.finish().map_err(Failure::stdout)
+    transfer.conclude(end, receiver.as_ref())
+}
+
+/// Returns the connection of `rdt-trust` to this program.
+fn surroundings() -> Surroundings {
+    Surroundings { say: Arc::new(talk), unix_time_s: Arc::new(clock::unix_time_s) }
 }
 
 fn lookup(host: &str, port: u16, status: &Status, start: Instant) -> Result<SocketAddr, Failure> {
     target::resolve(host, port).ok_or_else(|| {
         let time = clock::now().saturating_duration_since(start).as_secs_f64();
         status.text(&format!("[{time:.3}]\ttarget {host} is invalid"));
-        status.failed(
-            Phase::Connect,
-            TransferError::InvalidName(host.into()),
-            format!("no such host: {host}"),
-        )
+        let (error, sentence) = (TransferError::InvalidName(host.into()), format!("no such host: {host}"));
+        status.failed(Phase::Connect, Failure::Transfer { phase: Phase::Connect, error, sentence })
     })
 }

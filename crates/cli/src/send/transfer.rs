@@ -1,18 +1,24 @@
 //! One transfer with its sender, socket and application. Prints the last lines, and maps the
 //! outcome to an exit code.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run, send_memory, send_rest};
 use rdt_program::{Console, Stop, talk};
-use rdt_transport::{Observer, Phase, Sender, SenderConfig, SenderStats, TransferError};
+use rdt_transport::{
+    Closed, ConfigError, FramePool, Observer, Phase, SenderConfig, SenderStats, TransferError,
+};
+use rdt_trust::Dialer;
 
 use super::app::{Outcome, SenderApp};
 use super::data::Data;
 use super::error_text::ErrorContext;
 use super::qlog_file::{self, QlogFile};
+use super::sending::Sending;
+use crate::args::Format;
 use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::megabytes;
 use crate::output::packet_log::PacketLog;
@@ -24,37 +30,59 @@ use crate::output::summary::{ChecksumCheck, Summary};
 use crate::socket::FLUSH_TIMEOUT;
 use crate::{Failure, SendArgs, resources};
 
+/// Receiver, and the socket for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Remote<'a> {
     pub(crate) host: &'a str,
-    pub(crate) address: SocketAddr,
+    /// Addresses to try, in order; at least one.
+    pub(crate) addresses: &'a [SocketAddr],
     pub(crate) options: UdpOptions,
 }
 
-pub(crate) struct Transfer {
-    pub(crate) host: String,
-    pub(crate) address: SocketAddr,
-    pub(crate) sender: Sender,
+pub(crate) struct Transfer<S> {
+    host: String,
+    address: SocketAddr,
+    /// Further addresses of the receiver.
+    untried: VecDeque<SocketAddr>,
+    is_debug: bool,
+    format: Format,
+    config: SenderConfig,
+    /// Check of the receiver's key; `None` without encryption, and for HOST `local`.
+    dialer: Option<Dialer>,
+    sender: S,
     pub(crate) socket: Connected,
     waiter: Waiter,
-    pub(crate) sending: SenderApp,
+    sending: SenderApp,
     input: String,
     /// Histogram of RTT samples; `None` without `--json`.
-    pub(crate) rtt_histogram: Option<RttHistogram>,
+    rtt_histogram: Option<RttHistogram>,
     qlog: Option<QlogFile>,
 }
 
-impl Transfer {
+/// Parts of a transfer that do not depend on the type of its sender.
+pub(crate) struct Plan {
+    pub(crate) format: Format,
+    pub(crate) config: SenderConfig,
+    pub(crate) dialer: Option<Dialer>,
+    pub(crate) data: Data,
+    pub(crate) status: Status,
+    pub(crate) start: Instant,
+}
+
+impl<S: Sending> Transfer<S> {
+    /// Prepares a transfer. `open` creates its sender, whose stream takes frames from the pool.
     pub(crate) fn open(
         args: &SendArgs,
         remote: Remote<'_>,
-        config: SenderConfig,
-        data: Data,
-        status: Status,
-        start: Instant,
+        plan: Plan,
+        open: impl FnOnce(SenderConfig, FramePool) -> Result<S, ConfigError>,
     ) -> Result<Self, Failure> {
-        let Remote { host, address, options } = remote;
-        let any: SocketAddr = if address.is_ipv4() {
+        let Remote { host, addresses, options } = remote;
+        let mut untried: VecDeque<_> = addresses.iter().copied().collect();
+        let address =
+            untried.pop_front().ok_or_else(|| Failure::Usage("the ticket has no address".into()))?;
+        let Plan { format, config, dialer, data, status, start } = plan;
+        let any: SocketAddr = if addresses.iter().all(SocketAddr::is_ipv4) {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         } else {
             (Ipv6Addr::UNSPECIFIED, 0).into()
@@ -68,12 +96,10 @@ impl Transfer {
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut socket = Connected::new(io, address);
-        let mut sender = Sender::with_memory(config, send_memory(&mut socket))?;
-        let create = |path| QlogFile::create(path, args.force, start, address, sender.config());
+        let sender = open(config.clone(), send_memory(&mut socket))?;
+        let create = |path| QlogFile::create(path, args.force, start, address, &config);
         let qlog = args.qlog.as_deref().map(create).transpose()?;
         let rtt_histogram = args.json.then(RttHistogram::default);
-        let packet_log = args.debug.then(|| PacketLog { console: Console::default(), start, peer: address });
-        observe(&mut sender, packet_log, qlog.as_ref(), rtt_histogram.as_ref());
         let sending = SenderApp {
             host: host.into(),
             source: Some(source),
@@ -86,17 +112,72 @@ impl Transfer {
             next_line: None,
             end: None,
         };
-        Ok(Self { host: host.into(), address, sender, socket, waiter, sending, input, rtt_histogram, qlog })
+        let mut transfer = Self {
+            host: host.into(),
+            address,
+            untried,
+            is_debug: args.debug,
+            format,
+            config,
+            dialer,
+            sender,
+            socket,
+            waiter,
+            sending,
+            input,
+            rtt_histogram,
+            qlog,
+        };
+        transfer.observe();
+        Ok(transfer)
     }
 
     pub(crate) fn run(&mut self) -> Result<(), SocketError> {
-        // Cannot fail: the sender was not opened before.
-        let _ = self.sender.open();
         self.sending.opened_at = clock::now();
-        run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
+        loop {
+            run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
+            if !self.try_next_address() {
+                break;
+            }
+        }
         // Sends the CLOSE of an interrupted transfer even if the socket is full.
         send_rest(&mut self.sender, &mut self.socket, &mut self.waiter, FLUSH_TIMEOUT);
         Ok(())
+    }
+
+    /// Opens the transfer to the next address, if the present one gave no answer. Returns false if
+    /// there is none, or the transfer ended otherwise.
+    fn try_next_address(&mut self) -> bool {
+        let Some(Outcome::Closed(Closed::TimedOut(Phase::Connect) | Closed::Unreachable)) = self.sending.end
+        else {
+            return false;
+        };
+        if self.sender.stats().handshake_rtt.is_some() {
+            // The address answered, and may have data of the source.
+            return false;
+        }
+        let Some(address) = self.untried.pop_front() else { return false };
+        self.sending.end = None;
+        self.address = address;
+        self.socket.set_peer(address);
+        self.sender.open_elsewhere(clock::now(), self.untried.is_empty());
+        self.observe();
+        true
+    }
+
+    fn observe(&mut self) {
+        let mut observers: Vec<Box<dyn Observer>> = Vec::new();
+        if self.is_debug {
+            let (start, peer) = (self.sending.start, self.address);
+            observers.push(Box::new(PacketLog { console: Console::default(), start, peer }));
+        }
+        observers.extend(self.qlog.as_ref().map(QlogFile::observer));
+        if let Some(rtt_histogram) = &self.rtt_histogram {
+            observers.push(Box::new(rtt_histogram.recorder()));
+        }
+        if !observers.is_empty() {
+            self.sender.observe(Box::new(observers));
+        }
     }
 
     /// Prints the last lines, and returns the failure that determines the exit code.
@@ -110,9 +191,9 @@ impl Transfer {
             Ok(()) => self.sending.end.take().unwrap_or(Outcome::Interrupted),
             Err(error) => self.socket_failure(&error, &stats),
         };
-        let crc_received = match end {
-            Outcome::Finished { crc } => Some(crc),
-            _ => None,
+        let (is_confirmed, crc_received) = match end {
+            Outcome::Finished { crc } => (true, crc),
+            _ => (false, None),
         };
         let failure = self.failure(end, &stats);
         let failure = qlog_file::finish(self.qlog.take(), failure);
@@ -123,13 +204,16 @@ impl Transfer {
         let summary = Summary {
             host: &self.host,
             address: self.address,
-            config: self.sender.config(),
+            config: &self.config,
             stats: &stats,
             status: &self.sending.status,
             socket: &self.socket,
             rtt_histogram: self.rtt_histogram.as_ref(),
             failure: failure.as_ref(),
             crc_received,
+            is_confirmed,
+            protection: self.sender.protection(),
+            format: self.format,
             receiver,
         };
         self.sending.status.summary(&summary.json());
@@ -140,19 +224,18 @@ impl Transfer {
     fn failure(&mut self, outcome: Outcome, stats: &SenderStats) -> Option<Failure> {
         match outcome {
             Outcome::Finished { crc } => {
-                self.sending.status.finished(stats);
-                match ChecksumCheck::of(stats.crc, crc) {
-                    ChecksumCheck::Agreed => None,
-                    ChecksumCheck::Unchecked => {
-                        talk("the receiver did not check the data: it answered checksum 0");
-                        None
-                    }
-                    ChecksumCheck::Wrong => Some(Failure::Checksum { ours: stats.crc, theirs: crc }),
-                }
+                self.sending.status.finished(stats, self.sender.protection());
+                check_sum(stats.crc, crc?)
             }
             Outcome::Failed { phase, error } => {
                 let sentence = self.error_context().sentence(&error);
-                Some(self.sending.status.failed(phase, error, sentence))
+                Some(self.sending.status.failed(phase, Failure::Transfer { phase, error, sentence }))
+            }
+            Outcome::Closed(closed) => {
+                let (phase, error, sentence) = self.error_context().closed(&closed);
+                let refusal = self.dialer.as_ref().and_then(|dialer| dialer.refusal(&self.host, &closed));
+                let failure = refusal.map_or(Failure::Transfer { phase, error, sentence }, Failure::from);
+                Some(self.sending.status.failed(phase, failure))
             }
             Outcome::Unreadable(error) => Some(Failure::Input { name: self.input.clone(), error }),
             Outcome::Interrupted => {
@@ -166,7 +249,7 @@ impl Transfer {
         for line in receiver.map(ReceiverReport::lines).unwrap_or_default() {
             talk(&line);
         }
-        let share = receiver.and_then(|end| idle_share(self.sender.config(), stats, &end.stats.forward));
+        let share = receiver.and_then(|end| idle_share(&self.config, stats, &end.stats.forward));
         if let Some(share) = share {
             talk(&idle_line(share));
         }
@@ -184,11 +267,12 @@ impl Transfer {
         ErrorContext {
             host: &self.host,
             address: self.address,
-            config: self.sender.config(),
+            config: &self.config,
             stats: self.sender.stats(),
             socket: self.socket.io().stats(),
-            syns: self.sending.syns,
+            syns: if self.sending.syns > 0 { self.sending.syns } else { self.sender.syns() },
             all_read: self.sending.source.is_none(),
+            format: self.format,
         }
     }
 
@@ -212,21 +296,14 @@ impl Transfer {
     }
 }
 
-fn observe(
-    sender: &mut Sender,
-    packet_log: Option<PacketLog>,
-    qlog: Option<&QlogFile>,
-    rtt_histogram: Option<&RttHistogram>,
-) {
-    let mut observers: Vec<Box<dyn Observer>> = Vec::new();
-    if let Some(packet_log) = packet_log {
-        observers.push(Box::new(packet_log));
-    }
-    observers.extend(qlog.map(QlogFile::observer));
-    if let Some(rtt_histogram) = rtt_histogram {
-        observers.push(Box::new(rtt_histogram.recorder()));
-    }
-    if !observers.is_empty() {
-        sender.observe(Box::new(observers));
+/// Compares the CRC-32 of both sides. Returns the failure if they differ.
+fn check_sum(ours: u32, theirs: u32) -> Option<Failure> {
+    match ChecksumCheck::of(ours, theirs) {
+        ChecksumCheck::Agreed => None,
+        ChecksumCheck::Unchecked => {
+            talk("the receiver did not check the data: it answered checksum 0");
+            None
+        }
+        ChecksumCheck::Wrong => Some(Failure::Checksum { ours, theirs }),
     }
 }

@@ -17,6 +17,8 @@ fn help_lists_options_exit_codes_and_examples() {
                 "--packet-size",
                 "--interval",
                 "--attempts",
+                "--insecure",
+                "--known-hosts",
                 "50 x 40 ms = 2 s",
                 "--memory",
             ][..],

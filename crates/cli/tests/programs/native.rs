@@ -1,4 +1,5 @@
-//! Native transfers without tuning, from every source to every output.
+//! Native transfers without tuning, from every source to every output. They are encrypted unless
+//! they say `--insecure`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,21 +43,24 @@ fn all_sources_arrive_in_directory() {
         (send(&receiver.args("--power 3 --json")), array(32)),
         (send(&receiver.args("--bytes 0 --json")), Vec::new()),
         (send(&receiver.args("--bytes 1mb --packet-size 65507 --json")), array(1_000_000)),
+        (send(&receiver.args("--bytes 80kb --insecure --json")), array(80_000)),
         (send(&receiver.args("--bytes 9kb --packet-size 128 --json")), array(9000)),
     ];
     let mut expected = BTreeSet::new();
     for (run, data) in runs {
         let summary = run.with_code(0).summary();
-        assert_eq!((&summary["wire"], &summary["bytes"]), (&"native".into(), &data.len().into()));
-        assert_eq!(summary["crc32"].as_str(), Some(&*crc_json(&data)));
+        let is_insecure = summary["encryption"].is_null();
+        let wire = if is_insecure { "native" } else { "native 2" };
+        assert_eq!((&summary["wire"], &summary["bytes"]), (&wire.into(), &data.len().into()));
+        assert_eq!(summary["crc32"].as_str(), is_insecure.then(|| crc_json(&data)).as_deref());
         assert_eq!((&summary["crc32_received"], &summary["checked"]), (&summary["crc32"], &true.into()));
         expected.insert(data);
     }
     let found: Vec<_> = fs::read_dir(&kept).unwrap().map(|e| fs::read(e.unwrap().path()).unwrap()).collect();
-    assert_eq!(found.len(), 8);
+    assert_eq!(found.len(), 9);
     assert!(found.into_iter().collect::<BTreeSet<_>>() == expected, "the bytes differ");
     let finished: Value = serde_json::from_str(&receiver.program.line("finished")).unwrap();
-    assert_eq!(finished["wire"], "native");
+    assert_eq!(finished["wire"], "native 2");
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn transfer_replaces_file_and_fills_pipe() {
     assert!(fs::read(&path).unwrap() == data, "the bytes differ");
     let run = to_pipe.program.ended().with_code(0);
     assert!(run.stdout == data, "the bytes differ");
-    assert!(run.stderr.contains(" (native) finished: 400001 bytes in "), "{}", run.stderr);
+    assert!(run.stderr.contains(") finished: 400001 bytes in "), "{}", run.stderr);
 }
 
 #[test]
@@ -84,7 +88,7 @@ fn both_formats_share_one_port() {
     let start = |bytes: &usize| {
         let how = match bytes % 4 {
             0 => "30 0.01 0.01 20",
-            1 => "30 0.01 0.01 20 --wire native",
+            1 => "30 0.01 0.01 20 --wire native --insecure",
             2 => "--rtt 10ms --rate 20mbit --loss 1%",
             _ => "--rtt 10ms --cc cubic",
         };
@@ -93,8 +97,11 @@ fn both_formats_share_one_port() {
     let senders: Vec<_> = sizes.iter().map(start).collect();
     for (sender, bytes) in senders.into_iter().zip(&sizes) {
         let summary = sender.ended().with_code(0).summary();
-        let wire = if bytes % 4 == 0 { "classic" } else { "native" };
-        assert_eq!((&summary["wire"], &summary["crc32"]), (&wire.into(), &crc_json(&array(*bytes)).into()));
+        let wire = ["classic", "native", "native 2", "native 2"][bytes % 4];
+        assert_eq!((&summary["wire"], &summary["bytes"]), (&wire.into(), &(*bytes).into()));
+        let is_insecure = summary["encryption"].is_null();
+        let crc = is_insecure.then(|| crc_json(&array(*bytes)));
+        assert_eq!((is_insecure, summary["crc32"].as_str()), (bytes % 4 < 2, crc.as_deref()));
         let finished: Value =
             serde_json::from_str(&receiver.program.line(&format!("\"bytes\":{bytes},"))).unwrap();
         assert_eq!((&finished["wire"], &finished["crc32"]), (&summary["wire"], &summary["crc32"]));
@@ -106,7 +113,9 @@ fn both_formats_share_one_port() {
 fn all_controllers_and_loss_detections_deliver() {
     for options in [
         "--cc bbr",
+        "--cc bbr --insecure",
         "--cc cubic --pacing off",
+        "--cc cubic --pacing off --insecure",
         "--cc reno --sack off",
         "--cc fixed:20 --recovery base-only",
         "--cc cubic --recovery base-only",
@@ -115,7 +124,7 @@ fn all_controllers_and_loss_detections_deliver() {
     ] {
         let args = format!("local --rtt 5ms --rate 50mbit --loss 1%/0.5% --queue 50p --seed 7 {options}");
         let summary = send(&format!("{args} --bytes 200kb --json")).with_code(0).summary();
-        assert_eq!(summary["crc32"], crc_json(&array(200_000)), "{args}");
+        assert_eq!((&summary["bytes"], &summary["checked"]), (&200_000.into(), &true.into()), "{args}");
         let word = |option: &str| {
             let mut words = options.split(' ').skip_while(move |word| *word != option);
             words.nth(1).map(str::to_string)
@@ -138,7 +147,7 @@ fn link_options_apply_to_file_transfer() {
     fs::write(&path, &data).unwrap();
     let args = "local --rtt 20ms --rate 50mbit --loss 1% --seed 5 --json --file";
     let summary = run(rdt_send(args).arg(&path)).with_code(0).summary();
-    assert_eq!((&summary["bytes"], &summary["crc32"]), (&300_000.into(), &crc_json(&data).into()));
+    assert_eq!((&summary["bytes"], &summary["checked"]), (&300_000.into(), &true.into()));
     assert!(summary["min_rtt_us"].as_u64() >= Some(20_000), "the link's own");
     let link = &summary["receiver"];
     assert!(link["forward"]["dropped_loss"].as_u64() > Some(0));
@@ -148,9 +157,11 @@ fn link_options_apply_to_file_transfer() {
 }
 
 #[test]
-fn positional_link_is_equal_in_both_formats() {
-    for wire in ["classic", "native"] {
-        let args = format!("local 20 0.02 0.1/0.05 10 --seed 3 --wire {wire} --bytes 60kb");
+fn positional_link_is_equal_in_all_formats() {
+    for (wire, option) in
+        [("classic", ""), ("native 2", "--wire native"), ("native", "--wire native --insecure")]
+    {
+        let args = format!("local 20 0.02 0.1/0.05 10 --seed 3 {option} --bytes 60kb");
         let summary = send(&format!("{args} --json")).with_code(0).summary();
         assert_eq!((&summary["wire"], &summary["congestion"]), (&wire.into(), &"fixed:20".into()));
         assert!(summary["min_rtt_us"].as_u64() >= Some(20_000));
@@ -226,7 +237,7 @@ fn summary_has_same_keys_in_both_formats() {
     );
     assert_eq!(
         ["wire", "congestion", "recovery"].map(|key| native[key].as_str().unwrap()),
-        ["native", "bbr", "rack"]
+        ["native 2", "bbr", "rack"]
     );
 }
 
@@ -257,7 +268,9 @@ fn vanished_receiver_is_given_up() {
 #[cfg(unix)]
 #[test]
 fn restarted_receiver_sends_stateless_reset() {
-    for (threads, options) in [(1, ""), (4, "--cc fixed:9 --recovery base-only")] {
+    for (threads, options) in
+        [(1, ""), (1, "--insecure"), (4, "--insecure --cc fixed:9 --recovery base-only")]
+    {
         let receiver = Receiver::start(&format!("--no-link --threads {threads}"));
         let mut sender = rdt_send(&receiver.args(&format!("- --interval 5ms --json {options}")));
         let mut sender = Program::start(sender.stdin(Stdio::piped()));
@@ -280,6 +293,9 @@ fn restarted_receiver_sends_stateless_reset() {
         assert!(sentence.starts_with(&start) && sentence.ends_with(&known), "{sentence}");
         assert_eq!((&summary["exit_code"], &summary["close_reason"]), (&8.into(), &"no_connection".into()));
         assert!(summary["bytes"].as_u64() > Some(28_000), "{summary}");
+        if options.is_empty() {
+            continue;
+        }
         let dropped = restarted.interrupted().with_code(0).summary()["dropped"].clone();
         assert!(dropped["no_connection_told"].as_u64() > Some(0), "{dropped}");
         assert!(dropped["no_connection"].as_u64() >= dropped["no_connection_told"].as_u64(), "{dropped}");
@@ -297,7 +313,7 @@ fn timeout_hints_at_classic_receiver() {
     assert!(run.stderr.trim_end().ends_with("wants --wire classic"), "{}", run.stderr);
     let mut syn = [0; 2048];
     let (len, _) = mute.recv_from(&mut syn).unwrap();
-    assert!(len >= 128 && syn[..2] == [0xd1, 1], "it was a native SYN");
+    assert!(len >= 128 && syn[..2] == [0xd2, 1], "it was a SYN of version 2");
 }
 
 #[test]
@@ -310,7 +326,7 @@ fn refusing_receiver_gives_reason() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let address = socket.local_addr().unwrap();
-        let sender = Program::start(&mut rdt_send(&address.to_string()));
+        let sender = Program::start(&mut rdt_send(&format!("{address} --insecure")));
         let mut syn = [0; 2048];
         let (len, from) = socket.recv_from(&mut syn).unwrap();
         let close = Close::to_syn(reason, "");

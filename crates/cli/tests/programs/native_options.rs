@@ -64,6 +64,9 @@ fn contradictory_or_invalid_options_are_refused() {
         ("local --queue 0kb", "--queue must be more than 0"),
         ("local --rtt 10ms --rate 1mbit --queue 0bdp", "--queue must be more than 0"),
         ("local --wire best", "--wire"),
+        ("local --secret-file s", "a key for this run alone"),
+        ("localhost --insecure --identity k", "leave out --insecure"),
+        ("localhost --give-up 90000s", "at most a day"),
     ] {
         assert_eq!(refused("rdt-send", &mut rdt_send(args), 64, word).stdout, b"", "{args}");
     }
@@ -84,6 +87,8 @@ fn contradictory_or_invalid_options_are_refused() {
         ("--rwnd 1mib", "--wire native"),
         ("--give-up 3s", "--wire native"),
         ("--wire native --attempts 3", "--give-up"),
+        ("--insecure", "classic packets are never encrypted"),
+        ("--known-hosts k", "--wire native"),
         ("--wire native --initial-window 3", "fixed:10"),
         ("--wire native --recovery best", "rack, sack"),
     ] {
@@ -118,6 +123,7 @@ fn compatible_options_are_accepted() {
     for args in [
         "local 5 0.001 0 100 --wire native --queue 5p",
         "local 5 0.001 0 100 --wire native --cc cubic --buffer 9",
+        "local --insecure --sack off --recovery base-only --cc fixed:5",
         "local --sack off --recovery base-only --cc fixed:5",
         "local --sack on --recovery sack",
         "local --sack off --recovery reno --cc cubic --loss-window initial",

@@ -15,7 +15,7 @@ fn number(text: &str) -> f64 {
 
 #[test]
 fn native_status_lines_have_classic_columns() {
-    let run = send("local 4 0.05 0 100 --wire native --power 14 --interval 100ms").with_code(0);
+    let run = send("local 4 0.05 0 100 --wire native --insecure --power 14 --interval 100ms").with_code(0);
     let lines = run.lines();
     assert_eq!(read(PARAMETERS, lines[0]), ["4", "0.050", "0", "0", "100"]);
     read(CONNECTED, lines[2]);
@@ -38,6 +38,17 @@ fn native_status_lines_have_classic_columns() {
     let bits = 4.0 * PAYLOAD * 8.0 / 1e3;
     let tolerance = bits * 0.0006 / (number(&rtt) * number(&rtt)) + 0.01;
     assert!((number(&ideal) - bits / number(&rtt)).abs() <= tolerance, "{ideal}");
+}
+
+#[test]
+fn encrypted_transfer_prints_cipher_for_checksum() {
+    let run = send("local 4 0.01 0 100 --wire native --bytes 143200").with_code(0);
+    let fin_ack = run.lines().into_iter().find(|line| line.contains("FIN-ACK")).unwrap();
+    assert!(fin_ack.ends_with("<-- FIN-ACK 100"), "packets of 1432 bytes: {fin_ack}");
+    let finished = run.line("Main:\ttransfer finished");
+    let ciphers = ["AES-128-GCM", "AES-256-GCM", "ChaCha20-Poly1305"];
+    let ends = |cipher: &&str| finished.ends_with(&format!(" Kbps, encrypted by {cipher}"));
+    assert!(ciphers.iter().any(ends), "{finished}");
 }
 
 #[test]

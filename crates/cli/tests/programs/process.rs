@@ -3,14 +3,24 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Folder with the keys of all programs, empty at the start of the tests.
+static CONFIG: LazyLock<&Path> = LazyLock::new(|| {
+    let folder = Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/config"));
+    // Fails if there were no tests before.
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder).unwrap();
+    folder
+});
 
 /// Returns an `rdt-send` command with these arguments, separated by blanks.
 pub(super) fn rdt_send(args: &str) -> Command {
@@ -33,6 +43,7 @@ pub(super) fn rdt_recv_after(first: &str, args: &[&str]) -> Command {
 fn command(program: &str, args: &str) -> Command {
     let mut command = Command::new(program);
     command.args(args.split_ascii_whitespace());
+    command.env("XDG_CONFIG_HOME", *CONFIG);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -317,7 +328,7 @@ impl Receiver {
         Self::from(&mut rdt_recv(&format!("--bind 127.0.0.1:0 {args}")))
     }
 
-    pub(super) fn keeping(output: &std::path::Path, args: &str) -> Self {
+    pub(super) fn keeping(output: &Path, args: &str) -> Self {
         let mut command = rdt_recv(&format!("--bind 127.0.0.1:0 --no-link {args}"));
         Self::from(command.arg("--output").arg(output))
     }

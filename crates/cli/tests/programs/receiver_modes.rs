@@ -147,7 +147,11 @@ fn file_arrives_with_every_offload_and_ack_policy() {
             let options = format!("--gso {gso} --gro {gro}");
             let receiver = Receiver::start(&format!("--no-link --json --ack-every {ack} {options}"));
             for wire in ["classic", "native"] {
-                let format = if wire == "classic" { "1000 0 0 10000" } else { "--wire native" };
+                let format = match (wire, gso) {
+                    ("classic", _) => "1000 0 0 10000",
+                    (_, "on") => "--wire native",
+                    _ => "--wire native --insecure",
+                };
                 let args = receiver.args(&format!("{format} --bytes 20000000 --json {options}"));
                 let sent = send(&args).with_code(0).summary();
                 assert_eq!((&sent["bytes"], &sent["checked"]), (&20_000_000.into(), &true.into()));

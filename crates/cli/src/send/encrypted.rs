@@ -1,0 +1,153 @@
+//! Sender of an encrypted transfer: a set with the one connection that carries it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rdt_crypto::Entropy;
+use rdt_driver::{Source, fill};
+use rdt_transport::{
+    Closed, ConfigError, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig,
+    Ecn, Endpoint, FramePool, InitiatorConfig, Observer, SenderConfig, SenderStats, TransmitBuf,
+};
+
+use super::sending::{Progress, Protection, Sending};
+
+/// Least silence of the receiver after which the connection ends: three keep-alives.
+const MIN_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time for an answer from an address of a ticket before the next one is tried: two SYNs.
+const ADDRESS_GIVE_UP: Duration = Duration::from_secs(3);
+
+pub(crate) struct Encrypted {
+    set: ConnectionSet<()>,
+    id: ConnectionId,
+    initiator: InitiatorConfig,
+    config: ConnectionConfig,
+    /// Number of SYNs sent to the present address.
+    syns: u64,
+}
+
+impl Encrypted {
+    /// Begins to open a connection to the peer of the socket. Its stream takes frames from
+    /// `memory`. `is_last` is false if the receiver has further addresses that can be tried.
+    pub(crate) fn open(
+        now: Instant,
+        sender: SenderConfig,
+        initiator: InitiatorConfig,
+        is_last: bool,
+        (entropy, memory): (Entropy, FramePool),
+    ) -> Result<Self, ConfigError> {
+        let idle_timeout = idle_timeout(&sender);
+        let config = ConnectionConfig { sender, one_way: true, idle_timeout, ..ConnectionConfig::default() };
+        let mut set = ConnectionSet::with_memory(ConnectionSetConfig::default(), entropy, memory);
+        let id = set.connect(now, (), initiator.clone(), limited(&config, is_last))?;
+        Ok(Self { set, id, initiator, config, syns: 0 })
+    }
+}
+
+/// Returns the configuration for one address.
+fn limited(config: &ConnectionConfig, is_last: bool) -> ConnectionConfig {
+    let mut config = config.clone();
+    if !is_last {
+        config.sender.handshake_give_up = config.sender.handshake_give_up.min(ADDRESS_GIVE_UP);
+    }
+    config
+}
+
+/// Returns the silence of the receiver after which the connection ends.
+pub(super) fn idle_timeout(sender: &SenderConfig) -> Duration {
+    sender.give_up.max(MIN_IDLE_TIMEOUT)
+}
+
+impl Sending for Encrypted {
+    fn observe(&mut self, observer: Box<dyn Observer>) {
+        let now = rdt_driver::clock::now();
+        self.set.with(now, self.id, |connection| connection.observe(observer));
+    }
+
+    fn open_elsewhere(&mut self, now: Instant, is_last: bool) {
+        let config = limited(&self.config, is_last);
+        // Cannot fail: a connection was opened with the same values.
+        if let Ok(id) = self.set.connect(now, (), self.initiator.clone(), config) {
+            self.set.release(now, self.id);
+            self.id = id;
+            self.syns = 0;
+        }
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        loop {
+            return Some(match self.poll_event()? {
+                ConnectionEvent::Connected { .. } => Progress::Connected { rtt: None },
+                ConnectionEvent::Delivered { .. } => Progress::Finished { crc: None },
+                // Both follow another step: that of the delivery, or of the end by this side.
+                ConnectionEvent::Closed(Closed::Finished | Closed::Local) => continue,
+                ConnectionEvent::Closed(closed) => Progress::Closed(closed),
+                _ => continue,
+            });
+        }
+    }
+
+    fn fill(&mut self, now: Instant, source: &mut Option<Box<dyn Source>>) -> io::Result<()> {
+        self.set.with(now, self.id, |connection| fill(source, connection)).unwrap_or(Ok(()))
+    }
+
+    fn abort(&mut self, now: Instant) {
+        self.set.with(now, self.id, |connection| connection.close(now, 0, ""));
+    }
+
+    fn syns(&self) -> u64 {
+        self.syns
+    }
+
+    fn stats(&self) -> SenderStats {
+        self.set.get(self.id).map(|connection| connection.stats().sender).unwrap_or_default()
+    }
+
+    fn protection(&self) -> Option<Protection> {
+        let connection = self.set.get(self.id)?;
+        Some(Protection { aead: connection.stats().aead?, receiver: connection.peer()? })
+    }
+}
+
+impl Endpoint for Encrypted {
+    type Peer = ();
+    type Event = ConnectionEvent;
+
+    fn handle_datagram(&mut self, now: Instant, (): (), ecn: Ecn, datagram: &mut [u8]) {
+        self.set.handle_datagram(now, (), ecn, datagram);
+    }
+
+    fn handle_datagrams(&mut self, now: Instant, (): (), ecn: Ecn, bytes: &mut [u8], stride: usize) -> usize {
+        self.set.handle_datagrams(now, (), ecn, bytes, stride)
+    }
+
+    fn handle_refused(&mut self, now: Instant, reports: u64) {
+        self.set.handle_refused(now, reports);
+    }
+
+    fn handle_overflow(&mut self, messages: u64) {
+        self.set.handle_overflow(messages);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.set.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
+        let before = out.segments();
+        self.set.poll_transmit(now, out)?;
+        if self.set.get(self.id).is_some_and(|connection| connection.peer().is_none()) {
+            self.syns += (out.segments() - before) as u64;
+        }
+        Some(())
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.set.poll_timeout()
+    }
+
+    fn poll_event(&mut self) -> Option<ConnectionEvent> {
+        self.set.poll_event().map(|(_, event)| event)
+    }
+}

@@ -1,0 +1,99 @@
+//! Sender of one transfer in each format, as the application drives it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rdt_crypto::{Aead, PublicKey};
+use rdt_driver::{Source, fill};
+use rdt_transport::{
+    Closed, Endpoint, Observer, Phase, Sender, SenderEvent, SenderStats, TransferError, Wire,
+};
+
+/// Sender of one transfer.
+pub(crate) trait Sending: Endpoint<Peer = ()> {
+    /// Reports packets and timers to `observer` from now on.
+    fn observe(&mut self, observer: Box<dyn Observer>);
+
+    /// Opens the transfer to another address of the receiver, after no answer from the one before.
+    /// `is_last` is false if further addresses can be tried.
+    fn open_elsewhere(&mut self, now: Instant, is_last: bool);
+
+    /// Returns the next step of the transfer.
+    fn progress(&mut self) -> Option<Progress>;
+
+    /// Reads from `source` as much as there is room for. At its end, ends the stream and sets
+    /// `source` to `None`.
+    fn fill(&mut self, now: Instant, source: &mut Option<Box<dyn Source>>) -> io::Result<()>;
+
+    /// Ends the transfer. A native receiver gets a CLOSE.
+    fn abort(&mut self, now: Instant);
+
+    /// Returns the number of SYNs sent, until the handshake is complete.
+    fn syns(&self) -> u64;
+
+    fn stats(&self) -> SenderStats;
+
+    /// Returns how the transfer is protected; `None` without encryption, and before the handshake.
+    fn protection(&self) -> Option<Protection>;
+}
+
+/// Step of a transfer.
+pub(crate) enum Progress {
+    /// The handshake is complete. `rtt` is printed as its time, if given.
+    Connected { rtt: Option<Duration> },
+    /// The receiver has confirmed the transfer; `crc` is the CRC-32 in its FIN-ACK, in a format
+    /// that has one.
+    Finished { crc: Option<u32> },
+    /// The transfer failed.
+    Failed { phase: Phase, error: TransferError },
+    /// The connection ended before the transfer was confirmed.
+    Closed(Closed),
+}
+
+/// Encryption and authentication of a transfer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Protection {
+    pub(crate) aead: Aead,
+    pub(crate) receiver: PublicKey,
+}
+
+impl Sending for Sender {
+    fn observe(&mut self, observer: Box<dyn Observer>) {
+        Self::observe(self, observer);
+    }
+
+    fn open_elsewhere(&mut self, _: Instant, _: bool) {
+        debug_assert!(false, "only a ticket has several addresses");
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        Some(match self.poll_event()? {
+            SenderEvent::Connected { rtt } => {
+                // For classic, the RTT of the last SYN is printed, as by the reference sender.
+                Progress::Connected { rtt: (self.config().wire == Wire::Classic).then_some(rtt) }
+            }
+            SenderEvent::Finished { crc } => Progress::Finished { crc: Some(crc) },
+            SenderEvent::Failed { phase, error } => Progress::Failed { phase, error },
+        })
+    }
+
+    fn fill(&mut self, _: Instant, source: &mut Option<Box<dyn Source>>) -> io::Result<()> {
+        fill(source, self)
+    }
+
+    fn abort(&mut self, _: Instant) {
+        Self::abort(self);
+    }
+
+    fn syns(&self) -> u64 {
+        Self::stats(self).datagrams_sent
+    }
+
+    fn stats(&self) -> SenderStats {
+        Self::stats(self)
+    }
+
+    fn protection(&self) -> Option<Protection> {
+        None
+    }
+}
