@@ -11,7 +11,7 @@ use std::env;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,10 +39,12 @@ fn main() {
     println!("Medians of {rounds} interleaved rounds of {bytes} bytes.\n");
     println!("| SYN/s | sent/s | cookies/s | Gbit/s | of the rate without | opened in 5 s | slowest, ms |");
     println!("|---|---|---|---|---|---|---|");
+    // Before the first transfer: each SYN needs a key, and all of them take a second or two.
+    let syns = Arc::new(syns());
     let mut rows = RATES.map(|rate| (rate, Vec::new()));
     for _ in 0..rounds {
         for (rate, runs) in &mut rows {
-            runs.push(run(*rate, bytes).expect("sockets of the loopback interface work"));
+            runs.push(run(*rate, bytes, &syns).expect("sockets of the loopback interface work"));
         }
     }
     let alone = median(&rows[0].1, |run| run.gbps);
@@ -75,7 +77,7 @@ struct Run {
 }
 
 /// Runs a transfer of `bytes` bytes beside `rate` SYNs per second.
-fn run(rate: u32, bytes: u64) -> io::Result<Run> {
+fn run(rate: u32, bytes: u64, syns: &Arc<Vec<Vec<u8>>>) -> io::Result<Run> {
     let key = generate_key()?;
     let server = Endpoint::bind(([127, 0, 0, 1], 0).into(), EndpointConfig::new()?)?;
     let address = server.local_addr();
@@ -85,21 +87,21 @@ fn run(rate: u32, bytes: u64) -> io::Result<Run> {
             thread::spawn(move || read_all(stream));
         }
     });
-    let is_over = Arc::new(AtomicBool::new(false));
+    let [(end_flood, flood_end), (end_opening, opening_end)] = [(); 2].map(|()| mpsc::channel());
     let flood = thread::spawn({
-        let is_over = Arc::clone(&is_over);
-        move || flood(address, rate, &is_over)
+        let syns = Arc::clone(syns);
+        move || flood(address, rate, &syns, &flood_end)
     });
     let opening = thread::spawn({
-        let (is_over, key) = (Arc::clone(&is_over), Arc::clone(&key));
-        move || open_repeatedly(address, &key, &is_over)
+        let key = Arc::clone(&key);
+        move || open_repeatedly(address, &key, &opening_end)
     });
     let client = Endpoint::bind(([127, 0, 0, 1], 0).into(), EndpointConfig::new()?)?;
     let stream = client.connect(address, connect(&key)?)?;
     let start = clock::now();
     write_all(&stream, bytes)?;
     let elapsed = start.elapsed();
-    is_over.store(true, Ordering::Relaxed);
+    drop((end_flood, end_opening));
     let (syns_per_s, cookies_per_s) = flood.join().expect("the flood only sends");
     let times = opening.join().expect("failures are counted")?;
     server.close(0, "");
@@ -136,22 +138,25 @@ fn write_all(mut stream: &Stream, bytes: u64) -> io::Result<()> {
 fn open_repeatedly(
     address: SocketAddr,
     key: &StaticKey,
-    is_over: &AtomicBool,
+    end: &Receiver<()>,
 ) -> io::Result<Vec<Option<Duration>>> {
     let endpoint = Endpoint::bind(([127, 0, 0, 1], 0).into(), EndpointConfig::new()?)?;
     let mut times = Vec::new();
-    while !is_over.load(Ordering::Relaxed) {
+    while goes_on(end, OPEN_INTERVAL) {
         let start = clock::now();
         let opened = endpoint.connect_timeout(address, connect(key)?, OPEN_TIME);
         times.push(opened.is_ok().then(|| start.elapsed()));
-        #[expect(clippy::disallowed_methods, reason = "a bench in real time")]
-        thread::sleep(OPEN_INTERVAL);
     }
     Ok(times)
 }
 
+/// Waits for `time`. Returns false if the transfer is over.
+fn goes_on(end: &Receiver<()>, time: Duration) -> bool {
+    end.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+}
+
 /// Sends SYNs until the transfer is over; returns their number and that of the answers per second.
-fn flood(address: SocketAddr, rate: u32, is_over: &AtomicBool) -> (f64, f64) {
+fn flood(address: SocketAddr, rate: u32, syns: &[Vec<u8>], end: &Receiver<()>) -> (f64, f64) {
     let sockets: Vec<_> = (0..SOCKETS)
         .map(|n| {
             let from = Ipv4Addr::from_bits(0x7f02_0001 + n);
@@ -161,13 +166,10 @@ fn flood(address: SocketAddr, rate: u32, is_over: &AtomicBool) -> (f64, f64) {
             socket
         })
         .collect();
-    let syns = syns();
     let (start, mut due, mut sent, mut answered) = (clock::now(), 0, 0_u32, 0_u32);
     let mut both = sockets.iter().cycle().zip(syns.iter().cycle());
     let mut buffer = [0; 128];
-    while !is_over.load(Ordering::Relaxed) {
-        #[expect(clippy::disallowed_methods, reason = "a bench in real time")]
-        thread::sleep(Duration::from_millis(1));
+    while goes_on(end, Duration::from_millis(1)) {
         let until = start.elapsed().as_micros() * u128::from(rate) / 1_000_000;
         for (socket, syn) in both.by_ref().take(usize::try_from(until - due).expect("some hundred")) {
             sent += u32::from(socket.send(syn).is_ok());
