@@ -122,8 +122,8 @@ impl Endpoint for Encrypted {
         self.set.handle_datagrams(now, (), ecn, bytes, stride)
     }
 
-    fn handle_refused(&mut self, now: Instant, reports: u64) {
-        self.set.handle_refused(now, reports);
+    fn handle_refused(&mut self, now: Instant, (): (), reports: u64) {
+        self.set.handle_refused(now, (), reports);
     }
 
     fn handle_overflow(&mut self, messages: u64) {

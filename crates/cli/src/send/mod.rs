@@ -140,7 +140,7 @@ fn run(mut transfer: Transfer<impl Sending>, local: Option<LocalReceiver>) -> Re
 
 /// Returns the connection of `rdt-trust` to this program.
 fn surroundings() -> Surroundings {
-    Surroundings { say: Arc::new(talk), unix_time_s: Arc::new(clock::unix_time_s) }
+    Surroundings { say: Arc::new(talk), warn: Arc::new(talk), unix_time_s: Arc::new(clock::unix_time_s) }
 }
 
 fn lookup(host: &str, port: u16, status: &Status, start: Instant) -> Result<SocketAddr, Failure> {
