@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use rdt_program::host_port::{self, HostPort};
-use rdt_trust::{ConnectOptions, ListenOptions};
+use rdt_trust::{ConnectOptions, ListenOptions, parse_lifetime, parse_time};
 
 use crate::failure::CODES;
 
@@ -77,7 +77,7 @@ pub(crate) struct ServeArgs {
     pub(crate) tickets: Option<u16>,
     /// Time until a client must have used its ticket first; afterwards it is good until `serve`
     /// ends
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_lifetime)]
     pub(crate) ticket_lifetime: Duration,
     /// Limit on connections at a time; further ones are refused. With --open, one host may have
     /// half of them
@@ -181,29 +181,7 @@ fn tcp_address(text: &str) -> Result<SocketAddr, String> {
 
 /// Parses a time from 1 s to a day.
 fn idle_timeout(text: &str) -> Result<Duration, String> {
-    within(text, Duration::from_secs(1), Duration::from_secs(24 * 3600))
-}
-
-/// Parses a time from 1 min to a year.
-fn lifetime(text: &str) -> Result<Duration, String> {
-    within(text, Duration::from_secs(60), Duration::from_secs(365 * 24 * 3600))
-}
-
-fn within(text: &str, min: Duration, max: Duration) -> Result<Duration, String> {
-    let whole = |unit: &str, seconds: u64| {
-        let number = text.strip_suffix(unit)?.parse::<u64>().ok()?;
-        number.checked_mul(seconds).map(Duration::from_secs)
-    };
-    let time = whole("min", 60)
-        .or_else(|| whole("s", 1))
-        .or_else(|| whole("h", 3600))
-        .or_else(|| whole("d", 24 * 3600))
-        .ok_or_else(|| format!("'{text}' is no time: write 30s, 10min, 24h or 7d"))?;
-    if (min..=max).contains(&time) {
-        Ok(time)
-    } else {
-        Err(format!("'{text}' is not from {} to {} seconds", min.as_secs(), max.as_secs()))
-    }
+    parse_time(text, Duration::from_secs(1), Duration::from_secs(24 * 3600))
 }
 
 #[cfg(test)]
@@ -248,7 +226,6 @@ mod tests {
         for text in ["0s", "2d", "30", "1.5s", "s", "99999999999999999999d", "99999999999999999d"] {
             assert!(idle_timeout(text).is_err(), "{text}");
         }
-        assert!(lifetime("59s").is_err() && lifetime("60s").is_ok() && lifetime("366d").is_err());
     }
 
     #[test]

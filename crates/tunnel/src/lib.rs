@@ -11,11 +11,9 @@
 //! | copy | `copy.rs` | both directions of a session, half-close |
 //! | protocol | `protocol.rs` | first byte of a stream, codes of CLOSE |
 //! | report | `report.rs` | remarks, JSON, counters |
-//! | addresses | `addresses.rs` | addresses of this host for tickets |
 //! | failure | `failure.rs` | errors and their exit codes |
 #![forbid(unsafe_code)]
 
-mod addresses;
 mod args;
 mod connect;
 mod copy;

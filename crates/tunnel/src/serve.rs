@@ -9,14 +9,13 @@ use std::time::Duration;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{EndpointConfig, Listen};
 use rdt_program::host_port::HostPort;
-use rdt_trust::{Gate, TicketUse};
+use rdt_trust::{Gate, TicketUse, reachable};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::addresses::reachable;
 use crate::args::{DEFAULT_PORT, PathArgs, ServeArgs};
 use crate::failure::Failure;
 use crate::protocol::{Code, OPEN};

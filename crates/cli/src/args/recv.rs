@@ -7,17 +7,23 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
 use rdt_transport::AckConfig;
+use rdt_trust::ListenOptions;
 
-use super::{AckEvery, OffloadArgs, target, values};
+use super::{AckEvery, OffloadArgs, WireArg, target, values};
 use crate::exit::RECV_CODES;
+
+/// Heading of the options of `rdt-trust`.
+const TRUST_HEADING: &str = "Keys and permissions";
 
 const RECV_EXAMPLES: &str = "\
 Examples:
   rdt-recv                                  emulate the link that each sender asks for
-  rdt-recv --no-link --output incoming/     keep what arrives, apply no link
+  rdt-recv --no-link --output incoming/ --ticket    keep what the holder of the ticket sends
+  rdt-recv --no-link --output incoming/ --allow keys    keep what the owners of these keys send
   rdt-recv --bind 127.0.0.1:9000 --no-link --output - | tar x
   rdt-recv --dummy                          no link, no window growth, no checksum";
 
@@ -87,6 +93,26 @@ pub(crate) struct RecvArgs {
     /// windows [default: 32mib; with more than 8 threads, 256mib in total]
     #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]
     pub(crate) socket_buffer: Option<usize>,
+    /// Take encrypted transfers alone (`native`, version 2). By default also transfers that are not
+    /// encrypted, unless they would be stored and come from other hosts, or senders are limited
+    #[arg(long, value_name = "native", value_parser = values::only_native, conflicts_with = "insecure")]
+    pub(crate) wire: Option<WireArg>,
+    /// Store also transfers that are not encrypted: classic, and version 1 of the native format.
+    /// Anyone on the path can read and change them
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Print a ticket, one line: its first user may send, as HOST of rdt-send
+    #[arg(long, help_heading = TRUST_HEADING)]
+    pub(crate) ticket: bool,
+    /// Address in the ticket, up to 8 times; for hosts behind NAT [default: that of --bind, or those
+    /// of the interfaces with a default route]
+    #[arg(long, help_heading = TRUST_HEADING, value_name = "ADDR:PORT", requires = "ticket")]
+    pub(crate) advertise: Vec<SocketAddr>,
+    /// Time within which the ticket must be used first
+    #[arg(long, help_heading = TRUST_HEADING, value_name = "TIME", default_value = "24h", value_parser = rdt_trust::parse_lifetime)]
+    pub(crate) ticket_lifetime: Duration,
+    #[command(flatten)]
+    pub(crate) trust: ListenOptions,
     #[command(flatten)]
     pub(crate) offload: OffloadArgs,
     /// Print only errors; with --json, only the summary

@@ -8,7 +8,7 @@ use rdt_emulator::{parse_bytes, parse_duration};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow};
 
-use super::usage;
+use super::{WireArg, usage};
 use crate::Failure;
 
 /// Largest K for which the length of 2^K 32-bit words, in bytes, fits a `u64`.
@@ -42,6 +42,13 @@ pub(super) fn named<T, E: Display>(
     text: &str,
 ) -> Result<T, Failure> {
     parse(text).map_err(|error| usage(format!("{option}: {error}")))
+}
+
+pub(super) fn only_native(text: &str) -> Result<WireArg, Failure> {
+    match text {
+        "native" => Ok(WireArg::Native),
+        _ => Err(usage("--wire of a receiver may be `native`; --insecure allows the other formats")),
+    }
 }
 
 pub(super) fn bytes(text: &str) -> Result<u64, Failure> {

@@ -90,6 +90,15 @@ impl EventLog {
         }
     }
 
+    /// Prints a line that a program or a user waits for, also with `--quiet`. JSON has it elsewhere.
+    pub(crate) fn result(&self, line: &str) {
+        match self.style {
+            LogStyle::Text | LogStyle::Quiet => self.console.line(line),
+            LogStyle::Talk => talk(line),
+            LogStyle::Json { .. } => {}
+        }
+    }
+
     pub(crate) fn aside(&self, line: &str) {
         if matches!(self.style, LogStyle::Text | LogStyle::Talk) {
             talk(line);

@@ -1,5 +1,6 @@
 //! `rdt-recv`: one server per thread, with sockets that share a port.
 
+mod admission;
 pub(crate) mod app;
 pub(crate) mod peer;
 pub(crate) mod store;
@@ -23,6 +24,7 @@ use crate::output::log::{EventLog, LogStyle};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
 use crate::socket::{self, FLUSH_TIMEOUT};
 use crate::{Failure, resources};
+use admission::Admission;
 use app::{ReceiverApp, Totals};
 use rdt_program::{Console, Stop, threads};
 use store::{Output, Store};
@@ -37,11 +39,13 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     let sockets = bind(args)?;
     let address = sockets[0].local_addr().map_err(SocketError::Receive)?;
+    let admission = Admission::new(args, address)?;
     let stop = Stop::default();
     stop.on_interrupt();
-    let workers = sockets.into_iter().enumerate().map(|(i, io)| Worker::new(&plan, i, io, &stop));
+    let worker = |(i, io)| Worker::new(&plan, &admission, i, io, &stop);
+    let workers = sockets.into_iter().enumerate().map(worker);
     let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.log.console.flush())?;
-    let ends = threads::run(workers, Worker::run, || plan.announce(address))
+    let ends = threads::run(workers, Worker::run, || plan.announce(address, &admission))
         .inspect_err(|_| plan.log.console.flush())
         .map_err(Failure::Threads)?;
     plan.conclude(ends)
@@ -92,7 +96,7 @@ impl<'a> Plan<'a> {
         Ok(Self { args, config, seed, output, max_files, log, once })
     }
 
-    fn announce(&self, address: SocketAddr) {
+    fn announce(&self, address: SocketAddr, admission: &Admission) {
         let args = self.args;
         let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
         self.log.line(&format!("{dummy}Receiver v{VERSION} has initialized on {address}"));
@@ -106,7 +110,14 @@ impl<'a> Plan<'a> {
         }
         self.log.json(&json!({
             "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": args.threads,
+            "key": admission.identity().public().to_string(), "ticket": admission.ticket(),
         }));
+        if let Some(warning) = admission.warning() {
+            self.log.aside(&warning);
+        }
+        if let Some(ticket) = admission.ticket() {
+            self.log.result(ticket);
+        }
     }
 
     /// Prints the last lines, and returns the failure that determines the exit code.
@@ -188,8 +199,15 @@ struct WorkerEnd {
 }
 
 impl Worker {
-    fn new(plan: &Plan<'_>, index: usize, io: UdpIo, stop: &Stop) -> Result<Self, Failure> {
+    fn new(
+        plan: &Plan<'_>,
+        admission: &Admission,
+        index: usize,
+        io: UdpIo,
+        stop: &Stop,
+    ) -> Result<Self, Failure> {
         let mut config = plan.config;
+        config.unauthenticated = admission.unauthenticated;
         if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
             // The first thread uses the seed itself, as a single thread does.
             config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
@@ -208,6 +226,7 @@ impl Worker {
         service.exit_after_first = plan.once;
         let mut server = Server::new(config);
         server.limit_sources(Remote::source);
+        admission.open(index, &mut server)?;
         Ok(Self { server, io, service, waiter, stop: stop.clone() })
     }
 

@@ -11,7 +11,7 @@ const ELSEWHERE: [IpAddr; 2] =
 
 /// Returns the addresses under which a program is reached that listens on `bound`: these, or if it
 /// listens on all interfaces, those with which this host reaches others.
-pub(crate) fn reachable(bound: SocketAddr, advertised: &[SocketAddr]) -> Vec<SocketAddr> {
+pub fn reachable(bound: SocketAddr, advertised: &[SocketAddr]) -> Vec<SocketAddr> {
     let port = bound.port();
     if !advertised.is_empty() {
         return advertised.iter().copied().take(Ticket::MAX_ADDRESSES).collect();
