@@ -104,8 +104,8 @@ pub(crate) struct RecvArgs {
     /// Print a ticket, one line: its first user may send, as HOST of rdt-send
     #[arg(long, help_heading = TRUST_HEADING)]
     pub(crate) ticket: bool,
-    /// Address in the ticket, up to 8 times; for hosts behind NAT [default: that of --bind, or those
-    /// of the interfaces with a default route]
+    /// Address in the ticket, up to 8 times; for hosts behind NAT [default: that of --bind, or
+    /// those of the interfaces with a default route]
     #[arg(long, help_heading = TRUST_HEADING, value_name = "ADDR:PORT", requires = "ticket")]
     pub(crate) advertise: Vec<SocketAddr>,
     /// Time within which the ticket must be used first

@@ -90,7 +90,8 @@ impl EventLog {
         }
     }
 
-    /// Prints a line that a program or a user waits for, also with `--quiet`. JSON has it elsewhere.
+    /// Prints a line that a program or a user waits for, also with `--quiet`. JSON has it
+    /// elsewhere.
     pub(crate) fn result(&self, line: &str) {
         match self.style {
             LogStyle::Text | LogStyle::Quiet => self.console.line(line),
