@@ -135,8 +135,7 @@ fn run(path: Path, args: &Args) -> Result<Run> {
             (Some((near, far)), entry)
         }
         Path::Tunnel => {
-            let (far, middle) =
-                tunnel(format!("serve --to {sink} --listen 127.0.0.1:0 --open --json"))?;
+            let (far, middle) = tunnel(format!("serve --to {sink} --listen 127.0.0.1:0 --open --json"))?;
             let (near, entry) = tunnel(format!("connect {middle} --listen 127.0.0.1:0 --json"))?;
             (Some((near, far)), entry)
         }
