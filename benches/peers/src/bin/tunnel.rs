@@ -148,10 +148,9 @@ fn run(path: Path, args: &Args) -> Result<Run> {
     // The wait for killed children adds their time to the account of this process.
     drop(children);
     let _ = std::fs::remove_dir_all(&home);
-    Ok(Run {
-        gbit_per_s: bytes as f64 * 8e-9 / seconds,
-        cpu_s_per_gb: (processor_s() - before) * 1e9 / bytes as f64,
-    })
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let bytes = bytes as f64;
+    Ok(Run { gbit_per_s: bytes * 8e-9 / seconds, cpu_s_per_gb: (processor_s() - before) * 1e9 / bytes })
 }
 
 fn source(to: SocketAddr, bytes: u64) -> Result<()> {
@@ -206,6 +205,7 @@ fn processor_s() -> f64 {
             #[expect(unsafe_code, reason = "rustix has no getrusage")]
             let result = unsafe { libc::getrusage(who, &raw mut usage) };
             assert_eq!(result, 0, "getrusage knows this process");
+            #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
             [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6)
         })
         .iter()
