@@ -109,7 +109,7 @@ pub(crate) struct RecvArgs {
     #[arg(long, help_heading = TRUST_HEADING, value_name = "ADDR:PORT", requires = "ticket")]
     pub(crate) advertise: Vec<SocketAddr>,
     /// Time within which the ticket must be used first
-    #[arg(long, help_heading = TRUST_HEADING, value_name = "TIME", default_value = "24h", value_parser = rdt_trust::parse_lifetime)]
+    #[arg(long, help_heading = TRUST_HEADING, value_name = "TIME", default_value = "24h", requires = "ticket", value_parser = rdt_trust::parse_lifetime)]
     pub(crate) ticket_lifetime: Duration,
     #[command(flatten)]
     pub(crate) trust: ListenOptions,

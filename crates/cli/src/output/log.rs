@@ -90,13 +90,13 @@ impl EventLog {
         }
     }
 
-    /// Prints a line that a program or a user waits for, also with `--quiet`. JSON has it
-    /// elsewhere.
+    /// Prints a line that a program or a user waits for, also with `--quiet`. JSON has it in an
+    /// event; without events it goes to the standard error.
     pub(crate) fn result(&self, line: &str) {
         match self.style {
             LogStyle::Text | LogStyle::Quiet => self.console.line(line),
-            LogStyle::Talk => talk(line),
-            LogStyle::Json { .. } => {}
+            LogStyle::Talk | LogStyle::Json { quiet: true } => talk(line),
+            LogStyle::Json { quiet: false } => {}
         }
     }
 
