@@ -108,9 +108,11 @@ impl<'a> Plan<'a> {
         if let Some(seed) = self.seed {
             self.log.line(&format!("links draw from seed {seed}"));
         }
+        let key = admission.identity().public();
+        self.log.line(&format!("own key {}", key.fingerprint()));
         self.log.json(&json!({
             "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": args.threads,
-            "key": admission.identity().public().to_string(), "ticket": admission.ticket(),
+            "key": key.to_string(), "ticket": admission.ticket(),
         }));
         if let Some(warning) = admission.warning() {
             self.log.aside(&warning);

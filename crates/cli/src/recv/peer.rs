@@ -76,10 +76,10 @@ impl Format {
         }
     }
 
-    /// Returns the fingerprint of the sender's key.
-    pub(crate) fn fingerprint(self) -> Option<String> {
+    /// Returns the sender's public key.
+    pub(crate) fn key(self) -> Option<PublicKey> {
         match self {
-            Self::Encrypted { key, .. } => key.map(|key| key.fingerprint()),
+            Self::Encrypted { key, .. } => key,
             Self::Classic | Self::Native => None,
         }
     }
