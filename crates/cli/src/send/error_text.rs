@@ -87,7 +87,7 @@ impl ErrorContext<'_> {
                 let hint = if native {
                     " A receiver of the classic protocol alone wants --wire classic"
                 } else {
-                    ""
+                    " An rdt-recv that stores files takes classic transfers only with its option --insecure"
                 };
                 format!(
                     "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
