@@ -116,6 +116,11 @@ fn invalid_receiver_arguments_are_refused() {
         ("--max-peers 0", 64, "--max-peers"),
         ("--max-peers -1", 64, "-1"),
         ("--seed x", 64, "--seed"),
+        ("--wire classic", 64, "--wire"),
+        ("--wire native --insecure", 64, "--insecure"),
+        ("--open --allow x", 64, "--allow"),
+        ("--ticket-lifetime 1h", 64, "--ticket"),
+        ("--advertise 127.0.0.1:1", 64, "--ticket"),
         ("--nothing", 64, "--nothing"),
         ("extra", 64, "extra"),
     ] {

@@ -1,18 +1,50 @@
 //! Keys of encrypted transfers: known hosts, secrets, tickets, and receivers of one version.
 
 use std::fs;
-use std::path::Path;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use rdt_crypto::StaticKey;
 use rdt_driver::{UdpIo, UdpOptions, receive_one};
-use rdt_identity::{create_secret, os_entropy};
+use rdt_identity::{create_secret, load_or_create_identity, os_entropy};
+use serde_json::Value;
 
-use super::process::{Ended, Program, Receiver, rdt_send, send};
+use super::data::array;
+use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
 
 /// Runs `rdt-send` as a user whose files are in `folder`.
 fn send_as(folder: &Path, args: &str) -> Ended {
     Program::start(rdt_send(args).env("XDG_CONFIG_HOME", folder)).ended()
+}
+
+/// Makes the key of the user whose files are in `folder`, and returns the public key.
+fn key_of(folder: &Path) -> String {
+    let path = folder.join("rdt/identity");
+    let (key, is_new) = load_or_create_identity(&path, &mut os_entropy().unwrap()).unwrap();
+    assert!(is_new, "{}", path.display());
+    key.public().to_string()
+}
+
+/// Returns the ticket of a receiver with `--json`.
+fn ticket_of(receiver: &Receiver) -> String {
+    let event: Value = serde_json::from_str(&receiver.program.line("initialized")).unwrap();
+    event["ticket"].as_str().unwrap().to_string()
+}
+
+/// Returns the files in `folder`.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Sends without encryption to a receiver that takes encrypted transfers alone.
+fn refuses_unencrypted(address: SocketAddr) {
+    let classic = Program::start(&mut rdt_send(&format!("{address} 9 0 0 1000 --bytes 9 --attempts 1/1/1")));
+    let run = send(&format!("{address} --bytes 1000 --insecure --json")).with_code(8);
+    assert!(run.stderr.contains("which is encrypted: leave out --insecure"), "{}", run.stderr);
+    assert_eq!(run.summary()["bytes"], 0);
+    let run = classic.ended().with_code(5);
+    assert!(run.stderr.contains("takes classic transfers only with its option --insecure"), "{}", run.stderr);
 }
 
 #[test]
@@ -84,5 +116,121 @@ fn damaged_ticket_is_refused() {
     ] {
         let run = send(&args).with_code(code);
         assert!(run.stderr.contains(part) && !run.stderr.contains(&ticket), "{args}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn storing_for_other_hosts_needs_permission() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = |options: &str| {
+        let mut command = rdt_recv(&format!("--bind 0.0.0.0:0 --no-link {options}"));
+        command.arg("--output").arg(folder.path());
+        command
+    };
+    for options in ["", "--wire native"] {
+        let run = Program::start(&mut receiver(options)).ended().with_code(64);
+        assert_eq!(run.lines(), Vec::<&str>::new());
+        for part in ["rdt-recv: 0.0.0.0:", "can be reached from other hosts", "--ticket", "--open"] {
+            assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+        }
+    }
+    let open = Receiver::from(&mut receiver("--open"));
+    let address = SocketAddr::from(([127, 0, 0, 1], open.address.port()));
+    send(&format!("{address} --bytes 1000")).with_code(0);
+    refuses_unencrypted(address);
+    assert_eq!(files_in(folder.path()).len(), 1);
+    let insecure = Receiver::from(&mut receiver("--insecure"));
+    insecure.program.error_line("hosts on the path can change them unnoticed");
+    let host = format!("127.0.0.1:{}", insecure.address.port());
+    for options in ["", "--insecure", "9 0 0 1000"] {
+        send(&format!("{host} {options} --bytes 1000")).with_code(0);
+    }
+}
+
+#[test]
+fn ticket_admits_only_its_first_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = tempfile::tempdir().unwrap();
+    let receiver = Receiver::keeping(kept.path(), "--ticket --json");
+    let ticket = ticket_of(&receiver);
+    let [anna, bert] = ["anna", "bert"].map(|name| folder.path().join(name));
+    let key = key_of(&anna);
+    let send = |user: &Path, host: &str| send_as(user, &format!("{host} --bytes 100kb --json"));
+    let run = send(&anna, &ticket).with_code(0);
+    assert_eq!(run.summary()["host"], receiver.address.to_string(), "the ticket is a secret");
+    let finished: Value = serde_json::from_str(&receiver.program.line("finished")).unwrap();
+    assert_eq!((&finished["key"], &finished["secret"]), (&key.into(), &true.into()));
+    let run = send(&bert, &ticket).with_code(77);
+    assert!(run.stderr.contains("it was used by another client"), "{}", run.stderr);
+    assert_eq!(run.summary()["bytes"], 0);
+    let run = send(&bert, &receiver.address.to_string()).with_code(77);
+    assert!(run.stderr.contains("does not admit this key"), "{}", run.stderr);
+    refuses_unencrypted(receiver.address);
+    let [file] = files_in(kept.path()).try_into().unwrap();
+    assert!(fs::read(file).unwrap() == array(100_000), "the bytes differ");
+    send(&anna, &ticket).with_code(0);
+    assert_eq!(files_in(kept.path()).len(), 2);
+}
+
+#[test]
+fn ticket_is_printed_in_quiet_mode() {
+    for (options, is_on_stdout) in [("--quiet", true), ("--quiet --json", false)] {
+        let receiver = Program::start(&mut rdt_recv(&format!("--bind 127.0.0.1:0 --ticket {options}")));
+        let ticket = if is_on_stdout { receiver.line("rdt1") } else { receiver.error_line("rdt1") };
+        send(&format!("{ticket} --bytes 1000")).with_code(0);
+    }
+}
+
+#[test]
+fn second_address_of_ticket_is_tried() {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // No program listens at the discard port.
+    let addresses = format!("--advertise 127.0.0.1:9 --advertise {free}");
+    let receiver =
+        Receiver::from(&mut rdt_recv(&format!("--bind {free} --no-link --ticket --json {addresses}")));
+    let run = send(&format!("{} --bytes 1000 --json", ticket_of(&receiver))).with_code(0);
+    assert_eq!(
+        (&run.summary()["address"], &run.summary()["bytes"]),
+        (&free.to_string().into(), &1000.into())
+    );
+}
+
+#[test]
+fn allow_file_admits_listed_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let [anna, bert] = ["anna", "bert"].map(|name| folder.path().join(name));
+    let list = folder.path().join("allow");
+    fs::write(&list, format!("{} anna\n", key_of(&anna))).unwrap();
+    let receiver = Receiver::start(&format!("--no-link --allow {}", list.display()));
+    let send = |user: &Path| send_as(user, &receiver.args("--bytes 1000"));
+    send(&anna).with_code(0);
+    let bert_key = key_of(&bert);
+    let run = send(&bert).with_code(77);
+    assert!(
+        run.stderr.ends_with(&format!("add this line to the file of --allow\n{bert_key}\n")),
+        "{}",
+        run.stderr
+    );
+    receiver.program.error_line(&format!("refused the peer with key {bert_key}: it is not allowed"));
+    refuses_unencrypted(receiver.address);
+    fs::write(&list, format!("{bert_key}\n")).unwrap();
+    send(&bert).with_code(0);
+    send(&anna).with_code(77);
+}
+
+#[test]
+fn wire_native_takes_encrypted_transfers_only() {
+    let receiver = Receiver::start("--no-link --wire native");
+    send(&receiver.args("--bytes 1000")).with_code(0);
+    refuses_unencrypted(receiver.address);
+}
+
+#[test]
+fn receiver_without_its_key_files_exits_with_66() {
+    for option in ["--allow", "--secret-file"] {
+        let run =
+            Program::start(&mut rdt_recv(&format!("--bind 127.0.0.1:0 {option} /nowhere/file"))).ended();
+        assert!(run.stderr.contains("/nowhere/file"), "{}", run.stderr);
+        run.with_code(66);
     }
 }
