@@ -109,7 +109,8 @@ impl<'a> Plan<'a> {
             self.log.line(&format!("links draw from seed {seed}"));
         }
         let key = admission.identity().public();
-        self.log.line(&format!("own key {}", key.fingerprint()));
+        // Not among the lines of the log, which are as in the reference.
+        self.log.aside(&format!("own key {}", key.fingerprint()));
         self.log.json(&json!({
             "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": args.threads,
             "key": key.to_string(), "ticket": admission.ticket(),

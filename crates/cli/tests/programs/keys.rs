@@ -55,7 +55,7 @@ fn new_key_is_kept_and_changed_one_refused() {
     let first = send().with_code(0);
     assert!(first.stderr.contains(", new, added to "), "{}", first.stderr);
     let key = first.summary()["receiver_key"].as_str().unwrap().to_string();
-    let own_key = receiver.program.line("own key ").replace("own key ", "").replace(' ', "");
+    let own_key = receiver.program.error_line("own key ").replace("own key ", "").replace(' ', "");
     assert!(key.starts_with(&own_key), "{own_key} is no fingerprint of {key}");
     let again = send().with_code(0);
     assert!(!again.stderr.contains("new"), "{}", again.stderr);

@@ -291,6 +291,12 @@ impl Ended {
         lines[0]
     }
 
+    /// Returns the lines of the standard error that `rdt-recv` does not always print.
+    pub(super) fn remarks(&self) -> Vec<&str> {
+        let usual = |line: &&str| line.starts_with("own key ") || line.starts_with("received ");
+        self.stderr.lines().filter(|line| !usual(line)).collect()
+    }
+
     pub(super) fn objects(&self) -> Vec<Value> {
         self.lines().into_iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
