@@ -61,8 +61,8 @@ struct Bucket {
 
 impl Bucket {
     fn capacity(rate: f64) -> f64 {
-        // One batch, or 1 ms on a path of low rate.
-        (BATCH as f64).min(rate / 1000.0).max(16.0 * MSS as f64)
+        // Two batches, or 1 ms on a path of low rate.
+        (2.0 * BATCH as f64).min(rate / 1000.0).max(16.0 * MSS as f64)
     }
 
     fn settle(&mut self, now: Instant) {
