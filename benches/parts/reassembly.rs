@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use rdt::transport::parts::{Keep, Limits, MAX_RANGES, ReceiveBuffer, Segment};
+use rdt::transport::parts::{Keep, Limits, MAX_RANGES, ReceiveBuffer, Receiver, Segment};
 use rdt::transport::wire::{self, FromSender, Open, Piece};
-use rdt::transport::{Ecn, Receiver, ReceiverConfig};
+use rdt::transport::{Ecn, ReceiverConfig};
 
 use super::{LINK, epoch};
 

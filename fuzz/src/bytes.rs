@@ -19,6 +19,20 @@ pub fn native(kind: u8, info: u16, connection_id: u64, body: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// Returns a packet of version 2 that is not sealed: header, body, and the correct check.
+pub fn clear(kind: u8, info: u16, connection_id: u64, body: &[u8]) -> Vec<u8> {
+    let mut packet = native(kind, info, connection_id, body);
+    packet[0] = 0xD2;
+    seal(&mut packet);
+    packet
+}
+
+/// Returns the connection ID of a packet of version 2.
+pub fn connection_id(packet: &[u8]) -> Option<u64> {
+    let header = packet.first_chunk::<HEADER>().filter(|header| header[0] == 0xD2)?;
+    header.last_chunk().copied().map(u64::from_le_bytes)
+}
+
 /// Writes the correct check: CRC-32 of the payload followed by the header (PROTOCOL, N1).
 pub fn seal(packet: &mut [u8]) {
     if packet.len() < HEADER {

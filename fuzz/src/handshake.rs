@@ -6,14 +6,26 @@ use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
 use rdt_crypto::{Entropy, StaticKey};
-use rdt_transport::wire::sealed::{self, Clear, Proof, Syn};
 use rdt_transport::{
     ConnectionConfig, ConnectionEvent, ConnectionSet, ConnectionSetConfig, Ecn, Endpoint, InitiatorConfig,
     ResponderConfig, TransmitBuf,
 };
 
+use crate::bytes::{HEADER, clear, connection_id, seal};
+
 /// Largest number of half-open connections.
 const MAX_HALF_OPEN: usize = 8;
+
+/// Types of packets (docs/PROTOCOL.md, N8).
+const SYN: u8 = 1;
+const RETRY: u8 = 2;
+const SYN_ACK: u8 = 3;
+const AUTH: u8 = 11;
+const REFUSE: u8 = 14;
+
+/// Length of the shortest SYN without a cookie and with one, bytes.
+const SHORT_SYN: usize = 128;
+const LONG_SYN: usize = 320;
 
 #[derive(Debug, Arbitrary)]
 enum Op {
@@ -90,7 +102,7 @@ pub fn run(data: &[u8]) {
     let (cookie, out) = ([0; 32], TransmitBuf::new(64));
     let mut harness = Harness { set, now, cookie, own: 0, newest: Vec::new(), received: 0, sent: 0, out };
     harness.drain(true);
-    harness.own = sealed::connection_id(&harness.newest).expect("a SYN");
+    harness.own = connection_id(&harness.newest).expect("a SYN");
     while let Ok(op) = Op::arbitrary(&mut input) {
         harness.apply(op);
         harness.drain(false);
@@ -100,76 +112,49 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Completes the check of a packet that is not sealed.
-fn with_check(mut packet: Vec<u8>) -> Vec<u8> {
-    packet[4..8].fill(0);
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&packet);
-    let check = crc.finalize().to_le_bytes();
-    packet[4..8].copy_from_slice(&check);
-    packet
-}
-
 impl Harness {
     fn apply(&mut self, op: Op) {
         match op {
             Op::Syn { peer, id, cookie, attempt, pattern, aeads, secret, mut noise } => {
-                let proof = match cookie {
-                    None => Proof::None,
-                    Some(None) => Proof::Retry(self.cookie),
-                    Some(Some(byte)) => Proof::Retry([byte; 32]),
-                };
-                noise.truncate(if proof == Proof::None { 0 } else { 250 });
-                let len = if proof == Proof::None { sealed::SHORT_SYN } else { sealed::LONG_SYN };
-                let mut packet = vec![0; len];
-                // `Versions` cannot be made outside of the crate.
-                let Some(versions) = versions() else { return };
-                let syn = Syn {
-                    proof,
-                    attempt: attempt.max(1),
-                    pattern: [1, 2, 3, 0x11, 0x13, pattern][usize::from(pattern) % 6],
-                    aeads,
-                    versions,
-                    secret_id: secret,
-                    noise: &noise,
-                };
-                sealed::encode_syn(u64::from(id) + 1, &syn, &mut packet);
-                self.input(peer.max(1), packet);
+                let proof = cookie.map(|byte| byte.map_or(self.cookie, |byte| [byte; 32]));
+                noise.truncate(if proof.is_none() { 0 } else { 250 });
+                let len = if proof.is_none() { SHORT_SYN } else { LONG_SYN };
+                let proof = proof.as_ref().map_or(&[][..], |cookie| cookie);
+                let pattern = [1, 2, 3, 0x11, 0x13, pattern][usize::from(pattern) % 6];
+                let mut body = vec![proof.len() as u8, attempt.max(1), pattern, aeads];
+                // Versions: the second alone. The next field is reserved.
+                body.extend([1 << 2, 0, 0, 0]);
+                body.extend(secret.to_le_bytes());
+                body.extend(proof);
+                body.extend(&noise);
+                body.resize(len - HEADER, 0);
+                self.input(peer.max(1), clear(SYN, noise.len() as u16, u64::from(id) + 1, &body));
             }
             Op::SynAck { attempt, mut noise } => {
                 noise.truncate(1000);
-                let mut packet = vec![0; sealed::syn_ack_len(&noise)];
-                sealed::encode_syn_ack(self.own, attempt, &noise, &mut packet);
-                self.input(0, packet);
+                let body = [&[attempt, 0, 0, 0, 0, 0, 0, 0][..], &noise].concat();
+                self.input(0, clear(SYN_ACK, noise.len() as u16, self.own, &body));
             }
             Op::Auth { id, mut noise } => {
                 noise.truncate(1000);
-                let mut packet = vec![0; sealed::auth_len(&noise)];
-                sealed::encode_auth(id, &noise, &mut packet);
-                self.input(1, packet);
+                self.input(1, clear(AUTH, noise.len() as u16, id, &noise));
             }
-            Op::Refuse { reason } => {
-                let mut packet = vec![0; sealed::REFUSE_LEN];
-                sealed::encode_refuse(self.own ^ 1, reason, &mut packet);
-                self.input(0, packet);
-            }
-            Op::Retry { cookie } => {
-                let mut packet = vec![0; sealed::RETRY_LEN];
-                sealed::encode_retry(self.own, &cookie, &mut packet);
-                self.input(0, packet);
-            }
+            Op::Refuse { reason } => self.input(0, clear(REFUSE, reason, self.own ^ 1, &[])),
+            Op::Retry { cookie } => self.input(0, clear(RETRY, 0, self.own, &cookie)),
             Op::Bytes { peer, bytes } => self.input(peer, bytes),
             Op::Reflect { peer, at, mask } => {
                 let mut packet = self.newest.clone();
                 if packet.len() >= 16 {
                     let at = usize::from(at) % packet.len();
                     packet[at] ^= mask;
-                    let packet = if (4..8).contains(&at) { packet } else { with_check(packet) };
+                    if !(4..8).contains(&at) {
+                        seal(&mut packet);
+                    }
                     self.input(peer, packet);
                 }
             }
             Op::Sealed { kind, bytes } => {
-                let id = sealed::connection_id(&self.newest).unwrap_or(self.own);
+                let id = connection_id(&self.newest).unwrap_or(self.own);
                 let packet = [
                     &[0xD2, [4, 6, 7, 8, 9, 12][usize::from(kind) % 6], 0, 0, 0, 0, 0, 0][..],
                     &id.to_le_bytes(),
@@ -194,8 +179,8 @@ impl Harness {
             self.out.clear();
             let Some(peer) = self.set.poll_transmit(self.now, &mut self.out) else { break };
             for datagram in self.out.datagrams() {
-                if let Ok(Clear::Retry(cookie)) = Clear::decode(datagram) {
-                    self.cookie = cookie;
+                if datagram.starts_with(&[0xD2, RETRY]) {
+                    self.cookie = datagram[HEADER..].try_into().expect("the cookie of a RETRY");
                 }
                 // Peer 0 is that of the own connection, whose SYNs are no answers.
                 self.sent += if peer == 0 || is_own { 0 } else { datagram.len() };
@@ -208,18 +193,5 @@ impl Harness {
         while let Some((_, event)) = self.set.poll_event() {
             assert!(!matches!(event, ConnectionEvent::Connected { .. }), "connected without the key");
         }
-    }
-}
-
-/// Returns the set of versions with version 2 alone, as decoded from a SYN.
-fn versions() -> Option<rdt_transport::wire::native::Versions> {
-    let mut set = ConnectionSet::<u8>::new(ConnectionSetConfig::default(), Entropy::from_seed([9; 32]));
-    let (now, mut out) = (Instant::now(), TransmitBuf::new(1));
-    set.connect(now, 0, InitiatorConfig::default(), ConnectionConfig::default()).ok()?;
-    set.poll_transmit(now, &mut out)?;
-    let datagram = out.datagrams().next()?;
-    match Clear::decode(datagram) {
-        Ok(Clear::Syn(syn)) => Some(syn.versions),
-        _ => None,
     }
 }

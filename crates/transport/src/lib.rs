@@ -44,14 +44,17 @@ mod sender;
 mod stateless_limit;
 pub mod wire;
 
-/// Internal parts, public for the benches only: not covered by semantic versioning.
+/// Internal parts, public for benches and fuzz targets: not covered by semantic versioning.
 #[doc(hidden)]
 pub mod parts {
     pub use crate::cookie::CookieJar;
     pub use crate::range_set::RangeSet;
     pub use crate::receive_buffer::{Arrival, Keep, Limits, MAX_RANGES, ReceiveBuffer, Segment};
+    pub use crate::receiver::Receiver;
     pub use crate::receiver::sack_list::{MAX_BLOCKS, SackList};
     pub use crate::recovery::Scoreboard;
+    #[cfg(feature = "fuzzing")]
+    pub use crate::wire::sealed::check_sealed_decoders;
 }
 
 pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse, TransmitBuf};
@@ -71,7 +74,7 @@ pub use listener::{
 };
 pub use observer::{Interest, LossTrigger, Metrics, Observer, Resend, Timer, Trace};
 pub use receiver::{
-    AckConfig, AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowConfig, WindowPolicy,
+    AckConfig, AckPolicy, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowConfig, WindowPolicy,
 };
 pub use recovery::{LossDetection, Reordering, RtoPolicy};
 pub use send_buffer::{FramePool, Spare};

@@ -150,7 +150,7 @@ impl RefuseReason {
     }
 
     /// Returns the reason with this number.
-    pub fn from_code(code: u16) -> Self {
+    pub(crate) fn from_code(code: u16) -> Self {
         Self::named(code).unwrap_or(Self::Other(code))
     }
 

@@ -1,8 +1,8 @@
 //! Encrypted connection with a stream in each direction (version 2 of the native format).
 //!
-//! [`Connection`] owns a [`Sender`](crate::Sender) and a [`Receiver`](crate::Receiver), the keys
-//! that protect their packets, and the handshake. It knows no addresses: the set of connections
-//! behind a socket does. `docs/PROTOCOL.md`, N8 and N9, has the packets.
+//! [`Connection`] owns a [`Sender`](crate::Sender) and a `Receiver`, the keys that protect their
+//! packets, and the handshake. It knows no addresses: the set of connections behind a socket does.
+//! `docs/PROTOCOL.md`, N8 and N9, has the packets.
 //!
 //! | file | owns |
 //! |---|---|
@@ -325,7 +325,7 @@ impl Connection {
 
     /// Returns the arrival of the peer's newest authentic packet; `None` before the handshake is
     /// complete, and after the end.
-    pub fn last_active(&self) -> Option<Instant> {
+    pub(crate) fn last_active(&self) -> Option<Instant> {
         self.streams().map(Streams::heard_at)
     }
 

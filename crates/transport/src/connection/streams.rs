@@ -13,13 +13,13 @@ use super::events::{Closed, ConnectionEvent};
 use super::keys::{OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
+use crate::receiver::Receiver;
 use crate::sender::{Established as SenderStart, INITIAL_RTT};
 use crate::wire::native::{CloseReason, LinkRequest, Params};
 use crate::wire::sealed::{self, Probe};
 use crate::{ConfigError, SenderConfig, Wire};
 use crate::{
-    Endpoint, Observer, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderEvent, TransferError,
-    TransmitBuf,
+    Endpoint, Observer, ReceiverConfig, ReceiverEvent, Sender, SenderEvent, TransferError, TransmitBuf,
 };
 
 pub(super) use receive::Message;

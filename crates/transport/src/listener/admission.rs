@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use super::stateless::Stateless;
 use super::{Entry, Listener, Place};
-use crate::Receiver;
 use crate::cookie::CookieJar;
+use crate::receiver::Receiver;
 use crate::wire::Open;
 use crate::wire::native::CloseReason;
 

@@ -34,10 +34,11 @@ use stateless::StatelessReplies;
 pub use stats::ListenerStats;
 
 use crate::cookie::CookieJar;
+use crate::receiver::Receiver;
 use crate::stateless_limit::RateLimiter;
 use crate::wire::native::CloseReason;
 use crate::wire::{FromSender, MAX_REPLY, Near, Open, Wire};
-use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};
+use crate::{Ecn, Endpoint, ReceiverEvent, ReceiverStats, TransmitBuf};
 
 /// References for unwrapping the numbers of a peer without a transfer. The packet number is so far
 /// from 0 that no unwrapped number is negative.

@@ -52,7 +52,7 @@ pub struct ReceiverConfig {
     pub range: u32,
     /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0.
     pub checksum: bool,
-    /// True to keep the bytes for [`Receiver::data`](crate::Receiver::data); false to count them
+    /// True to keep the bytes for [`Listener::data`](crate::Listener::data); false to count them
     /// only.
     pub keep_payload: bool,
     /// Longest datagram accepted, in bytes.

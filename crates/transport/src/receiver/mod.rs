@@ -320,7 +320,7 @@ impl Receiver {
 
     /// Returns the time at which [`Receiver::poll_reply`] will return a packet if nothing else
     /// happens.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.stream.selective.as_ref()?.deadline().filter(|_| self.acknowledges())
     }
 
@@ -330,7 +330,7 @@ impl Receiver {
     }
 
     /// Returns the next event for the application.
-    pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
+    pub(crate) fn poll_event(&mut self) -> Option<ReceiverEvent> {
         self.events.pop_front()
     }
 
@@ -341,12 +341,12 @@ impl Receiver {
 
     /// Returns the next unread in-order bytes up to the end of their chunk. Empty only if there are
     /// none.
-    pub fn data(&self) -> &[u8] {
+    pub(crate) fn data(&self) -> &[u8] {
         self.stream.buffer.data()
     }
 
     /// Marks the next `n` bytes in order as read.
-    pub fn consume(&mut self, n: usize) {
+    pub(crate) fn consume(&mut self, n: usize) {
         let Stream { buffer, flow, selective } = &mut self.stream;
         buffer.consume(n as u64);
         if let Some(acks) = selective {

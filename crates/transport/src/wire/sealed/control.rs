@@ -8,11 +8,11 @@ use super::super::{Ack, PacketKind, WireError};
 use super::header::{self, HEADER, SEALED_MIN, TAG};
 
 /// Length of a FIN-ACK, bytes.
-pub const FIN_ACK_LEN: usize = HEADER + 9 + TAG;
+pub(crate) const FIN_ACK_LEN: usize = HEADER + 9 + TAG;
 /// Length of a PATH packet, bytes.
-pub const PATH_LEN: usize = HEADER + 9 + TAG;
+pub(crate) const PATH_LEN: usize = HEADER + 9 + TAG;
 /// Longest text of a CLOSE, bytes.
-pub const CLOSE_TEXT: usize = 200;
+pub(crate) const CLOSE_TEXT: usize = 200;
 
 /// Length of the type-specific field of version 1 before the fields of an ACK, bytes.
 const ACK_INFO: usize = 2;
@@ -28,13 +28,13 @@ const _: () = assert!(HEADER + CLOSE_HEAD + TAG == SEALED_MIN);
 
 /// Header fields of a packet of the control space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ControlHeader {
+pub(crate) struct ControlHeader {
     /// Connection ID of the side that receives the packet.
-    pub connection_id: u64,
+    pub(crate) connection_id: u64,
     /// Key phase; its low two bits are sent.
-    pub phase: u8,
+    pub(crate) phase: u8,
     /// Number in the control space.
-    pub number: u64,
+    pub(crate) number: u64,
 }
 
 impl ControlHeader {
@@ -45,39 +45,39 @@ impl ControlHeader {
 
 /// CLOSE: ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Close<'a> {
+pub(crate) struct Close<'a> {
     /// Reason of the protocol. Not [`CloseReason::Checksum`] or [`CloseReason::NoConnection`].
-    pub reason: CloseReason,
+    pub(crate) reason: CloseReason,
     /// Code of the application, if it aborted.
-    pub code: u32,
+    pub(crate) code: u32,
     /// Reason in words, for users; may be empty. It is untrusted input: escape control characters
     /// before printing it.
-    pub text: &'a str,
+    pub(crate) text: &'a str,
 }
 
 /// PATH: probes the path to an address, or answers a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probe {
+pub(crate) struct Probe {
     /// True for an answer.
-    pub is_response: bool,
+    pub(crate) is_response: bool,
     /// Random number, equal in a probe and its answer.
-    pub random: u64,
+    pub(crate) random: u64,
 }
 
 /// Returns the length of the longest ACK body with this number of SACK blocks, bytes.
-pub const fn ack_body_len(blocks: usize) -> usize {
+pub(crate) const fn ack_body_len(blocks: usize) -> usize {
     ACK_INFO + native::ack_len(blocks) - HEADER
 }
 
 /// Returns the length of an ACK packet whose body has `body` bytes.
-pub const fn ack_len(body: usize) -> usize {
+pub(crate) const fn ack_len(body: usize) -> usize {
     HEADER + body + TAG
 }
 
 /// Writes an ACK as it stands in an ACK, DATA or FIN packet, and returns its length; `out` has
 /// [`ack_body_len`] bytes. The blocks must ascend without touching; those after the 32nd are
 /// omitted.
-pub fn encode_ack_body(ack: &native::Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
+pub(crate) fn encode_ack_body(ack: &native::Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
     let (info, len) = native_ack::encode_body(ack, blocks, &mut out[ACK_INFO..]);
     put(out, 0, info.to_le_bytes());
     ACK_INFO + len
@@ -85,25 +85,25 @@ pub fn encode_ack_body(ack: &native::Ack, blocks: &[SackBlock], out: &mut [u8]) 
 
 /// Writes an ACK packet with this body ([`encode_ack_body`]) up to its tag. `out` has the length of
 /// header, body and tag.
-pub fn encode_ack(header: &ControlHeader, body: &[u8], out: &mut [u8]) {
+pub(crate) fn encode_ack(header: &ControlHeader, body: &[u8], out: &mut [u8]) {
     header.encode(PacketKind::Ack, out);
     out[HEADER..HEADER + body.len()].copy_from_slice(body);
 }
 
 /// Writes a FIN-ACK up to its tag; `out` has [`FIN_ACK_LEN`] bytes.
-pub fn encode_fin_ack(header: &ControlHeader, length: u64, out: &mut [u8]) {
+pub(crate) fn encode_fin_ack(header: &ControlHeader, length: u64, out: &mut [u8]) {
     header.encode(PacketKind::FinAck, out);
     put(out, HEADER, length.to_le_bytes());
     put(out, HEADER + 8, [CONFIRMED]);
 }
 
 /// Returns the length of a CLOSE with this text, bytes.
-pub fn close_len(text: &str) -> usize {
+pub(crate) fn close_len(text: &str) -> usize {
     SEALED_MIN + clip(text, CLOSE_TEXT).len()
 }
 
 /// Writes a CLOSE up to its tag; `out` has [`close_len`] bytes. Truncates a text that is too long.
-pub fn encode_close(header: &ControlHeader, close: &Close<'_>, out: &mut [u8]) {
+pub(crate) fn encode_close(header: &ControlHeader, close: &Close<'_>, out: &mut [u8]) {
     debug_assert!(!VOID_REASONS.contains(&close.reason));
     let text = clip(close.text, CLOSE_TEXT).as_bytes();
     header.encode(PacketKind::Close, out);
@@ -113,7 +113,7 @@ pub fn encode_close(header: &ControlHeader, close: &Close<'_>, out: &mut [u8]) {
 }
 
 /// Writes a PATH packet up to its tag; `out` has [`PATH_LEN`] bytes.
-pub fn encode_path(header: &ControlHeader, probe: &Probe, out: &mut [u8]) {
+pub(crate) fn encode_path(header: &ControlHeader, probe: &Probe, out: &mut [u8]) {
     header.encode(PacketKind::Path, out);
     put(out, HEADER, [u8::from(probe.is_response)]);
     put(out, HEADER + 1, probe.random.to_le_bytes());

@@ -14,15 +14,15 @@ use crate::cookie::Cookie;
 
 /// Length of the shortest SYN, bytes. Its answer, a RETRY, is shorter, so that a forged source
 /// address cannot make the responder an amplifier.
-pub const SHORT_SYN: usize = 128;
+pub(crate) const SHORT_SYN: usize = 128;
 /// Length of the shortest SYN with a cookie, bytes. Its answer, a SYN-ACK, is shorter.
-pub const LONG_SYN: usize = 320;
+pub(crate) const LONG_SYN: usize = 320;
 /// Length of a RETRY, bytes.
-pub const RETRY_LEN: usize = HEADER + RETRY_COOKIE;
+pub(crate) const RETRY_LEN: usize = HEADER + RETRY_COOKIE;
 /// Length of a REFUSE, bytes.
-pub const REFUSE_LEN: usize = HEADER;
+pub(crate) const REFUSE_LEN: usize = HEADER;
 /// Length of a RESET, bytes.
-pub const RESET_LEN: usize = HEADER + RESET_TOKEN;
+pub(crate) const RESET_LEN: usize = HEADER + RESET_TOKEN;
 
 const RESET_TOKEN: usize = 16;
 const RETRY_COOKIE: usize = size_of::<Cookie>();
@@ -51,27 +51,27 @@ const _: () = assert!(RESET_LEN < SEALED_MIN);
 
 /// SYN: opens a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Syn<'a> {
+pub(crate) struct Syn<'a> {
     /// Proof of the initiator's address.
-    pub proof: Proof,
+    pub(crate) proof: Proof,
     /// Attempt number among the SYNs with the same proof, 1 to 255, saturating.
-    pub attempt: u8,
+    pub(crate) attempt: u8,
     /// Number of the Noise pattern.
-    pub pattern: u8,
+    pub(crate) pattern: u8,
     /// AEADs that the initiator offers: bits 0, 1 and 2 for AEAD 1, 2 and 3. Bit 7: it has
     /// instructions for AES.
-    pub aeads: u8,
+    pub(crate) aeads: u8,
     /// Versions that the initiator would use; always includes version 2.
-    pub versions: Versions,
+    pub(crate) versions: Versions,
     /// Identifier of the shared secret that the initiator mixes in; 0 for none.
-    pub secret_id: u64,
+    pub(crate) secret_id: u64,
     /// First message of the Noise handshake; empty without a proof.
-    pub noise: &'a [u8],
+    pub(crate) noise: &'a [u8],
 }
 
 /// Proof of an address in a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proof {
+pub(crate) enum Proof {
     /// None: requests a RETRY.
     None,
     /// Cookie of a RETRY.
@@ -108,7 +108,7 @@ impl Proof {
 
 /// Packet that is not sealed. [`connection_id`](super::connection_id) has its connection ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clear<'a> {
+pub(crate) enum Clear<'a> {
     /// Opens a connection.
     Syn(Syn<'a>),
     /// Requests the SYN again, with this cookie.
@@ -136,7 +136,7 @@ impl<'a> Clear<'a> {
     ///
     /// # Errors
     /// The datagram is invalid, or sealed.
-    pub fn decode(datagram: &'a [u8]) -> Result<Self, WireError> {
+    pub(crate) fn decode(datagram: &'a [u8]) -> Result<Self, WireError> {
         let kind = header::clear_kind(datagram)?;
         let (header, rest) = datagram.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
         let info = u16_at(header, 2);
@@ -161,7 +161,7 @@ impl<'a> Clear<'a> {
 /// Returns the prologue of the Noise handshake: the clear fields of a SYN that negotiate. With
 /// another prologue at either side the handshake fails, so none of them can be changed unseen.
 /// Length, check, attempt and proof are left out, because they change from SYN to SYN.
-pub fn prologue(syn: &[u8; SHORT_SYN]) -> [u8; PROLOGUE] {
+pub(crate) fn prologue(syn: &[u8; SHORT_SYN]) -> [u8; PROLOGUE] {
     let mut prologue = [0; PROLOGUE];
     prologue[..4].copy_from_slice(b"rdt2");
     prologue[4..6].copy_from_slice(&syn[..2]);
@@ -172,7 +172,7 @@ pub fn prologue(syn: &[u8; SHORT_SYN]) -> [u8; PROLOGUE] {
 
 /// Writes a SYN; `out` has [`SHORT_SYN`] bytes without a proof, [`LONG_SYN`] with one, or more to
 /// pad it further.
-pub fn encode_syn(connection_id: u64, syn: &Syn<'_>, out: &mut [u8]) {
+pub(crate) fn encode_syn(connection_id: u64, syn: &Syn<'_>, out: &mut [u8]) {
     let proof = syn.proof.bytes();
     out.fill(0);
     begin(PacketKind::Syn, syn.noise.len(), connection_id, out);
@@ -188,19 +188,19 @@ pub fn encode_syn(connection_id: u64, syn: &Syn<'_>, out: &mut [u8]) {
 }
 
 /// Writes a RETRY; `out` has [`RETRY_LEN`] bytes.
-pub fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
+pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
     begin(PacketKind::Retry, 0, connection_id, out);
     put(out, HEADER, *cookie);
     seal(&mut out[..RETRY_LEN]);
 }
 
 /// Returns the length of a SYN-ACK with this Noise message, bytes.
-pub fn syn_ack_len(noise: &[u8]) -> usize {
+pub(crate) fn syn_ack_len(noise: &[u8]) -> usize {
     SYN_ACK_NOISE + noise.len()
 }
 
 /// Writes a SYN-ACK that answers the SYN with this attempt number; `out` has [`syn_ack_len`] bytes.
-pub fn encode_syn_ack(connection_id: u64, attempt: u8, noise: &[u8], out: &mut [u8]) {
+pub(crate) fn encode_syn_ack(connection_id: u64, attempt: u8, noise: &[u8], out: &mut [u8]) {
     let out = &mut out[..syn_ack_len(noise)];
     begin(PacketKind::SynAck, noise.len(), connection_id, out);
     put(out, HEADER, [attempt, 0, 0, 0, 0, 0, 0, 0]);
@@ -209,12 +209,12 @@ pub fn encode_syn_ack(connection_id: u64, attempt: u8, noise: &[u8], out: &mut [
 }
 
 /// Returns the length of an AUTH with this Noise message, bytes.
-pub fn auth_len(noise: &[u8]) -> usize {
+pub(crate) fn auth_len(noise: &[u8]) -> usize {
     HEADER + noise.len()
 }
 
 /// Writes an AUTH; `out` has [`auth_len`] bytes.
-pub fn encode_auth(connection_id: u64, noise: &[u8], out: &mut [u8]) {
+pub(crate) fn encode_auth(connection_id: u64, noise: &[u8], out: &mut [u8]) {
     let out = &mut out[..auth_len(noise)];
     begin(PacketKind::Auth, noise.len(), connection_id, out);
     out[HEADER..].copy_from_slice(noise);
@@ -222,14 +222,14 @@ pub fn encode_auth(connection_id: u64, noise: &[u8], out: &mut [u8]) {
 }
 
 /// Writes a REFUSE with the code of its reason; `out` has [`REFUSE_LEN`] bytes.
-pub fn encode_refuse(connection_id: u64, reason: u16, out: &mut [u8]) {
+pub(crate) fn encode_refuse(connection_id: u64, reason: u16, out: &mut [u8]) {
     header::begin(PacketKind::Refuse, reason, 0, connection_id, out);
     seal(&mut out[..REFUSE_LEN]);
 }
 
 /// Writes a RESET that answers a packet to the unknown `connection_id`; `out` has [`RESET_LEN`]
 /// bytes.
-pub fn encode_reset(connection_id: u64, token: &ResetToken, out: &mut [u8]) {
+pub(crate) fn encode_reset(connection_id: u64, token: &ResetToken, out: &mut [u8]) {
     header::begin(PacketKind::Reset, 0, 0, connection_id, out);
     put(out, HEADER, token.to_wire());
 }

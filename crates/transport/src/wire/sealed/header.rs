@@ -9,7 +9,7 @@ use super::VERSION;
 /// Length of the common header, bytes. In a sealed packet it is the associated data.
 pub(super) const HEADER: usize = HEADER_BYTES;
 /// Length of the tag at the end of a sealed packet, bytes.
-pub const TAG: usize = TAG_BYTES;
+pub(crate) const TAG: usize = TAG_BYTES;
 /// Length of the shortest sealed packet, bytes: a CLOSE without text.
 pub(super) const SEALED_MIN: usize = HEADER + 6 + TAG;
 
@@ -21,25 +21,25 @@ pub(crate) const PHASES: u8 = 4;
 
 /// Header of a sealed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     /// Kind of the packet.
-    pub kind: PacketKind,
+    pub(crate) kind: PacketKind,
     /// Type-specific field: key phase and flags.
     info: u16,
     /// Low 32 bits of the packet's number in its space.
-    pub number: u32,
+    pub(crate) number: u32,
     /// Connection ID of the side that receives the packet.
-    pub connection_id: u64,
+    pub(crate) connection_id: u64,
 }
 
 impl Header {
     /// Returns the key phase modulo 4.
-    pub fn phase(&self) -> u8 {
+    pub(crate) fn phase(&self) -> u8 {
         (self.info & PHASE).to_le_bytes()[0]
     }
 
     /// Returns the space of the packet's number.
-    pub fn space(&self) -> Space {
+    pub(crate) fn space(&self) -> Space {
         match self.kind {
             PacketKind::Data | PacketKind::Fin => Space::Data,
             _ => Space::Control,
@@ -67,19 +67,19 @@ impl Header {
 pub const FIRST_BYTE: u8 = MARK | VERSION;
 
 /// True for a packet of version 2, judging by the first two bytes.
-pub fn recognize(datagram: &[u8]) -> bool {
+pub(crate) fn recognize(datagram: &[u8]) -> bool {
     matches!(datagram, [mark, kind, ..] if *mark == MARK | VERSION && kind_of_type(*kind).is_some())
 }
 
 /// Returns the connection ID of a packet of version 2. Not authenticated.
-pub fn connection_id(datagram: &[u8]) -> Option<u64> {
+pub(crate) fn connection_id(datagram: &[u8]) -> Option<u64> {
     let header = datagram.first_chunk::<HEADER>()?;
     recognize(header).then(|| u64_at(header, 8))
 }
 
 /// Returns the header of a sealed packet, before it is opened. `None` for other datagrams.
 #[inline]
-pub fn peek(datagram: &[u8]) -> Option<Header> {
+pub(crate) fn peek(datagram: &[u8]) -> Option<Header> {
     let header = datagram.first_chunk::<HEADER>().filter(|_| datagram.len() >= SEALED_MIN)?;
     if header[0] != MARK | VERSION {
         return None;

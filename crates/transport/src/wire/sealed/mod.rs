@@ -15,9 +15,12 @@
 //! | `control.rs` | ACK, FIN-ACK, CLOSE, PATH |
 //! | `handshake.rs` | packets that are not sealed: SYN, RETRY, SYN-ACK, AUTH, REFUSE, RESET |
 //! | `payload.rs`, `params.rs` | payloads of the Noise messages and the parameters in them |
+//! | `fuzzing.rs` | properties of the decoders (feature `fuzzing`) |
 
 mod codec;
 mod control;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod handshake;
 mod header;
 mod params;
@@ -30,27 +33,31 @@ mod tests;
 use super::{Ack, PacketKind, Piece, WireError};
 
 pub(crate) use codec::{SealedCodec, payload_of};
-pub use control::{
-    CLOSE_TEXT, Close, ControlHeader, FIN_ACK_LEN, PATH_LEN, Probe, ack_body_len, ack_len, close_len,
-    encode_ack, encode_ack_body, encode_close, encode_fin_ack, encode_path,
+pub(crate) use control::{
+    Close, ControlHeader, FIN_ACK_LEN, PATH_LEN, Probe, ack_body_len, ack_len, close_len, encode_ack,
+    encode_ack_body, encode_close, encode_fin_ack, encode_path,
 };
-pub use handshake::{
+#[cfg(feature = "fuzzing")]
+pub use fuzzing::check_sealed_decoders;
+pub(crate) use handshake::{
     Clear, LONG_SYN, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn, auth_len, encode_auth,
     encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue, syn_ack_len,
 };
-pub(crate) use header::PHASES;
-pub use header::{FIRST_BYTE, Header, TAG, connection_id, peek, recognize};
-pub use params::Params;
-pub use payload::{Hello, Reply, Welcome};
+pub use header::FIRST_BYTE;
+pub(crate) use header::{Header, PHASES, TAG, connection_id, peek};
+pub(crate) use params::Params;
+pub(crate) use payload::{Hello, Reply, Welcome};
 pub(crate) use run::{DataRun, RunFields};
-pub use stream::{DATA_HEADER, FIN_HEADER, FIN_LEN, MAX_ACK_EVERY, encode_data_header, encode_fin_header};
+#[cfg(test)]
+pub(crate) use stream::encode_data_header;
+pub(crate) use stream::{DATA_HEADER, FIN_LEN};
 
 /// Version of this module.
-pub const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 2;
 
 /// Body of a sealed packet, after opening.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Body<'a> {
+pub(crate) enum Body<'a> {
     /// A piece of the stream.
     Data {
         /// The piece; empty as a request for an ACK.
@@ -85,7 +92,12 @@ impl<'a> Body<'a> {
     ///
     /// # Errors
     /// The body breaks a rule of the format. Its author has the key, so the connection ends.
-    pub fn decode(header: &Header, packet_number: u64, body: &'a [u8], near: u64) -> Result<Self, WireError> {
+    pub(crate) fn decode(
+        header: &Header,
+        packet_number: u64,
+        body: &'a [u8],
+        near: u64,
+    ) -> Result<Self, WireError> {
         match header.kind {
             PacketKind::Data => stream::decode_data(header, packet_number, body, near),
             PacketKind::Fin => stream::decode_fin(header, body, near),

@@ -22,20 +22,20 @@ pub(super) const AEAD_MAX: u8 = 3;
 
 /// Transport parameters of one side. A missing parameter has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Params {
+pub(crate) struct Params {
     /// Parameters that version 1 has, too: of this side as a receiver, and the link that it wants.
     /// `max_datagram` is at least 548. `versions` and `attempt` are not sent.
-    pub basic: native::Params,
+    pub(crate) basic: native::Params,
     /// Longest ACK delay that this side wants as a sender, microseconds; the peer obeys. At most
     /// 1,000,000. Default 25,000.
-    pub wanted_ack_delay_us: u32,
+    pub(crate) wanted_ack_delay_us: u32,
     /// Largest number of DATA packets per ACK that this side wants as a sender; the peer obeys. At
     /// least 1. Default 2.
-    pub wanted_ack_every: u16,
+    pub(crate) wanted_ack_every: u16,
     /// True if the responder's stream stays empty. Default: false.
-    pub is_one_way: bool,
+    pub(crate) is_one_way: bool,
     /// Number of the AEAD that this side prefers, 1 to 3; 0 for none. Default 0.
-    pub aead: u8,
+    pub(crate) aead: u8,
 }
 
 impl Default for Params {

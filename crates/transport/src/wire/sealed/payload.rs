@@ -22,18 +22,18 @@ const ACCEPTED: u8 = 0;
 
 /// First words of the initiator: payload of message 1 (IK, NK) or 3 (XX).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hello {
+pub(crate) struct Hello {
     /// Initial receive window, bytes.
-    pub window: u64,
+    pub(crate) window: u64,
     /// Token of the RESETs that the initiator would send.
-    pub reset_token: ResetToken,
+    pub(crate) reset_token: ResetToken,
     /// Transport parameters of the initiator.
-    pub params: Params,
+    pub(crate) params: Params,
 }
 
 /// First words of the responder: payload of message 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// The connection is accepted.
     Accepted(Welcome),
     /// The connection is refused, with the code of the reason, at least 1.
@@ -42,26 +42,26 @@ pub enum Reply {
 
 /// Fields of a message 2 that accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Welcome {
+pub(crate) struct Welcome {
     /// Number of the AEAD of both directions, 1 to 3.
-    pub aead: u8,
+    pub(crate) aead: u8,
     /// Versions that the responder speaks; always includes version 2.
-    pub versions: Versions,
+    pub(crate) versions: Versions,
     /// Connection ID of the responder.
-    pub connection_id: u64,
+    pub(crate) connection_id: u64,
     /// Token of the RESETs that the responder would send.
-    pub reset_token: ResetToken,
+    pub(crate) reset_token: ResetToken,
     /// Initial receive window, bytes.
-    pub window: u64,
+    pub(crate) window: u64,
     /// Transport parameters of the responder.
-    pub params: Params,
+    pub(crate) params: Params,
     /// Cookie for a later connection.
-    pub resumption: Option<ResumptionCookie>,
+    pub(crate) resumption: Option<ResumptionCookie>,
 }
 
 impl Hello {
     /// Returns the payload.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; HELLO_MAX];
         let len = self.params.encode(&mut out[HELLO..]);
         put_len(&mut out, 0, len);
@@ -75,7 +75,7 @@ impl Hello {
     ///
     /// # Errors
     /// The payload breaks a rule of the format.
-    pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
+    pub(crate) fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let (head, list) = payload.split_first_chunk::<HELLO>().ok_or(WireError::Truncated)?;
         if list.len() != usize::from(u16_at(head, 0)) {
             return Err(WireError::Length);
@@ -88,7 +88,7 @@ impl Hello {
 
 impl Reply {
     /// Returns the payload.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Refused(reason) => vec![*reason],
             Self::Accepted(welcome) => welcome.encode(),
@@ -99,7 +99,7 @@ impl Reply {
     ///
     /// # Errors
     /// The payload breaks a rule of the format.
-    pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
+    pub(crate) fn decode(payload: &[u8]) -> Result<Self, WireError> {
         match payload {
             [ACCEPTED, ..] => Welcome::decode(payload).map(Self::Accepted),
             [reason] => Ok(Self::Refused(*reason)),

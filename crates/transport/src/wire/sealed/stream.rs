@@ -8,11 +8,11 @@ use super::control::take_ack;
 use super::header::{self, HEADER, Header, TAG};
 
 /// Length of a DATA packet before an ACK or the payload, bytes: header and sealed offset.
-pub const DATA_HEADER: usize = HEADER + 8;
+pub(crate) const DATA_HEADER: usize = HEADER + 8;
 /// Length of a FIN before an ACK, bytes: header and sealed length of the stream.
-pub const FIN_HEADER: usize = HEADER + 8;
+pub(crate) const FIN_HEADER: usize = HEADER + 8;
 /// Length of a FIN without an ACK, bytes.
-pub const FIN_LEN: usize = FIN_HEADER + TAG;
+pub(crate) const FIN_LEN: usize = FIN_HEADER + TAG;
 
 /// Bit of the type-specific field: an ACK is wanted at once (DATA).
 const ACK_NOW: u16 = 1 << 2;
@@ -21,12 +21,18 @@ const HAS_ACK: u16 = 1 << 3;
 /// Bits 4 to 15 of the type-specific field: [`DataHeader::ack_every`].
 const ACK_EVERY_SHIFT: u32 = 4;
 /// Largest value of [`DataHeader::ack_every`].
-pub const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
+pub(crate) const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
 
 /// Writes the first [`DATA_HEADER`] bytes of a DATA packet. An ACK, if `has_ack`, the payload and
 /// room for the tag follow.
 #[inline]
-pub fn encode_data_header(connection_id: u64, phase: u8, data: &DataHeader, has_ack: bool, out: &mut [u8]) {
+pub(crate) fn encode_data_header(
+    connection_id: u64,
+    phase: u8,
+    data: &DataHeader,
+    has_ack: bool,
+    out: &mut [u8],
+) {
     let flags = data.ack_every.min(MAX_ACK_EVERY) << ACK_EVERY_SHIFT
         | if data.ack_now { ACK_NOW } else { 0 }
         | if has_ack { HAS_ACK } else { 0 };
@@ -36,7 +42,7 @@ pub fn encode_data_header(connection_id: u64, phase: u8, data: &DataHeader, has_
 
 /// Writes the first [`FIN_HEADER`] bytes of a FIN. An ACK, if `has_ack`, and room for the tag
 /// follow.
-pub fn encode_fin_header(
+pub(crate) fn encode_fin_header(
     connection_id: u64,
     phase: u8,
     packet_number: u64,

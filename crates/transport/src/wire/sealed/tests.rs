@@ -6,7 +6,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rdt_crypto::{Aead, PacketKey, ResetToken};
 
-use super::header::{HEADER, SEALED_MIN};
+use super::header::{HEADER, SEALED_MIN, recognize};
+use super::stream::{FIN_HEADER, MAX_ACK_EVERY, encode_fin_header};
 use super::*;
 use crate::wire::native::{self, CloseReason, LinkRequest, SackBlock, Versions, check};
 use crate::wire::{DataHeader, vectors};
