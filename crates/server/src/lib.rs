@@ -24,12 +24,11 @@ mod config;
 mod encrypted;
 mod link_memory;
 mod links;
+mod outgoing;
 mod path;
-mod sender_id;
 mod server;
 mod stats;
 
 pub use config::{LinkMode, ServerConfig};
-pub use sender_id::SenderId;
-pub use server::Server;
+pub use server::{SenderId, Server};
 pub use stats::ServerStats;

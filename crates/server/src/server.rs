@@ -1,32 +1,50 @@
 //! [`Server`]: a [`Listener`] and a [`ConnectionSet`](rdt_transport::ConnectionSet) behind the
 //! emulated paths of their senders.
 
+mod forwarding;
+
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::Entropy;
-use rdt_emulator::{DelayHistogram, Direction, Ledger};
+use rdt_emulator::{DelayHistogram, Ledger};
+use rdt_transport::wire::LinkWanted;
 use rdt_transport::wire::native::{CloseReason, Versions};
-use rdt_transport::wire::{FromSender, LinkWanted, sealed};
 use rdt_transport::{
-    Admission, Connection, ConnectionId, ConnectionSetConfig, Ecn, Endpoint, Listener, ReceiverEvent,
-    ResponderConfig, TransmitBuf, one_by_one,
+    Connection, ConnectionId, ConnectionSetConfig, Ecn, Endpoint, Listener, ReceiverEvent, ResponderConfig,
+    TransmitBuf, one_by_one,
 };
 
 use crate::encrypted::Encrypted;
-use crate::links::{Datagram, Links};
-use crate::{LinkMode, SenderId, ServerConfig};
+use crate::links::Links;
+use crate::outgoing::Outgoing;
+use crate::{LinkMode, ServerConfig};
 
-/// Limit on the datagrams that wait for the socket. Further datagrams are dropped.
-const MAX_OUTGOING: usize = 16 * 1024;
+/// Sender of transfers to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SenderId<P> {
+    /// Sender without authentication, known by its address: classic, or native version 1.
+    Address(P),
+    /// Encrypted connection (native version 2). Its address may change.
+    Connection(ConnectionId),
+}
 
-/// Datagrams that wait for the socket: each has left its reverse link, or its sender has no path.
-#[derive(Debug)]
-pub(crate) struct Outgoing<P> {
-    queue: VecDeque<Datagram<P, Vec<u8>>>,
-    pub(crate) dropped: u64,
+impl<P> From<P> for SenderId<P> {
+    fn from(address: P) -> Self {
+        Self::Address(address)
+    }
+}
+
+impl<P: Copy> SenderId<P> {
+    /// Returns the address of a sender that is known by it.
+    pub fn address(self) -> Option<P> {
+        match self {
+            Self::Address(address) => Some(address),
+            Self::Connection(_) => None,
+        }
+    }
 }
 
 /// Receivers of many senders. Each is behind the emulated path that the sender requested in its
@@ -57,7 +75,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             encrypted: None,
             links: Links::new(&config),
             config,
-            outgoing: Outgoing { queue: VecDeque::new(), dropped: 0 },
+            outgoing: Outgoing::new(),
             events: VecDeque::new(),
             max_active: 0,
             lateness: DelayHistogram::default(),
@@ -217,159 +235,6 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Pushes a datagram of an unencrypted sender into its forward link. The SYN of a new one
-    /// creates its path.
-    fn enter(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], seed: u64) {
-        let sender = SenderId::Address(peer);
-        let Some(packet) = self.listener.inspect(now, peer, bytes) else {
-            // The listener may have answered with a stateless reply.
-            return self.route_replies(now);
-        };
-        if let FromSender::Syn(open) = packet {
-            let admission = self.listener.admit(now, peer, &open);
-            // Removes the path of a half-open peer at this address before the new one is added.
-            self.absorb_events();
-            match admission {
-                Admission::New => {
-                    let is_half_open = self.listener.is_half_open(peer);
-                    self.links.admit(now, sender, open.link, seed, is_half_open);
-                }
-                Admission::Known => {}
-                // An address that is not connected has no path, so the reply bypasses the links.
-                Admission::Refused | Admission::Unproven => return self.route_replies(now),
-            }
-        }
-        if !self.links.contains(sender) {
-            self.listener.deliver(now, peer, ecn, &packet);
-            self.absorb_events();
-            return self.route_replies(now);
-        }
-        self.listener.touch(now, peer);
-        self.links.push(now, sender, &Datagram { peer, ecn, bytes }, Direction::Forward);
-    }
-
-    /// Handles datagrams of version 2: pushes those of a connection with a path into its forward
-    /// link, and delivers the others.
-    fn enter_encrypted(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &mut [u8], stride: usize) -> usize {
-        let is_emulating = self.is_emulating();
-        let Some(encrypted) = &mut self.encrypted else { return 0 };
-        let (set, links) = (&mut encrypted.set, &mut self.links);
-        if is_emulating && bytes.len() > stride {
-            // A packet of a handshake may add a path, which the next datagrams then enter.
-            let is_direct =
-                |datagram| set.find(datagram).is_some_and(|id| !links.contains(SenderId::Connection(id)));
-            if !bytes.chunks(stride).all(is_direct) {
-                return one_by_one(self, now, peer, ecn, bytes, stride);
-            }
-        } else if let Some(id) = set.find(bytes).map(SenderId::Connection)
-            && links.contains(id)
-        {
-            links.push(now, id, &Datagram { peer, ecn, bytes }, Direction::Forward);
-            return 1;
-        }
-        let datagrams = set.handle_datagrams(now, peer, ecn, bytes, stride);
-        self.absorb_connections(now);
-        self.route_replies(now);
-        datagrams
-    }
-
-    /// True for a datagram of version 2, if the server takes that version.
-    fn is_encrypted(&self, datagram: &[u8]) -> bool {
-        self.encrypted.is_some() && datagram.first() == Some(&sealed::FIRST_BYTE)
-    }
-
-    /// True if datagrams of `peer`, which is not encrypted, need not enter a link.
-    fn is_direct(&self, peer: P) -> bool {
-        let sender = SenderId::Address(peer);
-        !self.is_emulating() || self.listener.wire(peer).is_some() && !self.links.contains(sender)
-    }
-
-    /// Handles all deliveries due by `now` in order, each with its due time as the current time.
-    fn advance(&mut self, now: Instant) {
-        while let Some((due, sender)) = self.links.first_wakeup()
-            && due <= now
-        {
-            if self.is_silent(due, sender) {
-                self.end_silent(due, sender);
-                continue;
-            }
-            self.leave_forward(due, sender);
-            self.leave_reverse(due, sender, now);
-            self.links.schedule(sender);
-        }
-    }
-
-    /// True if no packet has arrived from the sender for so long that its links must not keep it:
-    /// a slow link may hold packets for years.
-    fn is_silent(&self, now: Instant, sender: SenderId<P>) -> bool {
-        let listener = &self.config.listener;
-        let path = self.links.paths.get(&sender).filter(|_| !listener.receiver.faithful);
-        path.is_some_and(|path| now.saturating_duration_since(path.last_arrival) > listener.native_idle)
-    }
-
-    fn end_silent(&mut self, now: Instant, sender: SenderId<P>) {
-        match sender {
-            SenderId::Address(peer) => self.listener.close(peer),
-            SenderId::Connection(id) => {
-                self.with(now, id, |connection| connection.abort(now, CloseReason::Idle));
-            }
-        }
-        self.absorb_events();
-        self.links.remove(sender);
-    }
-
-    fn leave_forward(&mut self, due: Instant, sender: SenderId<P>) {
-        while let Some(Datagram { peer, ecn, mut bytes }) = self.links.pop(due, sender, Direction::Forward) {
-            self.share_limits();
-            match (sender, &mut self.encrypted) {
-                (SenderId::Address(peer), _) => self.listener.deliver_datagram(due, peer, ecn, &bytes),
-                (SenderId::Connection(_), Some(encrypted)) => {
-                    encrypted.set.handle_datagram(due, peer, ecn, &mut bytes);
-                    self.absorb_connections(due);
-                }
-                (SenderId::Connection(_), None) => {}
-            }
-            self.links.recycle(bytes);
-            self.route_replies(due);
-        }
-    }
-
-    fn leave_reverse(&mut self, due: Instant, sender: SenderId<P>, now: Instant) {
-        while let Some(datagram) = self.links.pop(due, sender, Direction::Reverse) {
-            if let SenderId::Address(peer) = sender {
-                self.listener.touch(due, peer);
-            }
-            self.lateness.record(now.saturating_duration_since(due));
-            self.outgoing.push(datagram, &mut self.links);
-        }
-    }
-
-    /// Moves the replies of the listener and the set into the reverse links, or `outgoing` for
-    /// senders without a path.
-    fn route_replies(&mut self, now: Instant) {
-        if !self.is_emulating() {
-            return;
-        }
-        while self.listener.may_reply()
-            && let Some((peer, bytes)) = self.listener.poll_reply(now)
-        {
-            // Sent as Not-ECT, because replies are not congestion-controlled.
-            let reply = Datagram { peer, ecn: Ecn::NotEct, bytes };
-            self.outgoing.route(now, Some(SenderId::Address(peer)), &reply, &mut self.links);
-        }
-        let Some(encrypted) = &mut self.encrypted else { return };
-        let Encrypted { set, batch, .. } = &mut **encrypted;
-        loop {
-            batch.clear();
-            let Some((peer, id)) = set.poll_connection(now, batch) else { break };
-            for bytes in batch.datagrams() {
-                let reply = Datagram { peer, ecn: batch.ecn(), bytes };
-                self.outgoing.route(now, id.map(SenderId::Connection), &reply, &mut self.links);
-            }
-        }
-        self.absorb_connections(now);
-    }
-
     /// Moves events from the listener to `events`, and removes the paths of removed peers.
     #[inline]
     fn absorb_events(&mut self) {
@@ -431,19 +296,6 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.events.retain(|(of, event)| *of != sender || !void(*event));
     }
 
-    /// Removes the paths of finished connections that repeat no more answers.
-    fn remove_ended_paths(&mut self) {
-        let Some(encrypted) = &mut self.encrypted else { return };
-        let Encrypted { set, ended, .. } = &mut **encrypted;
-        ended.retain(|id| {
-            let is_kept = set.address(*id).is_some();
-            if !is_kept {
-                self.links.remove(SenderId::Connection(*id));
-            }
-            is_kept
-        });
-    }
-
     /// Fills a batch of the listener or the set, which take turns.
     fn poll_either(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
         self.share_limits();
@@ -460,50 +312,6 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let peer = if is_first { None } else { encrypted.set.poll_transmit(now, out) };
         self.absorb_connections(now);
         peer
-    }
-}
-
-impl<P: Copy + Ord + Debug> Outgoing<P> {
-    fn push(&mut self, datagram: Datagram<P, Vec<u8>>, links: &mut Links<P>) {
-        if self.queue.len() < MAX_OUTGOING {
-            self.queue.push_back(datagram);
-        } else {
-            self.dropped += 1;
-            links.recycle(datagram.bytes);
-        }
-    }
-
-    /// Pushes a reply into the reverse link of its sender, or queues it if there is none.
-    fn route(
-        &mut self,
-        now: Instant,
-        sender: Option<SenderId<P>>,
-        reply: &Datagram<P, &[u8]>,
-        links: &mut Links<P>,
-    ) {
-        if let Some(sender) = sender.filter(|sender| links.contains(*sender)) {
-            links.push(now, sender, reply, Direction::Reverse);
-        } else {
-            let bytes = links.copy(reply.bytes);
-            self.push(Datagram { peer: reply.peer, ecn: reply.ecn, bytes }, links);
-        }
-    }
-
-    /// Moves datagrams for one peer to `out`, and returns the peer.
-    fn poll(&mut self, out: &mut TransmitBuf, links: &mut Links<P>) -> Option<P> {
-        let &Datagram { peer, ecn, .. } = self.queue.front()?;
-        let before = out.segments();
-        out.set_ecn(ecn);
-        while let Some(next) = self.queue.front()
-            && (next.peer, next.ecn) == (peer, ecn)
-            && let Some(slot) = out.slot(next.bytes.len())
-        {
-            slot.copy_from_slice(&next.bytes);
-            if let Some(next) = self.queue.pop_front() {
-                links.recycle(next.bytes);
-            }
-        }
-        (out.segments() > before).then_some(peer)
     }
 }
 

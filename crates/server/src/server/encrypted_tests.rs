@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rdt_crypto::StaticKey;
+use rdt_emulator::Direction;
 use rdt_transport::wire::native::LinkRequest;
+use rdt_transport::wire::sealed;
 use rdt_transport::{
     Closed, ConnectionConfig, ConnectionEvent, ConnectionSet, InitiatorConfig, RefuseReason,
 };

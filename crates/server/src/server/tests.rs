@@ -1,6 +1,6 @@
 //! Unit tests of a server that is called at given times, in ns since the start.
 
-use rdt_emulator::{self as emulator, Path};
+use rdt_emulator::{self as emulator, Direction, Path};
 use rdt_transport::wire::{
     self, Ack, FromReceiver, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
 };
@@ -10,6 +10,7 @@ use rdt_transport::{
 
 use super::*;
 use crate::link_memory::LinkMemory;
+use crate::links::Datagram;
 use crate::path::classic_path;
 
 /// At 1 Mbit/s, 12 bytes take 96 us, 28 bytes 224 us and 1008 bytes 8064 us.
