@@ -5,7 +5,7 @@ use rdt_testing::random;
 use super::*;
 use crate::wire::DataHeader;
 use crate::wire::native::Params;
-use crate::wire::sealed::{self, RunFields, TAG, encode_data_header, peek};
+use crate::wire::sealed::{self, DataRun, RunFields, TAG, encode_data_header, peek};
 
 /// Largest payload of a packet, bytes.
 const PAYLOAD: usize = 100;
