@@ -6,8 +6,9 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::time::Instant;
 
+use super::Listener;
+use super::entry::{Entry, Place};
 use super::stateless::Stateless;
-use super::{Entry, Listener, Place};
 use crate::cookie::CookieJar;
 use crate::receiver::Receiver;
 use crate::wire::Open;

@@ -12,8 +12,9 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
+use super::Listener;
+use super::entry::{Entry, Place};
 use super::sources::Sources;
-use super::{Entry, Listener, Place};
 use crate::ReceiverEvent;
 
 /// Largest number of half-open peers of a listener. With the receivers, the table needs less than 4

@@ -5,6 +5,7 @@
 pub(crate) mod admission;
 pub(crate) mod budget;
 mod config;
+mod entry;
 mod half_open;
 mod idle;
 pub(crate) mod peers;
@@ -22,9 +23,10 @@ use std::time::Instant;
 
 use admission::Address;
 pub use admission::Admission;
+use budget::Budget;
 pub use budget::SocketLoad;
-use budget::{Budget, Claim};
 pub use config::{ListenerConfig, SocketBuffer};
+use entry::{Entry, Place};
 use half_open::HalfOpen;
 pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
@@ -37,45 +39,12 @@ use crate::cookie::CookieJar;
 use crate::receiver::Receiver;
 use crate::stateless_limit::RateLimiter;
 use crate::wire::native::CloseReason;
-use crate::wire::{FromSender, MAX_REPLY, Near, Open, Wire};
+use crate::wire::{FromSender, MAX_REPLY, Near, Wire};
 use crate::{Ecn, Endpoint, ReceiverEvent, ReceiverStats, TransmitBuf};
 
 /// References for unwrapping the numbers of a peer without a transfer. The packet number is so far
 /// from 0 that no unwrapped number is negative.
 const NO_TRANSFER: Near = Near { seq: 0, packet_number: 1 << 31 };
-
-/// Standing of a peer, which determines the limit that it counts towards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// In the table of half-open peers.
-    HalfOpen,
-    /// Connected; its address is not proved (classic).
-    Unproved,
-    /// Connected; its address is proved, or the listener is faithful to the reference.
-    Proved,
-}
-
-/// State of one peer.
-#[derive(Debug)]
-struct Entry {
-    receiver: Receiver,
-    /// Format and connection ID of the newest SYN.
-    wire: Wire,
-    place: Place,
-    /// True while events wait in the receiver, until more of the transfer arrives.
-    on_probation: bool,
-    last_active: Instant,
-    /// Time under which the peer is in [`Listener::idle`] or [`HalfOpen::idle`].
-    idle_at: Instant,
-    /// True if the peer is in [`Listener::ready`].
-    queued: bool,
-    /// Time under which the peer is in [`Listener::ack_timers`]; `None` if it is not.
-    ack_timer: Option<Instant>,
-    /// Memory of the receiver as counted in [`Listener::memory`], bytes.
-    memory: u64,
-    /// Claim to the socket's buffer, while the transfer is unfinished.
-    claim: Option<Claim>,
-}
 
 /// Receivers of all peers behind one socket.
 #[derive(Debug)]
@@ -455,57 +424,6 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
 
     fn poll_event(&mut self) -> Option<(P, ReceiverEvent)> {
         self.events.pop_front()
-    }
-}
-
-impl Entry {
-    /// True if a transfer was reported and its FIN was not answered.
-    fn is_unfinished(&self) -> bool {
-        !self.on_probation && self.receiver.is_unfinished()
-    }
-
-    /// Puts the transfer that a classic SYN may begin on probation: the SYN may be forged.
-    fn on_syn(&mut self, open: &Open, faithful: bool) {
-        self.on_probation = open.wire.connection_id().is_none()
-            && (self.on_probation || !faithful && !self.receiver.is_unfinished());
-    }
-
-    /// Sets the receiver's share of the socket's buffer.
-    fn set_share(&mut self, budget: &Budget) {
-        let share = self.claim.map_or_else(|| budget.share_of_new(), |claim| budget.share_of(claim));
-        if let Some(share) = share {
-            self.receiver.set_share(share);
-        }
-    }
-
-    /// Marks the transfer as active before data is delivered, and renews its share.
-    fn claim_on_data(&mut self, now: Instant, budget: &mut Budget) {
-        if let Some(claim) = &mut self.claim {
-            budget.on_data(now, claim);
-        }
-        self.set_share(budget);
-    }
-
-    /// Updates the claim after the receiver changed: a transfer began or ended, data arrived or was
-    /// offered.
-    fn update_claim(&mut self, budget: &mut Budget) {
-        if self.receiver.is_unfinished() {
-            let claim = self.claim.get_or_insert_with(|| budget.open());
-            budget.on_offer(claim, self.receiver.offered());
-        } else if let Some(claim) = self.claim.take() {
-            budget.close(claim);
-        }
-    }
-
-    /// Writes the next reply, which may offer a larger window.
-    fn poll_reply(&mut self, now: Instant, budget: &mut Budget, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
-        if !self.receiver.may_offer() {
-            return self.receiver.poll_reply(now, out);
-        }
-        self.set_share(budget);
-        let len = self.receiver.poll_reply(now, out);
-        self.update_claim(budget);
-        len
     }
 }
 

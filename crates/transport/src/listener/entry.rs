@@ -1,0 +1,96 @@
+//! State of one peer: its receiver, its standing, and its claim to the socket's buffer.
+
+use std::time::Instant;
+
+use super::budget::{Budget, Claim};
+use crate::receiver::Receiver;
+use crate::wire::{MAX_REPLY, Open, Wire};
+
+/// Standing of a peer, which determines the limit that it counts towards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the table of half-open peers.
+    HalfOpen,
+    /// Connected; its address is not proved (classic).
+    Unproved,
+    /// Connected; its address is proved, or the listener is faithful to the reference.
+    Proved,
+}
+
+/// State of one peer.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) receiver: Receiver,
+    /// Format and connection ID of the newest SYN.
+    pub(super) wire: Wire,
+    pub(super) place: Place,
+    /// True while events wait in the receiver, until more of the transfer arrives.
+    pub(super) on_probation: bool,
+    pub(super) last_active: Instant,
+    /// Time under which the peer is in [`Listener::idle`] or [`HalfOpen::idle`].
+    pub(super) idle_at: Instant,
+    /// True if the peer is in [`Listener::ready`].
+    pub(super) queued: bool,
+    /// Time under which the peer is in [`Listener::ack_timers`]; `None` if it is not.
+    pub(super) ack_timer: Option<Instant>,
+    /// Memory of the receiver as counted in [`Listener::memory`], bytes.
+    pub(super) memory: u64,
+    /// Claim to the socket's buffer, while the transfer is unfinished.
+    pub(super) claim: Option<Claim>,
+}
+
+impl Entry {
+    /// True if a transfer was reported and its FIN was not answered.
+    pub(super) fn is_unfinished(&self) -> bool {
+        !self.on_probation && self.receiver.is_unfinished()
+    }
+
+    /// Puts the transfer that a classic SYN may begin on probation: the SYN may be forged.
+    pub(super) fn on_syn(&mut self, open: &Open, faithful: bool) {
+        self.on_probation = open.wire.connection_id().is_none()
+            && (self.on_probation || !faithful && !self.receiver.is_unfinished());
+    }
+
+    /// Sets the receiver's share of the socket's buffer.
+    pub(super) fn set_share(&mut self, budget: &Budget) {
+        let share = self.claim.map_or_else(|| budget.share_of_new(), |claim| budget.share_of(claim));
+        if let Some(share) = share {
+            self.receiver.set_share(share);
+        }
+    }
+
+    /// Marks the transfer as active before data is delivered, and renews its share.
+    pub(super) fn claim_on_data(&mut self, now: Instant, budget: &mut Budget) {
+        if let Some(claim) = &mut self.claim {
+            budget.on_data(now, claim);
+        }
+        self.set_share(budget);
+    }
+
+    /// Updates the claim after the receiver changed: a transfer began or ended, data arrived or was
+    /// offered.
+    pub(super) fn update_claim(&mut self, budget: &mut Budget) {
+        if self.receiver.is_unfinished() {
+            let claim = self.claim.get_or_insert_with(|| budget.open());
+            budget.on_offer(claim, self.receiver.offered());
+        } else if let Some(claim) = self.claim.take() {
+            budget.close(claim);
+        }
+    }
+
+    /// Writes the next reply, which may offer a larger window.
+    pub(super) fn poll_reply(
+        &mut self,
+        now: Instant,
+        budget: &mut Budget,
+        out: &mut [u8; MAX_REPLY],
+    ) -> Option<usize> {
+        if !self.receiver.may_offer() {
+            return self.receiver.poll_reply(now, out);
+        }
+        self.set_share(budget);
+        let len = self.receiver.poll_reply(now, out);
+        self.update_claim(budget);
+        len
+    }
+}
