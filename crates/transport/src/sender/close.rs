@@ -48,6 +48,61 @@ impl Closing {
 }
 
 impl Sender {
+    /// Ends the stream: the remaining data is sent, then the FIN.
+    ///
+    /// # Errors
+    /// [`TransferError::NotConnected`] before [`Sender::open`].
+    pub fn finish(&mut self) -> Result<(), TransferError> {
+        if self.state == State::Idle {
+            return Err(TransferError::NotConnected);
+        }
+        self.stream.finishing = true;
+        self.close_if_done();
+        Ok(())
+    }
+
+    /// Aborts the transfer. A native receiver gets a CLOSE. No event follows.
+    pub fn abort(&mut self) {
+        if let State::Aborting { .. } = self.state {
+            return;
+        }
+        let told = self.data_flows() && self.codec.close_len() > 0;
+        let reason = CloseReason::Aborted;
+        self.state = if told { State::Aborting { reason } } else { State::Closed };
+        self.stop_timers();
+    }
+
+    /// True if the peer has received the FIN and all data (version 2). Its application may not have
+    /// read them.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.flight.board.is_empty() && self.closing.is_some_and(|closing| closing.has_arrived())
+    }
+
+    pub(super) fn fail(&mut self, phase: Phase, error: TransferError) {
+        self.close();
+        self.events.push_back(SenderEvent::Failed { phase, error });
+    }
+
+    /// Like [`Sender::fail`], but tells the receiver if the format can.
+    pub(super) fn fail_and_close(&mut self, error: TransferError, reason: CloseReason) {
+        self.fail(self.phase(), error);
+        if self.codec.close_len() > 0 {
+            self.state = State::Aborting { reason };
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.state = State::Closed;
+        self.stop_timers();
+    }
+
+    pub(super) fn stop_timers(&mut self) {
+        self.recovery.stop();
+        self.control_at = None;
+        self.keep_alive.cancel();
+        self.blocked.cancel_pace();
+    }
+
     /// Starts to close when the stream has ended and all data is sent (native) or acknowledged
     /// (classic).
     pub(super) fn close_if_done(&mut self) {

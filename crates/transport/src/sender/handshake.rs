@@ -7,11 +7,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Sender, SenderEvent, State};
+use super::{Sender, SenderConfig, SenderEvent, State};
 use crate::cookie::Cookie;
 use crate::recovery::{Fate, RttQuality, Timing};
+use crate::send_buffer::FramePool;
+use crate::wire::Codec;
 use crate::wire::native::{CloseReason, Params, Versions};
-use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
+use crate::wire::sealed::SealedCodec;
+use crate::{ConfigError, PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
 /// Divisor of `srtt`: time that the SYN-ACK may arrive after the ACK of early data, as long as the
 /// initial reordering window (RFC 8985, section 6.2).
@@ -116,6 +119,24 @@ impl Handshake {
 }
 
 impl Sender {
+    /// Returns the sender of one stream of a connection whose handshake is complete (version 2). It
+    /// sends DATA, FIN and keep-alives, sealed by `codec`; its replies come through
+    /// [`Sender::handle_reply`].
+    ///
+    /// # Errors
+    /// As [`Sender::new`].
+    pub(crate) fn established(
+        config: SenderConfig,
+        codec: SealedCodec,
+        memory: FramePool,
+        now: Instant,
+        peer: &Established,
+    ) -> Result<Self, ConfigError> {
+        let mut sender = Self::with_codec(config, Codec::Sealed(codec), memory)?;
+        sender.open_established(now, peer);
+        Ok(sender)
+    }
+
     /// True if the state allows data: the handshake completed, or early data is allowed.
     pub(super) fn data_flows(&self) -> bool {
         match self.state {

@@ -31,18 +31,16 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::PacketKey;
 
-use crate::congestion::Pacer;
 use crate::recovery::{Flight, LossRecovery};
 use crate::send_buffer::{Cut, FramePool, Spare};
 use crate::wire::Codec;
 use crate::wire::native::CloseReason;
-use crate::wire::sealed::SealedCodec;
-use crate::{ConfigError, Ecn, Endpoint, Metrics, Observer, Phase, Timer, TransferError, TransmitBuf};
+use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Timer, TransferError, TransmitBuf};
 use blocked::BlockedTime;
 pub use blocked::{Blocked, Waited};
 use close::Closing;
 pub use config::{Attempts, LossWindow, SenderConfig};
-use congestion::{CongestionControl, Prior};
+use congestion::CongestionControl;
 pub use ecn::{EcnFailure, EcnState};
 use handshake::Handshake;
 pub(crate) use handshake::{Established, Syns};
@@ -175,24 +173,6 @@ impl Sender {
         })
     }
 
-    /// Returns the sender of one stream of a connection whose handshake is complete (version 2). It
-    /// sends DATA, FIN and keep-alives, sealed by `codec`; its replies come through
-    /// [`Sender::handle_reply`].
-    ///
-    /// # Errors
-    /// As [`Sender::new`].
-    pub(crate) fn established(
-        config: SenderConfig,
-        codec: SealedCodec,
-        memory: FramePool,
-        now: Instant,
-        peer: &Established,
-    ) -> Result<Self, ConfigError> {
-        let mut sender = Self::with_codec(config, Codec::Sealed(codec), memory)?;
-        sender.open_established(now, peer);
-        Ok(sender)
-    }
-
     /// Adapts to a new path to the same peer (version 2): congestion control and path MTU discovery
     /// start again, and the RTT is unknown (RFC 9000, section 9.4). Data in flight keeps its
     /// timers.
@@ -237,12 +217,6 @@ impl Sender {
     /// Takes the body of [`Sender::carry_ack`] back if no packet had room for it.
     pub(crate) fn take_carried_ack(&mut self) -> Option<Vec<u8>> {
         self.carried_ack.take()
-    }
-
-    /// True if the peer has received the FIN and all data (version 2). Its application may not have
-    /// read them.
-    pub(crate) fn has_arrived(&self) -> bool {
-        self.flight.board.is_empty() && self.closing.is_some_and(|closing| closing.has_arrived())
     }
 
     /// Returns the idle timeout of the peer.
@@ -366,30 +340,6 @@ impl Sender {
         self.stream.pushed = self.stream.end();
     }
 
-    /// Ends the stream: the remaining data is sent, then the FIN.
-    ///
-    /// # Errors
-    /// [`TransferError::NotConnected`] before [`Sender::open`].
-    pub fn finish(&mut self) -> Result<(), TransferError> {
-        if self.state == State::Idle {
-            return Err(TransferError::NotConnected);
-        }
-        self.stream.finishing = true;
-        self.close_if_done();
-        Ok(())
-    }
-
-    /// Aborts the transfer. A native receiver gets a CLOSE. No event follows.
-    pub fn abort(&mut self) {
-        if let State::Aborting { .. } = self.state {
-            return;
-        }
-        let told = self.data_flows() && self.codec.close_len() > 0;
-        let reason = CloseReason::Aborted;
-        self.state = if told { State::Aborting { reason } } else { State::Closed };
-        self.stop_timers();
-    }
-
     /// True if a packet could be sent and only the application's data is missing.
     #[cfg(test)]
     pub(crate) fn wants_data(&self) -> bool {
@@ -406,23 +356,7 @@ impl Sender {
 
     /// Returns a snapshot of counters and gauges.
     pub fn stats(&self) -> SenderStats {
-        let (board, rtt) = (&self.flight.board, &self.path.rtt);
-        SenderStats {
-            snd_una: board.snd_una(),
-            snd_nxt: board.snd_nxt(),
-            window: self.window_packets(),
-            cwnd: self.congestion.controller.cwnd(),
-            ssthresh: self.congestion.controller.ssthresh(),
-            in_flight: board.in_flight(),
-            srtt: rtt.sampled(),
-            min_rtt: rtt.min_rtt(),
-            rto: rtt.rto(),
-            bytes_written: self.stream.end(),
-            crc: self.stream.buffer.crc(),
-            waited: self.blocked.times(),
-            ecn: self.path.ecn.state(),
-            ..SenderStats::from(&self.stats)
-        }
+        SenderStats::of(self)
     }
 
     /// Returns the configuration.
@@ -456,31 +390,6 @@ impl Sender {
         }
     }
 
-    fn fail(&mut self, phase: Phase, error: TransferError) {
-        self.close();
-        self.events.push_back(SenderEvent::Failed { phase, error });
-    }
-
-    /// Like [`Sender::fail`], but tells the receiver if the format can.
-    fn fail_and_close(&mut self, error: TransferError, reason: CloseReason) {
-        self.fail(self.phase(), error);
-        if self.codec.close_len() > 0 {
-            self.state = State::Aborting { reason };
-        }
-    }
-
-    fn close(&mut self) {
-        self.state = State::Closed;
-        self.stop_timers();
-    }
-
-    fn stop_timers(&mut self) {
-        self.recovery.stop();
-        self.control_at = None;
-        self.keep_alive.cancel();
-        self.blocked.cancel_pace();
-    }
-
     /// Returns the earliest deadline of the timers of SYN, data and FIN.
     fn timer(&self) -> Option<Instant> {
         earlier(self.recovery.deadline(), self.control_at)
@@ -496,29 +405,10 @@ impl Sender {
     /// Ends a call that may have changed the state: reports the changes to observers.
     fn after_call(&mut self, now: Instant) {
         if self.observers.takes_snapshots() {
-            let snapshot = self.snapshot();
+            let snapshot = Snapshot::of(self);
             self.observers.on_snapshot(now, snapshot);
         }
         self.check();
-    }
-
-    #[cold]
-    fn snapshot(&self) -> Snapshot {
-        let (rtt, controller) = (&self.path.rtt, &self.congestion.controller);
-        let srtt = rtt.sampled();
-        let metrics = Metrics {
-            cwnd: controller.cwnd(),
-            ssthresh: controller.ssthresh(),
-            in_flight: self.flight.board.in_flight(),
-            snd_wnd: self.peer.window.size(),
-            srtt: srtt.unwrap_or_default(),
-            rttvar: srtt.map_or(Duration::ZERO, |_| rtt.rttvar()),
-            min_rtt: rtt.min_rtt().unwrap_or_default(),
-            latest_rtt: None,
-            pacing_rate: self.congestion.pacer.as_ref().and_then(Pacer::rate),
-            delivery_rate: None,
-        };
-        Snapshot { timers: self.timers(), blocked: self.blocked.reason(), phase: controller.phase(), metrics }
     }
 
     /// Checks the invariants between calls, with debug assertions on.

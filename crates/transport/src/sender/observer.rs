@@ -5,7 +5,8 @@ use std::mem::{Discriminant, discriminant};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use crate::congestion::RateSample;
+use super::Sender;
+use crate::congestion::{Pacer, RateSample};
 use crate::recovery::{AckOutcome, Lost, SegmentRun};
 use crate::wire::{Ack, FromReceiver};
 use crate::{Blocked, Interest, Metrics, Observer, PacketKind, Resend, Timer, Trace};
@@ -39,6 +40,27 @@ pub(super) struct Snapshot {
     pub(super) phase: &'static str,
     /// Without the newest samples, which [`Observers`] adds.
     pub(super) metrics: Metrics,
+}
+
+impl Snapshot {
+    #[cold]
+    pub(super) fn of(sender: &Sender) -> Self {
+        let (rtt, controller) = (&sender.path.rtt, &sender.congestion.controller);
+        let srtt = rtt.sampled();
+        let metrics = Metrics {
+            cwnd: controller.cwnd(),
+            ssthresh: controller.ssthresh(),
+            in_flight: sender.flight.board.in_flight(),
+            snd_wnd: sender.peer.window.size(),
+            srtt: srtt.unwrap_or_default(),
+            rttvar: srtt.map_or(Duration::ZERO, |_| rtt.rttvar()),
+            min_rtt: rtt.min_rtt().unwrap_or_default(),
+            latest_rtt: None,
+            pacing_rate: sender.congestion.pacer.as_ref().and_then(Pacer::rate),
+            delivery_rate: None,
+        };
+        Self { timers: sender.timers(), blocked: sender.blocked.reason(), phase: controller.phase(), metrics }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

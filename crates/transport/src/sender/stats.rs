@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::Sender;
 use super::blocked::Waited;
 use super::ecn::EcnState;
 
@@ -147,6 +148,27 @@ impl From<&Counters> for SenderStats {
 }
 
 impl SenderStats {
+    /// Returns the counters and gauges of `sender`.
+    pub(super) fn of(sender: &Sender) -> Self {
+        let (board, rtt) = (&sender.flight.board, &sender.path.rtt);
+        Self {
+            snd_una: board.snd_una(),
+            snd_nxt: board.snd_nxt(),
+            window: sender.window_packets(),
+            cwnd: sender.congestion.controller.cwnd(),
+            ssthresh: sender.congestion.controller.ssthresh(),
+            in_flight: board.in_flight(),
+            srtt: rtt.sampled(),
+            min_rtt: rtt.min_rtt(),
+            rto: rtt.rto(),
+            bytes_written: sender.stream.end(),
+            crc: sender.stream.buffer.crc(),
+            waited: sender.blocked.times(),
+            ecn: sender.path.ecn.state(),
+            ..Self::from(&sender.stats)
+        }
+    }
+
     /// Returns the time from the first data packet to the last ACK that advanced the base, without
     /// SYN and FIN.
     pub fn elapsed(&self) -> Duration {

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::congestion::Prior;
 use super::path_mtu::PathMtu;
-use super::{Prior, Sender, State};
+use super::{Sender, State};
 use crate::congestion::Cause;
 use crate::recovery::{AckOutcome, Expired, LostTo, Timeout};
 use crate::wire::native::CloseReason;
