@@ -120,8 +120,6 @@ pub struct Sender {
     events: VecDeque<SenderEvent>,
     stats: Counters,
     observers: Observers,
-    /// Body of an ACK of the other direction, for the next DATA packet with room (version 2).
-    carried_ack: Option<Vec<u8>>,
 }
 
 impl Sender {
@@ -167,7 +165,6 @@ impl Sender {
             events: VecDeque::new(),
             stats: Counters::default(),
             observers: Observers::new(codec.numbers_transmissions()),
-            carried_ack: None,
             codec,
             config,
         })
@@ -211,12 +208,12 @@ impl Sender {
 
     /// Gives the body of an ACK to the next DATA packet that has room for it (version 2).
     pub(crate) fn carry_ack(&mut self, body: Vec<u8>) {
-        self.carried_ack = Some(body);
+        self.stream.carried_ack = Some(body);
     }
 
     /// Takes the body of [`Sender::carry_ack`] back if no packet had room for it.
     pub(crate) fn take_carried_ack(&mut self) -> Option<Vec<u8>> {
-        self.carried_ack.take()
+        self.stream.carried_ack.take()
     }
 
     /// Returns the idle timeout of the peer.

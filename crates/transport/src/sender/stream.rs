@@ -23,6 +23,8 @@ pub(super) struct SendStream {
     /// Payload of the newest batch that reached the limit of a send call, bytes; 0 before the
     /// first.
     pub(super) batch: u64,
+    /// Body of an ACK of the other direction, for the next DATA packet with room (version 2).
+    pub(super) carried_ack: Option<Vec<u8>>,
 }
 
 impl SendStream {
@@ -40,6 +42,7 @@ impl SendStream {
             short_end: 0,
             fin_with_data: codec.fin_follows_data(),
             batch: 0,
+            carried_ack: None,
         }
     }
 

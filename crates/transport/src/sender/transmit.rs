@@ -269,7 +269,7 @@ impl Sender {
         let (seq, packet_number) = (self.flight.board.snd_nxt(), self.flight.next_number());
         let heads = self.heads(fresh.len, fresh.probe);
         let room = self.path.mss.saturating_sub(fresh.len);
-        let ack = self.carried_ack.take_if(|ack| fresh.count == 1 && ack.len() <= room);
+        let ack = self.stream.carried_ack.take_if(|ack| fresh.count == 1 && ack.len() <= room);
         let Self { codec, stream, stats, .. } = self;
         let mut segments = Segments { codec, buffer: &mut stream.buffer, heads, cut, count: fresh.count };
         let full_size = fresh.len == self.path.mss && !fresh.probe;
@@ -279,7 +279,7 @@ impl Sender {
             None => Some(in_place.unwrap_or_else(|| segments.encode_copies(out))),
         };
         let Some(encoded) = encoded else {
-            self.carried_ack = ack;
+            self.stream.carried_ack = ack;
             return None;
         };
         let Encoded { count, full } = encoded;
