@@ -4,12 +4,11 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | addresses | `addresses.rs` | addresses of this host in a ticket |
-//! | options | `options.rs` | command-line options of both sides |
+//! | options | `options.rs` | command-line options of both sides, their times |
 //! | remote | `remote.rs` | the argument TICKET or HOST |
 //! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key |
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
 //! | error | `error.rs` | sentences and exit codes |
-//! | time | `time.rs` | times of options |
 //!
 //! No function reads a clock: the time is an argument, or a function that the caller gives.
 #![forbid(unsafe_code)]
@@ -20,7 +19,6 @@ mod error;
 mod gate;
 mod options;
 mod remote;
-mod time;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,9 +27,8 @@ pub use addresses::reachable;
 pub use dialer::Dialer;
 pub use error::{ChangedKey, TrustError};
 pub use gate::{Gate, TicketUse};
-pub use options::{ConnectOptions, ListenOptions, identity};
+pub use options::{ConnectOptions, ListenOptions, identity, parse_lifetime, parse_time};
 pub use remote::Remote;
-pub use time::{parse_lifetime, parse_time};
 
 /// Connection of this crate to the program: remarks for the user, and the time.
 #[derive(Clone)]
