@@ -3,14 +3,12 @@
 //! | file | owns |
 //! |---|---|
 //! | `combinations.rs` | the combinations of levels that a design asks for |
-//! | `cost.rs` | estimates of packets and seconds |
+//! | `cost.rs` | estimates of packets and seconds; the distribution of cells to shards |
 //! | `fraction.rs` | generators, resolution and aliases of a fractional factorial |
-//! | `shard.rs` | the distribution of cells to shards |
 
 mod combinations;
 mod cost;
 mod fraction;
-mod shard;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -185,7 +183,7 @@ impl Plan {
     /// Returns the cells of each of `count` shards, in the order of the plan. Each cell is in
     /// exactly one shard, which does not depend on the order of the cells in the plan.
     pub fn shards(&self, count: u32) -> Vec<Vec<&Cell>> {
-        shard::deal(self, count)
+        cost::deal(self, count)
     }
 
     /// Returns the cells of shard `index`, from 0, of `count`.

@@ -1,6 +1,8 @@
-//! Estimated cost of one repetition of a cell: packets, and the time that it takes.
+//! Estimated cost of one repetition of a cell: packets, and the time that it takes. The
+//! distribution of cells to shards by this cost.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use rdt_emulator::PathConfig;
@@ -216,4 +218,29 @@ pub(super) fn check_end(experiment: &Experiment, cell: &Cell) -> Result<(), Expe
     let table = experiment.flows.iter().find(|table| is_table_of(&table.name));
     let place = table.map_or_else(Default::default, |table| table.place);
     Err(ExperimentError { place, message: format!("flow {}: {sentence}", flow.name) })
+}
+
+/// Deals the cells, the most costly first, each to the shard with the least cost so far (Graham's
+/// longest-processing-time rule). All repetitions of a cell stay together, so that the rule that
+/// ends them needs no other shard. Returns the cells of each shard in the order of the plan.
+pub(super) fn deal(plan: &Plan, count: u32) -> Vec<Vec<&Cell>> {
+    let mut cells: Vec<(Reverse<u64>, CellId)> =
+        plan.distinct().map(|cell| (Reverse(plan.cost(cell).micros), cell.id)).collect();
+    cells.sort_unstable();
+    let mut loads: BinaryHeap<Reverse<(u64, u32)>> = (0..count).map(|shard| Reverse((0, shard))).collect();
+    let mut shard_of = BTreeMap::new();
+    for (Reverse(cost), id) in cells {
+        let Some(mut least) = loads.peek_mut() else { break };
+        let Reverse((load, shard)) = *least;
+        shard_of.insert(id, shard);
+        // A cell without cost counts too, so that such cells are dealt evenly.
+        *least = Reverse((load.saturating_add(cost.max(1)), shard));
+    }
+    let mut shards = vec![Vec::new(); count as usize];
+    for cell in plan.distinct() {
+        if let Some(shard) = shard_of.get(&cell.id) {
+            shards[*shard as usize].push(cell);
+        }
+    }
+    shards
 }

@@ -1,4 +1,5 @@
-//! Comparison of two cells: differences, ratios, and tests of difference and of equivalence.
+//! Comparison of two cells: differences, ratios, and tests of difference and of equivalence. The
+//! correction for several tests.
 
 use super::distribution::{t_quantile, t_two_sided_p};
 use super::interval::{Interval, count, mean, standard_deviation, t_interval};
@@ -94,6 +95,23 @@ pub fn equivalent(estimate: f64, standard_error: f64, degrees: f64, margin: f64)
     one_sided(margin - estimate).max(one_sided(margin + estimate))
 }
 
+/// Returns the p values of several tests, adjusted for their number (Holm 1979), in the order of
+/// the arguments. A claim holds at level 5 % of the whole family if its adjusted value is at most
+/// 0.05.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let mut adjusted = vec![0.0; p.len()];
+    let mut largest = 0.0_f64;
+    for (rank, index) in order.into_iter().enumerate() {
+        #[allow(clippy::cast_precision_loss, reason = "numbers of claims are small")]
+        let factor = (p.len() - rank) as f64;
+        largest = largest.max((p[index] * factor).min(1.0));
+        adjusted[index] = largest;
+    }
+    adjusted
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::interval::tests::SLEEP;
@@ -141,5 +159,13 @@ mod tests {
         let shifted: Vec<f64> = noise.iter().enumerate().map(|(i, x)| x + [1.0, 2.0][i % 2]).collect();
         let gain = pairing_gain(&shifted, &noise).expect("pairs");
         assert!(gain < 0.01, "{gain}");
+    }
+
+    /// R: `p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")`.
+    #[test]
+    fn adjusted_values_equal_those_of_r() {
+        let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
+        let expected = [0.03, 0.06, 0.06, 0.02];
+        assert!(adjusted.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{adjusted:?}");
     }
 }

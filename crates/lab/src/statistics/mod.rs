@@ -4,8 +4,7 @@
 //! |---|---|
 //! | mean of a cell | `interval.rs`: t interval; `bootstrap.rs`: BCa bootstrap beside it |
 //! | median and other quantiles | `order.rs` |
-//! | is A more than B? are they equal? | `comparison.rs` |
-//! | several claims at once | `holm.rs` |
+//! | is A more than B? are they equal? several claims at once | `comparison.rs` |
 //! | main effects, interactions and analysis of variance of a factorial | `factorial.rs` |
 //! | effects of a factorial without repetitions | `lenth.rs` |
 //! | when are repetitions enough? | `stopping.rs` |
@@ -17,7 +16,6 @@ mod comparison;
 mod distribution;
 mod factorial;
 mod fairness;
-mod holm;
 mod interval;
 mod lenth;
 mod order;
@@ -26,12 +24,11 @@ mod warm_up;
 
 pub use bootstrap::bca_interval;
 pub use comparison::{
-    Comparison, difference, equivalent, paired_log_ratio, pairing_gain, unpaired_log_ratio,
+    Comparison, difference, equivalent, holm, paired_log_ratio, pairing_gain, unpaired_log_ratio,
 };
 pub use distribution::{normal_quantile, t_quantile, t_two_sided_p};
 pub use factorial::{Effect, Term, effects, variance};
 pub use fairness::{convergence_time, jain};
-pub use holm::holm;
 pub use interval::{Interval, mean, standard_deviation, t_interval};
 pub use lenth::{Lenth, half_normal_scores, lenth};
 pub use order::{quantile, quantile_interval};
