@@ -5,7 +5,7 @@
 //! connections, then holds them for the given time. In this time each connection sends its bytes
 //! once, at an instant of its own, and reads their number and CRC-32, as the server counted them.
 //! Memory is that of the server's process (`/proc/self/statm`, so Linux only), against the moment
-//! when it had served and closed a few connections. Targets: no error, 8 KiB for an idle connection.
+//! when it had served and closed a few connections. Targets: no error, 8 KiB an idle connection.
 
 use std::env;
 use std::error::Error;
