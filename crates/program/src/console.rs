@@ -69,6 +69,14 @@ fn print(out: &mut impl Write, text: &str) -> io::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
+/// Creates a printer of lines on the standard error, for threads that must not wait for its reader.
+pub fn talk_in_background() -> io::Result<Printer> {
+    Printer::spawn(QUEUE_LINES, |line| {
+        talk(line);
+        Ok(())
+    })
+}
+
 /// Prints a line to the standard error. Write errors are ignored, because there is no other place
 /// to report them.
 pub fn talk(line: &str) {

@@ -16,7 +16,7 @@ mod printer;
 pub mod signals;
 pub mod threads;
 
-pub use console::{Console, talk};
+pub use console::{Console, talk, talk_in_background};
 pub use printer::Printer;
 pub use signals::Stop;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use rdt_program::{Console, Printer, talk};
+use rdt_program::{Console, Printer, talk, talk_in_background};
 use rdt_transport::ConnectionStats;
 use rdt_trust::Surroundings;
 use serde_json::{Value, json};
@@ -14,9 +14,6 @@ use tokio::time::Instant;
 
 use crate::args::OutputArgs;
 use crate::copy::Counters;
-
-/// Limit on the remarks that wait for a slow reader of the standard error.
-const REMARK_QUEUE_LINES: usize = 1024;
 
 /// Output of the program, shared by all connections.
 #[derive(Debug, Clone)]
@@ -48,11 +45,8 @@ pub(crate) struct Opened {
 
 impl Report {
     pub(crate) fn new(console: Console, output: &OutputArgs) -> Self {
-        let remarks = Printer::spawn(REMARK_QUEUE_LINES, |line| {
-            talk(line);
-            Ok(())
-        });
-        Self::with_remarks(console, output, remarks.unwrap_or_else(|_| Printer::discard()))
+        let remarks = talk_in_background().unwrap_or_else(|_| Printer::discard());
+        Self::with_remarks(console, output, remarks)
     }
 
     /// Same as [`Report::new`], with another printer of remarks.

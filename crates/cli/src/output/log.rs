@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Remote, clock};
-use rdt_program::{Console, talk};
+use rdt_program::{Console, Printer, talk};
 use rdt_server::Server;
 use serde_json::{Value, json};
 
@@ -42,6 +42,8 @@ pub(crate) enum LogStyle {
 pub(crate) struct EventLog {
     pub(crate) style: LogStyle,
     pub(crate) console: Console,
+    /// Printer of the standard error, because network threads print.
+    pub(crate) remarks: Printer,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -53,12 +55,12 @@ struct Shared {
 }
 
 impl EventLog {
-    pub(crate) fn new(style: LogStyle, console: Console) -> Self {
-        Self { style, console, shared: Arc::default() }
+    pub(crate) fn new(style: LogStyle, console: Console, remarks: Printer) -> Self {
+        Self { style, console, remarks, shared: Arc::default() }
     }
 
     pub(crate) fn quiet() -> Self {
-        Self::new(LogStyle::Quiet, Console::default())
+        Self::new(LogStyle::Quiet, Console::default(), Printer::discard())
     }
 
     /// True if no line or event of a peer is printed, except failures to store.
@@ -78,14 +80,14 @@ impl EventLog {
             _ if lines == 0 => {}
             LogStyle::Text | LogStyle::Talk => self.line(&format!("[{}] {text}", time())),
             LogStyle::Json { quiet: false } => self.json(&json!({ "event": "left_out", "lines": lines })),
-            LogStyle::Quiet | LogStyle::Json { quiet: true } => talk(&format!("rdt-recv: {text}")),
+            LogStyle::Quiet | LogStyle::Json { quiet: true } => self.talk(&format!("rdt-recv: {text}")),
         }
     }
 
     pub(crate) fn line(&self, line: &str) {
         match self.style {
             LogStyle::Text => self.console.line(line),
-            LogStyle::Talk => talk(line),
+            LogStyle::Talk => self.talk(line),
             LogStyle::Quiet | LogStyle::Json { .. } => {}
         }
     }
@@ -95,15 +97,44 @@ impl EventLog {
     pub(crate) fn result(&self, line: &str) {
         match self.style {
             LogStyle::Text | LogStyle::Quiet => self.console.line(line),
-            LogStyle::Talk | LogStyle::Json { quiet: true } => talk(line),
+            LogStyle::Talk | LogStyle::Json { quiet: true } => self.talk(line),
             LogStyle::Json { quiet: false } => {}
         }
     }
 
     pub(crate) fn aside(&self, line: &str) {
         if matches!(self.style, LogStyle::Text | LogStyle::Talk) {
-            talk(line);
+            self.talk(line);
         }
+    }
+
+    /// Prints a line to the standard error without waiting for its reader.
+    pub(crate) fn talk(&self, line: &str) {
+        self.remarks.print(line);
+    }
+
+    /// Waits until everything is printed.
+    pub(crate) fn flush(&self) {
+        self.console.flush();
+        self.remarks.flush();
+    }
+
+    /// Returns the number of lines that were dropped because a reader was too slow.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.console.dropped() + self.remarks.dropped()
+    }
+
+    /// Waits until everything is printed, and reports dropped lines.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of the standard output other than a closed pipe.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        self.remarks.flush();
+        if let dropped @ 1.. = self.remarks.dropped() {
+            talk(&format!("{dropped} lines are missing: the reader of the standard error was too slow"));
+        }
+        self.console.finish()
     }
 
     pub(crate) fn json(&self, value: &Value) {
@@ -260,13 +291,13 @@ impl PeerLog {
         if !self.has_line(peer) {
             return;
         }
-        talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
+        self.log.talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
         self.json_failure(peer, error, &Value::Null);
     }
 
     pub(crate) fn not_synced(&self, peer: Peer, path: Option<&Path>, error: &io::Error) {
         let path = path.map(|path| path.display().to_string());
-        talk(&format!(
+        self.log.talk(&format!(
             "rdt-recv: the transfer of {} is kept in {}, but its name may not outlive a loss of power, and its sender is not told that it is stored: cannot write the folder to the disk: {error}",
             name(peer),
             path.as_deref().unwrap_or_default(),
@@ -413,7 +444,5 @@ mod tests {
         }
         assert_eq!(lines(&mut log), 100);
         assert_eq!(log.deadline(), Some(log.now + REPORT_INTERVAL));
-        // The report would be printed among the results of the tests.
-        log.report_at = None;
     }
 }

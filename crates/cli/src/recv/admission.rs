@@ -6,13 +6,13 @@ use std::sync::Arc;
 use rdt_crypto::StaticKey;
 use rdt_driver::{Remote, clock};
 use rdt_identity::os_entropy;
-use rdt_program::talk;
 use rdt_server::Server;
 use rdt_transport::{ConnectionConfig, ConnectionSetConfig, ResponderConfig};
 use rdt_trust::{Gate, ListenOptions, Surroundings, TicketUse, TrustError, reachable};
 
 use crate::Failure;
 use crate::args::{RecvArgs, WireArg};
+use crate::output::log::EventLog;
 
 /// Options that say who may send, for the sentence of [`TrustError::Unprotected`].
 const OPTIONS: &str = "--ticket, --allow or --secret-file";
@@ -53,12 +53,21 @@ impl Rules {
 }
 
 impl Admission {
-    /// Reads the files of keys. `address` is that of the socket.
-    pub(crate) fn new(args: &RecvArgs, address: SocketAddr) -> Result<Self, Failure> {
+    /// Reads the own key, the allowed keys and the secret. `address` is the local one of the socket.
+    /// Remarks about refused senders go to `log`, which does not wait for its reader.
+    pub(crate) fn new(args: &RecvArgs, address: SocketAddr, log: &EventLog) -> Result<Self, Failure> {
         let Rules { unauthenticated, is_open } = Rules::new(args, address);
-        let (say, warn) = (Arc::new(|_: &str| {}), Arc::new(talk));
-        let quiet = Surroundings { say, warn: warn.clone(), unix_time_s: Arc::new(clock::unix_time_s) };
-        let surroundings = if args.quiet { quiet } else { Surroundings { say: warn, ..quiet } };
+        let (remarks, log) = (log.clone(), log.clone());
+        let is_quiet = args.quiet;
+        let surroundings = Surroundings {
+            say: Arc::new(move |line| {
+                if !is_quiet {
+                    remarks.talk(line);
+                }
+            }),
+            warn: Arc::new(move |line| log.talk(line)),
+            unix_time_s: Arc::new(clock::unix_time_s),
+        };
         let trust = ListenOptions { open: is_open, ..args.trust.clone() };
         let gate = Arc::new(trust.gate(address, args.ticket, OPTIONS, &surroundings)?);
         let ticket = if args.ticket {

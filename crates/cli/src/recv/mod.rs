@@ -26,7 +26,7 @@ use crate::socket::{self, FLUSH_TIMEOUT};
 use crate::{Failure, resources};
 use admission::Admission;
 use app::{ReceiverApp, Totals};
-use rdt_program::{Console, Stop, threads};
+use rdt_program::{Console, Stop, talk_in_background, threads};
 use store::{Output, Store};
 
 /// Time before a link's deadline in which the thread busy-polls, because the kernel wakes threads
@@ -37,16 +37,21 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_
 
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
-    let sockets = bind(args)?;
+    let result = serve(&plan);
+    plan.log.flush();
+    result
+}
+
+fn serve(plan: &Plan<'_>) -> Result<(), Failure> {
+    let sockets = bind(plan.args)?;
     let address = sockets[0].local_addr().map_err(SocketError::Receive)?;
-    let admission = Admission::new(args, address)?;
+    let admission = Admission::new(plan.args, address, &plan.log)?;
     let stop = Stop::default();
     stop.on_interrupt();
-    let worker = |(i, io)| Worker::new(&plan, &admission, i, io, &stop);
+    let worker = |(i, io)| Worker::new(plan, &admission, i, io, &stop);
     let workers = sockets.into_iter().enumerate().map(worker);
-    let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.log.console.flush())?;
+    let workers = workers.collect::<Result<Vec<_>, _>>()?;
     let ends = threads::run(workers, Worker::run, || plan.announce(address, &admission))
-        .inspect_err(|_| plan.log.console.flush())
         .map_err(Failure::Threads)?;
     plan.conclude(ends)
 }
@@ -89,9 +94,10 @@ impl<'a> Plan<'a> {
         };
         let once = args.once || output == Output::Stdout;
         // In the background, because network threads print.
-        let console = Console::in_background()
-            .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
-        let log = EventLog::new(style, console);
+        let console = Console::in_background().map_err(Failure::stdout)?;
+        let remarks = talk_in_background()
+            .map_err(|error| Failure::Output { name: "the standard error".into(), error })?;
+        let log = EventLog::new(style, console, remarks);
         let max_files = resources::max_open_files(resources::raise_descriptor_limit(), args.threads);
         Ok(Self { args, config, seed, output, max_files, log, once })
     }
@@ -131,9 +137,9 @@ impl<'a> Plan<'a> {
         }
         // No transfer is active any more, so wait for a slow reader instead of dropping the last
         // lines.
-        self.log.console.flush();
+        self.log.flush();
         self.summary(&total);
-        self.log.console.finish().map_err(Failure::stdout)?;
+        self.log.finish().map_err(Failure::stdout)?;
         match total.failure {
             Some(failure) => Err(failure),
             None if total.totals.not_stored > 0 => Err(Failure::NotStored(total.totals.not_stored)),
@@ -174,7 +180,7 @@ impl<'a> Plan<'a> {
         value["not_synced"] = json!(total.totals.not_synced);
         value["memory_peak_bytes"] = json!(resources::memory().peak);
         value["processor_us"] = json!(resources::processor_time().map(micros));
-        value["lines_left_out"] = json!(self.log.console.dropped());
+        value["lines_left_out"] = json!(self.log.dropped());
         value["socket"] = socket_json(&total.socket, total.offload);
         self.log.summary(&value);
     }

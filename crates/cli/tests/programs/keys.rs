@@ -14,12 +14,12 @@ use super::data::array;
 use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
 
 /// Runs `rdt-send` as a user whose files are in `folder`.
-fn send_as(folder: &Path, args: &str) -> Ended {
+pub(super) fn send_as(folder: &Path, args: &str) -> Ended {
     Program::start(rdt_send(args).env("XDG_CONFIG_HOME", folder)).ended()
 }
 
 /// Makes the key of the user whose files are in `folder`, and returns the public key.
-fn key_of(folder: &Path) -> String {
+pub(super) fn key_of(folder: &Path) -> String {
     let path = folder.join("rdt/identity");
     let (key, is_new) = load_or_create_identity(&path, &mut os_entropy().unwrap()).unwrap();
     assert!(is_new, "{}", path.display());

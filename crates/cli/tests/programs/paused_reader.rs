@@ -1,13 +1,14 @@
-//! Readers of the standard output that pause for longer than the senders' timeouts.
+//! Readers of the standard output or error that pause for longer than the senders' timeouts.
 
-use std::io::{PipeReader, Read};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::process::Stdio;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 use super::data::random;
-use super::process::{Program, rdt_recv, rdt_send, send};
+use super::keys::{key_of, send_as};
+use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
 
 /// More than all buffers between sender and reader together: pipe, queue and receive buffer.
 const BYTES: usize = 12 << 20;
@@ -64,4 +65,31 @@ fn transfer(args: &str, bytes: usize) {
     sender.ended().with_code(0);
     receiver.ended().with_code(0);
     assert!(kept == data, "{args}: the bytes differ");
+}
+
+/// Writes to a pipe without a reader until it is full, and keeps it full.
+fn fill(mut pipe: PipeWriter) {
+    let (wrote, writes) = channel();
+    // Ends when the pipe is closed.
+    thread::spawn(move || {
+        while pipe.write_all(&[b'\n'; 512]).is_ok() {
+            let _ = wrote.send(());
+        }
+    });
+    while writes.recv_timeout(Duration::from_millis(300)).is_ok() {}
+}
+
+#[test]
+fn refusals_do_not_wait_for_paused_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let [anna, bert] = ["anna", "bert"].map(|name| folder.path().join(name));
+    let list = folder.path().join("allow");
+    std::fs::write(&list, key_of(&anna)).unwrap();
+    let (_reader, writer) = std::io::pipe().unwrap();
+    let options = format!("--bind 127.0.0.1:0 --no-link --allow {}", list.display());
+    let receiver = Receiver::from(rdt_recv(&options).stderr(writer.try_clone().unwrap()));
+    fill(writer);
+    for (user, code) in [(&bert, 77), (&anna, 0), (&bert, 77)] {
+        send_as(user, &receiver.args("--bytes 1000 --connect-give-up 5s")).with_code(code);
+    }
 }
