@@ -27,20 +27,19 @@ const UNKNOWN_LINE_BURST: u32 = 20;
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogStyle {
-    Quiet,
+pub(crate) enum LogForm {
     Text,
     /// Text on the standard error, because the standard output carries the received data.
     Talk,
-    /// One JSON object per line; with `quiet` only the summary.
-    Json {
-        quiet: bool,
-    },
+    /// One JSON object per line.
+    Json,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct EventLog {
-    pub(crate) style: LogStyle,
+    form: LogForm,
+    /// True if no line or event is printed, except results, failures to store and the JSON summary.
+    is_quiet: bool,
     pub(crate) console: Console,
     /// Printer of the standard error, because network threads print.
     pub(crate) remarks: Printer,
@@ -55,17 +54,12 @@ struct Shared {
 }
 
 impl EventLog {
-    pub(crate) fn new(style: LogStyle, console: Console, remarks: Printer) -> Self {
-        Self { style, console, remarks, shared: Arc::default() }
+    pub(crate) fn new(form: LogForm, is_quiet: bool, console: Console, remarks: Printer) -> Self {
+        Self { form, is_quiet, console, remarks, shared: Arc::default() }
     }
 
     pub(crate) fn quiet() -> Self {
-        Self::new(LogStyle::Quiet, Console::default(), Printer::discard())
-    }
-
-    /// True if no line or event of a peer is printed, except failures to store.
-    fn is_quiet(&self) -> bool {
-        matches!(self.style, LogStyle::Quiet | LogStyle::Json { quiet: true })
+        Self::new(LogForm::Text, true, Console::default(), Printer::discard())
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -76,34 +70,35 @@ impl EventLog {
     fn report_left_out(&self) {
         let lines = mem::take(&mut self.shared().unknown.left_out);
         let text = format!("{lines} lines of unknown peers left out");
-        match self.style {
+        match self.form {
             _ if lines == 0 => {}
-            LogStyle::Text | LogStyle::Talk => self.line(&format!("[{}] {text}", time())),
-            LogStyle::Json { quiet: false } => self.json(&json!({ "event": "left_out", "lines": lines })),
-            LogStyle::Quiet | LogStyle::Json { quiet: true } => self.talk(&format!("rdt-recv: {text}")),
+            _ if self.is_quiet => self.talk(&format!("rdt-recv: {text}")),
+            LogForm::Text | LogForm::Talk => self.line(&format!("[{}] {text}", time())),
+            LogForm::Json => self.json(&json!({ "event": "left_out", "lines": lines })),
         }
     }
 
     pub(crate) fn line(&self, line: &str) {
-        match self.style {
-            LogStyle::Text => self.console.line(line),
-            LogStyle::Talk => self.talk(line),
-            LogStyle::Quiet | LogStyle::Json { .. } => {}
+        match self.form {
+            _ if self.is_quiet => {}
+            LogForm::Text => self.console.line(line),
+            LogForm::Talk => self.talk(line),
+            LogForm::Json => {}
         }
     }
 
-    /// Prints a line that a program or a user waits for, also with `--quiet`. JSON has it in an
-    /// event; without events it goes to the standard error.
+    /// Prints a result (the ticket), also with `--quiet`. It goes to the standard error if the
+    /// standard output carries data or JSON. With `--json` alone an event has it.
     pub(crate) fn result(&self, line: &str) {
-        match self.style {
-            LogStyle::Text | LogStyle::Quiet => self.console.line(line),
-            LogStyle::Talk | LogStyle::Json { quiet: true } => self.talk(line),
-            LogStyle::Json { quiet: false } => {}
+        match self.form {
+            LogForm::Text => self.console.line(line),
+            LogForm::Json if !self.is_quiet => {}
+            LogForm::Talk | LogForm::Json => self.talk(line),
         }
     }
 
     pub(crate) fn aside(&self, line: &str) {
-        if matches!(self.style, LogStyle::Text | LogStyle::Talk) {
+        if self.form != LogForm::Json && !self.is_quiet {
             self.talk(line);
         }
     }
@@ -138,13 +133,13 @@ impl EventLog {
     }
 
     pub(crate) fn json(&self, value: &Value) {
-        if self.style == (LogStyle::Json { quiet: false }) {
+        if self.form == LogForm::Json && !self.is_quiet {
             self.console.line(&value.to_string());
         }
     }
 
     pub(crate) fn summary(&self, value: &Value) {
-        if let LogStyle::Json { .. } = self.style {
+        if self.form == LogForm::Json {
             self.console.line(&value.to_string());
         }
     }
@@ -229,7 +224,7 @@ impl PeerLog {
     /// True if an event of `peer` is logged; otherwise counts a line as left out if one would have
     /// been printed.
     fn is_logged(&mut self, peer: Peer) -> bool {
-        !self.log.is_quiet() && self.has_line(peer)
+        !self.log.is_quiet && self.has_line(peer)
     }
 
     /// True if a line about `peer` may be printed now. Otherwise counts it as left out.
@@ -253,7 +248,7 @@ impl PeerLog {
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.has_finished = true;
         }
-        if self.log.is_quiet() {
+        if self.log.is_quiet {
             return;
         }
         let path = path.map(|path| path.display().to_string());
@@ -313,7 +308,7 @@ impl PeerLog {
 
     /// Prints a line in the format of the reference receiver's log.
     fn line(&self, peer: Peer, format: Option<Format>, what: &str, active: usize) {
-        if !matches!(self.log.style, LogStyle::Text | LogStyle::Talk) {
+        if self.log.is_quiet || self.log.form == LogForm::Json {
             return;
         }
         let ram = self.memory().unwrap_or(0);

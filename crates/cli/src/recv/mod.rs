@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::args::{AckEvery, RecvArgs, target};
 use crate::output::counters::{link_lines, socket_json, stats_json};
 use crate::output::format::{megabytes, micros};
-use crate::output::log::{EventLog, LogStyle};
+use crate::output::log::{EventLog, LogForm};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
 use crate::socket::{self, FLUSH_TIMEOUT};
 use crate::{Failure, resources};
@@ -86,18 +86,17 @@ impl<'a> Plan<'a> {
                 "--output - takes one transfer, so one thread is all it needs".into(),
             ));
         }
-        let style = match (args.quiet, args.json, &output) {
-            (quiet, true, _) => LogStyle::Json { quiet },
-            (true, ..) => LogStyle::Quiet,
-            (.., Output::Stdout) => LogStyle::Talk,
-            _ => LogStyle::Text,
+        let form = match &output {
+            _ if args.json => LogForm::Json,
+            Output::Stdout => LogForm::Talk,
+            _ => LogForm::Text,
         };
         let once = args.once || output == Output::Stdout;
         // In the background, because network threads print.
         let console = Console::in_background().map_err(Failure::stdout)?;
         let remarks = talk_in_background()
             .map_err(|error| Failure::Output { name: "the standard error".into(), error })?;
-        let log = EventLog::new(style, console, remarks);
+        let log = EventLog::new(form, args.quiet, console, remarks);
         let max_files = resources::max_open_files(resources::raise_descriptor_limit(), args.threads);
         Ok(Self { args, config, seed, output, max_files, log, once })
     }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::broken_output::syn;
 use super::data::{crc_json, random};
-use super::process::{PATIENCE, Program, Receiver, rdt_recv, rdt_send};
+use super::process::{PATIENCE, Program, Receiver, rdt_recv, rdt_send, send};
 
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -159,6 +159,17 @@ fn output_to_stdout_exits_after_one_transfer() {
         assert!(run.stdout == data, "{} bytes differ", data.len());
         let finished = format!("finished: {} bytes", data.len());
         assert!(run.stderr.contains(&finished), "the log is on the standard error");
+    }
+}
+
+#[test]
+fn quiet_ticket_stays_out_of_received_data() {
+    for options in ["", "--quiet"] {
+        let command = format!("--bind 127.0.0.1:0 --no-link --output - --ticket {options}");
+        let receiver = Program::start(&mut rdt_recv(&command));
+        let ticket = receiver.error_line("rdt1");
+        send(&format!("{ticket} --bytes 3000")).with_code(0);
+        assert!(receiver.ended().with_code(0).stdout == super::data::array(3000), "{options}");
     }
 }
 
