@@ -191,9 +191,12 @@ impl Secrets for Gate {
     }
 
     fn complete(&self, id: SecretId, peer: Option<PublicKey>) -> bool {
+        let now_s = (self.surroundings.unix_time_s)();
         let mut tickets = self.tickets();
         let Some(issued) = tickets.iter_mut().find(|issued| issued.id == id) else { return true };
         match (issued.state, issued.kind, peer) {
+            // The ticket expired during the handshake.
+            (State::Fresh, ..) if now_s >= issued.expires_s => return false,
             (State::Fresh, TicketUse::OneClient, Some(key)) => issued.state = State::Held(key),
             (State::Fresh, ..) => issued.state = State::Used,
             (State::Held(holder), _, Some(key)) if holder == key => {}
@@ -356,5 +359,19 @@ mod tests {
         world.advance(1);
         assert!(gate.psk(id).is_none());
         assert_eq!(admit(&gate, Some(key(2)), Some(id)), Err(RefuseReason::Secret));
+    }
+
+    #[test]
+    fn handshake_over_expiry_does_not_take_ticket() {
+        let world = World::new();
+        let gate = gate(&world, &world.listen_options());
+        for kind in [TicketUse::Once, TicketUse::OneClient] {
+            let id = issue(&gate, kind);
+            world.advance(3599);
+            assert_eq!(admit(&gate, Some(key(2)), Some(id)), Ok(()));
+            world.advance(1);
+            assert!(!gate.complete(id, Some(key(2))), "{kind:?}");
+            assert!(gate.psk(id).is_none(), "{kind:?}");
+        }
     }
 }
