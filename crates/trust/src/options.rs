@@ -98,7 +98,20 @@ impl ListenOptions {
         if is_open && !self.open && !address.ip().to_canonical().is_loopback() {
             return Err(TrustError::Unprotected { address, options });
         }
-        let identity = identity(self.identity.as_deref(), surroundings)?;
+        self.gate_of(identity(self.identity.as_deref(), surroundings)?, is_open, surroundings)
+    }
+
+    /// Reads the allowed keys and the secret of a program that has this key. `is_open` is true if
+    /// it admits every peer.
+    ///
+    /// # Errors
+    /// [`TrustError`]: a file.
+    pub fn gate_of(
+        &self,
+        identity: Arc<StaticKey>,
+        is_open: bool,
+        surroundings: &Surroundings,
+    ) -> Result<Gate, TrustError> {
         let allow = self.allow.as_ref().map(AllowList::load).transpose()?;
         let secret = secret(self.secret_file.as_deref())?;
         Ok(Gate::new(identity, allow, secret, is_open, surroundings))

@@ -8,13 +8,13 @@ use rdt_driver::{Remote, clock};
 use rdt_identity::os_entropy;
 use rdt_server::Server;
 use rdt_transport::{ConnectionConfig, ConnectionSetConfig, ResponderConfig};
-use rdt_trust::{Gate, ListenOptions, Surroundings, TicketUse, TrustError, reachable};
+use rdt_trust::{Gate, Surroundings, TicketUse, TrustError, identity, reachable};
 
 use crate::Failure;
 use crate::args::{RecvArgs, WireArg};
 use crate::output::log::EventLog;
 
-/// Options that say who may send, for the sentence of [`TrustError::Unprotected`].
+/// Options that limit senders, for the error message [`TrustError::Unprotected`].
 const OPTIONS: &str = "--ticket, --allow or --secret-file";
 
 /// Decision of a receiver about its senders, for all its threads.
@@ -33,22 +33,26 @@ pub(crate) struct Admission {
 /// Rules that follow from the options, before any file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Rules {
-    /// Whether formats without encryption are taken.
+    /// True if formats without encryption are taken.
     unauthenticated: bool,
-    /// Whether every encrypted sender is admitted.
+    /// True if every encrypted sender is admitted.
     is_open: bool,
 }
 
 impl Rules {
-    fn new(args: &RecvArgs, address: SocketAddr) -> Self {
+    /// Fails if files of other hosts would be stored, and no option says which hosts may send.
+    fn new(args: &RecvArgs, address: SocketAddr) -> Result<Self, TrustError> {
         let trust = &args.trust;
         let is_limited = args.ticket || trust.allow.is_some() || trust.secret_file.is_some();
         let is_safe = args.output.is_none() || address.ip().to_canonical().is_loopback();
-        Self {
+        if !is_limited && !is_safe && !trust.open && !args.insecure {
+            return Err(TrustError::Unprotected { address, options: OPTIONS });
+        }
+        Ok(Self {
             unauthenticated: args.wire != Some(WireArg::Native)
                 && (args.insecure || (is_safe && !is_limited)),
-            is_open: trust.open || (!is_limited && (args.insecure || args.output.is_none())),
-        }
+            is_open: !is_limited,
+        })
     }
 }
 
@@ -56,7 +60,7 @@ impl Admission {
     /// Reads the own key, the allowed keys and the secret. `address` is the local one of the socket.
     /// Remarks about refused senders go to `log`, which does not wait for its reader.
     pub(crate) fn new(args: &RecvArgs, address: SocketAddr, log: &EventLog) -> Result<Self, Failure> {
-        let Rules { unauthenticated, is_open } = Rules::new(args, address);
+        let Rules { unauthenticated, is_open } = Rules::new(args, address)?;
         let (remarks, log) = (log.clone(), log.clone());
         let is_quiet = args.quiet;
         let surroundings = Surroundings {
@@ -68,8 +72,9 @@ impl Admission {
             warn: Arc::new(move |line| log.talk(line)),
             unix_time_s: Arc::new(clock::unix_time_s),
         };
-        let trust = ListenOptions { open: is_open, ..args.trust.clone() };
-        let gate = Arc::new(trust.gate(address, args.ticket, OPTIONS, &surroundings)?);
+        let trust = &args.trust;
+        let identity = identity(trust.identity.as_deref(), &surroundings)?;
+        let gate = Arc::new(trust.gate_of(identity, is_open, &surroundings)?);
         let ticket = if args.ticket {
             let addresses = reachable(address, &args.advertise);
             let ticket = gate.issue(&addresses, TicketUse::OneClient, args.ticket_lifetime.as_secs())?;
@@ -123,32 +128,49 @@ mod tests {
 
     use super::*;
 
-    /// Returns whether formats without encryption are taken, and whether every sender is admitted.
-    fn rules(options: &str, address: &str) -> (bool, bool) {
+    /// Returns whether formats without encryption are taken, and whether every encrypted sender is
+    /// admitted; `None` if the receiver does not start.
+    fn rules(options: &str, address: &str) -> Option<(bool, bool)> {
         let line = format!("rdt-recv {options}");
         let args = RecvArgs::try_parse_from(line.split_whitespace()).unwrap();
-        let rules = Rules::new(&args, address.parse().unwrap());
-        (rules.unauthenticated, rules.is_open)
+        let rules = Rules::new(&args, address.parse().unwrap()).ok()?;
+        Some((rules.unauthenticated, rules.is_open))
     }
 
     #[test]
     fn options_and_address_decide_who_may_send() {
         let (any, local) = ("[::]:22345", "127.0.0.1:22345");
         for (options, address, expected) in [
-            ("", any, (true, true)),
-            ("--wire native", any, (false, true)),
-            ("--output d", any, (false, false)),
-            ("--output d", local, (true, false)),
-            ("--output d", "[::ffff:127.0.0.1]:1", (true, false)),
-            ("--output d --open", any, (false, true)),
-            ("--output d --insecure", any, (true, true)),
-            ("--output d --insecure --allow k", any, (true, false)),
-            ("--output d --allow k", any, (false, false)),
-            ("--output d --ticket", local, (false, false)),
-            ("--secret-file s", any, (false, false)),
-            ("--wire native --output d", local, (false, false)),
+            ("", any, Some((true, true))),
+            ("--open", any, Some((true, true))),
+            ("--wire native", any, Some((false, true))),
+            ("--output d", local, Some((true, true))),
+            ("--output d", "[::1]:1", Some((true, true))),
+            ("--output d", "[::ffff:127.0.0.1]:1", Some((true, true))),
+            ("--output -", local, Some((true, true))),
+            ("--output d --open", local, Some((true, true))),
+            ("--wire native --output d", local, Some((false, true))),
+            ("--output d", any, None),
+            ("--output d", "0.0.0.0:1", None),
+            ("--output d", "192.0.2.1:1", None),
+            ("--output -", any, None),
+            ("--output d --wire native", any, None),
+            ("--output d --open", any, Some((false, true))),
+            ("--output d --insecure", any, Some((true, true))),
         ] {
             assert_eq!(rules(options, address), expected, "{options} {address}");
+        }
+        for option in ["--ticket", "--allow k", "--secret-file s"] {
+            for (options, address, unauthenticated) in [
+                ("", any, false),
+                ("--output d", local, false),
+                ("--output d", any, false),
+                ("--output d --insecure", any, true),
+                ("--insecure", local, true),
+            ] {
+                let options = format!("{options} {option}");
+                assert_eq!(rules(&options, address), Some((unauthenticated, false)), "{options} {address}");
+            }
         }
     }
 }
