@@ -2,19 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use rdt_identity::Ticket;
-
 /// Addresses of documentation (RFC 5737, RFC 3849): routed as any other host's. Nothing is sent
 /// there.
 const ELSEWHERE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
-/// Returns the addresses under which a program is reached that listens on `bound`: these, or if it
-/// listens on all interfaces, those with which this host reaches others.
+/// Returns the addresses for a ticket of a program that listens on `bound`: `advertised` if given,
+/// else `bound`. For an unspecified address: the source addresses of the default routes.
 pub fn reachable(bound: SocketAddr, advertised: &[SocketAddr]) -> Vec<SocketAddr> {
     let port = bound.port();
     if !advertised.is_empty() {
-        return advertised.iter().copied().take(Ticket::MAX_ADDRESSES).collect();
+        return advertised.to_vec();
     }
     if !bound.ip().is_unspecified() {
         return vec![SocketAddr::new(bound.ip().to_canonical(), port)];
@@ -47,7 +45,7 @@ mod tests {
         assert_eq!(reachable(bound, &[]), [bound]);
         assert_eq!(reachable(address("[::ffff:10.0.0.1]:7"), &[]), [bound]);
         assert_eq!(reachable(address("[::]:7"), &[nat, bound]), [nat, bound]);
-        assert_eq!(reachable(bound, &[nat; 9]).len(), Ticket::MAX_ADDRESSES);
+        assert_eq!(reachable(bound, &[nat; 9]).len(), 9, "a ticket of them is refused");
     }
 
     #[test]

@@ -362,6 +362,15 @@ mod tests {
     }
 
     #[test]
+    fn ticket_with_nine_addresses_is_error() {
+        let world = World::new();
+        let gate = gate(&world, &world.listen_options());
+        let address = "192.0.2.1:5000".parse().unwrap();
+        let error = gate.issue(&[address; 9], TicketUse::OneClient, 3600).unwrap_err();
+        assert_eq!((error.code(), error.to_string().contains("more than 8 addresses")), (USAGE, true));
+    }
+
+    #[test]
     fn handshake_over_expiry_does_not_take_ticket() {
         let world = World::new();
         let gate = gate(&world, &world.listen_options());

@@ -37,7 +37,8 @@ pub struct ListenOptions {
     /// Own private key, made at first use [default: identity in ~/.config/rdt]
     #[arg(long, help_heading = HEADING, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// Admit the peers whose public keys are in FILE, one a line. Changes count at once
+    /// Admit the peers whose public keys are in FILE, one a line (rdt-tunnel key prints it). A
+    /// changed file is read at the next connection; open connections stay
     #[arg(long, help_heading = HEADING, value_name = "FILE")]
     pub allow: Option<PathBuf>,
     /// Admit peers that have the secret in FILE: a line of base32, at least 16 random bytes

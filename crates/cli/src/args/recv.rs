@@ -93,22 +93,23 @@ pub(crate) struct RecvArgs {
     /// windows [default: 32mib; with more than 8 threads, 256mib in total]
     #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]
     pub(crate) socket_buffer: Option<usize>,
-    /// Take encrypted transfers alone (`native`, version 2). By default also transfers that are not
-    /// encrypted, unless they would be stored and come from other hosts, or senders are limited
-    #[arg(long, value_name = "native", value_parser = values::only_native, conflicts_with = "insecure")]
+    /// Accept encrypted transfers only (`native`, version 2). Default: unencrypted ones too, except
+    /// with --ticket, --allow, --secret-file, or if --output stores files of other hosts
+    #[arg(long, value_name = "native", value_parser = values::only_native, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
     pub(crate) wire: Option<WireArg>,
-    /// Store also transfers that are not encrypted: classic, and version 1 of the native format.
-    /// Anyone on the path can read and change them
+    /// Accept unencrypted transfers (classic, native version 1) from every host, also with --output,
+    /// --ticket, --allow and --secret-file. Any host on the path can read and change them
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Print a ticket, one line: its first user may send, as HOST of rdt-send
-    #[arg(long, help_heading = TRUST_HEADING)]
+    /// Print a ticket, one line to be pasted as HOST of rdt-send. The first client that uses it may
+    /// send until rdt-recv ends
+    #[arg(long, help_heading = TRUST_HEADING, conflicts_with = "open")]
     pub(crate) ticket: bool,
     /// Address in the ticket, up to 8 times; for hosts behind NAT [default: that of --bind, or
     /// those of the interfaces with a default route]
     #[arg(long, help_heading = TRUST_HEADING, value_name = "ADDR:PORT", requires = "ticket")]
     pub(crate) advertise: Vec<SocketAddr>,
-    /// Time within which the ticket must be used first
+    /// Time after which an unused ticket expires
     #[arg(long, help_heading = TRUST_HEADING, value_name = "TIME", default_value = "24h", requires = "ticket", value_parser = rdt_trust::parse_lifetime)]
     pub(crate) ticket_lifetime: Duration,
     #[command(flatten)]

@@ -24,7 +24,6 @@ pub(crate) struct Admission {
     gate: Arc<Gate>,
     /// True if formats without encryption are taken.
     pub(crate) unauthenticated: bool,
-    /// True if every host that reaches the receiver can store files.
     is_exposed: bool,
     ticket: Option<String>,
     address: SocketAddr,
@@ -57,7 +56,7 @@ impl Rules {
 }
 
 impl Admission {
-    /// Reads the own key, the allowed keys and the secret. `address` is the local one of the socket.
+    /// Reads the own key, the allowed keys and the secret. `address`: local address of the socket.
     /// Remarks about refused senders go to `log`, which does not wait for its reader.
     pub(crate) fn new(args: &RecvArgs, address: SocketAddr, log: &EventLog) -> Result<Self, Failure> {
         let Rules { unauthenticated, is_open } = Rules::new(args, address)?;
@@ -89,6 +88,11 @@ impl Admission {
     /// Returns the ticket that the receiver prints.
     pub(crate) fn ticket(&self) -> Option<&str> {
         self.ticket.as_deref()
+    }
+
+    /// True if every host that reaches the receiver can store and change files.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.is_exposed
     }
 
     /// Returns the own key.

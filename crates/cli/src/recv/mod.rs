@@ -118,10 +118,10 @@ impl<'a> Plan<'a> {
         self.log.aside(&format!("own key {}", key.fingerprint()));
         self.log.json(&json!({
             "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": args.threads,
-            "key": key.to_string(), "ticket": admission.ticket(),
+            "key": key.to_string(), "ticket": admission.ticket(), "exposed": admission.is_exposed(),
         }));
         if let Some(warning) = admission.warning() {
-            self.log.aside(&warning);
+            self.log.talk(&warning);
         }
         if let Some(ticket) = admission.ticket() {
             self.log.result(ticket);

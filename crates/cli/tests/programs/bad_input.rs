@@ -118,7 +118,11 @@ fn invalid_receiver_arguments_are_refused() {
         ("--seed x", 64, "--seed"),
         ("--wire classic", 64, "--wire"),
         ("--wire native --insecure", 64, "--insecure"),
+        ("--wire native --faithful", 64, "--faithful"),
+        ("--wire native --ack-every batch", 64, "--ack-every"),
         ("--open --allow x", 64, "--allow"),
+        ("--open --secret-file x", 64, "--secret-file"),
+        ("--open --ticket", 64, "--ticket"),
         ("--ticket-lifetime 1h", 64, "--ticket"),
         ("--advertise 127.0.0.1:1", 64, "--ticket"),
         ("--nothing", 64, "--nothing"),
@@ -126,6 +130,8 @@ fn invalid_receiver_arguments_are_refused() {
     ] {
         assert_eq!(refused("rdt-recv", &mut rdt_recv(args), code, word).stdout, b"", "{args}");
     }
+    let nine = format!("--bind 127.0.0.1:0 --ticket {}", "--advertise 127.0.0.1:1 ".repeat(9));
+    refused("rdt-recv", &mut rdt_recv(&nine), 64, "more than 8 addresses");
     refused("rdt-recv", rdt_recv("--bind").arg(""), 64, "--bind");
     refused("rdt-recv", rdt_recv("--output").arg(""), 64, "--output");
 }

@@ -141,8 +141,16 @@ fn storing_for_other_hosts_needs_permission() {
     send(&format!("{address} --bytes 1000")).with_code(0);
     refuses_unencrypted(address);
     assert_eq!(files_in(folder.path()).len(), 1);
+    let warning = "hosts on the path can change them unnoticed";
+    Program::start(&mut receiver("--insecure --quiet")).error_line(warning);
+    let insecure = Receiver::from(&mut receiver("--insecure --json --ticket"));
+    insecure.program.line("\"exposed\":true");
+    insecure.program.error_line(warning);
+    let host = format!("127.0.0.1:{}", insecure.address.port());
+    for (options, code) in [("", 77), ("--insecure", 0), ("9 0 0 1000", 0)] {
+        send(&format!("{host} {options} --bytes 1000")).with_code(code);
+    }
     let insecure = Receiver::from(&mut receiver("--insecure"));
-    insecure.program.error_line("hosts on the path can change them unnoticed");
     let host = format!("127.0.0.1:{}", insecure.address.port());
     for options in ["", "--insecure", "9 0 0 1000"] {
         send(&format!("{host} {options} --bytes 1000")).with_code(0);
