@@ -32,7 +32,7 @@ Exit codes:
     0  ended by --once, or by Ctrl-C while no transfer was under way, and all were stored
     6  the system refuses to receive
    64  wrong arguments, or no option says which other hosts may store files (--ticket, --open)
-   66  a file of keys is missing, exposed or wrong
+   66  a file of keys that an option needs is missing, exposed or wrong
    69  no socket, thread or memory     74  the output cannot be written
   130  Ctrl-C while a transfer was under way";
 

@@ -36,6 +36,9 @@ struct Rules {
     unauthenticated: bool,
     /// True if every encrypted sender is admitted.
     is_open: bool,
+    /// True if senders must find the key of earlier runs: an option asks for it, or only encrypted
+    /// transfers are taken.
+    needs_identity: bool,
 }
 
 impl Rules {
@@ -47,11 +50,11 @@ impl Rules {
         if !is_limited && !is_safe && !trust.open && !args.insecure {
             return Err(TrustError::Unprotected { address, options: OPTIONS });
         }
-        Ok(Self {
-            unauthenticated: args.wire != Some(WireArg::Native)
-                && (args.insecure || (is_safe && !is_limited)),
-            is_open: !is_limited,
-        })
+        let unauthenticated =
+            args.wire != Some(WireArg::Native) && (args.insecure || (is_safe && !is_limited));
+        let is_open = !is_limited;
+        let needs_identity = !unauthenticated || is_limited || trust.open || trust.identity.is_some();
+        Ok(Self { unauthenticated, is_open, needs_identity })
     }
 }
 
@@ -59,7 +62,7 @@ impl Admission {
     /// Reads the own key, the allowed keys and the secret. `address`: local address of the socket.
     /// Remarks about refused senders go to `log`, which does not wait for its reader.
     pub(crate) fn new(args: &RecvArgs, address: SocketAddr, log: &EventLog) -> Result<Self, Failure> {
-        let Rules { unauthenticated, is_open } = Rules::new(args, address)?;
+        let Rules { unauthenticated, is_open, needs_identity } = Rules::new(args, address)?;
         let (remarks, log) = (log.clone(), log.clone());
         let is_quiet = args.quiet;
         let surroundings = Surroundings {
@@ -72,7 +75,15 @@ impl Admission {
             unix_time_s: Arc::new(clock::unix_time_s),
         };
         let trust = &args.trust;
-        let identity = identity(trust.identity.as_deref(), &surroundings)?;
+        let identity = match identity(trust.identity.as_deref(), &surroundings) {
+            Err(error @ TrustError::File(_)) if !needs_identity => {
+                (surroundings.warn)(&format!(
+                    "rdt-recv: {error}; encrypted transfers use a key for this run, which senders refuse as changed after a restart"
+                ));
+                Arc::new(StaticKey::generate(&mut os_entropy().map_err(TrustError::Entropy)?))
+            }
+            result => result?,
+        };
         let gate = Arc::new(trust.gate_of(identity, is_open, &surroundings)?);
         let ticket = if args.ticket {
             let addresses = reachable(address, &args.advertise);
@@ -139,6 +150,26 @@ mod tests {
         let args = RecvArgs::try_parse_from(line.split_whitespace()).unwrap();
         let rules = Rules::new(&args, address.parse().unwrap()).ok()?;
         Some((rules.unauthenticated, rules.is_open))
+    }
+
+    #[test]
+    fn identity_is_needed_by_its_options_only() {
+        let any = "[::]:22345".parse().unwrap();
+        for (options, expected) in [
+            ("", false),
+            ("--dummy", false),
+            ("--output d --insecure", false),
+            ("--wire native", true),
+            ("--open", true),
+            ("--output d --open", true),
+            ("--ticket", true),
+            ("--output d --insecure --allow k", true),
+            ("--identity i", true),
+        ] {
+            let line = format!("rdt-recv {options}");
+            let args = RecvArgs::try_parse_from(line.split_whitespace()).unwrap();
+            assert_eq!(Rules::new(&args, any).unwrap().needs_identity, expected, "{options}");
+        }
     }
 
     #[test]

@@ -235,6 +235,32 @@ fn wire_native_takes_encrypted_transfers_only() {
     refuses_unencrypted(receiver.address);
 }
 
+#[cfg(unix)]
+#[test]
+fn plain_receiver_starts_without_identity() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let sender = tempfile::tempdir().unwrap();
+    // Other users may read this identity.
+    let exposed = tempfile::tempdir().unwrap();
+    key_of(exposed.path());
+    let identity = exposed.path().join("rdt/identity");
+    fs::set_permissions(&identity, fs::Permissions::from_mode(0o644)).unwrap();
+    // Not even root can make files in /proc, nor below a file.
+    let missing = identity.join("folder");
+    for folder in [exposed.path(), Path::new("/proc"), &missing] {
+        let start = |options: &str| {
+            let mut command = rdt_recv(&format!("--bind 127.0.0.1:0 --no-link {options}"));
+            command.env("XDG_CONFIG_HOME", folder);
+            command
+        };
+        let receiver = Receiver::from(&mut start(""));
+        receiver.program.error_line("a key for this run");
+        send(&receiver.args("9 0 0 1000 --bytes 1000")).with_code(0);
+        send_as(sender.path(), &receiver.args("--bytes 1000")).with_code(0);
+        Program::start(&mut start("--ticket")).ended().with_code(66);
+    }
+}
+
 #[test]
 fn receiver_without_its_key_files_exits_with_66() {
     for option in ["--allow", "--secret-file"] {
