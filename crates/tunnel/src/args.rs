@@ -76,9 +76,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=MAX_TICKETS))]
     pub(crate) tickets: Option<u16>,
     /// Time until a client must have used its ticket first; afterwards it is good until `serve`
-    /// ends
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_lifetime)]
-    pub(crate) ticket_lifetime: Duration,
+    /// ends [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
+    pub(crate) ticket_lifetime: Option<Duration>,
     /// Limit on connections at a time; further ones are refused. With --open, one host may have
     /// half of them
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=65_536))]

@@ -25,6 +25,7 @@ use crate::{Ended, finish};
 
 /// Options for the sentence of an address that others can reach.
 const OPTIONS: &str = "--allow FILE, --secret-file FILE or --tickets N";
+const DEFAULT_TICKET_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Time for the first byte of a stream. The client sends it with the handshake.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for a connection to the target, which is on this host or near it.
@@ -33,10 +34,14 @@ const TARGET_TIMEOUT: Duration = Duration::from_secs(10);
 /// Runs until it is stopped.
 pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &Stop) -> Result<Ended, Failure> {
     let trust = &args.trust;
-    let endpoint = bind(args.listen, args.max_connections, trust.open)?;
-    let bound = endpoint.local_addr();
     let has_rule = trust.open || trust.allow.is_some() || trust.secret_file.is_some();
     let tickets = args.tickets.unwrap_or(u16::from(!has_rule));
+    if tickets == 0 && (args.ticket_lifetime.is_some() || !args.advertise.is_empty()) {
+        let why = "--advertise and --ticket-lifetime are for tickets, and there are none: --tickets N";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let endpoint = bind(args.listen, args.max_connections, trust.open)?;
+    let bound = endpoint.local_addr();
     let gate = Arc::new(trust.gate(bound, tickets > 0, OPTIONS, &report.surroundings())?);
     announce(args, report, &gate, bound, tickets)?;
     let dial = {
@@ -78,7 +83,8 @@ fn announce(
     let key = gate.identity().public();
     report.remark(&format!("listening on {bound}, key {}", key.fingerprint()));
     let addresses = reachable(bound, &args.advertise);
-    let issue = || gate.issue(&addresses, TicketUse::OneClient, args.ticket_lifetime.as_secs());
+    let lifetime_s = args.ticket_lifetime.unwrap_or(DEFAULT_TICKET_LIFETIME).as_secs();
+    let issue = || gate.issue(&addresses, TicketUse::OneClient, lifetime_s);
     let tickets = (0..tickets).map(|_| issue().map(|ticket| ticket.to_string()));
     let tickets = tickets.collect::<Result<Vec<_>, _>>()?;
     if gate.is_open() {
