@@ -97,8 +97,8 @@ pub(crate) struct RecvArgs {
     /// with --ticket, --allow, --secret-file, or if --output stores files of other hosts
     #[arg(long, value_name = "native", value_parser = values::only_native, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
     pub(crate) wire: Option<WireArg>,
-    /// Accept unencrypted transfers (classic, native version 1) from every host, also with --output,
-    /// --ticket, --allow and --secret-file. Any host on the path can read and change them
+    /// Accept unencrypted transfers (classic, native version 1) from every host, also with
+    /// --output, --ticket, --allow and --secret-file. Any host on the path can read and change them
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Print a ticket, one line to be pasted as HOST of rdt-send. The first client that uses it may
