@@ -202,7 +202,7 @@ fn half_open(receiver: &Receiver) -> UdpSocket {
 fn syn_alone_does_not_take_stdout() {
     let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
     let _half_open = half_open(&receiver);
-    super::process::send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
+    send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
     assert!(receiver.program.ended().with_code(0).stdout == super::data::array(3000), "the bytes differ");
 }
 
@@ -214,7 +214,7 @@ fn syns_alone_take_no_descriptors() {
     let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -n 30", &args));
     let senders: Vec<_> = (0..100).map(|_| half_open(&receiver)).collect();
     assert!(names(directory.path()).is_empty(), "nothing arrived");
-    super::process::send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
+    send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
     let path = kept_in(&receiver, 3000);
     assert!(fs::read(path).unwrap() == super::data::array(3000), "the bytes differ");
     drop(senders);
@@ -239,11 +239,11 @@ fn files_beyond_limit_are_refused_as_busy() {
     let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", directory.path().to_str().unwrap()];
     let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -n 40", &args));
     let mut senders: Vec<_> = (1..=FILES).map(|n| paused(&receiver, directory.path(), n)).collect();
-    let refused = super::process::send(&receiver.args("--bytes 5000 --json")).with_code(8).summary();
+    let refused = send(&receiver.args("--bytes 5000 --json")).with_code(8).summary();
     assert_eq!(refused["close_reason"], "refused");
     assert!(receiver.program.error_line("cannot store").ends_with("too many files are open (see ulimit -n)"));
     senders.pop().unwrap().without_more_input().ended().with_code(0);
-    super::process::send(&receiver.args("--bytes 5000")).with_code(0);
+    send(&receiver.args("--bytes 5000")).with_code(0);
     for sender in senders {
         sender.without_more_input().ended().with_code(0);
     }
@@ -290,8 +290,8 @@ fn synced_file_is_an_ordinary_file() {
     let directory = directory();
     for (output, expected) in [("", None), ("kept", Some("kept"))] {
         let receiver = Receiver::keeping(&directory.path().join(output), "--sync");
-        super::process::send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
-        super::process::send(&receiver.args("--bytes 3000")).with_code(0);
+        send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
+        send(&receiver.args("--bytes 3000")).with_code(0);
         let path = kept_in(&receiver, 3000);
         assert!(fs::read(&path).unwrap() == super::data::array(3000), "the bytes differ");
         assert!(expected.is_none_or(|name| path.ends_with(name)), "{path}");
@@ -311,7 +311,7 @@ fn umask_sets_file_permissions() {
         let file = directory.path().join("kept");
         let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", file.to_str().unwrap()];
         let receiver = Receiver::from(&mut super::process::rdt_recv_after(&format!("umask {mask}"), &args));
-        super::process::send(&receiver.args("10 0 0 1000 --bytes 3")).with_code(0);
+        send(&receiver.args("10 0 0 1000 --bytes 3")).with_code(0);
         let found = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
         assert_eq!(found, mode, "umask {mask} gives {mode:o}, not {found:o}");
     }
