@@ -19,8 +19,9 @@ pub struct Dialer {
 
 #[derive(Debug)]
 enum Expected {
-    /// Key of a ticket.
-    Key(PublicKey),
+    /// Key of a ticket. The responder decides whether the ticket is good: for the client that has
+    /// used it, also after its expiry.
+    Ticket { ticket: Box<Ticket>, surroundings: Surroundings },
     /// Key in the file of known hosts, or a new one.
     Known(Arc<HostCheck>),
 }
@@ -37,9 +38,14 @@ struct HostCheck {
 }
 
 impl Dialer {
-    pub(crate) fn of_ticket(identity: Arc<StaticKey>, ticket: &Ticket) -> Self {
+    pub(crate) fn of_ticket(
+        identity: Arc<StaticKey>,
+        ticket: &Ticket,
+        surroundings: &Surroundings,
+    ) -> Self {
         let secret = Some(Arc::new(ticket.secret()));
-        Self { identity, secret, expected: Expected::Key(ticket.key()) }
+        let (ticket, surroundings) = (Box::new(ticket.clone()), surroundings.clone());
+        Self { identity, secret, expected: Expected::Ticket { ticket, surroundings } }
     }
 
     pub(crate) fn of_host(
@@ -73,7 +79,7 @@ impl Dialer {
         let local = Some(Arc::clone(&self.identity));
         let base = InitiatorConfig { local, secret: self.secret.clone(), ..InitiatorConfig::default() };
         match &self.expected {
-            Expected::Key(key) => InitiatorConfig { remote: Some(*key), ..base },
+            Expected::Ticket { ticket, .. } => InitiatorConfig { remote: Some(ticket.key()), ..base },
             Expected::Known(check) => {
                 if let Some((key, _)) = check.known_key() {
                     return InitiatorConfig { remote: Some(key), ..base };
@@ -98,8 +104,9 @@ impl Dialer {
             (Closed::Refused(RefuseReason::NotAdmitted), _) => {
                 Some(TrustError::KeyRefused { name: name(), key: self.identity.public() })
             }
-            (Closed::Refused(RefuseReason::Secret), Expected::Key(_)) => {
-                Some(TrustError::TicketRefused(name()))
+            (Closed::Refused(RefuseReason::Secret), Expected::Ticket { ticket, surroundings }) => {
+                let is_expired = ticket.expired((surroundings.unix_time_s)());
+                Some(if is_expired { TrustError::Expired } else { TrustError::TicketRefused }(name()))
             }
             (Closed::Refused(RefuseReason::Secret), Expected::Known(_)) => {
                 Some(TrustError::SecretRefused(name()))
@@ -111,7 +118,7 @@ impl Dialer {
     /// Takes the reason for which `trust` of an [`initiator`](Self::initiator) last refused a key.
     fn take_refusal(&self) -> Option<TrustError> {
         match &self.expected {
-            Expected::Key(_) => None,
+            Expected::Ticket { .. } => None,
             Expected::Known(check) => check.refusal.lock().unwrap_or_else(PoisonError::into_inner).take(),
         }
     }
@@ -265,15 +272,24 @@ mod tests {
     }
 
     #[test]
-    fn expired_or_doubled_tickets_are_refused() {
+    fn ticket_beside_secret_file_is_refused() {
         let world = World::new();
         let remote = Remote::Ticket(world.ticket(2));
         let options = ConnectOptions { secret_file: Some("secret".into()), ..world.connect_options() };
         assert_eq!(options.dialer(&remote, &world.surroundings).unwrap_err().code(), USAGE);
-        world.advance(3600);
-        let refused = world.connect_options().dialer(&remote, &world.surroundings).unwrap_err();
+    }
+
+    /// It may be good for the client that has used it.
+    #[test]
+    fn expired_ticket_is_for_peer_to_judge() {
+        let world = World::new();
+        let remote = Remote::Ticket(world.ticket(2));
+        world.advance(25 * 3600);
+        let dialer = world.connect_options().dialer(&remote, &world.surroundings).unwrap();
+        assert_eq!(dialer.initiator().remote, Some(key(2)));
+        let refused = dialer.refusal("peer", &Closed::Refused(RefuseReason::Secret)).unwrap();
         assert_eq!(refused.code(), NO_PERMISSION);
-        assert_eq!(refused.to_string(), "the ticket has expired: ask for a new one");
+        assert_eq!(refused.to_string(), "peer does not know the ticket, which has expired: ask for a new one");
     }
 
     #[test]

@@ -33,9 +33,9 @@ pub enum TrustError {
         /// Answer of the operating system.
         source: io::Error,
     },
-    /// The time of a ticket is over.
-    #[error("the ticket has expired: ask for a new one")]
-    Expired,
+    /// The peer, with this name, does not know the secret of a ticket that has expired.
+    #[error("{0} does not know the ticket, which has expired: ask for a new one")]
+    Expired(String),
     /// The peer showed another key than before.
     #[error(transparent)]
     ChangedKey(#[from] Box<ChangedKey>),
@@ -74,9 +74,10 @@ impl TrustError {
             Self::File(_) | Self::TicketFile { .. } => NO_INPUT,
             Self::Entropy(_) => UNAVAILABLE,
             Self::Remote(_) | Self::Ticket(_) | Self::Unprotected { .. } => USAGE,
-            Self::Expired | Self::KeyRefused { .. } | Self::TicketRefused(_) | Self::SecretRefused(_) => {
-                NO_PERMISSION
-            }
+            Self::Expired(_)
+            | Self::KeyRefused { .. }
+            | Self::TicketRefused(_)
+            | Self::SecretRefused(_) => NO_PERMISSION,
             Self::ChangedKey(_) => CHANGED_KEY,
         }
     }

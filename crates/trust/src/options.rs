@@ -53,7 +53,7 @@ impl ConnectOptions {
     /// Reads the files for connections to a peer.
     ///
     /// # Errors
-    /// [`TrustError`]: a file, an expired ticket, or a ticket beside a secret file.
+    /// [`TrustError`]: a file, or a ticket beside a secret file.
     pub fn dialer(&self, remote: &Remote, surroundings: &Surroundings) -> Result<Dialer, TrustError> {
         let identity = identity(self.identity.as_deref(), surroundings)?;
         match remote {
@@ -61,10 +61,7 @@ impl ConnectOptions {
                 let why = "a ticket has a secret of its own: leave out --secret-file";
                 Err(TrustError::Remote(why.to_owned()))
             }
-            Remote::Ticket(ticket) if ticket.expired((surroundings.unix_time_s)()) => {
-                Err(TrustError::Expired)
-            }
-            Remote::Ticket(ticket) => Ok(Dialer::of_ticket(identity, ticket)),
+            Remote::Ticket(ticket) => Ok(Dialer::of_ticket(identity, ticket, surroundings)),
             Remote::Host { host, port } => {
                 let known = match &self.known_hosts {
                     Some(path) => path.clone(),
