@@ -199,6 +199,8 @@ impl Opening {
                 self.refusals += 1;
                 Progress::Pending
             }
+            // A responder refuses a key by message 2 or CLOSE only, which are authentic.
+            Clear::Refuse(code) if *code == RefuseReason::NotAdmitted.code() => Progress::Pending,
             // Not authentic. A host that sees the SYN can forge it, and could drop answers, too.
             Clear::Refuse(code) if self.attempts > 0 => {
                 Progress::Failed(Closed::Refused(RefuseReason::from_code(*code)))

@@ -98,6 +98,15 @@ fn forged_refuse_ends_opening_connection() {
     }
 }
 
+/// A responder refuses a key with a proof: by message 2, or by CLOSE.
+#[test]
+fn refuse_of_key_changes_nothing() {
+    for handshake in HANDSHAKES {
+        let closed = end_after(Forged::Refuse(10), 5, Flaw::None, handshake);
+        assert_eq!(closed, Some(Closed::Finished), "{handshake:?}");
+    }
+}
+
 /// A host on the path that changes one SYN makes the responder send reason 12.
 #[test]
 fn third_wrong_key_refuse_is_believed() {
