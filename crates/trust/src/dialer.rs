@@ -38,11 +38,7 @@ struct HostCheck {
 }
 
 impl Dialer {
-    pub(crate) fn of_ticket(
-        identity: Arc<StaticKey>,
-        ticket: &Ticket,
-        surroundings: &Surroundings,
-    ) -> Self {
+    pub(crate) fn of_ticket(identity: Arc<StaticKey>, ticket: &Ticket, surroundings: &Surroundings) -> Self {
         let secret = Some(Arc::new(ticket.secret()));
         let (ticket, surroundings) = (Box::new(ticket.clone()), surroundings.clone());
         Self { identity, secret, expected: Expected::Ticket { ticket, surroundings } }
@@ -289,7 +285,10 @@ mod tests {
         assert_eq!(dialer.initiator().remote, Some(key(2)));
         let refused = dialer.refusal("peer", &Closed::Refused(RefuseReason::Secret)).unwrap();
         assert_eq!(refused.code(), NO_PERMISSION);
-        assert_eq!(refused.to_string(), "peer does not know the ticket, which has expired: ask for a new one");
+        assert_eq!(
+            refused.to_string(),
+            "peer does not know the ticket, which has expired: ask for a new one"
+        );
     }
 
     #[test]

@@ -74,10 +74,9 @@ impl TrustError {
             Self::File(_) | Self::TicketFile { .. } => NO_INPUT,
             Self::Entropy(_) => UNAVAILABLE,
             Self::Remote(_) | Self::Ticket(_) | Self::Unprotected { .. } => USAGE,
-            Self::Expired(_)
-            | Self::KeyRefused { .. }
-            | Self::TicketRefused(_)
-            | Self::SecretRefused(_) => NO_PERMISSION,
+            Self::Expired(_) | Self::KeyRefused { .. } | Self::TicketRefused(_) | Self::SecretRefused(_) => {
+                NO_PERMISSION
+            }
             Self::ChangedKey(_) => CHANGED_KEY,
         }
     }

@@ -6,6 +6,7 @@
 //! | addresses | `addresses.rs` | addresses of this host in a ticket |
 //! | options | `options.rs` | command-line options of both sides, their times |
 //! | remote | `remote.rs` | the argument TICKET or HOST |
+//! | candidates | `candidates.rs` | addresses of a peer: order, time, and which failure counts |
 //! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key |
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
 //! | error | `error.rs` | sentences and exit codes |
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod candidates;
 mod dialer;
 mod error;
 mod gate;
@@ -24,6 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use addresses::reachable;
+pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_towards};
 pub use dialer::Dialer;
 pub use error::{ChangedKey, TrustError};
 pub use gate::{Gate, TicketUse};

@@ -1,6 +1,6 @@
 //! Connections from this side to one peer: addresses, keys, and whether the peer answers.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use rdt_crypto::ResumptionCookie;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
 use rdt_transport::{Closed, ConnectionConfig, InitiatorConfig};
-use rdt_trust::{Dialer, Remote};
+use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, Dialer, Remote, bind_towards};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::args::PathArgs;
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ impl Link {
         report: &Report,
     ) -> Result<Self, Failure> {
         let addresses = resolve(&remote).await?;
-        let endpoint = bind(&addresses, |any| {
+        let endpoint = bind_towards(&addresses, |any| {
             let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
             Endpoint::bind(any, config).map_err(|error| Failure::Bind(any, error))
         })?;
@@ -161,11 +161,12 @@ impl Link {
         }
     }
 
-    /// Tries the addresses, each some time after the one before. The first connection wins.
+    /// Tries the addresses, each some time after the one before. The first connection wins. A
+    /// refusal without a proof fails the race only if no other address answers.
     async fn race(&self, addresses: &[SocketAddr]) -> Result<(Stream, SocketAddr), ConnectError> {
         let mut attempts = JoinSet::new();
         let mut rest = addresses.iter().copied();
-        let mut last = None;
+        let (mut last, mut refusal) = (None, None);
         loop {
             if let Some(address) = rest.next() {
                 let (endpoint, connect) = (self.endpoint.clone(), self.connect_config());
@@ -176,19 +177,35 @@ impl Link {
             let next = async {
                 if rest.len() == 0 { std::future::pending().await } else { sleep(ATTEMPT_DELAY).await }
             };
-            tokio::select! {
+            let others_fail = async {
+                match &refusal {
+                    Some((since, _)) => sleep_until(*since + ADDRESS_GIVE_UP).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let is_over = tokio::select! {
                 ended = attempts.join_next() => match ended {
                     Some(Ok(Ok(connected))) => return Ok(connected),
-                    Some(Ok(Err(error))) if is_final(&error) => return Err(error),
-                    Some(Ok(Err(error))) => last = Some(error),
-                    None if rest.len() == 0 => {
-                        let gone = StreamError::from(Closed::Unreachable);
-                        return Err(last.unwrap_or_else(|| gone.into()));
+                    Some(Ok(Err(error))) => {
+                        match attempt_end(&error) {
+                            AttemptEnd::Final => return Err(error),
+                            AttemptEnd::Unproved if refusal.is_none() => {
+                                refusal = Some((Instant::now(), error));
+                            }
+                            _ => last = Some(error),
+                        }
+                        false
                     }
-                    // No attempt is under way, or the task was cancelled with the runtime.
-                    None | Some(Err(_)) => {}
+                    None => rest.len() == 0,
+                    // The task was cancelled with the runtime.
+                    Some(Err(_)) => false,
                 },
-                () = next => {}
+                () = next => false,
+                () = others_fail => true,
+            };
+            if is_over {
+                let gone = || StreamError::from(Closed::Unreachable).into();
+                return Err(refusal.map(|(_, error)| error).or(last).unwrap_or_else(gone));
             }
         }
     }
@@ -232,27 +249,10 @@ impl Link {
     }
 }
 
-/// Binds a socket by `bind` that reaches these addresses. A host without IPv6 may still have IPv6
-/// addresses of its peer, and reaches only the others.
-fn bind<E>(addresses: &[SocketAddr], bind: impl Fn(SocketAddr) -> Result<E, Failure>) -> Result<E, Failure> {
-    let ipv4 = || bind((Ipv4Addr::UNSPECIFIED, 0).into());
-    if !addresses.iter().any(SocketAddr::is_ipv6) {
-        return ipv4();
-    }
-    match bind((Ipv6Addr::UNSPECIFIED, 0).into()) {
-        Err(Failure::Bind(..)) if addresses.iter().any(SocketAddr::is_ipv4) => ipv4(),
-        result => result,
-    }
-}
-
-/// True if another address of the same peer would give the same answer.
-fn is_final(error: &ConnectError) -> bool {
+fn attempt_end(error: &ConnectError) -> AttemptEnd {
     match error {
-        ConnectError::Config(_) | ConnectError::Stream(StreamError::Closed(Closed::NotTrusted(_))) => true,
-        ConnectError::Stream(StreamError::Closed(closed)) => {
-            matches!(PeerEnd::of_closed(closed), PeerEnd::Refused(_))
-        }
-        _ => false,
+        ConnectError::Stream(StreamError::Closed(closed)) => AttemptEnd::of(closed),
+        _ => AttemptEnd::Final,
     }
 }
 
@@ -268,24 +268,5 @@ impl PathArgs {
         let mut config = ConnectionConfig { idle_timeout: self.idle_timeout, ..ConnectionConfig::default() };
         config.sender.handshake_give_up = self.connect_give_up;
         config
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn host_without_ipv6_uses_ipv4_addresses() {
-        let without_ipv6 = |any: SocketAddr| {
-            let error = std::io::Error::from(std::io::ErrorKind::Unsupported);
-            if any.is_ipv6() { Err(Failure::Bind(any, error)) } else { Ok(any) }
-        };
-        let [v4, v6] = ["192.0.2.1:5", "[2001:db8::1]:5"].map(|text| text.parse().unwrap());
-        for addresses in [&[v4][..], &[v6, v4], &[v4, v6]] {
-            assert!(bind(addresses, without_ipv6).unwrap().is_ipv4());
-        }
-        assert!(matches!(bind(&[v6], without_ipv6), Err(Failure::Bind(..))));
-        assert!(bind(&[v4, v6], Ok).unwrap().is_ipv6());
     }
 }

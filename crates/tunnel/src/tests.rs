@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdt_endpoint::Network;
-use rdt_endpoint::tokio::Endpoint;
+use rdt_endpoint::tokio::{Endpoint, Listener};
+use rdt_endpoint::{Listen, Network};
 use rdt_program::{Console, Printer};
 use rdt_trust::{ConnectOptions, Gate, ListenOptions, Remote, TicketUse, TrustError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
@@ -377,6 +377,39 @@ async fn ticket_is_for_first_client_only() {
     assert!(matches!(refused, Failure::Trust(TrustError::TicketRefused(_))), "{refused}");
     assert_eq!(refused.code(), 77);
     world.link("bob", world.ticket()).test().await.unwrap();
+}
+
+/// Makes a ticket whose first address is that of another program, which does not know it, and
+/// returns the other program. Private addresses in a ticket may be those of other hosts where the
+/// client is.
+fn ambiguous_ticket(world: &World) -> (Remote, (Endpoint, Listener)) {
+    let other = Endpoint::on_network(&world.network).unwrap();
+    let address = other.local_addr();
+    let identity = Some(world.folder.path().join("other"));
+    let options = ListenOptions { identity, ..ListenOptions::default() };
+    let gate = Arc::new(options.gate(address, true, "", &world.report.surroundings()).unwrap());
+    let responder = gate.responder(PATH.connection());
+    let listener = other.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) }).unwrap();
+    let ticket = world.gate.issue(&[address, world.server], TicketUse::OneClient, 3600).unwrap();
+    (Remote::Ticket(ticket), (other, listener))
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_of_other_host_is_not_final() {
+    let world = World::new("rtt 20ms", tickets);
+    let (ticket, _other) = ambiguous_ticket(&world);
+    world.link("anna", ticket).test().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_counts_if_other_addresses_are_silent() {
+    let world = World::new("rtt 20ms", tickets);
+    let (ticket, _other) = ambiguous_ticket(&world);
+    world.network.unplug(world.server);
+    let start = Instant::now();
+    let refused = world.link("anna", ticket).test().await.unwrap_err();
+    assert!(matches!(refused, Failure::Trust(TrustError::TicketRefused(_))), "{refused}");
+    assert_eq!(start.elapsed().as_secs(), 3);
 }
 
 #[tokio::test(start_paused = true)]

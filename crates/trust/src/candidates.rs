@@ -1,0 +1,248 @@
+//! Addresses of one peer: which of them to try, for how long, and which failure counts.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rdt_transport::{Closed, RefuseReason};
+
+/// Time for an answer from an address while there are others, at the first attempt: two SYNs. Also
+/// the time for the other addresses after one has refused without a proof.
+pub const ADDRESS_GIVE_UP: Duration = Duration::from_secs(3);
+
+/// What the end of a handshake at one address says about the other addresses of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// Nothing: there was no answer.
+    NoAnswer,
+    /// Nothing: no program listens there.
+    NoProgram,
+    /// Nothing: the answer has no proof. A private address of a ticket may be that of another host
+    /// in the network of the client.
+    Unproved,
+    /// The peer itself answered, so another address would give the same answer.
+    Final,
+}
+
+impl AttemptEnd {
+    /// Classifies the end of a connection before it was open.
+    pub fn of(closed: &Closed) -> Self {
+        match closed {
+            Closed::TimedOut(_) | Closed::Idle => Self::NoAnswer,
+            Closed::Unreachable => Self::NoProgram,
+            // An initiator ignores a refusal for this reason that has no proof.
+            Closed::Refused(RefuseReason::NotAdmitted) => Self::Final,
+            Closed::Refused(_) | Closed::Version(_) => Self::Unproved,
+            _ => Self::Final,
+        }
+    }
+}
+
+/// One attempt to connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Address to try.
+    pub address: SocketAddr,
+    /// Time for an answer.
+    pub give_up: Duration,
+}
+
+/// Addresses that are tried in turn until one answers. Addresses without an answer are tried again,
+/// each round for twice the time of the round before, because an answer takes longer than the first
+/// attempt on a path with loss or with a long round trip.
+#[derive(Debug)]
+pub struct Candidates {
+    /// Addresses to try in this round.
+    round: VecDeque<SocketAddr>,
+    /// Addresses to try in the next round.
+    silent: VecDeque<SocketAddr>,
+    current: Attempt,
+    /// Time for an answer in this round.
+    patience: Duration,
+    /// `None`: never.
+    give_up_at: Option<Instant>,
+    /// First refusal without a proof, and its address.
+    refusal: Option<(SocketAddr, Closed)>,
+}
+
+impl Candidates {
+    /// Begins with the first address. All attempts together end after `give_up`. `None` without an
+    /// address.
+    pub fn new(now: Instant, addresses: &[SocketAddr], give_up: Duration) -> Option<Self> {
+        let mut round: VecDeque<_> = addresses.iter().copied().collect();
+        let address = round.pop_front()?;
+        let mut candidates = Self {
+            round,
+            silent: VecDeque::new(),
+            current: Attempt { address, give_up },
+            patience: ADDRESS_GIVE_UP,
+            give_up_at: now.checked_add(give_up),
+            refusal: None,
+        };
+        candidates.set_current(now, address);
+        Some(candidates)
+    }
+
+    /// Returns the present attempt.
+    pub fn current(&self) -> Attempt {
+        self.current
+    }
+
+    /// Returns the next attempt after the end of the present one. `None` if it was the last.
+    pub fn next(&mut self, now: Instant, closed: &Closed) -> Option<Attempt> {
+        match AttemptEnd::of(closed) {
+            AttemptEnd::Final => return None,
+            AttemptEnd::NoAnswer => self.silent.push_back(self.current.address),
+            AttemptEnd::NoProgram => {}
+            AttemptEnd::Unproved => {
+                self.refusal.get_or_insert((self.current.address, closed.clone()));
+            }
+        }
+        // After a refusal, the addresses that were not tried yet are tried once.
+        if self.round.is_empty() && self.refusal.is_none() {
+            self.patience = self.patience.saturating_mul(2);
+            self.round = std::mem::take(&mut self.silent);
+        }
+        if self.give_up_at.is_some_and(|at| at <= now) {
+            return None;
+        }
+        let address = self.round.pop_front()?;
+        self.set_current(now, address);
+        Some(self.current)
+    }
+
+    fn set_current(&mut self, now: Instant, address: SocketAddr) {
+        let rest = self.give_up_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now));
+        let is_only = self.round.is_empty() && self.silent.is_empty() && self.refusal.is_none();
+        let give_up = if is_only { rest } else { rest.min(self.patience) };
+        self.current = Attempt { address, give_up };
+    }
+
+    /// Returns the failure of all attempts, of which the last ended by `last`, and its address.
+    /// A refusal says more than addresses without an answer.
+    pub fn failure(&self, last: Closed) -> (SocketAddr, Closed) {
+        match &self.refusal {
+            Some(refusal) if AttemptEnd::of(&last) != AttemptEnd::Final => refusal.clone(),
+            _ => (self.current.address, last),
+        }
+    }
+}
+
+/// Binds a socket by `bind` that reaches these addresses. A host without IPv6 may still have IPv6
+/// addresses of its peer, and reaches only the others.
+///
+/// # Errors
+/// The error of `bind`.
+pub fn bind_towards<T, E>(
+    addresses: &[SocketAddr],
+    bind: impl Fn(SocketAddr) -> Result<T, E>,
+) -> Result<T, E> {
+    let ipv4 = || bind((Ipv4Addr::UNSPECIFIED, 0).into());
+    if !addresses.iter().any(SocketAddr::is_ipv6) {
+        return ipv4();
+    }
+    match bind((Ipv6Addr::UNSPECIFIED, 0).into()) {
+        Err(_) if addresses.iter().any(SocketAddr::is_ipv4) => ipv4(),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_transport::Phase;
+    use rdt_transport::wire::native::Versions;
+
+    use super::*;
+
+    const SILENT: Closed = Closed::TimedOut(Phase::Connect);
+    const SECRET: Closed = Closed::Refused(RefuseReason::Secret);
+
+    fn addresses(count: u8) -> Vec<SocketAddr> {
+        (1..=count).map(|last| SocketAddr::from(([192, 0, 2, last], 5))).collect()
+    }
+
+    /// Addresses in the order of the attempts, by their last byte, and the seconds of each attempt.
+    /// `end_of` returns the end of an attempt, and the time that it took.
+    fn attempts(
+        count: u8,
+        give_up: Duration,
+        end_of: impl Fn(u8, Duration) -> (Closed, Duration),
+    ) -> (Vec<(u8, u64)>, (u8, Closed)) {
+        let last_byte = |address: SocketAddr| match address {
+            SocketAddr::V4(address) => address.ip().octets()[3],
+            SocketAddr::V6(_) => 0,
+        };
+        let mut now = rdt_testing::epoch();
+        let mut candidates = Candidates::new(now, &addresses(count), give_up).unwrap();
+        let mut found = Vec::new();
+        loop {
+            let Attempt { address, give_up } = candidates.current();
+            found.push((last_byte(address), give_up.as_secs()));
+            let (closed, took) = end_of(last_byte(address), give_up);
+            now += took;
+            if candidates.next(now, &closed).is_none() {
+                let (address, closed) = candidates.failure(closed);
+                return (found, (last_byte(address), closed));
+            }
+        }
+    }
+
+    #[test]
+    fn silent_addresses_are_tried_again_for_longer() {
+        let (found, failure) = attempts(2, Duration::from_secs(30), |_, give_up| (SILENT, give_up));
+        assert_eq!(found, [(1, 3), (2, 3), (1, 6), (2, 6), (1, 12)]);
+        assert_eq!(failure, (1, SILENT));
+        let (found, _) = attempts(1, Duration::from_secs(30), |_, give_up| (SILENT, give_up));
+        assert_eq!(found, [(1, 30)]);
+    }
+
+    #[test]
+    fn address_without_program_is_tried_once() {
+        let end = |address, give_up| match address {
+            1 => (Closed::Unreachable, Duration::from_secs(1)),
+            _ => (SILENT, give_up),
+        };
+        let (found, _) = attempts(2, Duration::from_secs(60), end);
+        assert_eq!(found, [(1, 3), (2, 59)]);
+        let (found, failure) =
+            attempts(2, Duration::from_secs(60), |_, _| (Closed::Unreachable, Duration::from_secs(1)));
+        assert_eq!((found.len(), failure), (2, (2, Closed::Unreachable)));
+    }
+
+    /// The other addresses get one attempt each, and the refusal is the failure.
+    #[test]
+    fn refusal_without_proof_is_not_final() {
+        for refusal in [SECRET, Closed::Version(Versions::OURS)] {
+            let end = |address, give_up| match address {
+                2 => (refusal.clone(), Duration::ZERO),
+                _ => (SILENT, give_up),
+            };
+            let (found, failure) = attempts(3, Duration::from_secs(60), end);
+            assert_eq!(found, [(1, 3), (2, 3), (3, 3)]);
+            assert_eq!(failure, (2, refusal.clone()));
+        }
+    }
+
+    #[test]
+    fn answer_of_peer_is_final() {
+        for closed in [Closed::Refused(RefuseReason::NotAdmitted), Closed::Handshake] {
+            let end = |address, _| match address {
+                1 => (SECRET, Duration::ZERO),
+                _ => (closed.clone(), Duration::ZERO),
+            };
+            let (found, failure) = attempts(3, Duration::from_secs(60), end);
+            assert_eq!((found, failure), (vec![(1, 3), (2, 3)], (2, closed.clone())));
+        }
+    }
+
+    #[test]
+    fn host_without_ipv6_uses_ipv4_addresses() {
+        let without_ipv6 = |any: SocketAddr| if any.is_ipv6() { Err(()) } else { Ok(any) };
+        let [v4, v6] = ["192.0.2.1:5", "[2001:db8::1]:5"].map(|text| text.parse().unwrap());
+        for addresses in [&[v4][..], &[v6, v4], &[v4, v6]] {
+            assert!(bind_towards(addresses, without_ipv6).unwrap().is_ipv4());
+        }
+        assert_eq!(bind_towards(&[v6], without_ipv6), Err(()));
+        assert!(bind_towards(&[v4, v6], Ok::<_, ()>).unwrap().is_ipv6());
+    }
+}
