@@ -15,9 +15,6 @@ use super::sending::{Progress, Protection, Sending};
 /// Least silence of the receiver after which the connection ends: three keep-alives.
 const MIN_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time for an answer from an address of a ticket before the next one is tried: two SYNs.
-const ADDRESS_GIVE_UP: Duration = Duration::from_secs(3);
-
 pub(crate) struct Encrypted {
     set: ConnectionSet<()>,
     id: ConnectionId,
@@ -28,30 +25,27 @@ pub(crate) struct Encrypted {
 }
 
 impl Encrypted {
-    /// Begins to open a connection to the peer of the socket. Its stream takes frames from
-    /// `memory`. `is_last` is false if the receiver has further addresses that can be tried.
+    /// Begins to open a connection to the peer of the socket, which gets `give_up` for an answer.
+    /// Its stream takes frames from `memory`.
     pub(crate) fn open(
         now: Instant,
         sender: SenderConfig,
         initiator: InitiatorConfig,
-        is_last: bool,
+        give_up: Duration,
         (entropy, memory): (Entropy, FramePool),
     ) -> Result<Self, ConfigError> {
         let idle_timeout = idle_timeout(&sender);
         let config = ConnectionConfig { sender, one_way: true, idle_timeout, ..ConnectionConfig::default() };
         let mut set = ConnectionSet::with_memory(ConnectionSetConfig::default(), entropy, memory);
-        let id = set.connect(now, (), initiator.clone(), limited(&config, is_last))?;
+        let id = set.connect(now, (), initiator.clone(), limited(&config, give_up))?;
         Ok(Self { set, id, initiator, config, syns: 0 })
     }
 }
 
 /// Returns the configuration for one address.
-fn limited(config: &ConnectionConfig, is_last: bool) -> ConnectionConfig {
-    let mut config = config.clone();
-    if !is_last {
-        config.sender.handshake_give_up = config.sender.handshake_give_up.min(ADDRESS_GIVE_UP);
-    }
-    config
+fn limited(config: &ConnectionConfig, handshake_give_up: Duration) -> ConnectionConfig {
+    let sender = SenderConfig { handshake_give_up, ..config.sender.clone() };
+    ConnectionConfig { sender, ..config.clone() }
 }
 
 /// Returns the silence of the receiver after which the connection ends.
@@ -65,8 +59,8 @@ impl Sending for Encrypted {
         self.set.with(now, self.id, |connection| connection.observe(observer));
     }
 
-    fn open_elsewhere(&mut self, now: Instant, is_last: bool) {
-        let config = limited(&self.config, is_last);
+    fn open_elsewhere(&mut self, now: Instant, give_up: Duration) {
+        let config = limited(&self.config, give_up);
         // Cannot fail: a connection was opened with the same values.
         if let Ok(id) = self.set.connect(now, (), self.initiator.clone(), config) {
             self.set.release(now, self.id);

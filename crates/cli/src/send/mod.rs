@@ -66,11 +66,11 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let plan = Plan { format: form.format, config, dialer, data, status, start };
     if form.format == Format::Encrypted {
         let entropy = os_entropy().map_err(TrustError::Entropy)?;
-        let is_last = addresses.len() == 1;
-        let open = |config, memory| Encrypted::open(start, config, initiator, is_last, (entropy, memory));
+        let open =
+            |config, give_up, memory| Encrypted::open(start, config, initiator, give_up, (entropy, memory));
         run(Transfer::open(args, remote, plan, open)?, local)?;
     } else {
-        let open = |config, memory| {
+        let open = |config, _, memory| {
             let mut sender = Sender::with_memory(config, memory)?;
             // Cannot fail: the sender was not opened before.
             let _ = sender.open();

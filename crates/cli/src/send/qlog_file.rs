@@ -28,16 +28,18 @@ impl QlogFile {
         path: &Path,
         force: bool,
         start: Instant,
-        peer: SocketAddr,
+        addresses: &[SocketAddr],
         config: &SenderConfig,
     ) -> Result<Self, Failure> {
         let file = create_private(path, force).map_err(|error| Failure::output(path, error))?;
         let classic = config.wire == Wire::Classic;
+        // The transfer goes to one of several addresses, and the header comes first.
+        let receiver = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
         let config = QlogConfig {
-            title: format!("rdt-send to {peer}, {}", config.congestion),
+            title: format!("rdt-send to {receiver}, {}", config.congestion),
             epoch: start,
             reference_time_ms: jiff::Timestamp::now().as_millisecond(),
-            peer: Some(peer),
+            peer: addresses.first().copied().filter(|_| addresses.len() == 1),
             window_unit: if classic { config.payload_size() as u64 } else { 1 },
         };
         Ok(Self { path: path.to_owned(), log: Qlog::new(BufWriter::with_capacity(BUFFER, file), &config) })

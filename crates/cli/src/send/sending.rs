@@ -14,9 +14,8 @@ pub(crate) trait Sending: Endpoint<Peer = ()> {
     /// Reports packets and timers to `observer` from now on.
     fn observe(&mut self, observer: Box<dyn Observer>);
 
-    /// Opens the transfer to another address of the receiver, after no answer from the one before.
-    /// `is_last` is false if further addresses can be tried.
-    fn open_elsewhere(&mut self, now: Instant, is_last: bool);
+    /// Opens the transfer to another address of the receiver, which gets `give_up` for an answer.
+    fn open_elsewhere(&mut self, now: Instant, give_up: Duration);
 
     /// Returns the next step of the transfer.
     fn progress(&mut self) -> Option<Progress>;
@@ -62,7 +61,7 @@ impl Sending for Sender {
         Self::observe(self, observer);
     }
 
-    fn open_elsewhere(&mut self, _: Instant, _: bool) {
+    fn open_elsewhere(&mut self, _: Instant, _: Duration) {
         debug_assert!(false, "only a ticket has several addresses");
     }
 

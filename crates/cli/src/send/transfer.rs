@@ -1,17 +1,16 @@
 //! One transfer with its sender, socket and application. Prints the last lines, and maps the
 //! outcome to an exit code.
 
-use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run, send_memory, send_rest};
-use rdt_program::{Console, Stop, talk};
-use rdt_transport::{
-    Closed, ConfigError, FramePool, Observer, Phase, SenderConfig, SenderStats, TransferError,
+use rdt_driver::{
+    Connected, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock, run, send_memory, send_rest,
 };
-use rdt_trust::Dialer;
+use rdt_program::{Console, Stop, talk};
+use rdt_transport::{ConfigError, FramePool, Observer, Phase, SenderConfig, SenderStats, TransferError};
+use rdt_trust::{Attempt, Candidates, Dialer, bind_towards};
 
 use super::app::{Outcome, SenderApp};
 use super::data::Data;
@@ -42,8 +41,7 @@ pub(crate) struct Remote<'a> {
 pub(crate) struct Transfer<S> {
     host: String,
     address: SocketAddr,
-    /// Further addresses of the receiver.
-    untried: VecDeque<SocketAddr>,
+    candidates: Candidates,
     is_debug: bool,
     format: Format,
     config: SenderConfig,
@@ -51,6 +49,8 @@ pub(crate) struct Transfer<S> {
     dialer: Option<Dialer>,
     sender: S,
     pub(crate) socket: Connected,
+    /// Counters of the socket when the present address was first tried.
+    earlier: UdpStats,
     waiter: Waiter,
     sending: SenderApp,
     input: String,
@@ -70,24 +70,22 @@ pub(crate) struct Plan {
 }
 
 impl<S: Sending> Transfer<S> {
-    /// Prepares a transfer. `open` creates its sender, whose stream takes frames from the pool.
+    /// Prepares a transfer. `open` creates its sender, which gives the first address so much time
+    /// for an answer. Its stream takes frames from the pool.
     pub(crate) fn open(
         args: &SendArgs,
         remote: Remote<'_>,
         plan: Plan,
-        open: impl FnOnce(SenderConfig, FramePool) -> Result<S, ConfigError>,
+        open: impl FnOnce(SenderConfig, Duration, FramePool) -> Result<S, ConfigError>,
     ) -> Result<Self, Failure> {
         let Remote { host, addresses, options } = remote;
-        let mut untried: VecDeque<_> = addresses.iter().copied().collect();
-        let address =
-            untried.pop_front().ok_or_else(|| Failure::Usage("the ticket has no address".into()))?;
         let Plan { format, config, dialer, data, status, start } = plan;
-        let any: SocketAddr = if addresses.iter().all(SocketAddr::is_ipv4) {
-            (Ipv4Addr::UNSPECIFIED, 0).into()
-        } else {
-            (Ipv6Addr::UNSPECIFIED, 0).into()
-        };
-        let io = UdpIo::bind(any, options)?;
+        let io = bind_towards(addresses, |any| UdpIo::bind(any, options))?;
+        let is_ipv4 = io.local_addr().is_ok_and(|local| local.is_ipv4());
+        let reached: Vec<_> = addresses.iter().copied().filter(|to| to.is_ipv4() || !is_ipv4).collect();
+        let candidates = Candidates::new(clock::now(), &reached, config.handshake_give_up)
+            .ok_or_else(|| Failure::Usage("the ticket has no address".into()))?;
+        let Attempt { address, give_up } = candidates.current();
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         let stop = Stop::default();
         stop.add(waiter.waker());
@@ -96,8 +94,8 @@ impl<S: Sending> Transfer<S> {
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut socket = Connected::new(io, address);
-        let sender = open(config.clone(), send_memory(&mut socket))?;
-        let create = |path| QlogFile::create(path, args.force, start, address, &config);
+        let sender = open(config.clone(), give_up, send_memory(&mut socket))?;
+        let create = |path| QlogFile::create(path, args.force, start, &reached, &config);
         let qlog = args.qlog.as_deref().map(create).transpose()?;
         let rtt_histogram = args.json.then(RttHistogram::default);
         let sending = SenderApp {
@@ -115,13 +113,14 @@ impl<S: Sending> Transfer<S> {
         let mut transfer = Self {
             host: host.into(),
             address,
-            untried,
+            candidates,
             is_debug: args.debug,
             format,
             config,
             dialer,
             sender,
             socket,
+            earlier: UdpStats::default(),
             waiter,
             sending,
             input,
@@ -145,22 +144,27 @@ impl<S: Sending> Transfer<S> {
         Ok(())
     }
 
-    /// Opens the transfer to the next address, if the present one gave no answer. Returns false if
-    /// there is none, or the transfer ended otherwise.
+    /// Opens the transfer to the next address, if the receiver did not answer at the present one.
+    /// Returns false if there is none, or the transfer ended otherwise.
     fn try_next_address(&mut self) -> bool {
-        let Some(Outcome::Closed(Closed::TimedOut(Phase::Connect) | Closed::Unreachable)) = self.sending.end
-        else {
-            return false;
-        };
+        let Some(Outcome::Closed(closed)) = &self.sending.end else { return false };
         if self.sender.stats().handshake_rtt.is_some() {
             // The address answered, and may have data of the source.
             return false;
         }
-        let Some(address) = self.untried.pop_front() else { return false };
+        let now = clock::now();
+        let Some(Attempt { address, give_up }) = self.candidates.next(now, closed) else {
+            let (address, closed) = self.candidates.failure(closed.clone());
+            self.address = address;
+            self.sending.end = Some(Outcome::Closed(closed));
+            return false;
+        };
         self.sending.end = None;
+        self.sending.opened_at = now;
         self.address = address;
+        self.earlier = self.socket.io().stats();
         self.socket.set_peer(address);
-        self.sender.open_elsewhere(clock::now(), self.untried.is_empty());
+        self.sender.open_elsewhere(now, give_up);
         self.observe();
         true
     }
@@ -269,7 +273,7 @@ impl<S: Sending> Transfer<S> {
             address: self.address,
             config: &self.config,
             stats: self.sender.stats(),
-            socket: self.socket.io().stats(),
+            socket: errors_since(self.earlier, self.socket.io().stats()),
             syns: if self.sending.syns > 0 { self.sending.syns } else { self.sender.syns() },
             all_read: self.sending.source.is_none(),
             format: self.format,
@@ -296,6 +300,12 @@ impl<S: Sending> Transfer<S> {
     }
 }
 
+/// Returns the counters of a socket with the ICMP errors since `earlier` alone: those before were
+/// caused by another address.
+fn errors_since(earlier: UdpStats, now: UdpStats) -> UdpStats {
+    UdpStats { unreachable: now.unreachable - earlier.unreachable, ..now }
+}
+
 /// Compares the CRC-32 of both sides. Returns the failure if they differ.
 fn check_sum(ours: u32, theirs: u32) -> Option<Failure> {
     match ChecksumCheck::of(ours, theirs) {
@@ -305,5 +315,17 @@ fn check_sum(ours: u32, theirs: u32) -> Option<Failure> {
             None
         }
         ChecksumCheck::Wrong => Some(Failure::Checksum { ours, theirs }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_earlier_address_do_not_count() {
+        let stats = |unreachable| UdpStats { unreachable, lost_too_big: 1, ..UdpStats::default() };
+        let since = errors_since(stats(2), stats(3));
+        assert_eq!((since.unreachable, since.lost_too_big), (1, 1));
     }
 }

@@ -215,6 +215,18 @@ fn second_address_of_ticket_is_tried() {
     );
 }
 
+/// A private address of a ticket may be that of another host where the sender is.
+#[test]
+fn refusal_of_other_host_is_not_final() {
+    let other = Receiver::start("--no-link --ticket --json");
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addresses = format!("--advertise {} --advertise {free}", other.address);
+    let receiver =
+        Receiver::from(&mut rdt_recv(&format!("--bind {free} --no-link --ticket --json {addresses}")));
+    let run = send(&format!("{} --bytes 1000 --json", ticket_of(&receiver))).with_code(0);
+    assert_eq!(run.summary()["address"], free.to_string());
+}
+
 #[test]
 fn allow_file_admits_listed_keys() {
     let folder = tempfile::tempdir().unwrap();
