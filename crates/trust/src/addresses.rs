@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Addresses of documentation (RFC 5737, RFC 3849): routed as any other host's. Nothing is sent
-/// there.
+/// Documentation addresses (RFC 5737, RFC 3849). Connecting a UDP socket to one selects the
+/// default route and sends nothing.
 const ELSEWHERE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 

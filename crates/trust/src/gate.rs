@@ -10,7 +10,7 @@ use rdt_transport::{Admittee, ConnectionConfig, RefuseReason, ResponderConfig, S
 use crate::options::entropy;
 use crate::{Surroundings, TrustError};
 
-/// Connections for which a ticket is good.
+/// Number of connections for which a ticket is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketUse {
     /// One connection.
@@ -45,7 +45,7 @@ struct Issued {
 enum State {
     Fresh,
     Used,
-    /// Good for the client with this key, also after its expiry.
+    /// Used by the client with this key, which may use it again until the program ends.
     Held(PublicKey),
 }
 
@@ -121,8 +121,8 @@ impl Gate {
         }
     }
 
-    /// Decides about a peer. Reads the list of allowed keys again if the file has changed. A remark
-    /// says which key was refused, at most one a second.
+    /// Decides about a peer. Reads the list of allowed keys again if the file has changed. Logs
+    /// refused keys, at most one line a second.
     fn admit(&self, Admittee { peer, secret, .. }: Admittee) -> Result<(), RefuseReason> {
         let refusal = match secret.map(|id| self.admits_secret(id, peer)) {
             Some(Ok(())) => return Ok(()),

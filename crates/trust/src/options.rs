@@ -76,9 +76,8 @@ impl ConnectOptions {
 }
 
 impl ListenOptions {
-    /// Reads the files. `has_tickets` is true if the program will issue tickets. `options` names
-    /// the options of this program that admit some peers, for the sentence of
-    /// [`TrustError::Unprotected`].
+    /// Reads the files. `has_tickets` is true if the program will issue tickets. `options` lists
+    /// the limiting options of this program, for the error message [`TrustError::Unprotected`].
     ///
     /// Without any option an address of the loopback interface admits every peer.
     ///

@@ -128,7 +128,8 @@ impl Admission {
         let environment = ConnectionSetConfig {
             ip_of: Some(|remote: &Remote| remote.addr.ip()),
             unix_time: Some((clock::now(), clock::unix_time_s())),
-            // A packet may reach the socket of another thread after its sender's address changed.
+            // The kernel may pass packets of a moved connection to another thread, whose resets
+            // must not end it.
             reset_scope: ConnectionSetConfig::<Remote>::reset_scope_of(self.address, index),
             ..ConnectionSetConfig::default()
         };

@@ -32,7 +32,7 @@ pub(crate) struct ReceiverApp {
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
-    /// Encrypted connections, with the addresses under which they are named.
+    /// Peers of open encrypted connections. A peer keeps its first address as name.
     connections: BTreeMap<ConnectionId, Peer>,
     /// Peers with received bytes that are not in the store yet, or with a complete transfer.
     waiting: BTreeSet<Peer>,
