@@ -83,16 +83,18 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     /// Accepts encrypted connections, each for one transfer to this server. Their limits are those
-    /// of the listener, and both together stay within them; the limit of places of one source
-    /// counts each kind by itself. Of `environment` only `ip_of`, `unix_time`, `reset_scope` and
-    /// `max_half_open` are used. `entropy` must be unpredictable.
+    /// of the listener, and both together stay within them. Of `environment` only `ip_of`,
+    /// `unix_time`, `reset_scope` and `max_half_open` are used. `entropy` must be unpredictable.
     pub fn listen(
         &mut self,
         responder: ResponderConfig,
         environment: ConnectionSetConfig<P>,
         entropy: Entropy,
     ) {
-        self.encrypted = Some(Box::new(Encrypted::new(&self.config, responder, environment, entropy)));
+        let mut encrypted = Encrypted::new(&self.config, responder, environment, entropy);
+        encrypted.set.set_sources_beside(self.listener.source_counts());
+        self.listener.set_sources_beside(encrypted.set.source_counts());
+        self.encrypted = Some(Box::new(encrypted));
         if self.config.unauthenticated {
             self.listener.set_versions(Versions::BOTH);
         }
@@ -119,7 +121,9 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Limits the number of unencrypted senders of one source ([`Listener::limit_sources`]).
+    /// Limits the number of unencrypted senders of one source ([`Listener::limit_sources`]). Its
+    /// encrypted ones count, too, if `source_of` is [`source_number`](rdt_transport::source_number)
+    /// of the address.
     pub fn limit_sources(&mut self, source_of: fn(&P) -> u64) {
         self.listener.limit_sources(source_of);
     }

@@ -71,6 +71,7 @@ pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{
     Admission, Listener, ListenerConfig, ListenerStats, MAX_HALF_OPEN_PEERS, SocketBuffer, SocketLoad,
+    SourceCounts, source_number,
 };
 pub use observer::{Interest, LossTrigger, Metrics, Observer, Resend, Timer, Trace};
 pub use receiver::{

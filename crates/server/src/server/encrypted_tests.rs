@@ -122,6 +122,15 @@ impl World {
         }
     }
 
+    /// Returns another client on the same host, which takes the server over.
+    fn next_client(&mut self, is_encrypted: bool) -> Self {
+        let mut next = Self::new(is_encrypted, None, 1000);
+        std::mem::swap(&mut self.server, &mut next.server);
+        (next.now, next.is_storing) = (self.now, self.is_storing);
+        next.at.set_port(self.at.port() + 1);
+        next
+    }
+
     fn put(&mut self, from: SocketAddr, is_to_server: bool, out: &TransmitBuf) {
         for datagram in out.datagrams() {
             self.count += 1;
@@ -422,6 +431,38 @@ fn both_formats_count_towards_one_limit() {
     second.server = world.server;
     second.run(Duration::from_secs(5));
     assert_eq!((second.server.active(), second.server.stats().listener.refused), (1, 1));
+}
+
+#[test]
+fn host_has_its_share_over_both_formats() {
+    for is_encrypted in [false, true] {
+        let mut world = World::with(is_encrypted, None, 1000, |config| {
+            (config.listener.max_peers, config.listener.max_peers_per_source) = (8, 4);
+        });
+        world.server.limit_sources(|address| rdt_transport::source_number(address.ip()));
+        world.is_storing = false;
+        for open in 1..=4 {
+            if open > 1 {
+                world = world.next_client(is_encrypted);
+            }
+            assert!(world.run_until(Duration::from_secs(5), |world| world.server.active() == open));
+        }
+        let mut other = world.next_client(!is_encrypted);
+        other.run(Duration::from_secs(5));
+        assert_eq!(other.server.active(), 4);
+        let refused = Some(TransferError::Closed(CloseReason::Refused));
+        let is_refused = other.closed() == Some(Closed::Refused(RefuseReason::Busy));
+        assert!(is_refused || other.failure == refused, "{:?} {:?}", other.closed(), other.failure);
+    }
+}
+
+#[test]
+fn finished_version_1_sender_leaves_its_place() {
+    let mut world = World::with(false, None, 1000, |config| config.listener.max_peers = 1);
+    assert!(world.run_until(Duration::from_secs(5), |world| world.is_delivered));
+    let mut next = world.next_client(true);
+    assert!(next.run_until(Duration::from_secs(5), |world| world.is_delivered), "{:?}", next.closed());
+    assert_eq!(next.server.listener().active(), 1, "the finished one repeats its FIN-ACK");
 }
 
 #[test]

@@ -49,6 +49,7 @@ use timers::Timers;
 
 use crate::connection::{Connection, ConnectionConfig, ConnectionEvent, InitiatorConfig, Place};
 use crate::cookie::CookieJar;
+use crate::listener::SourceCounts;
 use crate::listener::admission::Address;
 use crate::listener::budget::{Budget, SocketLoad};
 use crate::listener::peers::Peers;
@@ -253,6 +254,16 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub fn set_beside(&mut self, load: SocketLoad) {
         self.beside = load;
         self.budget.set_beside(load);
+    }
+
+    /// Returns the numbers of connections of peers of each source that have not ended.
+    pub fn source_counts(&self) -> SourceCounts {
+        self.places.sources.clone()
+    }
+
+    /// Counts the peers of another machine behind the same socket towards the limit of a source.
+    pub fn set_sources_beside(&mut self, counts: SourceCounts) {
+        self.places.sources_beside = counts;
     }
 
     /// Gives up the handle of a connection, which reports no further event. What was written is

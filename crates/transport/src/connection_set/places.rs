@@ -2,19 +2,22 @@
 //! Connections that have ended leave their places at once, and only the newest of them repeat
 //! their last answers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::IpAddr;
 
 use super::ConnectionSet;
-use super::half_open::source;
+use crate::listener::{SourceCounts, source_number};
 
 /// Count of connections, and of those of each host.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     taken: usize,
-    sources: BTreeMap<IpAddr, usize>,
+    /// Connections of each source.
+    pub(super) sources: SourceCounts,
+    /// Counts of the other machine behind the socket, which the limit of a source includes.
+    pub(super) sources_beside: SourceCounts,
     /// Ended connections that the application has released, oldest first. An ID stays after its
     /// connection was removed.
     ended: VecDeque<u64>,
@@ -24,15 +27,15 @@ pub(super) struct Places {
 #[derive(Debug)]
 pub(super) struct Place {
     /// Host of a peer that opened the connection, if addresses have hosts.
-    source: Option<IpAddr>,
+    source: Option<u64>,
 }
 
 impl Places {
     pub(super) fn take(&mut self, address: Option<IpAddr>) -> Place {
         self.taken += 1;
-        let source = address.map(source);
+        let source = address.map(source_number);
         if let Some(source) = source {
-            *self.sources.entry(source).or_default() += 1;
+            self.sources.add(source);
         }
         Place { source }
     }
@@ -40,13 +43,8 @@ impl Places {
     #[expect(clippy::needless_pass_by_value, reason = "a place is left once")]
     pub(super) fn leave(&mut self, place: Place) {
         self.taken -= 1;
-        if let Some(source) = place.source
-            && let Some(count) = self.sources.get_mut(&source)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.sources.remove(&source);
-            }
+        if let Some(source) = place.source {
+            self.sources.remove(source);
         }
     }
 
@@ -56,7 +54,9 @@ impl Places {
     }
 
     fn of_source(&self, address: IpAddr) -> usize {
-        self.sources.get(&source(address)).copied().unwrap_or(0)
+        let source = source_number(address);
+        usize::try_from(self.sources.of(source).saturating_add(self.sources_beside.of(source)))
+            .unwrap_or(usize::MAX)
     }
 
     /// Notes an ended connection that was released. Returns the one to be removed for it.

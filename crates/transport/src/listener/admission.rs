@@ -96,6 +96,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             queued: false,
             ack_timer: None,
             memory: 0,
+            is_open: false,
             claim: None,
         };
         if place == Place::HalfOpen {

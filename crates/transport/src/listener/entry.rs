@@ -35,6 +35,8 @@ pub(super) struct Entry {
     pub(super) ack_timer: Option<Instant>,
     /// Memory of the receiver as counted in [`Listener::memory`], bytes.
     pub(super) memory: u64,
+    /// True if the peer counts as open: connected, and not finished.
+    pub(super) is_open: bool,
     /// Claim to the socket's buffer, while the transfer is unfinished.
     pub(super) claim: Option<Claim>,
 }

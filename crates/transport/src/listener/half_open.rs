@@ -156,6 +156,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Counts and reports a peer that is now connected.
     pub(super) fn count_admitted(&mut self, peer: P) {
         self.sources.add(&peer);
+        if self.peers.get_mut(&peer).is_some() {
+            self.count_open(peer);
+        }
         self.stats.admitted += 1;
         self.stats.max_active = self.stats.max_active.max(self.active());
         self.events.push_back((peer, ReceiverEvent::Connected));

@@ -32,6 +32,7 @@ pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
 use recent_ends::RecentEnds;
 use sources::Sources;
+pub use sources::{SourceCounts, source_number};
 use stateless::StatelessReplies;
 pub use stats::ListenerStats;
 
@@ -56,6 +57,10 @@ pub struct Listener<P> {
     unproved: usize,
     /// Number of connected peers of each source.
     sources: Sources<P>,
+    /// Number of connected peers that have not finished, in total and of each source: the load of
+    /// this listener on its socket. Finished ones only repeat their FIN-ACK.
+    open: usize,
+    open_sources: SourceCounts,
     /// Idle deadline of every connected peer. May be too early, because it is computed again only
     /// when it expires, not for each datagram.
     idle: BTreeSet<(Instant, P)>,
@@ -103,6 +108,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             half_open: HalfOpen::new(),
             unproved: 0,
             sources: Sources::new(),
+            open: 0,
+            open_sources: SourceCounts::default(),
             idle: BTreeSet::new(),
             ack_timers: BTreeSet::new(),
             deadline: None,
@@ -210,6 +217,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.idle.remove(&(entry.idle_at, peer));
             self.unproved -= usize::from(entry.place == Place::Unproved);
             self.sources.remove(&peer);
+            if entry.is_open {
+                self.leave_open(&peer);
+            }
             self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.is_unfinished() }));
         }
         self.set_deadline();
@@ -243,8 +253,41 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Returns what this listener uses of the limits of its socket.
     pub fn load(&self) -> SocketLoad {
-        let (peers, memory, holders) = (self.active(), self.memory, self.holders);
+        let (peers, memory, holders) = (self.open, self.memory, self.holders);
         SocketLoad { peers, memory, holders, ..self.budget.load() }
+    }
+
+    /// Returns the numbers of peers of each source that have not finished.
+    pub fn source_counts(&self) -> SourceCounts {
+        self.open_sources.clone()
+    }
+
+    /// Counts the peers of another machine behind the same socket towards the limit of a source.
+    pub fn set_sources_beside(&mut self, counts: SourceCounts) {
+        self.sources.set_beside(counts);
+    }
+
+    /// Counts the peer looked up last as open until its transfer is finished.
+    fn count_open(&mut self, peer: P) {
+        let Some(entry) = self.peers.latest_mut() else { return };
+        let is_open = entry.place != Place::HalfOpen && !entry.receiver.is_finished();
+        match (std::mem::replace(&mut entry.is_open, is_open), is_open) {
+            (false, true) => {
+                self.open += 1;
+                if let Some(source) = self.sources.source(&peer) {
+                    self.open_sources.add(source);
+                }
+            }
+            (true, false) => self.leave_open(&peer),
+            _ => {}
+        }
+    }
+
+    fn leave_open(&mut self, peer: &P) {
+        self.open -= 1;
+        if let Some(source) = self.sources.source(peer) {
+            self.open_sources.remove(source);
+        }
     }
 
     /// Counts the load of another machine behind the same socket towards the limits.
@@ -316,6 +359,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             entry.queued = true;
             self.ready.push_back(peer);
         }
+        self.count_open(peer);
         // A queued peer needs its timer too: when its turn comes, it may have no reply to send yet.
         self.set_timer(peer);
         if on_probation {

@@ -2,6 +2,47 @@
 //! a source is: the programs count an IPv4 address, or the /64 network of an IPv6 address.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Counts by source that two machines behind one socket share: each adds those of the other to its
+/// own. Clones are the same counts.
+#[derive(Debug, Clone, Default)]
+pub struct SourceCounts(Arc<Mutex<BTreeMap<u64, u32>>>);
+
+impl SourceCounts {
+    pub(crate) fn add(&self, source: u64) {
+        *self.lock().entry(source).or_default() += 1;
+    }
+
+    /// Subtracts one that was added.
+    pub(crate) fn remove(&self, source: u64) {
+        let mut counts = self.lock();
+        if let Some(count) = counts.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&source);
+            }
+        }
+    }
+
+    pub(crate) fn of(&self, source: u64) -> u32 {
+        self.lock().get(&source).copied().unwrap_or(0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the number of the source of an address: an IPv4 address, or the first 64 bits of an IPv6
+/// address, whose host chooses the other ones.
+pub fn source_number(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u64::from(u32::from(address)),
+        IpAddr::V6(address) => (u128::from(address) >> 64) as u64,
+    }
+}
 
 /// Counts of peers by source. Each peer is counted once, so the map has at most as many entries as
 /// there are peers.
@@ -10,11 +51,13 @@ pub(super) struct Sources<P> {
     /// Returns the source of an address; `None` if sources have no limits.
     source_of: Option<fn(&P) -> u64>,
     counts: BTreeMap<u64, u32>,
+    /// Counts of the other machine behind the socket, which the limit includes.
+    beside: SourceCounts,
 }
 
 impl<P> Sources<P> {
     pub(super) fn new() -> Self {
-        Self { source_of: None, counts: BTreeMap::new() }
+        Self { source_of: None, counts: BTreeMap::new(), beside: SourceCounts::default() }
     }
 
     /// Counts by `source_of` from now on. Call it before the first peer is added.
@@ -24,8 +67,20 @@ impl<P> Sources<P> {
 
     /// True if the source of `peer` has fewer than `limit` peers.
     pub(super) fn has_room_for(&self, peer: &P, limit: u32) -> bool {
-        let count = self.source_of.and_then(|source_of| self.counts.get(&source_of(peer)));
-        count.is_none_or(|count| *count < limit)
+        self.source(peer).is_none_or(|source| {
+            let own = self.counts.get(&source).copied().unwrap_or(0);
+            own.saturating_add(self.beside.of(source)) < limit
+        })
+    }
+
+    /// Counts the peers of another machine towards the limit.
+    pub(super) fn set_beside(&mut self, counts: SourceCounts) {
+        self.beside = counts;
+    }
+
+    /// Returns the source of `peer`; `None` if sources have no limits.
+    pub(super) fn source(&self, peer: &P) -> Option<u64> {
+        self.source_of.map(|source_of| source_of(peer))
     }
 
     /// True if both peers have the same source.
