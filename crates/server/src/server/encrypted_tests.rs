@@ -466,6 +466,21 @@ fn finished_version_1_sender_leaves_its_place() {
 }
 
 #[test]
+fn server_with_one_place_repeats_lost_fin_ack() {
+    let mut first = World::with(true, None, 1000, |config| config.listener.max_peers = 1);
+    let is_stored = |world: &World| matches!(world.events.last(), Some(ReceiverEvent::Finished { .. }));
+    assert!(first.run_until(Duration::from_secs(5), is_stored));
+    // The FIN-ACK is lost.
+    first.in_flight.clear();
+    let mut second = first.next_client(true);
+    assert!(second.run_until(Duration::from_millis(100), |world| world.is_delivered));
+    second.run(Duration::from_millis(10));
+    std::mem::swap(&mut first.server, &mut second.server);
+    first.now = second.now;
+    assert!(first.run_until(Duration::from_secs(20), |world| world.is_delivered), "{:?}", first.closed());
+}
+
+#[test]
 fn version_1_is_told_of_version_2() {
     let mut world = World::with(false, None, 1000, |config| config.unauthenticated = false);
     world.run_until(Duration::from_secs(5), |world| world.failure.is_some());

@@ -16,7 +16,7 @@ use crate::connection::{ConnectionConfig, RefuseReason};
 pub struct ConnectionSetConfig<P> {
     /// Number of connections at which further ones of peers are refused. Connections that this
     /// side opens count too, but are never refused. Connections that have ended do not count: the
-    /// newest of them, as many again, repeat their last answers.
+    /// newest of them, as many again and at least 64, repeat their last answers.
     pub max_connections: usize,
     /// Number of connections of one host at which further ones of it are refused. A host is an IPv4
     /// address or an IPv6 network of 64 bits. Needs [`ip_of`](Self::ip_of).

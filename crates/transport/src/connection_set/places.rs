@@ -10,6 +10,10 @@ use std::net::IpAddr;
 use super::ConnectionSet;
 use crate::listener::{SourceCounts, source_number};
 
+/// Least number of ended connections that repeat their last answers. With few places, a connection
+/// may otherwise be forgotten before its peer has repeated a FIN whose FIN-ACK was lost.
+const MIN_ENDED: usize = 64;
+
 /// Count of connections, and of those of each host.
 #[derive(Debug, Default)]
 pub(super) struct Places {
@@ -62,7 +66,7 @@ impl Places {
     /// Notes an ended connection that was released. Returns the one to be removed for it.
     fn push_ended(&mut self, id: u64, max: usize) -> Option<u64> {
         self.ended.push_back(id);
-        if self.ended.len() > max { self.ended.pop_front() } else { None }
+        if self.ended.len() > max.max(MIN_ENDED) { self.ended.pop_front() } else { None }
     }
 }
 
@@ -92,5 +96,18 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if let Some(oldest) = self.places.push_ended(id, self.config.max_connections) {
             self.remove(oldest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_64_ended_connections_stay() {
+        let mut places = Places::default();
+        let removed = |places: &mut Places, max| (0..100).filter_map(|id| places.push_ended(id, max)).count();
+        assert_eq!(removed(&mut places, 1), 36);
+        assert_eq!(removed(&mut places, 80), 84);
     }
 }

@@ -184,7 +184,6 @@ fn ended_connections_leave_their_places() {
         network.run(Duration::from_millis(300));
         let closed = &network.hosts[CLIENT].streams[&id].closed;
         assert_eq!(*closed, Some(Closed::Finished), "connection {n}");
-        assert!(network.hosts[SERVER].set.len() <= 5, "the newest repeat their answers");
     }
 }
 
