@@ -518,6 +518,14 @@ impl Connection {
         self.streams().map_or(0, |streams| streams.receiver.memory())
     }
 
+    /// Discards what an aborted connection has received. For one without a handle: it only repeats
+    /// its CLOSE.
+    pub(crate) fn discard_aborted(&mut self) {
+        if let Some(streams) = self.streams_mut() {
+            streams.discard_aborted();
+        }
+    }
+
     /// Returns the part of the socket's receive buffer that is offered to the peer and not filled.
     pub(crate) fn offered(&self) -> u64 {
         self.streams().map_or(0, |streams| streams.receiver.offered())

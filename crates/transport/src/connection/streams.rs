@@ -244,6 +244,13 @@ impl Streams {
         self.close = Some(CloseSent::new(reason, code, text, CLOSE_REPEATS));
     }
 
+    /// Discards what has arrived, if the streams were aborted.
+    pub(super) fn discard_aborted(&mut self) {
+        if self.close.is_some() && self.receiver.memory() > 0 {
+            self.receiver.discard();
+        }
+    }
+
     /// Returns the time for which the last answers are repeated.
     fn linger(&self) -> Duration {
         (self.sender.stats().rto * LINGER_RTOS).clamp(*LINGER.start(), *LINGER.end())

@@ -107,6 +107,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             entry.remote_id = Some(remote_id);
             self.by_remote.insert((remote_id, id));
         }
+        if entry.is_released && entry.connection.closed().is_some() {
+            entry.connection.discard_aborted();
+        }
         self.account(id);
         self.set_timer(id);
         self.leave_place_if_ended(id);

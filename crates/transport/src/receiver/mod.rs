@@ -410,6 +410,11 @@ impl Receiver {
         self.stream.shrink();
     }
 
+    /// Frees all memory of a transfer that was aborted. No packet of it may follow.
+    pub(crate) fn discard(&mut self) {
+        self.stream = Stream::new(&self.config, Numbering::Bytes, 0, MAX_SACK_BLOCKS);
+    }
+
     /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.stream.buffer.memory()

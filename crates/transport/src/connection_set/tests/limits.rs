@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::SocketBuffer;
+use crate::wire::native::CloseReason;
 
 type Config = ConnectionSetConfig<std::net::SocketAddr>;
 
@@ -99,4 +100,18 @@ fn silent_peer_ends_by_idle_timeout() {
         assert_eq!(closed, Some(Closed::Idle));
         assert!(host.set.is_empty());
     }
+}
+
+#[test]
+fn aborted_connection_holds_no_memory() {
+    let mut network = client_and_server(5);
+    network.hosts[SERVER].is_reading = false;
+    network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![1; 1 << 20]);
+    network.run(Duration::from_secs(5));
+    let (id, now) = (*network.hosts[SERVER].streams.keys().next().unwrap(), network.now);
+    let set = &mut network.hosts[SERVER].set;
+    assert!(set.memory() > 100_000, "{}", set.memory());
+    set.with(now, id, |connection| connection.abort(now, CloseReason::Protocol));
+    set.release(now, id);
+    assert_eq!((set.len(), set.memory()), (1, 0), "it repeats its CLOSE");
 }
