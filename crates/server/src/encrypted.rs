@@ -23,6 +23,8 @@ pub(crate) struct Encrypted<P> {
     pub(crate) open: BTreeSet<ConnectionId>,
     /// Finished connections with a link, which may repeat their last answers.
     pub(crate) ended: BTreeSet<ConnectionId>,
+    /// [`ConnectionSet::removed`] when the paths of `ended` were last removed.
+    pub(crate) removed_before: u64,
     /// Batch of replies that enter the links.
     pub(crate) batch: TransmitBuf,
     /// True if the listener had the last turn to transmit.
@@ -62,6 +64,7 @@ impl<P: Copy + Ord + Debug + Hash> Encrypted<P> {
             set,
             open: BTreeSet::new(),
             ended: BTreeSet::new(),
+            removed_before: 0,
             batch: TransmitBuf::new(BATCH_SEGMENTS),
             is_next: false,
             removed: ReceiverStats::default(),

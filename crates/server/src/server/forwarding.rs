@@ -178,7 +178,10 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Removes the paths of finished connections that repeat no more answers.
     pub(super) fn remove_ended_paths(&mut self) {
         let Some(encrypted) = &mut self.encrypted else { return };
-        let Encrypted { set, ended, .. } = &mut **encrypted;
+        let Encrypted { set, ended, removed_before, .. } = &mut **encrypted;
+        if std::mem::replace(removed_before, set.removed()) == set.removed() {
+            return;
+        }
         ended.retain(|id| {
             let is_kept = set.address(*id).is_some();
             if !is_kept {

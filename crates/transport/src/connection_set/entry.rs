@@ -128,6 +128,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Removes a connection, if it is still there.
     pub(super) fn remove(&mut self, id: u64) {
         let Some(mut entry) = self.connections.remove(&id) else { return };
+        self.removed += 1;
         if let Some(place) = entry.place.take() {
             self.places.leave(place);
         }

@@ -99,6 +99,8 @@ pub struct ConnectionSet<P> {
     budget: Budget,
     /// Load of the other machine behind the socket.
     beside: SocketLoad,
+    /// Number of connections removed so far.
+    removed: u64,
     /// True if no further connection of a peer is accepted.
     is_refusing: bool,
     /// Memory of the own streams.
@@ -142,6 +144,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             holders: 0,
             budget: Budget::new(config.socket_buffer),
             beside: SocketLoad::default(),
+            removed: 0,
             is_refusing: false,
             frames: memory,
             overflow: 0,
@@ -279,6 +282,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Returns the number of connections, half-open ones not included.
     pub fn len(&self) -> usize {
         self.connections.len()
+    }
+
+    /// Returns the number of connections removed so far: forgotten, after their ends.
+    pub fn removed(&self) -> u64 {
+        self.removed
     }
 
     /// True if there is no connection.
