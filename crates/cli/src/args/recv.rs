@@ -71,7 +71,8 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "SIZE", value_parser = values::rwnd)]
     pub(crate) rwnd: Option<u64>,
     /// Number of threads, each with its own socket on the same port; --memory, --max-peers
-    /// and --max-per-source are split across them
+    /// and --max-per-source are split across them. With more than one, a transfer does not follow
+    /// its sender to a new address
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::threads)]
     pub(crate) threads: usize,
     /// Largest number of senders at once; further SYNs get no answer
