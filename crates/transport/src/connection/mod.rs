@@ -38,6 +38,7 @@ pub use stats::ConnectionStats;
 pub(crate) use streams::Established;
 use streams::{Message, Streams};
 
+use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Offer};
 use crate::send_buffer::{FramePool, Spare};
 use crate::wire::FromReceiver;
@@ -95,10 +96,18 @@ pub(crate) struct Place {
     pub(crate) reset: ResetToken,
     /// Share of the socket's receive buffer; `None` for no limit.
     pub(crate) share: Option<BufferShare>,
-    /// Memory of the own stream.
-    pub(crate) memory: FramePool,
+    pub(crate) memory: Memory,
     /// Random seed of the transmission numbers to skip.
     pub(crate) skip_seed: u64,
+}
+
+/// Memory that the connections of a set share.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    /// Memory of the own streams.
+    pub(crate) frames: FramePool,
+    /// Memory of the peers' streams.
+    pub(crate) chunks: ChunkPool,
 }
 
 impl Connection {

@@ -120,7 +120,8 @@ impl Streams {
         };
         let wire = Wire::of_connection(peer.remote_id);
         let sender_config = SenderConfig { wire, skip_seed: Some(place.skip_seed), ..config.sender.clone() };
-        let mut sender = Sender::established(sender_config, sealing.codec(), place.memory, now, &start)?;
+        let mut sender =
+            Sender::established(sender_config, sealing.codec(), place.memory.frames, now, &start)?;
         let is_one_way = config.one_way || peer.params.is_one_way;
         let has_own_stream = peer.is_initiator || !is_one_way;
         if !has_own_stream {
@@ -131,13 +132,14 @@ impl Streams {
             ack_every: peer.params.wanted_ack_every,
             ..peer.params.basic
         };
-        let receiver = Receiver::established(
+        let mut receiver = Receiver::established(
             ReceiverConfig { checksum: false, ..config.receiver },
             peer.local_id,
             wanted,
             place.share,
             peer.offered_at,
         );
+        receiver.set_pool(place.memory.chunks);
         Ok(Self {
             sender,
             receiver,

@@ -85,7 +85,7 @@ impl Pair {
             };
             let reset = ResetKey::generate(&mut entropy(8)).token(id(side));
             let place =
-                Place { local_id: id(side), reset, share: None, memory: FramePool::new(), skip_seed: 5 };
+                Place { local_id: id(side), reset, share: None, memory: Memory::default(), skip_seed: 5 };
             Connection::accepted(now, configs[side], established, (None, None), place).unwrap()
         });
         Self {

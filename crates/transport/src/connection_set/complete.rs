@@ -112,7 +112,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let id = established.local_id;
         let reset = self.reset_key.token(id);
         let skip_seed = u64::from_le_bytes(self.entropy.array());
-        let place = Place { local_id: id, reset, share, memory: self.frames.clone(), skip_seed };
+        let place = Place { local_id: id, reset, share, memory: self.pools.clone(), skip_seed };
         let accepted = Connection::accepted(now, &responder.config, established, (peer, secret), place);
         let Ok(connection) = accepted else {
             self.stats.refused += 1;

@@ -47,7 +47,7 @@ use places::Places;
 pub use stats::ConnectionSetStats;
 use timers::Timers;
 
-use crate::connection::{Connection, ConnectionConfig, ConnectionEvent, InitiatorConfig, Place};
+use crate::connection::{Connection, ConnectionConfig, ConnectionEvent, InitiatorConfig, Memory, Place};
 use crate::cookie::CookieJar;
 use crate::listener::SourceCounts;
 use crate::listener::admission::Address;
@@ -103,8 +103,8 @@ pub struct ConnectionSet<P> {
     removed: u64,
     /// True if no further connection of a peer is accepted.
     is_refusing: bool,
-    /// Memory of the own streams.
-    frames: FramePool,
+    /// Memory of all streams.
+    pools: Memory,
     /// Messages dropped because the socket's buffer was full, modulo 2^32.
     overflow: u32,
     /// Bytes of an address; kept to allocate once.
@@ -146,7 +146,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             beside: SocketLoad::default(),
             removed: 0,
             is_refusing: false,
-            frames: memory,
+            pools: Memory { frames: memory, ..Memory::default() },
             overflow: 0,
             address: Address::default(),
             scratch: Vec::new(),
@@ -191,7 +191,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let OwnId { id, reset_token } = self.draw_id();
         let share = self.budget.share_of_new();
         let skip_seed = u64::from_le_bytes(self.entropy.array());
-        let place = Place { local_id: id, reset: reset_token, share, memory: self.frames.clone(), skip_seed };
+        let place = Place { local_id: id, reset: reset_token, share, memory: self.pools.clone(), skip_seed };
         let connection = Connection::initiate(now, config, initiator, place, self.entropy.child())?;
         self.stats.initiated += 1;
         self.opening.insert(id);

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of one chunk.
 pub(crate) const CHUNK: u64 = 64 * 1024;
@@ -13,13 +14,57 @@ pub(crate) const SLOT: u64 = size_of::<Option<Box<[u8]>>>() as u64;
 /// allocates nothing.
 const MIN_SPARE_CHUNKS: usize = 16;
 
+/// Pool of empty chunks, which keep their old contents. The streams of one thread share a pool: the
+/// chunk that the application read last is still in the cache when the next stream needs one.
+/// Clones share the chunks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ChunkPool(Arc<Mutex<Spare>>);
+
 #[derive(Debug, Default)]
+struct Spare {
+    chunks: Vec<Box<[u8]>>,
+    /// Chunks that streams use.
+    used: usize,
+}
+
+impl ChunkPool {
+    fn take(&self) -> Box<[u8]> {
+        let mut spare = self.spare();
+        spare.used += 1;
+        spare.chunks.pop().unwrap_or_else(|| vec![0; size(CHUNK)].into_boxed_slice())
+    }
+
+    /// Counts a chunk as unused, and keeps it for reuse unless it is `None`.
+    fn give_back(&self, chunk: Option<Box<[u8]>>) {
+        let mut spare = self.spare();
+        spare.used -= 1;
+        spare.chunks.extend(chunk);
+        let most = MIN_SPARE_CHUNKS.max(spare.used);
+        spare.chunks.truncate(most);
+    }
+
+    /// Frees the empty chunks, unless streams other than the caller's use some. `own` is the number
+    /// of chunks that the caller's stream uses.
+    fn shrink(&self, own: usize) {
+        let mut spare = self.spare();
+        if spare.used == own {
+            spare.chunks = Vec::new();
+        }
+    }
+
+    /// Locks the list. Poisoning is ignored, because no code panics while it changes the list.
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
 pub(crate) struct Chunks {
     /// Slot i holds the bytes from (`first` + i) * [`CHUNK`] on.
     first: u64,
     slots: VecDeque<Option<Box<[u8]>>>,
     used: usize,
-    spare: Vec<Box<[u8]>>,
+    pool: ChunkPool,
     /// True if no more data will arrive.
     ended: bool,
 }
@@ -27,7 +72,15 @@ pub(crate) struct Chunks {
 impl Chunks {
     /// Returns an empty stream that begins at offset `start`.
     pub(crate) fn new(start: u64) -> Self {
-        Self { first: start / CHUNK, ..Self::default() }
+        let (slots, pool) = (VecDeque::new(), ChunkPool::default());
+        Self { first: start / CHUNK, slots, used: 0, pool, ended: false }
+    }
+
+    /// Takes chunks from `pool`, instead of from a pool of this stream alone. Only before the first
+    /// bytes.
+    pub(crate) fn set_pool(&mut self, pool: ChunkPool) {
+        debug_assert_eq!(self.used, 0, "chunks return to the pool from which they came");
+        self.pool = pool;
     }
 
     /// Returns by how much [`Chunks::memory`] would grow if this range were written, in bytes.
@@ -47,10 +100,10 @@ impl Chunks {
             if slot >= self.slots.len() {
                 self.slots.resize_with(slot + 1, || None);
             }
-            let (used, spare) = (&mut self.used, &mut self.spare);
+            let (used, pool) = (&mut self.used, &self.pool);
             let chunk = self.slots[slot].get_or_insert_with(|| {
                 *used += 1;
-                spare.pop().unwrap_or_else(|| vec![0; size(CHUNK)].into_boxed_slice())
+                pool.take()
             });
             let (here, rest) = bytes.split_at(bytes.len().min(chunk.len() - at));
             chunk[at..at + here.len()].copy_from_slice(here);
@@ -106,17 +159,17 @@ impl Chunks {
         self.first = start / CHUNK;
     }
 
-    /// Frees the spare chunks, and every chunk as soon as it is released, because no more data will
-    /// arrive.
+    /// Frees the spare chunks, unless another stream uses some, and every chunk as soon as it is
+    /// released, because no more data will arrive.
     pub(crate) fn end(&mut self) {
         self.ended = true;
-        self.spare = Vec::new();
+        self.shrink();
     }
 
-    /// Frees the spare chunks of an idle stream.
+    /// Frees the spare chunks of an idle stream, unless another stream uses some.
     pub(crate) fn shrink(&mut self) {
-        self.spare = Vec::new();
         self.slots.shrink_to_fit();
+        self.pool.shrink(self.used);
     }
 
     /// Returns the memory of the chunks in use and of their list, in bytes; without spare chunks.
@@ -126,11 +179,13 @@ impl Chunks {
 
     fn recycle(&mut self, chunk: Box<[u8]>) {
         self.used -= 1;
-        if self.ended {
-            return;
-        }
-        self.spare.push(chunk);
-        self.spare.truncate(MIN_SPARE_CHUNKS.max(self.used));
+        self.pool.give_back(Some(chunk).filter(|_| !self.ended));
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        self.release_above(0);
     }
 }
 
@@ -165,7 +220,7 @@ mod tests {
             chunks.release_below(5 * CHUNK - 1);
             assert_eq!(chunks.memory(), 3 * (CHUNK + SLOT));
             chunks.clear(3 * CHUNK);
-            assert_eq!((chunks.memory(), chunks.spare.len()), (0, 4));
+            assert_eq!((chunks.memory(), chunks.pool.spare().chunks.len()), (0, 4));
         }
     }
 
@@ -174,14 +229,35 @@ mod tests {
         let mut chunks = Chunks::new(0);
         chunks.write(0, &vec![1; size(100 * CHUNK)]);
         chunks.release_below(40 * CHUNK);
-        assert_eq!(chunks.spare.len(), 40);
+        assert_eq!(chunks.pool.spare().chunks.len(), 40);
         chunks.release_below(100 * CHUNK);
-        assert_eq!((chunks.memory(), chunks.spare.len()), (0, MIN_SPARE_CHUNKS));
+        assert_eq!((chunks.memory(), chunks.pool.spare().chunks.len()), (0, MIN_SPARE_CHUNKS));
         chunks.release_below(1 << 60);
         chunks.write(1 << 60, b"x");
         assert_eq!(chunks.memory(), CHUNK + SLOT);
         chunks.end();
         chunks.clear(1 << 60);
-        assert_eq!((chunks.memory(), chunks.spare.capacity()), (0, 0));
+        assert_eq!((chunks.memory(), chunks.pool.spare().chunks.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn streams_share_chunks_of_a_pool() {
+        let pool = ChunkPool::default();
+        let [mut first, mut second] = [0; 2].map(Chunks::new);
+        first.set_pool(pool.clone());
+        second.set_pool(pool.clone());
+        first.write(0, b"read");
+        let place = first.slice(0..4).as_ptr();
+        first.clear(4);
+        second.write(0, b"next");
+        assert_eq!(second.slice(0..4).as_ptr(), place);
+        first.write(4, b"more");
+        first.clear(8);
+        first.shrink();
+        assert_eq!(pool.spare().chunks.len(), 1, "the other stream is busy");
+        drop(second);
+        first.shrink();
+        let spare = pool.spare();
+        assert_eq!((spare.chunks.len(), spare.used), (0, 0));
     }
 }

@@ -14,6 +14,7 @@ mod slots;
 use std::ops::Range;
 
 use crate::range_set::RangeSet;
+use chunks::ChunkPool;
 pub use ordered::Keep;
 use ordered::Ordered;
 use ranges::Ranges;
@@ -131,6 +132,11 @@ impl ReceiveBuffer {
         if let Beyond::Slots(slots) = &mut self.beyond {
             slots.on_read(&mut self.ordered);
         }
+    }
+
+    /// Takes the memory of the stream from `pool`. Only before the first bytes.
+    pub(crate) fn set_pool(&mut self, pool: ChunkPool) {
+        self.ordered.chunks.set_pool(pool);
     }
 
     /// Frees memory that is kept for reuse.

@@ -19,6 +19,7 @@ mod window;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::receive_buffer::chunks::ChunkPool;
 use crate::wire::native::{self, MAX_SACK_BLOCKS, SackBlock};
 use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Wire};
 use crate::{Ecn, TransmitBuf};
@@ -401,6 +402,11 @@ impl Receiver {
     /// Returns the peer's connection ID, if the format has one.
     pub(crate) fn connection_id(&self) -> Option<u64> {
         self.wire.connection_id().filter(|_| self.state != State::Listening)
+    }
+
+    /// Takes the memory of the stream from `pool`. Only before the first data.
+    pub(crate) fn set_pool(&mut self, pool: ChunkPool) {
+        self.stream.buffer.set_pool(pool);
     }
 
     /// Frees memory that an idle stream does not need.
