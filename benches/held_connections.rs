@@ -109,7 +109,10 @@ async fn serve(listener: Listener, errors: Arc<AtomicUsize>) {
 /// Reads the client's bytes, answers with their number and CRC-32, and waits for the client's end.
 async fn answer(mut stream: Stream) -> Result<(), Failure> {
     // The buffer lives only as long as bytes arrive: an idle connection has none.
-    let first = stream.read_u8().await?;
+    let mut first = [0];
+    if stream.read(&mut first).await? == 0 {
+        return Ok(());
+    }
     let (length, crc) = receive(&mut stream, first).await?;
     stream.write_u64(length).await?;
     stream.write_u32(crc).await?;
@@ -118,11 +121,11 @@ async fn answer(mut stream: Stream) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn receive(stream: &mut Stream, first: u8) -> Result<(u64, u32), Failure> {
+async fn receive(stream: &mut Stream, first: [u8; 1]) -> Result<(u64, u32), Failure> {
     let expected = argument("--bytes", 1_000_000);
     let mut buffer = vec![0; 16 * 1024];
     let mut crc = crc32fast::Hasher::new();
-    crc.update(&[first]);
+    crc.update(&first);
     let mut length = 1;
     while length < expected {
         let read = stream.read(&mut buffer).await?;
