@@ -106,8 +106,7 @@ fn run(shared: &Shared, wait: &mut Wait) {
                 more |= core.output(now).more;
             }
             let grace = core.is_output_pending().then(|| now + OUTPUT_GRACE);
-            let deadline = core.arm().into_iter().chain(grace).min();
-            (more, deadline, core.is_blocked())
+            (more, core.arm(grace), core.is_blocked())
         });
         if shared.with(|core, _| core.is_over()) {
             return;

@@ -79,10 +79,10 @@ impl Core {
         }
     }
 
-    /// Returns when the driver has to run next. It must do so: until then nothing wakes it for a
-    /// timer.
-    pub(crate) fn arm(&mut self) -> Option<Instant> {
-        self.armed = [self.set.poll_timeout(), self.io.next_arrival()].into_iter().flatten().min();
+    /// Returns when the driver has to run next, at `latest` if that is a time. It must do so: until
+    /// then nothing wakes it for a timer.
+    pub(crate) fn arm(&mut self, latest: Option<Instant>) -> Option<Instant> {
+        self.armed = [self.set.poll_timeout(), self.io.next_arrival(), latest].into_iter().flatten().min();
         self.armed
     }
 

@@ -61,7 +61,7 @@ impl Waits {
         if input.received > 0 {
             self.busy_poll.note_ready();
         }
-        let deadline = core.arm();
+        let deadline = core.arm(None);
         let is_due = more || core.is_output_pending() || self.is_readable(cx);
         if is_due || core.is_blocked() && self.is_unblocked(core, now, cx) {
             return Next::Turn;
