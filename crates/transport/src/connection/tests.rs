@@ -12,6 +12,7 @@ use rdt_testing::{epoch, ms};
 
 use super::*;
 use crate::WindowConfig;
+use crate::wire::native;
 use crate::wire::sealed::{self, peek};
 
 /// One-way delay of the wire.
@@ -59,6 +60,27 @@ struct Pair {
 }
 
 impl Pair {
+    /// Returns an ACK that `side` would not send, sealed with its keys.
+    fn forged_ack(&mut self, side: usize, largest_received: u64, ack: u64) -> Vec<u8> {
+        let ack = native::Ack {
+            largest_received,
+            echo_delay_us: 0,
+            ack,
+            window: 1 << 20,
+            packets: 1,
+            duplicates: 0,
+            ce: 0,
+            ect: 0,
+            overflow: None,
+        };
+        let mut body = vec![0; sealed::ack_body_len(0)];
+        let len = sealed::encode_ack_body(&ack, &[], &mut body);
+        let mut packet = vec![0; sealed::ack_len(len)];
+        let sealing = &mut self.ends[side].streams_mut().unwrap().sealing;
+        sealing.seal(&mut packet, |header, packet| sealed::encode_ack(header, &body[..len], packet));
+        packet
+    }
+
     fn new(config: &ConnectionConfig) -> Self {
         Self::of([config, config])
     }

@@ -2,8 +2,6 @@
 
 use super::*;
 use crate::PacketKind;
-use crate::connection::streams::seal_slot;
-use crate::wire::native;
 
 const CLOSE: u8 = PacketKind::Close as u8;
 const SECOND: Duration = Duration::from_secs(1);
@@ -158,25 +156,7 @@ fn invalid_acks_break_the_protocol() {
     let mut pair = Pair::new(&config());
     pair.transfer(HERE, b"x");
     for _ in 0..100 {
-        let ack = native::Ack {
-            largest_received: 1000,
-            echo_delay_us: 0,
-            ack: 1,
-            window: 1 << 20,
-            packets: 1,
-            duplicates: 0,
-            ce: 0,
-            ect: 0,
-            overflow: None,
-        };
-        let mut body = vec![0; sealed::ack_body_len(0)];
-        let len = sealed::encode_ack_body(&ack, &[], &mut body);
-        pair.batch.clear();
-        let sealing = &mut pair.ends[THERE].streams_mut().unwrap().sealing;
-        seal_slot(sealing, sealed::ack_len(len), &mut pair.batch, |header, packet| {
-            sealed::encode_ack(header, &body[..len], packet);
-        });
-        let mut packet = pair.batch.datagrams().next().unwrap().to_vec();
+        let mut packet = pair.forged_ack(THERE, 1000, 1);
         let now = pair.now;
         pair.ends[HERE].handle_run(now, Ecn::NotEct, &mut packet, 1500, 1 << 30);
     }

@@ -6,7 +6,7 @@ const DATA: u8 = PacketKind::Data as u8;
 const ACK: u8 = PacketKind::Ack as u8;
 const CLOSE: u8 = PacketKind::Close as u8;
 
-use crate::wire::native::{self, LinkRequest};
+use crate::wire::native::LinkRequest;
 use crate::{PacketKind, SenderConfig, WindowConfig};
 
 #[test]
@@ -292,22 +292,7 @@ fn ack_of_skipped_number_ends_connection() {
         pair.read(THERE, &mut Vec::new());
         assert!(pair.step(end), "no number of {written} bytes is skipped");
     };
-    let ack = native::Ack {
-        largest_received: skipped,
-        echo_delay_us: 0,
-        ack: una,
-        window: 1 << 20,
-        packets: 1,
-        duplicates: 0,
-        ce: 0,
-        ect: 0,
-        overflow: None,
-    };
-    let mut body = vec![0; sealed::ack_body_len(0)];
-    let len = sealed::encode_ack_body(&ack, &[], &mut body);
-    let mut packet = vec![0; sealed::ack_len(len)];
-    let sealing = &mut pair.ends[THERE].streams_mut().unwrap().sealing;
-    sealing.seal(&mut packet, |header, packet| sealed::encode_ack(header, &body[..len], packet));
+    let mut packet = pair.forged_ack(THERE, skipped, una);
     let now = pair.now;
     let arrival = pair.ends[HERE].handle_run(now, Ecn::NotEct, &mut packet, 1500, 0);
     assert_eq!(arrival.authentic, packet.len());
