@@ -57,6 +57,9 @@ pub(crate) struct Core {
     driver: Option<Waker>,
     /// Time at which the driver runs by itself; `None`: never.
     armed: Option<Instant>,
+    /// Latest time at which input was handled. Datagrams may arrive after the caller read the
+    /// clock, and output must not be earlier.
+    present: Option<Instant>,
     /// True while input was processed and the output was not sent, because the woken tasks may
     /// write: then ACKs travel in their data.
     is_output_pending: bool,
@@ -120,6 +123,7 @@ impl Shared {
             idlers: Waiting::default(),
             driver: None,
             armed: None,
+            present: None,
             is_output_pending: false,
             is_blocked: false,
             is_closed: false,

@@ -18,7 +18,8 @@ impl Core {
     /// [`Core::is_output_pending`].
     pub(crate) fn input(&mut self, now: Instant) -> Turn {
         let mut turn = Turn::default();
-        take_in(&mut self.set, &mut self.io, now, Budget::default(), &mut turn);
+        let now = take_in(&mut self.set, &mut self.io, now, Budget::default(), &mut turn);
+        self.present = Some(now);
         if let Some(error) = self.io.take_error() {
             self.stop(Stopped::Socket(error.into()));
         }
@@ -36,6 +37,7 @@ impl Core {
     /// Sends what is due.
     pub(crate) fn output(&mut self, now: Instant) -> Turn {
         self.is_output_pending = false;
+        let now = self.present.map_or(now, |present| now.max(present));
         let mut turn = Turn::default();
         send_out(&mut self.set, &mut self.io, now, MAX_TRANSMIT, &mut turn, |_| {});
         self.is_blocked = turn.blocked;

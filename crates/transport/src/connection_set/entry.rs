@@ -119,7 +119,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// released.
     pub(super) fn remove_if_over(&mut self, now: Instant, id: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
-        entry.is_over = entry.connection.is_drained(now);
+        // The timer that ended the connection may have been handled at a later time than `now`.
+        entry.is_over |= entry.connection.is_drained(now);
         if entry.is_over && entry.is_released {
             self.remove(id);
         }

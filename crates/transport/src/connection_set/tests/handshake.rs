@@ -227,3 +227,25 @@ fn many_connections_take_turns() {
     let incoming: Vec<_> = network.hosts[SERVER].streams.values().map(|stream| &stream.incoming).collect();
     assert!(incoming.iter().all(|bytes| bytes.len() == BYTES && bytes.iter().all(|byte| *byte == bytes[0])));
 }
+
+#[test]
+fn ended_connection_leaves_with_output_before_timer() {
+    let mut network = client_and_server(7);
+    network.hosts[SERVER].reply = Some(REPLY.to_vec());
+    network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), REQUEST);
+    let end = network.now + Duration::from_secs(60);
+    let is_closed = |host: &network::Host| host.streams.values().any(|stream| stream.closed.is_some());
+    assert!(network.run_until(end, |network| network.hosts.iter().all(is_closed)));
+    let mut batch = TransmitBuf::new(16);
+    for host in &mut network.hosts {
+        for _ in 0..100 {
+            let Some(deadline) = host.set.poll_timeout() else { break };
+            host.set.handle_timeout(deadline);
+            batch.clear();
+            while host.set.poll_transmit(deadline - Duration::from_micros(1), &mut batch).is_some() {
+                batch.clear();
+            }
+        }
+        assert!(host.set.is_empty(), "{:?}", host.set);
+    }
+}
