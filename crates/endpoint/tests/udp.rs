@@ -192,12 +192,21 @@ fn blocking_and_tokio_speak_to_each_other() {
     runtime.block_on(check_echo(to, 100_000));
 }
 
+/// Returns a client and a server on an emulated network, then two on sockets.
+fn blocking_pairs() -> [[blocking::Endpoint; 2]; 2] {
+    let network = Network::new("", 7).unwrap();
+    let bind = |()| blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
+    [[(); 2].map(|()| blocking::Endpoint::on_network(&network).unwrap()), [(); 2].map(bind)]
+}
+
 #[test]
 fn blocking_calls_end_after_timeouts() {
+    blocking_pairs().into_iter().for_each(check_timeouts);
+}
+
+fn check_timeouts([client, server]: [blocking::Endpoint; 2]) {
     let short = Duration::from_millis(20);
     let timeout = Some(short);
-    let network = Network::new("", 7).unwrap();
-    let [client, server] = [(); 2].map(|()| blocking::Endpoint::on_network(&network).unwrap());
     let connected = client.connect_timeout(server.local_addr(), connect(), short);
     assert!(matches!(connected, Err(ConnectError::Timeout(_))), "nothing listens yet");
     let listener = server.listen(Listen::new(identity())).unwrap();
@@ -218,8 +227,10 @@ fn blocking_calls_end_after_timeouts() {
 
 #[test]
 fn dropped_blocking_endpoint_closes_streams() {
-    let network = Network::new("", 7).unwrap();
-    let [client, server] = [(); 2].map(|()| blocking::Endpoint::on_network(&network).unwrap());
+    blocking_pairs().into_iter().for_each(check_dropped_endpoint);
+}
+
+fn check_dropped_endpoint([client, server]: [blocking::Endpoint; 2]) {
     let listener = server.listen(Listen::new(identity())).unwrap();
     let mut near = client.connect(server.local_addr(), connect()).unwrap();
     near.write_all(b"x").unwrap();
@@ -228,4 +239,66 @@ fn dropped_blocking_endpoint_closes_streams() {
     drop(client);
     assert_eq!(far.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert_eq!(near.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+}
+
+/// Writes a byte and reads its echo, `count` times.
+fn ping(stream: &mut blocking::Stream, count: usize) {
+    for index in 0..count {
+        let byte = [u8::try_from(index % 256).unwrap()];
+        let mut echo = [0];
+        stream.write_all(&byte).unwrap();
+        stream.read_exact(&mut echo).unwrap();
+        assert_eq!(echo, byte);
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "other threads must wait meanwhile")]
+fn blocking_calls_share_one_driver() {
+    for [client, server] in blocking_pairs() {
+        let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut stream = client.connect(to, connect()).unwrap();
+                    ping(&mut stream, 100);
+                    // Longer than the rests of the endpoint's thread.
+                    thread::sleep(Duration::from_millis(30));
+                    ping(&mut stream, 100);
+                    drop(stream);
+                    check_blocking_echo(&client.connect(to, connect()).unwrap(), 500_000);
+                });
+            }
+        });
+        assert!(client.wait_idle(None));
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "other threads must wait meanwhile")]
+fn waiting_blocking_call_outlives_driving_one() {
+    for [client, server] in blocking_pairs() {
+        let listener = server.listen(Listen::new(identity())).unwrap();
+        let mut streams = [(); 2].map(|()| client.connect(server.local_addr(), connect()).unwrap());
+        let mut peers = streams.each_mut().map(|stream| {
+            stream.write_all(b"x").unwrap();
+            let mut peer = listener.accept().unwrap();
+            peer.read_exact(&mut [0]).unwrap();
+            peer
+        });
+        let [first, second] = &mut streams;
+        thread::scope(|scope| {
+            // The first read drives, times out, and leaves the second one to the endpoint's thread.
+            scope.spawn(|| {
+                first.set_read_timeout(Some(Duration::from_millis(50)));
+                assert_eq!(first.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            });
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                second.read_exact(&mut [0]).unwrap();
+            });
+            thread::sleep(Duration::from_millis(100));
+            peers[1].write_all(b"y").unwrap();
+        });
+    }
 }

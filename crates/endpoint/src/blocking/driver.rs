@@ -1,87 +1,314 @@
-//! Thread that reads arriving datagrams and handles the timers of an endpoint.
+//! Driver of an endpoint: reads arriving datagrams and handles timers.
+//!
+//! One thread at a time drives. It is a call that waits, if no other call of the endpoint waits: a
+//! datagram then wakes the thread that reads it. Otherwise it is the endpoint's own thread. While
+//! calls drive, that thread only looks now and then whether somebody still does.
 
 use std::io;
-use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::task::{Context, Poll};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{SocketError, Waiter};
+use rdt_driver::{SocketError, clock};
 
-#[cfg(feature = "emulator")]
-use super::park;
+use super::park::{thread_number, with_context};
+use super::wait::{EndWait, Wait, waker};
 use crate::core::{Core, Shared};
 use crate::error::Stopped;
-use crate::io::Io;
 
 /// Time in which a thread that input has woken should write or read again, which sends the output:
 /// ACKs then travel in its data. Much longer than a wake-up, much shorter than a delayed ACK.
 const OUTPUT_GRACE: Duration = Duration::from_micros(250);
+/// Interval at which the endpoint's thread looks whether calls still drive. A timer may be this
+/// late after a call has stopped driving: much shorter than a delayed ACK.
+const REST: Duration = Duration::from_micros(500);
+/// Rests during one call, 10 ms, after which the thread sleeps until that call has ended.
+const RESTS_BEFORE_SLEEP: u32 = 20;
 
-/// Way in which the thread waits.
-pub(super) enum Wait {
-    Socket(Box<Waiter>),
-    /// For packets of an emulated network, which are due at known times.
-    #[cfg(feature = "emulator")]
-    Park,
+/// Driver of one endpoint. Shared by its thread and its calls.
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    /// Held by the thread that drives.
+    wait: Mutex<Wait>,
+    /// Exists for a socket. On an emulated network, only the endpoint's thread drives.
+    end_wait: Option<Arc<EndWait>>,
+    thread: OnceLock<Thread>,
+    /// Number of calls that wait.
+    waiting: AtomicUsize,
+    /// Number of calls that have driven.
+    calls: AtomicU64,
+    /// True if a call waited alone while the endpoint's thread drove.
+    is_requested: AtomicBool,
+    /// True if the endpoint's thread sleeps until the driving call ends.
+    is_asleep: AtomicBool,
 }
 
-impl Wait {
-    pub(super) fn on(io: &Io) -> io::Result<Self> {
-        match io.socket() {
-            Some(socket) => Ok(Self::Socket(Box::new(Waiter::new(socket, Duration::ZERO)?))),
-            #[cfg(feature = "emulator")]
-            None => Ok(Self::Park),
-            #[cfg(not(feature = "emulator"))]
-            None => Err(io::ErrorKind::Unsupported.into()),
-        }
+/// Result of one turn.
+struct Turn {
+    more: bool,
+    deadline: Option<Instant>,
+    is_blocked: bool,
+    has_woken: bool,
+}
+
+impl Driver {
+    /// Starts the endpoint's thread.
+    pub(super) fn spawn(shared: Arc<Shared>, wait: Wait) -> io::Result<Arc<Self>> {
+        let driver = Arc::new(Self {
+            shared,
+            end_wait: wait.end_wait(),
+            wait: Mutex::new(wait),
+            thread: OnceLock::new(),
+            waiting: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            is_requested: AtomicBool::new(false),
+            is_asleep: AtomicBool::new(false),
+        });
+        let own = Arc::clone(&driver);
+        let run = move || {
+            let _abandon = Abandon(&own.shared);
+            own.run();
+        };
+        let thread = thread::Builder::new().name("rdt-endpoint".to_owned()).spawn(run)?;
+        driver.thread.get_or_init(|| thread.thread().clone());
+        Ok(driver)
     }
 
-    /// Returns a waker that ends a wait of the calling thread.
-    fn waker(&self) -> Waker {
-        match self {
-            Self::Socket(waiter) => Arc::new(EndWait(waiter.waker())).into(),
-            #[cfg(feature = "emulator")]
-            Self::Park => park::waker(),
-        }
-    }
-
-    fn wait(&mut self, deadline: Option<Instant>, writable: bool) -> io::Result<()> {
-        match self {
-            Self::Socket(waiter) => waiter.wait(deadline, writable),
-            #[cfg(feature = "emulator")]
-            Self::Park => {
-                let now = rdt_driver::clock::now();
-                match deadline {
-                    Some(deadline) => thread::park_timeout(deadline.saturating_duration_since(now)),
-                    None => thread::park(),
+    /// Waits until `poll` is ready. Returns `None` after `timeout`.
+    pub(super) fn block_on<T>(
+        &self,
+        timeout: Option<Duration>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
+        with_context(|cx| {
+            if let Poll::Ready(value) = poll(cx) {
+                return Some(value);
+            }
+            // A timeout beyond the clock's range is none.
+            let deadline = timeout.and_then(|timeout| clock::now().checked_add(timeout));
+            let is_alone = self.waiting.fetch_add(1, Ordering::SeqCst) == 0;
+            let waiting = Waiting(&self.waiting);
+            if is_alone && let Some(end_wait) = &self.end_wait {
+                if let Some(wait) = self.try_lock() {
+                    return Call::new(self, end_wait, wait, waiting).drive(deadline, cx, poll);
                 }
-                Ok(())
+                self.is_requested.store(true, Ordering::Relaxed);
+            }
+            park(deadline, cx, poll)
+        })
+    }
+
+    /// Waits until `poll` is ready.
+    pub(super) fn wait_for<T>(&self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+        loop {
+            if let Some(value) = self.block_on(None, &mut poll) {
+                return value;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wait> {
+        self.wait.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Wait>> {
+        match self.wait.try_lock() {
+            Ok(wait) => Some(wait),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Runs the endpoint's thread until the endpoint is closed and has no connection.
+    fn run(&self) {
+        let waker = waker(self.end_wait.as_ref());
+        let cx = Context::from_waker(&waker);
+        let mut wait = self.lock();
+        loop {
+            let turn = self.turn(&cx);
+            if self.shared.with(|core, _| core.is_over()) {
+                return;
+            }
+            // The woken call reads or writes, and drives when it waits next.
+            if turn.has_woken
+                && self.is_requested.swap(false, Ordering::Relaxed)
+                && self.waiting.load(Ordering::SeqCst) <= 1
+            {
+                self.shared.with(Core::suspend_timers);
+                drop(wait);
+                wait = self.rest();
+            } else if !turn.more {
+                self.wait(&mut wait, turn.deadline, turn.is_blocked);
+            }
+        }
+    }
+
+    /// Waits until calls have stopped driving, or calls wait and none drives.
+    fn rest(&self) -> MutexGuard<'_, Wait> {
+        let mut calls = self.calls.load(Ordering::Relaxed);
+        let mut rests = 0;
+        loop {
+            thread::park_timeout(REST);
+            let now = self.calls.load(Ordering::Relaxed);
+            let has_driven = std::mem::replace(&mut calls, now) != now;
+            if let Some(wait) = self.try_lock()
+                && (!has_driven || self.waiting.load(Ordering::SeqCst) > 0)
+            {
+                return wait;
+            }
+            rests = if has_driven { 0 } else { rests + 1 };
+            if rests < RESTS_BEFORE_SLEEP {
+                continue;
+            }
+            rests = 0;
+            self.sleep_until_free();
+            if self.waiting.load(Ordering::SeqCst) > 0
+                && let Some(wait) = self.try_lock()
+            {
+                return wait;
+            }
+        }
+    }
+
+    /// Sleeps until the driving call ends.
+    fn sleep_until_free(&self) {
+        self.is_asleep.store(true, Ordering::Relaxed);
+        // Pairs with the fence in the drop of `Call`: either it sees the flag, or this thread finds
+        // the lock free.
+        fence(Ordering::SeqCst);
+        while self.is_asleep.load(Ordering::Relaxed) && self.try_lock().is_none() {
+            thread::park();
+        }
+        self.is_asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Sends pending output, reads datagrams, handles timers and sends what follows.
+    fn turn(&self, cx: &Context<'_>) -> Turn {
+        self.shared.with(|core, now| {
+            core.set_driver(cx);
+            let mut more = core.is_output_pending() && core.output(now).more;
+            core.io.set_readable();
+            more |= core.input(now).more;
+            let has_woken = core.is_output_pending();
+            if !has_woken {
+                more |= core.output(now).more;
+            }
+            let grace = has_woken.then(|| now + OUTPUT_GRACE);
+            Turn { more, deadline: core.arm(grace), is_blocked: core.is_blocked(), has_woken }
+        })
+    }
+
+    fn wait(&self, wait: &mut Wait, deadline: Option<Instant>, writable: bool) {
+        if let Err(error) = wait.wait(deadline, writable) {
+            let error = Arc::new(SocketError::Receive(error));
+            self.shared.with(|core, _| core.stop(Stopped::Socket(error)));
+        }
+    }
+}
+
+/// Parks the calling thread until `poll` is ready. Returns `None` after the deadline.
+fn park<T>(
+    deadline: Option<Instant>,
+    cx: &mut Context<'_>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Option<T> {
+    loop {
+        let Some(deadline) = deadline else {
+            thread::park();
+            if let Poll::Ready(value) = poll(cx) {
+                return Some(value);
+            }
+            continue;
+        };
+        let left = deadline.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            return None;
+        }
+        thread::park_timeout(left);
+        if let Poll::Ready(value) = poll(cx) {
+            return Some(value);
+        }
+    }
+}
+
+/// Counts a waiting call until it ends.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Call that drives the endpoint while it waits.
+struct Call<'a> {
+    driver: &'a Driver,
+    end_wait: &'a Arc<EndWait>,
+    /// `None` once the call has stopped driving.
+    wait: Option<MutexGuard<'a, Wait>>,
+    waiting: Option<Waiting<'a>>,
+}
+
+impl<'a> Call<'a> {
+    fn new(
+        driver: &'a Driver,
+        end_wait: &'a Arc<EndWait>,
+        wait: MutexGuard<'a, Wait>,
+        waiting: Waiting<'a>,
+    ) -> Self {
+        driver.calls.fetch_add(1, Ordering::Relaxed);
+        end_wait.set_driving(thread_number());
+        Self { driver, end_wait, wait: Some(wait), waiting: Some(waiting) }
+    }
+
+    fn drive<T>(
+        mut self,
+        deadline: Option<Instant>,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
+        let waker = waker(Some(self.end_wait));
+        let driver_cx = Context::from_waker(&waker);
+        loop {
+            let turn = self.driver.turn(&driver_cx);
+            if let Poll::Ready(value) = poll(cx) {
+                return Some(value);
+            }
+            if deadline.is_some_and(|deadline| deadline <= clock::now()) {
+                return None;
+            }
+            if !turn.more
+                && !self.end_wait.take_repeated()
+                && let Some(wait) = &mut self.wait
+            {
+                let until = [turn.deadline, deadline].into_iter().flatten().min();
+                self.driver.wait(wait, until, turn.is_blocked);
             }
         }
     }
 }
 
-/// Waker of [`Waiter`] as that of a task.
-struct EndWait(rdt_driver::Waker);
-
-impl Wake for EndWait {
-    fn wake(self: Arc<Self>) {
-        self.0.wake();
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let driver = self.driver;
+        if thread::panicking() {
+            driver.shared.with(Core::abandon);
+        }
+        // The endpoint's thread looks soon. Until then no timer needs to wake a driver.
+        driver.shared.with(Core::suspend_timers);
+        self.end_wait.set_driving(0);
+        self.wait = None;
+        self.waiting = None;
+        fence(Ordering::SeqCst);
+        let is_asleep = driver.is_asleep.swap(false, Ordering::Relaxed);
+        if (is_asleep || driver.waiting.load(Ordering::SeqCst) > 0)
+            && let Some(thread) = driver.thread.get()
+        {
+            thread.unpark();
+        }
     }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.wake();
-    }
-}
-
-/// Starts the thread.
-pub(super) fn spawn(shared: Arc<Shared>, mut wait: Wait) -> io::Result<()> {
-    let run = move || {
-        let _abandon = Abandon(&shared);
-        run(&shared, &mut wait);
-    };
-    thread::Builder::new().name("rdt-endpoint".to_owned()).spawn(run).map(drop)
 }
 
 /// Ends the endpoint with its thread, also after a panic: otherwise calls would wait for ever.
@@ -93,27 +320,46 @@ impl Drop for Abandon<'_> {
     }
 }
 
-fn run(shared: &Shared, wait: &mut Wait) {
-    let waker = wait.waker();
-    let cx = Context::from_waker(&waker);
-    loop {
-        let (more, deadline, blocked) = shared.with(|core, now| {
-            core.set_driver(&cx);
-            let mut more = core.is_output_pending() && core.output(now).more;
-            core.io.set_readable();
-            more |= core.input(now).more;
-            if !core.is_output_pending() {
-                more |= core.output(now).more;
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use rdt_crypto::{Entropy, StaticKey};
+
+    use super::super::Endpoint;
+    use super::*;
+    use crate::config::{Connect, EndpointConfig, Listen};
+
+    #[test]
+    fn only_waiting_call_drives() {
+        let key = Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])));
+        let bind = || Endpoint::bind("127.0.0.1:0".parse().unwrap(), EndpointConfig::new().unwrap()).unwrap();
+        let (client, server) = (bind(), bind());
+        let listener = server.listen(Listen::new(Arc::clone(&key))).unwrap();
+        let mut near = client.connect(server.local_addr(), Connect::to(key.public())).unwrap();
+        let mut byte = [0];
+        near.write_all(&byte).unwrap();
+        let mut far = listener.accept().unwrap();
+        far.read_exact(&mut byte).unwrap();
+        let calls = || [&client.1, &server.1].map(|driver| driver.calls.load(Ordering::Relaxed));
+        let before = calls();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    far.write_all(&byte).unwrap();
+                    far.read_exact(&mut byte).unwrap();
+                }
+            });
+            for _ in 0..200 {
+                near.read_exact(&mut byte).unwrap();
+                near.write_all(&byte).unwrap();
             }
-            let grace = core.is_output_pending().then(|| now + OUTPUT_GRACE);
-            (more, core.arm(grace), core.is_blocked())
         });
-        if shared.with(|core, _| core.is_over()) {
-            return;
-        }
-        if !more && let Err(error) = wait.wait(deadline, blocked) {
-            let error = Arc::new(SocketError::Receive(error));
-            shared.with(|core, _| core.stop(Stopped::Socket(error)));
+        // Beside other load, the endpoint's thread may drive most of the time.
+        let after = calls();
+        assert!((0..2).all(|side| after[side] > before[side]), "{before:?} {after:?}");
+        for driver in [&client.1, &server.1] {
+            assert_eq!(driver.waiting.load(Ordering::SeqCst), 0);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod driver;
 mod park;
 mod stream;
+mod wait;
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,25 +12,26 @@ use std::time::Duration;
 
 use crate::address::wildcard_for;
 use crate::config::{Connect, EndpointConfig, Listen};
-use crate::core::handles::{EndpointHandle, endpoint_methods};
+use crate::core::handles::{EndpointHandle, StreamHandle, endpoint_methods};
 use crate::core::{Backlog, Shared};
 use crate::error::{ConnectError, ListenError};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
 use crate::network::Network;
-use driver::Wait;
-use park::block_on;
+use driver::Driver;
 pub use stream::Stream;
+use wait::Wait;
 
 /// One UDP socket with any number of connections, opened by both sides. Clones are the same
 /// endpoint.
 ///
-/// Its work is done by a thread of its own, and by the calls of its streams. When the last clone is
+/// Its work is done by the call that waits, or by a thread of its own if several calls or none
+/// wait. When the last clone is
 /// dropped, connections whose streams exist are closed at once. Connections of dropped streams
 /// continue in the background until all is delivered; before the program ends, wait for that with
 /// [`Endpoint::wait_idle`].
 #[derive(Clone)]
-pub struct Endpoint(Arc<EndpointHandle>);
+pub struct Endpoint(Arc<EndpointHandle>, Arc<Driver>);
 
 impl Endpoint {
     /// Binds a UDP socket to `address`. An IPv6 wildcard address accepts IPv4 too.
@@ -53,8 +55,12 @@ impl Endpoint {
     fn spawn(io: Io, config: EndpointConfig) -> io::Result<Self> {
         let wait = Wait::on(&io)?;
         let shared = Shared::new(io, config, rdt_driver::clock::now)?;
-        driver::spawn(Arc::clone(&shared), wait)?;
-        Ok(Self(Arc::new(EndpointHandle(shared))))
+        let driver = Driver::spawn(Arc::clone(&shared), wait)?;
+        Ok(Self(Arc::new(EndpointHandle(shared)), driver))
+    }
+
+    fn stream(&self, handle: StreamHandle, owned: Option<Self>) -> Stream {
+        Stream::new(handle, Arc::clone(&self.1), owned)
     }
 
     /// Opens a connection and waits for the handshake.
@@ -86,8 +92,8 @@ impl Endpoint {
         timeout: Option<Duration>,
         owned: Option<Self>,
     ) -> Result<Stream, ConnectError> {
-        let stream = Stream::new(self.0.connect(peer, connect)?, owned);
-        match (block_on(timeout, |cx| stream.handle().poll_connected(cx)), timeout) {
+        let stream = self.stream(self.0.connect(peer, connect)?, owned);
+        match (self.1.block_on(timeout, |cx| stream.handle().poll_connected(cx)), timeout) {
             (None, Some(timeout)) => Err(ConnectError::Timeout(timeout)),
             (connected, _) => {
                 connected.transpose()?;
@@ -110,7 +116,7 @@ impl Endpoint {
     /// written is delivered, and answers that got lost were repeated. Returns false after the
     /// timeout.
     pub fn wait_idle(&self, timeout: Option<Duration>) -> bool {
-        block_on(timeout, |cx| self.0.0.with(|core, _| core.poll_idle(cx))).is_some()
+        self.1.block_on(timeout, |cx| self.0.0.with(|core, _| core.poll_idle(cx))).is_some()
     }
 }
 
@@ -132,8 +138,8 @@ impl Listener {
     /// If the endpoint is closed or stopped. [`io::ErrorKind::WouldBlock`] after the timeout.
     pub fn accept(&self) -> io::Result<Stream> {
         let timeout = *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
-        match block_on(timeout, |cx| self.endpoint.0.poll_accept(cx, &self.backlog)) {
-            Some(accepted) => Ok(Stream::new(accepted?, None)),
+        match self.endpoint.1.block_on(timeout, |cx| self.endpoint.0.poll_accept(cx, &self.backlog)) {
+            Some(accepted) => Ok(self.endpoint.stream(accepted?, None)),
             None => Err(io::ErrorKind::WouldBlock.into()),
         }
     }

@@ -1,11 +1,9 @@
-//! Waiting of a thread for what a task would wait for.
+//! Waker of a thread, and the number of the calling thread.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
-
-use rdt_driver::clock;
 
 struct Unpark(Thread);
 
@@ -19,8 +17,11 @@ impl Wake for Unpark {
     }
 }
 
+static THREADS: AtomicU64 = AtomicU64::new(1);
+
 thread_local! {
     static WAKER: Waker = waker();
+    static NUMBER: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Returns a waker that unparks the calling thread.
@@ -28,37 +29,12 @@ pub(super) fn waker() -> Waker {
     Arc::new(Unpark(thread::current())).into()
 }
 
-/// Parks the calling thread until `poll` is ready.
-pub(super) fn wait<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    loop {
-        if let Some(value) = block_on(None, &mut poll) {
-            return value;
-        }
-    }
+/// Passes a context that unparks the calling thread.
+pub(super) fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    WAKER.with(|waker| call(&mut Context::from_waker(waker)))
 }
 
-/// Parks the calling thread until `poll` is ready. Returns `None` after `timeout`.
-pub(super) fn block_on<T>(
-    timeout: Option<Duration>,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Option<T> {
-    WAKER.with(|waker| {
-        let mut cx = Context::from_waker(waker);
-        // A timeout beyond the clock's range is none.
-        let deadline = timeout.and_then(|timeout| clock::now().checked_add(timeout));
-        loop {
-            if let Poll::Ready(value) = poll(&mut cx) {
-                return Some(value);
-            }
-            let Some(deadline) = deadline else {
-                thread::park();
-                continue;
-            };
-            let left = deadline.saturating_duration_since(clock::now());
-            if left.is_zero() {
-                return None;
-            }
-            thread::park_timeout(left);
-        }
-    })
+/// Returns the number of the calling thread, at least 1.
+pub(super) fn thread_number() -> u64 {
+    NUMBER.with(|number| *number)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Endpoint;
-use super::park::{block_on, wait};
+use super::driver::Driver;
 use crate::core::handles::{StreamHandle, stream_methods};
 use crate::error::StreamError;
 
@@ -29,6 +29,7 @@ stream_methods!(Stream);
 /// Handle of a connection, and of the endpoint that it may own. The connection ends first.
 struct Handle {
     stream: StreamHandle,
+    driver: Arc<Driver>,
     timeouts: Mutex<Timeouts>,
     _endpoint: Option<Endpoint>,
 }
@@ -55,9 +56,9 @@ impl std::fmt::Debug for Handle {
 
 impl Stream {
     /// `endpoint` is kept as long as the connection has handles.
-    pub(super) fn new(stream: StreamHandle, endpoint: Option<Endpoint>) -> Self {
+    pub(super) fn new(stream: StreamHandle, driver: Arc<Driver>, endpoint: Option<Endpoint>) -> Self {
         let timeouts = Mutex::default();
-        Self { handle: Arc::new(Handle { stream, timeouts, _endpoint: endpoint }) }
+        Self { handle: Arc::new(Handle { stream, driver, timeouts, _endpoint: endpoint }) }
     }
 
     pub(super) fn handle(&self) -> &StreamHandle {
@@ -88,7 +89,7 @@ impl Stream {
     /// # Errors
     /// If the connection ended before.
     pub fn delivered(&self) -> Result<u64, StreamError> {
-        wait(|cx| self.handle.poll_delivered(cx))
+        self.handle.driver.wait_for(|cx| self.handle.poll_delivered(cx))
     }
 
     /// Limits the wait of a read, for all clones. After it a read fails with
@@ -110,7 +111,7 @@ impl Stream {
 impl Read for &Stream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let timeout = self.timeouts(|timeouts| timeouts.read);
-        let read = block_on(timeout, |cx| {
+        let read = self.handle.driver.block_on(timeout, |cx| {
             let mut room = &mut *buf;
             self.handle.poll_read(cx, room.len(), |bytes| {
                 let (head, tail) = std::mem::take(&mut room).split_at_mut(bytes.len());
@@ -129,7 +130,7 @@ impl Write for &Stream {
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let timeout = self.timeouts(|timeouts| timeouts.write);
-        let written = block_on(timeout, |cx| self.handle.poll_write(cx, slices));
+        let written = self.handle.driver.block_on(timeout, |cx| self.handle.poll_write(cx, slices));
         Ok(written.ok_or(io::ErrorKind::WouldBlock)??)
     }
 

@@ -86,8 +86,8 @@ impl Drop for StreamHandle {
     }
 }
 
-/// Defines what endpoints and listeners of both interfaces have in common. `$endpoint` has an
-/// `Arc<EndpointHandle>` as its only field, and `$listener` has a field `endpoint`.
+/// Defines what endpoints and listeners of both interfaces have in common. The first field
+/// of `$endpoint` is an `Arc<EndpointHandle>`, and `$listener` has a field `endpoint`.
 macro_rules! endpoint_methods {
     ($endpoint:ty, $listener:ty) => {
         impl $endpoint {

@@ -88,6 +88,11 @@ impl Core {
         self.armed
     }
 
+    /// Requests no wake-up for timers that are due from now on: a driver looks soon anyway.
+    pub(crate) fn suspend_timers(&mut self, now: Instant) {
+        self.armed = Some(now);
+    }
+
     /// True while the socket's send buffer is full: the driver waits until it is writable.
     pub(crate) fn is_blocked(&self) -> bool {
         self.is_blocked

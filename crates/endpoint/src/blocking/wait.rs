@@ -1,0 +1,105 @@
+//! Ways in which the thread that drives an endpoint waits, and its waker.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Wake, Waker};
+#[cfg(feature = "emulator")]
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdt_driver::Waiter;
+
+use super::park;
+use crate::io::Io;
+
+/// Way in which the driving thread waits.
+pub(super) enum Wait {
+    Socket(Box<Waiter>),
+    /// For packets of an emulated network, which are due at known times.
+    #[cfg(feature = "emulator")]
+    Park,
+}
+
+impl Wait {
+    pub(super) fn on(io: &Io) -> io::Result<Self> {
+        match io.socket() {
+            Some(socket) => Ok(Self::Socket(Box::new(Waiter::new(socket, Duration::ZERO)?))),
+            #[cfg(feature = "emulator")]
+            None => Ok(Self::Park),
+            #[cfg(not(feature = "emulator"))]
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Returns the waker that ends a wait on the socket, by whichever thread. `None` on an emulated
+    /// network.
+    pub(super) fn end_wait(&self) -> Option<Arc<EndWait>> {
+        match self {
+            Self::Socket(waiter) => Some(Arc::new(EndWait {
+                waker: waiter.waker(),
+                driving: AtomicU64::new(0),
+                is_repeated: AtomicBool::new(false),
+            })),
+            #[cfg(feature = "emulator")]
+            Self::Park => None,
+        }
+    }
+
+    pub(super) fn wait(&mut self, deadline: Option<Instant>, writable: bool) -> io::Result<()> {
+        match self {
+            Self::Socket(waiter) => waiter.wait(deadline, writable),
+            #[cfg(feature = "emulator")]
+            Self::Park => {
+                let now = rdt_driver::clock::now();
+                match deadline {
+                    Some(deadline) => thread::park_timeout(deadline.saturating_duration_since(now)),
+                    None => thread::park(),
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Waker of a [`Waiter`] as that of a task. The driving thread itself needs no system call.
+pub(super) struct EndWait {
+    waker: rdt_driver::Waker,
+    /// Number of the thread that drives, by [`park::thread_number`]; 0: none.
+    driving: AtomicU64,
+    /// True if the driving thread was woken by itself: its next wait ends at once.
+    is_repeated: AtomicBool,
+}
+
+impl EndWait {
+    pub(super) fn set_driving(&self, thread: u64) {
+        self.driving.store(thread, Ordering::Relaxed);
+    }
+
+    /// Takes the wake-up of the driving thread by itself.
+    pub(super) fn take_repeated(&self) -> bool {
+        self.is_repeated.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Wake for EndWait {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.driving.load(Ordering::Relaxed) == park::thread_number() {
+            self.is_repeated.store(true, Ordering::Relaxed);
+        } else {
+            self.waker.wake();
+        }
+    }
+}
+
+/// Returns the waker of the driving thread.
+pub(super) fn waker(end_wait: Option<&Arc<EndWait>>) -> Waker {
+    match end_wait {
+        Some(end_wait) => Arc::clone(end_wait).into(),
+        None => park::waker(),
+    }
+}
