@@ -242,7 +242,8 @@ fn ended_connection_leaves_with_output_before_timer() {
             let Some(deadline) = host.set.poll_timeout() else { break };
             host.set.handle_timeout(deadline);
             batch.clear();
-            while host.set.poll_transmit(deadline - Duration::from_micros(1), &mut batch).is_some() {
+            let before = deadline.checked_sub(Duration::from_micros(1)).unwrap();
+            while host.set.poll_transmit(before, &mut batch).is_some() {
                 batch.clear();
             }
         }
