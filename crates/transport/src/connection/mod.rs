@@ -544,7 +544,12 @@ impl Connection {
     pub(crate) fn set_share(&mut self, share: BufferShare) {
         match &mut self.stage {
             Stage::Opening(opening) => opening.place.share = Some(share),
-            Stage::Open(streams) => streams.receiver.set_share(share),
+            Stage::Open(streams) => {
+                if let Some(rtt) = streams.sender.min_rtt() {
+                    streams.receiver.on_min_rtt(rtt);
+                }
+                streams.receiver.set_share(share);
+            }
             Stage::Ended => {}
         }
     }

@@ -100,6 +100,12 @@ impl FlightLimit {
         }
     }
 
+    /// Handles an RTT that was measured otherwise. A sample of a probe includes the time for which
+    /// data waited in the hosts.
+    pub(crate) fn on_rtt(&mut self, rtt: Duration) {
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+    }
+
     /// Returns the right edge to offer when everything up to `arrived` has left the socket or was
     /// lost.
     pub(crate) fn edge(&self, arrived: u64) -> u64 {
@@ -269,6 +275,14 @@ mod tests {
         let ms = Duration::from_millis(20);
         let far: Vec<u64> = (1..5).map(|windows| limit_after(&mut packets(SHARE), ms, windows)).collect();
         assert!(far.windows(2).skip(1).all(|pair| pair[1] >= 2 * pair[0]), "{far:?}: at least doubles");
+    }
+
+    #[test]
+    fn queueing_in_hosts_adds_no_path_allowance() {
+        let mut limit = packets(SHARE);
+        limit.on_rtt(Duration::from_micros(500));
+        let queued = limit_after(&mut limit, Duration::from_millis(150), 20);
+        assert_eq!(queued, 100, "the handshake was fast, so data waits in the hosts");
     }
 
     /// A flow over a path with an RTT of 20 ms.

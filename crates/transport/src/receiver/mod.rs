@@ -224,6 +224,11 @@ impl Receiver {
         self.stream.flow.limit.set_share(share);
     }
 
+    /// Handles the path's shortest RTT, as the own sender knows it.
+    pub(crate) fn on_min_rtt(&mut self, rtt: Duration) {
+        self.stream.flow.limit.on_rtt(rtt);
+    }
+
     /// Returns the part of the socket's receive buffer that is offered to the peer and not yet
     /// filled, in bytes of kernel accounting (truesize); 0 if no more data is expected.
     pub(crate) fn offered(&self) -> u64 {

@@ -292,6 +292,11 @@ impl Sender {
         Ok(spare.within(usize::try_from(most - waiting).unwrap_or(usize::MAX)))
     }
 
+    /// Returns the shortest RTT of the path.
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        self.path.rtt.min_rtt()
+    }
+
     /// True if the zero-copy pool is exhausted and a frame will return soon. Copied packets would
     /// wait in the receiver's socket until they are out of the CPU's caches.
     fn awaits_frames(&self) -> bool {
