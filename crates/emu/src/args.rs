@@ -53,8 +53,8 @@ fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     if let Some(interval) = stray_interval(arguments) {
         return Some(format!("write --json-stream={interval}"));
     }
-    if let Some(ContextValue::String(nearest)) = error.get(ContextKind::SuggestedArg) {
-        return Some(format!("is it {nearest}?"));
+    if error.get(ContextKind::SuggestedArg).is_some() {
+        return None;
     }
     let is_word = matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(word)) if !word.starts_with('-'));
     let is_run = arguments.get(1).is_some_and(|command| command == "run");

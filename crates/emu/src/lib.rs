@@ -68,6 +68,7 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = args.into_iter().collect();
     let result = match Args::try_parse_from(&arguments) {
         Ok(args) => dispatch(args.command),
+        Err(error) if rdt_program::help_without_command(&error) => Ok(rdt_program::exit::USAGE),
         Err(error) if error.use_stderr() => {
             Err(Failure::Usage(format!("{}; see --help", args::sentence(&error, &arguments))))
         }

@@ -165,3 +165,11 @@ fn unread_stderr_delays_no_packet() {
     assert_eq!(served, [true; 2], "the first client is served though the second is spoken of");
     assert_eq!(ended.and_then(|status| status.code()), Some(130));
 }
+
+#[test]
+fn missing_command_prints_help() {
+    let output = Command::new(PROGRAM).output().unwrap();
+    let help = Command::new(PROGRAM).arg("-h").output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(64), 0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&help.stdout));
+}

@@ -16,6 +16,7 @@ mod printer;
 pub mod signals;
 pub mod threads;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use console::{Console, talk, talk_in_background};
 pub use printer::Printer;
 pub use signals::Stop;
@@ -62,9 +63,36 @@ pub fn start_logging() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
-/// Returns the message of an argument error in one line, without the usage text.
+/// Prints the help on the standard error if the command line has no subcommand. Returns false for
+/// another error.
+pub fn help_without_command(error: &clap::Error) -> bool {
+    let is_missing = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_missing {
+        // Fails only if the standard error is closed.
+        let _ = error.print();
+    }
+    is_missing
+}
+
+/// Returns the message of an argument error in one line, without the usage text. Names the argument
+/// that is spelled nearly the same.
 pub fn argument_error(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-    lines.join(" ").trim_start_matches("error: ").to_string()
+    let sentence = lines.join(" ").trim_start_matches("error: ").to_string();
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    match kinds.iter().find_map(|kind| nearest(error.get(*kind)?)) {
+        Some(nearest) => format!("{sentence}: is it {nearest}?"),
+        None => sentence,
+    }
+}
+
+/// Returns the best suggestion.
+fn nearest(suggested: &ContextValue) -> Option<&str> {
+    match suggested {
+        ContextValue::String(name) => Some(name),
+        // In ascending order of similarity.
+        ContextValue::Strings(names) => names.last().map(String::as_str),
+        _ => None,
+    }
 }

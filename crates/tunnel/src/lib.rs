@@ -53,6 +53,9 @@ pub fn rdt_tunnel(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     start_logging();
     let args = match Arguments::try_parse_from(args) {
         Ok(args) => args,
+        Err(error) if rdt_program::help_without_command(&error) => {
+            return ExitCode::from(rdt_program::exit::USAGE);
+        }
         Err(error) if error.use_stderr() => {
             let failure = Failure::Usage(format!("{}; see --help", rdt_program::argument_error(&error)));
             talk(&format!("rdt-tunnel: {failure}"));

@@ -37,6 +37,17 @@ impl WindowArg {
     }
 }
 
+/// Parses the last argument, `-`.
+pub(super) fn stdin(text: &str) -> Result<String, Failure> {
+    if text == "-" {
+        return Ok(text.into());
+    }
+    Err(usage(format!(
+        "'{text}' is one argument too many: after HOST W RTT LOSS LINKMBPS only - may follow, the standard input; \
+         see --help"
+    )))
+}
+
 const WINDOW_FORM: &str = "a whole number of packets, at least 1";
 
 /// Window and requested link. Whether the link is in range is checked later.

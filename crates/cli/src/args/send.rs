@@ -64,7 +64,7 @@ pub(crate) struct SendArgs {
     #[arg(value_name = "LINKMBPS", allow_negative_numbers = true, value_parser = given(positional::link_bps))]
     pub(crate) link_bps: Option<Given<f32>>,
     /// `-` sends the standard input, whatever its length
-    #[arg(value_name = "-", value_parser = ["-"], hide_possible_values = true)]
+    #[arg(value_name = "-", value_parser = positional::stdin)]
     pub(crate) stdin: Option<String>,
     /// Send 2^K 32-bit words, word i holding i (default 20)
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).try_map(values::power))]
@@ -146,6 +146,11 @@ pub(crate) struct SendArgs {
 impl SendArgs {
     pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::command();
+        let mut args: Vec<_> = args.into_iter().collect();
+        // As other programs take it. A host of this name is `help:4242`.
+        if args.len() == 2 && args[1] == "help" {
+            args[1] = "--help".into();
+        }
         let matches = command.try_get_matches_from_mut(args)?;
         let mut parsed = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         let native = command.get_arguments().find(|arg| {

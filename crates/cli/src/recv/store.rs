@@ -8,8 +8,11 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf, is_separator};
+
+use rdt_program::talk;
 
 use crate::recv::peer::Peer;
 use files::{FileId, Files, Names, parent, sweep, temporary};
@@ -30,17 +33,17 @@ pub(crate) enum Output {
 
 impl Output {
     /// Parses `--output`, checks that it can be written, and removes what killed receivers left
-    /// there.
+    /// there. Creates a directory that ends with a separator, but not its parents.
     pub(crate) fn parse(path: Option<&Path>) -> io::Result<Self> {
         let Some(path) = path else { return Ok(Self::Discard) };
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
-        let directory = path.is_dir();
         // An unusable path fails here and not after the first transfer.
-        if !directory && path.as_os_str().to_string_lossy().ends_with(is_separator) {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "no such directory"));
+        if path.as_os_str().to_string_lossy().ends_with(is_separator) {
+            create_directory(path)?;
         }
+        let directory = path.is_dir();
         if path.exists() && !directory && !path.is_file() {
             return Err(io::Error::other("neither a file nor a directory; - is the standard output"));
         }
@@ -52,6 +55,16 @@ impl Output {
         sweep(folder);
         Ok(if directory { Self::Directory(path.into()) } else { Self::File(path.into()) })
     }
+}
+
+/// Creates a directory and says so, unless it exists.
+fn create_directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => talk(&format!("rdt-recv: created the directory {}", path.display())),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// Identifies one transfer. A peer may have several, one after another.

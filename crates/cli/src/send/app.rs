@@ -1,10 +1,11 @@
 //! Application of a sender: reads the source, prints status lines and records the outcome.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Application, Flow, Source};
-use rdt_program::Stop;
+use rdt_program::{Stop, talk};
 use rdt_transport::{Closed, Phase, TransferError};
 
 use super::sending::{Progress, Sending};
@@ -31,6 +32,13 @@ pub(crate) struct SenderApp {
     pub(crate) status: Status,
     pub(crate) start: Instant,
     pub(crate) opened_at: Instant,
+    /// Address that the handshake goes to.
+    pub(crate) receiver: SocketAddr,
+    /// Time at which a line says that the receiver has not answered; `None` once it is printed or
+    /// the receiver has answered.
+    pub(crate) waiting_line: Option<Instant>,
+    /// True if the receiver runs in this process.
+    pub(crate) is_local: bool,
     /// Number of SYNs sent until one was answered.
     pub(crate) syns: u64,
     pub(crate) interval: Duration,
@@ -38,10 +46,22 @@ pub(crate) struct SenderApp {
     pub(crate) end: Option<Outcome>,
 }
 
+/// Time without an answer after which the sender says what it waits for. Handshakes over most paths
+/// are shorter.
+const SILENCE: Duration = Duration::from_secs(1);
+
 impl SenderApp {
+    /// Records that the handshake with an address begins.
+    pub(crate) fn opened(&mut self, now: Instant, receiver: SocketAddr) {
+        self.opened_at = now;
+        self.receiver = receiver;
+        self.waiting_line = (!self.is_local && !self.status.is_quiet()).then_some(now + SILENCE);
+    }
+
     fn on_progress(&mut self, now: Instant, sender: &impl Sending, progress: Progress) {
         match progress {
             Progress::Connected { rtt } => {
+                self.waiting_line = None;
                 self.next_line = Some(now + self.interval);
                 self.syns = sender.syns();
                 let took = rtt.unwrap_or_else(|| now.saturating_duration_since(self.opened_at));
@@ -80,12 +100,16 @@ impl<S: Sending> Application<S> for SenderApp {
             }
             return Flow::Done;
         }
+        if self.waiting_line.is_some_and(|at| at <= now) {
+            self.waiting_line = None;
+            talk(&format!("rdt-send: waiting for a receiver at {}", self.receiver));
+        }
         if let Some(next) = self.next_line
             && next <= now
         {
             self.status.interval(now, &sender.stats());
             self.next_line = Some(next_line(next, self.interval, now));
         }
-        Flow::Wait(self.next_line)
+        Flow::Wait(self.waiting_line.or(self.next_line))
     }
 }

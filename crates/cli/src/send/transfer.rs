@@ -18,6 +18,7 @@ use super::error_text::ErrorContext;
 use super::qlog_file::{self, QlogFile};
 use super::sending::Sending;
 use crate::args::Format;
+use crate::args::target::Target;
 use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::megabytes;
 use crate::output::packet_log::PacketLog;
@@ -105,6 +106,9 @@ impl<S: Sending> Transfer<S> {
             status,
             start,
             opened_at: start,
+            receiver: address,
+            waiting_line: None,
+            is_local: args.host.as_ref().is_some_and(|host| host.value == Target::Local),
             syns: 0,
             interval: args.interval,
             next_line: None,
@@ -132,7 +136,7 @@ impl<S: Sending> Transfer<S> {
     }
 
     pub(crate) fn run(&mut self) -> Result<(), SocketError> {
-        self.sending.opened_at = clock::now();
+        self.sending.opened(clock::now(), self.address);
         loop {
             run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
             if !self.try_next_address() {
@@ -160,7 +164,7 @@ impl<S: Sending> Transfer<S> {
             return false;
         };
         self.sending.end = None;
-        self.sending.opened_at = now;
+        self.sending.opened(now, address);
         self.address = address;
         self.earlier = self.socket.io().stats();
         self.socket.set_peer(address);

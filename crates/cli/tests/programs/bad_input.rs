@@ -228,3 +228,30 @@ fn arguments_without_utf8_are_refused() {
     refused("rdt-send", rdt_send("local 10 0.1 0 100 --file").arg(odd), 66, "cannot read");
     refused("rdt-recv", rdt_recv("--bind").arg(odd), 64, "utf-8");
 }
+
+#[test]
+fn misspelled_option_gets_nearest() {
+    let run = refused("rdt-send", &mut rdt_send("--fil x local"), 64, "is it --file?");
+    assert!(run.stderr.contains("unexpected argument '--fil'"), "{}", run.stderr);
+    refused("rdt-recv", &mut rdt_recv("--onc"), 64, "is it --once?");
+}
+
+#[test]
+fn sixth_argument_is_one_too_many() {
+    for extra in ["200", "file.bin"] {
+        let args = format!("local 64 0.1 0 100 {extra}");
+        refused("rdt-send", &mut rdt_send(&args), 64, &format!("'{extra}' is one argument too many"));
+    }
+}
+
+#[test]
+fn missing_receiver_is_named_after_a_second() {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = socket.local_addr().expect("an address");
+    for args in ["64 0.1 0 100", "--insecure"] {
+        let program = Program::start(&mut rdt_send(&format!("{address} {args}")));
+        program.error_line(&format!("rdt-send: waiting for a receiver at {address}"));
+        program.signal("INT");
+        program.ended().with_code(130);
+    }
+}

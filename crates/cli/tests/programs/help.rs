@@ -37,6 +37,12 @@ fn help_lists_options_exit_codes_and_examples() {
 }
 
 #[test]
+fn help_is_no_host_name() {
+    let run = Program::start(&mut rdt_send("help")).ended().with_code(0);
+    assert_eq!(run.stdout, Program::start(&mut rdt_send("--help")).ended().stdout);
+}
+
+#[test]
 fn version_prints_name_and_number() {
     for (command, name) in [(&mut rdt_send("--version"), "rdt-send"), (&mut rdt_recv("-V"), "rdt-recv")] {
         let run = Program::start(command).ended().with_code(0);

@@ -352,12 +352,25 @@ fn partial_files_of_killed_receiver_are_swept() {
 }
 
 #[test]
+fn output_directory_is_created() {
+    let directory = directory();
+    let incoming = directory.path().join("incoming");
+    let receiver = Receiver::keeping(&incoming.join(""), "");
+    receiver.program.error_line(&format!("rdt-recv: created the directory {}", incoming.display()));
+    send(&receiver.args("64 0.01 0 100 --power 10")).with_code(0);
+    drop(receiver);
+    assert_eq!(visible(&incoming).len(), 1);
+    let again = Receiver::keeping(&incoming.join(""), "");
+    assert!(!again.interrupted().stderr.contains("created"));
+}
+
+#[test]
 fn missing_output_directory_is_refused_at_start() {
     let directory = directory();
     let path = |name: &str| directory.path().join(name);
     fs::write(path("file"), "old").unwrap();
     let device = if cfg!(unix) { "/dev/null".into() } else { path("none/file") };
-    for output in [path("none/file"), path("none/"), path("file/below"), device] {
+    for output in [path("none/file"), path("none/below/"), path("file/"), path("file/below"), device] {
         let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --output");
         let run = Program::start(command.arg(&output)).ended().with_code(74);
         assert!(run.stderr.contains(output.to_str().unwrap()) && run.stderr.lines().count() == 1);

@@ -81,6 +81,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let result = match Args::try_parse_from(args) {
         Ok(args) => dispatch(args.command),
+        Err(error) if rdt_program::help_without_command(&error) => Ok(rdt_program::exit::USAGE),
         Err(error) if error.use_stderr() => {
             Err(Failure::Usage(format!("{}; see --help", rdt_program::argument_error(&error))))
         }
