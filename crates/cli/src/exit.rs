@@ -58,7 +58,7 @@ pub enum Failure {
     Socket(#[from] SocketError),
     #[error("cannot have all threads that were asked for: {0}; fewer --threads may do")]
     Threads(io::Error),
-    #[error("the transfer to the standard output broke off: what was written is not whole")]
+    #[error("the transfer broke off: what was written to the output is not whole")]
     CutShort,
     #[error("{0} of the transfers could not be stored")]
     NotStored(u64),

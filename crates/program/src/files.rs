@@ -36,7 +36,7 @@ fn exists() -> io::Error {
 }
 
 /// True for `/dev/fd/3`, `/dev/stdout` and the like: links to files that this process has open.
-fn is_descriptor(path: &Path) -> bool {
+pub fn is_descriptor(path: &Path) -> bool {
     let folder = path.parent();
     ["/dev/fd", "/proc/self/fd"].iter().any(|of_system| folder == Some(Path::new(of_system)))
         || ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))

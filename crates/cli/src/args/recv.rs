@@ -48,10 +48,14 @@ pub(crate) struct RecvArgs {
     /// untrusted networks
     #[arg(long)]
     pub(crate) faithful: bool,
-    /// Store transfers: in a file (each transfer replaces it), in a directory (one file each), or
-    /// `-` for the standard output (one transfer, then exit)
+    /// Store transfers: in a file (each transfer replaces it), in a directory (one file each; DIR/
+    /// is created), or `-` for the standard output, a device or a named pipe (one transfer, then
+    /// exit)
     #[arg(long, short, value_name = "FILE|DIR|-")]
     pub(crate) output: Option<PathBuf>,
+    /// Replace FILE of --output even if it is a symbolic link
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
     /// Confirm a transfer only after fsync of its file and directory, so that it survives a power
     /// loss
     #[arg(long, requires = "output")]

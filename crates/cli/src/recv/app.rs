@@ -93,7 +93,7 @@ impl ReceiverApp {
             ReceiverEvent::Contradicted => {
                 let before = self.finishing.len();
                 self.finishing.retain(|of, finishing| of.peer != peer || finishing.is_gone);
-                self.cut_short |= self.finishing.len() < before && self.store.is_stdout();
+                self.cut_short |= self.finishing.len() < before && self.store.is_stream();
             }
             ReceiverEvent::Connected => {
                 self.peer_log.note_format(peer, Format::of(server, peer));
@@ -219,7 +219,7 @@ impl ReceiverApp {
             // Another FIN contradicted the end of the transfer in the meantime.
             (Ok(stored), None) => self.store.discard_stored(stored),
             (Err(error), finishing) => {
-                self.cut_short |= self.store.is_stdout();
+                self.cut_short |= self.store.is_stream();
                 match finishing {
                     // The sender's connection has ended, and `peer` may have a new transfer, which
                     // must not end.
@@ -289,7 +289,7 @@ impl ReceiverApp {
         server.refuse_new();
         // The standard output accepts one transfer, so other unfinished transfers do not delay the
         // exit.
-        let under_way = server.has_unfinished() && !self.store.is_stdout();
+        let under_way = server.has_unfinished() && !self.store.is_stream();
         if self.left || under_way || self.is_storing() {
             return None;
         }

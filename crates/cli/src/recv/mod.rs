@@ -71,19 +71,19 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     fn new(args: &'a RecvArgs) -> Result<Self, Failure> {
         let (config, seed) = configure(args)?;
-        let output = Output::parse(args.output.as_deref())
+        let output = Output::parse(args.output.as_deref(), args.force)
             .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
         if args.json && output == Output::Stdout {
             return Err(Failure::Usage(
                 "--json and --output - both want the standard output: choose one".into(),
             ));
         }
-        if args.sync && output == Output::Stdout {
-            return Err(Failure::Usage("--sync is for files: the standard output may be none".into()));
+        if args.sync && output.is_stream() {
+            return Err(Failure::Usage("--sync is for files: this output may be none".into()));
         }
-        if args.threads > 1 && output == Output::Stdout {
+        if args.threads > 1 && output.is_stream() {
             return Err(Failure::Usage(
-                "--output - takes one transfer, so one thread is all it needs".into(),
+                "this --output takes one transfer, so one thread is all it needs".into(),
             ));
         }
         let form = match &output {
@@ -91,7 +91,7 @@ impl<'a> Plan<'a> {
             Output::Stdout => LogForm::Talk,
             _ => LogForm::Text,
         };
-        let once = args.once || output == Output::Stdout;
+        let once = args.once || output.is_stream();
         // In the background, because network threads print.
         let console = Console::in_background().map_err(Failure::stdout)?;
         let remarks = talk_in_background()

@@ -1,6 +1,6 @@
-//! Store of a receiver, as used by the network thread: the open transfers, and which of them may
-//! use the standard output. A thread of its own writes, because a disk may be slow and the reader
-//! of a pipe may pause.
+//! Store of a receiver, as used by the network thread: the open transfers, and which of them has
+//! reserved an output for one transfer. A thread of its own writes, because a disk may be slow and
+//! the reader of a pipe may pause.
 
 mod files;
 mod queue;
@@ -8,10 +8,11 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf, is_separator};
 
+use rdt_program::files::is_descriptor;
 use rdt_program::talk;
 
 use crate::recv::peer::Peer;
@@ -29,15 +30,21 @@ pub(crate) enum Output {
     Directory(PathBuf),
     /// The standard output, for one transfer only.
     Stdout,
+    /// This device, named pipe or open descriptor, for one transfer only.
+    Device(PathBuf),
 }
 
 impl Output {
     /// Parses `--output`, checks that it can be written, and removes what killed receivers left
-    /// there. Creates a directory that ends with a separator, but not its parents.
-    pub(crate) fn parse(path: Option<&Path>) -> io::Result<Self> {
+    /// there. Creates a directory that ends with a separator, but not its parents. A symbolic link
+    /// to a file is refused, because the file would replace it, unless `force` is set.
+    pub(crate) fn parse(path: Option<&Path>, force: bool) -> io::Result<Self> {
         let Some(path) = path else { return Ok(Self::Discard) };
-        if path == Path::new("-") {
+        if path == Path::new("-") || path == Path::new("/dev/stdout") {
             return Ok(Self::Stdout);
+        }
+        if is_descriptor(path) {
+            return Ok(Self::Device(path.into()));
         }
         // An unusable path fails here and not after the first transfer.
         if path.as_os_str().to_string_lossy().ends_with(is_separator) {
@@ -45,15 +52,23 @@ impl Output {
         }
         let directory = path.is_dir();
         if path.exists() && !directory && !path.is_file() {
-            return Err(io::Error::other("neither a file nor a directory; - is the standard output"));
+            return Ok(Self::Device(path.into()));
         }
         if !directory && path.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it has no file name"));
+        }
+        if !directory && path.is_symlink() && !force {
+            return Err(io::Error::other("it is a symbolic link: --force replaces it"));
         }
         let folder = if directory { path } else { parent(path) };
         temporary(folder)?;
         sweep(folder);
         Ok(if directory { Self::Directory(path.into()) } else { Self::File(path.into()) })
+    }
+
+    /// True for an output that takes the bytes of one transfer as they arrive.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self, Self::Stdout | Self::Device(_))
     }
 }
 
@@ -79,8 +94,8 @@ pub(crate) struct Transfer {
 /// busy, and not that storing failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Busy {
-    #[error("the standard output takes one transfer only")]
-    Stdout,
+    #[error("the output takes one transfer only")]
+    Output,
     #[error("too many files are open (see ulimit -n)")]
     Files,
 }
@@ -123,8 +138,8 @@ pub(crate) struct Store {
     writer: Option<Writer>,
     incoming: BTreeMap<Peer, Incoming>,
     count: u64,
-    is_stdout: bool,
-    stdout_taken: bool,
+    is_stream: bool,
+    is_taken: bool,
 }
 
 impl Store {
@@ -137,26 +152,27 @@ impl Store {
         max_files: usize,
         wake: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
-        let is_stdout = output == Output::Stdout;
+        let is_stream = output.is_stream();
         let writer = match output {
             Output::Discard => return Ok(Self::discard()),
             Output::File(path) => Writer::new(Files::new(Names::One(path), sync, max_files), wake),
             Output::Directory(path) => Writer::new(Files::new(Names::In(path), sync, max_files), wake),
             // The reader may pause for ever, so exiting does not wait for the writer thread.
-            Output::Stdout => Writer::detached(Stdout, wake),
+            Output::Stdout => Writer::detached(Stream(Box::new(io::stdout())), wake),
+            Output::Device(path) => Writer::detached(Stream(Box::new(Device { path, file: None })), wake),
         };
-        Ok(Self { writer: Some(writer?), is_stdout, ..Self::discard() })
+        Ok(Self { writer: Some(writer?), is_stream, ..Self::discard() })
     }
 
     pub(crate) fn discard() -> Self {
-        Self { writer: None, incoming: BTreeMap::new(), count: 0, is_stdout: false, stdout_taken: false }
+        Self { writer: None, incoming: BTreeMap::new(), count: 0, is_stream: false, is_taken: false }
     }
 
     /// Begins a transfer of `peer`, and aborts its unfinished one.
     pub(crate) fn start(&mut self, peer: Peer) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         if let Some(Incoming { transfer, begun: true }) = self.incoming.get(&peer) {
-            if self.is_stdout {
+            if self.is_stream {
                 return Err(io::Error::other("it began again when part of it was written"));
             }
             writer.abort(*transfer);
@@ -201,14 +217,14 @@ impl Store {
         self.check(peer)?;
         let Some(incoming) = self.incoming.get_mut(&peer) else { return Ok(None) };
         incoming.begun = true;
-        self.stdout_taken |= self.is_stdout;
+        self.is_taken |= self.is_stream;
         Ok(Some(incoming.transfer))
     }
 
-    /// Fails if another transfer has reserved the standard output.
+    /// Fails if another transfer has reserved the output.
     pub(crate) fn check(&self, peer: Peer) -> io::Result<()> {
         match self.incoming.get(&peer) {
-            Some(Incoming { begun: false, .. }) if self.stdout_taken => Err(Busy::Stdout.into()),
+            Some(Incoming { begun: false, .. }) if self.is_taken => Err(Busy::Output.into()),
             _ => Ok(()),
         }
     }
@@ -226,14 +242,14 @@ impl Store {
         self.incoming.get(&transfer.peer).is_some_and(|incoming| incoming.transfer == transfer)
     }
 
-    /// Aborts the transfer of `peer`. Returns true if part of it was written to the standard
-    /// output.
+    /// Aborts the transfer of `peer`. Returns true if part of it was written to an
+    /// output that cannot be undone.
     pub(crate) fn abort(&mut self, peer: Peer) -> bool {
         let Some(Incoming { transfer, begun: true }) = self.incoming.remove(&peer) else { return false };
         if let Some(writer) = &mut self.writer {
             writer.abort(transfer);
         }
-        self.is_stdout
+        self.is_stream
     }
 
     /// Removes the file of a transfer that was stored and is void, unless another transfer has
@@ -244,24 +260,46 @@ impl Store {
         }
     }
 
-    pub(crate) fn is_stdout(&self) -> bool {
-        self.is_stdout
+    pub(crate) fn is_stream(&self) -> bool {
+        self.is_stream
     }
 }
 
-#[derive(Debug)]
-struct Stdout;
+/// Output that takes the bytes of one transfer as they arrive.
+struct Stream(Box<dyn Write + Send>);
 
-impl Sink for Stdout {
+impl Sink for Stream {
     fn write(&mut self, _: Transfer, bytes: &[u8]) -> io::Result<()> {
-        io::stdout().lock().write_all(bytes)
+        self.0.write_all(bytes)
     }
 
     fn finish(&mut self, _: Transfer) -> io::Result<Stored> {
-        io::stdout().lock().flush().map(|()| Stored::default())
+        self.0.flush().map(|()| Stored::default())
     }
 
     fn abort(&mut self, _: Transfer) {}
+}
+
+/// Device, named pipe or open descriptor.
+struct Device {
+    path: PathBuf,
+    /// Opened by the first write, because the open of a named pipe waits for its reader.
+    file: Option<File>,
+}
+
+impl Write for Device {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            // Without truncation, in case that a regular file takes its place meanwhile.
+            None => self.file.insert(File::options().write(true).open(&self.path)?),
+        };
+        file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -290,7 +328,7 @@ mod tests {
     #[test]
     fn restarted_transfer_gets_new_number() {
         let directory = tempfile::tempdir().unwrap();
-        let output = Output::parse(Some(directory.path())).unwrap();
+        let output = Output::parse(Some(directory.path()), false).unwrap();
         let mut store = Store::new(output, false, usize::MAX, || {}).unwrap();
         store.start(peer(1)).unwrap();
         assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
@@ -362,6 +400,6 @@ mod tests {
 
     #[test]
     fn missing_output_directory_fails_at_once() {
-        assert!(Output::parse(Some(Path::new("/no/such/directory/file"))).is_err());
+        assert!(Output::parse(Some(Path::new("/no/such/directory/file")), false).is_err());
     }
 }

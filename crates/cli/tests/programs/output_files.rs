@@ -369,11 +369,51 @@ fn missing_output_directory_is_refused_at_start() {
     let directory = directory();
     let path = |name: &str| directory.path().join(name);
     fs::write(path("file"), "old").unwrap();
-    let device = if cfg!(unix) { "/dev/null".into() } else { path("none/file") };
-    for output in [path("none/file"), path("none/below/"), path("file/"), path("file/below"), device] {
+    for output in [path("none/file"), path("none/below/"), path("file/"), path("file/below")] {
         let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --output");
         let run = Program::start(command.arg(&output)).ended().with_code(74);
         assert!(run.stderr.contains(output.to_str().unwrap()) && run.stderr.lines().count() == 1);
     }
     assert_eq!(names(directory.path()), ["file"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn symbolic_link_is_replaced_only_with_force() {
+    let directory = directory();
+    let [link, target] = ["link", "target"].map(|name| directory.path().join(name));
+    fs::write(&target, "old").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --output");
+    let run = Program::start(command.arg(&link)).ended().with_code(74);
+    assert!(run.stderr.contains("it is a symbolic link: --force replaces it"), "{}", run.stderr);
+    let receiver = Receiver::keeping(&link, "--force --once");
+    send(&receiver.args("64 0.01 0 100 --bytes 1000")).with_code(0);
+    receiver.program.ended().with_code(0);
+    assert_eq!(fs::symlink_metadata(&link).unwrap().len(), 1000);
+    assert_eq!(fs::read(&target).unwrap(), b"old");
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_written_through() {
+    let directory = directory();
+    let pipe = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let receiver = Receiver::keeping(&pipe, "");
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    let sent = random(100_000, 3);
+    let input = directory.path().join("input");
+    fs::write(&input, &sent).unwrap();
+    send(&receiver.args(&format!("64 0.01 0 100 --file {}", input.display()))).with_code(0);
+    receiver.program.ended().with_code(0);
+    assert_eq!(reader.join().unwrap(), sent);
+    assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
+    let receiver = Receiver::keeping(Path::new("/dev/null"), "");
+    send(&receiver.args("64 0.01 0 100 --bytes 1000")).with_code(0);
+    receiver.program.ended().with_code(0);
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
 }

@@ -18,7 +18,7 @@ struct Script {
 fn script() -> Script {
     let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
     let directory = tempfile::tempdir().unwrap();
-    let output = Output::parse(Some(directory.path())).unwrap();
+    let output = Output::parse(Some(directory.path()), false).unwrap();
     let store = Store::new(output, false, usize::MAX, || {}).unwrap();
     Script {
         server: Server::new(ServerConfig::new(receiver, LinkMode::None)),
