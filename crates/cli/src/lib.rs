@@ -14,6 +14,7 @@ mod exit;
 mod output {
     pub(crate) mod counters;
     pub(crate) mod format;
+    pub(crate) mod limit;
     pub(crate) mod log;
     pub(crate) mod packet_log;
     pub(crate) mod receiver_report;

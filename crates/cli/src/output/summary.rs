@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::counters::{fell_behind, idle_share, socket_json};
 use super::format::{micros, rate_bps};
+use super::limit::Limited;
 use super::receiver_report::ReceiverReport;
 use super::rtt_histogram::RttHistogram;
 use super::status::{Status, aead_name};
@@ -134,6 +135,7 @@ impl Summary<'_> {
 
     fn times(&self) -> Value {
         let stats = self.stats;
+        let limited = Limited::of(self.config, stats);
         let rtt = |q: f64| self.rtt_histogram.as_ref().and_then(|trips| trips.quantile_us(q));
         json!({
             "srtt_us": stats.srtt.map(micros),
@@ -147,6 +149,8 @@ impl Summary<'_> {
             "waited_peer_window_us": micros(stats.waited.peer_window),
             "waited_pacing_us": micros(stats.waited.pacing),
             "waited_application_us": micros(stats.waited.application),
+            "limited_by": limited.map(|limited| limited.name()),
+            "limited_share": limited.map(|limited| limited.share),
         })
     }
 }

@@ -21,6 +21,7 @@ use crate::args::Format;
 use crate::args::target::Target;
 use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::megabytes;
+use crate::output::limit::Limited;
 use crate::output::packet_log::PacketLog;
 use crate::output::receiver_report::ReceiverReport;
 use crate::output::rtt_histogram::RttHistogram;
@@ -260,6 +261,9 @@ impl<S: Sending> Transfer<S> {
         let share = receiver.and_then(|end| idle_share(&self.config, stats, &end.stats.forward));
         if let Some(share) = share {
             talk(&idle_line(share));
+        }
+        if let Some(limited) = Limited::of(&self.config, stats) {
+            talk(&limited.sentence());
         }
         if let Some(peak) = resources::memory().peak {
             talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));

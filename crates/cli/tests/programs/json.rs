@@ -155,3 +155,24 @@ fn receiver_json_has_connection_end_and_summary() {
     let all = sent(&sender.summary()["socket"]);
     assert_eq!(sent(&summary["forward"]), all, "every datagram of the sender entered its link");
 }
+
+#[test]
+fn summary_names_what_limited_transfer() {
+    let cases = [
+        ("4 0.05 0 100 --bytes 60kb", "window", "limited by its window of 4 packets for "),
+        (
+            "--rtt 10ms --rate 2mbit --bytes 200kb",
+            "pacing",
+            "limited by the rate that the path was measured to carry",
+        ),
+    ];
+    for (args, name, sentence) in cases {
+        let run = send(&format!("local {args} --json")).with_code(0);
+        let summary = run.summary();
+        assert_eq!(summary["limited_by"], name, "{summary}");
+        let share = summary["limited_share"].as_f64().unwrap();
+        assert!((0.2..=1.0).contains(&share), "{summary}");
+        let text = send(&format!("local {args}")).with_code(0);
+        assert!(text.stderr.contains(sentence), "{}", text.stderr);
+    }
+}

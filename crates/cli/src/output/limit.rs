@@ -1,0 +1,146 @@
+//! What limited a transfer: the reason for which its sender waited longest.
+
+use std::time::Duration;
+
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::{SenderConfig, SenderStats};
+
+/// Shortest transfer that is judged: the start dominates a shorter one.
+const MIN_ELAPSED: Duration = Duration::from_millis(100);
+
+/// Reason for which data did not leave earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// Fixed window, packets.
+    Window(u32),
+    /// Congestion window.
+    Congestion,
+    /// Window that the receiver offered.
+    Receiver,
+    /// Rate at which the congestion control paced the packets.
+    Pacing,
+    /// Source of the data.
+    Application,
+    /// Program itself: processor, system calls.
+    Host,
+}
+
+/// Reason that held a transfer up longest, and its share of the time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limited {
+    by: Limit,
+    /// Share of the time between the first packet of data and the last ACK, 0 to 1.
+    pub(crate) share: f64,
+    /// Reductions of the congestion window.
+    recoveries: u64,
+}
+
+impl Limited {
+    /// Returns what limited a transfer; `None` for one of less than 100 ms.
+    pub(crate) fn of(config: &SenderConfig, stats: &SenderStats) -> Option<Self> {
+        let elapsed = stats.elapsed();
+        if elapsed < MIN_ELAPSED {
+            return None;
+        }
+        let waited = &stats.waited;
+        let window = match config.congestion {
+            Algorithm::Fixed(packets) => Limit::Window(packets),
+            _ => Limit::Congestion,
+        };
+        let known = [
+            (window, waited.cwnd),
+            (Limit::Receiver, waited.peer_window),
+            (Limit::Pacing, waited.pacing),
+            (Limit::Application, waited.application),
+        ];
+        let rest = elapsed.saturating_sub(known.iter().map(|(_, time)| *time).sum());
+        let all = known.into_iter().chain([(Limit::Host, rest)]);
+        let (by, time) = all.max_by_key(|(_, time)| *time)?;
+        let share = (time.as_secs_f64() / elapsed.as_secs_f64()).min(1.0);
+        Some(Self { by, share, recoveries: stats.recoveries })
+    }
+
+    /// Returns the key in the JSON output.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.by {
+            Limit::Window(_) => "window",
+            Limit::Congestion => "congestion_window",
+            Limit::Receiver => "receiver_window",
+            Limit::Pacing => "pacing",
+            Limit::Application => "application",
+            Limit::Host => "host",
+        }
+    }
+
+    /// Returns a sentence with the limit, its share and what would help.
+    pub(crate) fn sentence(&self) -> String {
+        let (what, help) = match self.by {
+            Limit::Window(packets) => {
+                (format!("its window of {packets} packets"), "a larger W sends more in a round trip")
+            }
+            Limit::Congestion if self.recoveries > 0 => (
+                format!("the congestion window, which {} losses or marks reduced", self.recoveries),
+                "a path with fewer losses helps, or --cc bbr if it is not used",
+            ),
+            Limit::Congestion => {
+                ("the congestion window".into(), "it still grew: a longer transfer is faster")
+            }
+            Limit::Receiver => (
+                "the receiver's window".into(),
+                "more --rwnd or --memory there helps, and a receiver that stores faster",
+            ),
+            Limit::Pacing => (
+                "the rate that the path was measured to carry".into(),
+                "nothing at this host makes it faster",
+            ),
+            Limit::Application => ("its input".into(), "a faster disk or program as the source helps"),
+            Limit::Host => ("this host".into(), "more processor time or larger batches (--gso) help"),
+        };
+        format!("limited by {what} for {:.0} % of the time: {help}", self.share * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_driver::clock;
+    use rdt_transport::Waited;
+
+    use super::*;
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn limited(config: &SenderConfig, waited: Waited, elapsed: u64) -> Option<(&'static str, u32)> {
+        let start = clock::now();
+        let stats = SenderStats {
+            waited,
+            first_data_at: Some(start),
+            last_ack_at: Some(start + ms(elapsed)),
+            ..SenderStats::default()
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+        Limited::of(config, &stats).map(|limited| (limited.name(), (limited.share * 100.0) as u32))
+    }
+
+    #[test]
+    fn longest_wait_names_limit() {
+        let (fixed, bbr) = (
+            SenderConfig { congestion: Algorithm::Fixed(8), ..SenderConfig::native(0) },
+            SenderConfig::native(0),
+        );
+        let cwnd = Waited { cwnd: ms(800), application: ms(100), ..Waited::default() };
+        assert_eq!(limited(&fixed, cwnd, 1000), Some(("window", 80)));
+        assert_eq!(limited(&bbr, cwnd, 1000), Some(("congestion_window", 80)));
+        let waits = [
+            ("receiver_window", Waited { peer_window: ms(600), cwnd: ms(100), ..Waited::default() }),
+            ("pacing", Waited { pacing: ms(600), ..Waited::default() }),
+            ("application", Waited { application: ms(600), ..Waited::default() }),
+        ];
+        for (name, waited) in waits {
+            assert_eq!(limited(&bbr, waited, 1000), Some((name, 60)));
+        }
+        assert_eq!(limited(&bbr, Waited::default(), 1000), Some(("host", 100)));
+        assert_eq!(limited(&bbr, cwnd, 99), None, "too short");
+    }
+}
