@@ -158,12 +158,15 @@ fn stdio_ends_with_code_of_its_reason() {
 #[test]
 fn wrong_arguments_exit_with_64() {
     let home = Home::new();
-    for args in ["", "serve", "serve --to localhost", "connect", "serve --to h:1 --open --allow f", "what"] {
+    for args in ["serve", "serve --to localhost", "connect", "serve --to h:1 --open --allow f", "what"] {
         let ended = home.run("anna", args);
         assert_eq!(ended.code, Some(64), "{args}: {ended:?}");
         assert!(ended.errors.starts_with("rdt-tunnel: "), "{ended:?}");
         assert_eq!(ended.errors.lines().count(), 1, "{ended:?}");
     }
+    let bare = home.run("anna", "");
+    assert_eq!((bare.code, bare.lines.len()), (Some(64), 0), "{bare:?}");
+    assert!(bare.errors.contains("Usage: rdt-tunnel <COMMAND>"), "{bare:?}");
     let help = home.run("anna", "--help");
     assert_eq!(help.code, Some(0));
     assert!(help.lines.iter().any(|line| line.contains("ProxyCommand rdt-tunnel stdio")), "{help:?}");
