@@ -1,0 +1,100 @@
+//! Events of a copy, for progress and reports.
+
+use std::path::Path;
+
+/// Receiver of events. Called on threads of the copy, so it must return soon.
+pub trait Observer: Send + Sync {
+    /// Handles an event.
+    fn event(&self, event: &Event<'_>);
+}
+
+impl Observer for () {
+    fn event(&self, _: &Event<'_>) {}
+}
+
+/// Step of a copy. Paths are relative to the destination, and may contain any byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A server has read the request.
+    Request {
+        /// True: the peer sends files to this side.
+        push: bool,
+        /// Destination of a push, or first source of a pull, as the peer wrote it.
+        path: &'a Path,
+    },
+    /// The source has listed everything.
+    Total {
+        /// Number of files.
+        files: u64,
+        /// Sum of their sizes.
+        bytes: u64,
+    },
+    /// The first byte of a file is read or written.
+    FileStarted {
+        /// Its path.
+        path: &'a Path,
+        /// Its size, bytes.
+        size: u64,
+    },
+    /// A file goes on where an earlier copy ended.
+    Resumed {
+        /// Its path.
+        path: &'a Path,
+        /// Bytes that need not be sent again.
+        offset: u64,
+    },
+    /// Bytes of files were read and given to the stream, or written. Holes count as bytes.
+    Progress {
+        /// Bytes since the event before.
+        bytes: u64,
+    },
+    /// A file, link or directory is complete under its final name.
+    Done {
+        /// Its path.
+        path: &'a Path,
+        /// What it is.
+        kind: Kind,
+        /// Size of a file, bytes; otherwise 0.
+        bytes: u64,
+    },
+    /// A file or link is not copied, and that is no failure.
+    Skipped {
+        /// Its path.
+        path: &'a Path,
+        /// Why.
+        reason: SkipReason,
+        /// Size of a file, bytes; otherwise 0.
+        bytes: u64,
+    },
+    /// A file, link or directory is not copied; the others go on.
+    Failed {
+        /// Its path.
+        path: &'a Path,
+        /// Why, in a sentence for the user.
+        text: &'a str,
+        /// Size of a file, bytes; otherwise 0.
+        bytes: u64,
+    },
+}
+
+/// Kind of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Regular file.
+    File,
+    /// Directory.
+    Directory,
+    /// Symbolic link.
+    Symlink,
+}
+
+/// Why an entry is not copied although it did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// The destination has the same.
+    Identical,
+    /// It would be copied, but nothing is written in a dry run.
+    DryRun,
+}

@@ -1,0 +1,48 @@
+//! Summary of a copy.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Limit on failures that a summary names.
+pub(crate) const MAX_NAMED_FAILURES: usize = 1000;
+
+/// Counts of a copy that came to its end, with or without failures of single files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Files that were copied.
+    pub files: u64,
+    /// Directories that were created, or existed and got their modes and times.
+    pub directories: u64,
+    /// Symbolic links that were created.
+    pub links: u64,
+    /// Files and links that were skipped: identical, or a dry run.
+    pub skipped: u64,
+    /// Failures by name, the first 1000.
+    pub failed: Vec<Failure>,
+    /// Number of failures.
+    pub failures: u64,
+    /// Bytes of the copied files, holes included.
+    pub bytes: u64,
+    /// Bytes that an earlier copy had sent, and that were not sent again.
+    pub resumed_bytes: u64,
+    /// Bytes of files that this copy sent or received; holes count nothing.
+    pub sent_bytes: u64,
+    /// Time since the request.
+    pub elapsed: Duration,
+}
+
+/// File, link or directory that was not copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Its path, relative to the destination.
+    pub path: PathBuf,
+    /// Why, in a sentence for the user.
+    pub text: String,
+}
+
+impl Summary {
+    /// Returns true if nothing failed.
+    pub fn is_complete(&self) -> bool {
+        self.failures == 0
+    }
+}
