@@ -7,7 +7,7 @@ use crate::{
     StaticKey, hex,
 };
 
-const VECTORS: &str = include_str!("../../../docs/vectors/version-2.txt");
+const VECTORS: &str = include_str!("../vectors/version-2.txt");
 
 /// Recorded connection: values by title, and packets with the bodies of sealed ones.
 struct Connection {

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_documented_cookie_is_made() {
-        let document = include_str!("../../../docs/PROTOCOL.md");
+        let document = include_str!("../vectors/protocol.txt");
         let (_, after) = document.split_once("Cookie, at 1000 s").unwrap();
         let hex = after.split('`').nth(3).unwrap();
         let bytes: Cookie = std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap());

@@ -378,7 +378,7 @@ fn local_network_presets_match_measured_throughput() {
 
 #[test]
 fn paths_document_covers_all_keys() {
-    let page = include_str!("../../../../docs/PATHS.md");
+    let page = include_str!("../../tests/documents/paths.txt");
     for key in Key::all() {
         assert!(page.contains(&format!("`{}`", key.name())), "{} is missing", key.name());
     }

@@ -497,7 +497,7 @@ fn levels_may_exclude_engines() {
 
 #[test]
 fn the_homework_of_the_examples_is_an_experiment() {
-    let text = include_str!("../../../../examples/homework/homework.toml");
+    let text = include_str!("../../tests/data/homework.toml");
     let experiment = Experiment::from_toml(text).expect("an experiment");
     let points: Vec<_> = experiment.claims.iter().map(|claim| claim.points).collect();
     assert_eq!(points, [Some(2), Some(3), Some(5)]);

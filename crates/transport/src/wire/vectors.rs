@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-const DOCUMENT: &str = include_str!("../../../../docs/PROTOCOL.md");
+const DOCUMENT: &str = include_str!("../../vectors/protocol.txt");
 
 /// Returns the bytes that the document gives under this name in the section with this heading.
 pub(super) fn vector(heading: &str, name: &str) -> Vec<u8> {

@@ -16,8 +16,8 @@ use rdt_crypto::{Aead, aes_hardware};
 use super::network::Datagram;
 use super::*;
 
-const RECORDED: &str = include_str!("../../../../../docs/vectors/version-2.txt");
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/vectors/version-2.txt");
+const RECORDED: &str = include_str!("../../../vectors/version-2.txt");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/version-2.txt");
 const SIDES: [&str; 2] = ["initiator", "responder"];
 
 /// Connection that is recorded.
