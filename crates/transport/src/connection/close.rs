@@ -9,7 +9,7 @@ use crate::wire::sealed::{self, Close};
 /// Largest number of CLOSEs that are sent after the first one, in answer to packets of the peer.
 pub(super) const CLOSE_REPEATS: u32 = 3;
 
-/// CLOSE of this side.
+/// CLOSE that this side sends.
 #[derive(Debug)]
 pub(super) struct CloseSent {
     reason: CloseReason,

@@ -75,7 +75,7 @@ pub enum Closed {
     /// The peer acknowledged what it cannot have received.
     #[error("the peer acknowledged packets that were never sent, or that had not arrived")]
     InvalidAcks,
-    /// Nothing arrived for the idle timeout.
+    /// No authentic packet arrived for the idle timeout.
     #[error("nothing was heard from the peer for too long")]
     Idle,
     /// For some seconds every answer was an ICMP "port unreachable", or that was the answer to two

@@ -61,7 +61,7 @@ pub(super) struct Opening {
     refused_attempt: u32,
 }
 
-/// What a SYN-ACK completes.
+/// Result of a handshake that a SYN-ACK completed.
 pub(super) struct Opened {
     pub(super) established: Established,
     pub(super) proof: KeyProof,

@@ -20,7 +20,7 @@ const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct Released {
     /// Bytes of the own stream that were acknowledged at `since`.
     acknowledged: u64,
-    /// True if all of it had arrived, with its FIN.
+    /// True if the whole own stream had arrived, with its FIN.
     has_arrived: bool,
     /// Time of the latest progress.
     since: Instant,
@@ -29,7 +29,7 @@ pub(super) struct Released {
 impl Streams {
     /// Ends the own stream, and reads nothing any more.
     pub(super) fn release(&mut self, now: Instant) {
-        // It fails only before the handshake.
+        // `finish` fails only before the handshake.
         let _ = self.sender.finish();
         let acknowledged = self.sender.acknowledged();
         self.released = Some(Box::new(Released { acknowledged, has_arrived: false, since: now }));

@@ -30,7 +30,7 @@ const MAX_QUIET_TIME: Duration = Duration::from_secs(12);
 /// Retransmission timeouts for which a complete connection repeats its answers: three of its peer's
 /// FINs are lost in that time, with back-off.
 const LINGER_RTOS: u32 = 8;
-/// Limits of that time.
+/// Limits of the time for which answers are repeated.
 const LINGER: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(10);
 /// Payload of a packet by which the replay window is sized, bytes: the smallest one in a bulk
 /// transfer, on a path that carries no more than 548 bytes.

@@ -11,9 +11,9 @@ use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, ResetKey, Responder, S
 use rdt_testing::{epoch, ms};
 
 use super::*;
-use crate::WindowConfig;
 use crate::wire::native;
 use crate::wire::sealed::{self, peek};
+use crate::{Ecn, TransmitBuf, WindowConfig};
 
 /// One-way delay of the wire.
 const DELAY: Duration = Duration::from_millis(5);

@@ -14,12 +14,12 @@ use crate::connection::{ConnectionConfig, RefuseReason};
 /// Limits of a connection set. Each bounds something that peers could make grow.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionSetConfig<P> {
-    /// Number of connections at which further ones of peers are refused. Connections that this
-    /// side opens count too, but are never refused. Connections that have ended do not count: the
-    /// newest of them, as many again and at least 64, repeat their last answers.
+    /// Limit on open connections: peers that open more are refused. Connections that this side
+    /// opens count too, but are never refused. Ended connections do not count: the newest of them,
+    /// as many again and at least 64, repeat their last answers.
     pub max_connections: usize,
-    /// Number of connections of one host at which further ones of it are refused. A host is an IPv4
-    /// address or an IPv6 network of 64 bits. Needs [`ip_of`](Self::ip_of).
+    /// Limit on the open connections that one host has opened. A host is an IPv4 address or an IPv6
+    /// network of 64 bits. Needs [`ip_of`](Self::ip_of).
     pub max_connections_per_source: usize,
     /// Largest number of handshakes of peers that are not complete, each about 4 KiB. The oldest
     /// makes room for a new one.

@@ -7,7 +7,7 @@ use super::{KEEP_ALIVE_PATIENCE, Receiver, ReceiverConfig, ReceiverEvent, State,
 use crate::wire::native::{DATA_HEADER, MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
 use crate::wire::{Answer, Open, Wire};
 
-/// What a side of a connection offers as a receiver before it has one (version 2).
+/// Window and parameters that a side of a connection offers before its receiver exists (version 2).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offer {
     /// Transport parameters.

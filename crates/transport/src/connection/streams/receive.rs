@@ -17,7 +17,7 @@ use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
 /// data cache, of which most processors have 32 KiB.
 const MAX_RUN_BYTES: usize = 12 << 10;
 
-/// What packets of one message have in common.
+/// Properties that all packets of one message share.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Message {
     pub(in super::super) now: Instant,
@@ -28,7 +28,7 @@ pub(in super::super) struct Message {
     pub(in super::super) memory: u64,
 }
 
-/// Data that was opened and not passed on.
+/// Run of opened DATA packets that the receiver has not got yet.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     fields: RunFields,

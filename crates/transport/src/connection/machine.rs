@@ -1,0 +1,303 @@
+//! State machine of a connection: packets, timers and errors that its set passes to it, datagrams and
+//! events that the set takes from it, and the steps from opening to open to ended.
+
+use std::time::Instant;
+
+use super::events::{Closed, ConnectionEvent};
+use super::initiator::{Opened, Progress};
+use super::streams::{Message, Streams};
+use super::{Connection, Stage};
+use crate::receiver::BufferShare;
+use crate::wire::FromReceiver;
+use crate::wire::native::CloseReason;
+use crate::wire::sealed::Clear;
+use crate::{Ecn, Phase, Trace, TransmitBuf};
+
+/// Result of the arrival of sealed packets, for the set of connections.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Arrival {
+    /// Bytes of the packets that were handled.
+    pub(crate) taken: usize,
+    /// Packets that the peer did not seal, or that arrived before.
+    pub(crate) unauthentic: u64,
+    /// Bytes of packets that the peer sealed and that arrived for the first time.
+    pub(crate) authentic: usize,
+    /// True if one of them was the newest of its number space when it arrived.
+    pub(crate) is_newest: bool,
+    /// Random number of the path probe that one of them answers.
+    pub(crate) path_answer: Option<u64>,
+}
+
+impl Connection {
+    /// Returns the connection ID of the peer, once it is known.
+    pub(crate) fn remote_id(&self) -> Option<u64> {
+        self.streams().map(|streams| streams.sealing.remote_id())
+    }
+
+    /// Handles the leading packets of a message that are sealed, of one kind and with this
+    /// connection's ID. `memory` limits what the peer's stream may hold, bytes.
+    pub(crate) fn handle_run(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        bytes: &mut [u8],
+        stride: usize,
+        memory: u64,
+    ) -> Arrival {
+        let mut arrival = Arrival::default();
+        let Stage::Open(streams) = &mut self.stage else {
+            return Arrival { taken: stride.min(bytes.len()), unauthentic: 1, ..arrival };
+        };
+        let handled = streams.handle_run(&Message { now, ecn, stride, memory }, bytes, &mut arrival);
+        if arrival.authentic > 0 {
+            streams.on_authentic(now);
+        }
+        match handled {
+            Ok(()) if arrival.authentic > 0 => self.on_proven(),
+            Ok(()) => {}
+            Err(closed) => self.fail(now, closed),
+        }
+        self.after_call(now);
+        arrival
+    }
+
+    /// Handles one datagram with this connection's ID that is not sealed.
+    pub(crate) fn handle_clear(&mut self, now: Instant, datagram: &[u8]) {
+        match &mut self.stage {
+            Stage::Open(streams) => {
+                if let Ok(Clear::Reset(token)) = Clear::decode(datagram)
+                    && streams.is_reset_by(&token)
+                {
+                    self.fail(now, Closed::Reset);
+                }
+            }
+            Stage::Opening(opening) => {
+                let progress = match Clear::decode(datagram) {
+                    Ok(packet) => opening.handle(now, &packet),
+                    Err(_) => match FromReceiver::decode_native(datagram, 0) {
+                        Ok(FromReceiver::Versions(versions)) => opening.on_versions(versions),
+                        _ => Progress::Pending,
+                    },
+                };
+                self.on_progress(now, progress);
+            }
+            Stage::Ended => {}
+        }
+        self.after_call(now);
+    }
+
+    fn on_progress(&mut self, now: Instant, progress: Progress) {
+        let opened = match progress {
+            Progress::Pending => return,
+            Progress::Failed(closed) => return self.fail(now, closed),
+            Progress::Opened(opened) => opened,
+        };
+        let Stage::Opening(opening) = &self.stage else { return };
+        let Opened { established, proof, peer, resumption, is_proven } = *opened;
+        let (hash, window) = (established.secrets.handshake_hash, established.window);
+        let streams = Streams::new(now, &opening.config, established, opening.place.clone());
+        let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
+        streams.proof = Some(proof);
+        if let Some(mut observer) = self.observer.take() {
+            observer.on(now, &Trace::SynAckReceived { ack: 0, window, rto: streams.sender.stats().rto });
+            streams.observe(observer);
+        }
+        self.stage = Stage::Open(Box::new(streams));
+        self.peer = Some(peer);
+        self.handshake_hash = Some(hash);
+        self.unproven = Some(Box::new(ConnectionEvent::Connected { peer: Some(peer), resumption }));
+        if is_proven {
+            self.on_proven();
+        }
+    }
+
+    /// Reports the end of the handshake: the responder has proved all its keys.
+    fn on_proven(&mut self) {
+        let Some(connected) = self.unproven.take() else { return };
+        self.events.push_back(*connected);
+        if self.is_finish_due {
+            self.finish();
+        }
+    }
+
+    /// Appends the next datagrams for the peer to the empty batch `out`. Returns false if there are
+    /// none.
+    pub(crate) fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
+        let has_sent = match &mut self.stage {
+            Stage::Opening(opening) => {
+                let has_sent = opening.transmit(now, out);
+                if let Some(observer) = self.observer.as_mut().filter(|_| has_sent) {
+                    observer.on(now, &opening.syn_trace(now));
+                }
+                has_sent
+            }
+            Stage::Open(streams) => streams.poll_transmit(now, out),
+            Stage::Ended => false,
+        };
+        self.after_call(now);
+        has_sent
+    }
+
+    /// Appends a path probe, to be sent to an address that is not validated yet.
+    pub(crate) fn poll_path_probe(&mut self, random: u64, out: &mut TransmitBuf) -> bool {
+        self.streams_mut().is_some_and(|streams| streams.poll_path_probe(random, out))
+    }
+
+    /// Adapts to a new path: the peer's address changed.
+    pub(crate) fn on_path_changed(&mut self, now: Instant) {
+        if let Some(streams) = self.streams_mut() {
+            streams.sender.on_path_changed(now);
+        }
+    }
+
+    /// Handles timers that are due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        let ended = match &mut self.stage {
+            Stage::Opening(opening) => opening.on_timeout(now).then_some(Closed::TimedOut(Phase::Connect)),
+            Stage::Open(streams) => streams.handle_timeout(now),
+            Stage::Ended => None,
+        };
+        if let Some(closed) = ended {
+            self.fail(now, closed);
+        }
+        self.after_call(now);
+    }
+
+    /// Returns the time of the next call of [`Connection::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Opening(opening) => opening.poll_timeout(),
+            Stage::Open(streams) => streams.poll_timeout(),
+            Stage::Ended => None,
+        }
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<ConnectionEvent> {
+        self.events.pop_front()
+    }
+
+    /// True before the SYN-ACK.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.stage, Stage::Opening(_))
+    }
+
+    /// Handles ICMP "port unreachable" errors.
+    pub(crate) fn handle_refused(&mut self, now: Instant, reports: u64) {
+        match &mut self.stage {
+            Stage::Opening(opening) => {
+                if opening.on_refused() {
+                    self.fail(now, Closed::Unreachable);
+                }
+            }
+            Stage::Open(streams) => {
+                crate::Endpoint::handle_refused(&mut streams.sender, now, (), reports);
+            }
+            Stage::Ended => {}
+        }
+        self.after_call(now);
+    }
+
+    /// Returns the memory of the peer's stream, bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.streams().map_or(0, |streams| streams.receiver.memory())
+    }
+
+    /// Discards what an aborted connection has received. For one without a handle: it only repeats
+    /// its CLOSE.
+    pub(crate) fn discard_aborted(&mut self) {
+        if let Some(streams) = self.streams_mut() {
+            streams.discard_aborted();
+        }
+    }
+
+    /// Returns the part of the socket's receive buffer that is offered to the peer and not filled.
+    pub(crate) fn offered(&self) -> u64 {
+        self.streams().map_or(0, |streams| streams.receiver.offered())
+    }
+
+    /// Sets the part of the socket's receive buffer that the peer may fill.
+    pub(crate) fn set_share(&mut self, share: BufferShare) {
+        match &mut self.stage {
+            Stage::Opening(opening) => opening.place.share = Some(share),
+            Stage::Open(streams) => {
+                if let Some(rtt) = streams.sender.min_rtt() {
+                    streams.receiver.on_min_rtt(rtt);
+                }
+                streams.receiver.set_share(share);
+            }
+            Stage::Ended => {}
+        }
+    }
+
+    /// Sets the number of drops in the socket's receive queue, modulo 2^32.
+    pub(crate) fn set_overflow(&mut self, messages: Option<u32>) {
+        if let Some(streams) = self.streams_mut() {
+            streams.receiver.set_overflow(messages);
+        }
+    }
+
+    /// Releases memory that an idle connection does not need.
+    pub(crate) fn shrink(&mut self) {
+        self.events.shrink_to_fit();
+        if let Some(streams) = self.streams_mut() {
+            streams.shrink();
+        }
+    }
+
+    /// True if the connection is over and nothing will be sent any more.
+    pub(crate) fn is_drained(&self, now: Instant) -> bool {
+        match &self.stage {
+            Stage::Opening(_) => false,
+            Stage::Open(streams) => streams.is_drained(now),
+            Stage::Ended => true,
+        }
+    }
+
+    /// Ends the connection for a reason found here; the peer is told if it can act on it.
+    fn fail(&mut self, now: Instant, closed: Closed) {
+        if self.closed.is_some() {
+            return;
+        }
+        match &mut self.stage {
+            Stage::Open(streams) => match closed {
+                Closed::ProtocolBroken(_) | Closed::InvalidAcks => {
+                    streams.close(now, CloseReason::Protocol, 0, "");
+                }
+                Closed::Local | Closed::NoProgress(_) => streams.close(now, CloseReason::Aborted, 0, ""),
+                _ => streams.stop(),
+            },
+            Stage::Opening(_) | Stage::Ended => self.stage = Stage::Ended,
+        }
+        self.report_end(closed);
+    }
+
+    pub(super) fn report_end(&mut self, closed: Closed) {
+        self.unproven = None;
+        self.closed = Some(closed.clone());
+        self.events.push_back(ConnectionEvent::Closed(closed));
+    }
+
+    /// Makes the next update of the own key due.
+    #[cfg(test)]
+    pub(crate) fn use_up_key(&mut self) {
+        if let Some(streams) = self.streams_mut() {
+            streams.sealing.use_up();
+        }
+    }
+
+    /// Ends a call that may have changed the streams: moves their events, and ends the connection
+    /// if they are complete or failed.
+    pub(crate) fn after_call(&mut self, now: Instant) {
+        let Stage::Open(streams) = &mut self.stage else { return };
+        if self.closed.is_some() {
+            return;
+        }
+        let events = &mut self.events;
+        match streams.collect(now, |event| events.push_back(event)) {
+            None => {}
+            // The streams go on for a while, to repeat their last answers.
+            Some(Closed::Finished) => self.report_end(Closed::Finished),
+            Some(closed) => self.fail(now, closed),
+        }
+    }
+}
