@@ -85,6 +85,10 @@ pub(crate) enum Command {
     /// saves it: `run` and `proxy` then refuse rates that failed
     #[cfg(target_os = "linux")]
     Calibrate(CalibrateArgs),
+    /// Changes the path of a running `run` or `proxy`, or prints it
+    #[cfg(unix)]
+    #[command(after_help = crate::control_socket::AFTER_SET)]
+    Set(crate::control_socket::SetArgs),
     /// Sends or receives test load; started by `calibrate`.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -108,9 +112,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) ipv6: bool,
     /// Start a server (a line for `sh -c`) at the far end first; $RDT_LOCAL has its address. The
-    /// command starts when the server has bound a port, or after 2 s
+    /// command starts when the server listens at a TCP or UDP port, or after 2 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
+    /// Create this socket, by which `rdt-emu set SOCKET` changes the path
+    #[cfg(unix)]
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) control: Option<std::path::PathBuf>,
     /// Behaviour between packets
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub(crate) wait: Waiting,

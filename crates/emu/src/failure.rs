@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+#[cfg(unix)]
+use rdt_program::exit::NO_INPUT;
 use rdt_program::exit::{CANNOT_CREATE, CONFIG, IO, OS, UNAVAILABLE, USAGE};
 #[cfg(target_os = "linux")]
 use rdt_program::exit::{NOT_FOUND, NOT_RUN};
@@ -19,6 +21,9 @@ pub(crate) enum Failure {
     Beyond(String),
     #[error("cannot create {}: {}", .0.display(), .1)]
     Create(PathBuf, io::Error),
+    #[cfg(unix)]
+    #[error("no rdt-emu listens at {}: {}; start run or proxy with --control", .0.display(), .1)]
+    NoControl(PathBuf, io::Error),
     #[error("cannot write {0}: {1}")]
     Write(String, io::Error),
     #[error("{step}: {error}")]
@@ -52,6 +57,8 @@ impl Failure {
             Self::Forbidden(_) => UNAVAILABLE,
             Self::Beyond(_) => CONFIG,
             Self::Create(..) => CANNOT_CREATE,
+            #[cfg(unix)]
+            Self::NoControl(..) => NO_INPUT,
             Self::Write(..) => IO,
             Self::System { .. } => OS,
             #[cfg(target_os = "linux")]

@@ -25,7 +25,7 @@ pub(crate) type Out = Box<dyn Write + Send>;
 pub(crate) struct JsonStream {
     begin: Instant,
     beat: Option<Beat>,
-    to_writer: SyncSender<Moment>,
+    to_writer: SyncSender<Event>,
     writer: JoinHandle<io::Result<Out>>,
 }
 
@@ -33,6 +33,17 @@ pub(crate) struct JsonStream {
 struct Beat {
     next: Instant,
     interval: Duration,
+}
+
+/// What the writer writes a line for.
+enum Event {
+    Progress(Box<Moment>),
+    /// New description of the path, in TOML, and the time since the start.
+    Change {
+        elapsed: Duration,
+        at: Instant,
+        path: String,
+    },
 }
 
 /// Accounts of both directions, forward first, at one time.
@@ -71,7 +82,13 @@ impl Observer for JsonStream {
         let accounts =
             [Direction::Forward, Direction::Reverse].map(|direction| accounts.account(direction, at));
         let moment = Moment { elapsed: at.saturating_duration_since(self.begin), at, accounts };
-        let _ = self.to_writer.try_send(moment);
+        let _ = self.to_writer.try_send(Event::Progress(Box::new(moment)));
+    }
+
+    fn on_change(&mut self, at: Instant, description: &str) {
+        let elapsed = at.saturating_duration_since(self.begin);
+        let change = Event::Change { elapsed, at, path: description.to_owned() };
+        let _ = self.to_writer.try_send(change);
     }
 
     fn next_turn(&self) -> Option<Instant> {
@@ -84,18 +101,29 @@ pub(crate) fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
     out.flush()
 }
 
-fn write(mut out: Out, moments: &Receiver<Moment>) -> io::Result<Out> {
-    for Moment { elapsed, at, accounts: [forward, reverse] } in moments {
-        let object = json!({
-            "event": "progress",
-            "elapsed_us": json::micros(elapsed),
-            "monotonic_us": json::monotonic(at),
-            "forward": json::account(&forward),
-            "reverse": json::account(&reverse),
-        });
-        line(&mut out, &object)?;
+fn write(mut out: Out, events: &Receiver<Event>) -> io::Result<Out> {
+    for event in events {
+        line(&mut out, &object(event))?;
     }
     Ok(out)
+}
+
+fn object(event: Event) -> Value {
+    match event {
+        Event::Progress(moment) => json!({
+            "event": "progress",
+            "elapsed_us": json::micros(moment.elapsed),
+            "monotonic_us": json::monotonic(moment.at),
+            "forward": json::account(&moment.accounts[0]),
+            "reverse": json::account(&moment.accounts[1]),
+        }),
+        Event::Change { elapsed, at, path } => json!({
+            "event": "change",
+            "elapsed_us": json::micros(elapsed),
+            "monotonic_us": json::monotonic(at),
+            "path": path,
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | port | `port.rs` | one end of a path, where real packets enter and leave; their buffers |
 //! | relay, observer | `relay.rs` | loop in real time: a path between two ports; its events |
 //! | account | `account.rs` | counters of a relay, by direction |
+//! | control socket | `control_socket.rs` | `--control` and `set`: path changes (Unix) |
 //! | waiter | `waiter.rs` | waiting for a packet, a deadline or the end |
 //! | report | `report.rs`, `json.rs` | account as text, and as JSON |
 //! | JSON stream | `json_stream.rs` | account as JSON lines while packets pass |
@@ -27,6 +28,8 @@ mod args;
 mod calibrate;
 mod calibration;
 mod capture;
+#[cfg(unix)]
+mod control_socket;
 mod failure;
 mod host;
 mod json;
@@ -88,6 +91,8 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Proxy(args) => proxy::proxy(&args),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(&args),
+        #[cfg(unix)]
+        Command::Set(args) => control_socket::set(&args),
         Command::Sim(args) => sim::sim(&args),
         #[cfg(target_os = "linux")]
         Command::Inside(args) => Ok(run::inside(&args)),
@@ -124,7 +129,7 @@ fn stderr_log() -> Result<Printer, Failure> {
     Printer::spawn(WARNING_QUEUE, print).map_err(Failure::system("cannot start a thread"))
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 fn tell(line: &str) -> Result<(), Failure> {
     use std::io::Write as _;
 

@@ -104,6 +104,12 @@ impl<F: Frame> Observer for Watchers<F> {
         }
     }
 
+    fn on_change(&mut self, at: Instant, description: &str) {
+        if let Some(stream) = &mut self.stream {
+            stream.on_change(at, description);
+        }
+    }
+
     fn late_drops(&self) -> usize {
         self.capture.as_ref().map_or(0, Observer::late_drops)
     }

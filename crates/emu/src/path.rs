@@ -1,6 +1,7 @@
 //! Options that describe the path: `--path FILE`, and a flag for each key of a path description.
 //! Owns the flags, and reads the files. The emulator parses the values (docs/PATHS.md).
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,50 +24,71 @@ const MAX_TRACE: u64 = 256 << 20;
 const SCOPES: [(Scope, &str); 3] =
     [(Scope::Both, ""), (Scope::Forward, "-forward"), (Scope::Reverse, "-reverse")];
 
+/// Key of a direction, or of both, and its value.
+pub(crate) type Setting = (Scope, Key, String);
+
 /// Values of the flags: description file, and keys with their values.
 #[derive(Debug, Default)]
 pub(crate) struct PathArgs {
     file: Option<PathBuf>,
-    settings: Vec<(Scope, Key, String)>,
+    settings: Vec<Setting>,
 }
 
 impl PathArgs {
     /// Reads the description file, and sets the keys given by flags, which override it.
     pub(crate) fn describe(&self) -> Result<Described, Failure> {
-        let mut path = PathSpec::default();
-        let mut beside = Vec::new();
+        let mut described = Described::default();
         if let Some(file) = &self.file {
             let named =
                 |error: &dyn std::fmt::Display| usage(&format!("--{FILE} {}: {error}", file.display()));
             let text = read_text(file, MAX_DESCRIPTION).map_err(|error| named(&error))?;
-            path = PathSpec::from_toml(&text).map_err(|error| named(&error))?;
-            beside = path.trace_files().into_iter().map(str::to_owned).collect();
+            described.path = PathSpec::from_toml(&text).map_err(|error| named(&error))?;
+            described.find_traces(file.parent().unwrap_or(FilePath::new("")), |_| true);
         }
-        let settings = self.settings.iter().map(|(scope, key, value)| (*scope, key.name(), value.as_str()));
-        path.set_all(settings).map_err(|error| usage(&error))?;
-        let folder = self.file.as_deref().and_then(FilePath::parent).map(FilePath::to_owned);
-        Ok(Described { path, folder: folder.unwrap_or_default(), beside })
+        described.changed(&self.settings, FilePath::new(""))
+    }
+
+    pub(crate) fn file(&self) -> Option<&FilePath> {
+        self.file.as_deref()
+    }
+
+    pub(crate) fn settings(&self) -> &[Setting] {
+        &self.settings
     }
 }
 
 /// Path description, and the location of its trace files.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Described {
     pub(crate) path: PathSpec,
-    /// Folder of the description file; empty for the current directory.
-    folder: PathBuf,
-    /// Trace files named in the description file, whose names are relative to its folder.
-    beside: Vec<String>,
+    /// Where the trace files are, by the names that the description has for them.
+    traces: BTreeMap<String, PathBuf>,
 }
 
 impl Described {
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
         let read = |name: &str| {
-            let is_beside = self.beside.iter().any(|file| file == name);
-            let file = if is_beside { self.folder.join(name) } else { name.into() };
-            read_text(&file, MAX_TRACE).map_err(|error| error.to_string())
+            let file = self.traces.get(name).map_or(FilePath::new(name), PathBuf::as_path);
+            read_text(file, MAX_TRACE).map_err(|error| error.to_string())
         };
         self.path.to_path_config(read).map_err(|error: SpecError| usage(&error))
+    }
+
+    /// Returns this description with the values of flags, which override it. Trace files that they
+    /// name are looked up in `folder`; empty for the current directory.
+    pub(crate) fn changed(&self, settings: &[Setting], folder: &FilePath) -> Result<Self, Failure> {
+        let mut changed = self.clone();
+        let texts = settings.iter().map(|(scope, key, value)| (*scope, key.name(), value.as_str()));
+        changed.path.set_all(texts).map_err(|error| usage(&error))?;
+        changed.find_traces(folder, |name| settings.iter().any(|(_, _, value)| value.contains(name)));
+        Ok(changed)
+    }
+
+    /// Records that the trace files with these names are in `folder`.
+    fn find_traces(&mut self, folder: &FilePath, mut is_there: impl FnMut(&str) -> bool) {
+        let names = self.path.trace_files().into_iter().filter(|name| is_there(name));
+        let found: Vec<_> = names.map(|name| (name.to_owned(), folder.join(name))).collect();
+        self.traces.extend(found);
     }
 
     pub(crate) fn seed(&self) -> u64 {

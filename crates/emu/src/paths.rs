@@ -3,12 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{
-    DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Link, Packet, Path, PathConfig,
-    child_seed,
+    ChangeError, DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Link, Packet, Path,
+    PathConfig, child_seed,
 };
+
+/// New settings of all paths.
+pub(crate) struct Change {
+    pub(crate) config: PathConfig,
+    /// The same in TOML.
+    pub(crate) description: String,
+}
+
+/// Queue of changes, which the relay takes from.
+pub(crate) type Changes = Receiver<Change>;
 
 #[derive(Debug)]
 pub(crate) enum Paths {
@@ -37,6 +48,25 @@ impl Paths {
         match self {
             Self::One(path) => path.start(at),
             Self::PerTag(_) => {}
+        }
+    }
+
+    /// Changes the settings of all paths for packets that arrive from now on.
+    ///
+    /// # Errors
+    /// If a setting cannot change. Then all paths stay as they are.
+    pub(crate) fn change(&mut self, now: Instant, config: PathConfig) -> Result<(), ChangeError> {
+        match self {
+            Self::One(path) => path.change(now, config),
+            Self::PerTag(paths) => paths.change(now, config),
+        }
+    }
+
+    /// Prepares for [`change`](Self::change), before the first packet.
+    pub(crate) fn allow_changes(&mut self) {
+        match self {
+            Self::One(path) => path.allow_changes(),
+            Self::PerTag(paths) => paths.allows_changes = true,
         }
     }
 
@@ -167,6 +197,8 @@ const fn of(path: &Path, direction: Direction) -> &Ledger {
 pub(crate) struct PerTag {
     config: PathConfig,
     seed: u64,
+    /// True if [`change`](Paths::change) may be called.
+    allows_changes: bool,
     paths: BTreeMap<u32, Path>,
     /// Due time and tag of each path with packets, by direction.
     wakeups: [BTreeSet<(Instant, u32)>; 2],
@@ -192,6 +224,7 @@ impl PerTag {
         Self {
             config,
             seed,
+            allows_changes: false,
             paths: BTreeMap::new(),
             wakeups: Default::default(),
             total: Default::default(),
@@ -208,6 +241,9 @@ impl PerTag {
         let path = self.paths.entry(tag).or_insert_with(|| {
             let mut path = Path::new(self.config.clone(), child_seed(self.seed, u64::from(tag)));
             path.start(at);
+            if self.allows_changes {
+                path.allow_changes();
+            }
             keep_dropped(&mut path, self.late_drops);
             path
         });
@@ -240,6 +276,20 @@ impl PerTag {
                 return delivery;
             }
         }
+    }
+
+    fn change(&mut self, now: Instant, config: PathConfig) -> Result<(), ChangeError> {
+        let tags: Vec<_> = self.paths.keys().copied().collect();
+        for tag in tags {
+            let Some(path) = self.paths.get_mut(&tag) else { continue };
+            let before = Before::of(path, &mut self.delays);
+            // All have the same settings, so only the first one can refuse.
+            let changed = path.change(now, config.clone());
+            self.follow(tag, &before);
+            changed?;
+        }
+        self.config = config;
+        Ok(())
     }
 
     /// Updates the sums over all paths and the due times after a push or pop, and collects packets

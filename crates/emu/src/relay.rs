@@ -10,7 +10,7 @@ use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use rdt_udp::clock;
 
 use crate::account::{Account, Accounts, Lane};
-use crate::paths::Paths;
+use crate::paths::{Changes, Paths};
 use crate::port::{Buffers, Port, Sent};
 use crate::waiter::Wait;
 
@@ -51,6 +51,9 @@ pub(crate) trait Observer {
     /// Called when a turn of the relay's loop ends at time `at`.
     fn on_turn(&mut self, _at: Instant, _accounts: &Accounts<'_>) {}
 
+    /// Called when the path was changed. `description` is that of all settings, in TOML.
+    fn on_change(&mut self, _at: Instant, _description: &str) {}
+
     /// Returns the number of late drops per turn that are recorded for
     /// [`on_late_drop`](Self::on_late_drop).
     fn late_drops(&self) -> usize {
@@ -74,6 +77,7 @@ pub(crate) struct Relay<N, F, T = ()> {
     forward: Lane,
     reverse: Lane,
     buffers: Buffers,
+    changes: Option<Changes>,
     observer: T,
 }
 
@@ -90,7 +94,29 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
             forward: Lane::new(Direction::Forward),
             reverse: Lane::new(Direction::Reverse),
             buffers: Buffers::default(),
+            changes: None,
             observer,
+        }
+    }
+
+    /// Takes changes of the path from this queue, before packets are read.
+    pub(crate) fn with_changes(mut self, changes: Option<Changes>) -> Self {
+        if changes.is_some() {
+            self.paths.allow_changes();
+        }
+        self.changes = changes;
+        self
+    }
+
+    fn apply_changes(&mut self) {
+        let Some(changes) = &self.changes else { return };
+        while let Ok(change) = changes.try_recv() {
+            let now = clock::now();
+            match self.paths.change(now, change.config) {
+                Ok(()) => self.observer.on_change(now, &change.description),
+                // The thread of the socket has tried it before.
+                Err(error) => tracing::error!(%error, "the path did not change"),
+            }
         }
     }
 
@@ -129,7 +155,8 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     /// Delivers due packets and reads arrivals, in both directions. Returns true if more arrivals
     /// may wait.
     fn turn(&mut self) -> io::Result<bool> {
-        let Self { near, far, paths, forward, reverse, buffers, observer } = self;
+        self.apply_changes();
+        let Self { near, far, paths, forward, reverse, buffers, observer, .. } = self;
         let now = forward.deliver(paths, far, buffers, observer)?;
         reverse.deliver(paths, near, buffers, observer)?;
         let mut more = forward.collect(paths, near, buffers, observer)?;

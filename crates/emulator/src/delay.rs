@@ -89,6 +89,16 @@ impl Delay {
         Self { variation, ..self }
     }
 
+    /// Changes the delay of packets that are sent from now on. Ordered jitter delivers them after
+    /// those that were sent before.
+    pub(crate) fn change(&mut self, propagation: Duration, jitter: Option<Jitter>, reorder: Option<Reorder>) {
+        let last = self.variation.as_ref().and_then(|variation| variation.last);
+        *self = Self::new(propagation).varied(jitter, reorder);
+        if let Some(variation) = &mut self.variation {
+            variation.last = last;
+        }
+    }
+
     /// Returns the shortest delay that a packet can have.
     pub(crate) fn least(&self) -> Duration {
         let jitter = self.variation.as_ref().and_then(|variation| variation.jitter);

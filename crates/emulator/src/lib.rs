@@ -130,7 +130,7 @@ pub use delay::{Jitter, JitterShape, Reorder};
 pub use delay_histogram::DelayHistogram;
 pub use draw::{Direction, child_seed};
 pub use ledger::{DropCause, Ledger};
-pub use link::{BusyPeriod, Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE_BYTES, Queued};
+pub use link::{BusyPeriod, ChangeError, Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE_BYTES, Queued};
 pub use loss::{GilbertElliott, Loss};
 pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;

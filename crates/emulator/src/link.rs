@@ -4,6 +4,7 @@
 //! passes values between them and updates the ledger.
 
 mod aqm;
+mod change;
 mod delivery;
 mod watch;
 
@@ -19,11 +20,12 @@ use crate::ledger::{DropCause, Ledger};
 use crate::loss::{Loss, LossState};
 use crate::mtu::Frames;
 use crate::packet::{Packet, Passage, Service};
-use crate::queue::{BoundedQueue, ManagedQueue, Signal};
+use crate::queue::{BoundedQueue, Discipline, ManagedQueue, Signal};
 use crate::rate::Serialiser;
 use crate::wifi::{Medium, Turn};
 use watch::Watch;
 
+pub use change::ChangeError;
 use delivery::charge;
 pub use watch::{BusyPeriod, Queued};
 
@@ -49,6 +51,7 @@ pub use delivery::{Delivery, Dropped, LateDrop, MIN_PACKET_CHARGE_BYTES};
 /// - The caller pops again at [`next_wakeup`](Self::next_wakeup), which only a push or a pop
 ///   changes. No packet is due earlier. If the discipline decides on departure, a pop at that time
 ///   may return none and set a later wake-up.
+/// - [`change`](Self::change) applies to packets that are pushed after it.
 /// - Links that share an 802.11 cell must be pushed and popped through their [`Path`](crate::Path).
 /// - Schedules and traces cover the first 584 years after the start.
 /// - No argument causes a panic. Due times saturate at the platform's last `Instant`.
@@ -60,7 +63,8 @@ pub struct Link {
     loss_state: LossState,
     impairments: Option<Box<Impairments>>,
     queue: BoundedQueue,
-    /// Queue discipline with its waiting packets. `None` for drop-tail.
+    discipline: Discipline,
+    /// State of the discipline with its waiting packets. `None` for drop-tail.
     managed: Option<Box<ManagedQueue>>,
     serialiser: Serialiser,
     delay: Delay,
@@ -93,6 +97,7 @@ impl Link {
             loss: config.loss.in_order(),
             loss_state: LossState::default(),
             queue: BoundedQueue::new(config.queue, config.occupancy).marking(config.marking),
+            discipline: config.discipline,
             managed: config.discipline.build(config.rate).map(Box::new),
             serialiser: Serialiser::new(config.rate).varying(config.varying, seed, direction),
             delay: Delay::new(config.delay).varied(config.jitter, config.reorder),

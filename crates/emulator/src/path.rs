@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::bitrate::Bitrate;
 use crate::config::LinkConfig;
 use crate::draw::Direction;
-use crate::link::{Delivery, Dropped, Link, Queued};
+use crate::link::{ChangeError, Delivery, Dropped, Link, Queued};
 use crate::loss::Loss;
 use crate::packet::Packet;
 use crate::probability::Probability;
@@ -74,6 +74,25 @@ impl Path {
     pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         self.settle(now, self.forward.least_delay().min(self.reverse.least_delay()));
         self.link_mut(direction).pop(now)
+    }
+
+    /// Changes the settings of both links for packets that are pushed from now on; see
+    /// [`Link::change`].
+    ///
+    /// # Errors
+    /// If a setting of either link cannot change. Then both stay as they are.
+    pub fn change(&mut self, now: Instant, config: PathConfig) -> Result<(), ChangeError> {
+        self.forward.check_change(&config.forward)?;
+        self.reverse.check_change(&config.reverse)?;
+        self.forward.change(now, config.forward)?;
+        self.reverse.change(now, config.reverse)
+    }
+
+    /// Prepares both links for [`change`](Self::change), before the first packet; see
+    /// [`Link::allow_changes`].
+    pub fn allow_changes(&mut self) {
+        self.forward.allow_changes();
+        self.reverse.allow_changes();
     }
 
     /// Returns the packets queued in a direction at `now`. Changes no drop and no due time, unless

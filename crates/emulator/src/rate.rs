@@ -93,6 +93,29 @@ impl Serialiser {
         }
     }
 
+    /// Changes the rate at `now`. Packets already served keep their times, and the next one starts
+    /// after them. `origin` is the start of the link.
+    pub(crate) fn change(
+        &mut self,
+        now: Instant,
+        rate: Option<Bitrate>,
+        varying: Option<VaryingRate>,
+        origin: Option<Instant>,
+    ) {
+        let busy_until = self.next_start(now);
+        // No 802.11 cell, so neither seed nor direction matters.
+        *self = Self::new(rate).varying(varying, 0, Direction::Forward);
+        if let Some(origin) = origin {
+            self.start(origin);
+        }
+        match self.varying.as_deref_mut() {
+            None => self.busy_until = Some(busy_until),
+            Some(Varying::Steps(steps)) => steps.begin_at(busy_until),
+            Some(Varying::Trace(reader)) => reader.begin_at(busy_until),
+            Some(Varying::Medium(_)) => {}
+        }
+    }
+
     /// Returns when the service of a packet that enters at `now` would start.
     #[inline]
     pub(crate) fn next_start(&self, now: Instant) -> Instant {

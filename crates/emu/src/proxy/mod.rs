@@ -27,6 +27,8 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::process;
 use std::rc::Rc;
 use std::sync::PoisonError;
@@ -38,12 +40,14 @@ use rdt_udp::{Waker, clock};
 use crate::account::Account;
 use crate::calibration::{CalibrationArgs, Mode};
 use crate::capture::frame::Datagrams;
+#[cfg(unix)]
+use crate::control_socket::{ControlSocket, InForce};
 use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::host;
 use crate::output::{Circumstances, OutputArgs};
 use crate::path::PathArgs;
-use crate::paths::{Paths, PerTag};
+use crate::paths::{Changes, Paths, PerTag};
 use crate::relay::{Observer, Relay};
 use crate::waiter::{Waiter, Waiting};
 use crate::{stderr_log, talk};
@@ -94,6 +98,10 @@ pub(crate) struct ProxyArgs {
     /// Forget a client after this time without a packet from it or for it
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     idle: Duration,
+    /// Create this socket, by which `rdt-emu set SOCKET` changes the path
+    #[cfg(unix)]
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
     /// Behaviour between packets
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     wait: Waiting,
@@ -117,8 +125,13 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     described.path.assume_headers(if target.is_ipv4() { HEADERS_IPV4 } else { HEADERS_IPV6 });
     let (config, seed) = (described.config()?, described.seed());
     let limits = Limits { most: args.max_clients.into(), idle: args.idle };
-    args.calibration.check(&config, Mode::Proxy { paths: if args.per_client { limits.most } else { 1 } })?;
+    let mode = Mode::Proxy { paths: if args.per_client { limits.most } else { 1 } };
+    args.calibration.check(&config, mode)?;
+    #[cfg(unix)]
+    let in_force = InForce::new(described, config.clone(), args.calibration.clone(), mode);
     let warnings = stderr_log()?;
+    #[cfg(unix)]
+    let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
     let sockets = ProxySockets::bind(listen, target, limits, warnings.clone())
         .map_err(|error| Failure::Forbidden(error.to_string()))?;
     let local = sockets.local_addr().map_err(Failure::system("no address"))?;
@@ -133,9 +146,16 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let paths: Paths =
         if args.per_client { PerTag::new(config, seed).into() } else { Path::new(config, seed).into() };
     let frame = datagrams(sockets.addresses(), target);
+    #[cfg(unix)]
+    let changes = match &control {
+        Some(control) => Some(control.serve(in_force, warnings.clone())?),
+        None => None,
+    };
+    #[cfg(not(unix))]
+    let changes = None;
     let watchers = args.output.watchers(frame, seed, warnings.clone())?;
     let begin = clock::now();
-    let (end, watchers, carried) = carry(sockets, paths, watchers, args.wait);
+    let (end, watchers, carried) = carry(sockets, (paths, changes), watchers, args.wait);
     warnings.close();
     let stopped = carried.map_err(Failure::system("the relay stopped"));
     let circumstances = Circumstances {
@@ -193,20 +213,20 @@ pub(crate) fn serve<T: Observer>(
     observer: T,
     waiting: Waiting,
 ) -> io::Result<(End, T)> {
-    let (end, observer, carried) = carry(sockets, paths, observer, waiting);
+    let (end, observer, carried) = carry(sockets, (paths, None), observer, waiting);
     carried.map(|()| (end, observer))
 }
 
 /// Runs the relay. Returns the accounts even if it fails.
 fn carry<T: Observer>(
     sockets: ProxySockets,
-    paths: Paths,
+    (paths, changes): (Paths, Option<Changes>),
     observer: T,
     waiting: Waiting,
 ) -> (End, T, io::Result<()>) {
     let sockets = Rc::new(RefCell::new(sockets));
     let [near, far] = ProxyPort::both(&sockets);
-    let mut relay = Relay::new(paths, near, far, observer);
+    let mut relay = Relay::new(paths, near, far, observer).with_changes(changes);
     let carried = relay.run(&mut Waiter::new(waiting, Rc::clone(&sockets)));
     let (mut accounts, observer) = relay.finish();
     let (counts, lost) = sockets.borrow_mut().finish();

@@ -116,7 +116,7 @@ impl Init<'_> {
             programs::start_server(line, place).map_err(Failure::system("cannot start the server"))?;
         self.server = Some(server);
         let latest = clock::now() + SERVER_START_TIMEOUT;
-        while self.server.is_some() && !programs::any_port_is_bound() && clock::now() < latest {
+        while self.server.is_some() && !programs::any_server_listens() && clock::now() < latest {
             self.sleep(Some(PORT_CHECK_INTERVAL))?;
             if self.signals.any() {
                 break;

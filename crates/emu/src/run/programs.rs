@@ -48,12 +48,25 @@ pub(crate) fn start_server(line: &OsStr, place: Place) -> io::Result<Pid> {
     spawn(command, place, None)
 }
 
-/// Returns true if any TCP or UDP port is bound in the current network namespace.
-pub(crate) fn any_port_is_bound() -> bool {
+/// Returns true if a program listens at a TCP or UDP port in the current network namespace.
+pub(crate) fn any_server_listens() -> bool {
     ["tcp", "tcp6", "udp", "udp6"].into_iter().any(|protocol| {
         let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}"));
-        table.is_ok_and(|table| table.lines().nth(1).is_some())
+        table.is_ok_and(|table| table.lines().skip(1).any(|line| listens(protocol, line)))
     })
+}
+
+/// Returns true if a line of the kernel's table of sockets is one of a server. Sockets with a peer
+/// are those of clients: a resolver connects its UDP socket to the name server.
+fn listens(protocol: &str, line: &str) -> bool {
+    /// `TCP_LISTEN` of `include/net/tcp_states.h`.
+    const TCP_LISTEN: &str = "0A";
+    let mut columns = line.split_whitespace().skip(2);
+    let (peer, state) = (columns.next(), columns.next());
+    if protocol.starts_with("tcp") {
+        return state == Some(TCP_LISTEN);
+    }
+    peer.is_some_and(|peer| peer.ends_with(":0000"))
 }
 
 /// Starts a program. Returns only its process id, because its end is detected by a wait for any
@@ -81,4 +94,22 @@ fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io:
     }
     let child = command.spawn()?;
     Ok(Pid::from_child(&child))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn socket_with_peer_is_no_server() {
+        let listening = "0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 7 1";
+        let connected = "1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 0 0 8 1";
+        let bound = "2: 00000000:1451 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 9 2";
+        let resolver = "3: 0200000A:D431 08080808:0035 01 00000000:00000000 00:00000000 00000000 0 0 9 2";
+        assert!(listens("tcp", listening) && listens("tcp6", listening));
+        assert!(!listens("tcp", connected));
+        assert!(listens("udp", bound) && listens("udp6", bound));
+        assert!(!listens("udp", resolver));
+        assert!(!listens("udp", ""));
+    }
 }

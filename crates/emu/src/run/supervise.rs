@@ -23,9 +23,11 @@ use super::{Stage, enter};
 use crate::account::Account;
 use crate::args::{InsideArgs, RunArgs};
 use crate::calibration::Mode;
+use crate::control_socket::{ControlSocket, InForce};
 use crate::failure::Failure;
 use crate::host::LossAlarm;
 use crate::output::{Circumstances, Watchers};
+use crate::paths::Changes;
 use crate::relay::Relay;
 use crate::waiter::{Descriptors, Waiter, Waiting};
 use crate::{stderr_log, talk};
@@ -45,11 +47,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let described = args.path.describe()?;
     let (config, seed) = (described.config()?, described.seed());
     args.calibration.check(&config, Mode::Namespace)?;
+    let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let warnings = stderr_log()?;
     let mut inside = Inside::start(args, warnings.clone())?;
+    let in_force = || InForce::new(described, config.clone(), args.calibration.clone(), Mode::Namespace);
+    let changes = control.as_ref().map(|control| control.serve(in_force(), warnings.clone())).transpose()?;
     let begin = clock::now();
-    let carried = carry(Path::new(config, seed), seed, &mut inside, &mut signals, args);
+    let carried = carry((Path::new(config, seed), changes), seed, &mut inside, &mut signals, args);
     inside.wait();
     // Restores Ctrl-C before the report, because its reader may be slow.
     signals.release();
@@ -73,7 +78,7 @@ type Ended = Result<(u8, Overflow), Failure>;
 /// Relays packets while the command runs. Fails only if no packet was relayed; otherwise the
 /// failure is in [`Ended`].
 fn carry(
-    path: Path,
+    path: (Path, Option<Changes>),
     seed: u64,
     inside: &mut Inside,
     signals: &mut Signals,
@@ -260,7 +265,7 @@ struct Worker {
 
 impl Worker {
     fn start(
-        path: Path,
+        (path, changes): (Path, Option<Changes>),
         devices: [Arc<OwnedFd>; 2],
         watchers: impl FnOnce() -> Result<Watchers<IpPackets>, Failure>,
         waiting: Waiting,
@@ -272,7 +277,7 @@ impl Worker {
         let watchers = watchers()?;
         let thread = thread::spawn(move || {
             let [near, far] = devices.map(TunPort::new);
-            let mut relay = Relay::new(path, near, far, watchers);
+            let mut relay = Relay::new(path, near, far, watchers).with_changes(changes);
             let result = relay.run(&mut Waiter::new(waiting, descriptors));
             drop(running);
             let (accounts, watchers) = relay.finish();

@@ -9,6 +9,7 @@ use crate::probability::Probability;
 use crate::queue::{Occupancy, QueueLimit};
 use rdt_testing::{Numbers, epoch, ms, ns};
 
+mod changes;
 mod departures;
 mod disciplines;
 mod effects;

@@ -85,6 +85,22 @@ impl BoundedQueue {
         Self { marking, counts_bytes, ..self }
     }
 
+    /// Changes the limit and the marking threshold for packets that arrive from now on. If one of
+    /// them is in bytes, [`count_bytes`](Self::count_bytes) must have been called before, or the
+    /// queue must be empty.
+    pub(crate) fn change(&mut self, limit: QueueLimit, marking: Option<Marking>) {
+        let thresholds = [Some(limit), marking.map(|marking| marking.threshold)];
+        if thresholds.iter().flatten().any(|limit| limit.bytes.is_some()) {
+            self.count_bytes();
+        }
+        self.limit = limit;
+        self.marking = marking;
+    }
+
+    pub(crate) const fn occupancy(&self) -> Occupancy {
+        self.occupancy
+    }
+
     /// Returns whether the queue limit admits a packet of `bytes` bytes on the wire that arrives at
     /// `now` and whose service would start at `starts`. If so, the caller may call
     /// [`BoundedQueue::enter`] or [`BoundedQueue::hold`].

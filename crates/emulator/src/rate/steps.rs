@@ -36,6 +36,12 @@ impl Steps {
         self.origin = Some(at);
     }
 
+    /// Serves no packet before this time.
+    pub(super) fn begin_at(&mut self, at: Instant) {
+        let origin = *self.origin.get_or_insert(at);
+        self.busy_until = nanos_since(origin, at);
+    }
+
     pub(super) fn next_start(&self, now: Instant) -> Instant {
         let origin = self.origin.unwrap_or(now);
         now.max(saturating_add(origin, Duration::from_nanos(self.busy_until)))

@@ -138,6 +138,12 @@ impl Reader {
         self.origin = Some(at);
     }
 
+    /// Uses no opportunity before this time.
+    pub(super) fn begin_at(&mut self, at: Instant) {
+        let origin = *self.origin.get_or_insert(at);
+        self.used = self.first_byte(nanos_since(origin, at));
+    }
+
     /// Returns when the first byte of a packet that enters at `now` would be sent.
     pub(super) fn next_start(&self, now: Instant) -> Instant {
         let origin = self.origin.unwrap_or(now);

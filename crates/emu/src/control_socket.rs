@@ -1,0 +1,232 @@
+//! Changes of the path while packets pass: the socket of `--control`, the command `set`, and the
+//! queue from one to the relay.
+//!
+//! ```text
+//! rdt-emu set SOCKET --rate 2mbit  --JSON-->  thread of the socket  --PathConfig-->  relay
+//! ```
+//!
+//! A request is one line of JSON: the settings in the words of the flags, and the folder in which
+//! trace files are looked up. The answer is one line: the path that is in force, or an error.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use rdt_emulator::spec::{Key, Scope};
+use rdt_emulator::{Path, PathConfig};
+use rdt_program::Printer;
+use rdt_udp::clock;
+use serde_json::{Value, json};
+
+use crate::calibration::{CalibrationArgs, Mode};
+use crate::failure::Failure;
+use crate::path::{Described, PathArgs};
+use crate::paths::{Change, Changes};
+use crate::talk;
+
+/// Size limit of a request, bytes. A description has some hundred.
+const MAX_REQUEST: u64 = 1 << 16;
+/// Time for a peer to send its request or take the answer. A request waits for the one before it.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Changes that wait for the relay's next turn. A further request waits.
+const MAX_QUEUED_CHANGES: usize = 16;
+
+pub(crate) const AFTER_SET: &str = "\
+Examples:
+  rdt-emu run --control link.sock --rate 10mbit --rtt 50ms --server 'iperf3 -s' -- sh -c 'iperf3 -t 60 -c $RDT_PEER'
+  rdt-emu set link.sock --rate 2mbit --loss 1%       in another terminal
+  rdt-emu set link.sock                              prints the path in force
+
+Exit codes: 0 the path is changed, and
+   64  wrong arguments, or a setting that cannot change    66  no program listens at SOCKET
+   71  system error    78  the path has a rate that failed in the calibration of this host";
+
+/// Arguments of `set`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetArgs {
+    /// File that `run` or `proxy` was started with as --control
+    socket: PathBuf,
+    #[command(flatten)]
+    path: PathArgs,
+}
+
+/// Socket of `--control`. Its file is removed when this is dropped.
+pub(crate) struct ControlSocket {
+    file: PathBuf,
+    listener: UnixListener,
+}
+
+impl ControlSocket {
+    /// Creates the socket with mode 0600. Replaces one that no program listens at.
+    pub(crate) fn bind(file: &FilePath) -> Result<Self, Failure> {
+        let cannot = |error| Failure::Create(file.to_owned(), error);
+        let is_socket = fs::symlink_metadata(file).is_ok_and(|found| found.file_type().is_socket());
+        if is_socket && UnixStream::connect(file).is_err() {
+            fs::remove_file(file).map_err(cannot)?;
+        }
+        let listener = UnixListener::bind(file).map_err(cannot)?;
+        let socket = Self { file: file.to_owned(), listener };
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).map_err(cannot)?;
+        Ok(socket)
+    }
+
+    /// Starts a thread that answers requests. It ends with the process.
+    pub(crate) fn serve(&self, mut in_force: InForce, log: Printer) -> Result<Changes, Failure> {
+        let listener = self.listener.try_clone().map_err(Failure::system("no control socket"))?;
+        let (to_relay, changes) = sync_channel(MAX_QUEUED_CHANGES);
+        thread::spawn(move || {
+            for peer in listener.incoming().flatten() {
+                if let Err(error) = answer(&peer, &mut in_force, &to_relay, &log) {
+                    tracing::debug!(%error, "a request for a change was not answered");
+                }
+            }
+        });
+        Ok(changes)
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // Fails if a user has removed it.
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// Path in force, and what decides whether it may change.
+pub(crate) struct InForce {
+    described: Described,
+    /// Path without packets, with the settings in force.
+    model: Path,
+    calibration: CalibrationArgs,
+    mode: Mode,
+}
+
+impl InForce {
+    pub(crate) fn new(
+        described: Described,
+        config: PathConfig,
+        calibration: CalibrationArgs,
+        mode: Mode,
+    ) -> Self {
+        let mut model = Path::new(config, 0);
+        model.allow_changes();
+        Self { described, model, calibration, mode }
+    }
+
+    /// Applies a request, and returns the change if there is one.
+    fn apply(&mut self, request: &Value) -> Result<Option<Change>, Failure> {
+        let settings = settings(request).ok_or_else(|| Failure::Usage("the request is damaged".into()))?;
+        if settings.is_empty() {
+            return Ok(None);
+        }
+        let folder = request["folder"].as_str().map(PathBuf::from).unwrap_or_default();
+        let described = self.described.changed(&settings, &folder)?;
+        let config = described.config()?;
+        self.calibration.check(&config, self.mode)?;
+        self.model.change(clock::now(), config.clone()).map_err(|error| Failure::Usage(error.to_string()))?;
+        self.described = described;
+        Ok(Some(Change { config, description: self.described.path.to_toml() }))
+    }
+}
+
+fn settings(request: &Value) -> Option<Vec<(Scope, Key, String)>> {
+    let settings = request["settings"].as_array()?;
+    settings
+        .iter()
+        .map(|setting| {
+            let text = |index: usize| setting.get(index)?.as_str();
+            let scope = match text(0)? {
+                "both" => Scope::Both,
+                "forward" => Scope::Forward,
+                "reverse" => Scope::Reverse,
+                _ => return None,
+            };
+            Some((scope, Key::all().find(|key| Some(key.name()) == text(1))?, text(2)?.to_owned()))
+        })
+        .collect()
+}
+
+const fn name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Both => "both",
+        Scope::Forward => "forward",
+        Scope::Reverse => "reverse",
+    }
+}
+
+/// Reads a request, passes the change to the relay, and answers.
+fn answer(
+    peer: &UnixStream,
+    in_force: &mut InForce,
+    to_relay: &SyncSender<Change>,
+    log: &Printer,
+) -> io::Result<()> {
+    peer.set_read_timeout(Some(PEER_TIMEOUT))?;
+    peer.set_write_timeout(Some(PEER_TIMEOUT))?;
+    let request = read_line(peer)?;
+    let request: Value = serde_json::from_str(&request).unwrap_or_default();
+    let answer = match in_force.apply(&request) {
+        Ok(change) => {
+            if let Some(change) = change {
+                log.print(&format!("the path is now: {}", one_line(&change.description)));
+                // Fails if the relay has ended.
+                to_relay.send(change).map_err(|_| io::ErrorKind::BrokenPipe)?;
+            }
+            json!({ "path": in_force.described.path.to_toml() })
+        }
+        Err(failure) => json!({ "error": failure.to_string(), "exit_code": failure.code() }),
+    };
+    write_line(peer, &answer)
+}
+
+fn one_line(toml: &str) -> String {
+    toml.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn read_line(peer: &UnixStream) -> io::Result<String> {
+    let mut line = String::new();
+    BufReader::new(peer.take(MAX_REQUEST)).read_line(&mut line)?;
+    Ok(line)
+}
+
+fn write_line(mut peer: &UnixStream, object: &Value) -> io::Result<()> {
+    peer.write_all(format!("{object}\n").as_bytes())
+}
+
+/// Runs `set`: sends the settings, and prints the path in force.
+pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
+    let absent = |error: io::Error| Failure::NoControl(args.socket.clone(), error);
+    let peer = UnixStream::connect(&args.socket).map_err(absent)?;
+    if args.path.file().is_some() {
+        return Err(Failure::Usage("--path: set takes flags alone".into()));
+    }
+    if args.path.settings().iter().any(|(_, key, _)| *key == Key::Seed) {
+        return Err(Failure::Usage("--seed: the draws of a running path cannot change".into()));
+    }
+    let settings: Vec<_> = args
+        .path
+        .settings()
+        .iter()
+        .map(|(scope, key, text)| json!([name(*scope), key.name(), text]))
+        .collect();
+    let folder = std::env::current_dir().map_err(Failure::system("no current directory"))?;
+    write_line(&peer, &json!({ "settings": settings, "folder": folder.to_string_lossy() }))
+        .map_err(absent)?;
+    let answer = read_line(&peer).map_err(absent)?;
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+    if let Some(path) = answer["path"].as_str() {
+        crate::tell(path.trim_end())?;
+        return Ok(0);
+    }
+    let Some(error) = answer["error"].as_str() else {
+        return Err(absent(io::ErrorKind::UnexpectedEof.into()));
+    };
+    talk(error);
+    let code = answer["exit_code"].as_u64().and_then(|code| u8::try_from(code).ok());
+    Ok(code.unwrap_or(rdt_program::exit::OS))
+}
