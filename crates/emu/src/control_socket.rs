@@ -128,9 +128,10 @@ impl InForce {
         let described = self.described.changed(&settings, &folder)?;
         let config = described.config()?;
         self.calibration.check(&config, self.mode)?;
-        self.model.change(clock::now(), config.clone()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let at = clock::now();
+        self.model.change(at, config.clone()).map_err(|error| Failure::Usage(error.to_string()))?;
         self.described = described;
-        Ok(Some(Change { config, description: self.described.path.to_toml() }))
+        Ok(Some(Change { at, config, description: self.described.path.to_toml() }))
     }
 }
 

@@ -13,6 +13,8 @@ use rdt_emulator::{
 
 /// New settings of all paths.
 pub(crate) struct Change {
+    /// Packets that arrive at this time or later meet the new settings.
+    pub(crate) at: Instant,
     pub(crate) config: PathConfig,
     /// The same in TOML.
     pub(crate) description: String,

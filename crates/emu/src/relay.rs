@@ -3,6 +3,7 @@
 //! The relay does not inspect packets. A packet enters the path with its arrival time, so a busy
 //! relay delays packets only on departure. That delay is measured as lateness.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use rdt_udp::clock;
 
 use crate::account::{Account, Accounts, Lane};
-use crate::paths::{Changes, Paths};
+use crate::paths::{Change, Changes, Paths};
 use crate::port::{Buffers, Port, Sent};
 use crate::waiter::Wait;
 
@@ -77,7 +78,7 @@ pub(crate) struct Relay<N, F, T = ()> {
     forward: Lane,
     reverse: Lane,
     buffers: Buffers,
-    changes: Option<Changes>,
+    changes: Pending,
     observer: T,
 }
 
@@ -94,7 +95,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
             forward: Lane::new(Direction::Forward),
             reverse: Lane::new(Direction::Reverse),
             buffers: Buffers::default(),
-            changes: None,
+            changes: Pending::default(),
             observer,
         }
     }
@@ -104,20 +105,8 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         if changes.is_some() {
             self.paths.allow_changes();
         }
-        self.changes = changes;
+        self.changes.queue = changes;
         self
-    }
-
-    fn apply_changes(&mut self) {
-        let Some(changes) = &self.changes else { return };
-        while let Ok(change) = changes.try_recv() {
-            let now = clock::now();
-            match self.paths.change(now, change.config) {
-                Ok(()) => self.observer.on_change(now, &change.description),
-                // The thread of the socket has tried it before.
-                Err(error) => tracing::error!(%error, "the path did not change"),
-            }
-        }
     }
 
     /// Relays packets until `wait` reports the end.
@@ -155,14 +144,17 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     /// Delivers due packets and reads arrivals, in both directions. Returns true if more arrivals
     /// may wait.
     fn turn(&mut self) -> io::Result<bool> {
-        self.apply_changes();
-        let Self { near, far, paths, forward, reverse, buffers, observer, .. } = self;
+        let Self { near, far, paths, forward, reverse, buffers, changes, observer } = self;
+        changes.fetch();
         let now = forward.deliver(paths, far, buffers, observer)?;
         reverse.deliver(paths, near, buffers, observer)?;
-        let mut more = forward.collect(paths, near, buffers, observer)?;
+        let mut more = forward.collect(paths, near, buffers, changes, observer)?;
         // A packet without delay is due on arrival.
         forward.deliver(paths, far, buffers, observer)?;
-        more |= reverse.collect(paths, far, buffers, observer)?;
+        more |= reverse.collect(paths, far, buffers, changes, observer)?;
+        if !more {
+            changes.apply(clock::now(), paths, observer);
+        }
         reverse.deliver(paths, near, buffers, observer)?;
         for direction in [Direction::Forward, Direction::Reverse] {
             while let Some(dropped) = paths.pop_dropped(direction) {
@@ -184,6 +176,35 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     }
 }
 
+/// Changes of the path that are not in force yet, because packets that arrived before them may be
+/// unread.
+#[derive(Default)]
+struct Pending {
+    queue: Option<Changes>,
+    fetched: VecDeque<Change>,
+}
+
+impl Pending {
+    fn fetch(&mut self) {
+        if let Some(queue) = &self.queue {
+            self.fetched.extend(queue.try_iter());
+        }
+    }
+
+    /// Applies the changes made until `now`.
+    fn apply(&mut self, now: Instant, paths: &mut Paths, observer: &mut impl Observer) {
+        while self.fetched.front().is_some_and(|change| change.at <= now)
+            && let Some(change) = self.fetched.pop_front()
+        {
+            match paths.change(change.at, change.config) {
+                Ok(()) => observer.on_change(change.at, &change.description),
+                // The thread of the socket has tried it before.
+                Err(error) => tracing::error!(%error, "the path did not change"),
+            }
+        }
+    }
+}
+
 impl Lane {
     /// Reads packets from `from` into the path. Returns true if more may wait.
     fn collect(
@@ -191,10 +212,12 @@ impl Lane {
         paths: &mut Paths,
         from: &mut impl Port,
         buffers: &mut Buffers,
+        changes: &mut Pending,
         observer: &mut impl Observer,
     ) -> io::Result<bool> {
         let direction = self.direction;
         let read = from.receive(READ_BUDGET_PACKETS, buffers, &mut |buffers, at, packet| {
+            changes.apply(at, paths, observer);
             observer.on_arrival(direction, at, &packet);
             if let Err(dropped) = paths.push(direction, at, packet) {
                 observer.on_drop(direction, at, &dropped);
