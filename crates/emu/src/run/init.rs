@@ -18,6 +18,7 @@ use super::control::{Control, Message, Overflow};
 use super::enter;
 use super::network::{Drops, Shape};
 use super::programs::{self, Place};
+use super::resolver;
 use super::signals::Signals;
 use super::terminal::Terminal;
 use crate::args::InsideArgs;
@@ -54,6 +55,7 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
     let far = init.networks()?;
     if has_own_mounts {
         own_sys();
+        resolver::ask_at(args.peer);
     }
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {

@@ -24,6 +24,7 @@
 //! | control | `control.rs` | messages between `run` and `init` |
 //! | signals | `signals.rs` | signals through a descriptor |
 //! | programs | `programs.rs` | start of CMD and the server |
+//! | resolver | `resolver.rs` | name server of the programs; lookups that fail |
 //! | terminal | `terminal.rs` | foreground process group |
 //! | permission errors | `permission_errors.rs` | messages when the host denies a step |
 
@@ -37,6 +38,7 @@ mod netlink;
 mod network;
 mod permission_errors;
 mod programs;
+mod resolver;
 mod signals;
 mod supervise;
 mod terminal;

@@ -16,6 +16,7 @@ use super::control::{Control, Message, Overflow};
 use super::enclosing::Enclosing;
 use super::network::Shape;
 use super::permission_errors::Step;
+use super::resolver::RefusedLookups;
 use super::signals::Signals;
 use super::terminal::Foreground;
 use super::tun::{IpPackets, TunPort};
@@ -86,7 +87,8 @@ fn carry(
 ) -> Result<(Ended, Finished), Failure> {
     let devices = inside.devices()?;
     let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone());
-    let relay = Worker::start(path, devices, watchers, args.wait)?;
+    let lookups = RefusedLookups::new(inside.warnings.clone());
+    let relay = Worker::start(path, devices, watchers, lookups, args.wait)?;
     let ended = match signals.next() {
         // The signal arrived before the command was started.
         Some(signal) => Ok((exit::SIGNAL + signal.number, Overflow::default())),
@@ -268,6 +270,7 @@ impl Worker {
         (path, changes): (Path, Option<Changes>),
         devices: [Arc<OwnedFd>; 2],
         watchers: impl FnOnce() -> Result<Watchers<IpPackets>, Failure>,
+        lookups: RefusedLookups,
         waiting: Waiting,
     ) -> Result<Self, Failure> {
         let descriptors = Descriptors::new(&devices).map_err(Failure::system("no event descriptor"))?;
@@ -277,6 +280,7 @@ impl Worker {
         let watchers = watchers()?;
         let thread = thread::spawn(move || {
             let [near, far] = devices.map(TunPort::new);
+            let near = near.watching(lookups);
             let mut relay = Relay::new(path, near, far, watchers).with_changes(changes);
             let result = relay.run(&mut Waiter::new(waiting, descriptors));
             drop(running);

@@ -11,6 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::ecn;
+use super::resolver::RefusedLookups;
 use crate::capture::frame::{Carried, Frame};
 use crate::port::{Buffers, Port, Sent, Take};
 
@@ -58,11 +59,18 @@ pub(crate) struct TunPort {
     tun: Arc<OwnedFd>,
     /// Buffer for one packet, because its length is known only after the read.
     scratch: Box<[u8]>,
+    /// Set at the near end.
+    lookups: Option<RefusedLookups>,
 }
 
 impl TunPort {
     pub(crate) fn new(tun: Arc<OwnedFd>) -> Self {
-        Self { tun, scratch: vec![0; MAX_PACKET].into() }
+        Self { tun, scratch: vec![0; MAX_PACKET].into(), lookups: None }
+    }
+
+    /// Looks at the packets that are sent for lookups of names that were refused.
+    pub(crate) fn watching(self, lookups: RefusedLookups) -> Self {
+        Self { lookups: Some(lookups), ..self }
     }
 }
 
@@ -87,6 +95,9 @@ impl Port for TunPort {
     }
 
     fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
+        if let Some(lookups) = &mut self.lookups {
+            lookups.on_packet(&delivery.packet);
+        }
         // A flipped bit may have changed the codepoint in the packet, so read it there.
         if delivery.ecn == rdt_emulator::Ecn::Ce && ecn::read(&delivery.packet) != delivery.ecn {
             ecn::write(&mut delivery.packet, delivery.ecn);

@@ -140,3 +140,21 @@ fn ipv6_option_adds_second_family() {
         run("-q", &["sh", "-c", "test -z \"$RDT_PEER6\" && ! grep rdt0 /proc/thread-self/net/if_inet6"]);
     assert_eq!(stdout(&none.output()), "");
 }
+
+#[test]
+fn names_are_looked_up_at_far_end() {
+    if !host_allows() {
+        return;
+    }
+    let look_up = helper("look_up");
+    let output = run("-q", &as_str(&look_up)).output();
+    assert_eq!(said(&stdout(&output), "found "), "None");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.starts_with("rdt-emu: a program looked up a name, but "), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+
+    let server = helper("name_server").join(" ");
+    let output = run_with(&["-q", "--server", &server], &as_str(&look_up)).output();
+    assert_eq!(said(&stdout(&output), "found "), "Some(192.0.2.7:1)", "{output:?}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}

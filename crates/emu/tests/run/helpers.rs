@@ -101,3 +101,33 @@ pub(crate) fn send_numbers(socket: &UdpSocket, to: impl ToSocketAddrs + Copy, bu
         }
     }
 }
+
+/// Looks up a name.
+#[test]
+#[ignore = "a program for other tests"]
+fn look_up() {
+    let found = ("server.example", 1).to_socket_addrs().ok().and_then(|mut found| found.next());
+    println!("\nfound {found:?}");
+}
+
+/// Name server that gives every name one IPv4 address.
+#[test]
+#[ignore = "a program for other tests"]
+fn name_server() {
+    let socket = UdpSocket::bind((env::var("RDT_LOCAL").unwrap(), 53)).unwrap();
+    let mut query = [0; 512];
+    loop {
+        let (length, from) = socket.recv_from(&mut query).unwrap();
+        // RFC 1035, section 4.1: 12 bytes of header, the name, then type and class.
+        let end = 12 + query[12..length].iter().position(|byte| *byte == 0).unwrap() + 5;
+        let is_ipv4 = query[end - 4..end - 2] == [0, 1];
+        let mut answer = query[..end].to_vec();
+        // A response without error, to one question, and with no more than one answer.
+        answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, u8::from(is_ipv4), 0, 0, 0, 0]);
+        if is_ipv4 {
+            // The name of the question, type A, class IN, 60 s, 4 bytes.
+            answer.extend([0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 7]);
+        }
+        socket.send_to(&answer, from).unwrap();
+    }
+}
