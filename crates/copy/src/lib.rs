@@ -7,18 +7,52 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | request, options | `options.rs` | what is copied, and how |
-//! | events | `events.rs` | what a program may show while it copies |
+//! | events, report | `events.rs`, `report.rs` | what a program may show while it copies |
 //! | summary | `summary.rs` | counts of a finished copy, failures by name |
 //! | errors | `error.rs` | why a copy as a whole failed |
-//! | root | `root.rs` | the part of the file system that a server offers |
+//! | session | `session.rs` | request and answer, end of the streams |
+//! | protocol | `protocol.rs`, `frame.rs` | messages, limits, their bytes |
+//! | source | `source/` | lists the tree, reads files |
+//! | destination | `destination/` | decides what is needed, writes and verifies files |
+//! | tree hash, journal | `tree_hash.rs`, `journal.rs` | where verified data ends |
+//! | root, directory | `root.rs`, `directory.rs` | what a server offers; handles of directories |
+//! | names | `name.rs` | names that a peer may use, names of files in progress |
 #![forbid(unsafe_code)]
 
+#[cfg(unix)]
+mod destination;
+#[cfg(unix)]
+mod directory;
 mod error;
 mod events;
+#[cfg(unix)]
+mod frame;
+#[cfg(unix)]
+mod journal;
+#[cfg(unix)]
+mod name;
 mod options;
+#[cfg(unix)]
+mod protocol;
+#[cfg(unix)]
+mod report;
 mod root;
+#[cfg(unix)]
 mod session;
+#[cfg(not(unix))]
+#[path = "unsupported.rs"]
+mod session;
+#[cfg(unix)]
+mod source;
 mod summary;
+#[cfg(unix)]
+mod threads;
+#[cfg(unix)]
+mod tree_hash;
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;
 
 pub use error::CopyError;
 pub use events::{Event, Kind, Observer, SkipReason};

@@ -1,10 +1,26 @@
 //! Sessions: one copy over one stream.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
+use tokio::time::{Instant, timeout};
 
-use crate::{CopyError, Observer, Request, Root, Summary};
+use crate::destination::{Destination, Place};
+use crate::directory::RootDirectory;
+use crate::frame::{FrameReader, control_frame};
+use crate::protocol::{Answer, Hello, MAGIC, VERSION, WireRequest};
+use crate::report::Report;
+use crate::source::{Source, excludes, top_name};
+use crate::{CopyError, Event, Observer, Permission, Request, Root, SourceOptions, Summary};
+
+/// Time for the ends of both streams after the copy is complete.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Stream that carries a copy: `rdt_endpoint::tokio::Stream`, or anything like it.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -12,31 +28,201 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> ByteStream for S {}
 
 /// Copies from this host to the peer, which calls [`serve`].
+///
+/// # Errors
+/// If the copy as a whole fails. Failures of single files are in the summary.
 pub async fn push(
     stream: impl ByteStream,
     request: Request,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
-    let _ = (stream, request, observer);
-    Err(CopyError::Request("not built yet".into()))
+    check_sources(&request)?;
+    let mut session = Session::new(stream, observer);
+    let root = open_root(&whole()?)?;
+    excludes(&request.source)?;
+    let wire = WireRequest::Push {
+        dest: request.dest.into_os_string().into_vec(),
+        sources: request.sources.len() as u64,
+        options: request.destination.into(),
+    };
+    session.ask(wire).await?;
+    let source = Source::start(root, request.sources, &request.source, &session.report)?;
+    source.run(&mut session.reader, &mut session.writer).await?;
+    Ok(session.close().await)
 }
 
 /// Copies from the peer, which calls [`serve`], to this host.
+///
+/// # Errors
+/// If the copy as a whole fails. Failures of single files are in the summary.
 pub async fn pull(
     stream: impl ByteStream,
     request: Request,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
-    let _ = (stream, request, observer);
-    Err(CopyError::Request("not built yet".into()))
+    check_sources(&request)?;
+    let mut session = Session::new(stream, observer);
+    let root = open_root(&whole()?)?;
+    excludes(&request.source)?;
+    let names = request.sources.iter().map(|source| top_name(source)).collect();
+    let count = request.sources.len() as u64;
+    let place = Place::open(&root, &request.dest, count, Some(names), request.destination)?;
+    let SourceOptions { follow, excludes } = request.source;
+    let sources = request.sources.into_iter().map(|source| source.into_os_string().into_vec()).collect();
+    session.ask(WireRequest::Pull { sources, follow, excludes }).await?;
+    let destination = Destination::start(place, request.destination, &session.report)?;
+    destination.run(&mut session.reader, &mut session.writer).await?;
+    Ok(session.close().await)
 }
 
 /// Answers one request of the peer within `root`.
+///
+/// # Errors
+/// If the copy as a whole fails, or the request was refused.
 pub async fn serve(
     stream: impl ByteStream,
     root: Root,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
-    let _ = (stream, root, observer);
-    Err(CopyError::Request("not built yet".into()))
+    let mut session = Session::new(stream, observer);
+    let request = session.receive_request().await?;
+    let prepared = match prepare(request, &root, &session.report) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            session.answer(&Answer::Refused { text: error.to_string() }).await?;
+            session.close().await;
+            return Err(error);
+        }
+    };
+    session.answer(&Answer::Accepted { version: VERSION }).await?;
+    match prepared {
+        Prepared::Source(source) => source.run(&mut session.reader, &mut session.writer).await?,
+        Prepared::Destination(destination) => {
+            destination.run(&mut session.reader, &mut session.writer).await?;
+        }
+    }
+    Ok(session.close().await)
+}
+
+/// Side of a server, ready to run.
+enum Prepared {
+    Source(Box<Source>),
+    Destination(Box<Destination>),
+}
+
+fn prepare(request: WireRequest, root: &Root, report: &Report) -> Result<Prepared, CopyError> {
+    let refuse = |text: &str| Err(CopyError::Request(text.into()));
+    let directory = open_root(root)?;
+    match request {
+        WireRequest::Push { .. } if root.permission == Permission::ReadOnly => {
+            refuse("this side may only be read")
+        }
+        WireRequest::Pull { .. } if root.permission == Permission::WriteOnly => {
+            refuse("this side may only be written to")
+        }
+        WireRequest::Push { dest, sources, options } => {
+            let dest = PathBuf::from(OsString::from_vec(dest));
+            report.event(&Event::Request { push: true, path: &dest });
+            let options = options.try_into().map_err(|text: &str| CopyError::Request(text.into()))?;
+            let place = Place::open(&directory, &dest, sources, None, options)?;
+            Ok(Prepared::Destination(Box::new(Destination::start(place, options, report)?)))
+        }
+        WireRequest::Pull { sources, follow, excludes } => {
+            let sources: Vec<PathBuf> =
+                sources.into_iter().map(|source| OsString::from_vec(source).into()).collect();
+            let Some(first) = sources.first() else { return refuse("no source is named") };
+            report.event(&Event::Request { push: false, path: first });
+            let options = SourceOptions { follow, excludes };
+            Ok(Prepared::Source(Box::new(Source::start(directory, sources, &options, report)?)))
+        }
+    }
+}
+
+/// Both directions of a stream, and the account of the copy.
+struct Session<S> {
+    reader: FrameReader<ReadHalf<S>>,
+    writer: WriteHalf<S>,
+    report: Report,
+    started: Instant,
+}
+
+impl<S: ByteStream> Session<S> {
+    fn new(stream: S, observer: Arc<dyn Observer>) -> Self {
+        let (read, writer) = split(stream);
+        let (reader, report) = (FrameReader::new(read), Report::new(observer));
+        Self { reader, writer, report, started: Instant::now() }
+    }
+
+    /// Sends the request and waits for the answer.
+    async fn ask(&mut self, request: WireRequest) -> Result<(), CopyError> {
+        let hello = control_frame(&Hello { magic: MAGIC, version: VERSION, request })?;
+        self.writer.write_all(&hello).await.map_err(CopyError::Stream)?;
+        self.writer.flush().await.map_err(CopyError::Stream)?;
+        match self.reader.message().await? {
+            Some(Answer::Accepted { version: VERSION }) => Ok(()),
+            Some(Answer::Accepted { version }) => {
+                Err(CopyError::Protocol(format!("the peer answers in version {version}")))
+            }
+            Some(Answer::Refused { text }) => Err(CopyError::Refused(text)),
+            None => Err(CopyError::Stream(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    async fn receive_request(&mut self) -> Result<WireRequest, CopyError> {
+        let Some(hello) = self.reader.message::<Hello>().await? else {
+            return Err(CopyError::Stream(io::ErrorKind::UnexpectedEof.into()));
+        };
+        if hello.magic != MAGIC {
+            return Err(CopyError::Protocol("its stream is not one of rdt-copy".into()));
+        }
+        if hello.version != VERSION {
+            let text = format!("rdt-copy here speaks version {VERSION}, not {}", hello.version);
+            self.answer(&Answer::Refused { text: text.clone() }).await?;
+            return Err(CopyError::Protocol(text));
+        }
+        Ok(hello.request)
+    }
+
+    async fn answer(&mut self, answer: &Answer) -> Result<(), CopyError> {
+        let frame = control_frame(answer)?;
+        self.writer.write_all(&frame).await.map_err(CopyError::Stream)?;
+        self.writer.flush().await.map_err(CopyError::Stream)
+    }
+
+    /// Ends the own stream and waits for the end of the peer's, so that the last bytes arrive. The
+    /// copy is over, whether that works or not.
+    async fn close(mut self) -> Summary {
+        let end = async {
+            self.writer.shutdown().await.map_err(CopyError::Stream)?;
+            self.reader.head().await
+        };
+        let _ = timeout(CLOSE_TIMEOUT, end).await;
+        Summary { elapsed: self.started.elapsed(), ..self.report.summary() }
+    }
+}
+
+fn whole() -> Result<Root, CopyError> {
+    Root::whole().map_err(|error| CopyError::System { step: "the current directory", error })
+}
+
+fn open_root(root: &Root) -> Result<RootDirectory, CopyError> {
+    RootDirectory::open(root)
+        .map_err(|error| CopyError::Request(format!("{}: {error}", root.directory.display())))
+}
+
+/// Checks that the sources have different names, because they go into one directory.
+fn check_sources(request: &Request) -> Result<(), CopyError> {
+    if request.sources.is_empty() {
+        return Err(CopyError::Request("no source is named".into()));
+    }
+    let mut names = BTreeSet::new();
+    for source in &request.sources {
+        let name = top_name(source);
+        if !name.is_empty() && !names.insert(name) {
+            let name = source.file_name().unwrap_or_default();
+            let text = format!("two sources have the name '{}'", name.as_bytes().escape_ascii());
+            return Err(CopyError::Request(text));
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,358 @@
+//! Destination of a copy: decides what it needs, writes and verifies it.
+//!
+//! | noun | file | runs on |
+//! |---|---|---|
+//! | planner | `plan.rs` | a thread: directories, links, and which files are wanted |
+//! | worker | `worker.rs` | several threads, each with files of its own |
+//! | part | `part.rs` | file in progress and its journal |
+//! | place | `place.rs` | final names |
+//! | tree | `tree.rs` | directories in progress, state of all threads |
+//! | attributes | `attributes.rs` | modes and times |
+//! | buffers | `buffers.rs` | limited memory from the network task to the threads |
+
+mod attributes;
+mod buffers;
+mod part;
+mod place;
+mod plan;
+mod tree;
+mod worker;
+
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use rustix::fs::{Mode, mkdirat};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
+
+use self::buffers::{Buffers, Room};
+use self::plan::{Planner, Step, TopNames};
+use self::tree::{Node, Shared};
+use self::worker::{Job, Work, Worker};
+use crate::directory::{Directory, Links, RootDirectory};
+use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
+use crate::protocol::{Entry, FromDestination, FromSource, MAX_UNRESOLVED};
+use crate::report::Report;
+use crate::threads::Threads;
+use crate::{CopyError, DestinationOptions, Event};
+
+/// Limit on threads that write files. One file needs one.
+const MAX_WORKERS: usize = 4;
+/// Limit on replies that wait for the stream.
+const MAX_QUEUED_REPLIES: usize = 1024;
+/// Room for a frame besides its bytes.
+const JOB_BYTES: usize = 256;
+
+/// Directory where a copy goes, and the names that it may use there.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// `None`: it would be created in a real run.
+    directory: Option<Arc<Directory>>,
+    top: TopNames,
+}
+
+impl Place {
+    /// Opens the destination of `sources` sources. `expected` has their names, if this side knows
+    /// them.
+    pub(crate) fn open(
+        root: &RootDirectory,
+        dest: &Path,
+        sources: u64,
+        expected: Option<Vec<Vec<u8>>>,
+        options: DestinationOptions,
+    ) -> Result<Self, CopyError> {
+        let top = TopNames { expected, rename: None, left: sources };
+        let error = |error: io::Error| CopyError::Request(format!("{}: {error}", dest.display()));
+        let is_directory = dest.as_os_str().as_bytes().ends_with(b"/");
+        let wrap = |handle| Directory::top(handle, dest.into(), Links::Keep).map_err(error);
+        match root.open_directory(dest) {
+            Ok(handle) => return Ok(Self { directory: Some(wrap(handle)?), top }),
+            Err(found) if found.kind() == io::ErrorKind::NotFound => {}
+            Err(found) if found.kind() == io::ErrorKind::NotADirectory && !is_directory && sources == 1 => {}
+            Err(found) => return Err(error(found)),
+        }
+        let (Some(parent), Some(name)) = (dest.parent(), dest.file_name()) else {
+            return Err(error(io::ErrorKind::NotFound.into()));
+        };
+        let parent = root.open_directory(parent).map_err(error)?;
+        if !is_directory && sources == 1 {
+            let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
+            return Ok(Self { directory: Some(wrap(parent)?), top });
+        }
+        if !is_directory {
+            let text = "several sources need a directory that exists, or that ends in '/'";
+            return Err(error(io::Error::other(text)));
+        }
+        if options.dry_run {
+            return Ok(Self { directory: None, top });
+        }
+        mkdirat(&parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map_err(|found| error(found.into()))?;
+        let directory = wrap(parent)?.open_directory(name.as_bytes()).map_err(error)?;
+        Ok(Self { directory: Some(directory), top })
+    }
+}
+
+/// Ends work of the threads that takes long when the copy ends early, or is dropped.
+struct StopGuard(Arc<Shared>);
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        self.0.is_stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Destination of one copy.
+pub(crate) struct Destination {
+    shared: StopGuard,
+    queues: Queues,
+    threads: Threads,
+    replies: Receiver<FromDestination>,
+    fatal: UnboundedReceiver<CopyError>,
+    directory: Option<Arc<Directory>>,
+}
+
+/// Queues to the threads.
+struct Queues {
+    steps: Sender<(Step, Room)>,
+    workers: Vec<Sender<Work>>,
+    buffers: Buffers,
+}
+
+impl Destination {
+    /// Starts the threads.
+    pub(crate) fn start(
+        place: Place,
+        options: DestinationOptions,
+        report: &Report,
+    ) -> Result<Self, CopyError> {
+        let (to_replies, replies) = mpsc::channel(MAX_QUEUED_REPLIES);
+        let (to_fatal, fatal) = unbounded_channel();
+        let mut threads = Threads::new(to_fatal.clone());
+        let shared = Arc::new(Shared {
+            options,
+            report: report.clone(),
+            replies: to_replies,
+            fatal: to_fatal,
+            unresolved: AtomicUsize::new(0),
+            is_stopped: AtomicBool::new(false),
+        });
+        let count = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, MAX_WORKERS);
+        let mut workers = Vec::new();
+        for _ in 0..count {
+            let (jobs, queue) = channel();
+            let worker = Worker::new(Arc::clone(&shared));
+            threads.start("write", 0, move || {
+                // Ends early if the copy has ended.
+                let _ = worker.run(&queue);
+            })?;
+            workers.push(jobs);
+        }
+        let (steps, queue) = channel();
+        let Place { directory, top } = place;
+        let planner = Planner {
+            shared: Arc::clone(&shared),
+            nodes: vec![Node::new(directory.clone(), None)],
+            top,
+            workers: workers.clone(),
+        };
+        threads.start("plan", 0, move || {
+            let _ = planner.run(&queue);
+        })?;
+        let queues = Queues { steps, workers, buffers: Buffers::new() };
+        let shared = StopGuard(shared);
+        Ok(Self { shared, queues, threads, replies, fatal, directory })
+    }
+
+    /// Runs the copy to its end over a stream whose opening is done.
+    pub(crate) async fn run<R, W>(self, reader: &mut FrameReader<R>, writer: &mut W) -> Result<(), CopyError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let Self { shared, queues, threads, mut replies, mut fatal, directory } = self;
+        let sync = shared.0.options.sync;
+        let result = tokio::select! {
+            result = read(reader, &queues, &shared.0) => result,
+            Err(error) = write_replies(&mut replies, writer) => Err(error),
+            Some(error) = fatal.recv() => Err(error),
+        };
+        drop(queues);
+        if result.is_err() {
+            replies.close();
+            drop(shared);
+            threads.join().await;
+            // What the peer did wrong says more than that the stream has ended.
+            return fatal.try_recv().map_or(result, Err);
+        }
+        drop(shared);
+        // All replies have left, because the source has counted them.
+        tokio::try_join!(write_replies(&mut replies, writer), async {
+            threads.join().await;
+            Ok(())
+        })?;
+        if let Ok(error) = fatal.try_recv() {
+            return Err(error);
+        }
+        if sync && let Some(directory) = directory {
+            let error = |error| CopyError::System { step: "cannot sync the destination", error };
+            let sync = move || directory.handle().and_then(|handle| Ok(rustix::fs::fsync(&*handle)?));
+            tokio::task::spawn_blocking(sync).await.unwrap_or(Ok(())).map_err(error)?;
+        }
+        let finished = control_frame(&FromDestination::Finished)?;
+        writer.write_all(&finished).await.map_err(CopyError::Stream)?;
+        writer.flush().await.map_err(CopyError::Stream)
+    }
+}
+
+/// Returns the worker of a file.
+fn worker_of(id: u64, workers: usize) -> usize {
+    usize::try_from(id % workers as u64).unwrap_or(0)
+}
+
+async fn write_replies(
+    replies: &mut Receiver<FromDestination>,
+    writer: &mut (impl AsyncWrite + Unpin),
+) -> Result<(), CopyError> {
+    let mut batch = Batch::new();
+    while let Some(mut reply) = replies.recv().await {
+        // Replies are short, except for texts of the system, which fit an empty batch.
+        while batch.put_control(&reply) {
+            match replies.try_recv() {
+                Ok(next) => reply = next,
+                Err(_) => break,
+            }
+        }
+        writer.write_all(batch.as_bytes()).await.map_err(CopyError::Stream)?;
+        batch.clear();
+    }
+    Ok(())
+}
+
+/// Reads frames until the source has finished.
+async fn read<R: AsyncRead + Unpin>(
+    reader: &mut FrameReader<R>,
+    queues: &Queues,
+    shared: &Shared,
+) -> Result<(), CopyError> {
+    let mut order = Order::default();
+    loop {
+        match reader.head().await? {
+            None => return Err(CopyError::Stream(io::ErrorKind::UnexpectedEof.into())),
+            Some(FrameHead::Data { id, offset, length }) => {
+                order.part(id)?;
+                let room = queues.buffers.room(length + JOB_BYTES).await;
+                let mut bytes = queues.buffers.buffer(length);
+                reader.data(bytes.as_mut()).await?;
+                queues.job(id, Job::Data { offset, bytes }, room);
+            }
+            Some(FrameHead::Control(length)) => {
+                let room = queues.buffers.room(length + JOB_BYTES).await;
+                let message = reader.control(length).await?;
+                if !handle(message, room, &mut order, queues, shared)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Passes a message on. Returns false for the last one.
+fn handle(
+    message: FromSource,
+    room: Room,
+    order: &mut Order,
+    queues: &Queues,
+    shared: &Shared,
+) -> Result<bool, CopyError> {
+    match message {
+        FromSource::Entry(entry) => {
+            order.entry(&entry, shared)?;
+            queues.step(Step::Entry(entry), room);
+        }
+        FromSource::Leave { id } => queues.step(Step::Leave { id }, room),
+        FromSource::Unreadable { path, text } => {
+            shared.report.failed(Path::new(std::ffi::OsStr::from_bytes(&path)), &text, 0);
+        }
+        FromSource::Total { files, bytes } => shared.report.event(&Event::Total { files, bytes }),
+        FromSource::Hole { id, offset, len } => {
+            order.part(id)?;
+            queues.job(id, Job::Hole { offset, len }, room);
+        }
+        FromSource::Group { id, chaining_value } => {
+            order.part(id)?;
+            queues.job(id, Job::Group(chaining_value), room);
+        }
+        FromSource::End { id, root } => {
+            order.end(id)?;
+            queues.job(id, Job::End(root), room);
+        }
+        FromSource::Stopped { id, text } => {
+            order.end(id)?;
+            queues.job(id, Job::Stopped(text), room);
+        }
+        FromSource::Same { id } => {
+            order.end(id)?;
+            queues.job(id, Job::Same, room);
+        }
+        FromSource::Different { id } => {
+            order.end(id)?;
+            queues.job(id, Job::Different, room);
+        }
+        FromSource::Finish if shared.unresolved.load(Ordering::Relaxed) > 0 => {
+            return Err(CopyError::Protocol("the end before all entries are resolved".into()));
+        }
+        FromSource::Finish => return Ok(false),
+    }
+    Ok(true)
+}
+
+impl Queues {
+    fn step(&self, step: Step, room: Room) {
+        // Fails if the planner has ended, which ends the copy.
+        let _ = self.steps.send((step, room));
+    }
+
+    fn job(&self, id: u64, job: Job, room: Room) {
+        let worker = &self.workers[worker_of(id, self.workers.len())];
+        // Fails if the worker has ended, which ends the copy.
+        let _ = worker.send(Work { id, job, room: Some(room) });
+    }
+}
+
+/// Order in which frames may come.
+#[derive(Debug, Default)]
+struct Order {
+    last_id: u64,
+    /// File whose data have begun, and not ended. One at a time, so that few files are open.
+    current: Option<u64>,
+}
+
+impl Order {
+    fn entry(&mut self, entry: &Entry, shared: &Shared) -> Result<(), CopyError> {
+        if entry.id != self.last_id + 1 {
+            return Err(CopyError::Protocol(format!("entry {} after {}", entry.id, self.last_id)));
+        }
+        self.last_id = entry.id;
+        if shared.unresolved.fetch_add(1, Ordering::Relaxed) >= MAX_UNRESOLVED {
+            return Err(CopyError::Protocol("more entries than this side can hold".into()));
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, id: u64) -> Result<(), CopyError> {
+        if *self.current.get_or_insert(id) == id {
+            return Ok(());
+        }
+        Err(CopyError::Protocol("data of two files at the same time".into()))
+    }
+
+    fn end(&mut self, id: u64) -> Result<(), CopyError> {
+        self.part(id)?;
+        self.current = None;
+        Ok(())
+    }
+}

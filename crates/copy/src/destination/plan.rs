@@ -1,0 +1,321 @@
+//! Decides for each entry of the source what happens, in the order of the list, on a thread of its
+//! own. Creates directories and links.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat, readlinkat};
+use rustix::io::Errno;
+
+use super::attributes::Attributes;
+use super::buffers::Room;
+use super::part::{find_checkpoint, remove};
+use super::place::{DIFFERS, MAX_NUMBER, place_link};
+use super::tree::{Ended, Node, NodeEntry, Shared, Target};
+use super::worker::{Job, Plan, Work};
+use crate::directory::Directory;
+use crate::journal::Subject;
+use crate::name::{Temporary, numbered, refuse};
+use crate::protocol::{
+    Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_TARGET_BYTES, Start, Token, WireSkip,
+};
+use crate::tree_hash::GROUP_BYTES;
+use crate::{CopyError, Existing, Kind};
+
+/// Step of the source's list.
+pub(super) enum Step {
+    Entry(Entry),
+    Leave { id: u64 },
+}
+
+/// Names that the source may use at the top.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TopNames {
+    /// Names of the sources that this side asked for, each once. `None`: the peer has chosen them.
+    pub(crate) expected: Option<Vec<Vec<u8>>>,
+    /// Name that the only source gets, if the destination is not a directory.
+    pub(crate) rename: Option<Vec<u8>>,
+    /// Number of names still to come.
+    pub(crate) left: u64,
+}
+
+impl TopNames {
+    /// Returns the name under which an entry at the top is stored. `None`: it was not asked for.
+    fn admit(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        self.left = self.left.checked_sub(1)?;
+        if let Some(expected) = &mut self.expected {
+            let at = expected.iter().position(|expected| expected == name)?;
+            expected.swap_remove(at);
+        }
+        Some(self.rename.clone().unwrap_or_else(|| name.into()))
+    }
+}
+
+/// Thread that decides.
+pub(super) struct Planner {
+    pub(super) shared: Arc<Shared>,
+    /// Directories that the source is in, the innermost last. The first is the destination.
+    pub(super) nodes: Vec<Arc<Node>>,
+    pub(super) top: TopNames,
+    pub(super) workers: Vec<Sender<Work>>,
+}
+
+impl Planner {
+    pub(super) fn run(mut self, steps: &Receiver<(Step, Room)>) -> Result<(), Ended> {
+        while let Ok((step, _room)) = steps.recv() {
+            match step {
+                Step::Entry(entry) => self.entry(entry)?,
+                Step::Leave { id } => self.leave(id)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, id: u64) -> Result<(), Ended> {
+        match self.nodes.pop() {
+            Some(node) if node.entry.as_ref().is_some_and(|entry| entry.id == id) => self.shared.close(&node),
+            _ => {
+                Err(self.shared.fail(CopyError::Protocol(format!("directory {id} was left and not entered"))))
+            }
+        }
+    }
+
+    fn entry(&mut self, mut entry: Entry) -> Result<(), Ended> {
+        let node = Arc::clone(self.nodes.last().expect("leave() does not remove the destination"));
+        let is_top = node.entry.is_none();
+        if is_top {
+            let Some(name) = self.top.admit(&entry.name) else {
+                let text = format!("'{}' was not asked for", entry.name.escape_ascii());
+                return Err(self.shared.fail(CopyError::Protocol(text)));
+            };
+            entry.name = name;
+        }
+        let is_contents = is_top && entry.name.is_empty() && entry.kind == EntryKind::Directory;
+        let attributes = Attributes::of(&entry);
+        let (kind, size) = match &entry.kind {
+            EntryKind::Directory => (Kind::Directory, 0),
+            EntryKind::File { size, .. } => (Kind::File, *size),
+            EntryKind::Symlink { .. } => (Kind::Symlink, 0),
+        };
+        node.open();
+        let target = Target { id: entry.id, node, name: entry.name, kind, size };
+        if !is_contents && let Some(why) = refuse(&target.name) {
+            return self.fail(target, why);
+        }
+        if !self.shared.options.dry_run && target.node.directory.is_none() {
+            return self.fail(target, "its directory could not be created");
+        }
+        match entry.kind {
+            EntryKind::Directory => self.directory(target, attributes),
+            EntryKind::Symlink { target: to } => self.link(&target, &to, attributes),
+            EntryKind::File { token, .. } => self.file(target, token, attributes),
+        }
+    }
+
+    /// Resolves an entry as failed. The source may still list the contents of a directory.
+    fn fail(&mut self, target: Target, why: &str) -> Result<(), Ended> {
+        self.shared.failed(&target, why)?;
+        if target.kind == Kind::Directory {
+            let (id, name, parent) = (target.id, target.name, target.node);
+            parent.open();
+            let attributes = Attributes::default();
+            let entry = NodeEntry { id, parent, name, attributes, existed: true, is_resolved: true };
+            self.nodes.push(Node::new(None, Some(entry)));
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, target: Target, attributes: Attributes) -> Result<(), Ended> {
+        let opened = match &target.node.directory {
+            Some(_) if self.nodes.len() > MAX_DEPTH => {
+                Err(io::Error::other("the directories are nested too deep"))
+            }
+            Some(parent) if target.name.is_empty() => Ok((Some(Arc::clone(parent)), true)),
+            Some(parent) => enter(parent, &target.name, self.shared.options.dry_run),
+            None => Ok((None, false)),
+        };
+        match opened {
+            Ok((directory, existed)) => {
+                let Target { id, node: parent, name, .. } = target;
+                let entry = NodeEntry { id, parent, name, attributes, existed, is_resolved: false };
+                self.nodes.push(Node::new(directory, Some(entry)));
+                Ok(())
+            }
+            Err(error) => self.fail(target, &format!("cannot be created: {error}")),
+        }
+    }
+
+    fn link(&mut self, target: &Target, to: &[u8], attributes: Attributes) -> Result<(), Ended> {
+        if to.is_empty() || to.len() > MAX_TARGET_BYTES || to.contains(&0) {
+            return self.shared.failed(target, "the link's target is no path");
+        }
+        let Some(directory) = &target.node.directory else {
+            return self.shared.skip(target, WireSkip::DryRun);
+        };
+        let options = self.shared.options;
+        let found =
+            directory.handle().and_then(|handle| match readlinkat(&*handle, &target.name, Vec::new()) {
+                Ok(found) => Ok(Some(found.as_bytes() == to)),
+                Err(Errno::NOENT) => Ok(None),
+                // Something that is no link.
+                Err(Errno::INVAL) => Ok(Some(false)),
+                Err(error) => Err(error.into()),
+            });
+        match found {
+            Err(error) => return self.shared.failed(target, &format!("cannot be examined: {error}")),
+            Ok(Some(true)) => return self.shared.skip(target, WireSkip::Identical),
+            Ok(Some(false)) if options.existing == Existing::Refuse => {
+                return self.shared.failed(target, DIFFERS);
+            }
+            Ok(_) if options.dry_run => return self.shared.skip(target, WireSkip::DryRun),
+            Ok(_) => {}
+        }
+        let temporary = Temporary::of(&target.name).link;
+        let placed = place_link(directory, &temporary, to, &target.name, options.existing)
+            .and_then(|name| attributes.set_link_time(&*directory.handle()?, &name));
+        match placed {
+            Ok(()) => self.shared.done(target),
+            Err(error) => self.shared.failed(target, &format!("cannot be created: {error}")),
+        }
+    }
+
+    fn file(&mut self, target: Target, token: Token, attributes: Attributes) -> Result<(), Ended> {
+        let Some(directory) = &target.node.directory else {
+            return self.shared.skip(&target, WireSkip::DryRun);
+        };
+        let directory = Arc::clone(directory);
+        let (checksum, existing) = (self.shared.options.checksum, self.shared.options.existing);
+        let verdict = match directory.stat_name(&target.name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Verdict::Copy),
+            Err(error) => Err(format!("cannot be examined: {error}")),
+            Ok(stat) => match look(&stat, target.size, &attributes, checksum) {
+                Verdict::Copy if existing == Existing::KeepBoth => {
+                    Ok(kept_before(&directory, &target, &attributes))
+                }
+                Verdict::Copy if existing == Existing::Refuse => Err(DIFFERS.into()),
+                Verdict::Copy if is_directory(&stat) => Err("exists and is a directory".into()),
+                verdict => Ok(verdict),
+            },
+        };
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err(text) => return self.shared.failed(&target, &text),
+        };
+        let names = Temporary::of(&target.name);
+        let subject = Subject { token, size: target.size, name_hash: names.name_hash };
+        let mut plan = Plan { target, directory, names, subject, attributes, resume: None };
+        match verdict {
+            Verdict::Identical => {
+                if plan.target.size > GROUP_BYTES {
+                    // Of a copy that ended just after the file got its name.
+                    let _ = remove(&plan.directory, &plan.names.journal);
+                }
+                self.shared.skip(&plan.target, WireSkip::Identical)
+            }
+            Verdict::Compare => {
+                self.queue(plan.target.id, Job::Compare(Box::new(plan)));
+                Ok(())
+            }
+            Verdict::Copy if self.shared.options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun),
+            Verdict::Copy => {
+                if plan.target.size > GROUP_BYTES {
+                    match find_checkpoint(&plan.directory, &plan.names, &plan.subject) {
+                        Ok(found) => plan.resume = found,
+                        Err(error) => return self.shared.failed(&plan.target, &error.to_string()),
+                    }
+                }
+                let id = plan.target.id;
+                let start = plan.start();
+                // The worker knows the file before the source can send its data.
+                self.queue(id, Job::Open(Box::new(plan)));
+                self.shared.reply(FromDestination::Want { id, start })
+            }
+        }
+    }
+
+    fn queue(&self, id: u64, job: Job) {
+        let worker = &self.workers[super::worker_of(id, self.workers.len())];
+        // Fails if the worker has ended with the copy. Entries that are unresolved are limited, so
+        // these jobs are too.
+        let _ = worker.send(Work { id, job, room: None });
+    }
+}
+
+/// Decision about a file whose name exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Identical,
+    /// Compare the contents.
+    Compare,
+    Copy,
+}
+
+fn look(stat: &Stat, size: u64, attributes: &Attributes, checksum: bool) -> Verdict {
+    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_regular || u64::try_from(stat.st_size) != Ok(size) {
+        Verdict::Copy
+    } else if checksum {
+        Verdict::Compare
+    } else if attributes.has_time(stat) {
+        Verdict::Identical
+    } else {
+        Verdict::Copy
+    }
+}
+
+/// Looks for the file under one of its numbered names, where an earlier copy kept both.
+fn kept_before(directory: &Arc<Directory>, target: &Target, attributes: &Attributes) -> Verdict {
+    for number in 2..MAX_NUMBER {
+        let Ok(stat) = directory.stat_name(&numbered(&target.name, number)) else { break };
+        if look(&stat, target.size, attributes, false) == Verdict::Identical {
+            return Verdict::Identical;
+        }
+    }
+    Verdict::Copy
+}
+
+/// Creates or opens a directory. Returns false with it if it is new.
+fn enter(parent: &Arc<Directory>, name: &[u8], dry_run: bool) -> io::Result<(Option<Arc<Directory>>, bool)> {
+    if dry_run {
+        return match parent.open_directory(name) {
+            Ok(directory) => Ok((Some(directory), true)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, false)),
+            Err(error) => Err(error),
+        };
+    }
+    let is_new = match mkdirat(&*parent.handle()?, name, Mode::RWXU) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(error.into()),
+    };
+    let directory = match parent.open_directory(name) {
+        Ok(directory) => directory,
+        Err(error) if is_new => return Err(error),
+        Err(_) => return Err(io::Error::other("exists and is no directory that can be read")),
+    };
+    if !is_new {
+        let handle = directory.handle()?;
+        let stat = fstat(&*handle)?;
+        if stat.st_mode & 0o700 != 0o700 {
+            // A copy that was interrupted may have left it read-only. Of another owner: creating
+            // files says what is wrong.
+            let _ = fchmod(&*handle, Mode::from_raw_mode(stat.st_mode & 0o7777) | Mode::RWXU);
+        }
+    }
+    Ok((Some(directory), !is_new))
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+impl Plan {
+    /// Returns where the source shall begin.
+    pub(super) fn start(&self) -> Start {
+        match &self.resume {
+            Some(checkpoint) => Start::Resume { offset: checkpoint.offset, stack: checkpoint.stack.clone() },
+            None => Start::Beginning,
+        }
+    }
+}

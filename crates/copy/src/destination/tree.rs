@@ -1,0 +1,179 @@
+//! Directories of the destination that are being filled, and the state that all threads share.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::sync::mpsc::{Sender, UnboundedSender};
+
+use super::attributes::Attributes;
+use crate::directory::Directory;
+use crate::protocol::{FromDestination, WireSkip};
+use crate::report::Report;
+use crate::{CopyError, DestinationOptions, Kind};
+
+/// The copy has ended, so the thread ends too.
+#[derive(Debug)]
+pub(crate) struct Ended;
+
+/// State of a destination that its threads share.
+pub(crate) struct Shared {
+    pub(crate) options: DestinationOptions,
+    pub(crate) report: Report,
+    pub(crate) replies: Sender<FromDestination>,
+    pub(crate) fatal: UnboundedSender<CopyError>,
+    /// Entries that were received and not resolved.
+    pub(crate) unresolved: AtomicUsize,
+    /// True after the copy has ended early. Stops work that takes long.
+    pub(crate) is_stopped: AtomicBool,
+}
+
+/// Directory that is being filled.
+pub(crate) struct Node {
+    /// `None`: it could not be created, or would be in a real run.
+    pub(crate) directory: Option<Arc<Directory>>,
+    /// Entry of the source; `None` for the destination itself.
+    pub(crate) entry: Option<NodeEntry>,
+    /// Entries in it that are not complete, and one until the source has left it.
+    open: AtomicUsize,
+}
+
+/// Entry of a directory, resolved when the last one in it is.
+pub(crate) struct NodeEntry {
+    pub(crate) id: u64,
+    pub(crate) parent: Arc<Node>,
+    pub(crate) name: Vec<u8>,
+    pub(crate) attributes: Attributes,
+    /// True: it was there before, perhaps of another owner.
+    pub(crate) existed: bool,
+    /// Failure of the directory itself, resolved before.
+    pub(crate) is_resolved: bool,
+}
+
+impl Node {
+    pub(crate) fn new(directory: Option<Arc<Directory>>, entry: Option<NodeEntry>) -> Arc<Self> {
+        Arc::new(Self { directory, entry, open: AtomicUsize::new(1) })
+    }
+
+    /// Notes an entry that [`Shared::close`] will end.
+    pub(crate) fn open(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the path relative to the destination.
+    pub(crate) fn path(&self) -> PathBuf {
+        match &self.entry {
+            Some(entry) => entry.parent.path().join(OsStr::from_bytes(&entry.name)),
+            None => PathBuf::new(),
+        }
+    }
+
+    pub(crate) fn path_of(&self, name: &[u8]) -> PathBuf {
+        self.path().join(OsStr::from_bytes(name))
+    }
+}
+
+/// Entry in a directory, as far as it is needed to resolve it.
+pub(crate) struct Target {
+    pub(crate) id: u64,
+    pub(crate) node: Arc<Node>,
+    pub(crate) name: Vec<u8>,
+    pub(crate) kind: Kind,
+    pub(crate) size: u64,
+}
+
+impl Target {
+    pub(crate) fn path(&self) -> PathBuf {
+        self.node.path_of(&self.name)
+    }
+}
+
+impl Shared {
+    pub(crate) fn done(&self, target: &Target) -> Result<(), Ended> {
+        self.report.done(&target.path(), target.kind, target.size);
+        self.resolve(target, FromDestination::Done { id: target.id })
+    }
+
+    pub(crate) fn skip(&self, target: &Target, reason: WireSkip) -> Result<(), Ended> {
+        self.report.skipped(&target.path(), target.kind, reason.into(), target.size);
+        self.resolve(target, FromDestination::Skip { id: target.id, reason })
+    }
+
+    pub(crate) fn failed(&self, target: &Target, text: &str) -> Result<(), Ended> {
+        self.report.failed(&target.path(), text, target.size);
+        self.resolve(target, FromDestination::Failed { id: target.id, text: text.into() })
+    }
+
+    /// Ends one entry of a directory, or the source's visit to it. Completes the directory with its
+    /// last one, and so on upwards.
+    pub(crate) fn close(&self, node: &Arc<Node>) -> Result<(), Ended> {
+        let mut node = Arc::clone(node);
+        while node.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let Some(entry) = &node.entry else { return Ok(()) };
+            if !entry.is_resolved {
+                self.complete(&node, entry)?;
+            }
+            let parent = Arc::clone(&entry.parent);
+            node = parent;
+        }
+        Ok(())
+    }
+
+    /// Ends the copy for all threads.
+    pub(crate) fn fail(&self, error: CopyError) -> Ended {
+        // Fails if the copy has ended.
+        let _ = self.fatal.send(error);
+        Ended
+    }
+
+    pub(crate) fn reply(&self, reply: FromDestination) -> Result<(), Ended> {
+        self.replies.blocking_send(reply).map_err(|_| Ended)
+    }
+
+    fn resolve(&self, target: &Target, reply: FromDestination) -> Result<(), Ended> {
+        // First, because the source may send another entry as soon as it has the reply.
+        self.unresolved.fetch_sub(1, Ordering::Relaxed);
+        self.reply(reply)?;
+        self.close(&target.node)
+    }
+
+    /// Sets the mode and times of a directory and resolves its entry.
+    fn complete(&self, node: &Node, entry: &NodeEntry) -> Result<(), Ended> {
+        let id = entry.id;
+        let result = match &node.directory {
+            Some(directory) if !self.options.dry_run => self.complete_directory(directory, entry),
+            _ => Ok(()),
+        };
+        self.unresolved.fetch_sub(1, Ordering::Relaxed);
+        let path = node.path();
+        match result {
+            Ok(()) if self.options.dry_run => {
+                let reason = if entry.existed { WireSkip::Identical } else { WireSkip::DryRun };
+                self.report.skipped(&path, Kind::Directory, reason.into(), 0);
+                self.reply(FromDestination::Skip { id, reason })
+            }
+            Ok(()) => {
+                self.report.done(&path, Kind::Directory, 0);
+                self.reply(FromDestination::Done { id })
+            }
+            Err(error) => {
+                let text = format!("mode or times cannot be set: {error}");
+                self.report.failed(&path, &text, 0);
+                self.reply(FromDestination::Failed { id, text })
+            }
+        }
+    }
+
+    fn complete_directory(&self, directory: &Arc<Directory>, entry: &NodeEntry) -> io::Result<()> {
+        let handle = directory.handle()?;
+        let result = entry.attributes.set(&*handle, self.options.special_modes);
+        if self.options.sync {
+            rustix::fs::fsync(&*handle)?;
+        }
+        // That of another owner keeps its mode.
+        if entry.existed { Ok(()) } else { result }
+    }
+}

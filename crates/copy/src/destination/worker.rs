@@ -1,0 +1,372 @@
+//! Writes and verifies files, on several threads: each file belongs to one of them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::attributes::Attributes;
+use super::buffers::{Buffer, Room};
+use super::part::{Part, find_checkpoint};
+use super::place::{DIFFERS, place};
+use super::tree::{Ended, Shared, Target};
+use crate::directory::Directory;
+use crate::journal::{Checkpoint, Subject};
+use crate::name::Temporary;
+use crate::protocol::{FromDestination, HashBytes, Start, WireSkip};
+use crate::source::read::hash_rest;
+use crate::tree_hash::{GROUP_BYTES, TreeHash};
+use crate::{CopyError, Event, Existing};
+
+/// Distance of checkpoints, bytes. After a crash at most the data of two are sent again.
+const CHECKPOINT_BYTES: u64 = 4 * GROUP_BYTES;
+
+/// Job for the worker of a file.
+pub(super) struct Work {
+    pub(super) id: u64,
+    pub(super) job: Job,
+    /// Room of the frame; `None` for jobs of the planner.
+    pub(super) room: Option<Room>,
+}
+
+pub(super) enum Job {
+    /// The source was asked for the file.
+    Open(Box<Plan>),
+    /// Hash the existing file, and ask the source to compare.
+    Compare(Box<Plan>),
+    Data {
+        offset: u64,
+        bytes: Buffer,
+    },
+    Hole {
+        offset: u64,
+        len: u64,
+    },
+    Group(HashBytes),
+    End(HashBytes),
+    Stopped(String),
+    Same,
+    Different,
+}
+
+/// File that is to be copied.
+pub(super) struct Plan {
+    pub(super) target: Target,
+    pub(super) directory: Arc<Directory>,
+    pub(super) names: Temporary,
+    pub(super) subject: Subject,
+    pub(super) attributes: Attributes,
+    /// Where an earlier copy ended.
+    pub(super) resume: Option<Checkpoint>,
+}
+
+/// Thread that writes files.
+pub(super) struct Worker {
+    pub(super) shared: Arc<Shared>,
+    files: BTreeMap<u64, State>,
+}
+
+enum State {
+    Planned(Box<Plan>),
+    Comparing(Box<Plan>),
+    Receiving(Box<Receiving>),
+    /// The file failed. The source sends the rest until it knows.
+    Discarding,
+}
+
+struct Receiving {
+    plan: Box<Plan>,
+    part: Part,
+    tree: TreeHash,
+    /// Chaining value of a complete group that the source has not confirmed.
+    unconfirmed: Option<HashBytes>,
+    has_holes: bool,
+}
+
+/// Why a job fails.
+enum Failure {
+    /// The file fails alone.
+    File(String),
+    /// The peer broke the protocol.
+    Protocol(&'static str),
+    Ended,
+}
+
+impl From<Ended> for Failure {
+    fn from(_: Ended) -> Self {
+        Self::Ended
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::File(error.to_string())
+    }
+}
+
+impl Worker {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, files: BTreeMap::new() }
+    }
+
+    pub(super) fn run(mut self, jobs: &Receiver<Work>) -> Result<(), Ended> {
+        let result = self.work(jobs);
+        for state in std::mem::take(&mut self.files).into_values() {
+            if let State::Receiving(receiving) = state {
+                receiving.suspend();
+            }
+        }
+        result
+    }
+
+    fn work(&mut self, jobs: &Receiver<Work>) -> Result<(), Ended> {
+        while let Ok(Work { id, job, room: _room }) = jobs.recv() {
+            let state = self.files.remove(&id);
+            match self.step(id, state, job) {
+                Ok(Some(state)) => {
+                    self.files.insert(id, state);
+                }
+                Ok(None) => {}
+                Err(Failure::Protocol(text)) => {
+                    return Err(self.shared.fail(CopyError::Protocol(text.into())));
+                }
+                // Steps resolve the failures of their file.
+                Err(Failure::Ended | Failure::File(_)) => return Err(Ended),
+            }
+        }
+        Ok(())
+    }
+
+    /// Does a job, and returns the new state of its file.
+    fn step(&mut self, id: u64, state: Option<State>, job: Job) -> Result<Option<State>, Failure> {
+        match (state, job) {
+            (None, Job::Open(plan)) => Ok(Some(State::Planned(plan))),
+            (None, Job::Compare(plan)) => self.compare(plan),
+            (Some(State::Comparing(plan)), job) => self.compared(plan, &job),
+            (Some(State::Planned(plan)), Job::Stopped(text)) => self.stopped(&plan.target, &text),
+            (Some(State::Planned(plan)), job) => match begin(&self.shared, plan) {
+                Ok(receiving) => self.receive(receiving, job),
+                Err((target, error)) => {
+                    self.shared.failed(&target, &format!("cannot be created: {error}"))?;
+                    Ok(discarding(&job))
+                }
+            },
+            (Some(State::Receiving(receiving)), job) => self.receive(receiving, job),
+            (Some(State::Discarding), job) => Ok(discarding(&job)),
+            (None, _) => {
+                let _ = id;
+                Err(Failure::Protocol("data of a file that was not asked for"))
+            }
+        }
+    }
+
+    fn receive(&self, mut receiving: Box<Receiving>, job: Job) -> Result<Option<State>, Failure> {
+        let is_end = matches!(job, Job::End(_));
+        let result = match job {
+            Job::Data { offset, bytes } => receiving.data(&self.shared, offset, bytes.as_bytes()),
+            Job::Hole { offset, len } => receiving.hole(&self.shared, offset, len),
+            Job::Group(value) => receiving.group(value),
+            Job::End(root) => receiving.end(&self.shared, root),
+            Job::Stopped(text) => {
+                let Receiving { part, plan, .. } = *receiving;
+                part.discard();
+                return self.stopped(&plan.target, &text);
+            }
+            Job::Open(_) | Job::Compare(_) | Job::Same | Job::Different => {
+                Err(Failure::Protocol("an answer that was not asked for"))
+            }
+        };
+        match result {
+            Ok(()) if is_end => {
+                self.shared.done(&receiving.plan.target)?;
+                Ok(None)
+            }
+            Ok(()) => Ok(Some(State::Receiving(receiving))),
+            Err(Failure::File(text)) => {
+                let Receiving { part, plan, .. } = *receiving;
+                part.discard();
+                self.shared.failed(&plan.target, &text)?;
+                Ok((!is_end).then_some(State::Discarding))
+            }
+            Err(other) => {
+                receiving.suspend();
+                Err(other)
+            }
+        }
+    }
+
+    fn stopped(&self, target: &Target, text: &str) -> Result<Option<State>, Failure> {
+        let text = if text.is_empty() { "the source gave it up" } else { text };
+        self.shared.failed(target, text)?;
+        Ok(None)
+    }
+
+    /// Asks the source whether its file is the same as the existing one.
+    fn compare(&self, plan: Box<Plan>) -> Result<Option<State>, Failure> {
+        let id = plan.target.id;
+        match self.hash(&plan) {
+            Ok(root) => {
+                self.shared.reply(FromDestination::Want { id, start: Start::IfDifferent { root } })?;
+                Ok(Some(State::Comparing(plan)))
+            }
+            Err(Failure::File(text)) => {
+                self.shared.failed(&plan.target, &format!("cannot be compared: {text}"))?;
+                // The source was not asked, so nothing follows.
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn hash(&self, plan: &Plan) -> Result<HashBytes, Failure> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let file = File::from(plan.directory.open(&plan.target.name, flags, Mode::empty())?);
+        let mut tree = TreeHash::new(plan.target.size);
+        hash_rest(&file, &mut tree, || {
+            if self.shared.is_stopped.load(Ordering::Relaxed) { Err(Failure::Ended) } else { Ok(()) }
+        })
+    }
+
+    fn compared(&self, mut plan: Box<Plan>, answer: &Job) -> Result<Option<State>, Failure> {
+        let options = self.shared.options;
+        match answer {
+            Job::Same => self.shared.skip(&plan.target, WireSkip::Identical)?,
+            Job::Different if options.existing == Existing::Refuse => {
+                self.shared.failed(&plan.target, DIFFERS)?;
+            }
+            Job::Different if options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun)?,
+            Job::Different => {
+                if plan.target.size > GROUP_BYTES {
+                    match find_checkpoint(&plan.directory, &plan.names, &plan.subject) {
+                        Ok(found) => plan.resume = found,
+                        Err(error) => {
+                            self.shared.failed(&plan.target, &error.to_string())?;
+                            return Ok(None);
+                        }
+                    }
+                }
+                let (id, start) = (plan.target.id, plan.start());
+                self.shared.reply(FromDestination::Want { id, start })?;
+                return Ok(Some(State::Planned(plan)));
+            }
+            Job::Stopped(text) => return self.stopped(&plan.target, text),
+            _ => return Err(Failure::Protocol("data instead of a comparison")),
+        }
+        Ok(None)
+    }
+}
+
+impl Receiving {
+    fn data(&mut self, shared: &Shared, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        self.check(offset, bytes.len() as u64)?;
+        // The hash first: it brings the bytes into the cache, from which they are written.
+        let group = self.tree.update(bytes);
+        self.part.file().write_all_at(bytes, offset)?;
+        self.unconfirmed = group;
+        shared.report.progress(bytes.len() as u64, true);
+        Ok(())
+    }
+
+    fn hole(&mut self, shared: &Shared, offset: u64, len: u64) -> Result<(), Failure> {
+        self.check(offset, len)?;
+        self.has_holes = true;
+        self.unconfirmed = self.tree.update_zeros(len);
+        shared.report.progress(len, false);
+        Ok(())
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), Failure> {
+        if self.unconfirmed.is_some() {
+            return Err(Failure::Protocol("data after a group without its chaining value"));
+        }
+        if offset != self.tree.offset() || len == 0 || len > self.tree.room() {
+            return Err(Failure::Protocol("data at the wrong offset"));
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, value: HashBytes) -> Result<(), Failure> {
+        match self.unconfirmed.take() {
+            None => return Err(Failure::Protocol("chaining value without a group")),
+            Some(own) if own != value => {
+                return Err(Failure::File("its data differ from what the source read".into()));
+            }
+            Some(_) => {}
+        }
+        if self.tree.offset().is_multiple_of(CHECKPOINT_BYTES) {
+            self.part.checkpoint(self.checkpoint())?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, shared: &Shared, root: HashBytes) -> Result<(), Failure> {
+        let Plan { target, directory, attributes, .. } = &*self.plan;
+        if self.tree.offset() != target.size {
+            return Err(Failure::Protocol("the end of a file before its last byte"));
+        }
+        if self.tree.finish() != root {
+            return Err(Failure::File("its data differ from what the source read".into()));
+        }
+        self.part.settle()?;
+        if self.has_holes {
+            self.part.file().set_len(target.size)?;
+        }
+        attributes.set(self.part.file(), shared.options.special_modes)?;
+        if shared.options.sync {
+            self.part.file().sync_all()?;
+        }
+        place(directory, self.part.name(), &target.name, shared.options.existing)?;
+        // The file is complete. The next copy removes a journal that stays.
+        let _ = self.part.remove_journal();
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        let (offset, stack) = self.tree.state();
+        Checkpoint { offset, stack: stack.to_vec() }
+    }
+
+    /// Ends the file of an interrupted copy.
+    fn suspend(self: Box<Self>) {
+        let checkpoint = self.checkpoint();
+        let is_verified = self.unconfirmed.is_none() && checkpoint.offset > 0;
+        self.part.suspend(is_verified.then_some(checkpoint));
+    }
+}
+
+/// Creates or opens the part of a file whose data begin to arrive.
+fn begin(shared: &Shared, plan: Box<Plan>) -> Result<Box<Receiving>, (Target, io::Error)> {
+    let (names, size) = (plan.names.clone(), plan.target.size);
+    let mut tree = TreeHash::new(size);
+    let part = match &plan.resume {
+        Some(checkpoint) => {
+            if let Some(resumed) = TreeHash::resume(size, checkpoint.offset, &checkpoint.stack) {
+                tree = resumed;
+            }
+            Part::resume(&plan.directory, names, plan.subject, checkpoint)
+        }
+        None if size > GROUP_BYTES => Part::create_large(&plan.directory, names, plan.subject),
+        None => Part::create_small(&plan.directory, names),
+    };
+    match part {
+        Ok(part) => {
+            let path = plan.target.path();
+            shared.report.event(&Event::FileStarted { path: &path, size });
+            if tree.offset() > 0 {
+                shared.report.resumed(&path, tree.offset());
+            }
+            Ok(Box::new(Receiving { plan, part, tree, unconfirmed: None, has_holes: false }))
+        }
+        Err(error) => Err((plan.target, error)),
+    }
+}
+
+/// State of a failed file after a job: the end of its data ends it.
+fn discarding(job: &Job) -> Option<State> {
+    (!matches!(job, Job::End(_) | Job::Stopped(_))).then_some(State::Discarding)
+}

@@ -1,0 +1,296 @@
+//! Handles of directories. A directory is reached from its parent's handle by one component, never
+//! by a path, so that a directory that is replaced while the copy runs leads nowhere else.
+//!
+//! Handles are closed when too many are open, and opened again when needed. A directory that is
+//! opened again must be the same one.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
+
+use crate::Root;
+
+/// Limit on handles of directories that are kept open.
+const MAX_OPEN_DIRECTORIES: usize = 128;
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// How symbolic links are treated in the last component of a path below a source.
+#[derive(Debug, Clone)]
+pub(crate) enum Links {
+    /// They are not followed.
+    Keep,
+    /// They are followed anywhere.
+    Follow,
+    /// They are followed inside of this directory.
+    FollowBeneath(Arc<OwnedFd>),
+}
+
+/// Directory that was opened, or its name until it is opened again.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    parent: Option<Arc<Self>>,
+    /// Component in the parent. Of a directory without parent: its path in the root.
+    name: PathBuf,
+    device: u64,
+    inode: u64,
+    depth: usize,
+    links: Links,
+    cache: Arc<Cache>,
+    handle: Mutex<Option<Arc<OwnedFd>>>,
+}
+
+/// Directories with an open handle, the oldest first.
+#[derive(Debug, Default)]
+struct Cache(Mutex<VecDeque<Weak<Directory>>>);
+
+impl Directory {
+    /// Wraps the directory where a copy begins. Its handle stays open. `path` is its path in the
+    /// root, for links that are followed.
+    pub(crate) fn top(handle: OwnedFd, path: PathBuf, links: Links) -> io::Result<Arc<Self>> {
+        let stat = fstat(&handle)?;
+        Ok(Arc::new(Self {
+            parent: None,
+            name: path,
+            device: device(&stat),
+            inode: inode(&stat),
+            depth: 0,
+            links,
+            cache: Arc::default(),
+            handle: Mutex::new(Some(Arc::new(handle))),
+        }))
+    }
+
+    /// Opens a directory in this one.
+    pub(crate) fn open_directory(self: &Arc<Self>, name: &[u8]) -> io::Result<Arc<Self>> {
+        let handle = self.open(name, DIRECTORY, Mode::empty())?;
+        let stat = fstat(&handle)?;
+        let child = Arc::new(Self {
+            parent: Some(Arc::clone(self)),
+            name: OsStr::from_bytes(name).into(),
+            device: device(&stat),
+            inode: inode(&stat),
+            depth: self.depth + 1,
+            links: self.links.clone(),
+            cache: Arc::clone(&self.cache),
+            handle: Mutex::new(Some(Arc::new(handle))),
+        });
+        self.cache.opened(&child);
+        Ok(child)
+    }
+
+    /// Opens a name in this directory. Links are followed only where [`Links`] allows it.
+    pub(crate) fn open(self: &Arc<Self>, name: &[u8], flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        match &self.links {
+            Links::FollowBeneath(root) => {
+                beneath(root.as_fd(), &self.path().join(OsStr::from_bytes(name)), flags, mode)
+            }
+            Links::Follow => Ok(openat(&*self.handle()?, name, flags | OFlags::CLOEXEC, mode)?),
+            Links::Keep => {
+                let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                Ok(openat(&*self.handle()?, name, flags, mode)?)
+            }
+        }
+    }
+
+    /// Returns the attributes of a name, of a link itself unless links are followed.
+    pub(crate) fn stat(self: &Arc<Self>, name: &[u8]) -> io::Result<Stat> {
+        match &self.links {
+            Links::Keep => self.stat_name(name),
+            Links::Follow => Ok(statat(&*self.handle()?, name, AtFlags::empty())?),
+            // Opened without waiting for the writer of a pipe.
+            Links::FollowBeneath(_) => {
+                let stat = self.stat_name(name)?;
+                if !is_symlink(&stat) {
+                    return Ok(stat);
+                }
+                Ok(fstat(self.open(name, path_only(), Mode::empty())?)?)
+            }
+        }
+    }
+
+    /// Returns the attributes of a name, of a link itself.
+    pub(crate) fn stat_name(self: &Arc<Self>, name: &[u8]) -> io::Result<Stat> {
+        Ok(statat(&*self.handle()?, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Returns the handle, opened again if it was closed.
+    pub(crate) fn handle(self: &Arc<Self>) -> io::Result<Arc<OwnedFd>> {
+        let mut slot = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = &*slot {
+            return Ok(Arc::clone(handle));
+        }
+        let Some(parent) = &self.parent else { return Err(io::ErrorKind::NotFound.into()) };
+        let handle = Arc::new(parent.open(self.name.as_os_str().as_bytes(), DIRECTORY, Mode::empty())?);
+        let stat = fstat(&handle)?;
+        if (device(&stat), inode(&stat)) != (self.device, self.inode) {
+            return Err(io::Error::other("the directory was replaced while it was copied"));
+        }
+        *slot = Some(Arc::clone(&handle));
+        drop(slot);
+        self.cache.opened(self);
+        Ok(handle)
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Returns true if this directory, or one that contains it, has this identity.
+    pub(crate) fn is_within(&self, stat: &Stat) -> bool {
+        let mut directory = Some(self);
+        while let Some(this) = directory {
+            if (this.device, this.inode) == (device(stat), inode(stat)) {
+                return true;
+            }
+            directory = this.parent.as_deref();
+        }
+        false
+    }
+
+    /// Returns the path from the root.
+    fn path(&self) -> PathBuf {
+        match &self.parent {
+            Some(parent) => parent.path().join(&self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    fn close(&self) {
+        // Not if another thread is just opening it: then it is needed.
+        if let Ok(mut slot) = self.handle.try_lock() {
+            *slot = None;
+        }
+    }
+}
+
+impl Cache {
+    fn opened(&self, directory: &Arc<Directory>) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.push_back(Arc::downgrade(directory));
+        let excess = if open.len() > MAX_OPEN_DIRECTORIES { open.pop_front() } else { None };
+        drop(open);
+        // Outside of the lock, because dropping a directory may drop its parents.
+        if let Some(oldest) = excess.and_then(|oldest| oldest.upgrade()) {
+            oldest.close();
+        }
+    }
+}
+
+/// Where paths of a request begin.
+#[derive(Debug)]
+pub(crate) struct RootDirectory {
+    handle: Arc<OwnedFd>,
+    is_confined: bool,
+}
+
+impl RootDirectory {
+    pub(crate) fn open(root: &Root) -> io::Result<Self> {
+        let handle = rustix::fs::open(&root.directory, DIRECTORY, Mode::empty())?;
+        Ok(Self { handle: Arc::new(handle), is_confined: root.confined })
+    }
+
+    /// Opens a directory. Links are followed, inside of the root if it is confined.
+    pub(crate) fn open_directory(&self, path: &Path) -> io::Result<OwnedFd> {
+        if self.is_confined {
+            return beneath(self.handle.as_fd(), path, DIRECTORY, Mode::empty());
+        }
+        let path = if path == Path::new("") { Path::new(".") } else { path };
+        Ok(openat(&self.handle, path, DIRECTORY, Mode::empty())?)
+    }
+
+    /// Returns how links below a source are treated.
+    pub(crate) fn links(&self, follow: bool) -> Links {
+        match (follow, self.is_confined) {
+            (false, _) => Links::Keep,
+            (true, false) => Links::Follow,
+            (true, true) => Links::FollowBeneath(Arc::clone(&self.handle)),
+        }
+    }
+}
+
+/// Opens a path below a directory. Links and `..` may not lead out of it.
+#[cfg(target_os = "linux")]
+fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+    use rustix::io::Errno;
+
+    let path = relative(path);
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        return match openat2(root, path, flags | OFlags::CLOEXEC, mode, resolve) {
+            // The kernel asks for another attempt when a directory was renamed meanwhile.
+            Err(Errno::AGAIN) => continue,
+            Err(Errno::XDEV) => {
+                let text = "the path leads out of the directory that is served";
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+            }
+            Err(Errno::NOSYS) => by_components(root, path, flags, mode),
+            result => Ok(result?),
+        };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    by_components(root, relative(path), flags, mode)
+}
+
+/// Opens one component after the other, without any links: for systems that cannot confine them.
+fn by_components(root: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    use std::path::Component;
+
+    let mut handle = openat(root, ".", DIRECTORY, Mode::empty())?;
+    let mut rest = path.components().filter(|component| *component != Component::CurDir).peekable();
+    if rest.peek().is_none() {
+        return Ok(openat(&handle, ".", flags | OFlags::CLOEXEC, mode)?);
+    }
+    while let Some(component) = rest.next() {
+        let Component::Normal(name) = component else {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        };
+        let step = if rest.peek().is_some() { DIRECTORY } else { flags | OFlags::CLOEXEC };
+        let is_last = rest.peek().is_none();
+        let mode = if is_last { mode } else { Mode::empty() };
+        handle = openat(&handle, name, step | OFlags::NOFOLLOW, mode)?;
+    }
+    Ok(handle)
+}
+
+/// Returns the path as one of the root: a leading `/` is the root itself.
+fn relative(path: &Path) -> &Path {
+    let bytes = path.as_os_str().as_bytes();
+    let start = bytes.iter().position(|byte| *byte != b'/').unwrap_or(bytes.len());
+    let rest = &bytes[start..];
+    Path::new(OsStr::from_bytes(if rest.is_empty() { b"." } else { rest }))
+}
+
+/// Flags to open a name of any kind for its attributes alone.
+fn path_only() -> OFlags {
+    #[cfg(target_os = "linux")]
+    return OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    OFlags::RDONLY.union(OFlags::NONBLOCK)
+}
+
+pub(crate) fn is_symlink(stat: &Stat) -> bool {
+    rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink
+}
+
+#[cfg_attr(
+    target_os = "linux",
+    expect(clippy::useless_conversion, reason = "other systems have other types")
+)]
+pub(crate) fn inode(stat: &Stat) -> u64 {
+    stat.st_ino.into()
+}
+
+#[cfg_attr(target_os = "linux", expect(clippy::unnecessary_cast, reason = "other systems have other types"))]
+pub(crate) fn device(stat: &Stat) -> u64 {
+    stat.st_dev as u64
+}

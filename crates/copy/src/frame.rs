@@ -1,0 +1,283 @@
+//! Frames on the stream: writing into batches, reading from the peer. The module documentation of
+//! `protocol` has the bytes.
+
+use std::io;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::CopyError;
+use crate::protocol::{MAX_CONTROL_BYTES, MAX_DATA_BYTES};
+
+const CONTROL: u8 = 1;
+const DATA: u8 = 2;
+/// Bytes of kind and length.
+const HEADER_BYTES: usize = 5;
+/// Bytes of id and offset in a data frame.
+const DATA_PREFIX_BYTES: usize = 16;
+/// Bytes of a data frame before those of the file.
+const DATA_HEADER_BYTES: usize = HEADER_BYTES + DATA_PREFIX_BYTES;
+/// Room of a batch, bytes: one data frame of the largest size and the messages around it.
+const BATCH_BYTES: usize = MAX_DATA_BYTES + (32 << 10);
+/// Input buffer, bytes. Larger data is read past it.
+const INPUT_BYTES: usize = 128 << 10;
+
+/// Frames that leave with one write. The memory stays initialised, so that file reads go into it.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    bytes: Box<[u8]>,
+    used: usize,
+}
+
+impl Batch {
+    /// Creates an empty batch with room for data.
+    pub(crate) fn new() -> Self {
+        Self { bytes: vec![0; BATCH_BYTES].into_boxed_slice(), used: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.used
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
+    /// Adds a message. Returns false if there is no room for it.
+    pub(crate) fn put_control(&mut self, message: &impl Serialize) -> bool {
+        let start = self.used + HEADER_BYTES;
+        let Some(room) = self.bytes.get_mut(start..) else { return false };
+        let Ok(written) = postcard::to_slice(message, room) else { return false };
+        let length = written.len();
+        self.bytes[self.used..start].copy_from_slice(&header(CONTROL, length));
+        self.used = start + length;
+        true
+    }
+
+    /// Returns the number of file bytes for which a data frame has room.
+    pub(crate) fn data_room(&self) -> usize {
+        (BATCH_BYTES - self.used).saturating_sub(DATA_HEADER_BYTES).min(MAX_DATA_BYTES)
+    }
+
+    /// Adds a data frame of `length` bytes, at most [`Self::data_room`], which `read` provides.
+    pub(crate) fn put_data<E>(
+        &mut self,
+        id: u64,
+        offset: u64,
+        length: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<&[u8], E> {
+        let start = self.used + DATA_HEADER_BYTES;
+        let bytes = &mut self.bytes[self.used..start + length];
+        bytes[..HEADER_BYTES].copy_from_slice(&header(DATA, DATA_PREFIX_BYTES + length));
+        bytes[5..13].copy_from_slice(&id.to_le_bytes());
+        bytes[13..21].copy_from_slice(&offset.to_le_bytes());
+        read(&mut bytes[DATA_HEADER_BYTES..])?;
+        self.used = start + length;
+        Ok(&self.bytes[start..self.used])
+    }
+}
+
+/// Returns a frame of one message, of any length that the peer accepts.
+pub(crate) fn control_frame(message: &impl Serialize) -> Result<Vec<u8>, CopyError> {
+    let too_long = || CopyError::Request("the request is too long: name fewer sources".into());
+    let message = postcard::to_allocvec(message).map_err(|_| too_long())?;
+    if message.len() > MAX_CONTROL_BYTES {
+        return Err(too_long());
+    }
+    Ok([&header(CONTROL, message.len())[..], &message].concat())
+}
+
+fn header(kind: u8, length: usize) -> [u8; HEADER_BYTES] {
+    let [a, b, c, d, ..] = (length as u64).to_le_bytes();
+    [kind, a, b, c, d]
+}
+
+/// Kind and length of the next frame, read with [`FrameReader::control`] or
+/// [`FrameReader::data`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrameHead {
+    /// Message of this length.
+    Control(usize),
+    /// Bytes of a file.
+    Data { id: u64, offset: u64, length: usize },
+}
+
+/// Reader of the peer's frames.
+#[derive(Debug)]
+pub(crate) struct FrameReader<R> {
+    stream: R,
+    input: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub(crate) fn new(stream: R) -> Self {
+        Self { stream, input: vec![0; INPUT_BYTES].into_boxed_slice(), start: 0, end: 0 }
+    }
+
+    /// Reads the next frame's head; `None` at the end of the stream.
+    pub(crate) async fn head(&mut self) -> Result<Option<FrameHead>, CopyError> {
+        if !self.fill(HEADER_BYTES).await? {
+            return Ok(None);
+        }
+        let [kind, a, b, c, d] = *self.take();
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        match kind {
+            CONTROL if length <= MAX_CONTROL_BYTES => Ok(Some(FrameHead::Control(length))),
+            DATA if (DATA_PREFIX_BYTES + 1..=DATA_PREFIX_BYTES + MAX_DATA_BYTES).contains(&length) => {
+                if !self.fill(DATA_PREFIX_BYTES).await? {
+                    return Err(end_within_frame());
+                }
+                let id = u64::from_le_bytes(*self.take());
+                let offset = u64::from_le_bytes(*self.take());
+                Ok(Some(FrameHead::Data { id, offset, length: length - DATA_PREFIX_BYTES }))
+            }
+            CONTROL | DATA => Err(CopyError::Protocol(format!("frame of {length} bytes"))),
+            _ => Err(CopyError::Protocol(format!("frame of kind {kind}"))),
+        }
+    }
+
+    /// Reads the message of a control frame.
+    pub(crate) async fn control<M: DeserializeOwned>(&mut self, length: usize) -> Result<M, CopyError> {
+        if length <= self.input.len() {
+            if !self.fill(length).await? {
+                return Err(end_within_frame());
+            }
+            let message = decode(&self.input[self.start..self.start + length])?;
+            self.start += length;
+            return Ok(message);
+        }
+        let mut bytes = vec![0; length];
+        self.data(&mut bytes).await?;
+        decode(&bytes)
+    }
+
+    /// Reads the bytes of a data frame.
+    pub(crate) async fn data(&mut self, bytes: &mut [u8]) -> Result<(), CopyError> {
+        let buffered = bytes.len().min(self.end - self.start);
+        bytes[..buffered].copy_from_slice(&self.input[self.start..self.start + buffered]);
+        self.start += buffered;
+        let rest = &mut bytes[buffered..];
+        if rest.len() < INPUT_BYTES / 2 && !rest.is_empty() {
+            if !self.fill(rest.len()).await? {
+                return Err(end_within_frame());
+            }
+            rest.copy_from_slice(&self.input[self.start..self.start + rest.len()]);
+            self.start += rest.len();
+            return Ok(());
+        }
+        self.stream.read_exact(rest).await.map(drop).map_err(CopyError::Stream)
+    }
+
+    /// Reads the next frame, which must be a message.
+    pub(crate) async fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, CopyError> {
+        match self.head().await? {
+            None => Ok(None),
+            Some(FrameHead::Control(length)) => self.control(length).await.map(Some),
+            Some(FrameHead::Data { .. }) => Err(CopyError::Protocol("data in the wrong direction".into())),
+        }
+    }
+
+    /// Reads until the input has `count` bytes, at most its size. False: the stream ended, and no
+    /// byte is left.
+    async fn fill(&mut self, count: usize) -> Result<bool, CopyError> {
+        if self.end - self.start >= count {
+            return Ok(true);
+        }
+        self.input.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        while self.end < count {
+            let n = self.stream.read(&mut self.input[self.end..]).await.map_err(CopyError::Stream)?;
+            if n == 0 {
+                return if self.end == 0 { Ok(false) } else { Err(end_within_frame()) };
+            }
+            self.end += n;
+        }
+        Ok(true)
+    }
+
+    fn take<const N: usize>(&mut self) -> &[u8; N] {
+        let bytes = &self.input[self.start..];
+        self.start += N;
+        bytes.first_chunk().expect("filled before")
+    }
+}
+
+fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, CopyError> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(CopyError::Protocol("a message of another version, or damaged".into())),
+    }
+}
+
+fn end_within_frame() -> CopyError {
+    CopyError::Stream(io::ErrorKind::UnexpectedEof.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::FromDestination;
+
+    #[tokio::test]
+    async fn frames_are_read_as_written() {
+        let mut batch = Batch::new();
+        assert!(batch.put_control(&FromDestination::Done { id: 7 }));
+        batch
+            .put_data(3, 9, 100_000, |bytes| {
+                bytes.fill(5);
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+        assert!(batch.put_control(&FromDestination::Finished));
+        let mut reader = FrameReader::new(batch.as_bytes());
+        assert_eq!(reader.message().await.unwrap(), Some(FromDestination::Done { id: 7 }));
+        let head = reader.head().await.unwrap();
+        assert_eq!(head, Some(FrameHead::Data { id: 3, offset: 9, length: 100_000 }));
+        let mut bytes = vec![0; 100_000];
+        reader.data(&mut bytes).await.unwrap();
+        assert!(bytes == vec![5; 100_000]);
+        assert_eq!(reader.message().await.unwrap(), Some(FromDestination::Finished));
+        assert_eq!(reader.head().await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn bad_frames_are_errors() {
+        let cases: [&[u8]; 7] = [
+            &[3, 0, 0, 0, 0],
+            &[1, 255, 255, 255, 255],
+            &[2, 16, 0, 0, 0],
+            &[2, 0, 0, 17, 0],
+            &[1, 2, 0, 0, 0, 200, 200],
+            &[1, 2, 0, 0, 0, 1],
+            &[1, 2],
+        ];
+        for bytes in cases {
+            let mut reader = FrameReader::new(bytes);
+            assert!(reader.message::<FromDestination>().await.is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn full_batch_refuses_messages() {
+        let mut batch = Batch::new();
+        let room = batch.data_room();
+        batch.put_data(1, 0, room, |_| Ok::<_, ()>(())).unwrap();
+        while batch.put_control(&FromDestination::Finished) {}
+        assert!(batch.len() <= BATCH_BYTES && batch.data_room() == 0);
+        batch.clear();
+        assert!(batch.is_empty() && batch.put_control(&FromDestination::Finished));
+    }
+}

@@ -1,0 +1,226 @@
+//! Journal of a large file in progress: how far its data was verified and is durable, and the state
+//! of its hash there.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 0..4096 | header: magic (8), token (16), size (8), BLAKE3 of the name (32), checksum (16) |
+//! | 4096..8192 | slot 0 |
+//! | 8192..12288 | slot 1 |
+//!
+//! A slot has a sequence number (8), an offset (8), the number of chaining values (1), these (32
+//! each) and a checksum (16). Checkpoints go to the slots in turn, so a torn write leaves the one
+//! before. Checksums are BLAKE3; those of slots cover the header too.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use crate::protocol::{HashBytes, Token};
+use crate::tree_hash::{GROUP_BYTES, TreeHash};
+
+const MAGIC: [u8; 8] = *b"rdtcopy1";
+const HEADER_BYTES: usize = 64;
+const CHECKSUM_BYTES: usize = 16;
+const SLOT_BYTES: usize = 4096;
+/// Size of a journal, bytes.
+const JOURNAL_BYTES: usize = 3 * SLOT_BYTES;
+
+/// File that a journal belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// Identity of the contents at the source.
+    pub(crate) token: Token,
+    /// Size, bytes.
+    pub(crate) size: u64,
+    /// BLAKE3 of the final name.
+    pub(crate) name_hash: HashBytes,
+}
+
+/// End of the verified data, and the state of the hash there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    /// Bytes before are verified: a multiple of a group, less than the size.
+    pub(crate) offset: u64,
+    pub(crate) stack: Vec<HashBytes>,
+}
+
+/// Open journal.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    file: File,
+    subject: Subject,
+    sequence: u64,
+}
+
+impl Journal {
+    /// Starts a journal without a checkpoint. Forgets what the file had.
+    pub(crate) fn create(file: File, subject: Subject) -> io::Result<Self> {
+        file.set_len(0)?;
+        file.write_all_at(&header(&subject), 0)?;
+        Ok(Self { file, subject, sequence: 0 })
+    }
+
+    /// Continues a journal. `None` if it has no checkpoint of this subject.
+    pub(crate) fn resume(file: File, subject: Subject) -> io::Result<Option<(Self, Checkpoint)>> {
+        let found = latest(&read(&file)?, &subject);
+        Ok(found.map(|(sequence, checkpoint)| (Self { file, subject, sequence }, checkpoint)))
+    }
+
+    /// Reads the last checkpoint, if there is one of this subject.
+    pub(crate) fn peek(file: &File, subject: &Subject) -> io::Result<Option<Checkpoint>> {
+        Ok(latest(&read(file)?, subject).map(|(_, checkpoint)| checkpoint))
+    }
+
+    /// Writes a checkpoint, after the data before it is durable.
+    pub(crate) fn write(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
+        self.sequence += 1;
+        let slot = slot(&self.subject, self.sequence, checkpoint);
+        self.file.write_all_at(&slot, slot_start(self.sequence) as u64)?;
+        self.file.sync_data()
+    }
+}
+
+fn slot_start(sequence: u64) -> usize {
+    if sequence % 2 == 1 { SLOT_BYTES } else { 2 * SLOT_BYTES }
+}
+
+fn read(file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; JOURNAL_BYTES];
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(n) => length += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn checksum(parts: &[&[u8]]) -> [u8; CHECKSUM_BYTES] {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    let mut sum = [0; CHECKSUM_BYTES];
+    hasher.finalize_xof().fill(&mut sum);
+    sum
+}
+
+fn header(subject: &Subject) -> Vec<u8> {
+    let size = subject.size.to_le_bytes();
+    let mut bytes = [&MAGIC[..], &subject.token, &size, &subject.name_hash].concat();
+    debug_assert_eq!(bytes.len(), HEADER_BYTES);
+    bytes.extend(checksum(&[&bytes]));
+    bytes
+}
+
+fn slot(subject: &Subject, sequence: u64, checkpoint: &Checkpoint) -> Vec<u8> {
+    let mut bytes = sequence.to_le_bytes().to_vec();
+    bytes.extend(checkpoint.offset.to_le_bytes());
+    bytes.push(u8::try_from(checkpoint.stack.len()).unwrap_or(u8::MAX));
+    bytes.extend(checkpoint.stack.as_flattened());
+    bytes.extend(checksum(&[&header(subject), &bytes]));
+    bytes
+}
+
+/// Returns the newest checkpoint that is whole and of this subject.
+fn latest(bytes: &[u8], subject: &Subject) -> Option<(u64, Checkpoint)> {
+    if !bytes.starts_with(&header(subject)) {
+        return None;
+    }
+    let slots = [SLOT_BYTES, 2 * SLOT_BYTES].map(|start| parse_slot(bytes.get(start..)?, subject));
+    slots.into_iter().flatten().max_by_key(|(sequence, _)| *sequence)
+}
+
+fn parse_slot(bytes: &[u8], subject: &Subject) -> Option<(u64, Checkpoint)> {
+    let (sequence, rest) = bytes.split_first_chunk::<8>()?;
+    let (offset, rest) = rest.split_first_chunk::<8>()?;
+    let (count, rest) = rest.split_first()?;
+    let (stack, _) = rest.as_chunks::<32>();
+    let stack = stack.get(..usize::from(*count))?;
+    let sequence = u64::from_le_bytes(*sequence);
+    let checkpoint = Checkpoint { offset: u64::from_le_bytes(*offset), stack: stack.to_vec() };
+    let is_whole = bytes.starts_with(&slot(subject, sequence, &checkpoint));
+    let is_state = TreeHash::resume(subject.size, checkpoint.offset, &checkpoint.stack).is_some();
+    (is_whole && is_state && checkpoint.offset >= GROUP_BYTES).then_some((sequence, checkpoint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUBJECT: Subject = Subject { token: [1; 16], size: 100 * GROUP_BYTES, name_hash: [2; 32] };
+
+    fn checkpoint(groups: u64) -> Checkpoint {
+        let stack = vec![[groups.to_le_bytes()[0]; 32]; groups.count_ones() as usize];
+        Checkpoint { offset: groups * GROUP_BYTES, stack }
+    }
+
+    fn journal() -> (File, Journal) {
+        let file = tempfile::tempfile().unwrap();
+        let journal = Journal::create(file.try_clone().unwrap(), SUBJECT).unwrap();
+        (file, journal)
+    }
+
+    #[test]
+    fn last_checkpoint_is_found() {
+        let (file, mut journal) = journal();
+        assert_eq!(Journal::peek(&file, &SUBJECT).unwrap(), None);
+        for groups in 1..9 {
+            journal.write(&checkpoint(groups)).unwrap();
+            assert_eq!(Journal::peek(&file, &SUBJECT).unwrap(), Some(checkpoint(groups)));
+        }
+        let (mut journal, last) = Journal::resume(file.try_clone().unwrap(), SUBJECT).unwrap().unwrap();
+        assert_eq!(last, checkpoint(8));
+        journal.write(&checkpoint(9)).unwrap();
+        assert_eq!(Journal::peek(&file, &SUBJECT).unwrap(), Some(checkpoint(9)));
+    }
+
+    #[test]
+    fn other_subjects_find_nothing() {
+        let (file, mut journal) = journal();
+        journal.write(&checkpoint(3)).unwrap();
+        for other in [
+            Subject { token: [9; 16], ..SUBJECT },
+            Subject { size: SUBJECT.size + 1, ..SUBJECT },
+            Subject { name_hash: [9; 32], ..SUBJECT },
+        ] {
+            assert_eq!(Journal::peek(&file, &other).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn torn_write_at_every_byte_leaves_previous() {
+        let (file, mut journal) = journal();
+        journal.write(&checkpoint(5)).unwrap();
+        journal.write(&checkpoint(6)).unwrap();
+        let new = slot(&SUBJECT, 3, &checkpoint(7));
+        for written in 0..=new.len() {
+            // Slot 0 had checkpoint 5, of which the rest remains.
+            let mut bytes = read(&file).unwrap();
+            bytes[SLOT_BYTES..SLOT_BYTES + written].copy_from_slice(&new[..written]);
+            let found = latest(&bytes, &SUBJECT).unwrap().1;
+            let expected = if written == new.len() { 7 } else { 6 };
+            assert_eq!(found, checkpoint(expected), "{written} bytes");
+        }
+    }
+
+    #[test]
+    fn every_flipped_byte_is_noticed() {
+        let (file, mut journal) = journal();
+        journal.write(&checkpoint(7)).unwrap();
+        let bytes = read(&file).unwrap();
+        let used = (0..HEADER_BYTES + CHECKSUM_BYTES).chain(SLOT_BYTES..bytes.len());
+        for at in used {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x40;
+            assert_eq!(latest(&bytes, &SUBJECT), None, "byte {at}");
+        }
+        for length in 0..bytes.len() {
+            assert_eq!(latest(&bytes[..length], &SUBJECT), None, "{length} bytes");
+        }
+    }
+}

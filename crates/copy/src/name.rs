@@ -1,0 +1,113 @@
+//! Names: which ones a peer may use, and those of temporary files.
+
+use crate::protocol::{HashBytes, MAX_NAME_BYTES};
+
+const PREFIX: &[u8] = b".rdt-copy-";
+const PART: &[u8] = b".part";
+const JOURNAL: &[u8] = b".journal";
+const LINK: &[u8] = b".link";
+
+/// Returns why a name of the peer must not be used: it is no single component, or one of the
+/// temporary names.
+pub(crate) fn refuse(name: &[u8]) -> Option<&'static str> {
+    match name {
+        b"" => Some("the name is empty"),
+        b"." | b".." => Some("the name is a path"),
+        _ if name.contains(&b'/') => Some("the name is a path"),
+        _ if name.contains(&0) => Some("the name has a zero byte"),
+        _ if name.len() > MAX_NAME_BYTES => Some("the name is longer than 255 bytes"),
+        _ if is_temporary(name) => Some("the name is reserved for files in progress"),
+        _ => None,
+    }
+}
+
+/// Returns true for the names of files in progress.
+pub(crate) fn is_temporary(name: &[u8]) -> bool {
+    // Without regard to case: some file systems have none.
+    name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+}
+
+/// Names of the files in progress beside a final name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Temporary {
+    pub(crate) part: Vec<u8>,
+    pub(crate) journal: Vec<u8>,
+    /// Symbolic link that will replace the name.
+    pub(crate) link: Vec<u8>,
+    /// BLAKE3 of the final name.
+    pub(crate) name_hash: HashBytes,
+}
+
+impl Temporary {
+    pub(crate) fn of(name: &[u8]) -> Self {
+        let hash = blake3::hash(name);
+        let stem = [PREFIX, &hash.to_hex().as_bytes()[..16]].concat();
+        Self {
+            part: [&stem, PART].concat(),
+            journal: [&stem, JOURNAL].concat(),
+            link: [&stem, LINK].concat(),
+            name_hash: hash.into(),
+        }
+    }
+}
+
+/// Returns `name (number).ext`, cut so that it is a legal name.
+pub(crate) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
+    let dot = name.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0 && name.len() - at <= 16);
+    let (stem, extension) = name.split_at(dot.unwrap_or(name.len()));
+    let number = format!(" ({number})");
+    let mut end = stem.len().min(MAX_NAME_BYTES - number.len() - extension.len());
+    // Not within a character of UTF-8.
+    while end > 0 && end < stem.len() && stem[end] & 0xC0 == 0x80 {
+        end -= 1;
+    }
+    [&stem[..end], number.as_bytes(), extension].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dangerous_names_are_refused() {
+        let long = vec![b'a'; 256];
+        let part = Temporary::of(b"x").part;
+        let bad: [&[u8]; 10] = [
+            b"",
+            b".",
+            b"..",
+            b"/",
+            b"a/b",
+            b"../x",
+            b"a\0",
+            &long,
+            &part,
+            b".RDT-copy-0123456789abcdef.journal",
+        ];
+        for name in bad {
+            assert!(refuse(name).is_some(), "{}", name.escape_ascii());
+        }
+        let good: [&[u8]; 5] = [b"a", b"...", b"\xff\xfe", b" ", &long[..255]];
+        for name in good {
+            assert_eq!(refuse(name), None, "{}", name.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn temporary_names_are_short_and_distinct() {
+        let names = Temporary::of(b"name");
+        assert_eq!(names.part.len(), 31);
+        assert!(is_temporary(&names.part) && is_temporary(&names.journal));
+        assert_ne!(names.part, Temporary::of(b"other").part);
+    }
+
+    #[test]
+    fn numbered_names_keep_extension_and_limit() {
+        assert_eq!(numbered(b"a.tar", 2), b"a (2).tar");
+        assert_eq!(numbered(b".profile", 3), b".profile (3)");
+        assert_eq!(numbered(b"plain", 10), b"plain (10)");
+        let long = "\u{e4}".repeat(127) + "b";
+        let name = numbered(long.as_bytes(), 2);
+        assert!(name.len() <= 255 && std::str::from_utf8(&name).is_ok());
+    }
+}

@@ -1,0 +1,253 @@
+//! Messages of a copy.
+//!
+//! A connection carries one copy. The client is the side that connected or has the request; the
+//! server answers. The data goes from the source to the destination, in either direction.
+//!
+//! # Frames
+//!
+//! | bytes | control frame | data frame |
+//! |---|---|---|
+//! | 0 | 1 | 2 |
+//! | 1..5 | length of the rest, at most 1 MiB | length of the rest, at most 1 MiB + 16 |
+//! | 5.. | one message in postcard's format | id (8), offset (8), bytes of the file |
+//!
+//! Numbers of these headers are little endian.
+//!
+//! # Order
+//!
+//! 1. The client sends [`Hello`], the server answers with [`Answer`].
+//! 2. The source lists the tree depth first: [`FromSource::Entry`] for each name, and
+//!    [`FromSource::Leave`] after the last name in a directory. Ids count from 1. The directory of
+//!    an entry is the innermost one that was not left.
+//! 3. The destination resolves every entry exactly once: [`FromDestination::Done`], `Skip` or
+//!    `Failed`. At most [`MAX_UNRESOLVED`] entries are unresolved, which bounds the memory of both
+//!    sides.
+//! 4. A file that the destination needs is asked for with [`FromDestination::Want`]. The source
+//!    answers in the order of the wants, one file after the other: data frames and
+//!    [`FromSource::Hole`] by rising offset, [`FromSource::Group`] after every full group but the
+//!    last, and [`FromSource::End`] or [`FromSource::Stopped`].
+//! 5. After all entries are resolved the source sends [`FromSource::Finish`], and the destination
+//!    answers [`FromDestination::Finished`]. Both end their streams.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DestinationOptions, Existing, SkipReason};
+
+/// First bytes of a [`Hello`].
+pub(crate) const MAGIC: [u8; 8] = *b"rdt-copy";
+/// Version of this protocol.
+pub(crate) const VERSION: u16 = 1;
+/// Limit on entries that the destination has not resolved. Over a path with 100 ms RTT an entry
+/// takes two round trips, so this is 80,000 files a second.
+pub(crate) const MAX_UNRESOLVED: usize = 16_384;
+/// Limit on bytes of a file in one data frame.
+pub(crate) const MAX_DATA_BYTES: usize = 1 << 20;
+/// Limit on the message of a control frame, bytes.
+pub(crate) const MAX_CONTROL_BYTES: usize = 1 << 20;
+/// Limit on nested directories.
+pub(crate) const MAX_DEPTH: usize = 1000;
+/// Longest name, bytes: the limit of Linux and macOS.
+pub(crate) const MAX_NAME_BYTES: usize = 255;
+/// Longest target of a symbolic link, bytes: `PATH_MAX` of Linux.
+pub(crate) const MAX_TARGET_BYTES: usize = 4096;
+
+/// Path or name as the system has it, which need not be UTF-8.
+pub(crate) type RawPath = Vec<u8>;
+/// Hash of a file, or chaining value of a part of it.
+pub(crate) type HashBytes = [u8; 32];
+/// Identity of a file's contents at the source. Equal tokens mean: same file, unchanged.
+pub(crate) type Token = [u8; 16];
+
+/// First message of the client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) magic: [u8; 8],
+    pub(crate) version: u16,
+    pub(crate) request: WireRequest,
+}
+
+/// Request of the client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum WireRequest {
+    /// The client is the source.
+    Push {
+        dest: RawPath,
+        /// Number of sources: more than one need a directory.
+        sources: u64,
+        options: WireOptions,
+    },
+    /// The server is the source.
+    Pull { sources: Vec<RawPath>, follow: bool, excludes: Vec<String> },
+}
+
+/// [`DestinationOptions`] on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WireOptions {
+    existing: u8,
+    flags: u8,
+}
+
+/// Answer of the server to a [`Hello`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Accepted { version: u16 },
+    Refused { text: String },
+}
+
+/// Message from the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum FromSource {
+    Entry(Entry),
+    /// The innermost directory is complete.
+    Leave {
+        id: u64,
+    },
+    /// This path, relative to the destination, cannot be read, and has no entry.
+    Unreadable {
+        path: RawPath,
+        text: String,
+    },
+    /// Everything is listed.
+    Total {
+        files: u64,
+        bytes: u64,
+    },
+    /// Zero bytes that take no space. Does not cross the end of a group.
+    Hole {
+        id: u64,
+        offset: u64,
+        len: u64,
+    },
+    /// Chaining value of the group that ends here.
+    Group {
+        id: u64,
+        chaining_value: HashBytes,
+    },
+    /// The file is complete, and did not change while it was read.
+    End {
+        id: u64,
+        root: HashBytes,
+    },
+    /// The source gives the file up.
+    Stopped {
+        id: u64,
+        text: String,
+    },
+    /// Answer to [`Start::IfDifferent`]: the contents are equal.
+    Same {
+        id: u64,
+    },
+    /// Answer to [`Start::IfDifferent`]: the contents differ.
+    Different {
+        id: u64,
+    },
+    /// All entries are resolved.
+    Finish,
+}
+
+/// Name in a directory of the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) id: u64,
+    /// One component. Empty for a directory at the top: its contents go into the destination.
+    pub(crate) name: RawPath,
+    pub(crate) kind: EntryKind,
+    /// Permission bits with setuid, setgid and sticky.
+    pub(crate) mode: u32,
+    /// Time of the last write, seconds since 1970.
+    pub(crate) mtime: i64,
+    /// Nanoseconds of `mtime`.
+    pub(crate) mtime_nanos: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum EntryKind {
+    Directory,
+    File { size: u64, token: Token },
+    Symlink { target: RawPath },
+}
+
+/// Message from the destination.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum FromDestination {
+    Want { id: u64, start: Start },
+    Done { id: u64 },
+    Skip { id: u64, reason: WireSkip },
+    Failed { id: u64, text: String },
+    Finished,
+}
+
+/// Where a file that the destination wants begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Start {
+    Beginning,
+    /// The destination has verified the bytes before `offset`. `stack` is the state of their tree.
+    Resume {
+        offset: u64,
+        stack: Vec<HashBytes>,
+    },
+    /// The destination has a file of this size with this hash: compare first.
+    IfDifferent {
+        root: HashBytes,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum WireSkip {
+    Identical,
+    DryRun,
+}
+
+impl From<WireSkip> for SkipReason {
+    fn from(skip: WireSkip) -> Self {
+        match skip {
+            WireSkip::Identical => Self::Identical,
+            WireSkip::DryRun => Self::DryRun,
+        }
+    }
+}
+
+const CHECKSUM: u8 = 1;
+const SYNC: u8 = 2;
+const SPECIAL_MODES: u8 = 4;
+const DRY_RUN: u8 = 8;
+
+impl From<DestinationOptions> for WireOptions {
+    fn from(options: DestinationOptions) -> Self {
+        let existing = match options.existing {
+            Existing::Refuse => 0,
+            Existing::Overwrite => 1,
+            Existing::KeepBoth => 2,
+        };
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        let flags = flag(options.checksum, CHECKSUM)
+            | flag(options.sync, SYNC)
+            | flag(options.special_modes, SPECIAL_MODES)
+            | flag(options.dry_run, DRY_RUN);
+        Self { existing, flags }
+    }
+}
+
+impl TryFrom<WireOptions> for DestinationOptions {
+    type Error = &'static str;
+
+    fn try_from(wire: WireOptions) -> Result<Self, Self::Error> {
+        let existing = match wire.existing {
+            0 => Existing::Refuse,
+            1 => Existing::Overwrite,
+            2 => Existing::KeepBoth,
+            _ => return Err("unknown policy for existing names"),
+        };
+        if wire.flags & !(CHECKSUM | SYNC | SPECIAL_MODES | DRY_RUN) != 0 {
+            return Err("unknown options");
+        }
+        let has = |bit: u8| wire.flags & bit != 0;
+        Ok(Self {
+            existing,
+            checksum: has(CHECKSUM),
+            sync: has(SYNC),
+            special_modes: has(SPECIAL_MODES),
+            dry_run: has(DRY_RUN),
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Batches of frames from the threads of a source to the network task. Their number is limited,
+//! which passes the stream's back-pressure on to the threads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::frame::Batch;
+
+/// Limit on batches that wait for the stream. Each has 1 MiB.
+const MAX_QUEUED_BATCHES: usize = 8;
+
+/// The copy has ended, so the thread ends too.
+#[derive(Debug)]
+pub(crate) struct Ended;
+
+/// Writer of frames, one for each thread.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    batch: Batch,
+    queue: Sender<Batch>,
+    spare: Spare,
+}
+
+/// Batches that were sent, for reuse.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spare(Arc<Mutex<Vec<Batch>>>);
+
+impl Outgoing {
+    /// Creates writers for two threads, and the queue that they fill.
+    pub(crate) fn pair() -> ([Self; 2], Receiver<Batch>, Spare) {
+        let (queue, batches) = channel(MAX_QUEUED_BATCHES);
+        let spare = Spare::default();
+        let new = || Self { batch: Batch::new(), queue: queue.clone(), spare: spare.clone() };
+        ([new(), new()], batches, spare.clone())
+    }
+
+    /// Adds a message. The batch leaves when it is full, or with [`Self::flush`].
+    pub(crate) fn message(&mut self, message: &impl Serialize) -> Result<(), Ended> {
+        if !self.batch.put_control(message) {
+            self.flush()?;
+            self.batch.put_control(message);
+        }
+        Ok(())
+    }
+
+    /// Returns the batch, which has room for that many bytes of a data frame.
+    pub(crate) fn with_room(&mut self, bytes: usize) -> Result<&mut Batch, Ended> {
+        if self.batch.data_room() < bytes {
+            self.flush()?;
+        }
+        Ok(&mut self.batch)
+    }
+
+    /// Returns the bytes in the batch.
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Queues the batch, after a wait if the queue is full.
+    pub(crate) fn flush(&mut self) -> Result<(), Ended> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let next = self.spare.take().unwrap_or_else(Batch::new);
+        let batch = std::mem::replace(&mut self.batch, next);
+        self.queue.blocking_send(batch).map_err(|_| Ended)
+    }
+}
+
+impl Spare {
+    pub(crate) fn give(&self, mut batch: Batch) {
+        batch.clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+    }
+
+    fn take(&self) -> Option<Batch> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}

@@ -1,0 +1,118 @@
+//! Entries that the destination has not resolved. Their number is limited, so the walk waits.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::Kind;
+use crate::directory::Directory;
+use crate::protocol::{MAX_UNRESOLVED, Token};
+
+/// Entry that was sent.
+#[derive(Debug)]
+pub(crate) struct Item {
+    /// Path relative to the destination.
+    pub(crate) path: PathBuf,
+    pub(crate) kind: Kind,
+    /// Size of a file, bytes.
+    pub(crate) size: u64,
+    /// File's place and identity; `None` for other kinds.
+    pub(crate) file: Option<SourceFile>,
+    /// Number of times that the destination may still want it: once to compare, once to get it.
+    pub(crate) wants_left: u8,
+}
+
+/// File that the destination may want.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceFile {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) name: Vec<u8>,
+    pub(crate) size: u64,
+    pub(crate) token: Token,
+    pub(crate) path: PathBuf,
+}
+
+/// Unresolved entries, shared by the threads of a source.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    state: Mutex<State>,
+    /// Signalled when an entry is resolved, or the copy ends.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    items: BTreeMap<u64, Item>,
+    last_id: u64,
+    is_listed: bool,
+    is_stopped: bool,
+}
+
+impl Pending {
+    /// Adds an entry and returns its id, or gives it back if there is no room.
+    pub(crate) fn add(&self, item: Item) -> Result<u64, Item> {
+        let mut state = self.lock();
+        if state.items.len() >= MAX_UNRESOLVED {
+            return Err(item);
+        }
+        state.last_id += 1;
+        let id = state.last_id;
+        state.items.insert(id, item);
+        Ok(id)
+    }
+
+    /// Waits for room. Returns false if the copy has ended.
+    pub(crate) fn wait_for_room(&self) -> bool {
+        let mut state = self.lock();
+        while state.items.len() >= MAX_UNRESOLVED && !state.is_stopped {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.is_stopped
+    }
+
+    /// Removes an entry that the destination has resolved.
+    pub(crate) fn resolve(&self, id: u64) -> Option<Item> {
+        let item = self.lock().items.remove(&id)?;
+        self.changed.notify_one();
+        Some(item)
+    }
+
+    /// Returns the file of an unresolved entry, if the destination may want it now.
+    pub(crate) fn want(&self, id: u64) -> Option<SourceFile> {
+        let mut state = self.lock();
+        let item = state.items.get_mut(&id)?;
+        item.wants_left = item.wants_left.checked_sub(1)?;
+        item.file.clone()
+    }
+
+    /// Returns true if an entry is unresolved, and the copy goes on.
+    pub(crate) fn is_wanted(&self, id: u64) -> bool {
+        let state = self.lock();
+        !state.is_stopped && state.items.contains_key(&id)
+    }
+
+    /// Notes that no more entries follow.
+    pub(crate) fn end_list(&self) {
+        self.lock().is_listed = true;
+    }
+
+    /// Returns true if everything is listed and resolved.
+    pub(crate) fn is_finished(&self) -> bool {
+        let state = self.lock();
+        state.is_listed && state.items.is_empty()
+    }
+
+    /// Ends the copy for the threads that wait or read.
+    pub(crate) fn stop(&self) {
+        self.lock().is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

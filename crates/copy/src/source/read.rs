@@ -1,0 +1,224 @@
+//! Reads the files that the destination wants, one after the other, on a thread of its own.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use rustix::fs::{Mode, OFlags, SeekFrom, Stat, fstat, seek};
+use rustix::io::Errno;
+
+use super::outgoing::{Ended, Outgoing};
+use super::pending::{Pending, SourceFile};
+use super::token::token;
+use crate::Event;
+use crate::protocol::{FromSource, MAX_DATA_BYTES, Start};
+use crate::report::Report;
+use crate::tree_hash::TreeHash;
+
+const CHANGED: &str = "changed while it was read";
+
+/// File that the destination wants.
+#[derive(Debug)]
+pub(crate) struct Want {
+    pub(crate) id: u64,
+    pub(crate) file: SourceFile,
+    pub(crate) start: Start,
+    /// State at the start of a resumed file.
+    pub(crate) tree: TreeHash,
+}
+
+/// Thread that reads files.
+pub(crate) struct Reader {
+    pub(crate) pending: Arc<Pending>,
+    pub(crate) out: Outgoing,
+    pub(crate) report: Report,
+}
+
+/// Why a file is not sent to its end.
+enum Stop {
+    /// The destination does not want it any more.
+    Unwanted,
+    /// It cannot be read, or has changed.
+    Failed(String),
+    /// The copy has ended.
+    Ended,
+}
+
+impl From<Ended> for Stop {
+    fn from(_: Ended) -> Self {
+        Self::Ended
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Failed(CHANGED.into()),
+            _ => Self::Failed(format!("cannot be read: {error}")),
+        }
+    }
+}
+
+impl Reader {
+    /// Sends files until the queue ends. Small files share batches.
+    pub(crate) fn run(mut self, wants: &Receiver<Want>) -> Result<(), Ended> {
+        loop {
+            let want = match wants.try_recv() {
+                Ok(want) => want,
+                Err(TryRecvError::Disconnected) => return Ok(()),
+                Err(TryRecvError::Empty) => {
+                    self.out.flush()?;
+                    let Ok(want) = wants.recv() else { return Ok(()) };
+                    want
+                }
+            };
+            let id = want.id;
+            match self.send(want) {
+                Ok(()) => {}
+                Err(Stop::Ended) => return Err(Ended),
+                Err(Stop::Unwanted) => self.out.message(&FromSource::Stopped { id, text: String::new() })?,
+                Err(Stop::Failed(text)) => self.out.message(&FromSource::Stopped { id, text })?,
+            }
+        }
+    }
+
+    fn send(&mut self, want: Want) -> Result<(), Stop> {
+        let Want { id, file, start, mut tree } = want;
+        if !self.pending.is_wanted(id) {
+            return Err(Stop::Unwanted);
+        }
+        let (handle, stat) = open(&file)?;
+        match start {
+            Start::IfDifferent { root } => {
+                let is_same = self.hash(id, &handle, &mut tree)? == root && is_unchanged(&handle, &file)?;
+                let answer = if is_same { FromSource::Same { id } } else { FromSource::Different { id } };
+                return Ok(self.out.message(&answer)?);
+            }
+            Start::Beginning => {}
+            Start::Resume { offset, .. } => self.report.resumed(&file.path, offset),
+        }
+        self.report.event(&Event::FileStarted { path: &file.path, size: file.size });
+        // Without holes, the kernel need not be asked for them.
+        let may_have_holes = u64::try_from(stat.st_blocks).is_ok_and(|blocks| blocks * 512 < file.size);
+        while tree.offset() < file.size {
+            let offset = tree.offset();
+            let (data, end) = extent(&handle, offset, file.size, may_have_holes)?;
+            if data > offset {
+                self.hole(id, &mut tree, data)?;
+            } else {
+                self.data(id, &handle, &mut tree, end)?;
+            }
+        }
+        if !is_unchanged(&handle, &file)? {
+            return Err(Stop::Failed(CHANGED.into()));
+        }
+        Ok(self.out.message(&FromSource::End { id, root: tree.finish() })?)
+    }
+
+    /// Sends the bytes until `end`.
+    fn data(&mut self, id: u64, handle: &File, tree: &mut TreeHash, end: u64) -> Result<(), Stop> {
+        while tree.offset() < end {
+            self.check(id)?;
+            let offset = tree.offset();
+            let n = tree.room().min(end - offset).min(MAX_DATA_BYTES as u64);
+            #[expect(clippy::cast_possible_truncation, reason = "at most 1 MiB")]
+            let batch = self.out.with_room(n as usize)?;
+            #[expect(clippy::cast_possible_truncation, reason = "at most 1 MiB")]
+            let bytes = batch.put_data(id, offset, n as usize, |room| handle.read_exact_at(room, offset))?;
+            let group = tree.update(bytes);
+            self.report.progress(n, true);
+            self.group(id, group)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the hole until `end`.
+    fn hole(&mut self, id: u64, tree: &mut TreeHash, end: u64) -> Result<(), Stop> {
+        while tree.offset() < end {
+            self.check(id)?;
+            let (offset, len) = (tree.offset(), tree.room().min(end - tree.offset()));
+            self.out.message(&FromSource::Hole { id, offset, len })?;
+            let group = tree.update_zeros(len);
+            self.report.progress(len, false);
+            self.group(id, group)?;
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, id: u64, chaining_value: Option<[u8; 32]>) -> Result<(), Ended> {
+        match chaining_value {
+            Some(chaining_value) => self.out.message(&FromSource::Group { id, chaining_value }),
+            None => Ok(()),
+        }
+    }
+
+    fn hash(&self, id: u64, handle: &File, tree: &mut TreeHash) -> Result<[u8; 32], Stop> {
+        hash_rest(handle, tree, || self.check(id))
+    }
+
+    fn check(&self, id: u64) -> Result<(), Stop> {
+        if self.pending.is_wanted(id) {
+            return Ok(());
+        }
+        Err(if self.pending.is_stopped() { Stop::Ended } else { Stop::Unwanted })
+    }
+}
+
+/// Reads a file to its end and returns its hash. `check` may stop it between pieces.
+pub(crate) fn hash_rest<E: From<io::Error>>(
+    handle: &File,
+    tree: &mut TreeHash,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<[u8; 32], E> {
+    let mut buffer = vec![0; MAX_DATA_BYTES];
+    while tree.room() > 0 {
+        check()?;
+        let n = tree.room().min(MAX_DATA_BYTES as u64);
+        #[expect(clippy::cast_possible_truncation, reason = "at most 1 MiB")]
+        let piece = &mut buffer[..n as usize];
+        handle.read_exact_at(piece, tree.offset())?;
+        tree.update(piece);
+    }
+    Ok(tree.finish())
+}
+
+/// Opens the file that was listed.
+fn open(file: &SourceFile) -> Result<(File, Stat), Stop> {
+    // Without waiting for the writer of a pipe that took the name.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let handle = File::from(file.directory.open(&file.name, flags, Mode::empty())?);
+    let stat = fstat(&handle).map_err(io::Error::from)?;
+    if token(&stat) != file.token {
+        return Err(Stop::Failed("changed after it was listed".into()));
+    }
+    Ok((handle, stat))
+}
+
+fn is_unchanged(handle: &File, file: &SourceFile) -> io::Result<bool> {
+    Ok(token(&fstat(handle)?) == file.token)
+}
+
+/// Returns where the next data begins and ends, not before `offset`. A hole at the end: the size
+/// twice.
+fn extent(handle: &File, offset: u64, size: u64, may_have_holes: bool) -> io::Result<(u64, u64)> {
+    if !may_have_holes {
+        return Ok((offset, size));
+    }
+    let data = match seek(handle, SeekFrom::Data(offset)) {
+        Ok(data) => data.clamp(offset, size),
+        Err(Errno::NXIO) => return Ok((size, size)),
+        // The file system does not tell.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok((offset, size)),
+        Err(error) => return Err(error.into()),
+    };
+    if data > offset {
+        return Ok((data, data));
+    }
+    match seek(handle, SeekFrom::Hole(offset)) {
+        // Another thread may have truncated the file: at least one byte, whose read then fails.
+        Ok(end) => Ok((offset, end.clamp(offset + 1, size))),
+        Err(_) => Ok((offset, size)),
+    }
+}

@@ -1,0 +1,333 @@
+//! Walk over the sources, depth first, on a thread of its own.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{FileType, Stat, readlinkat};
+
+use super::outgoing::{Ended, Outgoing};
+use super::pending::{Item, Pending, SourceFile};
+use super::token::token;
+use crate::directory::{Directory, RootDirectory};
+use crate::name::is_temporary;
+use crate::protocol::{Entry, EntryKind, FromSource, MAX_DEPTH, RawPath};
+use crate::report::Report;
+use crate::{CopyError, Event, Kind, SourceOptions};
+
+/// Bytes of entries that leave together.
+const FLUSH_BYTES: usize = 16 << 10;
+/// Limit on lines of `--exclude`.
+const MAX_EXCLUDES: usize = 1000;
+
+/// Walk over the sources of a copy.
+pub(crate) struct Walk {
+    pub(crate) root: RootDirectory,
+    pub(crate) follow: bool,
+    pub(crate) excludes: Gitignore,
+    pub(crate) pending: Arc<Pending>,
+    pub(crate) out: Outgoing,
+    pub(crate) report: Report,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Place of a name: in which directory, and its path relative to the destination and the source.
+struct Place<'a> {
+    directory: &'a Arc<Directory>,
+    name: &'a [u8],
+    path: PathBuf,
+    /// Empty for the source itself, to which no exclude applies.
+    in_source: PathBuf,
+    /// False: a source whose contents alone are copied.
+    has_name: bool,
+}
+
+impl Walk {
+    /// Lists all sources, and ends the list.
+    pub(crate) fn run(mut self, sources: &[PathBuf]) -> Result<(), Ended> {
+        for source in sources {
+            self.source(source)?;
+        }
+        let (files, bytes) = (self.files, self.bytes);
+        self.report.event(&Event::Total { files, bytes });
+        self.out.message(&FromSource::Total { files, bytes })?;
+        self.out.flush()
+    }
+
+    fn source(&mut self, source: &Path) -> Result<(), Ended> {
+        let bytes = source.as_os_str().as_bytes();
+        let is_contents = is_contents(source);
+        let is_directory = is_contents || bytes.ends_with(b"/");
+        let (parent, name) = if is_contents { (source, OsStr::new(".")) } else { split(source) };
+        let top = self
+            .root
+            .open_directory(parent)
+            .and_then(|handle| Directory::top(handle, parent.into(), self.root.links(self.follow)));
+        let path = if is_contents { PathBuf::new() } else { name.into() };
+        let directory = match top {
+            Ok(directory) => directory,
+            Err(error) => return self.unreadable(source, &error),
+        };
+        if name == ".." {
+            let error =
+                io::Error::other("a source needs a name: write its path without '..' at the end, or '/.'");
+            return self.unreadable(source, &error);
+        }
+        if is_directory && !is_contents {
+            // `link/` names the directory that the link points to.
+            let opened = self
+                .root
+                .open_directory(source)
+                .and_then(|handle| Directory::top(handle, source.into(), self.root.links(self.follow)));
+            return match opened {
+                Ok(directory) => self.named_directory(&directory, name.as_bytes(), &path),
+                Err(error) => self.unreadable(source, &error),
+            };
+        }
+        let in_source = PathBuf::new();
+        let place =
+            Place { directory: &directory, name: name.as_bytes(), path, in_source, has_name: !is_contents };
+        if let Some(place) = self.visit(place)? {
+            self.directory(&place)?;
+        }
+        Ok(())
+    }
+
+    /// Lists a directory that is open, under a name.
+    fn named_directory(&mut self, directory: &Arc<Directory>, name: &[u8], path: &Path) -> Result<(), Ended> {
+        match directory.stat(b".") {
+            Ok(stat) => {
+                let id = self.entry(
+                    Entry {
+                        id: 0,
+                        name: name.into(),
+                        kind: EntryKind::Directory,
+                        mode: mode(&stat),
+                        mtime: mtime(&stat),
+                        mtime_nanos: mtime_nanos(&stat),
+                    },
+                    item(path, Kind::Directory),
+                )?;
+                self.contents(directory, path, Path::new(""))?;
+                self.out.message(&FromSource::Leave { id })
+            }
+            Err(error) => self.unreadable(path, &error),
+        }
+    }
+
+    /// Sends the entry of a file or link. Returns the place if it is a directory.
+    fn visit<'a>(&mut self, place: Place<'a>) -> Result<Option<Place<'a>>, Ended> {
+        let stat = match place.directory.stat(place.name) {
+            Ok(stat) => stat,
+            // With `follow`: a link to nothing is copied as a link.
+            Err(error) if self.follow && error.kind() == io::ErrorKind::NotFound => {
+                match place.directory.stat_name(place.name) {
+                    Ok(stat) => stat,
+                    Err(_) => return self.unreadable(&place.path, &error).map(|()| None),
+                }
+            }
+            Err(error) => return self.unreadable(&place.path, &error).map(|()| None),
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => return Ok((!self.is_excluded(&place, true)).then_some(place)),
+            _ if self.is_excluded(&place, false) => {}
+            FileType::RegularFile => self.file(&place, &stat)?,
+            FileType::Symlink => self.link(&place, &stat)?,
+            _ => {
+                let error = io::Error::other("neither file, directory nor symbolic link");
+                self.unreadable(&place.path, &error)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn file(&mut self, place: &Place<'_>, stat: &Stat) -> Result<(), Ended> {
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let token = token(stat);
+        let file = SourceFile {
+            directory: Arc::clone(place.directory),
+            name: place.name.into(),
+            size,
+            token,
+            path: place.path.clone(),
+        };
+        let item = Item { path: place.path.clone(), kind: Kind::File, size, file: Some(file), wants_left: 2 };
+        self.files += 1;
+        self.bytes += size;
+        self.entry(entry(place, stat, EntryKind::File { size, token }), item).map(drop)
+    }
+
+    fn link(&mut self, place: &Place<'_>, stat: &Stat) -> Result<(), Ended> {
+        let target =
+            place.directory.handle().and_then(|handle| Ok(readlinkat(&*handle, place.name, Vec::new())?));
+        match target {
+            Ok(target) => {
+                let kind = EntryKind::Symlink { target: target.into_bytes() };
+                self.entry(entry(place, stat, kind), item(&place.path, Kind::Symlink)).map(drop)
+            }
+            Err(error) => self.unreadable(&place.path, &error),
+        }
+    }
+
+    fn directory(&mut self, place: &Place<'_>) -> Result<(), Ended> {
+        let opened = place.directory.stat(place.name).and_then(|stat| {
+            if place.directory.depth() >= MAX_DEPTH - 1 {
+                return Err(io::Error::other("the directories are nested too deep"));
+            }
+            // With `follow`, a link may lead back to a directory that contains it.
+            if self.follow && place.has_name && place.directory.is_within(&stat) {
+                return Err(io::Error::other("a symbolic link leads back to a directory above it"));
+            }
+            Ok((stat, place.directory.open_directory(place.name)?))
+        });
+        let (stat, directory) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return self.unreadable(&place.path, &error),
+        };
+        let item = item(&place.path, Kind::Directory);
+        let id = self.entry(entry(place, &stat, EntryKind::Directory), item)?;
+        self.contents(&directory, &place.path, &place.in_source)?;
+        self.out.message(&FromSource::Leave { id })
+    }
+
+    /// Lists a directory: its files and links first, so that no handle stays open for the list
+    /// while subdirectories are visited.
+    fn contents(&mut self, directory: &Arc<Directory>, path: &Path, in_source: &Path) -> Result<(), Ended> {
+        let list = directory.handle().and_then(|handle| Ok(rustix::fs::Dir::read_from(&*handle)?));
+        let list = match list {
+            Ok(list) => list,
+            Err(error) => return self.unreadable(path, &error),
+        };
+        let mut directories: Vec<RawPath> = Vec::new();
+        for found in list {
+            if self.pending.is_stopped() {
+                return Err(Ended);
+            }
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => return self.unreadable(path, &error.into()),
+            };
+            let name = found.file_name().to_bytes();
+            if matches!(name, b"." | b"..") || is_temporary(name) {
+                continue;
+            }
+            let place = place(directory, name, path, in_source);
+            if found.file_type() == FileType::Directory {
+                if !self.is_excluded(&place, true) {
+                    directories.push(name.into());
+                }
+            } else if self.visit(place)?.is_some() {
+                directories.push(name.into());
+            }
+        }
+        for name in directories {
+            self.directory(&place(directory, &name, path, in_source))?;
+        }
+        Ok(())
+    }
+
+    fn is_excluded(&self, place: &Place<'_>, is_directory: bool) -> bool {
+        let has_path = !place.in_source.as_os_str().is_empty();
+        has_path && self.excludes.matched(&place.in_source, is_directory).is_ignore()
+    }
+
+    fn entry(&mut self, mut entry: Entry, mut item: Item) -> Result<u64, Ended> {
+        loop {
+            match self.pending.add(item) {
+                Ok(id) => {
+                    entry.id = id;
+                    self.out.message(&FromSource::Entry(entry))?;
+                    if self.out.len() >= FLUSH_BYTES {
+                        self.out.flush()?;
+                    }
+                    return Ok(id);
+                }
+                Err(back) => item = back,
+            }
+            self.out.flush()?;
+            if !self.pending.wait_for_room() {
+                return Err(Ended);
+            }
+        }
+    }
+
+    fn unreadable(&mut self, path: &Path, error: &io::Error) -> Result<(), Ended> {
+        let text = format!("cannot be read: {error}");
+        self.report.failed(path, &text, 0);
+        self.out.message(&FromSource::Unreadable { path: path.as_os_str().as_bytes().into(), text })
+    }
+}
+
+/// Compiles the lines of `--exclude`.
+pub(crate) fn excludes(options: &SourceOptions) -> Result<Gitignore, CopyError> {
+    let mut builder = GitignoreBuilder::new("");
+    if options.excludes.len() > MAX_EXCLUDES {
+        return Err(CopyError::Request(format!("more than {MAX_EXCLUDES} patterns to exclude")));
+    }
+    let bad = |line: &str, error| CopyError::Request(format!("pattern '{line}' to exclude: {error}"));
+    for line in &options.excludes {
+        builder.add_line(None, line).map_err(|error| bad(line, error))?;
+    }
+    builder.build().map_err(|error| bad("", error))
+}
+
+fn place<'a>(directory: &'a Arc<Directory>, name: &'a [u8], path: &Path, in_source: &Path) -> Place<'a> {
+    let component = OsStr::from_bytes(name);
+    let (path, in_source) = (path.join(component), in_source.join(component));
+    Place { directory, name, path, in_source, has_name: true }
+}
+
+fn item(path: &Path, kind: Kind) -> Item {
+    Item { path: path.into(), kind, size: 0, file: None, wants_left: 0 }
+}
+
+/// Returns true if the contents of a source are copied, and not its name.
+fn is_contents(source: &Path) -> bool {
+    let bytes = source.as_os_str().as_bytes();
+    matches!(bytes, b"" | b"." | b"/") || bytes.ends_with(b"/.")
+}
+
+/// Returns the name that a source has at the destination. Empty: its contents alone are copied.
+pub(crate) fn top_name(source: &Path) -> RawPath {
+    if is_contents(source) { RawPath::new() } else { split(source).1.as_bytes().into() }
+}
+
+/// Splits a path into the directory and the last component.
+fn split(path: &Path) -> (&Path, &OsStr) {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => (parent, name),
+        _ => (path, OsStr::new("..")),
+    }
+}
+
+fn entry(place: &Place<'_>, stat: &Stat, kind: EntryKind) -> Entry {
+    Entry {
+        id: 0,
+        name: if place.has_name { place.name.into() } else { RawPath::new() },
+        kind,
+        mode: mode(stat),
+        mtime: mtime(stat),
+        mtime_nanos: mtime_nanos(stat),
+    }
+}
+
+#[cfg_attr(
+    target_os = "linux",
+    expect(clippy::useless_conversion, reason = "other systems have other types")
+)]
+fn mode(stat: &Stat) -> u32 {
+    u32::from(stat.st_mode) & 0o7777
+}
+
+#[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
+fn mtime(stat: &Stat) -> i64 {
+    stat.st_mtime as i64
+}
+
+fn mtime_nanos(stat: &Stat) -> u32 {
+    u32::try_from(stat.st_mtime_nsec).unwrap_or(0)
+}

@@ -1,0 +1,179 @@
+//! Names that exist, dry runs, and servers that are confined.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::support::{
+    Folder, confined, failures, listing, pulled_from, pushed, pushed_to, set_mode, set_time, write,
+};
+use crate::{DestinationOptions, Existing, Permission, Request, Root, SourceOptions};
+
+/// Source and destination with one name each that is new, identical, and different.
+fn conflict() -> Folder {
+    let folder = Folder::new();
+    let dst = folder.dst().join("src");
+    fs::create_dir(&dst).unwrap();
+    for name in ["new.txt", "same.txt", "other.txt"] {
+        write(folder.src().join(name), b"source");
+    }
+    symlink("source", folder.src().join("link")).unwrap();
+    symlink("destination", dst.join("link")).unwrap();
+    write(dst.join("same.txt"), b"source");
+    write(dst.join("other.txt"), b"destination");
+    folder
+}
+
+#[tokio::test]
+async fn existing_name_fails_by_default() {
+    let folder = conflict();
+    let summary = pushed(folder.request()).await.unwrap();
+    assert_eq!((summary.files, summary.skipped, summary.failures), (1, 1, 2));
+    let failed = failures(&summary);
+    assert!(failed["src/other.txt"].contains("--overwrite"), "{failed:?}");
+    assert!(failed["src/link"].contains("exists"), "{failed:?}");
+    assert_eq!(fs::read(folder.dst().join("src/other.txt")).unwrap(), b"destination");
+}
+
+#[tokio::test]
+async fn overwrite_replaces_files_and_links() {
+    let folder = conflict();
+    let summary = pushed(folder.request_with(Existing::Overwrite)).await.unwrap();
+    assert_eq!((summary.files, summary.links, summary.skipped, summary.failures), (2, 1, 1, 0));
+    assert_eq!(fs::read(folder.dst().join("src/other.txt")).unwrap(), b"source");
+    assert_eq!(fs::read_link(folder.dst().join("src/link")).unwrap().as_os_str(), "source");
+}
+
+#[tokio::test]
+async fn overwrite_spares_directories_and_link_targets() {
+    let folder = Folder::new();
+    let dst = folder.dst().join("src");
+    fs::create_dir_all(dst.join("name")).unwrap();
+    write(folder.src().join("name"), b"file");
+    write(folder.path("victim"), b"victim");
+    write(folder.src().join("linked"), b"file");
+    symlink(folder.path("victim"), dst.join("linked")).unwrap();
+    fs::create_dir(folder.src().join("sub")).unwrap();
+    write(folder.src().join("sub/inside"), b"file");
+    symlink(folder.path("src"), dst.join("sub")).unwrap();
+    let summary = pushed(folder.request_with(Existing::Overwrite)).await.unwrap();
+    let failed = failures(&summary);
+    assert!(failed["src/name"].contains("is a directory"), "{failed:?}");
+    assert!(failed["src/sub"].contains("no directory"), "{failed:?}");
+    assert!(failed["src/sub/inside"].contains("its directory"), "{failed:?}");
+    assert_eq!(fs::read(folder.path("victim")).unwrap(), b"victim");
+    assert_eq!(fs::read(dst.join("linked")).unwrap(), b"file");
+}
+
+#[tokio::test]
+async fn keep_both_numbers_the_new_one() {
+    let folder = conflict();
+    for _ in 0..2 {
+        let summary = pushed(folder.request_with(Existing::KeepBoth)).await.unwrap();
+        assert_eq!(summary.failures, 0, "{summary:?}");
+    }
+    let dst = folder.dst().join("src");
+    assert_eq!(fs::read(dst.join("other.txt")).unwrap(), b"destination");
+    assert_eq!(fs::read(dst.join("other (2).txt")).unwrap(), b"source");
+    assert!(!dst.join("other (3).txt").exists(), "the second copy finds that of the first");
+}
+
+#[tokio::test]
+async fn checksum_finds_change_that_time_hides() {
+    let folder = Folder::new();
+    let dst = folder.dst().join("src");
+    fs::create_dir(&dst).unwrap();
+    for name in ["equal", "changed"] {
+        write(folder.src().join(name), b"content");
+    }
+    write(dst.join("changed"), b"CONTENT");
+    write(dst.join("equal"), b"content");
+    set_time(&dst.join("equal"), 5);
+    let destination =
+        DestinationOptions { checksum: true, existing: Existing::Overwrite, ..DestinationOptions::default() };
+    let summary = pushed(Request { destination, ..folder.request() }).await.unwrap();
+    assert_eq!((summary.files, summary.skipped, summary.failures), (1, 1, 0));
+    assert_eq!(fs::read(dst.join("changed")).unwrap(), b"content");
+}
+
+#[tokio::test]
+async fn dry_run_writes_nothing() {
+    let folder = conflict();
+    fs::create_dir(folder.src().join("directory")).unwrap();
+    write(folder.src().join("directory/file"), b"x");
+    let before = listing(&folder.dst());
+    let destination = DestinationOptions { dry_run: true, ..DestinationOptions::default() };
+    let summary = pushed(Request { destination, ..folder.request() }).await.unwrap();
+    assert_eq!((summary.files, summary.skipped, summary.failures, summary.sent_bytes), (0, 3, 2, 0));
+    assert_eq!(listing(&folder.dst()), before);
+    let fresh = Request { dest: folder.path("absent/"), destination, ..folder.request() };
+    assert!(pushed(fresh).await.unwrap().is_complete());
+    assert!(!folder.path("absent").exists());
+}
+
+#[tokio::test]
+async fn confined_server_offers_nothing_outside() {
+    let folder = Folder::new();
+    write(folder.path("secret"), b"secret");
+    write(folder.src().join("own"), b"own");
+    let root = folder.path("root");
+    fs::create_dir(&root).unwrap();
+    symlink("..", root.join("up")).unwrap();
+    symlink("../secret", root.join("leak")).unwrap();
+    symlink("inner", root.join("within")).unwrap();
+    write(root.join("inner"), b"inner");
+    for dest in ["../dst", "up", "up/dst", "/../dst", "within/x"] {
+        let request =
+            Request { sources: vec![folder.src().join("own")], dest: dest.into(), ..Request::default() };
+        let (near, far) = pushed_to(request, confined(&root)).await;
+        assert!(near.is_err() && far.is_err(), "{dest}: {near:?}");
+    }
+    for source in ["../secret", "up/secret", "/up/secret", "leak"] {
+        let source_options = SourceOptions { follow: true, ..SourceOptions::default() };
+        let request = Request {
+            sources: vec![source.into()],
+            dest: folder.dst(),
+            source: source_options,
+            ..Request::default()
+        };
+        let summary = pulled_from(request, confined(&root)).await.0.unwrap();
+        assert_eq!((summary.files, summary.failures), (0, 1), "{source}");
+    }
+    let request = Request { sources: vec!["/within".into()], dest: folder.dst(), ..Request::default() };
+    let follow = SourceOptions { follow: true, ..SourceOptions::default() };
+    let summary = pulled_from(Request { source: follow, ..request }, confined(&root)).await.0.unwrap();
+    assert_eq!((summary.files, summary.failures), (1, 0), "{summary:?}");
+    assert_eq!(fs::read(folder.dst().join("within")).unwrap(), b"inner");
+    assert_eq!(listing(&folder.dst()).len(), 1);
+}
+
+#[tokio::test]
+async fn permissions_of_server_are_kept() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"x");
+    let request =
+        || Request { sources: vec![folder.src().join("file")], dest: "/".into(), ..Request::default() };
+    let root = |permission| Root::confined(&folder.dst(), permission).unwrap();
+    let (near, _) = pushed_to(request(), root(Permission::ReadOnly)).await;
+    assert!(near.unwrap_err().to_string().contains("only be read"));
+    let (near, _) = pulled_from(folder.request(), root(Permission::WriteOnly)).await;
+    assert!(near.unwrap_err().to_string().contains("only be written"));
+    let (near, _) = pushed_to(request(), root(Permission::WriteOnly)).await;
+    assert!(near.unwrap().is_complete());
+    assert!(folder.dst().join("file").is_file());
+}
+
+#[tokio::test]
+async fn read_only_directory_of_earlier_copy_is_filled() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.dst().join("src/sub")).unwrap();
+    fs::create_dir(folder.src().join("sub")).unwrap();
+    write(folder.src().join("sub/file"), b"x");
+    for path in [folder.src().join("sub"), folder.dst().join("src/sub")] {
+        set_mode(&path, 0o555);
+    }
+    assert!(pushed(folder.request()).await.unwrap().is_complete());
+    assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+    for path in [folder.src().join("sub"), folder.dst().join("src/sub")] {
+        set_mode(&path, 0o755);
+    }
+}

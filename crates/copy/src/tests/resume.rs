@@ -1,0 +1,196 @@
+//! Copies that are interrupted and go on.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use rdt_testing::Numbers;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+
+use super::support::{Folder, Log, PIPE_BYTES, bytes, listing, pushed, write};
+use crate::name::is_temporary;
+use crate::{CopyError, Existing, Root, Summary, push, serve};
+
+/// Stream that breaks after a number of bytes written.
+struct Breaking {
+    stream: DuplexStream,
+    left: Arc<AtomicU64>,
+}
+
+fn broken() -> io::Error {
+    io::ErrorKind::ConnectionReset.into()
+}
+
+impl AsyncRead for Breaking {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.left.load(Ordering::Relaxed) == 0 {
+            return Poll::Ready(Err(broken()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Breaking {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            return Poll::Ready(Err(broken()));
+        }
+        let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(n)) = result {
+            self.left.fetch_sub(n as u64, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Pushes over a stream that breaks after a number of bytes of the source. Returns the results of
+/// both sides.
+async fn push_until(folder: &Folder, bytes: u64, log: &Arc<Log>) -> [Result<Summary, CopyError>; 2] {
+    let (near, far) = duplex(PIPE_BYTES);
+    let near = Breaking { stream: near, left: Arc::new(AtomicU64::new(bytes)) };
+    let request = folder.request_with(Existing::Overwrite);
+    let root = Root::whole().unwrap();
+    let (near, far) = tokio::join!(push(near, request, log.clone()), serve(far, root, Arc::new(())));
+    [near, far]
+}
+
+/// Checks that every file with a final name is complete. Returns the number of files in progress.
+fn check_names(src: &Path, dst: &Path) -> usize {
+    let mut parts = 0;
+    for (path, _) in listing(dst) {
+        let name = path.file_name().unwrap().as_encoded_bytes();
+        if is_temporary(name) {
+            parts += 1;
+        } else if dst.join(&path).is_file() {
+            let same = fs::read(dst.join(&path)).unwrap() == fs::read(src.join(&path)).unwrap();
+            assert!(same, "{path:?} has its final name and is wrong");
+        }
+    }
+    parts
+}
+
+#[tokio::test]
+async fn large_file_goes_on_where_it_broke() {
+    let folder = Folder::new();
+    let size = 100 << 20;
+    write(folder.src().join("large"), &bytes(size, 9));
+    let log = Arc::new(Log::default());
+    let [near, far] = push_until(&folder, 75 << 20, &log).await;
+    assert!(matches!(near, Err(CopyError::Stream(_))) && matches!(far, Err(CopyError::Stream(_))));
+    assert_eq!(check_names(&folder.src(), &folder.dst().join("src")), 2, "part and journal");
+    let [near, far] = push_until(&folder, u64::MAX, &log).await;
+    let (near, far) = (near.unwrap(), far.unwrap());
+    assert!(near.resumed_bytes >= 64 << 20, "{near:?}");
+    assert_eq!(near.resumed_bytes + near.sent_bytes, size as u64);
+    assert_eq!((near.resumed_bytes, far.files), (far.resumed_bytes, 1));
+    assert_eq!(check_names(&folder.src(), &folder.dst().join("src")), 0);
+    assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+    let events = log.0.lock().unwrap();
+    assert!(events.iter().any(|event| event.starts_with("Resumed")), "{events:?}");
+}
+
+#[tokio::test]
+async fn changed_source_starts_again() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(50 << 20, 9));
+    let log = Arc::new(Log::default());
+    push_until(&folder, 40 << 20, &log).await[0].as_ref().unwrap_err();
+    write(folder.src().join("large"), &bytes(50 << 20, 10));
+    let summary = pushed(folder.request()).await.unwrap();
+    assert_eq!((summary.resumed_bytes, summary.files, summary.failures), (0, 1, 0));
+    assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+}
+
+#[tokio::test]
+async fn damaged_journal_or_part_starts_again() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(50 << 20, 9));
+    let log = Arc::new(Log::default());
+    let damages: [fn(&Path); 3] = [
+        |journal| fs::write(journal, b"nonsense").unwrap(),
+        |journal| fs::File::options().write(true).open(journal).unwrap().set_len(4100).unwrap(),
+        |journal| {
+            let part = journal.with_extension("part");
+            fs::File::options().write(true).open(part).unwrap().set_len(1000).unwrap();
+        },
+    ];
+    for damage in damages {
+        push_until(&folder, 40 << 20, &log).await[0].as_ref().unwrap_err();
+        let dst = folder.dst().join("src");
+        let journal = listing(&dst).into_keys().find(|path| path.extension() == Some("journal".as_ref()));
+        damage(&dst.join(journal.unwrap()));
+        let summary = pushed(folder.request()).await.unwrap();
+        assert_eq!((summary.resumed_bytes, summary.files, summary.failures), (0, 1, 0));
+        assert_eq!(listing(&dst), listing(&folder.src()));
+        fs::remove_file(dst.join("large")).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn breaks_at_random_points_lose_little() {
+    let folder = Folder::new();
+    let mut random = Numbers::new(11);
+    let mut total = 0;
+    for (name, size) in [("a", 30 << 20), ("b", 70 << 20), ("c", 100), ("d", 1 << 20), ("e", 0)] {
+        write(folder.src().join(name), &bytes(size, 5));
+        total += size as u64;
+    }
+    let log = Arc::new(Log::default());
+    let (mut sent, mut breaks) = (0, 0);
+    loop {
+        let limit = if breaks == 12 { u64::MAX } else { random.below(40 << 20) + 1 };
+        let [near, far] = push_until(&folder, limit, &log).await;
+        check_names(&folder.src(), &folder.dst().join("src"));
+        match near {
+            Ok(summary) => {
+                sent += summary.sent_bytes;
+                assert!(summary.is_complete() && far.unwrap().is_complete());
+                break;
+            }
+            Err(_) => sent += limit,
+        }
+        breaks += 1;
+    }
+    // At each break: the rest of a group, a batch in the pipe, and a small file.
+    assert!(sent <= total + breaks * (12 << 20), "{sent} bytes of {total} with {breaks} breaks");
+    assert_eq!(check_names(&folder.src(), &folder.dst().join("src")), 0);
+    assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+}
+
+#[tokio::test]
+async fn two_copies_of_one_file_exclude_each_other() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(20 << 20, 9));
+    let (near, far) = duplex(PIPE_BYTES);
+    let (root, request) = (Root::whole().unwrap(), folder.request());
+    let first = tokio::spawn(push(near, request, Arc::new(())));
+    let log = Arc::new(Log::default());
+    let serving = tokio::spawn(serve(far, root, log.clone()));
+    while !log.0.lock().unwrap().iter().any(|event| event.starts_with("FileStarted")) {
+        tokio::task::yield_now().await;
+    }
+    let second = pushed(folder.request()).await.unwrap();
+    let (first, serving) = (first.await.unwrap().unwrap(), serving.await.unwrap().unwrap());
+    assert!(first.is_complete() && serving.is_complete());
+    assert_eq!(second.files, 0, "{second:?}");
+    assert!(second.failures == 0 || second.failed[0].text.contains("in progress"), "{second:?}");
+    assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+}
