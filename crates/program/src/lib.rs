@@ -6,6 +6,7 @@
 //! | files | `files.rs` | output files that only their owner may read |
 //! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
+//! | task stop | `task_stop.rs` | stop flag for tasks of tokio (feature `tokio`) |
 //! | signals | `signals.rs` | Ctrl-C and termination; flag that ends all threads; file size limit |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
 
@@ -14,12 +15,16 @@ pub mod files;
 pub mod host_port;
 mod printer;
 pub mod signals;
+#[cfg(feature = "tokio")]
+mod task_stop;
 pub mod threads;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use console::{Console, talk, talk_in_background};
 pub use printer::Printer;
 pub use signals::Stop;
+#[cfg(feature = "tokio")]
+pub use task_stop::TaskStop;
 
 /// Exit codes of the programs; those from 64 on are of `sysexits.h`.
 pub mod exit {
@@ -29,6 +34,8 @@ pub mod exit {
     pub const TIMEOUT: u8 = 5;
     /// The peer refused or closed the connection.
     pub const PEER_CLOSED: u8 = 8;
+    /// Some files were not copied. rsync has the same code.
+    pub const INCOMPLETE: u8 = 23;
     /// Wrong arguments.
     pub const USAGE: u8 = 64;
     /// The input cannot be read.

@@ -1,6 +1,10 @@
 //! Helpers of the tests of all crates: an origin of test times, durations, and repeatable random
-//! numbers.
+//! numbers; processes of programs under test (feature `programs`).
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "programs")]
+#[allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
+pub mod programs;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,7 @@
 //! Addresses of one peer: which of them to try, for how long, and which failure counts.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -147,6 +148,22 @@ pub fn bind_towards<T, E>(
     }
 }
 
+/// Binds a socket by `bind` to this port of all interfaces: of IPv4 alone if the host has no IPv6.
+///
+/// # Errors
+/// The error of `bind`, and the address.
+pub fn bind_any<T>(
+    port: u16,
+    bind: impl Fn(SocketAddr) -> io::Result<T>,
+) -> Result<T, (SocketAddr, io::Error)> {
+    let [ipv6, ipv4] = [(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()];
+    match bind(ipv6) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err((ipv6, error)),
+        Err(_) => bind(ipv4).map_err(|error| (ipv4, error)),
+        Ok(bound) => Ok(bound),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rdt_transport::Phase;
@@ -233,6 +250,17 @@ mod tests {
             let (found, failure) = attempts(3, Duration::from_secs(60), end);
             assert_eq!((found, failure), (vec![(1, 3), (2, 3)], (2, closed.clone())));
         }
+    }
+
+    #[test]
+    fn host_without_ipv6_listens_on_ipv4() {
+        let without_ipv6 = |any: SocketAddr| {
+            if any.is_ipv6() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(any) }
+        };
+        assert_eq!(bind_any(5, without_ipv6).unwrap(), "0.0.0.0:5".parse().unwrap());
+        assert_eq!(bind_any(5, Ok).unwrap(), "[::]:5".parse().unwrap());
+        let in_use = |_| Err::<(), _>(io::ErrorKind::AddrInUse.into());
+        assert!(bind_any(5, in_use).unwrap_err().0.is_ipv6());
     }
 
     #[test]

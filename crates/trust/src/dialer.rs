@@ -38,7 +38,8 @@ struct HostCheck {
 }
 
 impl Dialer {
-    pub(crate) fn of_ticket(identity: Arc<StaticKey>, ticket: &Ticket, surroundings: &Surroundings) -> Self {
+    /// Returns the keys and the secret for the peer that has printed this ticket.
+    pub fn of_ticket(identity: Arc<StaticKey>, ticket: &Ticket, surroundings: &Surroundings) -> Self {
         let secret = Some(Arc::new(ticket.secret()));
         let (ticket, surroundings) = (Box::new(ticket.clone()), surroundings.clone());
         Self { identity, secret, expected: Expected::Ticket { ticket, surroundings } }

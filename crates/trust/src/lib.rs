@@ -7,6 +7,7 @@
 //! | options | `options.rs` | command-line options of both sides, their times |
 //! | remote | `remote.rs` | the argument TICKET or HOST |
 //! | candidates | `candidates.rs` | addresses of a peer: order, time, and which failure counts |
+//! | race | `race.rs` | connecting to the first address that answers (feature `tokio`) |
 //! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key |
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
 //! | error | `error.rs` | sentences and exit codes |
@@ -20,17 +21,21 @@ mod dialer;
 mod error;
 mod gate;
 mod options;
+#[cfg(feature = "tokio")]
+mod race;
 mod remote;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use addresses::reachable;
-pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_towards};
+pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_any, bind_towards};
 pub use dialer::Dialer;
 pub use error::{ChangedKey, TrustError};
 pub use gate::{Gate, TicketUse};
-pub use options::{ConnectOptions, ListenOptions, identity, parse_lifetime, parse_time};
+pub use options::{ConnectOptions, ListenOptions, PathOptions, identity, parse_lifetime, parse_time};
+#[cfg(feature = "tokio")]
+pub use race::{race, resolve};
 pub use remote::Remote;
 
 /// Connection of this crate to the program: remarks for the user, and the time.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use rdt_crypto::{Entropy, SharedSecret, StaticKey};
 use rdt_identity::{AllowList, KnownHosts, config_folder, load_or_create_identity, load_secret, os_entropy};
+use rdt_transport::ConnectionConfig;
 
 use crate::{Dialer, Gate, Remote, Surroundings, TrustError};
 
@@ -47,6 +48,27 @@ pub struct ListenOptions {
     /// Admit every peer
     #[arg(long, help_heading = HEADING, conflicts_with_all = ["allow", "secret_file"])]
     pub open: bool,
+}
+
+/// Options of the path to a peer.
+#[derive(Debug, Clone, Args)]
+pub struct PathOptions {
+    /// End connections when nothing was heard from the peer for this long, from 1s; keep-alives
+    /// hold idle ones
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = idle_timeout)]
+    pub idle_timeout: Duration,
+    /// Give up connecting after this long without an answer, from 1s
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = idle_timeout)]
+    pub connect_give_up: Duration,
+}
+
+impl PathOptions {
+    /// Returns the parameters of connections.
+    pub fn connection(&self) -> ConnectionConfig {
+        let mut config = ConnectionConfig { idle_timeout: self.idle_timeout, ..ConnectionConfig::default() };
+        config.sender.handshake_give_up = self.connect_give_up;
+        config
+    }
 }
 
 impl ConnectOptions {
@@ -147,6 +169,11 @@ pub fn parse_lifetime(text: &str) -> Result<Duration, String> {
     parse_time(text, Duration::from_secs(60), Duration::from_secs(365 * 24 * 3600))
 }
 
+/// Parses a time from 1 s to a day.
+fn idle_timeout(text: &str) -> Result<Duration, String> {
+    parse_time(text, Duration::from_secs(1), Duration::from_secs(24 * 3600))
+}
+
 /// Parses a time of whole seconds, minutes, hours or days within these limits.
 ///
 /// # Errors
@@ -171,6 +198,16 @@ pub fn parse_time(text: &str, min: Duration, max: Duration) -> Result<Duration, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_units_and_limits() {
+        for (text, seconds) in [("1s", 1), ("10min", 600), ("24h", 86_400), ("1d", 86_400)] {
+            assert_eq!(idle_timeout(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in ["0s", "2d", "30", "1.5s", "s", "99999999999999999999d", "99999999999999999d"] {
+            assert!(idle_timeout(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn lifetime_is_from_minute_to_year() {

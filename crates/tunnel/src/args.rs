@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use rdt_program::host_port::{self, HostPort};
-use rdt_trust::{ConnectOptions, ListenOptions, parse_lifetime, parse_time};
+use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
 use crate::failure::CODES;
 
@@ -86,7 +86,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) trust: ListenOptions,
     #[command(flatten)]
-    pub(crate) path: PathArgs,
+    pub(crate) path: PathOptions,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -103,7 +103,7 @@ pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) trust: ConnectOptions,
     #[command(flatten)]
-    pub(crate) path: PathArgs,
+    pub(crate) path: PathOptions,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -117,7 +117,7 @@ pub(crate) struct StdioArgs {
     #[command(flatten)]
     pub(crate) trust: ConnectOptions,
     #[command(flatten)]
-    pub(crate) path: PathArgs,
+    pub(crate) path: PathOptions,
     /// Print no remarks, only errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -134,18 +134,6 @@ pub(crate) struct KeyArgs {
 pub(crate) struct SecretArgs {
     /// File to make, mode 0600; it must not exist
     pub(crate) file: PathBuf,
-}
-
-/// Options of the path between both ends of a tunnel.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct PathArgs {
-    /// End connections when nothing was heard from the peer for this long, from 1s; keep-alives
-    /// hold idle ones
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = idle_timeout)]
-    pub(crate) idle_timeout: Duration,
-    /// Give up connecting after this long without an answer, from 1s
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = idle_timeout)]
-    pub(crate) connect_give_up: Duration,
 }
 
 /// Options of what is printed.
@@ -177,11 +165,6 @@ fn tcp_address(text: &str) -> Result<SocketAddr, String> {
         None => Err("write ADDR:PORT, as 127.0.0.1:2222; port 0 takes a free one".to_owned()),
         Some(port) => host_port::bind_address(text, port),
     }
-}
-
-/// Parses a time from 1 s to a day.
-fn idle_timeout(text: &str) -> Result<Duration, String> {
-    parse_time(text, Duration::from_secs(1), Duration::from_secs(24 * 3600))
 }
 
 #[cfg(test)]
@@ -216,16 +199,6 @@ mod tests {
             assert!(parse(line).is_err(), "{line}");
         }
         parse("connect host --listen 127.0.0.1:0").unwrap();
-    }
-
-    #[test]
-    fn times_have_units_and_limits() {
-        for (text, seconds) in [("1s", 1), ("10min", 600), ("24h", 86_400), ("1d", 86_400)] {
-            assert_eq!(idle_timeout(text), Ok(Duration::from_secs(seconds)));
-        }
-        for text in ["0s", "2d", "30", "1.5s", "s", "99999999999999999999d", "99999999999999999d"] {
-            assert!(idle_timeout(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -4,25 +4,26 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdt_trust::{ConnectOptions, Remote};
+use rdt_program::TaskStop;
+use rdt_trust::{ConnectOptions, PathOptions, Remote};
 use serde_json::json;
 use tokio::io::{Join, Stdin, Stdout, join, stdin, stdout};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::args::{ConnectArgs, DEFAULT_PORT, PathArgs, StdioArgs};
+use crate::args::{ConnectArgs, DEFAULT_PORT, StdioArgs};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::report::Report;
-use crate::session::{Local, Outcome, Stop, carry};
+use crate::session::{Local, Outcome, carry};
 use crate::{Ended, finish};
 
 /// Pause after a failed `accept`, usually because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens on a TCP port until the program is stopped.
-pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &Stop) -> Result<Ended, Failure> {
+pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
     let listener = TcpListener::bind(args.listen).await.map_err(|error| Failure::Bind(args.listen, error))?;
     let bound = listener.local_addr().map_err(Failure::system("address of the TCP socket"))?;
     let link = link(&args.remote, &args.trust, &args.path, report).await?;
@@ -43,7 +44,7 @@ fn announce(report: &Report, bound: SocketAddr, name: &str) {
 }
 
 /// Passes the standard input and output.
-pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &Stop) -> Result<Ended, Failure> {
+pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
     let link = link(&args.remote, &args.trust, &args.path, report).await?;
     let stream = tokio::select! {
         stream = link.open() => stream?,
@@ -64,7 +65,7 @@ impl Local for Join<Stdin, Stdout> {}
 async fn link(
     remote: &str,
     trust: &ConnectOptions,
-    path: &PathArgs,
+    path: &PathOptions,
     report: &Report,
 ) -> Result<Link, Failure> {
     let remote = Remote::parse(remote, DEFAULT_PORT)?;
@@ -76,7 +77,7 @@ async fn accept_all(
     listener: &TcpListener,
     link: Arc<Link>,
     report: &Report,
-    stop: &Stop,
+    stop: &TaskStop,
 ) -> Result<Ended, Failure> {
     let mut sessions = JoinSet::new();
     loop {
@@ -103,7 +104,7 @@ async fn accept_all(
 }
 
 /// Handles one TCP connection.
-async fn session(local: TcpStream, from: SocketAddr, link: &Link, report: &Report, stop: &Stop) {
+async fn session(local: TcpStream, from: SocketAddr, link: &Link, report: &Report, stop: &TaskStop) {
     let opened = tokio::select! {
         opened = link.open() => opened,
         () = stop.wait() => return local.reset_at_drop(),

@@ -33,16 +33,13 @@ use std::time::Duration;
 use clap::Parser;
 use rdt_endpoint::tokio::Endpoint;
 use rdt_program::exit::{INTERRUPTED, IO};
-use rdt_program::signals::on_interrupt;
-use rdt_program::{Console, start_logging, talk};
-use tokio::sync::watch;
+use rdt_program::{Console, TaskStop, start_logging, talk};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::args::{Arguments, Command, KeyArgs, OutputArgs, SecretArgs};
 use crate::failure::Failure;
 use crate::report::Report;
-use crate::session::Stop;
 
 /// Time for the last packets of connections before the program ends: a CLOSE, or the confirmation
 /// of the last bytes over a path with loss.
@@ -112,7 +109,8 @@ fn dispatch(command: &Command, report: &Report) -> Result<Ended, Failure> {
         Command::Secret(args) => return make_secret(args),
         Command::Serve(_) | Command::Connect(_) | Command::Stdio(_) => {}
     }
-    let stop = stop_at_interrupt()?;
+    let stop = TaskStop::at_interrupt();
+    let stop = stop.map_err(|error| Failure::system("no handler of Ctrl-C")(std::io::Error::other(error)))?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.enable_all().build().map_err(Failure::system("cannot start threads"))?;
     let result = runtime.block_on(async {
@@ -126,19 +124,6 @@ fn dispatch(command: &Command, report: &Report) -> Result<Ended, Failure> {
     // A read of the standard input cannot be cancelled, and must not delay the end.
     runtime.shutdown_background();
     result
-}
-
-/// Sets the flag at the first Ctrl-C or termination signal; the second one ends the process.
-fn stop_at_interrupt() -> Result<Stop, Failure> {
-    let (set, flag) = watch::channel(false);
-    let handler = move || {
-        if set.send_replace(true) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    };
-    on_interrupt(handler)
-        .map_err(|error| Failure::system("no handler of Ctrl-C")(std::io::Error::other(error)))?;
-    Ok(Stop::new(flag))
 }
 
 /// Waits for the sessions, which the stop has ended, and for their last packets.

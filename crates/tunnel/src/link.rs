@@ -9,18 +9,14 @@ use rdt_crypto::ResumptionCookie;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
 use rdt_transport::{Closed, ConnectionConfig, InitiatorConfig};
-use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, Dialer, Remote, bind_towards};
+use rdt_trust::{Dialer, PathOptions, Remote, bind_towards, race};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::timeout;
 
-use crate::args::PathArgs;
 use crate::failure::Failure;
 use crate::protocol::{OPEN, PeerEnd};
 use crate::report::Report;
 
-/// Head start of an address before the next one is tried too (RFC 8305, section 5).
-const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Time for the answer to the test of a new link.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest number of cookies kept. Each connection brings one and uses one.
@@ -50,7 +46,7 @@ impl Link {
     pub(crate) async fn new(
         remote: Remote,
         dialer: Dialer,
-        path: &PathArgs,
+        path: &PathOptions,
         report: &Report,
     ) -> Result<Self, Failure> {
         let addresses = resolve(&remote).await?;
@@ -65,7 +61,7 @@ impl Link {
         endpoint: Endpoint,
         remote: Remote,
         dialer: Dialer,
-        path: &PathArgs,
+        path: &PathOptions,
         report: &Report,
     ) -> Self {
         Self {
@@ -136,7 +132,7 @@ impl Link {
                 addresses.retain(SocketAddr::is_ipv4);
             }
         }
-        match self.race(&addresses).await {
+        match race(&self.endpoint, &addresses, || self.connect_config()).await {
             Ok((stream, address)) => {
                 addresses.retain(|other| *other != address);
                 addresses.insert(0, address);
@@ -157,55 +153,6 @@ impl Link {
                 // The name may have another address by now.
                 self.addresses().clear();
                 Err(self.connect_failure(error))
-            }
-        }
-    }
-
-    /// Tries the addresses, each some time after the one before. The first connection wins. A
-    /// refusal without a proof fails the race only if no other address answers.
-    async fn race(&self, addresses: &[SocketAddr]) -> Result<(Stream, SocketAddr), ConnectError> {
-        let mut attempts = JoinSet::new();
-        let mut rest = addresses.iter().copied();
-        let (mut last, mut refusal) = (None, None);
-        loop {
-            if let Some(address) = rest.next() {
-                let (endpoint, connect) = (self.endpoint.clone(), self.connect_config());
-                attempts.spawn(async move {
-                    endpoint.connect(address, connect).await.map(|stream| (stream, address))
-                });
-            }
-            let next = async {
-                if rest.len() == 0 { std::future::pending().await } else { sleep(ATTEMPT_DELAY).await }
-            };
-            let others_fail = async {
-                match &refusal {
-                    Some((since, _)) => sleep_until(*since + ADDRESS_GIVE_UP).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let is_over = tokio::select! {
-                ended = attempts.join_next() => match ended {
-                    Some(Ok(Ok(connected))) => return Ok(connected),
-                    Some(Ok(Err(error))) => {
-                        match attempt_end(&error) {
-                            AttemptEnd::Final => return Err(error),
-                            AttemptEnd::Unproved if refusal.is_none() => {
-                                refusal = Some((Instant::now(), error));
-                            }
-                            _ => last = Some(error),
-                        }
-                        false
-                    }
-                    None => rest.len() == 0,
-                    // The task was cancelled with the runtime.
-                    Some(Err(_)) => false,
-                },
-                () = next => false,
-                () = others_fail => true,
-            };
-            if is_over {
-                let gone = || StreamError::from(Closed::Unreachable).into();
-                return Err(refusal.map(|(_, error)| error).or(last).unwrap_or_else(gone));
             }
         }
     }
@@ -249,24 +196,7 @@ impl Link {
     }
 }
 
-fn attempt_end(error: &ConnectError) -> AttemptEnd {
-    match error {
-        ConnectError::Stream(StreamError::Closed(closed)) => AttemptEnd::of(closed),
-        _ => AttemptEnd::Final,
-    }
-}
-
 async fn resolve(remote: &Remote) -> Result<Vec<SocketAddr>, Failure> {
-    let (owned, name) = (remote.clone(), remote.name());
-    let addresses = tokio::task::spawn_blocking(move || owned.addresses()).await.unwrap_or_default();
-    if addresses.is_empty() { Err(Failure::NoSuchHost(name)) } else { Ok(addresses) }
-}
-
-impl PathArgs {
-    /// Returns the parameters of connections.
-    pub(crate) fn connection(&self) -> ConnectionConfig {
-        let mut config = ConnectionConfig { idle_timeout: self.idle_timeout, ..ConnectionConfig::default() };
-        config.sender.handshake_give_up = self.connect_give_up;
-        config
-    }
+    let addresses = rdt_trust::resolve(remote).await;
+    if addresses.is_empty() { Err(Failure::NoSuchHost(remote.name())) } else { Ok(addresses) }
 }

@@ -2,25 +2,26 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{EndpointConfig, Listen};
+use rdt_program::TaskStop;
 use rdt_program::host_port::HostPort;
-use rdt_trust::{Gate, TicketUse, reachable};
+use rdt_trust::{Gate, PathOptions, TicketUse, bind_any, reachable};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::args::{DEFAULT_PORT, PathArgs, ServeArgs};
+use crate::args::{DEFAULT_PORT, ServeArgs};
 use crate::failure::Failure;
 use crate::protocol::{Code, OPEN};
 use crate::report::Report;
-use crate::session::{Local, Outcome, Stop, carry};
+use crate::session::{Local, Outcome, carry};
 use crate::{Ended, finish};
 
 /// Options for the sentence of an address that others can reach.
@@ -32,7 +33,7 @@ const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(20);
 const TARGET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until it is stopped.
-pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &Stop) -> Result<Ended, Failure> {
+pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
     let trust = &args.trust;
     let has_rule = trust.open || trust.allow.is_some() || trust.secret_file.is_some();
     let tickets = args.tickets.unwrap_or(u16::from(!has_rule));
@@ -55,21 +56,17 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &Stop) -> Res
 /// interfaces. If it `is_open`, one host may have half of the connections.
 fn bind(address: Option<SocketAddr>, max_connections: u32, is_open: bool) -> Result<Endpoint, Failure> {
     let bind = |address| {
-        let mut config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
+        let mut config = EndpointConfig::new()?;
         config.max_connections = max_connections as usize;
         config.max_connections_per_source =
             if is_open { config.max_connections.div_ceil(2) } else { config.max_connections };
-        Endpoint::bind(address, config).map_err(|error| Failure::Bind(address, error))
+        Endpoint::bind(address, config)
     };
-    match address {
-        Some(address) => bind(address),
-        None => match bind((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into()) {
-            Err(Failure::Bind(_, error)) if error.kind() != io::ErrorKind::AddrInUse => {
-                bind((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into())
-            }
-            result => result,
-        },
-    }
+    let bound = match address {
+        Some(address) => bind(address).map_err(|error| (address, error)),
+        None => bind_any(DEFAULT_PORT, bind),
+    };
+    bound.map_err(|(address, error)| Failure::Bind(address, error))
 }
 
 /// Prints the address, the key and the tickets.
@@ -113,10 +110,10 @@ async fn connect_target(to: HostPort) -> io::Result<TcpStream> {
 pub(crate) async fn accept_all<L, D, F>(
     endpoint: &Endpoint,
     gate: Arc<Gate>,
-    path: &PathArgs,
+    path: &PathOptions,
     dial: D,
     report: &Report,
-    stop: &Stop,
+    stop: &TaskStop,
 ) -> Result<Ended, Failure>
 where
     L: Local + Send + 'static,
@@ -143,7 +140,7 @@ where
 }
 
 /// Handles one connection of a client.
-async fn session<L, F>(mut stream: Stream, target: F, report: &Report, stop: &Stop)
+async fn session<L, F>(mut stream: Stream, target: F, report: &Report, stop: &TaskStop)
 where
     L: Local,
     F: Future<Output = io::Result<L>>,

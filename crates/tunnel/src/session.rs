@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rdt_endpoint::tokio::Stream;
+use rdt_program::TaskStop;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::copy::{Counters, End, relay};
@@ -56,27 +56,11 @@ impl Outcome {
     }
 }
 
-/// Flag that ends all sessions. Clones share the flag.
-#[derive(Debug, Clone)]
-pub(crate) struct Stop(watch::Receiver<bool>);
-
-impl Stop {
-    pub(crate) fn new(flag: watch::Receiver<bool>) -> Self {
-        Self(flag)
-    }
-
-    /// Waits until the program is stopped.
-    pub(crate) async fn wait(&self) {
-        // An error means that the sender is gone, with it the reason to wait.
-        let _ = self.0.clone().wait_for(|is_set| *is_set).await;
-    }
-}
-
 /// Copies between both streams until they have ended and all is delivered. A failure of one is
 /// passed to the other: a CLOSE with a code, or a reset.
 pub(crate) async fn carry<L: Local>(
     report: &Report,
-    stop: &Stop,
+    stop: &TaskStop,
     name: &str,
     mut local: L,
     mut stream: Stream,

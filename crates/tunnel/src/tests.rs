@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Listener};
 use rdt_endpoint::{Listen, Network};
-use rdt_program::{Console, Printer};
-use rdt_trust::{ConnectOptions, Gate, ListenOptions, Remote, TicketUse, TrustError};
+use rdt_program::{Console, Printer, TaskStop};
+use rdt_trust::{ConnectOptions, Gate, ListenOptions, PathOptions, Remote, TicketUse, TrustError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::args::{OutputArgs, PathArgs};
+use crate::args::OutputArgs;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::protocol::PeerEnd;
 use crate::report::Report;
-use crate::session::{Local, Outcome, Stop, carry};
+use crate::session::{Local, Outcome, carry};
 use crate::{Ended, serve};
 
-const PATH: PathArgs =
-    PathArgs { idle_timeout: Duration::from_secs(30), connect_give_up: Duration::from_secs(20) };
+const PATH: PathOptions =
+    PathOptions { idle_timeout: Duration::from_secs(30), connect_give_up: Duration::from_secs(20) };
 
 impl Local for DuplexStream {}
 
@@ -74,7 +74,7 @@ impl World {
                     let shared = Arc::clone(&shared);
                     async move { (shared.0)(&shared.1) }
                 };
-                serve::accept_all(&endpoint, gate, &PATH, dial, &report, &Stop::new(flag)).await
+                serve::accept_all(&endpoint, gate, &PATH, dial, &report, &TaskStop::new(flag)).await
             }
         });
         Self { folder, network, report, stop, gate, server, serving, targets }
@@ -114,7 +114,7 @@ impl World {
         stop: watch::Receiver<bool>,
     ) -> (DuplexStream, JoinHandle<Result<Outcome, Failure>>) {
         let (near, far) = duplex(64 << 10);
-        let (report, stop) = (self.report.clone(), Stop::new(stop));
+        let (report, stop) = (self.report.clone(), TaskStop::new(stop));
         let link = Arc::clone(link);
         let outcome = tokio::spawn(async move {
             let stream = link.open().await?;

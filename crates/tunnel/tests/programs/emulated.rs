@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rdt_testing::programs::allows_emulation;
+
 use super::process::{Home, PROGRAM};
 
 /// Returns the program `rdt-emu` beside the one under test.
@@ -12,22 +14,9 @@ fn rdt_emu() -> PathBuf {
     PathBuf::from(PROGRAM).with_file_name("rdt-emu")
 }
 
-/// Returns true if the host allows runs; else prints why not.
-fn host_allows() -> bool {
-    let is_required = std::env::var_os("RDT_NAMESPACES").is_some_and(|value| value == "1");
-    let sentence = match Command::new(rdt_emu()).args(["run", "-q", "--", "true"]).output() {
-        Ok(output) if output.status.success() => return true,
-        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-        Err(error) => format!("{}: {error}: build it with cargo build -p rdt-emu", rdt_emu().display()),
-    };
-    assert!(!is_required, "not skipped: {sentence}");
-    eprintln!("skipped: {sentence}");
-    false
-}
-
 #[test]
 fn bytes_arrive_over_lossy_path() {
-    if !host_allows() {
+    if !allows_emulation(&rdt_emu()) {
         return;
     }
     let home = Home::new();

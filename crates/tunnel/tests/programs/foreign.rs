@@ -1,47 +1,12 @@
 //! Programs that know nothing of the tunnel: ssh, rsync, git, redis.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use super::process::{Home, PATIENCE, PROGRAM, has, pause};
+use rdt_testing::programs::{Daemon, SshFiles, free_address, has, output, user};
 
-/// Server of another package, killed when its handle is dropped.
-struct Daemon(Child);
-
-impl Daemon {
-    /// Starts a server and waits until it listens.
-    fn start(command: &mut Command, address: SocketAddr) -> Self {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let daemon = Self(child.spawn().unwrap());
-        for _ in 0..PATIENCE.as_millis() / 10 {
-            if TcpStream::connect(address).is_ok() {
-                return daemon;
-            }
-            pause();
-        }
-        panic!("{command:?} does not listen on {address}");
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Returns an address whose port was free.
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
-fn output(command: &mut Command) -> Output {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{command:?}: {output:?}");
-    output
-}
+use super::process::{Home, PROGRAM};
 
 /// A server of ssh with keys of its own, and the option of clients to reach it by a tunnel.
 struct Sshd {
@@ -54,28 +19,9 @@ struct Sshd {
 impl Sshd {
     /// Returns `None` if ssh cannot be tested here, and says why.
     fn start(home: &Home) -> Option<Self> {
-        if !["sshd", "ssh", "ssh-keygen"].iter().all(|program| has(program)) {
-            return None;
-        }
-        // The folder for sshd's unprivileged process is made by its service.
-        if is_root() && fs::create_dir_all("/run/sshd").is_err() {
-            eprintln!("skipped: sshd has no folder /run/sshd");
-            return None;
-        }
-        for name in ["host", "user"] {
-            let path = home.path(name);
-            output(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&path));
-        }
-        let address = free();
-        let show = |name: &str| home.path(name).display().to_string();
-        let config = format!(
-            "ListenAddress {address}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n",
-            show("host"),
-            show("user.pub")
-        );
-        let config = home.write("sshd_config", &config);
-        let daemon =
-            Daemon::start(Command::new("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(config), address);
+        let address = free_address();
+        let files = SshFiles::new(&home.path(""), address)?;
+        let daemon = files.start(address);
         let serve = home.serve(address, "");
         let ticket = home.write("ticket", &serve.tickets[0]);
         let proxy = format!(
@@ -83,11 +29,7 @@ impl Sshd {
             home.path("anna").display(),
             ticket.display()
         );
-        let ssh = format!(
-            "ssh -q -i {} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile={} -o 'ProxyCommand={proxy}'",
-            show("user"),
-            show("ssh_known")
-        );
+        let ssh = format!("{} -o 'ProxyCommand={proxy}'", files.ssh());
         Some(Self { _daemon: daemon, _serve: serve, ssh })
     }
 
@@ -97,14 +39,6 @@ impl Sshd {
         shell.args(["-c", line]).env("SSH", &self.ssh).env("GIT_SSH_COMMAND", &self.ssh);
         shell
     }
-}
-
-fn is_root() -> bool {
-    output(Command::new("id").arg("-u")).stdout == b"0\n"
-}
-
-fn user() -> String {
-    String::from_utf8(output(Command::new("id").arg("-un")).stdout).unwrap().trim().to_owned()
 }
 
 fn write_random(path: &Path, bytes: usize) {
@@ -184,7 +118,7 @@ fn database_answers_through_connect() {
     if !["redis-server", "redis-cli"].iter().all(|program| has(program)) {
         return;
     }
-    let address = free();
+    let address = free_address();
     let port = address.port().to_string();
     let mut server = Command::new("redis-server");
     server.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"]);
@@ -194,7 +128,7 @@ fn database_answers_through_connect() {
     let port = connect.address.port().to_string();
     let redis = |args: &[&str]| {
         let ended = output(Command::new("redis-cli").args(["-p", &port]).args(args));
-        String::from_utf8(ended.stdout).unwrap()
+        String::from_utf8(ended).unwrap()
     };
     assert_eq!(redis(&["SET", "key", "value"]), "OK\n");
     assert_eq!(redis(&["GET", "key"]), "value\n");

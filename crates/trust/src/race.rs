@@ -1,0 +1,85 @@
+//! Connecting to a peer with several addresses: to the first one that answers.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rdt_endpoint::tokio::{Endpoint, Stream};
+use rdt_endpoint::{Connect, ConnectError, StreamError};
+use rdt_transport::Closed;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::{ADDRESS_GIVE_UP, AttemptEnd, Remote};
+
+/// Head start of an address before the next one is tried too (RFC 8305, section 5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// Returns the addresses to try, in order. Resolves a name on another thread. Empty if the name has
+/// no address.
+pub async fn resolve(remote: &Remote) -> Vec<SocketAddr> {
+    let owned = remote.clone();
+    tokio::task::spawn_blocking(move || owned.addresses()).await.unwrap_or_default()
+}
+
+/// Tries the addresses, each some time after the one before, with the parameters of `connect`. The
+/// first connection wins. A refusal without a proof fails the race only if no other address
+/// answers.
+///
+/// # Errors
+/// The refusal, or the failure of the last attempt.
+pub async fn race(
+    endpoint: &Endpoint,
+    addresses: &[SocketAddr],
+    connect: impl Fn() -> Connect,
+) -> Result<(Stream, SocketAddr), ConnectError> {
+    let mut attempts = JoinSet::new();
+    let mut rest = addresses.iter().copied();
+    let (mut last, mut refusal) = (None, None);
+    loop {
+        if let Some(address) = rest.next() {
+            let (endpoint, connect) = (endpoint.clone(), connect());
+            attempts.spawn(async move {
+                endpoint.connect(address, connect).await.map(|stream| (stream, address))
+            });
+        }
+        let next =
+            async { if rest.len() == 0 { std::future::pending().await } else { sleep(ATTEMPT_DELAY).await } };
+        let others_fail = async {
+            match &refusal {
+                Some((since, _)) => sleep_until(*since + ADDRESS_GIVE_UP).await,
+                None => std::future::pending().await,
+            }
+        };
+        let is_over = tokio::select! {
+            ended = attempts.join_next() => match ended {
+                Some(Ok(Ok(connected))) => return Ok(connected),
+                Some(Ok(Err(error))) => {
+                    match attempt_end(&error) {
+                        AttemptEnd::Final => return Err(error),
+                        AttemptEnd::Unproved if refusal.is_none() => {
+                            refusal = Some((Instant::now(), error));
+                        }
+                        _ => last = Some(error),
+                    }
+                    false
+                }
+                None => rest.len() == 0,
+                // The task was cancelled with the runtime.
+                Some(Err(_)) => false,
+            },
+            () = next => false,
+            () = others_fail => true,
+        };
+        if is_over {
+            let gone = || StreamError::from(Closed::Unreachable).into();
+            return Err(refusal.map(|(_, error)| error).or(last).unwrap_or_else(gone));
+        }
+    }
+}
+
+fn attempt_end(error: &ConnectError) -> AttemptEnd {
+    match error {
+        ConnectError::Stream(StreamError::Closed(closed)) => AttemptEnd::of(closed),
+        _ => AttemptEnd::Final,
+    }
+}
