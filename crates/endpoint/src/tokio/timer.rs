@@ -100,18 +100,19 @@ mod timerfd {
         }
 
         pub(super) fn poll(&mut self, now: Instant, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
-            if self.armed.is_none_or(|armed| armed <= now || deadline < armed) {
-                if self.set(now, deadline).is_err() {
-                    // Impossible: the descriptor is a timer, and the time is valid.
-                    return Poll::Ready(());
-                }
-                self.armed = Some(deadline);
+            if self.armed.is_none_or(|armed| armed <= now || deadline < armed)
+                && self.set(now, deadline).is_err()
+            {
+                // Impossible: the descriptor is a timer, and the time is valid.
+                return Poll::Ready(());
             }
             while let Poll::Ready(guard) = self.fd.poll_read_ready(cx) {
                 let Ok(mut guard) = guard else { return Poll::Ready(()) };
-                // Of an earlier deadline, unless the clock says otherwise.
                 guard.clear_ready();
-                if rdt_driver::clock::now() >= deadline {
+                // An earlier deadline may have expired since `now` was read: then the kernel's
+                // timer is no longer set.
+                let now = rdt_driver::clock::now();
+                if now >= deadline || self.set(now, deadline).is_err() {
                     return Poll::Ready(());
                 }
             }
@@ -119,12 +120,36 @@ mod timerfd {
         }
 
         /// Sets the kernel's timer, which forgets an expiry that was not read.
-        fn set(&self, now: Instant, deadline: Instant) -> io::Result<()> {
+        fn set(&mut self, now: Instant, deadline: Instant) -> io::Result<()> {
             let it_value = Timespec::try_from(deadline - now).map_err(io::Error::other)?;
             let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
             let time = Itimerspec { it_interval, it_value };
             timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &time)?;
+            self.armed = Some(deadline);
             Ok(())
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::future::poll_fn;
+
+    use ::tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    #[::tokio::test]
+    async fn earlier_expiry_does_not_swallow_deadline() {
+        let now = rdt_driver::clock::now();
+        let (early, late) = (now + STEP, now + 100 * STEP);
+        let mut timer = Timer::of_socket().unwrap();
+        let polled = poll_fn(|cx| Poll::Ready(timer.poll(now, Some(early), cx))).await;
+        assert!(polled.is_pending());
+        sleep(20 * STEP).await;
+        // The turn of this call read the clock before the early deadline.
+        let expiry = poll_fn(|cx| timer.poll(now, Some(late), cx));
+        timeout(Duration::from_secs(10), expiry).await.expect("no expiry");
+        assert!(rdt_driver::clock::now() >= late);
     }
 }
