@@ -115,6 +115,18 @@ fn one_way_stream_is_as_fast_as_version_1() {
 }
 
 #[test]
+fn rate_limit_holds_for_each_stream() {
+    // 20 Mbit/s each way, on a path of 1 Gbit/s.
+    let mut config = ConnectionConfig::default();
+    config.sender.max_rate = Some(2_500_000);
+    let bytes = 25_000_000;
+    let mut world = World::new(path(1000, 10), 1, &config, bytes);
+    world.connect(&config, bytes);
+    let time = world.run().finished(bytes, bytes).as_secs_f64();
+    assert!((9.9..10.2).contains(&time), "{time} s instead of 10");
+}
+
+#[test]
 fn hundred_connections_share_a_link() {
     let config = ConnectionConfig::default();
     let mut world = World::new(path(100, 20), 3, &config, 50_000);

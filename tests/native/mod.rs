@@ -12,6 +12,7 @@ mod flow_control;
 mod goodput;
 mod long_path;
 mod matrix;
+mod max_rate;
 mod one_machine;
 mod path_mtu;
 mod patience;

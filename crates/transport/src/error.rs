@@ -134,6 +134,9 @@ pub enum ConfigError {
     /// An idle timeout out of range.
     #[error("the idle timeout must be from 1 s to a day")]
     IdleTimeout,
+    /// A limit of the rate of 0.
+    #[error("the largest rate must be at least 1 byte per second")]
+    ZeroRate,
     /// An attempt limit of 0.
     #[error("every packet needs at least 1 attempt")]
     ZeroAttempts,

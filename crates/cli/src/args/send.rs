@@ -108,6 +108,10 @@ pub(crate) struct SendArgs {
     /// default
     #[arg(long, value_name = "SIZE", default_value = "1gib", value_parser = values::memory)]
     pub(crate) memory: u64,
+    /// Largest sending rate: 500kbit, 50mbit, 1gbit; counts the data, retransmissions included, and
+    /// no headers [default: none]
+    #[arg(long, value_name = "RATE", value_parser = values::max_rate)]
+    pub(crate) max_rate: Option<u64>,
     #[command(flatten)]
     pub(crate) native: NativeArgs,
     #[command(flatten)]

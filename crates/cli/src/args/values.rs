@@ -4,10 +4,11 @@ use std::error::Error;
 use std::fmt::Display;
 use std::time::Duration;
 
-use rdt_emulator::{parse_bytes, parse_duration};
+use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow};
 
+use super::link::whole;
 use super::{WireArg, usage};
 use crate::Failure;
 
@@ -63,6 +64,14 @@ pub(super) fn recv_memory(text: &str) -> Result<u64, Failure> {
     match memory(text)? {
         bytes @ MIN_RECV_MEMORY.. => Ok(bytes),
         _ => Err(usage("--memory must be at least 1mib")),
+    }
+}
+
+/// Parses `--max-rate` into bytes per second.
+pub(super) fn max_rate(text: &str) -> Result<u64, Failure> {
+    match named("--max-rate", parse_bitrate, text)?.as_bps_f64() / 8.0 {
+        rate @ 1.0.. => Ok(whole(rate)),
+        _ => Err(usage("--max-rate must be at least 8bit (per second)")),
     }
 }
 

@@ -5,8 +5,13 @@ use std::time::Duration;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{SenderConfig, SenderStats};
 
+use super::format::g;
+
 /// Shortest transfer that is judged: the start dominates a shorter one.
 const MIN_ELAPSED: Duration = Duration::from_millis(100);
+
+/// Share of `--max-rate` that a transfer must reach for waits of the pacer to be due to it.
+const MIN_CAPPED_SHARE: f64 = 0.9;
 
 /// Reason for which data did not leave earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +24,8 @@ enum Limit {
     Receiver,
     /// Rate at which the congestion control paced the packets.
     Pacing,
+    /// `--max-rate`, bytes per second.
+    MaxRate(u64),
     /// Source of the data.
     Application,
     /// Program itself: processor, system calls.
@@ -37,6 +44,7 @@ pub(crate) struct Limited {
 
 impl Limited {
     /// Returns what limited a transfer; `None` for one of less than 100 ms.
+    #[expect(clippy::cast_precision_loss, reason = "rates are compared to a tenth")]
     pub(crate) fn of(config: &SenderConfig, stats: &SenderStats) -> Option<Self> {
         let elapsed = stats.elapsed();
         if elapsed < MIN_ELAPSED {
@@ -47,10 +55,15 @@ impl Limited {
             Algorithm::Fixed(packets) => Limit::Window(packets),
             _ => Limit::Congestion,
         };
+        let sent = (stats.bytes_acked + stats.retransmitted_bytes) as f64 / elapsed.as_secs_f64();
+        let pacing = match config.max_rate {
+            Some(rate) if sent > MIN_CAPPED_SHARE * rate as f64 => Limit::MaxRate(rate),
+            _ => Limit::Pacing,
+        };
         let known = [
             (window, waited.cwnd),
             (Limit::Receiver, waited.peer_window),
-            (Limit::Pacing, waited.pacing),
+            (pacing, waited.pacing),
             (Limit::Application, waited.application),
         ];
         let rest = elapsed.saturating_sub(known.iter().map(|(_, time)| *time).sum());
@@ -67,12 +80,14 @@ impl Limited {
             Limit::Congestion => "congestion_window",
             Limit::Receiver => "receiver_window",
             Limit::Pacing => "pacing",
+            Limit::MaxRate(_) => "max_rate",
             Limit::Application => "application",
             Limit::Host => "host",
         }
     }
 
     /// Returns a sentence with the limit, its share and what would help.
+    #[expect(clippy::cast_precision_loss, reason = "a rate is printed to six digits")]
     pub(crate) fn sentence(&self) -> String {
         let (what, help) = match self.by {
             Limit::Window(packets) => {
@@ -93,6 +108,9 @@ impl Limited {
                 "the rate that the path was measured to carry".into(),
                 "nothing at this host makes it faster",
             ),
+            Limit::MaxRate(rate) => {
+                (format!("--max-rate {}mbit", g(rate as f64 * 8e-6)), "a larger one is faster")
+            }
             Limit::Application => ("its input".into(), "a faster disk or program as the source helps"),
             Limit::Host => ("this host".into(), "more processor time or larger batches (--gso) help"),
         };

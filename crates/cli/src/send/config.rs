@@ -27,6 +27,7 @@ fn classic(args: &SendArgs, positional: &Positional) -> Result<SenderConfig, Fai
     config.attempts = args.attempts.unwrap_or_default();
     config.memory_limit = args.memory;
     config.no_progress = args.no_progress;
+    config.max_rate = args.max_rate;
     match config.validate() {
         Ok(()) => Ok(config),
         Err(error @ ConfigError::WindowTooLarge { .. }) => {
@@ -57,6 +58,7 @@ fn native(args: &SendArgs, format: Format, positional: Option<&Positional>) -> R
         packet_size,
         memory_limit: args.memory,
         no_progress: args.no_progress,
+        max_rate: args.max_rate,
         skip_seed: (format == Format::Insecure).then(rand::random),
         ..SenderConfig::native(rand::random())
     };

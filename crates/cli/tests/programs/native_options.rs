@@ -43,6 +43,8 @@ fn contradictory_or_invalid_options_are_refused() {
         ("local --loss-window initial --cc fixed:3", "--cc reno or cubic"),
         ("local --min-rto 0s", "at least 1ms"),
         ("local --max-rto 1", "has no unit"),
+        ("local --max-rate 50", "has no unit"),
+        ("local --max-rate 7bit", "at least 8bit"),
         ("local --pacing 1", "--pacing"),
         ("local --ecn 1", "--ecn"),
         ("local --ecn on --cc fixed:3", "does not go with --cc fixed:3"),
@@ -130,6 +132,8 @@ fn compatible_options_are_accepted() {
         "local --recovery tahoe --cc reno --loss-window 1 --min-rto 1s --max-rto 60s",
         "local --queue 1bdp --rtt 1ms --rate 10mbit --loss 0/0",
         "local --ecn off --cc fixed:3",
+        "local --max-rate 1gbit --insecure --pacing off",
+        "local 50 0.001 0 100 --max-rate 1gbit",
         "local --ecn on --cc reno",
         "local --give-up 1s --initial-window 1 --rwnd 1444 --ack 1/0ms --pacing on",
     ] {

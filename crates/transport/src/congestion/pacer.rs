@@ -53,6 +53,13 @@ impl Pacer {
         pacer
     }
 
+    /// Returns a full bucket with a rate in bytes per second, for segments of `mss` bytes.
+    pub(crate) fn with_rate(mss: u64, rate: u64) -> Self {
+        let mut pacer = Self { rate: Some(rate.max(1)), ..Self::new(mss) };
+        pacer.level = pacer.capacity();
+        pacer
+    }
+
     /// Sets the sizes of segments and batches, bytes.
     pub(crate) fn set_sizes(&mut self, mss: u64, batch: u64) {
         self.mss = mss.max(1);
@@ -221,6 +228,15 @@ mod tests {
             assert_eq!(pacer.allows(now, MSS, u64::MAX), 44 + late / MSS);
             pacer.on_sent(now, BATCH + late);
         }
+    }
+
+    #[test]
+    fn bucket_with_rate_begins_full() {
+        let now = epoch();
+        let mut pacer = Pacer::with_rate(MSS, 1_472_000);
+        assert_eq!(pacer.allows(now, MSS, 9), 2);
+        pacer.on_sent(now, 2 * MSS);
+        assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_millis(1)));
     }
 
     #[test]

@@ -111,9 +111,9 @@ impl BlockedTime {
     }
 
     /// True if the sender is cwnd-limited, so that the window of `cwnd` bytes may grow (RFC 9438,
-    /// section 5.8). If the pacing rate follows from the window (`own_pace`), every sender waits
-    /// for the pacer; then half of the window must be in flight (RFC 7661, section 4.2: validated
-    /// phase).
+    /// section 5.8). If the pacing rate follows from the window or a configured limit (`own_pace`),
+    /// every sender waits for the pacer; then half of the window must be in flight (RFC 7661,
+    /// section 4.2: validated phase).
     pub(crate) fn used_cwnd(&self, cwnd: u64, own_pace: bool) -> bool {
         match self.reason() {
             Some(Blocked::Cwnd) => true,

@@ -79,6 +79,10 @@ pub struct SenderConfig {
     /// True to send packets at the controller's pacing rate instead of as soon as the window has
     /// room.
     pub pacing: bool,
+    /// Upper limit of the sending rate, bytes of the stream per second: headers do not count,
+    /// retransmissions do. It holds for every controller and format, with or without `pacing`.
+    /// `None` for no limit.
+    pub max_rate: Option<u64>,
     /// Rule of the retransmission timeout.
     pub rto: RtoPolicy,
     /// Give-up time: the transfer is aborted after this time without an answer to data or the FIN
@@ -133,6 +137,7 @@ impl SenderConfig {
             recovery: LossDetection::BaseOnly,
             reordering: Reordering::UntilLoss,
             pacing: false,
+            max_rate: None,
             rto: RtoPolicy::Reference,
             give_up: Duration::MAX,
             no_progress: Duration::MAX,
@@ -309,6 +314,9 @@ impl SenderConfig {
                 needed,
                 limit: self.memory_limit,
             });
+        }
+        if self.max_rate == Some(0) {
+            return Err(ConfigError::ZeroRate);
         }
         if self.attempts.syn == 0 || self.attempts.data == 0 || self.attempts.fin == 0 {
             return Err(ConfigError::ZeroAttempts);

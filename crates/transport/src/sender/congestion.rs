@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::blocked::BlockedTime;
+use super::blocked::{Blocked, BlockedTime};
 use super::{Sender, SenderConfig};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, Pacer, Prr, PrrAck};
 use crate::recovery::{AckOutcome, Ended, Lost, Scoreboard, Timing, Verdict};
@@ -46,6 +46,8 @@ pub(super) struct CongestionControl {
     /// Proportional rate reduction, during recovery.
     pub(super) prr: Option<Prr>,
     pub(super) pacer: Option<Pacer>,
+    /// True if the configured rate limit is below the controller's pacing rate.
+    capped: bool,
     /// Bytes declared lost since the last `on_ack` of the controller.
     lost_since_ack: u64,
     /// True if the latest recovery began with a response of the controller, which can be undone.
@@ -62,7 +64,11 @@ impl CongestionControl {
             cwnd: config.within_memory(controller.cwnd(), mss),
             controller,
             prr: None,
-            pacer: config.pacing.then(|| Pacer::new(mss as u64)),
+            pacer: match config.max_rate {
+                Some(rate) => Some(Pacer::with_rate(mss as u64, rate)),
+                None => config.pacing.then(|| Pacer::new(mss as u64)),
+            },
+            capped: config.max_rate.is_some(),
             lost_since_ack: 0,
             undoable: false,
         }
@@ -70,7 +76,17 @@ impl CongestionControl {
 
     /// True if the sender is cwnd-limited.
     pub(super) fn is_limiting(&self, blocked: &BlockedTime) -> bool {
-        blocked.used_cwnd(self.cwnd, self.controller.pacing_rate().is_none())
+        blocked.used_cwnd(self.cwnd, self.capped || self.controller.pacing_rate().is_none())
+    }
+
+    /// True if waiting for `why` leaves the path idle: a sample of the delivery rate then measures
+    /// the sender instead of the path.
+    pub(super) fn leaves_path_idle(&self, why: Blocked) -> bool {
+        match why {
+            Blocked::NoData | Blocked::PeerWindow => true,
+            Blocked::Pacing(_) => self.capped,
+            Blocked::Cwnd => false,
+        }
     }
 
     /// Returns `FlightSize` for a reduction, bytes: cwnd if the sender is cwnd-limited, else
@@ -154,7 +170,7 @@ impl CongestionControl {
 
     /// Adopts window and pacing rate of the controller. Returns the pacing rate, bytes per second.
     /// For a controller without a rate it is cwnd / `srtt`, times 2 in slow start and 1.2
-    /// afterwards (as in Linux).
+    /// afterwards (as in Linux). The configured limit applies to all.
     pub(super) fn follow_controller(
         &mut self,
         now: Instant,
@@ -172,6 +188,10 @@ impl CongestionControl {
             let per_second = u128::from(cwnd) * 1_000_000_000 * gain / (10 * srtt.as_nanos());
             u64::try_from(per_second).unwrap_or(u64::MAX)
         });
+        let rate = if config.pacing { rate } else { u64::MAX };
+        let limit = config.max_rate.unwrap_or(u64::MAX);
+        self.capped = limit < rate;
+        let rate = rate.min(limit);
         pacer.set_train(self.controller.train());
         pacer.set_rate(now, Some(rate));
         Some(rate)
@@ -389,6 +409,24 @@ mod tests {
         let cwnd = control.controller.cwnd();
         assert_eq!(control.controller.ssthresh(), Some(cwnd), "slow start is over");
         assert_eq!(control.follow_controller(now, &config, 1444, ms(100)), Some(cwnd * 12));
+    }
+
+    #[test]
+    fn configured_limit_caps_every_pacing_rate() {
+        for pacing in [true, false] {
+            for congestion in [Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr, Algorithm::Fixed(9000)] {
+                let config =
+                    SenderConfig { congestion, pacing, max_rate: Some(1000), ..SenderConfig::native(7) };
+                let mut control = CongestionControl::new(&config, 1444);
+                let rates = |control: &CongestionControl| control.pacer.as_ref().unwrap().rate();
+                assert_eq!(rates(&control), Some(1000), "before the handshake, {congestion}");
+                control.follow_controller(epoch(), &config, 1444, ms(1));
+                assert_eq!((rates(&control), control.capped), (Some(1000), true), "{congestion}");
+                let config = SenderConfig { max_rate: Some(u64::MAX), ..config };
+                control.follow_controller(epoch(), &config, 1444, ms(1));
+                assert!(!control.capped, "{congestion}");
+            }
+        }
     }
 
     #[test]

@@ -255,7 +255,7 @@ impl Sender {
         }
         let in_flight = self.flight.board.in_flight();
         if let Some(rate) = self.flight.rate_mut()
-            && matches!(why, Blocked::NoData | Blocked::PeerWindow)
+            && self.congestion.leaves_path_idle(why)
             && in_flight < self.congestion.cwnd
         {
             rate.set_app_limited(in_flight);
