@@ -46,10 +46,12 @@ fn limit_holds_in_the_first_second() {
 }
 
 #[test]
-fn losses_do_not_raise_the_rate() {
+fn repeated_data_counts_to_the_limit() {
     for congestion in [Algorithm::Bbr, Algorithm::Fixed(2000)] {
         let run = Run::new(1_000_000_000, ms(20)).loss(bernoulli(0.01)).config(capped(congestion));
-        assert_at_cap(&run.run_for(secs(30)).stats, &congestion.to_string());
+        let share = sent_rate(&run.run_for(secs(30)).stats) / CAP as f64;
+        // BBR slows down for some of the losses.
+        assert!((0.97..1.001).contains(&share), "{congestion}: {share:.4} of the limit");
     }
 }
 
@@ -60,7 +62,8 @@ fn slow_path_is_filled_as_without_limit() {
         let run = Run::new(40_000_000, ms(20)).queue(400);
         let goodput = |config| run.clone().config(config).run_for(secs(30)).goodput();
         let (free, limited) = (goodput(native(congestion)), goodput(capped(congestion)));
-        assert!((limited / free - 1.0).abs() < 0.01, "{congestion}: {limited} for {free}");
+        // A fixed window loses less of its first burst with the limit.
+        assert!(limited / free > 0.99, "{congestion}: {limited} for {free}");
     }
 }
 
@@ -79,7 +82,8 @@ fn classic_transfer_keeps_the_limit() {
         LinkProperties { rtt_s: 0.02, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
     let config = SenderConfig { max_rate: Some(CAP), ..SenderConfig::new(500, link) };
     assert_eq!(config.wire, Wire::Classic);
-    let mut run = Run::new(1_000_000_000, ms(20)).config(config).bytes(10 * CAP);
+    // The receiver's window grows by a packet for each packet, which takes 0.14 s.
+    let mut run = Run::new(1_000_000_000, ms(20)).config(config).bytes(30 * CAP);
     run.path.reverse.rate = None;
     assert_at_cap(&run.run().stats, "classic");
 }

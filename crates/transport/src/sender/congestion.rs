@@ -13,6 +13,10 @@ use crate::{MAX_DATAGRAM, Trace};
 /// Largest number of segments in one send call.
 const MAX_BATCH_SEGMENTS: usize = 64;
 
+/// Divisor: a delivery rate below the configured limit by at most this part of it counts as the
+/// limit.
+const LIMIT_TOLERANCE_DIVISOR: u64 = 32;
+
 /// State just before an ACK or a timeout, from which window reductions are computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prior {
@@ -48,6 +52,9 @@ pub(super) struct CongestionControl {
     pub(super) pacer: Option<Pacer>,
     /// True if the configured rate limit is below the controller's pacing rate.
     capped: bool,
+    /// True if the newest sample of the delivery rate is near the configured limit: the path
+    /// carries the limit.
+    delivers_limit: bool,
     /// Bytes declared lost since the last `on_ack` of the controller.
     lost_since_ack: u64,
     /// True if the latest recovery began with a response of the controller, which can be undone.
@@ -69,6 +76,7 @@ impl CongestionControl {
                 None => config.pacing.then(|| Pacer::new(mss as u64)),
             },
             capped: config.max_rate.is_some(),
+            delivers_limit: false,
             lost_since_ack: 0,
             undoable: false,
         }
@@ -84,7 +92,7 @@ impl CongestionControl {
     pub(super) fn leaves_path_idle(&self, why: Blocked) -> bool {
         match why {
             Blocked::NoData | Blocked::PeerWindow => true,
-            Blocked::Pacing(_) => self.capped,
+            Blocked::Pacing(_) => self.capped && self.delivers_limit,
             Blocked::Cwnd => false,
         }
     }
@@ -305,7 +313,7 @@ impl Sender {
         }
         let cwnd_limited = self.congestion.is_limiting(&self.blocked);
         let in_flight = self.flight.board.in_flight();
-        let Self { congestion, observers, .. } = self;
+        let Self { congestion, observers, config, .. } = self;
         let Some(delivery) = self.flight.rate_mut() else { return };
         let rtt = &self.path.rtt;
         let min_rtt = rtt.min_rtt().unwrap_or_default();
@@ -319,6 +327,9 @@ impl Sender {
         let rate = delivery.sample(outcome.now, min_rtt);
         let newly_delivered = delivery.newly_delivered(outcome.bytes);
         observers.on_rate(rate);
+        if let Some((limit, sample)) = config.max_rate.zip(rate) {
+            congestion.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;
+        }
         let latest_rtt = outcome.latest_rtt;
         let smooth = self.recovery.reorders();
         controller.on_ack(&AckEvent {
