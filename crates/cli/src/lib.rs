@@ -17,6 +17,7 @@ mod output {
     pub(crate) mod limit;
     pub(crate) mod log;
     pub(crate) mod packet_log;
+    pub(crate) mod progress_bar;
     pub(crate) mod receiver_report;
     pub(crate) mod rtt_histogram;
     pub(crate) mod sockets;

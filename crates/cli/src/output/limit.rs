@@ -22,7 +22,9 @@ enum Limit {
     Congestion,
     /// Window that the receiver offered.
     Receiver,
-    /// Rate at which the congestion control paced the packets.
+    /// Rate of the path: that of the requested link, or as BBR measured it.
+    Link,
+    /// Rate at which the sender paced the packets of its congestion window.
     Pacing,
     /// `--max-rate`, bytes per second.
     MaxRate(u64),
@@ -58,6 +60,7 @@ impl Limited {
         let sent = (stats.bytes_acked + stats.retransmitted_bytes) as f64 / elapsed.as_secs_f64();
         let pacing = match config.max_rate {
             Some(rate) if sent > MIN_CAPPED_SHARE * rate as f64 => Limit::MaxRate(rate),
+            _ if config.congestion == Algorithm::Bbr => Limit::Link,
             _ => Limit::Pacing,
         };
         let known = [
@@ -79,6 +82,7 @@ impl Limited {
             Limit::Window(_) => "window",
             Limit::Congestion => "congestion_window",
             Limit::Receiver => "receiver_window",
+            Limit::Link => "link",
             Limit::Pacing => "pacing",
             Limit::MaxRate(_) => "max_rate",
             Limit::Application => "application",
@@ -104,9 +108,10 @@ impl Limited {
                 "the receiver's window".into(),
                 "more --rwnd or --memory there helps, and a receiver that stores faster",
             ),
+            Limit::Link => ("the link".into(), "nothing at either host makes it faster"),
             Limit::Pacing => (
-                "the rate that the path was measured to carry".into(),
-                "nothing at this host makes it faster",
+                "pacing of its congestion window".into(),
+                "a path with fewer losses or a longer transfer helps, or --cc bbr",
             ),
             Limit::MaxRate(rate) => {
                 (format!("--max-rate {}mbit", g(rate as f64 * 8e-6)), "a larger one is faster")
@@ -152,12 +157,18 @@ mod tests {
         assert_eq!(limited(&bbr, cwnd, 1000), Some(("congestion_window", 80)));
         let waits = [
             ("receiver_window", Waited { peer_window: ms(600), cwnd: ms(100), ..Waited::default() }),
-            ("pacing", Waited { pacing: ms(600), ..Waited::default() }),
+            ("link", Waited { pacing: ms(600), ..Waited::default() }),
             ("application", Waited { application: ms(600), ..Waited::default() }),
         ];
         for (name, waited) in waits {
             assert_eq!(limited(&bbr, waited, 1000), Some((name, 60)));
         }
+        let pacing = Waited { pacing: ms(600), ..Waited::default() };
+        let reno = SenderConfig { congestion: Algorithm::Reno, ..bbr.clone() };
+        assert_eq!(limited(&reno, pacing, 1000), Some(("pacing", 60)));
+        // Nothing was sent in this time.
+        let capped = SenderConfig { max_rate: Some(1000), ..bbr.clone() };
+        assert_eq!(limited(&capped, pacing, 1000), Some(("link", 60)));
         assert_eq!(limited(&bbr, Waited::default(), 1000), Some(("host", 100)));
         assert_eq!(limited(&bbr, cwnd, 99), None, "too short");
     }

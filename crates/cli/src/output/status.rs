@@ -201,10 +201,16 @@ impl Status {
                 None => format!("checksum {:X}", stats.crc),
             },
         ));
+        let ideal = match self.ideal_bps(stats) {
+            // The reference sender has always printed a rate.
+            None if self.wire == Wire::Classic => Some(0.0),
+            ideal => ideal,
+        };
+        let ideal = ideal.map(|bps| format!(", ideal rate {:.2} Kbps", bps / 1e3));
         self.console.line(&format!(
-            "Main:\testRTT {:.3}, ideal rate {:.2} Kbps",
+            "Main:\testRTT {:.3}{}",
             stats.srtt.unwrap_or_default().as_secs_f64(),
-            self.ideal_bps(stats).unwrap_or(0.0) / 1e3,
+            ideal.unwrap_or_default(),
         ));
     }
 
@@ -222,15 +228,17 @@ impl Status {
         ));
     }
 
-    /// Returns the ideal rate, bits per second: the payload of a window (W, or the last congestion
-    /// window) per round trip. In native at most the payload rate of the requested link.
+    /// Returns the ideal rate, bits per second: the payload of the window W per round trip. In
+    /// native at most the payload rate of the requested link. `None` where the model does not
+    /// apply: with congestion control, and in native without a requested link, whose rate could be
+    /// less.
     #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
     pub(crate) fn ideal_bps(&self, stats: &SenderStats) -> Option<f64> {
-        let window = match self.congestion {
-            Algorithm::Fixed(packets) => packets,
-            _ => stats.window,
-        };
-        let bits = f64::from(window) * self.payload_size as f64 * 8.0;
+        let Algorithm::Fixed(packets) = self.congestion else { return None };
+        if self.wire != Wire::Classic && self.ceiling_bps.is_infinite() {
+            return None;
+        }
+        let bits = f64::from(packets) * self.payload_size as f64 * 8.0;
         stats.srtt.map(|srtt| (bits / srtt.as_secs_f64()).min(self.ceiling_bps))
     }
 

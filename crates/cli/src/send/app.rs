@@ -9,6 +9,7 @@ use rdt_program::{Stop, talk};
 use rdt_transport::{Closed, Phase, TransferError};
 
 use super::sending::{Progress, Sending};
+use crate::output::progress_bar::TransferBar;
 use crate::output::status::{Status, next_line};
 
 pub(crate) enum Outcome {
@@ -41,10 +42,16 @@ pub(crate) struct SenderApp {
     pub(crate) is_local: bool,
     /// Number of SYNs sent until one was answered.
     pub(crate) syns: u64,
+    /// Time between two status lines, or updates of the bar.
     pub(crate) interval: Duration,
+    /// Bar that is shown instead of status lines.
+    pub(crate) bar: Option<TransferBar>,
     pub(crate) next_line: Option<Instant>,
     pub(crate) end: Option<Outcome>,
 }
+
+/// Time between two status lines without `--interval`.
+pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Time without an answer after which the sender says what it waits for. Handshakes over most paths
 /// are shorter.
@@ -93,6 +100,7 @@ impl<S: Sending> Application<S> for SenderApp {
             self.end = Some(Outcome::Unreadable(error));
         }
         if self.end.is_some() {
+            self.bar = None;
             // In these two outcomes the receiver does not know that the transfer has ended, so send
             // a CLOSE.
             if matches!(self.end, Some(Outcome::Interrupted | Outcome::Unreadable(_))) {
@@ -107,7 +115,10 @@ impl<S: Sending> Application<S> for SenderApp {
         if let Some(next) = self.next_line
             && next <= now
         {
-            self.status.interval(now, &sender.stats());
+            match &self.bar {
+                Some(bar) => bar.show(sender.stats().bytes_acked),
+                None => self.status.interval(now, &sender.stats()),
+            }
             self.next_line = Some(next_line(next, self.interval, now));
         }
         Flow::Wait(self.waiting_line.or(self.next_line))

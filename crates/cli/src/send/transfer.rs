@@ -12,7 +12,7 @@ use rdt_program::{Console, Stop, talk};
 use rdt_transport::{ConfigError, FramePool, Observer, Phase, SenderConfig, SenderStats, TransferError};
 use rdt_trust::{Attempt, Candidates, Dialer, bind_towards};
 
-use super::app::{Outcome, SenderApp};
+use super::app::{Outcome, STATUS_INTERVAL, SenderApp};
 use super::data::Data;
 use super::error_text::ErrorContext;
 use super::qlog_file::{self, QlogFile};
@@ -23,6 +23,7 @@ use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::megabytes;
 use crate::output::limit::Limited;
 use crate::output::packet_log::PacketLog;
+use crate::output::progress_bar::{TransferBar, UPDATE_INTERVAL};
 use crate::output::receiver_report::ReceiverReport;
 use crate::output::rtt_histogram::RttHistogram;
 use crate::output::sockets::{sent_line, warnings};
@@ -93,6 +94,7 @@ impl<S: Sending> Transfer<S> {
         stop.add(waiter.waker());
         stop.on_interrupt();
         let input = data.name();
+        let bar = bar(args, format, &data);
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut socket = Connected::new(io, address);
@@ -111,7 +113,11 @@ impl<S: Sending> Transfer<S> {
             waiting_line: None,
             is_local: args.host.as_ref().is_some_and(|host| host.value == Target::Local),
             syns: 0,
-            interval: args.interval,
+            interval: match bar {
+                Some(_) => UPDATE_INTERVAL,
+                None => args.interval.unwrap_or(STATUS_INTERVAL),
+            },
+            bar,
             next_line: None,
             end: None,
         };
@@ -306,6 +312,15 @@ impl<S: Sending> Transfer<S> {
         }
         Outcome::Failed { phase, error }
     }
+}
+
+/// Returns the bar of a native transfer of a file on a terminal, unless an option asks for lines or
+/// for silence.
+fn bar(args: &SendArgs, format: Format, data: &Data) -> Option<TransferBar> {
+    let Data::File { name, bytes, .. } = data else { return None };
+    let has_lines = args.interval.is_some() || args.debug || args.json;
+    let is_wanted = format != Format::Classic && !has_lines && !args.quiet;
+    is_wanted.then(|| TransferBar::on_terminal(name, *bytes)).flatten()
 }
 
 /// Returns the counters of a socket with the ICMP errors since `earlier` alone: those before were

@@ -160,12 +160,8 @@ fn receiver_json_has_connection_end_and_summary() {
 fn summary_names_what_limited_transfer() {
     let cases = [
         ("4 0.05 0 100 --bytes 60kb", "window", "limited by its window of 4 packets for "),
-        ("--max-rate 5mbit --bytes 200kb", "max_rate", "limited by --max-rate 5mbit for "),
-        (
-            "--rtt 10ms --rate 2mbit --bytes 200kb",
-            "pacing",
-            "limited by the rate that the path was measured to carry",
-        ),
+        ("--max-rate 0.5mbit --bytes 40kb", "max_rate", "limited by --max-rate 0.5mbit for "),
+        ("--rtt 10ms --rate 2mbit --bytes 200kb", "link", "limited by the link for "),
     ];
     for (args, name, sentence) in cases {
         let run = send(&format!("local {args} --json")).with_code(0);
