@@ -123,7 +123,8 @@ impl Harness {
                 panic!("a timer stays due");
             }
             Op::Consume { peer, bytes } => {
-                let n = self.listener.data(peer % PEERS).len().min(usize::from(bytes));
+                let unread = self.listener.data(peer % PEERS).unwrap_or_default().len();
+                let n = unread.min(usize::from(bytes));
                 self.listener.consume(peer % PEERS, n);
             }
             Op::Confirm { peer } => self.listener.confirm(peer % PEERS),

@@ -168,8 +168,10 @@ impl Receiving<'_> {
     }
 
     fn take(&mut self, listener: &mut Listener<Remote>, peer: Remote) {
-        while let n @ 1.. = listener.data(peer).len() {
-            if let Err(error) = self.sink.write_all(listener.data(peer)) {
+        // The payload is kept, so reading cannot fail.
+        while let Ok(data @ [_, ..]) = listener.data(peer) {
+            let n = data.len();
+            if let Err(error) = self.sink.write_all(data) {
                 return self.fail(listener, peer, error);
             }
             listener.consume(peer, n);

@@ -335,7 +335,7 @@ impl ServerNode {
         let before = transfer.bytes;
         let mut reader = self.readers.get_mut(&peer).or(self.reader.as_mut());
         // `data` returns contiguous bytes, so unread data may need several calls.
-        while let data = self.server.data(peer)
+        while let Ok(data) = self.server.data(peer)
             && !data.is_empty()
         {
             let budget = reader.as_mut().map_or(u64::MAX, |reader| reader.budget(now));

@@ -97,6 +97,13 @@ impl TransferError {
     }
 }
 
+/// The receiver counts bytes and keeps none, so there is nothing to read:
+/// [`ReceiverConfig::keep_payload`](crate::ReceiverConfig::keep_payload) is false, as in
+/// [`ReceiverConfig::reference`](crate::ReceiverConfig::reference).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the receiver discards what arrives: set ReceiverConfig::keep_payload to read it")]
+pub struct PayloadDiscarded;
+
 /// Invalid configuration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]

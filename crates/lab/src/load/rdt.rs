@@ -90,7 +90,7 @@ impl Receiving<'_> {
             return None;
         }
         let at = self.shared.clock.at(now);
-        while let data = server.data(peer).len()
+        while let Ok(data) = server.data(peer).map(<[u8]>::len)
             && data > 0
         {
             let begin = *self.begin.get_or_insert(at);

@@ -5,7 +5,8 @@ use rdt_transport::wire::{
     self, Ack, FromReceiver, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
 };
 use rdt_transport::{
-    Ecn, LinkProperties, MAX_HALF_OPEN_PEERS, ReceiverConfig, Sender, SenderConfig, SenderEvent, TransmitBuf,
+    Ecn, LinkProperties, MAX_HALF_OPEN_PEERS, PayloadDiscarded, ReceiverConfig, Sender, SenderConfig,
+    SenderEvent, TransmitBuf,
 };
 
 use super::*;
@@ -84,6 +85,20 @@ impl Script {
 }
 
 const SYN_ACK: FromReceiver<'static> = FromReceiver::SynAck { ack: 0, window: 1, params: None };
+
+#[test]
+fn discarding_server_has_no_data_to_read() {
+    for (keeps, expected) in [(true, Ok(&[7, 7][..])), (false, Err(PayloadDiscarded))] {
+        let mut script = Script::new(|config| {
+            config.link = LinkMode::None;
+            config.listener.receiver.keep_payload = keeps;
+        });
+        script.syn(0, 1, LINK);
+        script.data(1, 1, 0, 2);
+        assert_eq!(script.server.data(1), expected);
+        assert_eq!(script.server.listener().received_bytes(1), 2);
+    }
+}
 
 #[test]
 fn syn_and_syn_ack_cross_links() {
@@ -240,7 +255,7 @@ fn restart_withdraws_stale_events() {
     script.run_to(1_000_000_000);
     let started = ReceiverEvent::Started;
     assert_eq!(script.events(), [ReceiverEvent::Connected, started, started, ReceiverEvent::Readable]);
-    assert_eq!(script.server.data(1).len(), 5);
+    assert_eq!(script.server.data(1).unwrap().len(), 5);
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub struct ReceiverConfig {
     /// True to compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0.
     pub checksum: bool,
     /// True to keep the bytes for [`Listener::data`](crate::Listener::data); false to count them
-    /// only.
+    /// only, and then that call fails.
     pub keep_payload: bool,
     /// Longest datagram accepted, in bytes.
     pub max_datagram: usize,
@@ -75,7 +75,8 @@ impl ReceiverConfig {
     pub const REFERENCE_DATAGRAM: usize = 1472;
 
     /// Returns the configuration of the reference receiver: growing window, checksum, datagrams up
-    /// to 1472 bytes.
+    /// to 1472 bytes. As the reference, it counts what arrives and keeps none of it: set
+    /// [`keep_payload`](Self::keep_payload) to read it.
     pub fn reference() -> Self {
         Self {
             window: WindowPolicy::Growing { max: Self::REFERENCE_WINDOW },

@@ -216,8 +216,9 @@ impl World {
             self.events.push(event);
         }
         let Some(sender) = self.sender.filter(|_| self.is_storing) else { return };
-        while !self.server.data(sender).is_empty() {
-            let data = self.server.data(sender).to_vec();
+        while let data = self.server.data(sender).unwrap().to_vec()
+            && !data.is_empty()
+        {
             self.server.consume(now, sender, data.len());
             self.stored.extend(data);
         }
@@ -359,7 +360,7 @@ fn refused_transfer_is_closed_with_reason() {
         let closed = Closed::Peer { reason, code: 0, text: String::new() };
         assert_eq!(world.closed(), Some(closed));
         assert_eq!(world.events.last(), Some(&ReceiverEvent::Closed { unfinished: true }));
-        assert!(world.server.links.paths.is_empty() && world.server.data(sender).is_empty());
+        assert!(world.server.links.paths.is_empty() && world.server.data(sender).unwrap().is_empty());
     }
 }
 

@@ -17,7 +17,7 @@ fn observe(script: &mut Script) -> String {
     let (events, stats) = (script.events(), script.stats());
     let (memory, deadline) = (script.listener.memory(), script.listener.poll_timeout());
     let wait = deadline.map(|deadline| deadline - script.now);
-    let data = crc32fast::hash(script.listener.data('a'));
+    let data = crc32fast::hash(script.listener.data('a').unwrap());
     format!("{replies:?} {events:?} {stats:?} {memory} {wait:?} {data}")
 }
 

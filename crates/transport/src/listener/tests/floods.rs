@@ -49,7 +49,7 @@ impl Flooded {
     fn opens_native(&mut self, peer: u32) -> bool {
         let connection_id = u64::from(peer);
         let syn = |cookie| {
-            let syn = native::Syn { cookie, params: native::Params::default() };
+            let syn = native::Syn { cookie, params: native::Params::default(), name: None };
             let mut datagram = vec![0; native::syn_len(&syn)];
             native::encode_syn(connection_id, &syn, &mut datagram);
             datagram
@@ -99,7 +99,7 @@ fn classic_peer_connects_at_third_packet() {
     flooded.recv(1, &packet(0, 2, b"x"));
     let expected = [(1, CONNECTED), (1, STARTED), (1, ReceiverEvent::Readable)];
     assert_eq!((flooded.events.as_slice(), flooded.listener.active()), (&expected[..], 1));
-    assert_eq!(flooded.listener.data(1), b"xxx", "bytes of the first packets are kept");
+    assert_eq!(flooded.listener.data(1).unwrap(), b"xxx", "bytes of the first packets are kept");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn packets_beyond_hole_do_not_connect() {
     }
     assert_eq!(flooded.events, []);
     flooded.recv(1, &packet(0, 0, b"x"));
-    assert_eq!((flooded.events.len(), flooded.listener.data(1).len()), (3, 50));
+    assert_eq!((flooded.events.len(), flooded.listener.data(1).unwrap().len()), (3, 50));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn syn_does_not_restart_live_transfer() {
     flooded.recv(1, &packet(0, 2, b""));
     flooded.now += Duration::from_secs(10);
     flooded.recv(1, &syn(0, LINK));
-    assert_eq!((flooded.events.as_slice(), flooded.listener.data(1)), (&[][..], &b"xxx"[..]));
+    assert_eq!((flooded.events.as_slice(), flooded.listener.data(1).unwrap()), (&[][..], &b"xxx"[..]));
     flooded.now += Duration::from_secs(2);
     assert_eq!(flooded.recv(1, &syn(0, LINK)).len(), 1, "its sender began again after 12 s");
     assert_eq!(flooded.events, [(1, STARTED)]);

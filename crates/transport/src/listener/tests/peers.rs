@@ -9,7 +9,10 @@ fn transfers_of_two_peers_are_independent() {
     let mut script = Script::new(keeping());
     script.syn('a', 0).syn('b', 7).data('a', 0, b"a0").data('b', 7, b"b7").data('b', 9, b"b9");
     script.syn('b', 0).data('a', 1, b"a1").data('b', 0, b"b0").fin('a', 2).fin('b', 1);
-    assert_eq!((script.listener.data('a'), script.listener.data('b')), (&b"a0a1"[..], &b"b0"[..]));
+    assert_eq!(
+        (script.listener.data('a').unwrap(), script.listener.data('b').unwrap()),
+        (&b"a0a1"[..], &b"b0"[..])
+    );
     script.listener.confirm('b');
     assert_eq!(
         script.batches(),
@@ -48,7 +51,7 @@ fn events_follow_life_of_transfer() {
             ('a', ReceiverEvent::Finished { bytes: 5, crc, elapsed }),
         ]
     );
-    assert_eq!(script.listener.data('a'), b"abcde");
+    assert_eq!(script.listener.data('a').unwrap(), b"abcde");
     script.listener.consume('a', 5);
     script.listener.confirm('a');
     script.listener.close('a');
@@ -75,13 +78,13 @@ fn restart_discards_unread_bytes() {
         if event == ReceiverEvent::Started {
             transfers.push(Vec::new());
         } else if peer == 'a' {
-            let bytes = script.listener.data('a').to_vec();
+            let bytes = script.listener.data('a').unwrap().to_vec();
             script.listener.consume('a', bytes.len());
             transfers.last_mut().expect("bytes of the new transfer before its start").extend(bytes);
         }
     }
     assert_eq!(transfers, [b"new"]);
-    assert_eq!(script.listener.data('b'), b"other");
+    assert_eq!(script.listener.data('b').unwrap(), b"other");
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn close_removes_all_state_of_peer() {
     assert_eq!(script.replies(), [('b', ack(1, 1))]);
     assert_eq!(script.events(), [('b', ReceiverEvent::Readable), ('a', closed(true))]);
     assert!(script.is_dropped('a', &packet(0, 1, b"x")));
-    assert_eq!(script.listener.data('a'), b"");
+    assert_eq!(script.listener.data('a').unwrap(), b"");
     script.listener.confirm('a');
     script.listener.consume('a', 3);
     script.listener.touch(script.now, 'a');
@@ -226,7 +229,7 @@ fn readmitted_peer_has_new_idle_timeout() {
 
 /// A native SYN with or without a cookie.
 fn native_syn(connection_id: u64, cookie: Option<Cookie>) -> Vec<u8> {
-    let syn = native::Syn { cookie, params: native::Params::default() };
+    let syn = native::Syn { cookie, params: native::Params::default(), name: None };
     let mut datagram = vec![0; native::syn_len(&syn)];
     native::encode_syn(connection_id, &syn, &mut datagram);
     datagram

@@ -27,7 +27,7 @@ fn replayed_transfer_is_stored_once() {
         let (mut script, codec) = connected(true);
         let recording = recording(&codec);
         script.recv('a', &recording[1]).recv('a', &recording[2]);
-        assert_eq!(script.listener.data('a').len(), 100);
+        assert_eq!(script.listener.data('a').unwrap().len(), 100);
         script.listener.consume('a', 100);
         script.listener.confirm('a');
         if removed {
