@@ -74,6 +74,7 @@ field("param.idle_timeout", "uint32", "Idle timeout (ms)")
 field("param.versions", "uint16", "Versions", base.HEX)
 field("param.ecn", "uint8", "Counts ECN marks")
 field("param.receiver_drops", "uint8", "Wants reports of receiver drops")
+field("param.name", "string", "Suggested name of the stream")
 field("pattern", "uint8", "Noise pattern", base.DEC, PATTERNS)
 field("aeads", "uint8", "AEADs offered", base.HEX)
 field("aeads.aes128", "bool", "AES-128-GCM", 8, nil, 0x01)
@@ -356,12 +357,15 @@ local function parameters(c, at, bytes)
         if id == 8 and length == 28 then
             t:append_text(": link")
             native_link(c, t, at + 4)
+        elseif id == 15 and length >= 1 and length <= 240 then
+            t:append_text(": name")
+            t:add_packet_field(f["param.name"], c.seg(at + 4, length), ENC_UTF_8)
         elseif rule and length == rule[2] then
             local value = le(c.raw, at + 4, length)
             t:append_text(": " .. rule[1]:gsub("^param%.", "") .. " " .. value)
             t:add_le(f[rule[1]], c.seg(at + 4, length))
             if value < rule[3] or value > rule[4] then wrong(c, "parameter " .. id .. " is out of range") end
-        elseif rule or id == 8 then
+        elseif rule or id == 8 or id == 15 then
             wrong(c, "parameter " .. id .. " has " .. length .. " bytes")
         end
         last, at = id, at + 4 + length

@@ -20,6 +20,7 @@ mod programs {
     mod json;
     mod keys;
     mod local;
+    mod names;
     mod native;
     mod native_options;
     mod native_status_lines;
@@ -27,4 +28,6 @@ mod programs {
     mod paused_reader;
     mod receiver_modes;
     mod status_lines;
+    #[cfg(target_os = "linux")]
+    mod terminal;
 }

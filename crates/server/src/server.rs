@@ -13,8 +13,8 @@ use rdt_emulator::{DelayHistogram, Ledger};
 use rdt_transport::wire::LinkWanted;
 use rdt_transport::wire::native::{CloseReason, Versions};
 use rdt_transport::{
-    Connection, ConnectionId, ConnectionSetConfig, Ecn, Endpoint, Listener, ReceiverEvent, ResponderConfig,
-    TransmitBuf, one_by_one,
+    Connection, ConnectionId, ConnectionSetConfig, Ecn, Endpoint, Listener, PayloadDiscarded, ReceiverEvent,
+    ResponderConfig, TransmitBuf, one_by_one,
 };
 
 use crate::encrypted::Encrypted;
@@ -121,6 +121,15 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
+    /// Returns the name that a sender suggests for its stream. The text comes from the network: it
+    /// may contain path separators and control characters.
+    pub fn stream_name(&self, sender: impl Into<SenderId<P>>) -> Option<&str> {
+        match sender.into() {
+            SenderId::Address(address) => self.listener.name(address),
+            sender @ SenderId::Connection(_) => self.connection(sender)?.peer_name(),
+        }
+    }
+
     /// Limits the number of unencrypted senders of one source ([`Listener::limit_sources`]). Its
     /// encrypted ones count, too, if `source_of` is [`source_number`](rdt_transport::source_number)
     /// of the address.
@@ -129,10 +138,14 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     /// Returns contiguous unread bytes of `sender`, in order. Empty only if no byte is unread.
-    pub fn data(&self, sender: impl Into<SenderId<P>>) -> &[u8] {
+    ///
+    /// # Errors
+    /// The server keeps no payload, so there would never be a byte.
+    pub fn data(&self, sender: impl Into<SenderId<P>>) -> Result<&[u8], PayloadDiscarded> {
         match sender.into() {
             SenderId::Address(address) => self.listener.data(address),
-            sender @ SenderId::Connection(_) => self.connection(sender).map_or(&[], Connection::data),
+            _ if !self.config.listener.receiver.keep_payload => Err(PayloadDiscarded),
+            sender @ SenderId::Connection(_) => Ok(self.connection(sender).map_or(&[], Connection::data)),
         }
     }
 
@@ -403,6 +416,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
 }
 
 #[cfg(test)]
+#[path = "server/tests/encrypted.rs"]
 mod encrypted_tests;
 #[cfg(test)]
 mod tests;

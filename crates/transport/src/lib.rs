@@ -42,6 +42,7 @@ mod recovery;
 mod send_buffer;
 mod sender;
 mod stateless_limit;
+mod stream_name;
 pub mod wire;
 
 /// Internal parts, public for benches and fuzz targets: not covered by semantic versioning.
@@ -68,7 +69,7 @@ pub use connection_set::{
     Secrets,
 };
 pub use endpoint::{Endpoint, one_by_one};
-pub use error::{ConfigError, Phase, TransferError};
+pub use error::{ConfigError, PayloadDiscarded, Phase, TransferError};
 pub use listener::{
     Admission, Listener, ListenerConfig, ListenerStats, MAX_HALF_OPEN_PEERS, SocketBuffer, SocketLoad,
     SourceCounts, source_number,
@@ -83,5 +84,6 @@ pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, LossWindow, Sender, SenderConfig, SenderEvent, SenderStats,
     Waited,
 };
+pub use stream_name::StreamName;
 pub use wire::PacketKind;
 pub use wire::{LinkProperties, Wire};

@@ -105,6 +105,10 @@ impl<'a> Form<'a> {
                 "--ack is for HOST local: the ACKs of another receiver are set there, with rdt-recv --ack",
             ));
         }
+        if self.format == Format::Classic && (args.name.is_some() || args.no_name) {
+            let option = if args.no_name { "--no-name" } else { "--name" };
+            return Err(usage(format!("{option} is for the native format: a classic transfer has no name")));
+        }
         match (self.format, &args.native_option) {
             (Format::Insecure | Format::Encrypted, _) if args.attempts.is_some() => {
                 Err(usage("--attempts is for --wire classic; the native format has --give-up TIME"))

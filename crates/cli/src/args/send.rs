@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::builder::TypedValueParser as _;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
-use rdt_transport::Attempts;
+use rdt_transport::{Attempts, StreamName};
 use rdt_trust::ConnectOptions;
 
 use super::positional::{self, WindowArg};
@@ -75,6 +75,13 @@ pub(crate) struct SendArgs {
     /// Send a file; `-` is the standard input
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,
+    /// Name that the receiver may store the data under [default: that of --file]; not for classic
+    /// transfers
+    #[arg(long, value_name = "NAME", value_parser = values::name)]
+    pub(crate) name: Option<StreamName>,
+    /// Tell the receiver no name
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) no_name: bool,
     /// Format of the packets [default: native, which is encrypted; with W classic]
     #[arg(long, value_enum)]
     pub(crate) wire: Option<WireArg>,
@@ -91,9 +98,10 @@ pub(crate) struct SendArgs {
     /// Bytes of a full datagram, 9 to 65507; in the native format from 128
     #[arg(long, value_name = "BYTES", default_value_t = 1472)]
     pub(crate) packet_size: usize,
-    /// Time between status lines
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::interval)]
-    pub(crate) interval: Duration,
+    /// Time between status lines [default: 2s; on a terminal, a native transfer of a file shows a
+    /// bar instead]
+    #[arg(long, value_name = "TIME", value_parser = values::interval)]
+    pub(crate) interval: Option<Duration>,
     /// Classic: limits on transmissions of a SYN, a packet and a FIN; one number sets packets and
     /// FIN. The transfer ends after attempts x RTO without an answer (50 x 40 ms = 2 s on a short
     /// path). A receiver that answers with a closed window is waited for (--no-progress) [default:

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration};
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow};
+use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow, StreamName};
 
 use super::link::whole;
 use super::{WireArg, usage};
@@ -65,6 +65,11 @@ pub(super) fn recv_memory(text: &str) -> Result<u64, Failure> {
         bytes @ MIN_RECV_MEMORY.. => Ok(bytes),
         _ => Err(usage("--memory must be at least 1mib")),
     }
+}
+
+pub(super) fn name(text: &str) -> Result<StreamName, Failure> {
+    StreamName::new(text)
+        .ok_or_else(|| usage(format!("--name must have from 1 to {} bytes", StreamName::MAX_LEN)))
 }
 
 /// Parses `--max-rate` into bytes per second.

@@ -102,7 +102,7 @@ impl ReceiverApp {
             ReceiverEvent::Started => {
                 self.peer_log.note_format(peer, Format::of(server, peer));
                 self.forget(peer);
-                if let Err(error) = self.store.start(peer) {
+                if let Err(error) = self.store.start(peer, server.stream_name(peer)) {
                     self.give_up(now, server, peer, error);
                 }
             }
@@ -177,7 +177,7 @@ impl ReceiverApp {
     fn serve(&mut self, now: Instant, server: &mut Server<Remote>, peer: Peer, most: usize) -> usize {
         let mut taken = 0;
         // The data may consist of several slices.
-        while let data = server.data(peer)
+        while let Ok(data) = server.data(peer)
             && !data.is_empty()
         {
             match self.store.write(peer, &data[..data.len().min(most - taken)]) {

@@ -4,6 +4,7 @@
 
 mod files;
 mod queue;
+mod stored_name;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use rdt_program::talk;
 use crate::recv::peer::Peer;
 use files::{FileId, Files, Names, parent, sweep, temporary};
 use queue::Job;
+use stored_name::stored_name;
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
@@ -123,9 +125,11 @@ pub(crate) struct Stored {
     pub(crate) unsynced: Option<io::Error>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Incoming {
     transfer: Transfer,
+    /// Name for its file, safe as a component of a path; `None`: the address of the sender.
+    name: Option<Box<str>>,
     /// True once the writer has bytes of the transfer. A SYN alone reserves no file or output,
     /// because anyone can send a SYN.
     begun: bool,
@@ -168,10 +172,11 @@ impl Store {
         Self { writer: None, incoming: BTreeMap::new(), count: 0, is_stream: false, is_taken: false }
     }
 
-    /// Begins a transfer of `peer`, and aborts its unfinished one.
-    pub(crate) fn start(&mut self, peer: Peer) -> io::Result<()> {
+    /// Begins a transfer of `peer`, and aborts its unfinished one. `suggested` is the name that the
+    /// sender suggests.
+    pub(crate) fn start(&mut self, peer: Peer, suggested: Option<&str>) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        if let Some(Incoming { transfer, begun: true }) = self.incoming.get(&peer) {
+        if let Some(Incoming { transfer, begun: true, .. }) = self.incoming.get(&peer) {
             if self.is_stream {
                 return Err(io::Error::other("it began again when part of it was written"));
             }
@@ -179,7 +184,8 @@ impl Store {
         }
         self.count += 1;
         let transfer = Transfer { number: self.count, peer };
-        self.incoming.insert(peer, Incoming { transfer, begun: false });
+        let name = suggested.and_then(stored_name).map(String::into_boxed_str);
+        self.incoming.insert(peer, Incoming { transfer, name, begun: false });
         Ok(())
     }
 
@@ -205,9 +211,9 @@ impl Store {
     /// `None` means that there will be no result.
     pub(crate) fn finish(&mut self, peer: Peer) -> io::Result<Option<Transfer>> {
         let transfer = if self.writer.is_some() { self.begin(peer)? } else { None };
-        self.incoming.remove(&peer);
+        let name = self.incoming.remove(&peer).and_then(|incoming| incoming.name);
         if let (Some(writer), Some(transfer)) = (&mut self.writer, transfer) {
-            writer.finish(transfer);
+            writer.finish(transfer, name);
         }
         Ok(transfer)
     }
@@ -245,7 +251,7 @@ impl Store {
     /// Aborts the transfer of `peer`. Returns true if part of it was written to an
     /// output that cannot be undone.
     pub(crate) fn abort(&mut self, peer: Peer) -> bool {
-        let Some(Incoming { transfer, begun: true }) = self.incoming.remove(&peer) else { return false };
+        let Some(Incoming { transfer, begun: true, .. }) = self.incoming.remove(&peer) else { return false };
         if let Some(writer) = &mut self.writer {
             writer.abort(transfer);
         }
@@ -273,7 +279,7 @@ impl Sink for Stream {
         self.0.write_all(bytes)
     }
 
-    fn finish(&mut self, _: Transfer) -> io::Result<Stored> {
+    fn finish(&mut self, _: Transfer, _: Option<&str>) -> io::Result<Stored> {
         self.0.flush().map(|()| Stored::default())
     }
 
@@ -316,9 +322,9 @@ mod tests {
     fn stdout_belongs_to_first_writer() {
         let mut store = Store::new(Output::Stdout, false, usize::MAX, || {}).unwrap();
         for port in 1..=3 {
-            store.start(peer(port)).unwrap();
+            store.start(peer(port), None).unwrap();
         }
-        store.start(peer(2)).unwrap();
+        store.start(peer(2), None).unwrap();
         assert!(store.finish(peer(2)).unwrap().is_some());
         assert!(Busy::is(&store.write(peer(1), b"late").unwrap_err()));
         assert!(!store.abort(peer(1)), "nothing of it was written");
@@ -330,10 +336,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let output = Output::parse(Some(directory.path()), false).unwrap();
         let mut store = Store::new(output, false, usize::MAX, || {}).unwrap();
-        store.start(peer(1)).unwrap();
+        store.start(peer(1), None).unwrap();
         assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
         let old = store.incoming[&peer(1)].transfer;
-        store.start(peer(1)).unwrap();
+        store.start(peer(1), None).unwrap();
         assert!(!store.is_at(old));
         let new = store.finish(peer(1)).unwrap().unwrap();
         assert!(new != old && !store.is_at(new), "it is not under way any more");
@@ -343,7 +349,7 @@ mod tests {
     #[test]
     fn discard_takes_all_bytes_at_once() {
         let mut store = Store::discard();
-        store.start(peer(1)).unwrap();
+        store.start(peer(1), None).unwrap();
         assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
         assert!(store.has_room() && store.finish(peer(1)).unwrap().is_none() && store.poll().is_none());
     }
@@ -357,7 +363,7 @@ mod tests {
             Ok(())
         }
 
-        fn finish(&mut self, _: Transfer) -> io::Result<Stored> {
+        fn finish(&mut self, _: Transfer, _: Option<&str>) -> io::Result<Stored> {
             let _ = self.0.recv();
             Ok(Stored::default())
         }
@@ -375,7 +381,7 @@ mod tests {
         let bytes = vec![7; 100_000];
         // Like `ReceiverApp`, does not finish a transfer while the queue is full.
         let act = |store: &mut Store, port| {
-            store.start(peer(port)).unwrap();
+            store.start(peer(port), None).unwrap();
             let _ = store.write(peer(port), &bytes[..usize::from(port % 2) * 10]).unwrap();
             if port % 3 == 0 && store.has_room() {
                 store.finish(peer(port)).unwrap();
@@ -385,7 +391,7 @@ mod tests {
             act(&mut store, u16::try_from(turn % 50).unwrap());
         }
         while store.has_room() {
-            store.start(peer(60)).unwrap();
+            store.start(peer(60), None).unwrap();
             store.write(peer(60), &bytes).unwrap();
         }
         let full = store.writer.as_ref().unwrap().queue.load();

@@ -43,8 +43,6 @@ fn contradictory_or_invalid_options_are_refused() {
         ("local --loss-window initial --cc fixed:3", "--cc reno or cubic"),
         ("local --min-rto 0s", "at least 1ms"),
         ("local --max-rto 1", "has no unit"),
-        ("local --max-rate 50", "has no unit"),
-        ("local --max-rate 7bit", "at least 8bit"),
         ("local --pacing 1", "--pacing"),
         ("local --ecn 1", "--ecn"),
         ("local --ecn on --cc fixed:3", "does not go with --cc fixed:3"),
@@ -104,6 +102,23 @@ fn contradictory_or_invalid_options_are_refused() {
         ("local 10 0.1 0 0.0000001", "link rate"),
     ] {
         refused("rdt-send", &mut rdt_send(&format!("{args} --wire native")), 64, word);
+    }
+}
+
+#[test]
+fn invalid_measurements_and_names_are_refused() {
+    for (args, word) in [
+        ("local --max-rate 50", "has no unit"),
+        ("local --max-rate 7bit", "at least 8bit"),
+        ("local --name a --no-name", "cannot be used with"),
+    ] {
+        assert_eq!(refused("rdt-send", &mut rdt_send(args), 64, word).stdout, b"", "{args}");
+    }
+    for (options, word) in
+        [("--name a", "a classic transfer has no name"), ("--no-name", "a classic transfer has no name")]
+    {
+        let args = format!("local 10 0.1 0 100 {options}");
+        refused("rdt-send", &mut rdt_send(&args), 64, word);
     }
 }
 

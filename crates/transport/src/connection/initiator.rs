@@ -13,7 +13,7 @@ use crate::receiver::Offer;
 use crate::sender::Syns;
 use crate::wire::native::{self, Versions};
 use crate::wire::sealed::{
-    Clear, Hello, LONG_SYN, Params, Proof, Reply, SHORT_SYN, Syn, VERSION, Welcome, encode_syn, prologue,
+    Clear, Hello, Params, Proof, Reply, SHORT_SYN, Syn, VERSION, Welcome, encode_syn, prologue, syn_len,
 };
 use crate::{ConfigError, Trace, TransmitBuf};
 
@@ -97,8 +97,7 @@ impl Opening {
         if pattern == Pattern::Xx && keys.local.is_none() {
             keys.local = Some(StaticKey::generate(&mut entropy).into());
         }
-        let hello =
-            Hello { window: offer.window, reset_token: place.reset, params: params_of(&config, &offer) };
+        let hello = hello(&config, &offer, &place);
         let first_payload = if pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
         let syn = clear_syn(pattern, &keys);
         let mut packet = [0; SHORT_SYN];
@@ -153,14 +152,13 @@ impl Opening {
         if !self.is_due {
             return false;
         }
-        let has_proof = self.proof != Proof::None;
-        let Some(slot) = out.slot(if has_proof { LONG_SYN } else { SHORT_SYN }) else { return false };
         let syn = Syn {
             proof: self.proof,
             attempt: self.syns.next(),
-            noise: if has_proof { &self.first } else { &[] },
+            noise: if self.proof == Proof::None { &[] } else { &self.first },
             ..clear_syn(self.pattern, &self.keys)
         };
+        let Some(slot) = out.slot(syn_len(&syn)) else { return false };
         encode_syn(self.place.local_id, &syn, slot);
         self.syns.on_sent(now);
         self.started_at.get_or_insert(now);
@@ -265,9 +263,7 @@ impl Opening {
         let aead = Aead::from_number(welcome.aead)?;
         let mut noise = self.noise.take()?;
         let auth = if self.pattern == Pattern::Xx {
-            let params = params_of(&self.config, &self.offer);
-            let hello = Hello { window: self.offer.window, reset_token: self.place.reset, params };
-            noise.write_third(&hello.encode()).ok()?
+            noise.write_third(&hello(&self.config, &self.offer, &self.place).encode()).ok()?
         } else {
             Vec::new()
         };
@@ -283,6 +279,7 @@ impl Opening {
                 aead,
                 window: welcome.window,
                 params: welcome.params,
+                name: None,
                 peer_reset: welcome.reset_token,
                 rtt,
                 // The responder learns the window at its arrival, half of a round trip before.
@@ -293,6 +290,16 @@ impl Opening {
             is_proven: self.pattern != Pattern::Xx || self.keys.secret.is_none(),
             resumption: welcome.resumption,
         })
+    }
+}
+
+/// Returns the first words of the initiator.
+fn hello(config: &ConnectionConfig, offer: &Offer, place: &Place) -> Hello {
+    Hello {
+        window: offer.window,
+        reset_token: place.reset,
+        params: params_of(config, offer),
+        name: config.sender.name.clone(),
     }
 }
 

@@ -45,7 +45,7 @@ use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Offer};
 use crate::send_buffer::{FramePool, Spare};
 use crate::wire::native::{CloseReason, LinkRequest};
-use crate::{ConfigError, Observer};
+use crate::{ConfigError, Observer, StreamName};
 
 /// Bounds of the idle timeout.
 const IDLE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
@@ -69,6 +69,8 @@ pub struct Connection {
     observer: Option<Box<dyn Observer>>,
     peer: Option<PublicKey>,
     secret: Option<SecretId>,
+    /// Name that the peer suggests for its stream.
+    peer_name: Option<StreamName>,
     handshake_hash: Option<[u8; 32]>,
     /// True if the application ended the own stream before the handshake was complete.
     is_finish_due: bool,
@@ -130,9 +132,10 @@ impl Connection {
         place: Place,
     ) -> Result<Self, ConfigError> {
         let (local_id, hash) = (established.local_id, established.secrets.handshake_hash);
+        let peer_name = established.name.clone();
         let streams = Streams::new(now, config, established, place)?;
         let connection = Self::new(local_id, Stage::Open(Box::new(streams)));
-        Ok(Self { peer, secret, handshake_hash: Some(hash), ..connection })
+        Ok(Self { peer, secret, peer_name, handshake_hash: Some(hash), ..connection })
     }
 
     fn new(local_id: u64, stage: Stage) -> Self {
@@ -145,6 +148,7 @@ impl Connection {
             observer: None,
             peer: None,
             secret: None,
+            peer_name: None,
             handshake_hash: None,
             is_finish_due: false,
         }
@@ -311,6 +315,12 @@ impl Connection {
     /// Returns the shared secret that the handshake proved.
     pub fn secret(&self) -> Option<SecretId> {
         self.secret
+    }
+
+    /// Returns the name that the peer suggests for its stream; see
+    /// [`SenderConfig::name`](crate::SenderConfig::name). Only an initiator suggests one.
+    pub fn peer_name(&self) -> Option<&str> {
+        self.peer_name.as_ref().map(StreamName::as_str)
     }
 
     /// Returns the emulated link that the peer requests, for a responder that emulates links.

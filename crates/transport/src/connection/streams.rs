@@ -13,6 +13,7 @@ use super::events::{Closed, ConnectionEvent};
 use super::keys::{OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
+use crate::StreamName;
 use crate::receiver::Receiver;
 use crate::sender::{Established as SenderStart, INITIAL_RTT};
 use crate::wire::native::{CloseReason, LinkRequest, Params};
@@ -48,6 +49,8 @@ pub(crate) struct Established {
     pub(crate) window: u64,
     /// Transport parameters of the peer.
     pub(crate) params: sealed::Params,
+    /// Name that the peer suggests for its stream, if the peer is the initiator.
+    pub(crate) name: Option<StreamName>,
     /// Token of the peer's RESETs.
     pub(crate) peer_reset: ResetToken,
     /// Round trip of the handshake, if no packet of it was repeated.

@@ -101,6 +101,7 @@ impl Pair {
                 aead: Aead::Aes128Gcm,
                 window: offer.window,
                 params: params_of(peer, &offer),
+                name: None,
                 peer_reset: ResetKey::generate(&mut entropy(9)).token(id(1 - side)),
                 rtt: Some(2 * DELAY),
                 offered_at: now,

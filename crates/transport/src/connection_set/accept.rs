@@ -145,6 +145,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             aead,
             window: hello.window,
             params: hello.params,
+            name: hello.name,
             peer_reset: hello.reset_token,
             rtt: None,
             offered_at: now,

@@ -32,7 +32,7 @@ pub enum Admission {
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Admits `peer`, which sent a valid SYN, if its address is proved and there is room.
-    pub fn admit(&mut self, now: Instant, peer: P, open: &Open) -> Admission {
+    pub fn admit(&mut self, now: Instant, peer: P, open: &Open<'_>) -> Admission {
         if let Some(entry) = self.peers.get_mut(&peer)
             && entry.wire == open.wire
         {
@@ -82,7 +82,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// Adds a peer with a receiver.
-    fn add(&mut self, now: Instant, peer: P, open: &Open, place: Place) {
+    fn add(&mut self, now: Instant, peer: P, open: &Open<'_>, place: Place) {
         let mut receiver = Receiver::new(self.config.receiver);
         receiver.set_idle(self.config.native_idle);
         let idle_at = now + self.idle_limit(open.wire);
@@ -147,7 +147,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// True if the SYN carries a valid cookie or its format has none (classic). Otherwise replies
     /// with a cookie.
-    fn is_proven(&mut self, now: Instant, peer: P, open: &Open) -> bool {
+    fn is_proven(&mut self, now: Instant, peer: P, open: &Open<'_>) -> bool {
         let Some(connection_id) = open.wire.connection_id() else { return true };
         let epoch = *self.cookie_epoch.get_or_insert(now);
         let Some(jar) = &self.cookies else {

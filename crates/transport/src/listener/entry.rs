@@ -48,7 +48,7 @@ impl Entry {
     }
 
     /// Puts the transfer that a classic SYN may begin on probation: the SYN may be forged.
-    pub(super) fn on_syn(&mut self, open: &Open, faithful: bool) {
+    pub(super) fn on_syn(&mut self, open: &Open<'_>, faithful: bool) {
         self.on_probation = open.wire.connection_id().is_none()
             && (self.on_probation || !faithful && !self.receiver.is_unfinished());
     }

@@ -36,6 +36,7 @@ pub use sources::{SourceCounts, source_number};
 use stateless::StatelessReplies;
 pub use stats::ListenerStats;
 
+use crate::PayloadDiscarded;
 use crate::cookie::CookieJar;
 use crate::receiver::Receiver;
 use crate::stateless_limit::RateLimiter;
@@ -138,14 +139,26 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.get(&peer).map(|entry| entry.wire)
     }
 
+    /// Returns the name that the peer suggests for its stream; see
+    /// [`SenderConfig::name`](crate::SenderConfig::name).
+    pub fn name(&self, peer: P) -> Option<&str> {
+        self.peers.get(&peer)?.receiver.name()
+    }
+
     /// Returns the number of in-order bytes of `peer` that are not consumed yet.
     pub fn unread(&self, peer: P) -> u64 {
         self.peers.get(&peer).map_or(0, |entry| entry.receiver.unread())
     }
 
     /// Returns contiguous unread bytes of `peer`, in order. Empty only if no byte is unread.
-    pub fn data(&self, peer: P) -> &[u8] {
-        self.peers.get(&peer).map_or(&[], |entry| entry.receiver.data())
+    ///
+    /// # Errors
+    /// The receivers keep no payload, so there would never be a byte.
+    pub fn data(&self, peer: P) -> Result<&[u8], PayloadDiscarded> {
+        if !self.config.receiver.keep_payload {
+            return Err(PayloadDiscarded);
+        }
+        Ok(self.peers.get(&peer).map_or(&[], |entry| entry.receiver.data()))
     }
 
     /// Returns the number of bytes in order that arrived from `peer` since its first transfer. 0

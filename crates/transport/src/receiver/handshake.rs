@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::flight_limit::BufferShare;
 use super::{KEEP_ALIVE_PATIENCE, Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
+use crate::StreamName;
 use crate::wire::native::{DATA_HEADER, MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
 use crate::wire::{Answer, Open, Wire};
 
@@ -58,7 +59,7 @@ impl Receiver {
     ) -> u64 {
         self.share = share;
         let wire = Wire::of_connection(connection_id);
-        self.on_syn(now, &Open { wire, seq: 0, cookie: None, link: None, params: Some(wanted) });
+        self.on_syn(now, &Open { wire, seq: 0, cookie: None, link: None, params: Some(wanted), name: None });
         self.events.clear();
         match self.replies.pop_back() {
             Some(Answer::SynAck { window, .. }) => window,
@@ -83,7 +84,7 @@ impl Receiver {
     /// Handles a SYN. With the current connection ID it is a retransmission. Without connection ID
     /// (classic) it restarts the transfer, unless data arrives. If no data has arrived yet, no
     /// event is reported.
-    pub(super) fn on_syn(&mut self, now: Instant, open: &Open) {
+    pub(super) fn on_syn(&mut self, now: Instant, open: &Open<'_>) {
         let copy = open.wire.connection_id().is_some() && open.wire == self.wire;
         match self.state {
             // The application is storing the transfer. The peer will retransmit the SYN. A transfer
@@ -96,6 +97,7 @@ impl Receiver {
             State::Open { .. } if self.is_live(now, open) => return self.stats.unexpected += 1,
             _ => {
                 self.wire = open.wire;
+                self.name = open.name.and_then(StreamName::new);
                 self.adopt(open.params);
                 // Adds the counts of the stream that ends here.
                 self.stats = self.stats();
@@ -131,14 +133,14 @@ impl Receiver {
 
     /// True if the application may have heard of the transfer: it has passed its probation, or its
     /// format has none.
-    fn is_reported(&self, open: &Open) -> bool {
+    fn is_reported(&self, open: &Open<'_>) -> bool {
         let has_probation = open.wire.connection_id().or(self.wire.connection_id()).is_none();
         !has_probation || self.config.faithful || self.has_passed_probation()
     }
 
     /// True if a SYN must not restart the classic transfer, because its sender is there: it sends a
     /// keep-alive every 10 s.
-    fn is_live(&self, now: Instant, open: &Open) -> bool {
+    fn is_live(&self, now: Instant, open: &Open<'_>) -> bool {
         let is_classic = open.wire == self.wire && open.wire.connection_id().is_none();
         let heard_at = self.last_data_at.max(self.duplicate_at);
         let is_recent = |at| now.saturating_duration_since(at) < KEEP_ALIVE_PATIENCE;

@@ -19,6 +19,7 @@ mod window;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::StreamName;
 use crate::receive_buffer::chunks::ChunkPool;
 use crate::wire::native::{self, MAX_SACK_BLOCKS, SackBlock};
 use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Wire};
@@ -153,6 +154,8 @@ pub struct Receiver {
     /// Idle timeout announced to the peer.
     idle: Duration,
     wire: Wire,
+    /// Name that the sender suggests for its stream.
+    name: Option<StreamName>,
     state: State,
     /// Number of the first packet or byte of the transfer.
     first: u64,
@@ -192,6 +195,7 @@ impl Receiver {
             idle: NATIVE_IDLE,
             config,
             wire: Wire::default(),
+            name: None,
             state: State::Listening,
             first: 0,
             stream: Stream::new(&config, Numbering::Packets, 0, MAX_SACK_BLOCKS),
@@ -210,6 +214,11 @@ impl Receiver {
             fin_repeated: false,
             stats: ReceiverStats::default(),
         }
+    }
+
+    /// Returns the name that the sender suggests for its stream.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_ref().map(StreamName::as_str)
     }
 
     /// Sets the idle timeout to announce to the peer (native).

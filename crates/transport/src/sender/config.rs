@@ -9,7 +9,7 @@ use crate::congestion::{Algorithm, Controller, ControllerFactory, Start};
 use crate::recovery::{self, LossRecovery, Segment};
 use crate::wire::native::{FIRST_WINDOW, LinkRequest, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
-use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy};
+use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy, StreamName};
 
 /// Memory of a packet in flight in addition to its payload, bytes.
 const RECORD: usize = size_of::<Segment>();
@@ -118,6 +118,9 @@ pub struct SenderConfig {
     /// ms is the minimum of later timeouts. The reference sender has 0, and so fails if the
     /// receiver pauses for 50 tiny timeouts at the start.
     pub min_rto: Duration,
+    /// Name that the sender suggests for the stream (native). In version 1 every host on the path
+    /// can read it; in version 2 it is encrypted.
+    pub name: Option<StreamName>,
     /// Memory limit of packets in flight, bytes. [`SenderConfig::validate`] rejects a window that
     /// needs more.
     pub memory_limit: u64,
@@ -150,6 +153,7 @@ impl SenderConfig {
             skip_seed: None,
             early_data: FIRST_WINDOW,
             min_rto: Duration::from_millis(40),
+            name: None,
             memory_limit: 1 << 30,
         }
     }
@@ -196,7 +200,8 @@ impl SenderConfig {
 
     pub(crate) fn codec(&self) -> Codec {
         let max_datagram = u16::try_from(self.packet_size).unwrap_or(u16::MAX);
-        Codec::new(self.wire, self.link, Params { max_datagram, ..self.wanted_params() })
+        let params = Params { max_datagram, ..self.wanted_params() };
+        Codec::new(self.wire, self.link, params).with_name(self.name.clone())
     }
 
     /// Returns the transport parameters by which this side requests ACKs and a link.

@@ -111,7 +111,7 @@ pub fn encode_reply(kind: PacketKind, ack: u64, value: u32, out: &mut [u8]) {
     put(out, 8, wrap(ack));
 }
 
-fn decode_syn(seq: u32, datagram: &[u8]) -> Result<Open, WireError> {
+fn decode_syn(seq: u32, datagram: &[u8]) -> Result<Open<'_>, WireError> {
     let packet: &[u8; SYN_LEN] = datagram.try_into().map_err(|_| WireError::Length)?;
     let link = LinkProperties {
         rtt_s: f32::from_bits(u32_at(packet, 8)),

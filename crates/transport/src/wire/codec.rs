@@ -4,6 +4,7 @@
 use super::native::{self, CloseReason, Params, Versions};
 use super::sealed::{self, SealedCodec};
 use super::{DataHeader, FromReceiver, LinkProperties, WireError, classic};
+use crate::StreamName;
 use crate::cookie::Cookie;
 
 /// The format of a transfer.
@@ -85,7 +86,9 @@ pub(crate) enum Codec {
     },
     Native {
         connection_id: u64,
-        syn: native::Syn,
+        /// SYN without its name.
+        syn: native::Syn<'static>,
+        name: Option<StreamName>,
     },
     /// Version 2 of the native format. A connection owns the handshake, the packets of the control
     /// space and the opening of replies.
@@ -98,10 +101,20 @@ impl Codec {
     pub(crate) fn new(wire: Wire, link: LinkProperties, params: Params) -> Self {
         match wire {
             Wire::Classic => Self::Classic { link },
-            Wire::Native { connection_id } => {
-                Self::Native { connection_id, syn: native::Syn { cookie: None, params } }
-            }
+            Wire::Native { connection_id } => Self::Native {
+                connection_id,
+                syn: native::Syn { cookie: None, params, name: None },
+                name: None,
+            },
         }
+    }
+
+    /// Sets the name of the stream, which SYNs suggest (native).
+    pub(crate) fn with_name(mut self, suggested: Option<StreamName>) -> Self {
+        if let Self::Native { name, .. } = &mut self {
+            *name = suggested;
+        }
+        self
     }
 
     pub(crate) fn numbering(&self) -> Numbering {
@@ -159,7 +172,7 @@ impl Codec {
     pub(crate) fn syn_len(&self) -> usize {
         match self {
             Self::Classic { .. } => classic::SYN_LEN,
-            Self::Native { syn, .. } => native::syn_len(syn),
+            Self::Native { syn, name, .. } => native::syn_len(&named(syn, name.as_ref())),
             Self::Sealed(_) => 0,
         }
     }
@@ -186,7 +199,9 @@ impl Codec {
     pub(crate) fn encode_syn(&self, out: &mut [u8]) {
         match self {
             Self::Classic { link } => classic::encode_syn(0, link, out),
-            Self::Native { connection_id, syn } => native::encode_syn(*connection_id, syn, out),
+            Self::Native { connection_id, syn, name } => {
+                native::encode_syn(*connection_id, &named(syn, name.as_ref()), out);
+            }
             Self::Sealed(_) => debug_assert!(false, "the connection sends the SYN"),
         }
     }
@@ -285,4 +300,9 @@ impl Codec {
             Self::Sealed(_) => Err(WireError::Type),
         }
     }
+}
+
+/// Returns the SYN with the name of its stream.
+fn named<'a>(syn: &native::Syn<'a>, name: Option<&'a StreamName>) -> native::Syn<'a> {
+    native::Syn { name: name.map(StreamName::as_str), ..*syn }
 }

@@ -55,7 +55,7 @@ impl PacketKind {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FromSender<'a> {
     /// Opens a transfer.
-    Syn(Open),
+    Syn(Open<'a>),
     /// A piece of the stream.
     Data(Piece<'a>),
     /// Ends the stream before number `seq`.
@@ -166,7 +166,7 @@ pub struct Seal {
 
 /// Opens a transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Open {
+pub struct Open<'a> {
     /// Format of the transfer, with the connection ID.
     pub wire: Wire,
     /// First sequence number.
@@ -177,13 +177,15 @@ pub struct Open {
     pub link: Option<LinkWanted>,
     /// Transport parameters of the sender (native).
     pub params: Option<Params>,
+    /// Name that the sender suggests for the stream (native).
+    pub name: Option<&'a str>,
 }
 
-impl Open {
+impl Open<'_> {
     /// Returns a classic SYN.
     pub fn classic(seq: u32, link: LinkProperties) -> Self {
         let link = Some(LinkWanted::Packets(link));
-        Self { wire: Wire::Classic, seq: u64::from(seq), cookie: None, link, params: None }
+        Self { wire: Wire::Classic, seq: u64::from(seq), cookie: None, link, params: None, name: None }
     }
 
     /// Returns the attempt number of this SYN (native); 1 in the classic format.
@@ -265,10 +267,10 @@ impl<'a> FromSender<'a> {
         match native::kind_of(datagram)? {
             PacketKind::Data => native::stream::decode_data(datagram, near).map(Self::Data),
             PacketKind::Syn => {
-                let native::Syn { cookie, params } = native::handshake::decode_syn(datagram)?;
+                let native::Syn { cookie, params, name } = native::handshake::decode_syn(datagram)?;
                 let connection_id = native::connection_id(datagram).ok_or(WireError::Truncated)?;
                 let (wire, link) = (Wire::Native { connection_id }, params.link.map(LinkWanted::Bytes));
-                Ok(Self::Syn(Open { wire, seq: 0, cookie, link, params: Some(params) }))
+                Ok(Self::Syn(Open { wire, seq: 0, cookie, link, params: Some(params), name }))
             }
             PacketKind::Fin => {
                 let native::Fin { packet_number, length, crc } = native::stream::decode_fin(datagram, near)?;

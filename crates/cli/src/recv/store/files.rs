@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rdt_driver::Remote;
 use tempfile::NamedTempFile;
 
+use super::stored_name::numbered;
 use super::writer::Sink;
 use super::{Busy, Stored, Transfer};
 
@@ -74,7 +75,7 @@ impl Sink for Files {
         Ok(())
     }
 
-    fn finish(&mut self, transfer: Transfer) -> io::Result<Stored> {
+    fn finish(&mut self, transfer: Transfer, name: Option<&str>) -> io::Result<Stored> {
         let file = match self.open.remove(&transfer) {
             Some(file) => file,
             // A transfer without data results in an empty file.
@@ -89,7 +90,10 @@ impl Sink for Files {
                 file.persist(path)?;
                 path.clone()
             }
-            Names::In(directory) => name_in(directory, transfer.peer.address, file)?,
+            Names::In(directory) => match name {
+                Some(name) => name_in(directory, name, file)?,
+                None => name_in(directory, &name_of(transfer.peer.address), file)?,
+            },
         };
         // From here on the file exists, even if the sync of the directory fails.
         let unsynced = self.sync.and_then(|sync| sync(self.names.directory()).err());
@@ -217,12 +221,16 @@ fn is_out_of_descriptors(_: &io::Error) -> bool {
     false
 }
 
-/// Renames the file to the peer's address, with a number appended if that name exists.
-fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Result<PathBuf> {
+/// Returns the name of a file by the address of its sender.
+fn name_of(peer: Remote) -> String {
     let ip = peer.addr.ip().to_canonical().to_string().replace(':', "_");
+    format!("{ip}-{}.bin", peer.addr.port())
+}
+
+/// Renames the file, with a number in its name if there is a file of that name.
+fn name_in(directory: &Path, name: &str, mut file: NamedTempFile) -> io::Result<PathBuf> {
     for number in 1..MAX_NAME_SUFFIX {
-        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        let path = directory.join(format!("{ip}-{}{suffix}.bin", peer.addr.port()));
+        let path = directory.join(numbered(name, number));
         match file.persist_noclobber(&path) {
             Ok(_) => return Ok(path),
             Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
@@ -267,12 +275,34 @@ mod tests {
             files.write(transfer(1), b"ab").unwrap();
             files.write(transfer(1), b"c").unwrap();
             assert!(names(directory.path()).iter().all(|n| n.starts_with(PREFIX)));
-            let path = files.finish(transfer(1)).unwrap().path.unwrap();
+            let path = files.finish(transfer(1), None).unwrap().path.unwrap();
             assert_eq!(fs::read(path).unwrap(), b"abc");
-            let path = files.finish(transfer(2)).unwrap().path.unwrap();
+            let path = files.finish(transfer(2), None).unwrap().path.unwrap();
             assert_eq!(fs::read(path).unwrap(), b"", "a transfer of nothing is a file too");
             assert_eq!(names(directory.path()), ["127.0.0.1-1-2.bin", "127.0.0.1-1.bin"]);
         }
+    }
+
+    #[test]
+    fn names_of_senders_replace_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link.txt");
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("/nowhere", &link).unwrap();
+        #[cfg(not(unix))]
+        fs::write(&link, b"").unwrap();
+        fs::create_dir(directory.path().join("folder")).unwrap();
+        let mut files = Files::new(Names::In(directory.path().into()), false, 9);
+        let names: Vec<_> = ["data.bin", "data.bin", "data.bin", "folder", "link.txt"]
+            .iter()
+            .zip(1..)
+            .map(|(name, number)| {
+                let path = files.finish(transfer(number), Some(name)).unwrap().path.unwrap();
+                path.strip_prefix(directory.path()).unwrap().to_str().unwrap().to_owned()
+            })
+            .collect();
+        assert_eq!(names, ["data.bin", "data-2.bin", "data-3.bin", "folder-2", "link-2.txt"]);
+        assert!(link.is_symlink() || cfg!(not(unix)), "the link stays");
     }
 
     #[test]
@@ -282,7 +312,7 @@ mod tests {
         files.write(transfer(1), b"abc").unwrap();
         files.write(transfer(2), b"xyz").unwrap();
         files.abort(transfer(1));
-        let path = files.finish(transfer(2)).unwrap().path.unwrap();
+        let path = files.finish(transfer(2), None).unwrap().path.unwrap();
         assert_eq!(fs::read(path).unwrap(), b"xyz", "a restart voids what came before");
         assert_eq!(names(directory.path()), ["out"]);
     }
@@ -296,7 +326,7 @@ mod tests {
             files.write(transfer(number), b"abc").unwrap();
             transfer(number)
         });
-        let [void, kept] = [void, kept].map(|transfer| files.finish(transfer).unwrap());
+        let [void, kept] = [void, kept].map(|transfer| files.finish(transfer, None).unwrap());
         let path = void.path.unwrap();
         remove_if_same(&path, void.id).unwrap();
         assert_eq!(names(directory.path()), ["out"]);
@@ -324,9 +354,9 @@ mod tests {
         files.write(transfer(1), b"abc").unwrap();
         files.write(transfer(2), b"abc").unwrap();
         assert!(Busy::is(&files.write(transfer(3), b"abc").unwrap_err()));
-        assert!(Busy::is(&files.finish(transfer(4)).unwrap_err()), "an empty file needs a place too");
+        assert!(Busy::is(&files.finish(transfer(4), None).unwrap_err()), "an empty file needs a place too");
         files.write(transfer(1), b"def").unwrap();
-        files.finish(transfer(1)).unwrap();
+        files.finish(transfer(1), None).unwrap();
         files.write(transfer(3), b"abc").unwrap();
     }
 
@@ -355,7 +385,7 @@ mod tests {
         let mut files = Files::new(Names::One(path.clone()), true, 1);
         files.sync = Some(|_| Err(io::Error::other("unplugged")));
         files.write(transfer(1), b"abc").unwrap();
-        let kept = files.finish(transfer(1)).unwrap();
+        let kept = files.finish(transfer(1), None).unwrap();
         assert_eq!((kept.path, kept.unsynced.unwrap().to_string()), (Some(path.clone()), "unplugged".into()));
         assert_eq!(fs::read(path).unwrap(), b"abc");
     }

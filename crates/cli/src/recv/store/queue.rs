@@ -21,7 +21,8 @@ pub(super) const JOB_OVERHEAD: usize = size_of::<Job>() + 32;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Job {
     Write(Transfer, Vec<u8>),
-    Finish(Transfer),
+    /// Completes a transfer, with the name for its file.
+    Finish(Transfer, Option<Box<str>>),
     Abort(Transfer),
     /// Removes the file of a finished transfer, if it is still the file with this identity.
     Remove(PathBuf, Option<FileId>),
@@ -32,7 +33,8 @@ impl Job {
     fn cost(&self) -> usize {
         match self {
             Self::Write(_, piece) => JOB_OVERHEAD + piece.capacity(),
-            Self::Finish(_) | Self::Abort(_) => JOB_OVERHEAD,
+            Self::Finish(_, name) => JOB_OVERHEAD + name.as_ref().map_or(0, |name| name.len()),
+            Self::Abort(_) => JOB_OVERHEAD,
             Self::Remove(path, _) => JOB_OVERHEAD + path.as_os_str().len(),
         }
     }

@@ -15,7 +15,8 @@ use super::{Stored, Transfer};
 pub(super) trait Sink: Send + 'static {
     fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> io::Result<()>;
 
-    fn finish(&mut self, transfer: Transfer) -> io::Result<Stored>;
+    /// Completes a transfer. `name` is safe as a component of a path.
+    fn finish(&mut self, transfer: Transfer, name: Option<&str>) -> io::Result<Stored>;
 
     fn abort(&mut self, transfer: Transfer);
 }
@@ -57,8 +58,8 @@ impl Writer {
 
     /// Completes a transfer, whose result follows. Must be called only while the queue has room: a
     /// peer can send any number of empty transfers, so they must be bounded.
-    pub(super) fn finish(&mut self, transfer: Transfer) {
-        self.queue.push(Job::Finish(transfer));
+    pub(super) fn finish(&mut self, transfer: Transfer, name: Option<Box<str>>) {
+        self.queue.push(Job::Finish(transfer, name));
     }
 
     /// Aborts a transfer of which bytes were queued. The number of aborts is bounded by that of
@@ -96,9 +97,9 @@ impl<S: Sink, W: Fn()> Worker<S, W> {
         while let Some(job) = self.queue.next() {
             match &job {
                 Job::Write(transfer, bytes) => self.write(*transfer, bytes),
-                Job::Finish(transfer) => {
+                Job::Finish(transfer, name) => {
                     if !self.failed.remove(transfer) {
-                        let result = self.sink.finish(*transfer);
+                        let result = self.sink.finish(*transfer, name.as_deref());
                         self.send(WriteResult { transfer: *transfer, result });
                     }
                 }

@@ -32,7 +32,7 @@ fn short_acks_report_many_blocks_in_turn() {
         ..Params::default()
     };
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, params: Some(params) };
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: Some(params), name: None };
     script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
     assert!(script.receiver.poll_reply(script.now, &mut [0; MAX_REPLY]).is_some());
     let mut missing: Vec<u64> = (0..40).map(|number| 2 * number + 1).collect();

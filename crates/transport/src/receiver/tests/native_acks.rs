@@ -8,7 +8,7 @@ use crate::wire::native::{self, SackBlocks};
 fn open() -> Script {
     let mut script = Script::new(keeping());
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, params: None };
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: None, name: None };
     script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
     assert!(script.receiver.poll_reply(script.now, &mut [0; MAX_REPLY]).is_some());
     script

@@ -50,8 +50,14 @@ fn reported_data_is_never_discarded() {
     for seed in 0..100 {
         let mut random = random(seed);
         let mut script = Script::new(keeping());
-        let open =
-            Open { wire: Wire::Native { connection_id: ID }, seq: 0, cookie: None, link: None, params: None };
+        let open = Open {
+            wire: Wire::Native { connection_id: ID },
+            seq: 0,
+            cookie: None,
+            link: None,
+            params: None,
+            name: None,
+        };
         let mut reported = RangeSet::new(64);
         let mut read = Vec::new();
         exchange(&mut script, &FromSender::Syn(open), &mut reported, seed);

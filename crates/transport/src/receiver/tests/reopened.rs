@@ -40,7 +40,7 @@ fn opened() -> Script {
     let stream_window = WindowConfig { initial: WINDOW, max: WINDOW, mss: MSS };
     let mut script = Script::new(ReceiverConfig { stream_window, ..keeping() });
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, params: None };
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: None, name: None };
     script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
     told(&mut script);
     for number in 0..WINDOW / MSS {

@@ -7,7 +7,7 @@ use crate::wire::{Seal, Wire};
 /// The SYN of a native transfer.
 fn syn(script: &mut Script) {
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, params: None };
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: None, name: None };
     script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
 }
 

@@ -167,7 +167,7 @@ fn native_ack(script: &mut Script) -> Option<Ack<'static>> {
 fn native_data_without_memory_waits_for_window() {
     let mut script = Script::new(keeping());
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, params: None };
+    let open = Open { wire, seq: 0, cookie: None, link: None, params: None, name: None };
     script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
     assert!(native_ack(&mut script).is_none());
     // Other peers took the memory after 1 MiB was offered.

@@ -32,11 +32,22 @@ const _: () = assert!(RETRY_LEN <= SYN_MIN && SYN_ACK_PARAMS + params::LEN_MAX a
 
 /// SYN: opens a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Syn {
+pub struct Syn<'a> {
     /// Cookie from the receiver's RETRY; `None` in the first SYN.
     pub cookie: Option<Cookie>,
     /// Transport parameters of the sender.
     pub params: Params,
+    /// Name that the sender suggests for the stream.
+    pub name: Option<&'a str>,
+}
+
+impl Syn<'_> {
+    /// Returns the length of the list of parameters, bytes.
+    fn list_len(&self) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "at most 244")]
+        let name = self.name.map_or(0, |name| (params::ENTRY + name.len()) as u16);
+        self.params.len() + name
+    }
 }
 
 /// SYN-ACK: accepts a transfer.
@@ -49,9 +60,9 @@ pub struct SynAck {
 }
 
 /// Returns the length of `syn` with its padding, bytes.
-pub(crate) fn syn_len(syn: &Syn) -> usize {
+pub(crate) fn syn_len(syn: &Syn<'_>) -> usize {
     let cookie = syn.cookie.map_or(0, |_| COOKIE);
-    SYN_MIN.max(SYN_COOKIE + cookie + usize::from(syn.params.len()))
+    SYN_MIN.max(SYN_COOKIE + cookie + usize::from(syn.list_len()))
 }
 
 /// Returns the length of `syn_ack`, at most `SYN_MIN` bytes.
@@ -60,16 +71,20 @@ pub fn syn_ack_len(syn_ack: &SynAck) -> usize {
 }
 
 /// Writes a SYN; `out` has [`syn_len`] bytes, or more to pad it further.
-pub(crate) fn encode_syn(connection_id: u64, syn: &Syn, out: &mut [u8]) {
+pub(crate) fn encode_syn(connection_id: u64, syn: &Syn<'_>, out: &mut [u8]) {
     out.fill(0);
-    header::begin(PacketKind::Syn, syn.params.len(), connection_id, out);
-    let mut params = SYN_COOKIE;
+    header::begin(PacketKind::Syn, syn.list_len(), connection_id, out);
+    let mut list = SYN_COOKIE;
     if let Some(cookie) = syn.cookie {
         out[HEADER] = COOKIE_LEN;
         put(out, SYN_COOKIE, cookie);
-        params += COOKIE;
+        list += COOKIE;
     }
-    syn.params.encode(&mut out[params..]);
+    syn.params.encode(&mut out[list..]);
+    if let Some(name) = syn.name {
+        let end = list + usize::from(syn.params.len());
+        params::List::new(&mut out[end..]).slice(params::NAME, name.as_bytes());
+    }
     header::seal(out, 0);
 }
 
@@ -104,7 +119,7 @@ pub fn other_version(versions: Versions, datagram: &[u8]) -> Option<u64> {
     header::connection_id(datagram)
 }
 
-pub(in super::super) fn decode_syn(datagram: &[u8]) -> Result<Syn, WireError> {
+pub(in super::super) fn decode_syn(datagram: &[u8]) -> Result<Syn<'_>, WireError> {
     let packet = datagram.first_chunk::<SYN_MIN>().ok_or(WireError::Truncated)?;
     check::verify(datagram, 0)?;
     let (cookie, start) = match usize::from(packet[HEADER]) {
@@ -113,7 +128,8 @@ pub(in super::super) fn decode_syn(datagram: &[u8]) -> Result<Syn, WireError> {
         _ => return Err(WireError::Length),
     };
     let params = datagram[start..].get(..usize::from(info(packet))).ok_or(WireError::Params)?;
-    Ok(Syn { cookie, params: Params::decode(params)? })
+    let (params, name) = Params::decode_syn(params)?;
+    Ok(Syn { cookie, params, name })
 }
 
 pub(in super::super) fn decode_retry(datagram: &[u8]) -> Result<Cookie, WireError> {

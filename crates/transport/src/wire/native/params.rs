@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::super::WireError;
 use super::header::{VERSION, put, u32_at, u64_at};
+use crate::StreamName;
 
 pub(in super::super) const MAX_DATAGRAM: u16 = 1;
 pub(in super::super) const ACK_DELAY_MAX: u16 = 2;
@@ -17,6 +18,8 @@ pub(in super::super) const ECN: u16 = 7;
 pub(in super::super) const LINK: u16 = 8;
 pub(in super::super) const ATTEMPT: u16 = 9;
 pub(in super::super) const OVERFLOW: u16 = 10;
+// 11 to 14 are of version 2.
+pub(in super::super) const NAME: u16 = 15;
 
 /// Length of an identifier and a length field, bytes.
 pub(in super::super) const ENTRY: usize = 4;
@@ -212,6 +215,19 @@ impl Params {
         }
     }
 
+    /// Decodes the list of a SYN, which fills `bytes`, and the name in it.
+    pub(super) fn decode_syn(bytes: &[u8]) -> Result<(Self, Option<&str>), WireError> {
+        let (mut params, mut name) = (Self::default(), None);
+        decode_list(bytes, |id, value| {
+            if id == NAME {
+                name = Some(StreamName::text_of(value)?);
+            }
+            params.set(id, value)
+        })?;
+        params.validate().map_err(|_| WireError::Params)?;
+        Ok((params, name))
+    }
+
     /// Decodes a list that fills `bytes`.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut params = Self::default();
@@ -241,9 +257,9 @@ impl Params {
 
 /// Decodes a list that fills `bytes`: `set` takes an identifier and its value, and returns `None`
 /// for a value of a wrong length. Identifiers must ascend, which excludes repeated ones at no cost.
-pub(in super::super) fn decode_list(
-    bytes: &[u8],
-    mut set: impl FnMut(u16, &[u8]) -> Option<()>,
+pub(in super::super) fn decode_list<'a>(
+    bytes: &'a [u8],
+    mut set: impl FnMut(u16, &'a [u8]) -> Option<()>,
 ) -> Result<(), WireError> {
     let mut rest = bytes;
     let mut least = 0;
@@ -289,12 +305,17 @@ impl<'a> List<'a> {
 
     /// Appends an entry. Identifiers must ascend.
     pub(in super::super) fn entry<const N: usize>(&mut self, id: u16, value: [u8; N]) {
-        #[expect(clippy::cast_possible_truncation, reason = "values have at most 28 bytes")]
-        let len = N as u16;
+        self.slice(id, &value);
+    }
+
+    /// Appends an entry of variable length.
+    pub(in super::super) fn slice(&mut self, id: u16, value: &[u8]) {
+        #[expect(clippy::cast_possible_truncation, reason = "values have at most 240 bytes")]
+        let len = value.len() as u16;
         put(self.out, self.len, id.to_le_bytes());
         put(self.out, self.len + 2, len.to_le_bytes());
-        put(self.out, self.len + ENTRY, value);
-        self.len += ENTRY + N;
+        self.out[self.len + ENTRY..][..value.len()].copy_from_slice(value);
+        self.len += ENTRY + value.len();
     }
 }
 

@@ -48,7 +48,7 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
     };
     match packet {
         Packet::Up(FromSender::Syn(open)) => {
-            let syn = Syn { cookie: open.cookie, params: open.params.unwrap() };
+            let syn = Syn { cookie: open.cookie, params: open.params.unwrap(), name: open.name };
             written(syn_len(&syn), &|out| encode_syn(open.wire.connection_id().unwrap(), &syn, out))
         }
         Packet::Up(FromSender::Data(data)) => {
@@ -120,9 +120,9 @@ fn down(fields: Ack, sack: SackBlocks<'_>) -> Packet<'_> {
     }))
 }
 
-fn syn(cookie: Option<Cookie>, params: Params) -> Packet<'static> {
+fn syn(cookie: Option<Cookie>, params: Params, name: Option<&str>) -> Packet<'_> {
     let (wire, link) = (Wire::Native { connection_id: CID }, params.link.map(LinkWanted::Bytes));
-    Packet::Up(FromSender::Syn(Open { wire, seq: 0, cookie, link, params: Some(params) }))
+    Packet::Up(FromSender::Syn(Open { wire, seq: 0, cookie, link, params: Some(params), name }))
 }
 
 fn piece(packet_number: u64, seq: u64, payload: &[u8]) -> Piece<'_> {
@@ -205,9 +205,9 @@ fn no_blocks(ack: u64) -> SackBlocks<'static> {
     }
 }
 
-const NAMES: [&str; 16] = [
-    "SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "DATA", "DATA+", "EMPTY", "ACK", "ACK+", "ACK-", "FIN",
-    "FIN-ACK", "CLOSE", "CLOSE+", "VERSIONS",
+const NAMES: [&str; 17] = [
+    "SYN", "SYN+", "SYN++", "NAMED", "RETRY", "SYN-ACK", "DATA", "DATA+", "EMPTY", "ACK", "ACK+", "ACK-",
+    "FIN", "FIN-ACK", "CLOSE", "CLOSE+", "VERSIONS",
 ];
 
 #[test]
@@ -215,9 +215,10 @@ fn documented_vectors_hold_both_ways() {
     let params = Params::default();
     let fin_crc = 0xFC19_A074;
     let expected = [
-        syn(None, params),
-        syn(Some(cookie()), full_params()),
-        syn(None, Params { overflow: true, ..params }),
+        syn(None, params, None),
+        syn(Some(cookie()), full_params(), None),
+        syn(None, Params { overflow: true, ..params }, None),
+        syn(Some(cookie()), params, Some("data.bin")),
         Packet::Down(FromReceiver::Retry(cookie())),
         Packet::Down(FromReceiver::SynAck { ack: 0, window: 1 << 20, params: Some(params) }),
         data(0x0102_0304, 14_440, true, &[7, 9]),
@@ -521,11 +522,35 @@ fn reset_names_packet_and_is_shorter() {
 }
 
 #[test]
+fn longest_name_fits_smallest_path() {
+    let name = "n".repeat(crate::StreamName::MAX_LEN);
+    let bytes = encode(&syn(Some(cookie()), full_params(), Some(&name)));
+    assert!(bytes.len() <= SMALLEST_PATH, "{}", bytes.len());
+    assert_eq!(decode(&bytes, 0), Ok(syn(Some(cookie()), full_params(), Some(&name))));
+}
+
+#[test]
+fn empty_long_or_damaged_names_are_refused() {
+    let list = |name: &[u8]| {
+        let len = u16::try_from(name.len()).unwrap();
+        [&params::NAME.to_le_bytes()[..], &len.to_le_bytes(), name].concat()
+    };
+    let (longest, longer) = ([b'n'; 240], [b'n'; 241]);
+    let hostile = list(b"../etc/\x00passwd");
+    assert_eq!(Params::decode_syn(&hostile).map(|(_, name)| name), Ok(Some("../etc/\0passwd")));
+    assert!(Params::decode_syn(&list(&longest)).is_ok());
+    for name in [&[][..], &longer, b"\xFF", b"ab\xC3"] {
+        assert_eq!(Params::decode_syn(&list(name)), Err(WireError::Params), "{name:?}");
+    }
+    assert_eq!(Params::decode(&list(&longer)), Ok(Params::default()), "no meaning in a SYN-ACK");
+}
+
+#[test]
 fn syn_answers_fit_the_shortest_syn() {
     let syn_ack = SynAck { window: u64::MAX, params: full_params() };
     assert!(syn_ack_len(&syn_ack) <= SYN_MIN);
-    assert_eq!(syn_len(&Syn { cookie: None, params: Params::default() }), SYN_MIN);
-    assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: full_params() }), SYN_MIN);
+    assert_eq!(syn_len(&Syn { cookie: None, params: Params::default(), name: None }), SYN_MIN);
+    assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: full_params(), name: None }), SYN_MIN);
     let telling = Params { link: None, overflow: true, ..full_params() };
-    assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: telling }), SYN_MIN);
+    assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: telling, name: None }), SYN_MIN);
 }

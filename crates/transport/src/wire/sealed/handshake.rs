@@ -3,9 +3,9 @@
 
 use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 
-use super::super::native::Versions;
 use super::super::native::check;
 use super::super::native::header::{put, u16_at, u64_at};
+use super::super::native::{SMALLEST_PATH, Versions};
 use super::super::{PacketKind, WireError};
 use super::VERSION;
 use super::header::{self, HEADER, SEALED_MIN};
@@ -37,13 +37,15 @@ const KEY: usize = 32;
 /// Length of a tag in a Noise message, bytes.
 const NOISE_TAG: usize = 16;
 
-/// Length of the longest first message, bytes: ephemeral key, sealed static key and payload of IK.
+/// Length of the longest first message without a name, bytes: ephemeral key, sealed static key and
+/// payload of IK.
 const FIRST_MAX: usize = KEY + KEY + NOISE_TAG + payload::HELLO_MAX + NOISE_TAG;
 /// Length of the longest second message, bytes: ephemeral key, sealed static key and payload of XX.
 const SECOND_MAX: usize = KEY + KEY + NOISE_TAG + payload::WELCOME_MAX + NOISE_TAG;
 
 const _: () = assert!(RETRY_LEN <= SHORT_SYN && REFUSE_LEN <= SHORT_SYN);
 const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX <= LONG_SYN);
+const _: () = assert!(SYN_COOKIE + RESUMPTION_COOKIE_BYTES + FIRST_MAX + payload::NAME_MAX <= SMALLEST_PATH);
 const _: () = assert!(SYN_ACK_NOISE + SECOND_MAX <= LONG_SYN);
 // A RESET must be shorter than any packet that it answers, or two hosts could answer each other
 // forever.
@@ -170,8 +172,12 @@ pub(crate) fn prologue(syn: &[u8; SHORT_SYN]) -> [u8; PROLOGUE] {
     prologue
 }
 
-/// Writes a SYN; `out` has [`SHORT_SYN`] bytes without a proof, [`LONG_SYN`] with one, or more to
-/// pad it further.
+/// Returns the length of a SYN with its padding, bytes. Only one with a proof has a Noise message.
+pub(crate) fn syn_len(syn: &Syn<'_>) -> usize {
+    syn.proof.syn_min().max(SYN_COOKIE + syn.proof.bytes().len() + syn.noise.len())
+}
+
+/// Writes a SYN; `out` has [`syn_len`] bytes, or more to pad it further.
 pub(crate) fn encode_syn(connection_id: u64, syn: &Syn<'_>, out: &mut [u8]) {
     let proof = syn.proof.bytes();
     out.fill(0);

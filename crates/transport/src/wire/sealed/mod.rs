@@ -39,9 +39,11 @@ pub(crate) use control::{
 };
 #[cfg(feature = "fuzzing")]
 pub use fuzzing::check_sealed_decoders;
+#[cfg(test)]
+pub(crate) use handshake::LONG_SYN;
 pub(crate) use handshake::{
-    Clear, LONG_SYN, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn, auth_len, encode_auth,
-    encode_refuse, encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue, syn_ack_len,
+    Clear, Proof, REFUSE_LEN, RESET_LEN, RETRY_LEN, SHORT_SYN, Syn, auth_len, encode_auth, encode_refuse,
+    encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue, syn_ack_len, syn_len,
 };
 pub use header::FIRST_BYTE;
 pub(crate) use header::{Header, PHASES, TAG, connection_id, peek};

@@ -4,6 +4,7 @@
 
 use super::super::WireError;
 use super::super::native::{self, SMALLEST_PATH, params as list};
+use crate::StreamName;
 
 const WANTED_ACK_DELAY: u16 = 11;
 const WANTED_ACK_EVERY: u16 = 12;
@@ -97,6 +98,18 @@ impl Params {
         list::decode_list(bytes, |id, value| params.set(id, value))?;
         params.validate().map_err(|_| WireError::Params)?;
         Ok(params)
+    }
+
+    /// Decodes the list of an initiator, which fills `bytes`, and the name in it.
+    pub(super) fn decode_hello(bytes: &[u8]) -> Result<(Self, Option<StreamName>), WireError> {
+        let mut name = None;
+        list::decode_list(bytes, |id, value| {
+            if id == list::NAME {
+                name = Some(StreamName::new(StreamName::text_of(value)?)?);
+            }
+            Some(())
+        })?;
+        Ok((Self::decode(bytes)?, name))
     }
 
     /// Sets one value; `None` if its length is wrong.

@@ -5,13 +5,17 @@ use rdt_crypto::{RESUMPTION_COOKIE_BYTES, ResetToken, ResumptionCookie};
 use super::super::WireError;
 use super::super::native::Versions;
 use super::super::native::header::{put, u16_at, u64_at};
+use super::super::native::params::{ENTRY, List, NAME};
 use super::VERSION;
 use super::params::{AEAD_MAX, LIST_MAX, LIST_MAX_WITHOUT_LINK, Params};
+use crate::StreamName;
 
 /// Length of a [`Hello`] without its parameters, bytes.
 const HELLO: usize = 26;
-/// Length of the longest [`Hello`], bytes.
+/// Length of the longest [`Hello`] without a name, bytes.
 pub(super) const HELLO_MAX: usize = HELLO + LIST_MAX;
+/// Length of the longest entry of a name, bytes.
+pub(super) const NAME_MAX: usize = ENTRY + StreamName::MAX_LEN;
 /// Length of a [`Welcome`] without its parameters and what follows them, bytes.
 const WELCOME: usize = 38;
 /// Length of the longest [`Welcome`], bytes. A responder asks for no link.
@@ -21,7 +25,7 @@ pub(super) const WELCOME_MAX: usize = WELCOME + LIST_MAX_WITHOUT_LINK + 1 + RESU
 const ACCEPTED: u8 = 0;
 
 /// First words of the initiator: payload of message 1 (IK, NK) or 3 (XX).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
     /// Initial receive window, bytes.
     pub(crate) window: u64,
@@ -29,6 +33,8 @@ pub(crate) struct Hello {
     pub(crate) reset_token: ResetToken,
     /// Transport parameters of the initiator.
     pub(crate) params: Params,
+    /// Name that the initiator suggests for its stream.
+    pub(crate) name: Option<StreamName>,
 }
 
 /// First words of the responder: payload of message 2.
@@ -62,8 +68,13 @@ pub(crate) struct Welcome {
 impl Hello {
     /// Returns the payload.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; HELLO_MAX];
-        let len = self.params.encode(&mut out[HELLO..]);
+        let mut out = vec![0; HELLO_MAX + NAME_MAX];
+        let mut len = self.params.encode(&mut out[HELLO..]);
+        if let Some(name) = &self.name {
+            let mut list = List::new(&mut out[HELLO + len..]);
+            list.slice(NAME, name.as_str().as_bytes());
+            len += list.len();
+        }
         put_len(&mut out, 0, len);
         put(&mut out, 2, self.window.to_le_bytes());
         put(&mut out, 10, self.reset_token.to_wire());
@@ -81,8 +92,9 @@ impl Hello {
             return Err(WireError::Length);
         }
         let (_, reset_token) = head.split_last_chunk().ok_or(WireError::Truncated)?;
-        let (window, params) = (u64_at(head, 2), Params::decode(list)?);
-        Ok(Self { window, reset_token: ResetToken::from_wire(*reset_token), params })
+        let (params, name) = Params::decode_hello(list)?;
+        let reset_token = ResetToken::from_wire(*reset_token);
+        Ok(Self { window: u64_at(head, 2), reset_token, params, name })
     }
 }
 
@@ -157,6 +169,6 @@ impl Welcome {
 
 /// Writes the length of a list at index `at`.
 fn put_len(out: &mut [u8], at: usize, len: usize) {
-    #[expect(clippy::cast_possible_truncation, reason = "a list has at most 94 bytes")]
+    #[expect(clippy::cast_possible_truncation, reason = "a list has at most 338 bytes")]
     put(out, at, (len as u16).to_le_bytes());
 }

@@ -9,6 +9,7 @@ use rdt_crypto::{Aead, PacketKey, ResetToken};
 use super::header::{HEADER, SEALED_MIN, recognize};
 use super::stream::{FIN_HEADER, MAX_ACK_EVERY, encode_fin_header};
 use super::*;
+use crate::StreamName;
 use crate::wire::native::{self, CloseReason, LinkRequest, SackBlock, Versions, check};
 use crate::wire::{DataHeader, vectors};
 
@@ -264,10 +265,12 @@ fn sealed_vectors_open_to_their_plaintext() {
 
 #[test]
 fn payload_vectors_decode_and_encode() {
-    let hello = Hello { window: 1 << 20, reset_token: token(), params: Params::default() };
-    for (name, hello) in [("HELLO", hello), ("HELLO+", Hello { params: full_params(), ..hello })] {
-        assert_eq!(Hello::decode(&vector(name)), Ok(hello), "{name}");
+    let hello = Hello { window: 1 << 20, reset_token: token(), params: Params::default(), name: None };
+    let named = Hello { name: StreamName::new("data.bin"), ..hello.clone() };
+    let full = Hello { params: full_params(), ..hello.clone() };
+    for (name, hello) in [("HELLO", hello), ("HELLO+", full), ("HELLO++", named)] {
         assert_eq!(hello.encode(), vector(name), "{name}");
+        assert_eq!(Hello::decode(&vector(name)), Ok(hello), "{name}");
     }
     let welcome = Welcome {
         aead: 1,
@@ -373,7 +376,7 @@ fn values_out_of_range_are_refused() {
     let accepts = |change: &dyn Fn(&mut Params)| {
         let mut params = Params::default();
         change(&mut params);
-        Hello::decode(&Hello { window: 0, reset_token: token(), params }.encode()).is_ok()
+        Hello::decode(&Hello { window: 0, reset_token: token(), params, name: None }.encode()).is_ok()
     };
     for (good, bad) in [(548, 547), (65_527, 65_528)] {
         assert!(accepts(&|p| p.basic.max_datagram = good) && !accepts(&|p| p.basic.max_datagram = bad));

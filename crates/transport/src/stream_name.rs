@@ -1,0 +1,53 @@
+//! Name that a sender suggests for its stream.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Name that a sender suggests for its stream, such as that of a file. It travels in the handshake
+/// of the native format. The text is the sender's choice, and may contain path separators and
+/// control characters.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StreamName(Arc<str>);
+
+impl StreamName {
+    /// Length of the longest name, bytes of UTF-8: a SYN with it fits the smallest path MTU (548
+    /// bytes of UDP payload).
+    pub const MAX_LEN: usize = 240;
+
+    /// Returns the name; `None` if it is empty or longer than [`Self::MAX_LEN`] bytes.
+    pub fn new(text: &str) -> Option<Self> {
+        (1..=Self::MAX_LEN).contains(&text.len()).then(|| Self(text.into()))
+    }
+
+    /// Returns the text of a name in a packet; `None` if it breaks the format.
+    pub(crate) fn text_of(bytes: &[u8]) -> Option<&str> {
+        if (1..=Self::MAX_LEN).contains(&bytes.len()) { std::str::from_utf8(bytes).ok() } else { None }
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_is_1_to_240_bytes_of_utf_8() {
+        for (text, is_name) in
+            [("", false), ("a", true), (&*"b".repeat(240), true), (&*"c".repeat(241), false)]
+        {
+            assert_eq!(StreamName::new(text).is_some(), is_name, "{text}");
+            assert_eq!(StreamName::text_of(text.as_bytes()).is_some(), is_name, "{text}");
+        }
+        assert_eq!(StreamName::text_of(&[b'a', 0xFF]), None);
+    }
+}
