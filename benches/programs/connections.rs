@@ -180,7 +180,7 @@ impl Arrangement {
             jain: jain(&rates),
             retransmitted: done.iter().map(|done| done.retransmitted).sum(),
             overflow: number(&received["socket"], "receive_overflow_messages"),
-            cpu_per_gb: number(&received, "processor_us") / 1e6 / (number(&received, "bytes") / 1e9),
+            cpu_per_gb: number(&received, "processor_ns") / 1e9 / (number(&received, "bytes") / 1e9),
             peak_mb: number(&received, "memory_peak_bytes") / 1e6,
         }
     }

@@ -65,11 +65,12 @@ fn show(what: &str, keys: &[&str], rows: &[(&str, &Vec<Value>)]) {
 
 fn programs(receiver: &str, packets: u64) -> Value {
     let (sent, _) = transfer(receiver, &format!("1 0 0 10000 --bytes {}", packets * PAYLOAD));
+    let us = |key: &str| number(&sent, key) / 1e3;
     json!({
-        "min": sent["rtt_min_us"],
-        "p50": sent["rtt_p50_us"],
-        "p99": sent["rtt_p99_us"],
-        "mean": number(&sent, "elapsed_us") / number(&sent, "packets"),
+        "min": us("rtt_min_ns"),
+        "p50": us("rtt_p50_ns"),
+        "p99": us("rtt_p99_ns"),
+        "mean": us("elapsed_ns") / number(&sent, "packets"),
     })
 }
 

@@ -118,7 +118,7 @@ fn run(rate: f64, lines: &[Value], receiver: &Value, host_limited: bool) -> Run 
     assert!(!rates.is_empty(), "the window opened too late: {summary}");
     Run {
         gbps: median(&rates) / 1e9,
-        busy: number(&receiver["forward"], "busy_us") / number(summary, "elapsed_us"),
+        busy: number(&receiver["forward"], "busy_ns") / number(summary, "elapsed_ns"),
         lateness_us: ["lateness_p50_ns", "lateness_p99_ns"].map(|key| number(receiver, key) / 1e3),
         retransmitted: number(summary, "retransmitted"),
         host_limited: host_limited || receiver["fell_behind"] == true,

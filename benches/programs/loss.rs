@@ -164,12 +164,12 @@ impl Way {
         let summary = lines.pop().unwrap_or_default();
         assert_arrived(&summary);
         let intervals = lines.iter().filter(|line| line["event"] == "interval");
-        let marks = intervals.map(|line| (number(line, "time_us") / 1e6, number(line, "base_packets")));
+        let marks = intervals.map(|line| (number(line, "elapsed_ns") / 1e9, number(line, "base_packets")));
         let forward = &summary["receiver"]["forward"];
         Run {
             steady: self.steady(marks, number(&summary, "packets")),
             whole: number(&summary, "goodput_bps") / 1e9,
-            busy: number(forward, "busy_us") / number(&summary, "elapsed_us"),
+            busy: number(forward, "busy_ns") / number(&summary, "elapsed_ns"),
             lost: number(forward, "dropped_loss"),
             retransmitted: number(&summary, "retransmitted"),
             timeouts: number(&summary, "timeouts"),

@@ -121,9 +121,9 @@ fn punctuality() {
     show(
         "round trip, W 1, ms",
         "local 1 0.1 0 100 --bytes 40000 --quiet",
-        "srtt_us",
+        "srtt_ns",
         100.0 + 1484.0 * 8.0 / 1e5,
-        1e3,
+        1e6,
     );
     // The window is 1.7 bandwidth-delay products, so the link is the bottleneck.
     let full = 100.0 * 1464.0 / 1472.0;
@@ -135,9 +135,9 @@ fn punctuality() {
     show(
         "round trip under load, W 1500, ms",
         "local 1500 0.1 0 100 --bytes 120000000 --quiet",
-        "srtt_us",
+        "srtt_ns",
         1500.0 * 1472.0 * 8.0 / 1e5,
-        1e3,
+        1e6,
     );
 }
 

@@ -84,10 +84,9 @@ fn simulate(entered: &[(u32, u64)], schedule: &Path) -> Vec<Vec<Due>> {
     let mut dues: Vec<_> = entered.iter().map(|_| Vec::new()).collect();
     for row in String::from_utf8(output.stdout).unwrap().lines().skip(1) {
         let columns: Vec<_> = row.split(',').collect();
-        let [n, _, _, _, fate, due_us, _, changed, _] = columns[..] else { panic!("{row}") };
+        let [n, _, _, _, fate, due_ns, _, changed, _] = columns[..] else { panic!("{row}") };
         if fate == "delivered" {
-            // Microseconds with three decimals: nanoseconds if the decimal point is removed.
-            let due_ns: u64 = due_us.replace('.', "").parse().unwrap();
+            let due_ns: u64 = due_ns.parse().unwrap();
             dues[n.parse::<usize>().unwrap()].push(Due { at_ns: begin + due_ns, is_changed: changed == "1" });
         }
     }

@@ -47,7 +47,7 @@ pub(crate) fn main() -> ExitCode {
 fn row(name: &str, mbps: f64, seen: &Measurement) -> bool {
     let measured = seen.rate();
     let off = measured / mbps - 1.0;
-    let late = ["p50", "p99"].map(|key| seen.forward["lateness_us"][key].as_f64().unwrap_or(f64::NAN));
+    let late = ["p50", "p99"].map(|key| seen.forward["lateness_ns"][key].as_f64().unwrap_or(f64::NAN) / 1e3);
     let excess = seen.excess(mbps);
     let at = |share| percentile(&excess, share);
     println!(

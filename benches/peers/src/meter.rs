@@ -62,10 +62,10 @@ impl Meter {
     /// `crc` is the checksum of the bytes, if the peer computes one.
     pub(crate) fn print(&self, seconds: f64, crc: Option<u32>) -> Result<()> {
         ensure!(self.bytes == self.expected, "{} bytes of {} came", self.bytes, self.expected);
-        let processor_us = processor_us()?;
+        let processor_ns = processor_ns()?;
         println!(
             "{}",
-            json!({ "bytes": self.bytes, "seconds": seconds, "processor_us": processor_us, "crc": crc })
+            json!({ "bytes": self.bytes, "seconds": seconds, "processor_ns": processor_ns, "crc": crc })
         );
         Ok(())
     }
@@ -73,14 +73,14 @@ impl Meter {
 
 /// Prints the sender's last line. The parent compares the checksum, if there is one.
 pub(crate) fn print_sent(crc: Option<u32>) -> Result<()> {
-    println!("{}", json!({ "processor_us": processor_us()?, "crc": crc }));
+    println!("{}", json!({ "processor_ns": processor_ns()?, "crc": crc }));
     Ok(())
 }
 
-/// Returns the processor time of this process so far, microseconds.
-fn processor_us() -> Result<u64> {
+/// Returns the processor time of this process so far, nanoseconds.
+fn processor_ns() -> Result<u64> {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Ok(u64::try_from(time.tv_sec)? * 1_000_000 + u64::try_from(time.tv_nsec)? / 1000)
+    Ok(u64::try_from(time.tv_sec)? * 1_000_000_000 + u64::try_from(time.tv_nsec)?)
 }
 
 /// Prints the receiver's first line: address, and certificate if there is one.

@@ -56,5 +56,5 @@ pub(crate) fn run(directory: &Path, bytes: u64, window: u32, wire: Wire) -> Resu
     let goodput = sent["goodput_bps"].as_f64().context("rdt-send told no rate")?;
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let seconds = bytes as f64 * 8.0 / goodput;
-    Ok(Run::new(bytes, seconds, number(&sent, "processor_us")? + number(&summary, "processor_us")?))
+    Ok(Run::new(bytes, seconds, number(&sent, "processor_ns")? + number(&summary, "processor_ns")?))
 }

@@ -22,10 +22,10 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Computes the result; `processor_us` is the processor time of both processes, microseconds.
-    pub(crate) fn new(bytes: u64, seconds: f64, processor_us: u64) -> Self {
+    /// Computes the result; `processor_ns` is the processor time of both processes, nanoseconds.
+    pub(crate) fn new(bytes: u64, seconds: f64, processor_ns: u64) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let (gigabytes, processor) = (bytes as f64 / 1e9, processor_us as f64 / 1e6);
+        let (gigabytes, processor) = (bytes as f64 / 1e9, processor_ns as f64 / 1e9);
         Self { gbps: gigabytes * 8.0 / seconds, cpu_per_gb: processor / gigabytes }
     }
 }
@@ -152,5 +152,5 @@ pub(crate) fn run_children(receive: &mut Command, transmit: &mut Command, bytes:
     let (theirs, ours) = (&summary["crc"], &sent["crc"]);
     ensure!(theirs == ours, "checksum {theirs} came for {ours}");
     let seconds = summary["seconds"].as_f64().context("the receiver told no time")?;
-    Ok(Run::new(bytes, seconds, number(&sent, "processor_us")? + number(&summary, "processor_us")?))
+    Ok(Run::new(bytes, seconds, number(&sent, "processor_ns")? + number(&summary, "processor_ns")?))
 }

@@ -134,7 +134,7 @@ pub(crate) fn number(value: &Value, key: &str) -> f64 {
 
 /// Returns the processor time of both programs, seconds per GB.
 pub(crate) fn cpu_per_gb(sent: &Value, received: &Value) -> f64 {
-    let cpu = (number(sent, "processor_us") + number(received, "processor_us")) / 1e6;
+    let cpu = (number(sent, "processor_ns") + number(received, "processor_ns")) / 1e9;
     cpu / (number(sent, "bytes") / 1e9)
 }
 

@@ -2,6 +2,7 @@
 //! codes are part of the programs' interface (`--help` lists them).
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rdt_driver::SocketError;
@@ -58,6 +59,8 @@ pub enum Failure {
     Socket(#[from] SocketError),
     #[error("cannot have all threads that were asked for: {0}; fewer --threads may do")]
     Threads(io::Error),
+    #[error("cannot serve metrics at {0}: {1}")]
+    Metrics(SocketAddr, io::Error),
     #[error("the transfer broke off: what was written to the output is not whole")]
     CutShort,
     #[error("{0} of the transfers could not be stored")]
@@ -88,7 +91,7 @@ impl Failure {
             Self::Output { .. } | Self::CutShort | Self::NotStored(_) | Self::NotSynced(_) => IO,
             Self::Socket(SocketError::Send(_)) => 4,
             Self::Socket(SocketError::Receive(_)) => 6,
-            Self::Socket(_) | Self::Threads(_) => UNAVAILABLE,
+            Self::Socket(_) | Self::Threads(_) | Self::Metrics(..) => UNAVAILABLE,
             Self::Interrupted => INTERRUPTED,
         }
     }

@@ -13,6 +13,7 @@ mod exit;
 /// All output of the programs except errors, as text and as JSON.
 mod output {
     pub(crate) mod counters;
+    pub(crate) mod csv;
     pub(crate) mod format;
     pub(crate) mod limit;
     pub(crate) mod log;

@@ -10,6 +10,7 @@ mod programs {
     mod addresses;
     mod bad_input;
     mod broken_output;
+    mod contract;
     #[cfg(unix)]
     mod environment;
     #[cfg(target_os = "linux")]

@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rdt_emulator::Bitrate;
+use rdt_program::json::EventStamp;
+use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::calibration::{Bounds, Calibration, Host, file, mbps};
@@ -72,7 +74,7 @@ impl Throughput {
             "size_bytes": self.size,
             "rate_bps": self.rate_bps(),
             "packets_per_s": self.packets_per_s,
-            "lateness_us": self.lateness,
+            "lateness_ns": self.lateness,
         })
     }
 
@@ -127,6 +129,7 @@ impl Capacity {
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     let file = if args.no_save { None } else { Some(file()?) };
     talk("this takes up to 50 s; other load on this host makes the figures worse");
+    let stamp = EventStamp::new(clock::now());
     let figures = Figures::measure()?;
     // Print the results even if saving failed.
     let calibration = figures.calibration();
@@ -139,7 +142,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
         let file = kept.as_ref().ok().and_then(Option::as_ref);
         let mut object = figures.json();
         crate::json::extend(&mut object, json!({ "file": file.map(|file| file.to_string_lossy()) }));
-        tell(&object.to_string())?;
+        tell(&stamp.now(object).to_string())?;
         return kept.map(|_| 0);
     }
     for line in figures.rows() {
@@ -231,8 +234,8 @@ impl Figures {
             "event": "end",
             "mode": "calibrate",
             "processors": std::thread::available_parallelism().map_or(1, usize::from),
-            "idle": { "lateness_us": spin },
-            "idle_sleep": { "lateness_us": sleep },
+            "idle": { "lateness_ns": spin },
+            "idle_sleep": { "lateness_ns": sleep },
             "proxy": self.proxy.json(),
             "namespace": self.namespace.as_ref().ok().map(Capacity::json),
             "namespace_refused": self.namespace.as_ref().err(),
@@ -259,7 +262,7 @@ impl Figures {
 fn row(name: &str, rate: &str, packets: &str, lateness: &Value) -> String {
     let [p50, p99, p999] = ["p50", "p99", "p99.9"].map(|key| match &lateness[key] {
         Value::String(text) => text.clone(),
-        Value::Number(us) => format!("{:.1}", us.as_f64().unwrap_or_default()),
+        Value::Number(ns) => format!("{:.1}", ns.as_f64().unwrap_or_default() / 1e3),
         _ => "-".to_owned(),
     });
     format!("{name:<26}{rate:>8}{packets:>12}{p50:>10}{p99:>10}{p999:>10}")
@@ -267,10 +270,13 @@ fn row(name: &str, rate: &str, packets: &str, lateness: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rdt_emulator::DelayHistogram;
+    use rdt_testing::contract::Contract;
+
     use super::*;
 
     fn throughput() -> Throughput {
-        Throughput::new(1000, 2000, json!({ "p50": 1.5, "p99": 20.0, "p99.9": null, "max": 1 }))
+        Throughput::new(1000, 2000, json!({ "p50": 1500, "p99": 20_000, "p99.9": null, "max": 1 }))
     }
 
     #[test]
@@ -283,12 +289,28 @@ mod tests {
         let told = &object["proxy"]["floods"][0];
         assert_eq!(object["proxy"]["held"]["rate_bps"], json!(5e6));
         assert_eq!(object["proxy"]["failed_bps"], json!(6e6));
-        assert_eq!(object["idle_sleep"]["lateness_us"], json!(2));
+        assert_eq!(object["idle_sleep"]["lateness_ns"], json!(2));
         assert_eq!((&told["packets_per_s"], &told["rate_bps"]), (&json!(1000.0), &json!(8_000_000.0)));
         assert_eq!((&object["namespace"], &object["namespace_refused"]), (&Value::Null, &json!("no")));
         let kept = figures.calibration();
         assert_eq!(kept.proxy, Bounds { held_bps: Some(5e6), failed_bps: Some(6e6) });
         assert_eq!(kept.namespace, Bounds::default());
+    }
+
+    #[test]
+    fn figures_fit_schema() {
+        let lateness = || crate::json::lateness(&DelayHistogram::default());
+        let capacity = |held: Option<f64>| Capacity {
+            floods: vec![Throughput::new(64, 2000, lateness()), throughput()],
+            found: Found { held: held.map(|bps| Held { bps, lateness: lateness() }), failed_bps: held },
+        };
+        let Some(contract) = Contract::load("rdt-emu.json") else { return };
+        for namespace in [Ok(capacity(None)), Err("no".to_owned())] {
+            let figures = Figures { idle: [lateness(), lateness()], proxy: capacity(Some(5e6)), namespace };
+            let mut object = figures.json();
+            object["file"] = Value::Null;
+            contract.check("calibrate_end", &EventStamp::new(clock::now()).now(object));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{DelayHistogram, DropCause, Ledger};
+use rdt_program::json::nanos;
 #[cfg(target_os = "linux")]
 use rdt_udp::clock;
 use serde_json::{Map, Value, json};
@@ -15,8 +16,8 @@ pub(crate) fn account(account: &Account) -> Value {
     let mut object = ledger(&account.ledger);
     let own = json!({
         "refused": account.refused,
-        "queue_delay_us": queue_delays(&account.queue_delays),
-        "lateness_us": lateness(&account.lateness),
+        "queue_delay_ns": queue_delays(&account.queue_delays),
+        "lateness_ns": lateness(&account.lateness),
         "balances": account.balances(),
     });
     extend(&mut object, own);
@@ -40,7 +41,7 @@ pub(crate) fn ledger(ledger: &Ledger) -> Value {
         "reordered": ledger.reordered,
         "fragmented": ledger.fragmented,
         "fragments": ledger.fragments,
-        "busy_us": micros(ledger.busy),
+        "busy_ns": nanos(ledger.busy),
         "balances": ledger.balances(),
     })
 }
@@ -52,23 +53,17 @@ pub(crate) fn extend(object: &mut Value, more: Value) {
     }
 }
 
-/// Converts to microseconds; exact to the nanosecond for times up to 100 days.
-#[expect(clippy::cast_precision_loss, reason = "nothing here lasts for 100 days")]
-pub(crate) fn micros(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e3
-}
-
-/// Converts a time of the past to microseconds of the system's monotonic clock
+/// Converts a time of the past to nanoseconds of the system's monotonic clock
 /// (`CLOCK_MONOTONIC`), which all programs of a host share. `None` on systems without it.
 #[cfg(target_os = "linux")]
-pub(crate) fn monotonic(at: Instant) -> Option<f64> {
+pub(crate) fn monotonic(at: Instant) -> Option<u64> {
     let age = clock::now().saturating_duration_since(at);
     let now = Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic)).ok()?;
-    now.checked_sub(age).map(micros)
+    now.checked_sub(age).map(nanos)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn monotonic(_at: Instant) -> Option<f64> {
+pub(crate) fn monotonic(_at: Instant) -> Option<u64> {
     None
 }
 
@@ -81,7 +76,7 @@ pub(crate) fn lateness(lateness: &DelayHistogram) -> Value {
 }
 
 fn percentiles(count: u64, quantile: impl Fn(f64) -> Duration, max: Duration) -> Value {
-    let some = |time: Duration| (count > 0).then(|| micros(time));
+    let some = |time: Duration| (count > 0).then(|| nanos(time));
     json!({
         "p50": some(quantile(0.5)),
         "p99": some(quantile(0.99)),
@@ -106,16 +101,16 @@ mod tests {
     fn json_has_every_cause_and_null_percentiles() {
         let idle = account(&of(&Ledger::default(), &[]));
         assert_eq!(idle["dropped"].as_object().unwrap().len(), DropCause::ALL.len());
-        assert_eq!(idle["lateness_us"], json!({ "p50": null, "p99": null, "p99.9": null, "max": null }));
+        assert_eq!(idle["lateness_ns"], json!({ "p50": null, "p99": null, "p99.9": null, "max": null }));
         assert_eq!(idle["balances"], true);
     }
 
     #[test]
-    fn json_has_drops_by_cause_and_microseconds() {
+    fn json_has_drops_by_cause_and_nanoseconds() {
         let ledger = Ledger { sent: 3, delivered: 1, dropped_aqm: 2, ..Ledger::default() };
         let told = account(&of(&ledger, &[100]));
         assert_eq!((&told["arrived"], &told["dropped"]["aqm"]), (&json!(3), &json!(2)));
-        assert_eq!((&told["dropped"]["loss"], &told["lateness_us"]["p50"]), (&json!(0), &json!(0.1)));
+        assert_eq!((&told["dropped"]["loss"], &told["lateness_ns"]["p50"]), (&json!(0), &json!(100)));
         assert_eq!(told["balances"], true);
     }
 

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rdt_emulator::Direction;
+use rdt_program::json::EventStamp;
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ pub(crate) type Out = Box<dyn Write + Send>;
 
 /// Observer that writes an account at each interval, if an interval is set.
 pub(crate) struct JsonStream {
-    begin: Instant,
+    stamp: EventStamp,
     beat: Option<Beat>,
     to_writer: SyncSender<Event>,
     writer: JoinHandle<io::Result<Out>>,
@@ -38,9 +39,8 @@ struct Beat {
 /// What the writer writes a line for.
 enum Event {
     Progress(Box<Moment>),
-    /// New description of the path, in TOML, and the time since the start.
+    /// New description of the path, in TOML.
     Change {
-        elapsed: Duration,
         at: Instant,
         path: String,
     },
@@ -48,8 +48,6 @@ enum Event {
 
 /// Accounts of both directions, forward first, at one time.
 struct Moment {
-    /// Time since the start.
-    elapsed: Duration,
     at: Instant,
     accounts: [Account; 2],
 }
@@ -60,9 +58,16 @@ impl JsonStream {
     pub(crate) fn start(interval: Option<Duration>, out: Out) -> Self {
         let (to_writer, moments) = sync_channel(MAX_QUEUED_ACCOUNTS);
         let begin = clock::now();
-        let writer = thread::spawn(move || write(out, &moments));
+        let stamp = EventStamp::new(begin);
+        let of_writer = stamp.clone();
+        let writer = thread::spawn(move || write(out, &of_writer, &moments));
         let beat = interval.map(|interval| Beat { next: begin + interval, interval });
-        Self { begin, beat, to_writer, writer }
+        Self { stamp, beat, to_writer, writer }
+    }
+
+    /// Returns the stamp of the lines, whose begin is that of the stream.
+    pub(crate) fn stamp(&self) -> EventStamp {
+        self.stamp.clone()
     }
 
     /// Waits until everything is written, and returns the output for the final account.
@@ -81,14 +86,11 @@ impl Observer for JsonStream {
         }
         let accounts =
             [Direction::Forward, Direction::Reverse].map(|direction| accounts.account(direction, at));
-        let moment = Moment { elapsed: at.saturating_duration_since(self.begin), at, accounts };
-        let _ = self.to_writer.try_send(Event::Progress(Box::new(moment)));
+        let _ = self.to_writer.try_send(Event::Progress(Box::new(Moment { at, accounts })));
     }
 
     fn on_change(&mut self, at: Instant, description: &str) {
-        let elapsed = at.saturating_duration_since(self.begin);
-        let change = Event::Change { elapsed, at, path: description.to_owned() };
-        let _ = self.to_writer.try_send(change);
+        let _ = self.to_writer.try_send(Event::Change { at, path: description.to_owned() });
     }
 
     fn next_turn(&self) -> Option<Instant> {
@@ -101,29 +103,24 @@ pub(crate) fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
     out.flush()
 }
 
-fn write(mut out: Out, events: &Receiver<Event>) -> io::Result<Out> {
+fn write(mut out: Out, stamp: &EventStamp, events: &Receiver<Event>) -> io::Result<Out> {
     for event in events {
-        line(&mut out, &object(event))?;
+        line(&mut out, &object(stamp, event))?;
     }
     Ok(out)
 }
 
-fn object(event: Event) -> Value {
-    match event {
-        Event::Progress(moment) => json!({
-            "event": "progress",
-            "elapsed_us": json::micros(moment.elapsed),
-            "monotonic_us": json::monotonic(moment.at),
-            "forward": json::account(&moment.accounts[0]),
-            "reverse": json::account(&moment.accounts[1]),
-        }),
-        Event::Change { elapsed, at, path } => json!({
-            "event": "change",
-            "elapsed_us": json::micros(elapsed),
-            "monotonic_us": json::monotonic(at),
-            "path": path,
-        }),
-    }
+fn object(stamp: &EventStamp, event: Event) -> Value {
+    let (at, object) = match event {
+        Event::Progress(moment) => {
+            let [forward, reverse] = moment.accounts.each_ref().map(json::account);
+            (moment.at, json!({ "event": "progress", "forward": forward, "reverse": reverse }))
+        }
+        Event::Change { at, path } => (at, json!({ "event": "change", "path": path })),
+    };
+    let mut object = stamp.at(at, object);
+    object["monotonic_ns"] = json!(json::monotonic(at));
+    object
 }
 
 #[cfg(test)]

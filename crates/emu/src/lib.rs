@@ -12,6 +12,7 @@
 //! | waiter | `waiter.rs` | waiting for a packet, a deadline or the end |
 //! | report | `report.rs`, `json.rs` | account as text, and as JSON |
 //! | JSON stream | `json_stream.rs` | account as JSON lines while packets pass |
+//! | metrics | `metrics.rs` | Prometheus metrics of the proxy |
 //! | capture | `capture/` | all packets in a file for Wireshark |
 //! | output | `output.rs` | options of reports and captures |
 //! | host | `host.rs` | warnings that this host was too slow |
@@ -34,6 +35,7 @@ mod failure;
 mod host;
 mod json;
 mod json_stream;
+mod metrics;
 mod output;
 mod path;
 mod paths;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet, parse_duration};
 use rdt_program::files::create_private;
+use rdt_program::json::seed as seed_json;
 use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use crate::capture::{Capture, Captured};
 use crate::failure::Failure;
 use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
+use crate::metrics::Published;
 use crate::relay::Observer;
 use crate::{STDOUT, json, report, talk};
 
@@ -60,6 +62,8 @@ pub(crate) struct Watchers<F> {
     alarm: Alarm,
     stream: Option<JsonStream>,
     capture: Option<Capture<F>>,
+    /// Copies the accounts for `--metrics` of the proxy.
+    pub(crate) published: Option<Published>,
 }
 
 impl<F: Frame> Observer for Watchers<F> {
@@ -99,6 +103,9 @@ impl<F: Frame> Observer for Watchers<F> {
         if let Some(stream) = &mut self.stream {
             stream.on_turn(at, accounts);
         }
+        if let Some(published) = &mut self.published {
+            published.on_turn(at, accounts);
+        }
         if let Some(capture) = &mut self.capture {
             capture.on_turn(at, accounts);
         }
@@ -116,7 +123,9 @@ impl<F: Frame> Observer for Watchers<F> {
 
     fn next_turn(&self) -> Option<Instant> {
         let stream = self.stream.as_ref().and_then(Observer::next_turn);
-        stream.into_iter().chain(self.capture.as_ref().and_then(Observer::next_turn)).min()
+        let published = self.published.as_ref().and_then(Observer::next_turn);
+        let capture = self.capture.as_ref().and_then(Observer::next_turn);
+        stream.into_iter().chain(published).chain(capture).min()
     }
 }
 
@@ -125,7 +134,6 @@ impl<F: Frame> Observer for Watchers<F> {
 pub(crate) struct Circumstances {
     pub(crate) mode: &'static str,
     pub(crate) seed: u64,
-    pub(crate) begin: Instant,
     /// Packets that the system lost before the path, forward first; `None` if the system does not
     /// report them.
     pub(crate) lost_before: [Option<u64>; 2],
@@ -151,7 +159,7 @@ impl OutputArgs {
             .zip(file)
             .map(|(path, file)| Capture::start(path, file, frame, self.snaplen, &format!("seed {seed}")));
         let stream = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));
-        Ok(Watchers { alarm: Alarm::new(warnings), stream, capture })
+        Ok(Watchers { alarm: Alarm::new(warnings), stream, capture, published: None })
     }
 
     fn create(&self, path: &Path) -> Result<File, Failure> {
@@ -188,7 +196,7 @@ impl OutputArgs {
             code = exit::IO;
         }
         if let Some(stream) = stream {
-            let end = summary(accounts, captured.as_ref(), circumstances, code);
+            let end = stream.stamp().now(summary(accounts, captured.as_ref(), circumstances, code));
             let written = stream.finish().and_then(|mut out| json_stream::line(&mut out, &end));
             let to = self.json_to.as_ref().map_or_else(|| STDOUT.into(), |path| path.to_string_lossy());
             if let Err(failure) = Failure::writing(&to, written) {
@@ -225,7 +233,7 @@ fn summary(
     circumstances: &Circumstances,
     code: u8,
 ) -> Value {
-    let Circumstances { mode, seed, begin, lost_before, .. } = circumstances;
+    let Circumstances { mode, seed, lost_before, .. } = circumstances;
     let capture = captured.map(|captured| {
         json!({
             "file": captured.path.to_string_lossy(),
@@ -239,13 +247,11 @@ fn summary(
         json::extend(&mut object, json!({ "lost_before": lost_before[index] }));
         object
     };
-    let now = clock::now();
     json!({
         "event": "end",
         "mode": mode,
-        "seed": seed,
-        "elapsed_us": json::micros(now.saturating_duration_since(*begin)),
-        "monotonic_us": json::monotonic(now),
+        "seed": seed_json(*seed),
+        "monotonic_ns": json::monotonic(clock::now()),
         "exit_code": code,
         "balances": accounts.iter().all(Account::balances),
         "forward": direction(0),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rdt_testing::contract::Contract;
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
@@ -72,7 +73,13 @@ impl Proxy {
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert!(!self.folder.path().join("link").exists(), "the socket is removed at the end");
         let text = String::from_utf8(output.stdout).unwrap();
-        (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), said)
+        let events: Vec<_> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        if let Some(contract) = Contract::load("rdt-emu.json") {
+            for event in &events {
+                contract.check_event(event);
+            }
+        }
+        (events, said)
     }
 }
 

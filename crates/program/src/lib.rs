@@ -5,6 +5,8 @@
 //! | console | `console.rs` | result lines on the standard output, and the first write error |
 //! | files | `files.rs` | output files that only their owner may read |
 //! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
+//! | JSON | `json.rs` | version, times and seeds of the JSON output |
+//! | metrics | `metrics.rs` | Prometheus metrics over HTTP |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
 //! | task stop | `task_stop.rs` | stop flag for tasks of tokio (feature `tokio`) |
 //! | signals | `signals.rs` | Ctrl-C and termination; flag that ends all threads; file size limit |
@@ -13,6 +15,8 @@
 pub mod console;
 pub mod files;
 pub mod host_port;
+pub mod json;
+pub mod metrics;
 mod printer;
 pub mod signals;
 #[cfg(feature = "tokio")]

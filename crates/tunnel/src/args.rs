@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use rdt_program::host_port::{self, HostPort};
+use rdt_program::metrics::MetricsArgs;
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
 use crate::failure::CODES;
@@ -89,6 +90,8 @@ pub(crate) struct ServeArgs {
     pub(crate) path: PathOptions,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -106,6 +109,8 @@ pub(crate) struct ConnectArgs {
     pub(crate) path: PathOptions,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgs,
 }
 
 #[derive(Debug, Args)]

@@ -31,16 +31,24 @@ pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop
         tested = link.test() => tested?,
         () = stop.wait() => return Ok(Ended { open: 0 }),
     }
-    announce(report, bound, &link.name());
+    let metrics = report.serve_metrics(&args.metrics)?;
+    announce(report, bound, &link.name(), metrics);
     accept_all(&listener, Arc::new(link), report, stop).await
 }
 
-fn announce(report: &Report, bound: SocketAddr, name: &str) {
+fn announce(report: &Report, bound: SocketAddr, name: &str, metrics: Option<SocketAddr>) {
     report.remark(&format!("connections to {bound} go through {name}"));
     if !bound.ip().is_loopback() {
         report.remark(&format!("warning: other hosts can connect to {bound} and reach the target"));
     }
-    report.event(|| json!({ "event": "listening", "address": bound.to_string(), "peer": name }));
+    report.event(|| {
+        json!({
+            "event": "listening",
+            "address": bound.to_string(),
+            "peer": name,
+            "metrics": metrics.map(|address| address.to_string()),
+        })
+    });
 }
 
 /// Passes the standard input and output.

@@ -1,19 +1,24 @@
 //! Lines for users on the standard error, JSON on the standard output, and counters of all
 //! connections.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rdt_program::json::{EventStamp, nanos};
+use rdt_program::metrics::{self, MetricsArgs, Samples};
 use rdt_program::{Console, Printer, talk, talk_in_background};
 use rdt_transport::ConnectionStats;
 use rdt_trust::Surroundings;
+use rdt_udp::clock;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::args::OutputArgs;
 use crate::copy::Counters;
+use crate::failure::Failure;
 
 /// Output of the program, shared by all connections.
 #[derive(Debug, Clone)]
@@ -26,21 +31,51 @@ pub(crate) struct Report {
     quiet: bool,
     totals: Arc<Totals>,
     started_at: Instant,
+    stamp: EventStamp,
 }
 
 #[derive(Debug, Default)]
 struct Totals {
     connections: AtomicU64,
     finished: AtomicU64,
+    /// Bytes of the connections that have ended.
     sent: AtomicU64,
     received: AtomicU64,
+    /// Counters of the open connections, by number.
+    open: Mutex<BTreeMap<u64, Arc<Counters>>>,
 }
 
 /// Connection in progress.
 #[derive(Debug)]
 pub(crate) struct Opened {
     number: u64,
-    opened_at: Instant,
+    since: Instant,
+    /// Bytes moved so far.
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Totals {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Counters>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_to(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let (count, [sent, received]) = {
+            let open = self.open();
+            let sum =
+                |of: fn(&Counters) -> &AtomicU64| open.values().map(|it| of(it).load(Relaxed)).sum::<u64>();
+            let ended = [&self.sent, &self.received].map(|bytes| bytes.load(Relaxed));
+            (open.len(), [ended[0] + sum(|it| &it.sent), ended[1] + sum(|it| &it.received)])
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a number of connections")]
+        samples.gauge("rdt_tunnel_open_connections", "Connections open now", count as f64)?;
+        let connections = self.connections.load(Relaxed);
+        samples.counter("rdt_tunnel_connections", "Connections opened", connections)?;
+        let finished = self.finished.load(Relaxed);
+        samples.counter("rdt_tunnel_finished_connections", "Connections that finished", finished)?;
+        samples.counter("rdt_tunnel_sent_bytes", "Bytes from the TCP side to the peer", sent)?;
+        samples.counter("rdt_tunnel_received_bytes", "Bytes from the peer to the TCP side", received)
+    }
 }
 
 impl Report {
@@ -52,7 +87,8 @@ impl Report {
     /// Same as [`Report::new`], with another printer of remarks.
     pub(crate) fn with_remarks(console: Console, output: &OutputArgs, remarks: Printer) -> Self {
         let OutputArgs { quiet, json } = *output;
-        Self { console, remarks, json, quiet, totals: Arc::default(), started_at: Instant::now() }
+        let stamp = EventStamp::new(clock::now());
+        Self { console, remarks, json, quiet, totals: Arc::default(), started_at: Instant::now(), stamp }
     }
 
     /// Prints a line for the user, unless `--quiet` was given. Does not wait for a slow reader.
@@ -85,7 +121,7 @@ impl Report {
     /// Prints a JSON object if `--json` was given.
     pub(crate) fn event(&self, event: impl FnOnce() -> Value) {
         if self.json {
-            self.console.line(&event().to_string());
+            self.console.line(&self.stamp.now(event()).to_string());
         }
     }
 
@@ -95,7 +131,7 @@ impl Report {
         Surroundings {
             say: Arc::new(move |line| say.remark(line)),
             warn: Arc::new(move |line| warn.warn(line)),
-            unix_time_s: Arc::new(rdt_udp::clock::unix_time_s),
+            unix_time_s: Arc::new(clock::unix_time_s),
         }
     }
 
@@ -103,7 +139,9 @@ impl Report {
     pub(crate) fn opened(&self, local: &str, peer: Option<SocketAddr>) -> Opened {
         let number = self.totals.connections.fetch_add(1, Relaxed) + 1;
         self.event(|| json!({ "event": "opened", "connection": number, "tcp": local, "peer": peer.map(|peer| peer.to_string()) }));
-        Opened { number, opened_at: Instant::now() }
+        let counters = Arc::<Counters>::default();
+        self.totals.open().insert(number, Arc::clone(&counters));
+        Opened { number, since: Instant::now(), counters }
     }
 
     /// Notes the end of a connection. `end` is `finished` or the word of a failure, `text` the
@@ -111,13 +149,18 @@ impl Report {
     pub(crate) fn closed(
         &self,
         opened: &Opened,
-        counters: &Counters,
         stats: Option<&ConnectionStats>,
         (end, text): (&str, Option<&str>),
     ) {
-        let [sent, received] = [&counters.sent, &counters.received].map(|bytes| bytes.load(Relaxed));
-        self.totals.sent.fetch_add(sent, Relaxed);
-        self.totals.received.fetch_add(received, Relaxed);
+        let Counters { sent, received, .. } = &*opened.counters;
+        let [sent, received] = [sent, received].map(|bytes| bytes.load(Relaxed));
+        {
+            // Under the lock, so that a scrape counts the bytes once.
+            let mut open = self.totals.open();
+            open.remove(&opened.number);
+            self.totals.sent.fetch_add(sent, Relaxed);
+            self.totals.received.fetch_add(received, Relaxed);
+        }
         self.totals.finished.fetch_add(u64::from(end == "finished"), Relaxed);
         let sender = stats.map(|stats| &stats.sender);
         self.event(|| {
@@ -128,9 +171,9 @@ impl Report {
                 "text": text,
                 "sent_bytes": sent,
                 "received_bytes": received,
-                "elapsed_us": micros(opened.opened_at.elapsed()),
-                "srtt_us": sender.and_then(|sender| sender.srtt).map(micros),
-                "min_rtt_us": sender.and_then(|sender| sender.min_rtt).map(micros),
+                "elapsed_ns": nanos(opened.since.elapsed()),
+                "srtt_ns": sender.and_then(|sender| sender.srtt).map(nanos),
+                "min_rtt_ns": sender.and_then(|sender| sender.min_rtt).map(nanos),
                 "retransmitted_bytes": sender.map(|sender| sender.retransmitted_bytes),
                 "lost": sender.map(|sender| sender.lost),
                 "timeouts": sender.map(|sender| sender.timeouts),
@@ -138,9 +181,19 @@ impl Report {
         });
     }
 
+    /// Serves the metrics if the option is given, and returns their address.
+    pub(crate) fn serve_metrics(&self, args: &MetricsArgs) -> Result<Option<SocketAddr>, Failure> {
+        let Some(address) = args.metrics else { return Ok(None) };
+        let totals = Arc::clone(&self.totals);
+        let bound = metrics::serve(address, move |samples| totals.add_to(samples))
+            .map_err(|error| Failure::Bind(address, error))?;
+        self.remark(&format!("metrics at http://{bound}/metrics"));
+        Ok(Some(bound))
+    }
+
     /// Prints the summary, and waits for the reader of the output.
     pub(crate) fn summary(&self, exit_code: u8) -> std::io::Result<()> {
-        let Totals { connections, finished, sent, received } = &*self.totals;
+        let Totals { connections, finished, sent, received, .. } = &*self.totals;
         self.event(|| {
             json!({
                 "event": "summary",
@@ -149,7 +202,7 @@ impl Report {
                 "finished": finished.load(Relaxed),
                 "sent_bytes": sent.load(Relaxed),
                 "received_bytes": received.load(Relaxed),
-                "elapsed_us": micros(self.started_at.elapsed()),
+                "elapsed_ns": nanos(self.started_at.elapsed()),
             })
         });
         if let dropped @ 1.. = self.remarks.dropped() {
@@ -160,9 +213,4 @@ impl Report {
         self.remarks.flush();
         self.console.finish()
     }
-}
-
-/// Converts to microseconds; saturates after half a million years.
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

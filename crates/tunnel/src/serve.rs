@@ -44,7 +44,8 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
     let endpoint = bind(args.listen, args.max_connections, trust.open)?;
     let bound = endpoint.local_addr();
     let gate = Arc::new(trust.gate(bound, tickets > 0, OPTIONS, &report.surroundings())?);
-    announce(args, report, &gate, bound, tickets)?;
+    let metrics = report.serve_metrics(&args.metrics)?;
+    announce(args, report, &gate, (bound, metrics), tickets)?;
     let dial = {
         let to = args.to.clone();
         move || connect_target(to.clone())
@@ -74,7 +75,7 @@ fn announce(
     args: &ServeArgs,
     report: &Report,
     gate: &Gate,
-    bound: SocketAddr,
+    (bound, metrics): (SocketAddr, Option<SocketAddr>),
     tickets: u16,
 ) -> Result<(), Failure> {
     let key = gate.identity().public();
@@ -94,6 +95,7 @@ fn announce(
             "key": key.to_string(),
             "fingerprint": key.fingerprint(),
             "tickets": tickets,
+            "metrics": metrics.map(|address| address.to_string()),
         })
     });
     Ok(())

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::copy::{Counters, End, relay};
+use crate::copy::{End, relay};
 use crate::protocol::{Code, PeerEnd};
 use crate::report::Report;
 
@@ -66,13 +66,13 @@ pub(crate) async fn carry<L: Local>(
     mut stream: Stream,
 ) -> Outcome {
     let opened = report.opened(name, stream.peer_addr());
-    let counters = Counters::default();
+    let counters = &opened.counters;
     let stopped = async {
         stop.wait().await;
         sleep(STOP_GRACE).await;
     };
     let passed = async {
-        match relay(&mut local, &mut stream, &counters).await {
+        match relay(&mut local, &mut stream, counters).await {
             // The last bytes may still be under way, or wait for a target that reads slowly.
             End::Finished => match stream.delivered().await {
                 Ok(_) => Outcome::Finished,
@@ -102,6 +102,6 @@ pub(crate) async fn carry<L: Local>(
         }
     }
     let (end, text) = outcome.words();
-    report.closed(&opened, &counters, stats.as_ref(), (end, text.as_deref()));
+    report.closed(&opened, stats.as_ref(), (end, text.as_deref()));
     outcome
 }

@@ -8,10 +8,15 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Returns the seconds since 1970.
+/// Returns the time since 1970.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Returns the seconds since 1970.
 pub fn unix_time_s() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+    unix_time().as_secs()
 }
 
 /// Monotonic and system clock, read together once for all messages of a receive call.
@@ -23,10 +28,8 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub(crate) fn take() -> Self {
-        let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self { now: now(), system }
+        Self { now: now(), system: unix_time() }
     }
 
     /// Returns the arrival time of a message with the kernel's timestamp `stamp`. Returns the time

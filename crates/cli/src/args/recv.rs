@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use rdt_program::metrics::MetricsArgs;
 use rdt_transport::AckConfig;
 use rdt_trust::ListenOptions;
 
@@ -121,6 +122,8 @@ pub(crate) struct RecvArgs {
     pub(crate) trust: ListenOptions,
     #[command(flatten)]
     pub(crate) offload: OffloadArgs,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgs,
     /// Print only errors; with --json, only the summary
     #[arg(long, short)]
     pub(crate) quiet: bool,

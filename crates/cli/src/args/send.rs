@@ -45,6 +45,7 @@ rdt-send [OPTIONS] HOST [-]                          native, encrypted: no tunin
     after_help = format!("{SEND_CODES}\n\n{SEND_EXAMPLES}")
 )]
 #[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin"]))]
+#[command(group = ArgGroup::new("written").args(["qlog", "csv"]).multiple(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct SendArgs {
     /// Name, address, host:port, [v6]:port, ticket of a receiver, or @FILE with a ticket; `local`
@@ -138,8 +139,11 @@ pub(crate) struct SendArgs {
     /// Write the sender's packets, losses and timers to FILE as qlog, for qvis (name it FILE.sqlog)
     #[arg(long, value_name = "FILE")]
     pub(crate) qlog: Option<PathBuf>,
-    /// Replace FILE of --qlog if it exists
-    #[arg(long, requires = "qlog")]
+    /// Write a row of CSV to FILE at each --interval and at the end; columns have the keys of JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Replace the files of --qlog and --csv if they exist
+    #[arg(long, requires = "written")]
     pub(crate) force: bool,
     /// Print only the last lines
     #[arg(long, short)]

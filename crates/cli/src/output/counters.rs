@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use rdt_driver::{Offload, UdpStats};
 use rdt_emulator::Ledger;
+use rdt_program::json::nanos;
 use rdt_server::ServerStats;
 use rdt_transport::{SenderConfig, SenderStats, Wire};
-use serde_json::{Value, json};
-
-use crate::output::format::micros;
+use serde_json::{Map, Value, json};
 
 /// Limit on the 99th percentile of lateness; above it, the host counts as slower than the link.
 const MAX_LATENESS_P99: Duration = Duration::from_millis(1);
@@ -94,27 +93,14 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
     let (listener, receivers) = (&stats.listener, &stats.receivers);
     let connections = &stats.connections;
     let late = &stats.lateness;
+    let causes: Map<_, _> =
+        dropped(stats).into_iter().map(|(cause, count)| (cause.to_owned(), count.into())).collect();
     json!({
         "senders": stats.senders(),
         "max_active": stats.max_active,
         "memory_held_max_bytes": stats.max_memory(),
         "datagrams_received": listener.received + connections.received,
-        "dropped": {
-            "malformed": listener.malformed + connections.malformed,
-            "too_long": listener.too_long,
-            "no_connection": listener.no_connection + connections.unknown,
-            "no_connection_told": listener.resets + connections.resets_sent,
-            "refused": listener.refused + connections.refused + connections.source_limited,
-            "unproven": listener.retries + connections.retries,
-            "not_answered": listener.stateless_dropped + connections.answers_dropped,
-            "half_open": listener.half_open_dropped + connections.half_open_dropped,
-            "replayed": listener.replayed + connections.replayed,
-            "unauthentic": connections.unauthentic,
-            "out_of_range": receivers.out_of_range,
-            "no_memory": receivers.no_memory,
-            "unexpected": receivers.unexpected,
-            "outgoing": stats.outgoing_dropped,
-        },
+        "dropped": causes,
         "data_packets": receivers.data,
         "ce_marks": receivers.ce,
         "duplicates": receivers.duplicates,
@@ -127,6 +113,29 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
         "lateness_max_ns": nanos(late.max()),
         "fell_behind": fell_behind(stats),
     })
+}
+
+/// Returns the numbers of datagrams not used, by cause. `no_connection_told` is part of
+/// `no_connection`.
+pub(crate) fn dropped(stats: &ServerStats) -> [(&'static str, u64); 14] {
+    let (listener, receivers) = (&stats.listener, &stats.receivers);
+    let connections = &stats.connections;
+    [
+        ("malformed", listener.malformed + connections.malformed),
+        ("too_long", listener.too_long),
+        ("no_connection", listener.no_connection + connections.unknown),
+        ("no_connection_told", listener.resets + connections.resets_sent),
+        ("refused", listener.refused + connections.refused + connections.source_limited),
+        ("unproven", listener.retries + connections.retries),
+        ("not_answered", listener.stateless_dropped + connections.answers_dropped),
+        ("half_open", listener.half_open_dropped + connections.half_open_dropped),
+        ("replayed", listener.replayed + connections.replayed),
+        ("unauthentic", connections.unauthentic),
+        ("out_of_range", receivers.out_of_range),
+        ("no_memory", receivers.no_memory),
+        ("unexpected", receivers.unexpected),
+        ("outgoing", stats.outgoing_dropped),
+    ]
 }
 
 pub(crate) fn socket_json(stats: &UdpStats, offload: Offload) -> Value {
@@ -162,12 +171,8 @@ pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
         "discarded": ledger.discarded,
         "in_flight": ledger.in_flight,
         "delivered_bytes": ledger.delivered_bytes,
-        "busy_us": micros(ledger.busy),
+        "busy_ns": nanos(ledger.busy),
     })
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

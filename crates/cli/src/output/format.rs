@@ -35,11 +35,6 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Converts to microseconds; saturates after half a million years.
-pub(crate) fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
 /// Converts to the 64-bit number that prints as the same shortest decimal: 0.1, not 0.10000000149.
 pub(crate) fn short(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| f64::from(value))

@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Remote, clock};
+use rdt_program::json::{EventStamp, nanos};
 use rdt_program::{Console, Printer, talk};
 use rdt_server::Server;
 use serde_json::{Value, json};
 
 use super::counters::ledger_json;
-use super::format::{megabytes, micros, rate_bps};
+use super::format::{megabytes, rate_bps};
 use crate::recv::peer::{Format, Peer};
 use crate::resources;
 
@@ -44,6 +45,7 @@ pub(crate) struct EventLog {
     /// Printer of the standard error, because network threads print.
     pub(crate) remarks: Printer,
     shared: Arc<Mutex<Shared>>,
+    stamp: EventStamp,
 }
 
 /// State of a log that all threads share.
@@ -55,7 +57,8 @@ struct Shared {
 
 impl EventLog {
     pub(crate) fn new(form: LogForm, is_quiet: bool, console: Console, remarks: Printer) -> Self {
-        Self { form, is_quiet, console, remarks, shared: Arc::default() }
+        let stamp = EventStamp::new(clock::now());
+        Self { form, is_quiet, console, remarks, shared: Arc::default(), stamp }
     }
 
     pub(crate) fn quiet() -> Self {
@@ -74,7 +77,7 @@ impl EventLog {
             _ if lines == 0 => {}
             _ if self.is_quiet => self.talk(&format!("rdt-recv: {text}")),
             LogForm::Text | LogForm::Talk => self.line(&format!("[{}] {text}", time())),
-            LogForm::Json => self.json(&json!({ "event": "left_out", "lines": lines })),
+            LogForm::Json => self.json(json!({ "event": "left_out", "lines": lines })),
         }
     }
 
@@ -132,15 +135,15 @@ impl EventLog {
         self.console.finish()
     }
 
-    pub(crate) fn json(&self, value: &Value) {
+    pub(crate) fn json(&self, event: Value) {
         if self.form == LogForm::Json && !self.is_quiet {
-            self.console.line(&value.to_string());
+            self.console.line(&self.stamp.now(event).to_string());
         }
     }
 
-    pub(crate) fn summary(&self, value: &Value) {
+    pub(crate) fn summary(&self, event: Value) {
         if self.form == LogForm::Json {
-            self.console.line(&value.to_string());
+            self.console.line(&self.stamp.now(event).to_string());
         }
     }
 }
@@ -266,14 +269,14 @@ impl PeerLog {
         );
         self.line(peer, end.format, &what, server.active());
         let ledgers = server.path_ledgers(peer);
-        self.log.json(&json!({
+        self.log.json(json!({
             "event": "finished",
             "peer": name(peer),
             "wire": end.format.map(Format::name),
             "key": end.format.and_then(Format::key).map(|key| key.to_string()),
             "secret": end.format.is_some_and(Format::has_secret),
             "bytes": end.bytes,
-            "elapsed_us": micros(end.elapsed),
+            "elapsed_ns": nanos(end.elapsed),
             "rate_bps": bps,
             "crc32": end.crc.map(|crc| format!("{crc:08x}")),
             "path": path,
@@ -301,7 +304,7 @@ impl PeerLog {
     }
 
     fn json_failure(&self, peer: Peer, error: &io::Error, path: &Value) {
-        self.log.json(&json!({
+        self.log.json(json!({
             "event": "store_failed", "peer": name(peer), "error": error.to_string(), "path": path,
         }));
     }
@@ -322,7 +325,7 @@ impl PeerLog {
     }
 
     fn json_peer(&self, peer: Peer, event: &str, unfinished: bool, active: usize) {
-        self.log.json(&json!({
+        self.log.json(json!({
             "event": event,
             "peer": name(peer),
             "wire": self.format(peer).map(Format::name),

@@ -38,11 +38,11 @@ impl RttHistogram {
         Recorder(Arc::clone(&self.0))
     }
 
-    /// Returns quantile `q` (0 to 1) in microseconds, to two digits; `None` without samples.
+    /// Returns quantile `q` (0 to 1) in nanoseconds, to two digits; `None` without samples.
     /// Quantile 0 is the exact minimum.
     #[expect(clippy::cast_precision_loss, reason = "two digits are exact, the rest is the bound of a bucket")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
-    pub(crate) fn quantile_us(&self, q: f64) -> Option<f64> {
+    pub(crate) fn quantile_ns(&self, q: f64) -> Option<u64> {
         let Samples { counts, min_ns } = &*self.0;
         let min_ns = min_ns.load(Relaxed);
         let counts = || counts.iter().map(|count| count.load(Relaxed));
@@ -52,8 +52,7 @@ impl RttHistogram {
             seen += count;
             seen >= rank
         })?;
-        let ns = if q > 0.0 { last_of(found).max(min_ns) } else { min_ns };
-        Some(ns as f64 / 1e3)
+        Some(if q > 0.0 { last_of(found).max(min_ns) } else { min_ns })
     }
 }
 
@@ -106,18 +105,18 @@ mod tests {
     #[test]
     fn quantiles_match_recorded_samples() {
         let trips = RttHistogram::default();
-        assert_eq!([0.0, 0.5, 0.99].map(|q| trips.quantile_us(q)), [None; 3]);
+        assert_eq!([0.0, 0.5, 0.99].map(|q| trips.quantile_ns(q)), [None; 3]);
         let mut recorder = trips.recorder();
         let now = rdt_driver::clock::now();
         recorder.on(now, &ack(None));
-        assert_eq!(trips.quantile_us(0.5), None, "a packet that was sent again gives none");
+        assert_eq!(trips.quantile_ns(0.5), None, "a packet that was sent again gives none");
         for us in 1..=100 {
             recorder.on(now, &ack(Some(Duration::from_micros(us))));
         }
-        assert_eq!(trips.quantile_us(0.0), Some(1.0));
-        for (q, us) in [(0.5, 50.0), (0.99, 99.0)] {
-            let found = trips.quantile_us(q).unwrap();
-            assert!((found / us - 1.0).abs() < 0.01, "{q}: {found} us");
+        assert_eq!(trips.quantile_ns(0.0), Some(1000));
+        for (q, ns) in [(0.5, 50_000), (0.99, 99_000)] {
+            let found = trips.quantile_ns(q).unwrap();
+            assert!(found.abs_diff(ns) < ns / 100, "{q}: {found} ns");
         }
     }
 
@@ -133,6 +132,6 @@ mod tests {
         assert!(before >= Some(MAX_RTT_NS));
         let trips = RttHistogram::default();
         trips.recorder().record(Duration::MAX);
-        assert!(trips.quantile_us(0.99).unwrap() >= 600e6, "the longest there is");
+        assert!(trips.quantile_ns(0.99).unwrap() >= MAX_RTT_NS, "the longest there is");
     }
 }

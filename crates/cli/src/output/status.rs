@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::Aead;
 use rdt_program::Console;
+use rdt_program::json::{EventStamp, nanos};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{Phase, SenderConfig, SenderStats, Wire};
 use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::args::Format;
-use crate::output::format::{g, micros, rate_bps, short};
+use crate::output::csv::CsvFile;
+use crate::output::format::{g, rate_bps, short};
 use crate::send::sending::Protection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub(crate) struct Status {
     console: Console,
     style: Style,
     start: Instant,
+    stamp: EventStamp,
     packet_size: usize,
     payload_size: usize,
     wire: Wire,
@@ -36,6 +39,8 @@ pub(crate) struct Status {
     connected_at: Instant,
     /// Oldest unacknowledged number, and time, of the last status line.
     last: (u64, Instant),
+    /// Table of the intervals; `None` without `--csv`.
+    pub(crate) csv: Option<CsvFile>,
 }
 
 impl Status {
@@ -55,6 +60,7 @@ impl Status {
             console,
             style,
             start,
+            stamp: EventStamp::new(start),
             packet_size: config.packet_size,
             payload_size,
             wire: config.wire,
@@ -62,6 +68,7 @@ impl Status {
             ceiling_bps: ceiling,
             connected_at: start,
             last: (0, start),
+            csv: None,
         }
     }
 
@@ -138,8 +145,8 @@ impl Status {
             took.as_secs_f64(),
             self.packet_size
         ));
-        self.json(&json!({
-            "event": "connected", "host": host, "connect_us": micros(took), "packet_size_bytes": self.packet_size,
+        self.json(now, json!({
+            "event": "connected", "host": host, "connect_ns": nanos(took), "packet_size_bytes": self.packet_size,
             "receiver_key": protection.map(|protection| protection.receiver.to_string()),
         }));
     }
@@ -148,35 +155,60 @@ impl Status {
     /// last line.
     #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
     pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
-        let (base, at) = self.last;
-        self.last = (stats.snd_una, now);
-        let payload = self.bytes(stats.snd_una) - self.bytes(base);
-        let (una, nxt) = (self.packets(stats.snd_una), self.packets(stats.snd_nxt));
-        let bps = rate_bps(payload, now.saturating_duration_since(at));
-        let time = now.saturating_duration_since(self.connected_at);
+        let (time, bps) = self.measure(now, stats);
+        let una = self.packets(stats.snd_una);
         self.text(&format!(
             "[{:3.0}] B {:6} ({:5.1} MB) N {:6} T {} F {} W {} S {:.3} Mbps RTT {:.3}",
             time.as_secs_f64(),
             una,
             una as f64 * self.packet_size as f64 / 1e6,
-            nxt,
+            self.packets(stats.snd_nxt),
             stats.timeouts,
             stats.fast_retransmits,
             stats.window,
             bps.unwrap_or(0.0) / 1e6,
             stats.srtt.unwrap_or_default().as_secs_f64(),
         ));
-        self.json(&json!({
+        let event = self.interval_event(stats, time, bps);
+        if let Some(csv) = &mut self.csv {
+            csv.row(&self.stamp.at(now, event.clone()));
+        }
+        self.json(now, event);
+    }
+
+    /// Begins the next interval. Returns the time since the handshake, and the rate of payload in
+    /// the interval that ends.
+    fn measure(&mut self, now: Instant, stats: &SenderStats) -> (Duration, Option<f64>) {
+        let (base, at) = self.last;
+        self.last = (stats.snd_una, now);
+        let payload = self.bytes(stats.snd_una) - self.bytes(base);
+        let bps = rate_bps(payload, now.saturating_duration_since(at));
+        (now.saturating_duration_since(self.connected_at), bps)
+    }
+
+    fn interval_event(&self, stats: &SenderStats, time: Duration, bps: Option<f64>) -> Value {
+        json!({
             "event": "interval",
-            "time_us": micros(time),
-            "base_packets": una,
-            "next_packets": nxt,
+            "elapsed_ns": nanos(time),
+            "base_packets": self.packets(stats.snd_una),
+            "next_packets": self.packets(stats.snd_nxt),
             "timeouts": stats.timeouts,
             "fast_retransmits": stats.fast_retransmits,
             "window_packets": stats.window,
             "rate_bps": bps,
-            "srtt_us": stats.srtt.map(micros),
-        }));
+            "srtt_ns": stats.srtt.map(nanos),
+        })
+    }
+
+    /// Writes the last row of `--csv`, which has the rest of the data. Returns the first failed
+    /// write.
+    pub(crate) fn finish_csv(&mut self, now: Instant, stats: &SenderStats) -> Result<(), Failure> {
+        let Some(mut csv) = self.csv.take() else { return Ok(()) };
+        if self.last.0 != stats.snd_una {
+            let (time, bps) = self.measure(now, stats);
+            csv.row(&self.stamp.at(now, self.interval_event(stats, time, bps)));
+        }
+        csv.finish()
     }
 
     /// Prints the line of the FIN-ACK. `crc` is the CRC-32 in it, in a format that has one.
@@ -249,15 +281,15 @@ impl Status {
         failure
     }
 
-    fn json(&self, value: &Value) {
+    fn json(&self, now: Instant, event: Value) {
         if self.style == (Style::Json { quiet: false }) {
-            self.console.line(&value.to_string());
+            self.console.line(&self.stamp.at(now, event).to_string());
         }
     }
 
-    pub(crate) fn summary(&self, value: &Value) {
+    pub(crate) fn summary(&self, event: Value) {
         if matches!(self.style, Style::Json { .. }) {
-            self.console.line(&value.to_string());
+            self.console.line(&self.stamp.now(event).to_string());
         }
     }
 }

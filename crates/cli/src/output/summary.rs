@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 
 use rdt_driver::Connected;
+use rdt_program::json::{self, nanos};
 use rdt_transport::{SenderConfig, SenderStats};
 use serde_json::{Value, json};
 
 use super::counters::{fell_behind, idle_share, socket_json};
-use super::format::{micros, rate_bps};
+use super::format::rate_bps;
 use super::limit::Limited;
 use super::receiver_report::ReceiverReport;
 use super::rtt_histogram::RttHistogram;
@@ -69,7 +70,7 @@ impl Summary<'_> {
         value["checked"] = json!(self.is_confirmed && !is_unchecked);
         value["encryption"] = json!(self.protection.map(|protection| aead_name(protection.aead)));
         value["receiver_key"] = json!(self.protection.map(|protection| protection.receiver.to_string()));
-        value["seed"] = json!(receiver.and_then(|end| end.seed));
+        value["seed"] = json!(receiver.and_then(|end| end.seed).map(json::seed));
         value["host_limited"] = json!(receiver.map(|end| {
             fell_behind(&end.stats) || idle_share(self.config, stats, &end.stats.forward).is_some()
         }));
@@ -90,12 +91,12 @@ impl Summary<'_> {
             "congestion": config.congestion.to_string(),
             "recovery": config.recovery.to_string(),
             "bytes": stats.bytes_acked,
-            "elapsed_us": micros(elapsed),
+            "elapsed_ns": nanos(elapsed),
             "goodput_bps": rate_bps(stats.bytes_acked, elapsed),
             "ideal_bps": self.status.ideal_bps(stats),
             "crc32": (self.format != Format::Encrypted).then(|| format!("{:08x}", stats.crc)),
             "memory_peak_bytes": resources::memory().peak,
-            "processor_us": resources::processor_time().map(micros),
+            "processor_ns": resources::processor_time().map(nanos),
             "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),
         })
     }
@@ -128,7 +129,7 @@ impl Summary<'_> {
                 "malformed": stats.malformed,
                 "stale": stats.stale,
                 "acks_beyond": stats.acks_beyond,
-                "strangers": self.socket.foreign_messages(),
+                "foreign_messages": self.socket.foreign_messages(),
             },
         })
     }
@@ -136,19 +137,19 @@ impl Summary<'_> {
     fn times(&self) -> Value {
         let stats = self.stats;
         let limited = Limited::of(self.config, stats);
-        let rtt = |q: f64| self.rtt_histogram.as_ref().and_then(|trips| trips.quantile_us(q));
+        let rtt = |q: f64| self.rtt_histogram.as_ref().and_then(|trips| trips.quantile_ns(q));
         json!({
-            "srtt_us": stats.srtt.map(micros),
-            "min_rtt_us": stats.min_rtt.map(micros),
-            "rtt_min_us": rtt(0.0),
-            "rtt_p50_us": rtt(0.5),
-            "rtt_p99_us": rtt(0.99),
-            "rto_us": micros(stats.rto),
-            "handshake_rtt_us": stats.handshake_rtt.map(micros),
-            "waited_cwnd_us": micros(stats.waited.cwnd),
-            "waited_peer_window_us": micros(stats.waited.peer_window),
-            "waited_pacing_us": micros(stats.waited.pacing),
-            "waited_application_us": micros(stats.waited.application),
+            "srtt_ns": stats.srtt.map(nanos),
+            "min_rtt_ns": stats.min_rtt.map(nanos),
+            "rtt_min_ns": rtt(0.0),
+            "rtt_p50_ns": rtt(0.5),
+            "rtt_p99_ns": rtt(0.99),
+            "rto_ns": nanos(stats.rto),
+            "handshake_rtt_ns": stats.handshake_rtt.map(nanos),
+            "waited_cwnd_ns": nanos(stats.waited.cwnd),
+            "waited_peer_window_ns": nanos(stats.waited.peer_window),
+            "waited_pacing_ns": nanos(stats.waited.pacing),
+            "waited_application_ns": nanos(stats.waited.application),
             "limited_by": limited.map(|limited| limited.name()),
             "limited_share": limited.map(|limited| limited.share),
         })

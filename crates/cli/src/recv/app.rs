@@ -12,6 +12,7 @@ use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ConnectionId, Endpoint as _, ReceiverEvent};
 
 use crate::output::log::{EventLog, Finished, PeerLog, name};
+use crate::recv::metrics::Publisher;
 use crate::recv::peer::{Format, Peer};
 use crate::recv::store::{Busy, Store, Stored, Transfer, WriteResult};
 
@@ -48,6 +49,8 @@ pub(crate) struct ReceiverApp {
     /// True once this thread has no transfer left and accepts no new one.
     left: bool,
     pub(crate) totals: Totals,
+    /// Copies the counters for `--metrics`.
+    pub(crate) publisher: Option<Publisher>,
     /// True if a transfer to the standard output ended early.
     pub(crate) cut_short: bool,
     /// Failed output that ends the program: its name, and the error.
@@ -62,6 +65,16 @@ pub(crate) struct Totals {
     pub(crate) not_stored: u64,
     /// Stored transfers whose directory could not be synced (`--sync`).
     pub(crate) not_synced: u64,
+}
+
+impl Totals {
+    pub(crate) fn merge(&mut self, other: Self) {
+        let Self { finished, bytes, not_stored, not_synced } = other;
+        self.finished += finished;
+        self.bytes += bytes;
+        self.not_stored += not_stored;
+        self.not_synced += not_synced;
+    }
 }
 
 impl ReceiverApp {
@@ -80,6 +93,7 @@ impl ReceiverApp {
             ended: BTreeSet::new(),
             left: false,
             totals: Totals::default(),
+            publisher: None,
             cut_short: false,
             broken: None,
         }
@@ -328,13 +342,15 @@ impl Application<Server<Remote>> for ReceiverApp {
             }
         }
         busy |= self.serve_waiting(now, server);
+        let totals = self.totals;
+        let publish_at = self.publisher.as_mut().map(|publisher| publisher.publish(now, server, totals));
         let look_at = if self.stop.is_closing() { self.close(now, server) } else { None };
         if self.stop.is_set() || self.cut_short || self.broken.is_some() {
             Flow::Done
         } else if busy {
             Flow::Again
         } else {
-            Flow::Wait(look_at.into_iter().chain(self.peer_log.deadline()).min())
+            Flow::Wait(look_at.into_iter().chain(self.peer_log.deadline()).chain(publish_at).min())
         }
     }
 }

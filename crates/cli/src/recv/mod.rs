@@ -2,6 +2,7 @@
 
 mod admission;
 pub(crate) mod app;
+mod metrics;
 pub(crate) mod peer;
 pub(crate) mod store;
 
@@ -19,13 +20,15 @@ use serde_json::json;
 
 use crate::args::{AckEvery, RecvArgs, target};
 use crate::output::counters::{link_lines, socket_json, stats_json};
-use crate::output::format::{megabytes, micros};
+use crate::output::format::megabytes;
 use crate::output::log::{EventLog, LogForm};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
 use crate::socket::{self, FLUSH_TIMEOUT};
 use crate::{Failure, resources};
 use admission::Admission;
 use app::{ReceiverApp, Totals};
+use metrics::Published;
+use rdt_program::json::{self, nanos};
 use rdt_program::{Console, Stop, talk_in_background, threads};
 use store::{Output, Store};
 
@@ -46,12 +49,14 @@ fn serve(plan: &Plan<'_>) -> Result<(), Failure> {
     let sockets = bind(plan.args)?;
     let address = sockets[0].local_addr().map_err(SocketError::Receive)?;
     let admission = Admission::new(plan.args, address, &plan.log)?;
+    let published = plan.args.metrics.metrics.map(|_| Published::new(sockets.len()));
+    let metrics = plan.serve_metrics(published.as_ref())?;
     let stop = Stop::default();
     stop.on_interrupt();
-    let worker = |(i, io)| Worker::new(plan, &admission, i, io, &stop);
+    let worker = |(i, io)| Worker::new(plan, &admission, i, io, &stop, published.as_ref());
     let workers = sockets.into_iter().enumerate().map(worker);
     let workers = workers.collect::<Result<Vec<_>, _>>()?;
-    let ends = threads::run(workers, Worker::run, || plan.announce(address, &admission))
+    let ends = threads::run(workers, Worker::run, || plan.announce(address, &admission, metrics))
         .map_err(Failure::Threads)?;
     plan.conclude(ends)
 }
@@ -101,7 +106,13 @@ impl<'a> Plan<'a> {
         Ok(Self { args, config, seed, output, max_files, log, once })
     }
 
-    fn announce(&self, address: SocketAddr, admission: &Admission) {
+    /// Starts to answer scrapes, and returns the address.
+    fn serve_metrics(&self, published: Option<&Published>) -> Result<Option<SocketAddr>, Failure> {
+        let Some((published, address)) = published.zip(self.args.metrics.metrics) else { return Ok(None) };
+        published.serve(address).map(Some).map_err(|error| Failure::Metrics(address, error))
+    }
+
+    fn announce(&self, address: SocketAddr, admission: &Admission, metrics: Option<SocketAddr>) {
         let args = self.args;
         let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
         self.log.line(&format!("{dummy}Receiver v{VERSION} has initialized on {address}"));
@@ -116,10 +127,14 @@ impl<'a> Plan<'a> {
         let key = admission.identity().public();
         // Not among the lines of the log, which are as in the reference.
         self.log.aside(&format!("own key {}", key.fingerprint()));
-        self.log.json(&json!({
-            "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": args.threads,
+        self.log.json(json!({
+            "event": "initialized", "address": address.to_string(), "seed": self.seed.map(json::seed), "threads": args.threads,
             "key": key.to_string(), "ticket": admission.ticket(), "exposed": admission.is_exposed(),
+            "metrics": metrics.map(|address| address.to_string()),
         }));
+        if let Some(address) = metrics {
+            self.log.aside(&format!("metrics at http://{address}/metrics"));
+        }
         if let Some(warning) = admission.warning() {
             self.log.talk(&warning);
         }
@@ -172,16 +187,16 @@ impl<'a> Plan<'a> {
         }
         let mut value = stats_json(stats);
         value["event"] = json!("summary");
-        value["seed"] = json!(self.seed);
+        value["seed"] = json!(self.seed.map(json::seed));
         value["finished"] = json!(total.totals.finished);
         value["bytes"] = json!(total.totals.bytes);
         value["not_stored"] = json!(total.totals.not_stored);
         value["not_synced"] = json!(total.totals.not_synced);
         value["memory_peak_bytes"] = json!(resources::memory().peak);
-        value["processor_us"] = json!(resources::processor_time().map(micros));
+        value["processor_ns"] = json!(resources::processor_time().map(nanos));
         value["lines_left_out"] = json!(self.log.dropped());
         value["socket"] = socket_json(&total.socket, total.offload);
-        self.log.summary(&value);
+        self.log.summary(value);
     }
 }
 
@@ -213,6 +228,7 @@ impl Worker {
         index: usize,
         io: UdpIo,
         stop: &Stop,
+        published: Option<&Published>,
     ) -> Result<Self, Failure> {
         let mut config = plan.config;
         config.unauthenticated = admission.unauthenticated;
@@ -232,6 +248,7 @@ impl Worker {
             .map_err(|error| Failure::Output { name: "what arrives".into(), error })?;
         let mut service = ReceiverApp::new(plan.log.clone(), store, stop.clone());
         service.exit_after_first = plan.once;
+        service.publisher = published.map(|published| published.publisher(index, clock::now()));
         let mut server = Server::new(config);
         server.limit_sources(Remote::source);
         admission.open(index, &mut server)?;
@@ -271,11 +288,7 @@ impl WorkerEnd {
         self.stats.merge(&other.stats);
         self.socket.merge(&other.socket);
         self.offload.merge(&other.offload);
-        let Totals { finished, bytes, not_stored, not_synced } = other.totals;
-        self.totals.finished += finished;
-        self.totals.bytes += bytes;
-        self.totals.not_stored += not_stored;
-        self.totals.not_synced += not_synced;
+        self.totals.merge(other.totals);
         // Any other failure takes precedence over an interruption.
         if matches!(self.failure, None | Some(Failure::Interrupted)) && other.failure.is_some() {
             self.failure = other.failure;

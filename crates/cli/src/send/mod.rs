@@ -46,7 +46,9 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     }
     let buffer = args.socket_buffer;
     let data = Data::parse(args, form.stdin)?;
-    args.qlog.as_deref().map_or(Ok(()), |path| qlog_file::check(path, &data))?;
+    for (option, path) in [("--qlog", &args.qlog), ("--csv", &args.csv)] {
+        path.as_deref().map_or(Ok(()), |path| qlog_file::check(option, path, &data))?;
+    }
     let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
     let console = Console::default();

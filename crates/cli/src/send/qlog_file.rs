@@ -1,4 +1,4 @@
-//! Output file of `--qlog`, the trace of a sender.
+//! Output file of `--qlog`, the trace of a sender; checks of output files.
 
 use std::fs::{self, File, Metadata};
 use std::io::BufWriter;
@@ -50,31 +50,34 @@ impl QlogFile {
     }
 }
 
-/// Completes the file. Returns a write error as the program's failure, but only prints it if the
-/// transfer failed too.
+/// Completes the file, and returns the failure of the program.
 pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option<Failure> {
     let Some(QlogFile { path, log }) = file else { return failure };
-    let Err(error) = log.finish() else { return failure };
-    let unwritten = Failure::output(&path, error);
+    or_unwritten(failure, log.finish().map_err(|error| Failure::output(&path, error)))
+}
+
+/// Returns a failed write as the program's failure, but only prints it if the transfer failed too.
+pub(crate) fn or_unwritten(failure: Option<Failure>, written: Result<(), Failure>) -> Option<Failure> {
+    let Err(unwritten) = written else { return failure };
     if failure.is_some() {
         talk(&format!("rdt-send: {unwritten}"));
     }
     failure.or(Some(unwritten))
 }
 
-/// Rejects a path that the program reads from or prints to, because creating the qlog with
-/// `--force` would replace that file.
-pub(crate) fn check(path: &Path, data: &Data) -> Result<(), Failure> {
+/// Rejects a path of `option` that the program reads from or prints to, because creating the file
+/// with `--force` would replace it.
+pub(crate) fn check(option: &str, path: &Path, data: &Data) -> Result<(), Failure> {
     if path == Path::new("-") {
-        return Err(Failure::Usage(
-            "--qlog needs the name of a file, not -: the standard output has the program's lines".into(),
-        ));
+        return Err(Failure::Usage(format!(
+            "{option} needs the name of a file, not -: the standard output has the program's lines"
+        )));
     }
     // A file that does not exist is not in use.
     let Ok(there) = fs::metadata(path) else { return Ok(()) };
     match use_of(&there, path, data) {
         Some(what) => {
-            Err(Failure::Usage(format!("--qlog {} is {what}: choose another file", path.display())))
+            Err(Failure::Usage(format!("{option} {} is {what}: choose another file", path.display())))
         }
         None => Ok(()),
     }

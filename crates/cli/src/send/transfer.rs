@@ -15,11 +15,12 @@ use rdt_trust::{Attempt, Candidates, Dialer, bind_towards};
 use super::app::{Outcome, STATUS_INTERVAL, SenderApp};
 use super::data::Data;
 use super::error_text::ErrorContext;
-use super::qlog_file::{self, QlogFile};
+use super::qlog_file::{self, QlogFile, or_unwritten};
 use super::sending::Sending;
 use crate::args::Format;
 use crate::args::target::Target;
 use crate::output::counters::{idle_line, idle_share};
+use crate::output::csv::CsvFile;
 use crate::output::format::megabytes;
 use crate::output::limit::Limited;
 use crate::output::packet_log::PacketLog;
@@ -82,7 +83,7 @@ impl<S: Sending> Transfer<S> {
         open: impl FnOnce(SenderConfig, Duration, FramePool) -> Result<S, ConfigError>,
     ) -> Result<Self, Failure> {
         let Remote { host, addresses, options } = remote;
-        let Plan { format, config, dialer, data, status, start } = plan;
+        let Plan { format, config, dialer, data, mut status, start } = plan;
         let io = bind_towards(addresses, |any| UdpIo::bind(any, options))?;
         let is_ipv4 = io.local_addr().is_ok_and(|local| local.is_ipv4());
         let reached: Vec<_> = addresses.iter().copied().filter(|to| to.is_ipv4() || !is_ipv4).collect();
@@ -101,6 +102,7 @@ impl<S: Sending> Transfer<S> {
         let sender = open(config.clone(), give_up, send_memory(&mut socket))?;
         let create = |path| QlogFile::create(path, args.force, start, &reached, &config);
         let qlog = args.qlog.as_deref().map(create).transpose()?;
+        status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
         let rtt_histogram = args.json.then(RttHistogram::default);
         let sending = SenderApp {
             host: host.into(),
@@ -212,6 +214,7 @@ impl<S: Sending> Transfer<S> {
         };
         let failure = self.failure(end, &stats);
         let failure = qlog_file::finish(self.qlog.take(), failure);
+        let failure = or_unwritten(failure, self.sending.status.finish_csv(clock::now(), &stats));
         let ran = stats.handshake_rtt.is_some() || receiver.is_some();
         if ran && !self.sending.status.is_quiet() {
             self.print_report(&stats, receiver);
@@ -231,7 +234,7 @@ impl<S: Sending> Transfer<S> {
             format: self.format,
             receiver,
         };
-        self.sending.status.summary(&summary.json());
+        self.sending.status.summary(summary.json());
         failure.map_or(Ok(()), Err)
     }
 

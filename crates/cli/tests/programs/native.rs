@@ -148,7 +148,7 @@ fn link_options_apply_to_file_transfer() {
     let args = "local --rtt 20ms --rate 50mbit --loss 1% --seed 5 --json --file";
     let summary = run(rdt_send(args).arg(&path)).with_code(0).summary();
     assert_eq!((&summary["bytes"], &summary["checked"]), (&300_000.into(), &true.into()));
-    assert!(summary["min_rtt_us"].as_u64() >= Some(20_000), "the link's own");
+    assert!(summary["min_rtt_ns"].as_u64() >= Some(20_000_000), "the link's own");
     let link = &summary["receiver"];
     assert!(link["forward"]["dropped_loss"].as_u64() > Some(0));
     assert_eq!(link["reverse"]["dropped_loss"], 0, "one probability is that of the forward direction");
@@ -164,7 +164,7 @@ fn positional_link_is_equal_in_all_formats() {
         let args = format!("local 20 0.02 0.1/0.05 10 --seed 3 {option} --bytes 60kb");
         let summary = send(&format!("{args} --json")).with_code(0).summary();
         assert_eq!((&summary["wire"], &summary["congestion"]), (&wire.into(), &"fixed:20".into()));
-        assert!(summary["min_rtt_us"].as_u64() >= Some(20_000));
+        assert!(summary["min_rtt_ns"].as_u64() >= Some(20_000_000));
         let link = &summary["receiver"];
         assert!(["forward", "reverse"].iter().all(|side| link[side]["dropped_loss"].as_u64() > Some(0)));
     }
@@ -189,7 +189,7 @@ fn packets_are_ect_unless_ecn_off() {
 /// Keys of the counters and times in the summary of both formats.
 const NUMBERS: [&str; 19] = [
     "bytes",
-    "elapsed_us",
+    "elapsed_ns",
     "retransmitted",
     "retransmitted_bytes",
     "lost",
@@ -199,14 +199,14 @@ const NUMBERS: [&str; 19] = [
     "ce_marks",
     "ecn_reductions",
     "timeouts",
-    "srtt_us",
-    "min_rtt_us",
-    "rto_us",
+    "srtt_ns",
+    "min_rtt_ns",
+    "rto_ns",
     "cwnd_bytes",
-    "waited_cwnd_us",
-    "waited_peer_window_us",
-    "waited_pacing_us",
-    "waited_application_us",
+    "waited_cwnd_ns",
+    "waited_peer_window_ns",
+    "waited_pacing_ns",
+    "waited_application_ns",
 ];
 
 #[test]
@@ -349,6 +349,6 @@ fn rwnd_limits_receive_window() {
     let windows = run.objects().into_iter().filter_map(|object| object["window_packets"].as_u64());
     assert!(windows.max() <= Some(65_536 / 1444), "in packets");
     let summary = run.summary();
-    assert!(summary["elapsed_us"].as_u64() >= Some(8 * 50_000), "{summary}");
-    assert!(summary["waited_peer_window_us"].as_u64() > Some(100_000), "{summary}");
+    assert!(summary["elapsed_ns"].as_u64() >= Some(8 * 50_000_000), "{summary}");
+    assert!(summary["waited_peer_window_ns"].as_u64() > Some(100_000_000), "{summary}");
 }

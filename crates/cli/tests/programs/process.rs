@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use rdt_testing::contract::Contract;
 use serde_json::Value;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,6 +22,9 @@ static CONFIG: LazyLock<&Path> = LazyLock::new(|| {
     std::fs::create_dir_all(folder).unwrap();
     folder
 });
+
+static SEND_CONTRACT: LazyLock<Option<Contract>> = LazyLock::new(|| Contract::load("rdt-send.json"));
+static RECV_CONTRACT: LazyLock<Option<Contract>> = LazyLock::new(|| Contract::load("rdt-recv.json"));
 
 /// Returns an `rdt-send` command with these arguments, separated by blanks.
 pub(super) fn rdt_send(args: &str) -> Command {
@@ -297,8 +301,17 @@ impl Ended {
         self.stderr.lines().filter(|line| !usual(line)).collect()
     }
 
+    /// Returns the JSON objects, after a check that each fits the schema of the program.
     pub(super) fn objects(&self) -> Vec<Value> {
-        self.lines().into_iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let objects: Vec<_> =
+            self.lines().into_iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let contract = if self.command.contains("rdt-recv\"") { &*RECV_CONTRACT } else { &*SEND_CONTRACT };
+        if let Some(contract) = contract {
+            for event in &objects {
+                contract.check_event(event);
+            }
+        }
+        objects
     }
 
     /// Returns the summary, which is the last object.

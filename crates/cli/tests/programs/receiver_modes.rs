@@ -88,13 +88,13 @@ fn seed_of_links_is_printed() {
 #[test]
 fn each_sender_gets_its_requested_link() {
     let receiver = Receiver::start("--json --seed 9");
-    for (args, bytes, rtt_us, lossy) in [
+    for (args, bytes, rtt_ns, lossy) in [
         ("20 0 0 1000", 50_000, 0, false),
-        ("20 0.05 0.3 1000", 40_000, 50_000, true),
+        ("20 0.05 0.3 1000", 40_000, 50_000_000, true),
         ("20 0 0 1000", 50_001, 0, false),
     ] {
         let run = send(&receiver.args(&format!("{args} --bytes {bytes} --json"))).with_code(0);
-        assert!(run.summary()["handshake_rtt_us"].as_u64() >= Some(rtt_us));
+        assert!(run.summary()["handshake_rtt_ns"].as_u64() >= Some(rtt_ns));
         let finished = receiver.program.line(&format!("\"bytes\":{bytes},"));
         let finished: serde_json::Value = serde_json::from_str(&finished).unwrap();
         assert_eq!(finished["crc32"].as_str(), Some(&*crc_json(&array(bytes))));

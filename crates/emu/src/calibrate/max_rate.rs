@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rdt_emulator::Bitrate;
+use rdt_program::json::nanos;
 use serde_json::{Value, json};
 
 use super::load_generator::Flood;
@@ -69,7 +70,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn json(&self) -> Value {
-        json!({ "rate_bps": self.bps, "rtt_us": RTT.as_micros(), "lateness_us": self.lateness })
+        json!({ "rate_bps": self.bps, "rtt_ns": nanos(RTT), "lateness_ns": self.lateness })
     }
 }
 
@@ -140,11 +141,11 @@ pub(super) fn delivered(lines: &str, headers: u32) -> Option<Delivered> {
     let value = |line: &Value| {
         let forward = &line["forward"];
         let headers = forward["delivered"].as_f64()? * f64::from(headers);
-        Some((forward["delivered_bytes"].as_f64()? + headers, line["elapsed_us"].as_f64()?))
+        Some((forward["delivered_bytes"].as_f64()? + headers, line["time_ns"].as_f64()?))
     };
-    let ((bytes, us), (first_bytes, first_us)) = (value(&last)?, value(&first)?);
-    let bps = (bytes - first_bytes) * 8e6 / (us - first_us);
-    Some(Delivered { bps, lateness: last["forward"]["lateness_us"].clone() })
+    let ((bytes, ns), (first_bytes, first_ns)) = (value(&last)?, value(&first)?);
+    let bps = (bytes - first_bytes) * 8e9 / (ns - first_ns);
+    Some(Delivered { bps, lateness: last["forward"]["lateness_ns"].clone() })
 }
 
 #[cfg(test)]
@@ -191,16 +192,16 @@ mod tests {
 
     #[test]
     fn deliveries_count_from_second_report() {
-        let line = |us: u32, bytes: u32| {
-            let forward = json!({ "delivered": bytes / 10, "delivered_bytes": bytes, "lateness_us": us });
-            json!({ "event": "progress", "elapsed_us": us, "forward": forward }).to_string()
+        let line = |ns: u32, bytes: u32| {
+            let forward = json!({ "delivered": bytes / 10, "delivered_bytes": bytes, "lateness_ns": ns });
+            json!({ "event": "progress", "time_ns": ns, "forward": forward }).to_string()
         };
         let lines =
             [line(50, 0), line(100, 10), line(150, 100), line(200, 150), line(250, 300), "{}".to_owned()];
         let told = delivered(&lines.join("\n"), 0).unwrap();
-        assert_eq!((told.bps, told.lateness), (200.0 * 8e6 / 100.0, json!(250)));
+        assert_eq!((told.bps, told.lateness), (200.0 * 8e9 / 100.0, json!(250)));
         let packets = delivered(&lines.join("\n"), 28).unwrap();
-        assert_eq!((packets.bps, packets.lateness), ((200.0 + 20.0 * 28.0) * 8e6 / 100.0, json!(250)));
+        assert_eq!((packets.bps, packets.lateness), ((200.0 + 20.0 * 28.0) * 8e9 / 100.0, json!(250)));
         assert!(delivered(&lines[..3].join("\n"), 0).is_none(), "one look is no rate");
     }
 }

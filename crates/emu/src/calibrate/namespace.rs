@@ -19,7 +19,7 @@ pub(super) fn measure(program: &Path, size: u16) -> Result<Throughput, String> {
     let silent = || "it told nothing".to_owned();
     let forward = &account.ok_or_else(silent)?["forward"];
     let delivered = forward["delivered"].as_u64().ok_or_else(silent)?;
-    Ok(Throughput::new(size, delivered, forward["lateness_us"].clone()))
+    Ok(Throughput::new(size, delivered, forward["lateness_ns"].clone()))
 }
 
 /// Measures the output of a link with the requested rate; `None` if the host was the bottleneck.

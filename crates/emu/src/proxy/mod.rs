@@ -45,6 +45,7 @@ use crate::control_socket::{ControlSocket, InForce};
 use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::host;
+use crate::metrics::Published;
 use crate::output::{Circumstances, OutputArgs};
 use crate::path::PathArgs;
 use crate::paths::{Changes, Paths, PerTag};
@@ -53,6 +54,7 @@ use crate::waiter::{Waiter, Waiting};
 use crate::{stderr_log, talk};
 use clients::Addresses;
 pub(crate) use clients::Limits;
+use rdt_program::metrics::MetricsArgs;
 use rdt_program::{exit, signals};
 pub(crate) use sockets::ProxySockets;
 use sockets::{Counts, ProxyPort};
@@ -109,6 +111,8 @@ pub(crate) struct ProxyArgs {
     calibration: CalibrationArgs,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     /// Address for clients: ADDRESS:PORT, 0.0.0.0:PORT or [::]:PORT for all addresses; port 0 takes
     /// a free one
     listen: String,
@@ -153,15 +157,15 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     };
     #[cfg(not(unix))]
     let changes = None;
-    let watchers = args.output.watchers(frame, seed, warnings.clone())?;
-    let begin = clock::now();
+    let mut watchers = args.output.watchers(frame, seed, warnings.clone())?;
+    watchers.published =
+        args.metrics.metrics.map(|address| Published::serve(address, clock::now())).transpose()?;
     let (end, watchers, carried) = carry(sockets, (paths, changes), watchers, args.wait);
     warnings.close();
     let stopped = carried.map_err(Failure::system("the relay stopped"));
     let circumstances = Circumstances {
         mode: "proxy",
         seed,
-        begin,
         lost_before: end.counts.overflow(),
         code: stopped.as_ref().err().map_or(0, Failure::code),
         notes: end.notes(),

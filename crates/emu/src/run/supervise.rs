@@ -54,7 +54,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut inside = Inside::start(args, warnings.clone())?;
     let in_force = || InForce::new(described, config.clone(), args.calibration.clone(), Mode::Namespace);
     let changes = control.as_ref().map(|control| control.serve(in_force(), warnings.clone())).transpose()?;
-    let begin = clock::now();
     let carried = carry((Path::new(config, seed), changes), seed, &mut inside, &mut signals, args);
     inside.wait();
     // Restores Ctrl-C before the report, because its reader may be slow.
@@ -69,7 +68,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
             (failure.code(), [None; 2])
         }
     };
-    let circumstances = Circumstances { mode: "run", seed, begin, lost_before, code, notes: String::new() };
+    let circumstances = Circumstances { mode: "run", seed, lost_before, code, notes: String::new() };
     Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use rdt_emulator::{Direction, DropCause, Ecn};
+use rdt_program::json::{nanos, seed as seed_json, versioned};
 use serde_json::{Value, json};
 
 use crate::account::Account;
@@ -51,7 +52,7 @@ impl<W: Write> Rows<W> {
     pub(super) fn head(&mut self) -> io::Result<()> {
         match self.format {
             Format::Csv => {
-                writeln!(self.out, "n,direction,sent_us,size_bytes,fate,due_us,duplicate,corrupted,ecn")
+                writeln!(self.out, "n,direction,sent_ns,size_bytes,fate,due_ns,duplicate,corrupted,ecn")
             }
             Format::Json => Ok(()),
         }
@@ -75,28 +76,28 @@ impl<W: Write> Rows<W> {
         let Row { n, sent, size, is_copy, is_corrupted, .. } = *row;
         match self.format {
             Format::Csv => {
-                let due = due.map(micros).unwrap_or_default();
+                let due = due.map(|due| nanos(due).to_string()).unwrap_or_default();
                 writeln!(
                     self.out,
                     "{n},{direction},{},{size},{fate},{due},{},{},{ecn}",
-                    micros(sent),
+                    nanos(sent),
                     u8::from(is_copy),
                     u8::from(is_corrupted)
                 )
             }
             Format::Json => {
-                let object = json!({
+                let object = versioned(json!({
                     "event": "packet",
                     "n": n,
                     "direction": direction,
-                    "sent_us": json::micros(sent),
+                    "sent_ns": nanos(sent),
                     "size_bytes": size,
                     "fate": fate,
-                    "due_us": due.map(json::micros),
+                    "due_ns": due.map(nanos),
                     "duplicate": is_copy,
                     "corrupted": is_corrupted,
                     "ecn": ecn,
-                });
+                }));
                 writeln!(self.out, "{object}")
             }
         }
@@ -106,15 +107,15 @@ impl<W: Write> Rows<W> {
     pub(super) fn end(&mut self, seed: u64, elapsed: Duration, accounts: &[Account; 2]) -> io::Result<()> {
         if self.format == Format::Json {
             let [forward, reverse] = accounts.each_ref().map(direction);
-            let object = json!({
+            let object = versioned(json!({
                 "event": "end",
                 "mode": "sim",
-                "seed": seed,
-                "elapsed_us": json::micros(elapsed),
+                "seed": seed_json(seed),
+                "time_ns": nanos(elapsed),
                 "balances": accounts.iter().all(|account| account.ledger.balances()),
                 "forward": forward,
                 "reverse": reverse,
-            });
+            }));
             writeln!(self.out, "{object}")?;
         }
         self.out.flush()
@@ -124,11 +125,6 @@ impl<W: Write> Rows<W> {
 /// Formats an account without lateness and refusals, which do not exist in virtual time.
 fn direction(account: &Account) -> Value {
     let mut object = json::ledger(&account.ledger);
-    json::extend(&mut object, json!({ "queue_delay_us": json::queue_delays(&account.queue_delays) }));
+    json::extend(&mut object, json!({ "queue_delay_ns": json::queue_delays(&account.queue_delays) }));
     object
-}
-
-/// Formats microseconds, exact to the nanosecond.
-fn micros(time: Duration) -> String {
-    format!("{}.{:03}", time.as_micros(), time.subsec_nanos() % 1000)
 }

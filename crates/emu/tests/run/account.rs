@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use pcap_file::pcapng::{Block, PcapNgReader};
+use rdt_testing::contract::Contract;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -18,10 +19,17 @@ fn send(arguments: &[&str]) -> Output {
 
 fn objects(output: &Output) -> Vec<Value> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
-    text.lines()
+    let objects: Vec<Value> = text
+        .lines()
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+        .collect();
+    if let Some(contract) = Contract::load("rdt-emu.json") {
+        for event in &objects {
+            contract.check_event(event);
+        }
+    }
+    objects
 }
 
 #[test]
@@ -32,11 +40,11 @@ fn account_is_one_balanced_object() {
     let output = send(&["--json", "-q", "--loss=100%/0", "--seed=5"]);
     assert!(output.stderr.is_empty(), "{output:?}");
     let [end] = &objects(&output)[..] else { panic!("{output:?}") };
-    assert_eq!((&end["event"], &end["mode"], &end["seed"]), (&"end".into(), &"run".into(), &5.into()));
+    assert_eq!((&end["event"], &end["mode"], &end["seed"]), (&"end".into(), &"run".into(), &"5".into()));
     assert_eq!((&end["balances"], &end["exit_code"]), (&true.into(), &0.into()));
     let forward = &end["forward"];
     assert_eq!((&forward["arrived"], &forward["dropped"]["loss"]), (&3.into(), &3.into()), "{forward}");
-    assert_eq!((&forward["lost_before"], &forward["lateness_us"]["p50"]), (&0.into(), &Value::Null));
+    assert_eq!((&forward["lost_before"], &forward["lateness_ns"]["p50"]), (&0.into(), &Value::Null));
 }
 
 #[test]

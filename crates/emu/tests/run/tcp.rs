@@ -13,8 +13,8 @@ use super::helpers::program;
 use super::running::{host_allows, run_with, stdout};
 
 const TRIES: usize = 3;
-/// Lateness above which the relay counts as the bottleneck, microseconds.
-const LATE: f64 = 2_000.0;
+/// Lateness above which the relay counts as the bottleneck, nanoseconds.
+const LATE: f64 = 2_000_000.0;
 /// Payload share of a 1500-byte packet with TCP timestamps.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
@@ -47,7 +47,7 @@ fn flows(path: &str, wish: &Wish) -> (Vec<Flow>, bool) {
     let output = stdout(&run_with(&options, &command).output());
     let end: Value = serde_json::from_str(output.lines().next_back().unwrap()).unwrap();
     assert_eq!(end["balances"], true, "{end}");
-    let late = |direction: &str| end[direction]["lateness_us"]["p99"].as_f64().unwrap();
+    let late = |direction: &str| end[direction]["lateness_ns"]["p99"].as_f64().unwrap();
     let flows = Flow::all(&output);
     assert_eq!(flows.len(), wish.flows, "{output}");
     (flows, late("forward") < LATE && late("reverse") < LATE)

@@ -29,7 +29,7 @@ fn holds(rung: impl Fn() -> Measurement) {
             return;
         }
         // If the emulator's own packets are late, the host is too busy.
-        if rung.forward["lateness_us"]["p99"].as_f64().is_some_and(|late| late > 20_000.0) {
+        if rung.forward["lateness_ns"]["p99"].as_f64().is_some_and(|late| late > 20_000_000.0) {
             eprintln!("the host is busy: {}", rung.forward);
         }
     }

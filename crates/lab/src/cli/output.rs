@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use rdt_program::json::versioned;
 use serde_json::Value;
 
 use super::failure::Failure;
@@ -16,9 +17,9 @@ pub(super) fn text(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a value as one line of JSON.
-pub(super) fn json(value: &Value) -> Result<(), Failure> {
-    text(&format!("{value}\n"))
+/// Prints an object as one line of JSON, with the version of its schema.
+pub(super) fn json(object: &Value) -> Result<(), Failure> {
+    text(&format!("{}\n", versioned(object.clone())))
 }
 
 /// Returns a table with aligned columns. The first row is the heading.

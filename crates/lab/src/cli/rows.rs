@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
+use rdt_program::json::{seed, versioned};
 use serde_json::{Value as Json, json};
 
 use super::failure::Failure;
@@ -55,18 +56,18 @@ fn object(record: &Record) -> Json {
         .map(|(name, value)| (name.clone() + output::unit_suffix(name), (*value).into()))
         .collect();
     let (status, reason) = record.status.words();
-    json!({
+    versioned(json!({
         "experiment": record.experiment,
         "engine": record.engine.word(),
         "cell": record.cell.to_string(),
         "rep": record.rep,
-        "seed": record.seed,
+        "seed": seed(record.seed),
         "block": record.block,
         "status": status,
         "reason": reason,
         "factors": levels_json(&record.factors),
         "metrics": metrics,
-    })
+    }))
 }
 
 /// Type of a column.

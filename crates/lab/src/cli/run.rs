@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rdt_program::Stop;
 use rdt_program::exit::INTERRUPTED;
+use rdt_program::json::EventStamp;
 use rdt_udp::clock;
 use serde_json::json;
 
@@ -290,7 +291,7 @@ struct Display {
     bar: Option<ProgressBar>,
     is_quiet: bool,
     is_json: bool,
-    started: Instant,
+    stamp: EventStamp,
     /// Time of the latest line or estimate. `None` before the first event.
     told: Option<Instant>,
 }
@@ -308,7 +309,14 @@ impl Display {
         });
         // The first event comes with the first repetition: it shows what is to be done.
         let told = (!args.json).then_some(started);
-        Self { name: name.to_owned(), bar, is_quiet: args.quiet, is_json: args.json, started, told }
+        Self {
+            name: name.to_owned(),
+            bar,
+            is_quiet: args.quiet,
+            is_json: args.json,
+            stamp: EventStamp::new(started),
+            told,
+        }
     }
 
     fn show(&mut self, now: &Progress) {
@@ -325,14 +333,16 @@ impl Display {
         let left = now.left(time);
         if self.is_json {
             // If nothing can be printed, the verdicts cannot either, and are an error.
-            let _ = output::json(&json!({
-                "event": "progress",
-                "experiment": self.name,
-                "done": now.done,
-                "wanted": now.wanted,
-                "elapsed_s": time.duration_since(self.started).as_secs_f64(),
-                "left_s": left.map(|left| left.as_secs_f64()),
-            }));
+            let _ = output::json(&self.stamp.at(
+                time,
+                json!({
+                    "event": "progress",
+                    "experiment": self.name,
+                    "done": now.done,
+                    "wanted": now.wanted,
+                    "left_s": left.map(|left| left.as_secs_f64()),
+                }),
+            ));
         }
         let left = left.map_or_else(String::new, |left| format!(", about {} left", hours(left)));
         match &self.bar {
@@ -350,14 +360,13 @@ impl Display {
             return Ok(());
         }
         let (failed, host_limited) = finished.results.unusable();
-        output::json(&json!({
+        output::json(&self.stamp.now(json!({
             "event": if stop.is_set() { "stopped" } else { "finished" },
             "experiment": self.name,
             "ran": finished.ran,
             "missing": finished.missing,
             "failed": failed,
             "host_limited": host_limited,
-            "elapsed_s": clock::now().duration_since(self.started).as_secs_f64(),
-        }))
+        })))
     }
 }

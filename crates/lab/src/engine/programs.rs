@@ -117,9 +117,9 @@ impl LinkAccount {
         let mut account = Self { end: Value::Null, worked: Vec::new() };
         for line in lines {
             let Ok(report) = serde_json::from_str::<Value>(&line) else { continue };
-            let seconds = |value: &Value| value.as_f64().map(|micros| micros / 1e6);
-            let busy = [&report["forward"], &report["reverse"]].map(|link| seconds(&link["busy_us"]));
-            if let (Some(at), [Some(forward), Some(reverse)]) = (seconds(&report["monotonic_us"]), busy) {
+            let seconds = |value: &Value| value.as_f64().map(|nanos| nanos / 1e9);
+            let busy = [&report["forward"], &report["reverse"]].map(|link| seconds(&link["busy_ns"]));
+            if let (Some(at), [Some(forward), Some(reverse)]) = (seconds(&report["monotonic_ns"]), busy) {
                 account.worked.push((at, [forward, reverse]));
             }
             account.end = report;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use rdt_program::json::seed;
 use serde_json::{Map, Value};
 
 use crate::cell::{CellId, levels_json};
@@ -55,7 +56,7 @@ fn object(record: &Record) -> Map<String, Value> {
         ("v", Value::from(VERSION)),
         ("cell", record.cell.to_string().into()),
         ("rep", record.rep.into()),
-        ("seed", record.seed.into()),
+        ("seed", seed(record.seed)),
         ("engine", record.engine.word().into()),
         ("physics", record.physics.into()),
         ("experiment", record.experiment.as_str().into()),
@@ -97,7 +98,7 @@ pub fn decode(line: &str) -> Result<Record, LineError> {
     Ok(Record {
         cell: text(&map, "cell")?.parse().map_err(|()| LineError::Key("cell"))?,
         rep: small(&map, "rep")?,
-        seed: number(&map, "seed")?,
+        seed: read_seed(&map)?,
         engine: text(&map, "engine")?.parse().map_err(|()| LineError::Key("engine"))?,
         physics: small(&map, "physics")?,
         experiment: text(&map, "experiment")?.to_owned(),
@@ -137,6 +138,12 @@ fn text<'a>(map: &'a Map<String, Value>, key: &'static str) -> Result<&'a str, L
 
 fn number(map: &Map<String, Value>, key: &'static str) -> Result<u64, LineError> {
     map.get(key).and_then(Value::as_u64).ok_or(LineError::Key(key))
+}
+
+/// Reads a seed. Journals of earlier versions have a number.
+fn read_seed(map: &Map<String, Value>) -> Result<u64, LineError> {
+    let seed = optional(map, "seed", |it| it.as_u64().or_else(|| it.as_str()?.parse().ok()))?;
+    seed.ok_or(LineError::Key("seed"))
 }
 
 fn small(map: &Map<String, Value>, key: &'static str) -> Result<u32, LineError> {
@@ -201,6 +208,14 @@ pub(super) mod tests {
             assert_eq!(line.matches('\n').count(), 1, "{line}");
             assert_eq!(decode(line.trim_end()), Ok(record));
         }
+    }
+
+    #[test]
+    fn seed_is_string_and_may_be_number() {
+        let read = |seed: Value| read_seed(&[("seed".to_owned(), seed)].into_iter().collect());
+        assert!(encode(&record(1, 0)).contains("\"seed\":\"18446744073709551612\""));
+        assert_eq!((read("7".into()), read(7.into())), (Ok(7), Ok(7)));
+        assert_eq!(read((-1).into()), Err(LineError::Key("seed")));
     }
 
     #[test]

@@ -3,112 +3,30 @@
 
 use std::path::{Path, PathBuf};
 
+use rdt_testing::contract::Contract;
 use serde_json::Value;
 
 use crate::process::{arg, experiment, run, succeeds};
 
-/// Returns the first violation of a schema. Knows the keywords of the published schema; others
-/// are an error, so that none is skipped.
-fn violation(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
-    let wrong = |what: &str| Some(format!("{at}: {what}: {value}"));
-    for (keyword, rule) in schema.as_object().expect("a schema is an object") {
-        let found = match keyword.as_str() {
-            "$ref" => {
-                let name =
-                    rule.as_str().and_then(|it| it.strip_prefix("#/$defs/")).expect("a local reference");
-                violation(root, &root["$defs"][name], value, at)
-            }
-            "anyOf" => {
-                let mut each =
-                    rule.as_array().expect("a list").iter().map(|it| violation(root, it, value, at));
-                if each.any(|it| it.is_none()) { None } else { wrong("no alternative fits") }
-            }
-            "type" => {
-                let one = |rule: &Value| is_type(rule.as_str().expect("a type"), value);
-                let fits = rule.as_array().map_or_else(|| one(rule), |types| types.iter().any(one));
-                if fits { None } else { wrong(&format!("type is not {rule}")) }
-            }
-            "enum" if rule.as_array().expect("a list").contains(value) => None,
-            "enum" => wrong("not in enum"),
-            "pattern" => {
-                let is_id = |text: &str| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-                assert_eq!(rule, "^[0-9a-f]{32}$", "the only pattern of texts");
-                if value.as_str().is_some_and(is_id) { None } else { wrong("no identity of a cell") }
-            }
-            "minItems" | "maxItems" => {
-                let right = value
-                    .as_array()
-                    .is_none_or(|items| items.len() as u64 == rule.as_u64().expect("a number"));
-                if right { None } else { wrong("number of items") }
-            }
-            "items" => value.as_array().into_iter().flatten().find_map(|it| violation(root, rule, it, at)),
-            "required" => {
-                let lacks = |key: &&Value| {
-                    value.as_object().is_some_and(|it| !it.contains_key(key.as_str().expect("a name")))
-                };
-                rule.as_array()
-                    .expect("a list")
-                    .iter()
-                    .find(lacks)
-                    .and_then(|key| wrong(&format!("lacks {key}")))
-            }
-            "properties" | "patternProperties" => None,
-            "additionalProperties" => {
-                let mut keys = value.as_object().into_iter().flatten();
-                keys.find_map(|(key, value)| match rule_of(schema, key) {
-                    Some(rule) => violation(root, rule, value, &format!("{at}.{key}")),
-                    None if rule.is_object() => violation(root, rule, value, &format!("{at}.{key}")),
-                    None => Some(format!("{at}: unknown key {key}")),
-                })
-            }
-            other => panic!("the test does not know the keyword {other}"),
-        };
-        if found.is_some() {
-            return found;
-        }
-    }
-    None
-}
-
-/// Returns the schema of a key. Patterns are `^START(_unit|...)?$`, with a character class `[ab]`.
-fn rule_of<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
-    let base =
-        ["_bps", "_s", "_bytes", "_count"].iter().find_map(|unit| key.strip_suffix(unit)).unwrap_or(key);
-    let base = base.replace("_a", "_[ab]").replace("_b", "_[ab]");
-    let base = if ["virtual", "kernel"].contains(&&*base) { "(virtual|kernel)".to_owned() } else { base };
-    let pattern = format!("^{base}(_bps|_s|_bytes|_count)?$");
-    schema["properties"].get(key).or_else(|| schema["patternProperties"].get(&pattern))
-}
-
-fn is_type(name: &str, value: &Value) -> bool {
-    match name {
-        "object" => value.is_object(),
-        "array" => value.is_array(),
-        "string" => value.is_string(),
-        "boolean" => value.is_boolean(),
-        "null" => value.is_null(),
-        "number" => value.as_f64().is_some_and(f64::is_finite),
-        "integer" => value.is_u64() || value.is_i64(),
-        other => panic!("unknown type {other}"),
-    }
-}
-
 /// Validates lines of JSON, and returns their number.
-fn validated(schema: &Value, definition: &str, lines: &str) -> usize {
-    let mut count = 0;
+fn validated(schema: &Contract, definition: &str, lines: &str) -> usize {
     for line in lines.lines() {
         let value: Value =
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{definition}: {error}: {line}"));
-        let found = violation(schema, &schema["$defs"][definition], &value, definition);
-        assert_eq!(found, None, "{line}");
-        count += 1;
+        schema.check(definition, &value);
     }
-    assert!(count > 0, "{definition} prints nothing");
-    count
+    assert!(!lines.is_empty(), "{definition} prints nothing");
+    lines.lines().count()
 }
 
-fn schema() -> Value {
-    serde_json::from_str(&succeeds(&["schema"])).expect("JSON")
+fn schema() -> Contract {
+    Contract::parse("rdt-lab schema", &succeeds(&["schema"]))
+}
+
+#[test]
+fn document_names_every_key() {
+    let parts: (_, &[&str]) = (&schema(), &["## JSON"]);
+    Contract::check_document("docs/LAB.md", &[parts], &["run"]);
 }
 
 /// Writes a capture with one SYN: pcap (microseconds, raw IPv4), one packet.
@@ -230,18 +148,7 @@ fn schema_describes_every_command_with_json() {
         };
         let (code, help, _) = run(&[command, "--help"]);
         if code == 0 && help.lines().any(|line| line.trim_start().starts_with("--json")) {
-            assert!(schema["$defs"].get(command).is_some(), "{command} prints JSON without a schema");
+            assert!(schema.defines(command), "{command} prints JSON without a schema");
         }
-    }
-}
-
-#[test]
-fn wrong_objects_do_not_fit() {
-    let schema = schema();
-    let doctor = r#"{"name":"x","needed_for":"y","ok":true,"found":null,"remedy":null}"#;
-    assert_eq!(validated(&schema, "doctor", doctor), 1);
-    for (from, to) in [("true", "1"), ("\"remedy\"", "\"remedies\""), (",\"found\":null", "")] {
-        let wrong: Value = serde_json::from_str(&doctor.replace(from, to)).expect("JSON");
-        assert!(violation(&schema, &schema["$defs"]["doctor"], &wrong, "").is_some(), "{wrong}");
     }
 }

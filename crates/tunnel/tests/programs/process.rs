@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rdt_testing::contract::Contract;
 pub(crate) use rdt_testing::programs::{Ended, PATIENCE, Program};
+use serde_json::Value;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-tunnel");
 
@@ -53,25 +55,43 @@ impl Home {
         let address = listening["address"].as_str().unwrap().parse().unwrap();
         let tickets = listening["tickets"].as_array().unwrap();
         let tickets = tickets.iter().map(|ticket| ticket.as_str().unwrap().to_owned()).collect();
-        Serve { program, address, tickets }
+        let metrics = metrics(&listening);
+        Serve { program, address, tickets, metrics }
     }
 
     /// Starts `connect` on a free TCP port.
     pub(crate) fn connect(&self, user: &str, remote: &str, options: &str) -> Connect {
         let args = format!("connect {remote} --listen 127.0.0.1:0 --json {options}");
         let program = Program::start(&mut self.command(user, &args));
-        let address = program.event("listening")["address"].as_str().unwrap().parse().unwrap();
-        Connect { program, address }
+        let listening = program.event("listening");
+        let address = listening["address"].as_str().unwrap().parse().unwrap();
+        Connect { program, address, metrics: metrics(&listening) }
     }
+}
+
+fn metrics(listening: &Value) -> Option<SocketAddr> {
+    listening["metrics"].as_str().map(|address| address.parse().unwrap())
 }
 
 pub(crate) struct Serve {
     pub(crate) program: Program,
     pub(crate) address: SocketAddr,
     pub(crate) tickets: Vec<String>,
+    /// Address of `--metrics`.
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 pub(crate) struct Connect {
     pub(crate) program: Program,
     pub(crate) address: SocketAddr,
+    /// Address of `--metrics`.
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+/// Asserts that the lines of a program are events that fit the schema.
+pub(crate) fn check_events(ended: &Ended) {
+    let Some(contract) = Contract::load("rdt-tunnel.json") else { return };
+    for line in &ended.lines {
+        contract.check_event(&serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")));
+    }
 }

@@ -5,7 +5,10 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use super::process::{Home, PATIENCE};
+use rdt_testing::contract::check_named;
+use rdt_testing::scrape::{names, scrape_until, value};
+
+use super::process::{Home, PATIENCE, check_events};
 
 /// Bytes that each of many clients sends and gets back.
 const ECHO_BYTES: usize = 64 << 10;
@@ -60,11 +63,41 @@ fn answer_follows_half_close() {
     assert_eq!(answer, format!("{} {sum}", bytes.len()));
     let closed = connect.program.event("closed");
     assert_eq!((&closed["end"], &closed["sent_bytes"]), (&"finished".into(), &bytes.len().into()));
-    assert!(closed["srtt_us"].is_u64(), "{closed}");
+    assert!(closed["srtt_ns"].is_u64(), "{closed}");
     connect.program.signal("INT");
     let ended = connect.program.ended();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.summary()["finished"], 1);
+    check_events(&ended);
+    serve.program.event("closed");
+    serve.program.signal("INT");
+    check_events(&serve.program.ended());
+}
+
+#[test]
+fn metrics_count_bytes_of_open_connections() {
+    let home = Home::new();
+    let serve = home.serve(server(count), "--metrics 0");
+    let connect = home.connect("anna", &serve.tickets[0], "--metrics 0");
+    let mut stream = client(connect.address);
+    stream.write_all(&[7; 5000]).unwrap();
+    let address = connect.metrics.unwrap();
+    let metrics = scrape_until(address, "rdt_tunnel_sent_bytes_total", 5000.0);
+    assert_eq!(
+        (value(&metrics, "rdt_tunnel_open_connections"), value(&metrics, "rdt_tunnel_connections_total")),
+        (1.0, 1.0)
+    );
+    check_named("docs/PROGRAMS.md", "## Metrics", &names(&metrics));
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "5000 35000");
+    let metrics = scrape_until(address, "rdt_tunnel_finished_connections_total", 1.0);
+    assert_eq!(
+        (value(&metrics, "rdt_tunnel_sent_bytes_total"), value(&metrics, "rdt_tunnel_received_bytes_total")),
+        (5000.0, 10.0)
+    );
+    scrape_until(serve.metrics.unwrap(), "rdt_tunnel_received_bytes_total", 5000.0);
 }
 
 #[test]

@@ -317,6 +317,7 @@ pub(in super::super) fn link(
     let mut add = |key: &str, value: Option<f64>| {
         metrics.extend(value.map(|value| (format!("{name}.{direction}.{key}"), value)));
     };
+    let seconds = |value: &Value| value.as_f64().map(|nanos| nanos / 1e9);
     add("sent", account["arrived"].as_f64());
     add("delivered", account["delivered"].as_f64());
     let packets = account["delivered"].as_f64().filter(|it| *it > 0.0);
@@ -328,10 +329,10 @@ pub(in super::super) fn link(
         add(&format!("dropped-{cause}"), packets);
     }
     add("lost-before", account["lost_before"].as_f64().filter(|it| *it > 0.0));
-    add("queue-delay-p50", micros(&account["queue_delay_us"]["p50"]));
-    add("queue-delay-p99", micros(&account["queue_delay_us"]["p99"]));
-    add("queue-delay-max", micros(&account["queue_delay_us"]["max"]));
-    add("lateness-p99", micros(&account["lateness_us"]["p99"]));
+    add("queue-delay-p50", seconds(&account["queue_delay_ns"]["p50"]));
+    add("queue-delay-p99", seconds(&account["queue_delay_ns"]["p99"]));
+    add("queue-delay-max", seconds(&account["queue_delay_ns"]["max"]));
+    add("lateness-p99", seconds(&account["lateness_ns"]["p99"]));
     add("utilisation", utilisation);
 }
 
@@ -375,15 +376,15 @@ mod tests {
 
     /// Account of a link that works longer than the flow lives.
     fn account() -> LinkAccount {
-        let report = |event: &str, millis: u64, busy_us: f64| {
+        let report = |event: &str, millis: u64, busy_ns: f64| {
             let dropped = json!({ "loss": 1, "queue": 0, "aqm": 0 });
-            let link = json!({ "arrived": 5, "delivered": 4, "dropped": dropped, "busy_us": busy_us });
+            let link = json!({ "arrived": 5, "delivered": 4, "dropped": dropped, "busy_ns": busy_ns });
             let at = START + Duration::from_millis(millis);
-            let reverse = json!({ "busy_us": 0.0 });
-            let micros = at.as_secs_f64() * 1e6;
-            json!({ "event": event, "monotonic_us": micros, "forward": link, "reverse": reverse }).to_string()
+            let reverse = json!({ "busy_ns": 0.0 });
+            let nanos = at.as_secs_f64() * 1e9;
+            json!({ "event": event, "monotonic_ns": nanos, "forward": link, "reverse": reverse }).to_string()
         };
-        let lines = [("progress", 100, 0.0), ("progress", 300, 100_000.0), ("end", 500, 300_000.0)];
+        let lines = [("progress", 100, 0.0), ("progress", 300, 100_000_000.0), ("end", 500, 300_000_000.0)];
         let lines = lines.map(|(event, millis, busy)| report(event, millis, busy));
         LinkAccount::read(lines.into_iter()).expect("an account with an end")
     }

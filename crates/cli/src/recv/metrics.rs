@@ -1,0 +1,139 @@
+//! Metrics of `rdt-recv --metrics`: the threads publish copies of their counters, and a scrape adds
+//! them.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdt_driver::Remote;
+use rdt_emulator::Ledger;
+use rdt_program::metrics::{self, Samples};
+use rdt_server::{Server, ServerStats};
+
+use super::app::Totals;
+
+/// Interval at which a thread copies its counters: the age of a value at most.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Copies of the counters of all threads.
+#[derive(Debug, Clone)]
+pub(crate) struct Published(Arc<Vec<Mutex<Option<Counters>>>>);
+
+#[derive(Debug, Clone)]
+struct Counters {
+    stats: ServerStats,
+    totals: Totals,
+    active: usize,
+}
+
+/// Publisher of one thread.
+pub(crate) struct Publisher {
+    published: Published,
+    thread: usize,
+    next: Instant,
+}
+
+impl Published {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self(Arc::new((0..threads).map(|_| Mutex::new(None)).collect()))
+    }
+
+    pub(crate) fn publisher(&self, thread: usize, now: Instant) -> Publisher {
+        Publisher { published: self.clone(), thread, next: now }
+    }
+
+    /// Serves the sums over all threads at `address`, and returns that address.
+    pub(crate) fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        let published = self.clone();
+        metrics::serve(address, move |samples| {
+            published.total().map_or(Ok(()), |total| total.add_to(samples))
+        })
+    }
+
+    fn total(&self) -> Option<Counters> {
+        let copies = self.0.iter().filter_map(|of| of.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        copies.reduce(|mut total, other| {
+            total.stats.merge(&other.stats);
+            total.totals.merge(other.totals);
+            total.active += other.active;
+            total
+        })
+    }
+}
+
+impl Publisher {
+    /// Copies the counters if that is due. Returns the time of the next copy.
+    pub(crate) fn publish(&mut self, now: Instant, server: &Server<Remote>, totals: Totals) -> Instant {
+        if self.next <= now {
+            self.next = now + INTERVAL;
+            let counters = Counters { stats: server.stats(), totals, active: server.active() };
+            let mut copy = self.published.0[self.thread].lock().unwrap_or_else(PoisonError::into_inner);
+            *copy = Some(counters);
+        }
+        self.next
+    }
+}
+
+impl Counters {
+    fn add_to(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let Self { stats, totals, active } = self;
+        let receivers = &stats.receivers;
+        #[expect(clippy::cast_precision_loss, reason = "a number of senders")]
+        samples.gauge("rdt_recv_active_senders", "Senders connected now", *active as f64)?;
+        for (name, help, value) in [
+            ("rdt_recv_senders", "Senders that connected", stats.senders()),
+            ("rdt_recv_received_bytes", "Payload received in order", receivers.bytes),
+            (
+                "rdt_recv_datagrams",
+                "Datagrams received",
+                stats.listener.received + stats.connections.received,
+            ),
+            ("rdt_recv_data_packets", "Data packets received", receivers.data),
+            ("rdt_recv_duplicate_packets", "Data packets received before", receivers.duplicates),
+            ("rdt_recv_out_of_order_packets", "Data packets accepted beyond a hole", receivers.out_of_order),
+            ("rdt_recv_ce_marked_packets", "Data packets marked CE", receivers.ce),
+            (
+                "rdt_recv_socket_limited_round_trips",
+                "Round trips in which the socket's buffer limited a window",
+                receivers.socket_limited,
+            ),
+            ("rdt_recv_finished_transfers", "Transfers finished", totals.finished),
+            ("rdt_recv_finished_bytes", "Bytes of the finished transfers", totals.bytes),
+            ("rdt_recv_not_stored_transfers", "Transfers that could not be stored", totals.not_stored),
+            ("rdt_recv_not_synced_transfers", "Transfers stored without sync", totals.not_synced),
+        ] {
+            samples.counter(name, help, value)?;
+        }
+        self.add_drops(samples)?;
+        self.add_links(samples)
+    }
+
+    fn add_drops(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let dropped = crate::output::counters::dropped(&self.stats);
+        let labels = dropped.map(|(cause, count)| ([("cause", cause)], count));
+        let values: Vec<_> = labels.iter().map(|(labels, count)| (&labels[..], *count)).collect();
+        samples.counters("rdt_recv_dropped_datagrams", "Datagrams not used, by cause", &values)
+    }
+
+    fn add_links(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let directions = [("forward", &self.stats.forward), ("reverse", &self.stats.reverse)];
+        let fates = |ledger: &Ledger| {
+            [
+                ("delivered", ledger.delivered),
+                ("loss", ledger.dropped_loss),
+                ("queue", ledger.dropped_queue),
+                ("memory", ledger.dropped_memory),
+            ]
+        };
+        let labels: Vec<_> = directions
+            .iter()
+            .flat_map(|(direction, ledger)| {
+                fates(ledger).map(|(fate, count)| ([("direction", *direction), ("fate", fate)], count))
+            })
+            .collect();
+        let values: Vec<_> = labels.iter().map(|(labels, count)| (&labels[..], *count)).collect();
+        samples.counters("rdt_recv_link_packets", "Packets of emulated links, by fate", &values)
+    }
+}

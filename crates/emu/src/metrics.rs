@@ -1,0 +1,100 @@
+//! Metrics of `rdt-emu proxy --metrics`: the relay copies its accounts at an interval, and a scrape
+//! reads the copy.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdt_emulator::{Direction, DropCause};
+use rdt_program::metrics::{self, Samples};
+
+use crate::account::{Account, Accounts};
+use crate::failure::Failure;
+use crate::relay::Observer;
+use crate::talk;
+
+/// Interval of the copies: the age of a value at most.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Accounts of both directions, forward first.
+type Copy = Arc<Mutex<Option<[Account; 2]>>>;
+
+/// Observer that copies the accounts.
+#[derive(Debug)]
+pub(crate) struct Published {
+    copy: Copy,
+    next: Instant,
+}
+
+impl Published {
+    /// Serves the accounts at `address`, and prints where.
+    pub(crate) fn serve(address: SocketAddr, now: Instant) -> Result<Self, Failure> {
+        let copy = Copy::default();
+        let shared = Arc::clone(&copy);
+        let read = move |samples: &mut Samples<'_>| {
+            let accounts = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            accounts.map_or(Ok(()), |accounts| add(&accounts, samples))
+        };
+        let bound = metrics::serve(address, read)
+            .map_err(|error| Failure::Forbidden(format!("--metrics: cannot bind to {address}: {error}")))?;
+        talk(&format!("metrics at http://{bound}/metrics"));
+        Ok(Self { copy, next: now })
+    }
+}
+
+impl Observer for Published {
+    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
+        if self.next <= at {
+            self.next = at + INTERVAL;
+            let now =
+                [Direction::Forward, Direction::Reverse].map(|direction| accounts.account(direction, at));
+            *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        }
+    }
+
+    fn next_turn(&self) -> Option<Instant> {
+        Some(self.next)
+    }
+}
+
+/// Name, help and value of a counter of one direction.
+type Counter = (&'static str, &'static str, fn(&Account) -> u64);
+
+fn add(accounts: &[Account; 2], samples: &mut Samples<'_>) -> fmt::Result {
+    let counters: [Counter; 10] = [
+        ("rdt_emu_arrived_packets", "Packets that came to the path", |it| it.ledger.sent),
+        ("rdt_emu_arrived_bytes", "Bytes of these", |it| it.ledger.sent_bytes),
+        ("rdt_emu_delivered_packets", "Packets that left the link", |it| it.ledger.delivered),
+        ("rdt_emu_delivered_bytes", "Bytes of these", |it| it.ledger.delivered_bytes),
+        ("rdt_emu_duplicated_packets", "Second copies that the link made", |it| it.ledger.duplicated),
+        ("rdt_emu_marked_packets", "Packets that got a CE mark", |it| it.ledger.marked),
+        ("rdt_emu_corrupted_packets", "Packets that got a wrong bit", |it| it.ledger.corrupted),
+        ("rdt_emu_reordered_packets", "Packets that were held back", |it| it.ledger.reordered),
+        ("rdt_emu_fragmented_packets", "Packets that were cut", |it| it.ledger.fragmented),
+        ("rdt_emu_refused_packets", "Delivered packets that the system did not take", |it| it.refused),
+    ];
+    let [forward, reverse] = accounts;
+    let directions = [([("direction", "forward")], forward), ([("direction", "reverse")], reverse)];
+    for (name, help, value) in counters {
+        samples.counters(name, help, &directions.each_ref().map(|(labels, of)| (&labels[..], value(of))))?;
+    }
+    let drops: Vec<_> = directions
+        .iter()
+        .flat_map(|([direction], account)| {
+            DropCause::ALL
+                .iter()
+                .map(move |&cause| ([*direction, ("cause", cause.name())], account.ledger.dropped(cause)))
+        })
+        .collect();
+    let drops: Vec<_> = drops.iter().map(|(labels, count)| (&labels[..], *count)).collect();
+    samples.counters("rdt_emu_dropped_packets", "Dropped packets, by cause", &drops)?;
+    #[expect(clippy::cast_precision_loss, reason = "a number of packets")]
+    let in_flight = directions.each_ref().map(|(labels, of)| (&labels[..], of.ledger.in_flight as f64));
+    samples.gauges("rdt_emu_in_flight_packets", "Packets on the way now", &in_flight)?;
+    let busy = directions.each_ref().map(|(labels, of)| (&labels[..], of.ledger.busy.as_secs_f64()));
+    samples.gauges("rdt_emu_busy_seconds", "Time that the serialiser has worked", &busy)?;
+    let late =
+        directions.each_ref().map(|(labels, of)| (&labels[..], of.lateness.quantile(0.99).as_secs_f64()));
+    samples.gauges("rdt_emu_lateness_p99_seconds", "99th percentile of the delay after due times", &late)
+}
