@@ -17,6 +17,7 @@
 //! | tree hash, journal | `tree_hash.rs`, `journal.rs` | where verified data ends |
 //! | root, directory | `root.rs`, `directory.rs` | what a server offers; handles of directories |
 //! | names | `name.rs` | names that a peer may use, names of files in progress |
+//! | program | `program/` | `rdt-copy`: command line, connections, progress, reports |
 #![forbid(unsafe_code)]
 
 #[cfg(unix)]
@@ -32,6 +33,7 @@ mod journal;
 #[cfg(unix)]
 mod name;
 mod options;
+mod program;
 #[cfg(unix)]
 mod protocol;
 #[cfg(unix)]
@@ -57,6 +59,7 @@ mod tests;
 pub use error::CopyError;
 pub use events::{Event, Kind, Observer, SkipReason};
 pub use options::{DestinationOptions, Existing, Request, SourceOptions};
+pub use program::rdt_copy;
 pub use root::{Permission, Root};
 pub use session::{ByteStream, pull, push, serve};
 pub use summary::{Failure, Summary};

@@ -6,6 +6,7 @@ const PREFIX: &[u8] = b".rdt-copy-";
 const PART: &[u8] = b".part";
 const JOURNAL: &[u8] = b".journal";
 const LINK: &[u8] = b".link";
+const NEW: &[u8] = b".new";
 
 /// Returns why a name of the peer must not be used: it is no single component, or one of the
 /// temporary names.
@@ -34,6 +35,8 @@ pub(crate) struct Temporary {
     pub(crate) journal: Vec<u8>,
     /// Symbolic link that will replace the name.
     pub(crate) link: Vec<u8>,
+    /// Empty file that exists while the name is a new one for the only source of a copy.
+    pub(crate) new: Vec<u8>,
     /// BLAKE3 of the final name.
     pub(crate) name_hash: HashBytes,
 }
@@ -46,6 +49,7 @@ impl Temporary {
             part: [&stem, PART].concat(),
             journal: [&stem, JOURNAL].concat(),
             link: [&stem, LINK].concat(),
+            new: [&stem, NEW].concat(),
             name_hash: hash.into(),
         }
     }

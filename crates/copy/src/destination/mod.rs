@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use rustix::fs::{Mode, mkdirat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, statat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
 
@@ -35,6 +35,7 @@ use self::tree::{Node, Shared};
 use self::worker::{Job, Work, Worker};
 use crate::directory::{Directory, Links, RootDirectory};
 use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
+use crate::name::Temporary;
 use crate::protocol::{Entry, FromDestination, FromSource, MAX_UNRESOLVED};
 use crate::report::Report;
 use crate::threads::Threads;
@@ -53,6 +54,10 @@ pub(crate) struct Place {
     /// `None`: it would be created in a real run.
     directory: Option<Arc<Directory>>,
     top: TopNames,
+    /// Name of an empty file beside DEST that exists until the copy is complete, if DEST is the new
+    /// name of the only source. Without it, the same command would find a directory after an
+    /// interruption or a failure, and copy the source inside.
+    marker: Option<Vec<u8>>,
 }
 
 impl Place {
@@ -69,31 +74,43 @@ impl Place {
         let error = |error: io::Error| CopyError::Request(format!("{}: {error}", dest.display()));
         let is_directory = dest.as_os_str().as_bytes().ends_with(b"/");
         let wrap = |handle| Directory::top(handle, dest.into(), Links::Keep).map_err(error);
+        let may_rename = !is_directory && sources == 1;
         match root.open_directory(dest) {
-            Ok(handle) => return Ok(Self { directory: Some(wrap(handle)?), top }),
+            Ok(_) if may_rename && is_marked(root, dest) => {}
+            Ok(handle) => return Ok(Self { directory: Some(wrap(handle)?), top, marker: None }),
             Err(found) if found.kind() == io::ErrorKind::NotFound => {}
-            Err(found) if found.kind() == io::ErrorKind::NotADirectory && !is_directory && sources == 1 => {}
+            Err(found) if found.kind() == io::ErrorKind::NotADirectory && may_rename => {}
             Err(found) => return Err(error(found)),
         }
         let (Some(parent), Some(name)) = (dest.parent(), dest.file_name()) else {
             return Err(error(io::ErrorKind::NotFound.into()));
         };
         let parent = root.open_directory(parent).map_err(error)?;
-        if !is_directory && sources == 1 {
+        if may_rename {
             let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
-            return Ok(Self { directory: Some(wrap(parent)?), top });
+            let marker = (!options.dry_run).then(|| Temporary::of(name.as_bytes()).new);
+            return Ok(Self { directory: Some(wrap(parent)?), top, marker });
         }
         if !is_directory {
             let text = "several sources need a directory that exists, or that ends in '/'";
             return Err(error(io::Error::other(text)));
         }
         if options.dry_run {
-            return Ok(Self { directory: None, top });
+            return Ok(Self { directory: None, top, marker: None });
         }
         mkdirat(&parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map_err(|found| error(found.into()))?;
         let directory = wrap(parent)?.open_directory(name.as_bytes()).map_err(error)?;
-        Ok(Self { directory: Some(directory), top })
+        Ok(Self { directory: Some(directory), top, marker: None })
     }
+}
+
+/// Returns true if an interrupted copy has created this directory as the new name of its source.
+fn is_marked(root: &RootDirectory, dest: &Path) -> bool {
+    let (Some(parent), Some(name)) = (dest.parent(), dest.file_name()) else { return false };
+    let found = root
+        .open_directory(parent)
+        .map(|parent| statat(&parent, Temporary::of(name.as_bytes()).new, AtFlags::SYMLINK_NOFOLLOW).is_ok());
+    found.unwrap_or(false)
 }
 
 /// Ends work of the threads that takes long when the copy ends early, or is dropped.
@@ -113,6 +130,7 @@ pub(crate) struct Destination {
     replies: Receiver<FromDestination>,
     fatal: UnboundedReceiver<CopyError>,
     directory: Option<Arc<Directory>>,
+    marker: Option<Vec<u8>>,
 }
 
 /// Queues to the threads.
@@ -152,7 +170,15 @@ impl Destination {
             workers.push(jobs);
         }
         let (steps, queue) = channel();
-        let Place { directory, top } = place;
+        let Place { directory, top, marker } = place;
+        if let (Some(directory), Some(marker)) = (&directory, &marker) {
+            // Fails where nothing can be created. The entries then say so.
+            let _ = directory.open(
+                marker,
+                OFlags::CREATE | OFlags::WRONLY | OFlags::NONBLOCK,
+                Mode::RUSR | Mode::WUSR,
+            );
+        }
         let planner = Planner {
             shared: Arc::clone(&shared),
             nodes: vec![Node::new(directory.clone(), None)],
@@ -164,7 +190,7 @@ impl Destination {
         })?;
         let queues = Queues { steps, workers, buffers: Buffers::new() };
         let shared = StopGuard(shared);
-        Ok(Self { shared, queues, threads, replies, fatal, directory })
+        Ok(Self { shared, queues, threads, replies, fatal, directory, marker })
     }
 
     /// Runs the copy to its end over a stream whose opening is done.
@@ -173,8 +199,9 @@ impl Destination {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let Self { shared, queues, threads, mut replies, mut fatal, directory } = self;
+        let Self { shared, queues, threads, mut replies, mut fatal, directory, marker } = self;
         let sync = shared.0.options.sync;
+        let report = shared.0.report.clone();
         let result = tokio::select! {
             result = read(reader, &queues, &shared.0) => result,
             Err(error) = write_replies(&mut replies, writer) => Err(error),
@@ -196,6 +223,12 @@ impl Destination {
         })?;
         if let Ok(error) = fatal.try_recv() {
             return Err(error);
+        }
+        if let (Some(directory), Some(marker)) = (&directory, &marker)
+            && report.summary().is_complete()
+        {
+            // An error leaves an empty file, and the next copy of this name removes it.
+            let _ = part::remove(directory, marker);
         }
         if sync && let Some(directory) = directory {
             let error = |error| CopyError::System { step: "cannot sync the destination", error };

@@ -1,0 +1,344 @@
+//! Command line of `rdt-copy`.
+
+#![allow(
+    clippy::doc_markdown,
+    rustdoc::broken_intra_doc_links,
+    reason = "the comments are the text of --help, in which [V6] is no link"
+)]
+
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser};
+use rdt_emulator::parse_bitrate;
+use rdt_program::host_port;
+use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
+
+use super::failure::CODES;
+
+/// UDP port of `--serve`. That of `rdt-tunnel serve` is one less.
+pub(crate) const DEFAULT_PORT: u16 = 22347;
+/// Largest number of tickets.
+const MAX_TICKETS: i64 = 1000;
+
+const AFTER_HELP: &str = "\
+Examples:
+  $ rdt-copy photos host:                 by ssh, which starts rdt-copy there; into the home folder
+  $ rdt-copy host:data/run7 host:data/run8 .
+  $ rdt-copy --listen-here big.img host:  the UDP ports of the other host cannot be reached
+  $ rdt-copy --exclude '*.o' --exclude target/ project host:backup/
+
+Without ssh, by a ticket:
+  host$ rdt-copy --serve incoming --write-only       prints a ticket
+  here$ rdt-copy photos rdt1...
+  here$ rdt-copy rdt1...:photos/2026 .               from a server without --write-only
+
+Stopped, crashed or disconnected: the same command again goes on where it was.";
+
+/// Copies files and directories between hosts over encrypted rdt connections.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rdt-copy",
+    version,
+    override_usage = "rdt-copy [OPTIONS] SRC... DEST\n       rdt-copy [OPTIONS] --serve DIR",
+    after_help = format!("{AFTER_HELP}\n\n{CODES}")
+)]
+pub(crate) struct Arguments {
+    /// Sources, then the destination. One side is on this host, the other one is HOST:PATH (by
+    /// ssh), TICKET or @FILE with a ticket (also TICKET:PATH), or HOST::PATH (a `--serve` that
+    /// admits this user's key). An existing directory, or DEST/, receives the sources inside it
+    #[arg(value_name = "SRC... DEST", required_unless_present_any = ["serve", "server"], conflicts_with_all = ["serve", "server"])]
+    pub(crate) paths: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) destination: DestinationArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
+    #[command(flatten)]
+    pub(crate) path: PathOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Far side of a copy by ssh: prints a ticket, ends with its standard input
+    #[arg(long, hide = true)]
+    pub(crate) server: bool,
+    /// With --server: reads a ticket from the standard input, and connects
+    #[arg(long, hide = true, requires = "server", conflicts_with = "paths")]
+    pub(crate) dial: bool,
+}
+
+/// What is read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SourceArgs {
+    /// Leave out what matches PATTERN, written as in .gitignore; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Copy what symbolic links lead to, instead of the links
+    #[arg(long)]
+    pub(crate) follow: bool,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of the command line")]
+pub(crate) struct DestinationArgs {
+    /// Compare files that exist by their content, instead of size and time
+    #[arg(long)]
+    pub(crate) checksum: bool,
+    /// Replace files that exist and differ
+    #[arg(long, conflicts_with = "keep_both")]
+    pub(crate) overwrite: bool,
+    /// Store a file beside one that exists and differs, as 'name (2).ext'
+    #[arg(long)]
+    pub(crate) keep_both: bool,
+    /// Report a file as copied only when it is on the disk, also its name
+    #[arg(long)]
+    pub(crate) sync: bool,
+    /// Keep setuid, setgid and sticky bits of modes
+    #[arg(long)]
+    pub(crate) special_modes: bool,
+    /// Print what would be copied, and copy nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+}
+
+/// How the other side is reached.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RemoteArgs {
+    /// Command to run instead of ssh, with its options
+    #[arg(long, short = 'e', value_name = "CMD", default_value = "ssh", value_parser = ssh_command)]
+    pub(crate) ssh: SshCommand,
+    /// Command that starts rdt-copy on the other host, read by its shell
+    #[arg(long, value_name = "PATH", default_value = "rdt-copy")]
+    pub(crate) remote_program: String,
+    /// Listen on this side, and let the other host connect: its ports cannot be reached
+    #[arg(long)]
+    pub(crate) listen_here: bool,
+    /// UDP port, or range FIRST-LAST, of the side that listens [default: 22347 for --serve and
+    /// HOST::PATH, else a free port]
+    #[arg(long, value_name = "PORT", value_parser = ports)]
+    pub(crate) port: Option<Ports>,
+    /// Limit on the rate of the data, such as 50mbit
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) max_rate: Option<MaxRate>,
+}
+
+/// A side that listens.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServeArgs {
+    /// Let clients copy to and from DIR, and nothing outside of it, until stopped
+    #[arg(long, value_name = "DIR", help_heading = "Serving")]
+    pub(crate) serve: Option<PathBuf>,
+    /// Clients may only read
+    #[arg(long, requires = "serve", conflicts_with = "paths", help_heading = "Serving")]
+    pub(crate) read_only: bool,
+    /// Clients may only write
+    #[arg(long, requires = "serve", conflicts_with_all = ["paths", "read_only"], help_heading = "Serving")]
+    pub(crate) write_only: bool,
+    /// Local address to listen on, with --serve or --listen-here [default: all]
+    #[arg(long, value_name = "ADDR", help_heading = "Serving")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Address in tickets, up to 8 times; for hosts behind NAT [default: that of --bind, or those
+    /// of the interfaces with a default route]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = advertised, help_heading = "Serving")]
+    pub(crate) advertise: Vec<SocketAddr>,
+    /// Number of tickets to print; each is for one client [default: 1; 0 with --allow,
+    /// --secret-file or --open]
+    #[arg(long, value_name = "N", requires = "serve", conflicts_with = "paths", value_parser = clap::value_parser!(u16).range(0..=MAX_TICKETS), help_heading = "Serving")]
+    pub(crate) tickets: Option<u16>,
+    /// Time until a client must have used its ticket first; afterwards it is good until the program
+    /// ends [default: 24h]
+    #[arg(long, value_name = "TIME", requires = "serve", conflicts_with = "paths", value_parser = parse_lifetime, help_heading = "Serving")]
+    pub(crate) ticket_lifetime: Option<Duration>,
+    /// Limit on clients at a time; further ones are refused
+    #[arg(long, value_name = "N", requires = "serve", conflicts_with = "paths", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Serving")]
+    pub(crate) max_clients: u32,
+}
+
+const TRUST: &str = "Keys and permissions";
+
+/// Options of `rdt-trust`. Both sides have some of them in common, and here they share a command
+/// line.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TrustArgs {
+    /// Own private key, made at first use [default: identity in ~/.config/rdt]. Copies by ssh use a
+    /// key of their own
+    #[arg(long, help_heading = TRUST, value_name = "FILE")]
+    pub(crate) identity: Option<PathBuf>,
+    /// Keys of peers, trusted at first use. A changed key is refused: exit code 76 [default:
+    /// known_hosts in ~/.config/rdt]
+    #[arg(long, help_heading = TRUST, value_name = "FILE")]
+    pub(crate) known_hosts: Option<PathBuf>,
+    /// Secret that both sides have: a line of base32, at least 16 random bytes (rdt-tunnel secret
+    /// makes it). Not with a ticket, which has its own
+    #[arg(long, help_heading = TRUST, value_name = "FILE")]
+    pub(crate) secret_file: Option<PathBuf>,
+    /// With --serve: admit the clients whose public keys are in FILE, one a line (rdt-tunnel key
+    /// prints it)
+    #[arg(long, help_heading = TRUST, value_name = "FILE", requires = "serve", conflicts_with = "paths")]
+    pub(crate) allow: Option<PathBuf>,
+    /// With --serve: admit every client
+    #[arg(long, help_heading = TRUST, requires = "serve", conflicts_with_all = ["paths", "allow", "secret_file"])]
+    pub(crate) open: bool,
+}
+
+impl TrustArgs {
+    pub(crate) fn connect(&self) -> ConnectOptions {
+        let Self { identity, known_hosts, secret_file, .. } = self.clone();
+        ConnectOptions { identity, known_hosts, secret_file }
+    }
+
+    pub(crate) fn listen(&self) -> ListenOptions {
+        let Self { identity, allow, secret_file, open, .. } = self.clone();
+        ListenOptions { identity, allow, secret_file, open }
+    }
+}
+
+/// What is printed.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct OutputArgs {
+    /// Print neither progress nor summary, only errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print JSON, one object a line: files and their ends; the last one is the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Range of UDP ports. Port 0 is a free one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ports {
+    pub(crate) first: u16,
+    pub(crate) last: u16,
+}
+
+impl Ports {
+    pub(crate) const FREE: Self = Self::only(0);
+
+    pub(crate) const fn only(port: u16) -> Self {
+        Self { first: port, last: port }
+    }
+}
+
+impl std::fmt::Display for Ports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
+        }
+    }
+}
+
+fn ports(text: &str) -> Result<Ports, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last && (first > 0 || last == 0) => Ok(Ports { first, last }),
+        _ => Err("write a port, as 22347, or a range, as 60000-60010".to_owned()),
+    }
+}
+
+/// Largest rate, bytes per second, and the text that gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MaxRate {
+    pub(crate) bytes_per_s: u64,
+    pub(crate) text: String,
+}
+
+fn rate(text: &str) -> Result<MaxRate, String> {
+    let bits = parse_bitrate(text).map_err(|error| error.to_string())?.as_bps_f64();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
+    let bytes_per_s = (bits / 8.0) as u64;
+    if bytes_per_s < 1000 {
+        return Err("the rate must be at least 8kbit (per second)".to_owned());
+    }
+    Ok(MaxRate { bytes_per_s, text: text.trim().to_owned() })
+}
+
+/// Words of the command of `--ssh`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SshCommand(pub(crate) Vec<String>);
+
+fn ssh_command(text: &str) -> Result<SshCommand, String> {
+    match shlex::split(text) {
+        Some(words) if !words.is_empty() => Ok(SshCommand(words)),
+        Some(_) => Err("write a command, as 'ssh -p 2222'".to_owned()),
+        None => Err("a quotation mark is not closed".to_owned()),
+    }
+}
+
+fn advertised(text: &str) -> Result<SocketAddr, String> {
+    host_port::bind_address(text, DEFAULT_PORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Arguments, String> {
+        let words = std::iter::once("rdt-copy").chain(line.split_whitespace());
+        Arguments::try_parse_from(words).map_err(|error| rdt_program::argument_error(&error))
+    }
+
+    #[test]
+    fn command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn paths_or_folder_to_serve_are_required() {
+        assert_eq!(parse("a b host:").unwrap().paths, ["a", "b", "host:"]);
+        assert_eq!(parse("--serve d").unwrap().serve.serve, Some("d".into()));
+        for line in ["", "--serve d a host:", "--read-only a host:", "--open a host:", "--dial a host:"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for line in [
+            "--overwrite --keep-both a host:",
+            "--serve d --read-only --write-only",
+            "--serve d --open --allow f",
+            "--serve d --open --secret-file f",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        parse("--serve d --allow f --secret-file g --tickets 3").unwrap();
+    }
+
+    #[test]
+    fn ports_are_one_or_range() {
+        assert_eq!(ports("22347"), Ok(Ports::only(22347)));
+        assert_eq!(ports("60000-60010"), Ok(Ports { first: 60000, last: 60010 }));
+        assert_eq!(ports("60000-60010").unwrap().to_string(), "60000-60010");
+        assert_eq!(ports("0").unwrap(), Ports::FREE);
+        for text in ["", "-", "5-", "9-5", "0-5", "65536", "x"] {
+            assert!(ports(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_have_units_and_minimum() {
+        assert_eq!(rate("50mbit").unwrap().bytes_per_s, 6_250_000);
+        for text in ["50", "1kbit", "0mbit", "fast"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ssh_command_has_words_and_quotes() {
+        let words = |text| ssh_command(text).map(|command| command.0);
+        assert_eq!(words("ssh -p 2222").unwrap(), ["ssh", "-p", "2222"]);
+        assert_eq!(words("ssh -o 'A b=c'").unwrap(), ["ssh", "-o", "A b=c"]);
+        assert!(words("").is_err() && words("ssh 'x").is_err());
+    }
+}

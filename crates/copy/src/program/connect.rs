@@ -1,0 +1,214 @@
+//! The connection of a copy: opened by this side, or accepted from the other one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rdt_endpoint::tokio::{Endpoint, Stream};
+use rdt_endpoint::{Connect, ConnectError, EndpointConfig, Listen, StreamError, generate_key};
+use rdt_identity::Ticket;
+use rdt_transport::{Closed, ConnectionConfig};
+use rdt_trust::{
+    Dialer, Gate, ListenOptions, Remote, TicketUse, bind_any, bind_towards, race, reachable, resolve,
+};
+
+use super::args::{Arguments, DEFAULT_PORT, Ports, ServeArgs};
+use super::failure::Failure;
+use super::location::Far;
+use super::report::Report;
+use super::ssh::Ssh;
+
+/// Time until the other side must have used the ticket that it got through ssh.
+const SSH_TICKET_LIFETIME_S: u64 = 3600;
+const HINT: &str = "a firewall may block its port. --port PORT or FIRST-LAST takes another one, --listen-here lets it connect";
+
+/// Open connection to the other side.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) stream: Stream,
+    /// Name of the other side for messages.
+    pub(crate) name: String,
+    /// Key and secret of the other side; `None` if it has opened the connection.
+    pub(crate) dialer: Option<Dialer>,
+    pub(crate) ssh: Option<Ssh>,
+}
+
+/// Opens the connection to the other side of a copy.
+pub(crate) async fn open(args: &Arguments, far: &Far, report: &Report) -> Result<Session, Failure> {
+    let config = connection(args);
+    let port = args.remote.port.map_or(DEFAULT_PORT, |ports| ports.first);
+    let Some(remote) = far.remote(port)? else {
+        let Far::Ssh(host) = far else { return Err(Failure::NoSuchHost(String::new())) };
+        return if args.remote.listen_here {
+            listen_here(args, host, config, report).await
+        } else {
+            dial_by_ssh(args, host, config, report).await
+        };
+    };
+    if args.remote.listen_here {
+        return Err(Failure::Usage("--listen-here is for HOST:PATH, by ssh".to_owned()));
+    }
+    let dialer = args.trust.connect().dialer(&remote, &report.surroundings())?;
+    let (endpoint, stream) = dial(&remote, &dialer, &[], config).await?;
+    Ok(Session { endpoint, stream, name: remote.name(), dialer: Some(dialer), ssh: None })
+}
+
+/// Returns the parameters of connections.
+pub(crate) fn connection(args: &Arguments) -> ConnectionConfig {
+    args.path.connection()
+}
+
+async fn dial_by_ssh(
+    args: &Arguments,
+    host: &str,
+    config: ConnectionConfig,
+    report: &Report,
+) -> Result<Session, Failure> {
+    let mut options = far_options(args);
+    options.extend(args.remote.port.map(|ports| format!("--port={ports}")));
+    let mut ssh = Ssh::start(&args.remote, host, &options)?;
+    let ticket = ssh.read_ticket().await?;
+    let dialed = dial_ticket(&ticket, &[], config, report);
+    let (endpoint, stream) = tokio::select! {
+        dialed = dialed => dialed.map_err(|failure| match failure {
+            Failure::NoAnswer { why, .. } => Failure::Blocked { name: host.to_owned(), why, hint: HINT },
+            failure => failure,
+        })?,
+        failure = ssh.ended() => return Err(failure),
+    };
+    Ok(Session { endpoint, stream, name: host.to_owned(), dialer: None, ssh: Some(ssh) })
+}
+
+/// Options of the far side that follow from those of this side.
+fn far_options(args: &Arguments) -> Vec<String> {
+    let seconds = |name: &str, time: std::time::Duration| format!("--{name}={}s", time.as_secs());
+    let mut options = vec![
+        seconds("idle-timeout", args.path.idle_timeout),
+        seconds("connect-give-up", args.path.connect_give_up),
+    ];
+    if let Some(rate) = &args.remote.max_rate {
+        options.push(format!("--max-rate={}bit", rate.bytes_per_s.saturating_mul(8)));
+    }
+    options
+}
+
+async fn listen_here(
+    args: &Arguments,
+    host: &str,
+    config: ConnectionConfig,
+    report: &Report,
+) -> Result<Session, Failure> {
+    let endpoint = bind(&args.serve, args.remote.port.unwrap_or(Ports::FREE), EndpointConfig::new)?;
+    let addresses = reachable(endpoint.local_addr(), &args.serve.advertise);
+    let mut options = far_options(args);
+    options.push("--dial".to_owned());
+    let mut ssh = Ssh::start(&args.remote, host, &options)?;
+    let (gate, ticket) = gate(&addresses, report)?;
+    ssh.write_ticket(&ticket).await?;
+    let stream = tokio::select! {
+        stream = accept(&endpoint, &gate, config) => stream?,
+        failure = ssh.ended() => return Err(failure),
+    };
+    Ok(Session { endpoint, stream, name: host.to_owned(), dialer: None, ssh: Some(ssh) })
+}
+
+/// Makes a key for one copy, and a ticket for one connection.
+pub(crate) fn gate(addresses: &[SocketAddr], report: &Report) -> Result<(Arc<Gate>, Ticket), Failure> {
+    let key = generate_key().map_err(Failure::system("no random numbers"))?;
+    let gate = Arc::new(ListenOptions::default().gate_of(key, false, &report.surroundings())?);
+    let ticket = gate.issue(addresses, TicketUse::Once, SSH_TICKET_LIFETIME_S)?;
+    Ok((gate, ticket))
+}
+
+/// Accepts one connection.
+pub(crate) async fn accept(
+    endpoint: &Endpoint,
+    gate: &Arc<Gate>,
+    config: ConnectionConfig,
+) -> Result<Stream, Failure> {
+    let responder = gate.responder(config);
+    let listening = endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) });
+    let listener = listening.map_err(|error| Failure::system("listen")(error.into()))?;
+    listener.accept().await.map_err(|error| Failure::system("accept")(error.into()))
+}
+
+/// Connects to the holder of a ticket, with a key for this connection alone. `first` are addresses
+/// to try before those of the ticket.
+pub(crate) async fn dial_ticket(
+    ticket: &Ticket,
+    first: &[SocketAddr],
+    config: ConnectionConfig,
+    report: &Report,
+) -> Result<(Endpoint, Stream), Failure> {
+    let key = generate_key().map_err(Failure::system("no random numbers"))?;
+    let dialer = Dialer::of_ticket(key, ticket, &report.surroundings());
+    dial(&Remote::Ticket(ticket.clone()), &dialer, first, config).await
+}
+
+async fn dial(
+    remote: &Remote,
+    dialer: &Dialer,
+    first: &[SocketAddr],
+    config: ConnectionConfig,
+) -> Result<(Endpoint, Stream), Failure> {
+    let mut addresses = first.to_vec();
+    for address in resolve(remote).await {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() {
+        return Err(Failure::NoSuchHost(remote.name()));
+    }
+    let endpoint = bind_towards(&addresses, |any| {
+        let config = EndpointConfig::new().map_err(Failure::system("no random numbers"))?;
+        Endpoint::bind(any, config).map_err(|error| Failure::Bind(any, error))
+    })?;
+    if endpoint.local_addr().is_ipv4() {
+        addresses.retain(SocketAddr::is_ipv4);
+    }
+    let connect = || Connect::with(dialer.initiator()).config(config.clone());
+    match race(&endpoint, &addresses, connect).await {
+        Ok((stream, _)) => Ok((endpoint, stream)),
+        Err(error) => Err(connect_failure(error, &remote.name(), dialer)),
+    }
+}
+
+fn connect_failure(error: ConnectError, name: &str, dialer: &Dialer) -> Failure {
+    let name = name.to_owned();
+    let closed = match error {
+        ConnectError::Stream(StreamError::Closed(closed)) => closed,
+        error => return Failure::Ended { name, why: error.to_string() },
+    };
+    if let Some(refusal) = dialer.refusal(&name, &closed) {
+        return refusal.into();
+    }
+    let why = closed.to_string();
+    match closed {
+        Closed::TimedOut(_) | Closed::Idle | Closed::Unreachable | Closed::Reset => {
+            Failure::NoAnswer { name, why }
+        }
+        _ => Failure::Ended { name, why },
+    }
+}
+
+/// Binds a UDP socket to the first free port of a range.
+pub(crate) fn bind(
+    args: &ServeArgs,
+    ports: Ports,
+    config: impl Fn() -> std::io::Result<EndpointConfig>,
+) -> Result<Endpoint, Failure> {
+    let open = |address| Endpoint::bind(address, config()?);
+    let bind = |port| match args.bind {
+        Some(ip) => open((ip, port).into()).map_err(|error| (SocketAddr::from((ip, port)), error)),
+        None => bind_any(port, open),
+    };
+    let mut result = bind(ports.first);
+    for port in (ports.first..=ports.last).skip(1) {
+        if result.is_ok() {
+            break;
+        }
+        result = bind(port);
+    }
+    result.map_err(|(address, error)| Failure::Bind(address, error))
+}

@@ -1,0 +1,280 @@
+//! Arguments SRC and DEST: paths of this host, and paths of another one in three forms.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use rdt_program::host_port::HostPort;
+use rdt_trust::Remote;
+
+use super::failure::Failure;
+
+/// Where a path is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Location {
+    /// Path of this host.
+    Local(PathBuf),
+    /// Path of another host.
+    Far(Far, PathBuf),
+}
+
+/// The other side of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Far {
+    /// Host for ssh, as typed: `HOST` or `USER@HOST`.
+    Ssh(String),
+    /// Ticket, or `@FILE` with one.
+    Ticket(String),
+    /// Host and port of a `--serve` whose key is known or new, by `HOST::PATH`.
+    Host(String),
+}
+
+/// What to copy in which direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// From this host.
+    Push { sources: Vec<PathBuf>, far: Far, destination: PathBuf },
+    /// To this host.
+    Pull { far: Far, sources: Vec<PathBuf>, destination: PathBuf },
+}
+
+impl Plan {
+    /// Reads the arguments.
+    pub(crate) fn parse(paths: &[OsString]) -> Result<Self, Failure> {
+        let Some((destination, sources)) = paths.split_last().filter(|(_, sources)| !sources.is_empty())
+        else {
+            return Err(usage("a source or the destination is missing: write SRC... DEST"));
+        };
+        let sources = sources.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        match Location::parse(destination)? {
+            Location::Far(far, destination) => {
+                let local = |location| match location {
+                    Location::Local(path) => Ok(path),
+                    Location::Far(..) => {
+                        Err(usage("SRC and DEST are on other hosts: one side must be on this host"))
+                    }
+                };
+                let sources = sources.into_iter().map(local).collect::<Result<_, _>>()?;
+                Ok(Self::Push { sources, far, destination })
+            }
+            Location::Local(destination) => Self::pull(sources, destination),
+        }
+    }
+
+    fn pull(locations: Vec<Location>, destination: PathBuf) -> Result<Self, Failure> {
+        let (mut peer, mut sources) = (None, Vec::new());
+        for location in locations {
+            match location {
+                Location::Local(_) => {
+                    let why =
+                        "no host in SRC or DEST: write HOST:PATH, or a ticket. Within this host use cp -a";
+                    return Err(usage(why));
+                }
+                Location::Far(far, path) if peer.get_or_insert_with(|| far.clone()) == &far => {
+                    sources.push(path);
+                }
+                Location::Far(..) => {
+                    return Err(usage("the sources are on different hosts: copy from one at a time"));
+                }
+            }
+        }
+        peer.map(|far| Self::Pull { far, sources, destination }).ok_or_else(|| usage("a source is missing"))
+    }
+
+    pub(crate) fn far(&self) -> &Far {
+        match self {
+            Self::Push { far, .. } | Self::Pull { far, .. } => far,
+        }
+    }
+}
+
+impl Location {
+    fn parse(text: &OsStr) -> Result<Self, Failure> {
+        let local = || Ok(Self::Local(text.into()));
+        let bytes = text.as_encoded_bytes();
+        if bytes.first() == Some(&b'@') || is_ticket(bytes) {
+            let (ticket, path) = split(text, b':').unwrap_or_else(|| (text.to_owned(), OsString::new()));
+            return Ok(Self::Far(Far::Ticket(utf8(ticket)?), path.into()));
+        }
+        // As scp: a name before the colon has no slash.
+        let Some((host, path)) = split_host(text) else { return local() };
+        if is_drive(&host) {
+            return local();
+        }
+        let host = utf8(host)?;
+        if host.is_empty() {
+            return Err(usage(&format!(
+                "'{}' has no host before its colon; a local path: ./:",
+                text.display()
+            )));
+        }
+        // ssh would read it as an option.
+        if host.starts_with('-') {
+            return Err(usage(&format!("'{host}' is no host")));
+        }
+        match path.as_encoded_bytes().first() {
+            Some(b':') => {
+                let (_, path) = split(&path, b':').unwrap_or_default();
+                Ok(Self::Far(Far::Host(host), path.into()))
+            }
+            // scp's brackets are not for ssh.
+            _ => Ok(Self::Far(Far::Ssh(host.replace(['[', ']'], "")), path.into())),
+        }
+    }
+}
+
+impl Far {
+    /// Reads the ticket, or the name of a host. `None` for a host behind ssh.
+    pub(crate) fn remote(&self, port: u16) -> Result<Option<Remote>, Failure> {
+        match self {
+            Self::Ssh(_) => Ok(None),
+            Self::Ticket(text) => Ok(Some(Remote::parse(text, port)?)),
+            Self::Host(host) => {
+                let HostPort { host, .. } = host.parse().map_err(Failure::Usage)?;
+                Ok(Some(Remote::Host { host, port }))
+            }
+        }
+    }
+}
+
+/// True for a text that begins as a ticket. Whether it is whole is found when it is read.
+fn is_ticket(bytes: &[u8]) -> bool {
+    let end = bytes.iter().position(|&byte| byte == b':').unwrap_or(bytes.len());
+    bytes.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"rdt1"))
+        && end >= MIN_TICKET_BYTES
+        && bytes[..end].iter().all(u8::is_ascii_alphanumeric)
+}
+
+/// Shorter words that begin with `rdt1` are names of files and hosts.
+const MIN_TICKET_BYTES: usize = 24;
+
+/// Splits `HOST:PATH`, `[V6]:PATH` or `USER@[V6]:PATH`. `None` for a local path.
+fn split_host(text: &OsStr) -> Option<(OsString, OsString)> {
+    let bytes = text.as_encoded_bytes();
+    let start = match bytes.iter().position(|&byte| byte == b'[') {
+        Some(at) if at == 0 || bytes[at - 1] == b'@' => bytes.iter().position(|&byte| byte == b']')?,
+        _ => 0,
+    };
+    let colon = start + bytes[start..].iter().position(|&byte| byte == b':')?;
+    if bytes[..colon].contains(&b'/') { None } else { Some(split_at(text, colon)) }
+}
+
+/// True for the letter of a drive of Windows.
+fn is_drive(host: &OsStr) -> bool {
+    cfg!(windows) && host.len() == 1 && host.as_encoded_bytes()[0].is_ascii_alphabetic()
+}
+
+/// Splits at the first such character, which belongs to no part.
+fn split(text: &OsStr, at: u8) -> Option<(OsString, OsString)> {
+    let index = text.as_encoded_bytes().iter().position(|&byte| byte == at)?;
+    Some(split_at(text, index))
+}
+
+#[cfg(unix)]
+fn split_at(text: &OsStr, index: usize) -> (OsString, OsString) {
+    use std::os::unix::ffi::OsStrExt as _;
+    let bytes = text.as_bytes();
+    (OsStr::from_bytes(&bytes[..index]).to_owned(), OsStr::from_bytes(&bytes[index + 1..]).to_owned())
+}
+
+#[cfg(not(unix))]
+fn split_at(text: &OsStr, index: usize) -> (OsString, OsString) {
+    let text = text.to_string_lossy();
+    let (before, after) = text.split_at_checked(index).unwrap_or((&text, ""));
+    (before.into(), after.get(1..).unwrap_or_default().into())
+}
+
+fn utf8(text: OsString) -> Result<String, Failure> {
+    text.into_string().map_err(|text| usage(&format!("'{}' is no host: it is not UTF-8", text.display())))
+}
+
+fn usage(why: &str) -> Failure {
+    Failure::Usage(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICKET: &str = "rdt1abcdefghijklmnopqrstuvwxyz";
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
+        Plan::parse(&words).map_err(|failure| failure.to_string())
+    }
+
+    fn location(text: &str) -> Location {
+        Location::parse(OsStr::new(text)).unwrap()
+    }
+
+    fn far(far: Far, path: &str) -> Location {
+        Location::Far(far, path.into())
+    }
+
+    #[test]
+    fn paths_are_local_as_in_scp() {
+        for text in ["a", "./a:b", "/a:b", "dir/a:b", "rdt1", "rdt1-notes.txt", "a@b", "."] {
+            assert_eq!(location(text), Location::Local(text.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_and_tickets_are_told_apart() {
+        let ssh = |host: &str| Far::Ssh(host.into());
+        for (text, host, path) in [
+            ("host:", "host", ""),
+            ("anna@host:a/b:c", "anna@host", "a/b:c"),
+            ("[::1]:/tmp", "::1", "/tmp"),
+            ("anna@[fe80::1]:x", "anna@fe80::1", "x"),
+            ("rdt1:x", "rdt1", "x"),
+        ] {
+            assert_eq!(location(text), far(ssh(host), path), "{text}");
+        }
+        let ticket = |text: &str| Far::Ticket(text.into());
+        assert_eq!(location(TICKET), far(ticket(TICKET), ""));
+        assert_eq!(location(&format!("{TICKET}:a:b")), far(ticket(TICKET), "a:b"));
+        assert_eq!(location("@/tmp/ticket"), far(ticket("@/tmp/ticket"), ""));
+        assert_eq!(location("@ticket:sub"), far(ticket("@ticket"), "sub"));
+        assert_eq!(location("host::a"), far(Far::Host("host".into()), "a"));
+        assert_eq!(location("[::1]::"), far(Far::Host("[::1]".into()), ""));
+    }
+
+    #[test]
+    fn host_of_serve_has_given_port() {
+        let remote = |text: &str| Far::Host(text.into()).remote(7).unwrap().unwrap();
+        assert_eq!(remote("[::1]"), Remote::Host { host: "::1".into(), port: 7 });
+        assert_eq!(remote("host"), Remote::Host { host: "host".into(), port: 7 });
+        assert_eq!(Far::Ssh("host".into()).remote(7).unwrap(), None);
+    }
+
+    #[test]
+    fn one_side_is_here() {
+        let Ok(Plan::Push { sources, destination, .. }) = plan("a b host:c") else { panic!("no push") };
+        assert_eq!((sources, destination), (vec!["a".into(), "b".into()], PathBuf::from("c")));
+        let Ok(Plan::Pull { sources, destination, .. }) = plan("host:a host:b c") else { panic!("no pull") };
+        assert_eq!((sources, destination), (vec!["a".into(), "b".into()], PathBuf::from("c")));
+        for (line, part) in [
+            ("a", "is missing"),
+            ("a b", "use cp"),
+            ("a host:b c", "use cp"),
+            ("host:a other:b", "one side"),
+            ("host:a other:b c", "different hosts"),
+            (":a b", "no host before"),
+            ("-oProxyCommand=x:a b", "is no host"),
+        ] {
+            let error = plan(line).unwrap_err();
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn names_need_not_be_utf8() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let text = OsStr::from_bytes(b"host:\xff");
+        assert_eq!(
+            Location::parse(text).unwrap(),
+            Location::Far(Far::Ssh("host".into()), OsStr::from_bytes(b"\xff").into())
+        );
+        assert!(Location::parse(OsStr::from_bytes(b"\xff:a")).is_err());
+    }
+}

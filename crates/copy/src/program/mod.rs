@@ -1,0 +1,178 @@
+//! The program `rdt-copy`.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | arguments | `args.rs` | command line |
+//! | location | `location.rs` | SRC and DEST: paths of this host, ssh hosts, tickets |
+//! | connect | `connect.rs` | the connection of a copy, opened or accepted |
+//! | ssh | `ssh.rs` | ssh as a child process, the ticket that it carries |
+//! | server | `server.rs` | `--server`: the far side of a copy by ssh |
+//! | serve | `serve.rs` | `--serve DIR`: clients with tickets or keys |
+//! | paced | `paced.rs` | `--max-rate` |
+//! | report | `report.rs` | remarks, summary |
+//! | JSON | `json.rs` | events of `--json` |
+//! | progress | `progress.rs` | bar on a terminal |
+//! | failure | `failure.rs` | errors and their exit codes |
+
+mod args;
+mod connect;
+mod failure;
+mod json;
+mod location;
+mod paced;
+mod progress;
+mod report;
+mod serve;
+mod server;
+mod ssh;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use rdt_program::exit::{IO, USAGE};
+use rdt_program::{TaskStop, start_logging, talk};
+use tokio::time::timeout;
+
+use crate::{
+    ByteStream, DestinationOptions, Existing, Observer, Request, SourceOptions, Summary, pull, push,
+};
+use args::Arguments;
+use connect::Session;
+use failure::Failure;
+use location::Plan;
+use paced::Paced;
+use report::Report;
+use ssh::Ssh;
+
+/// Application's code in a CLOSE: the program was stopped. `docs/PROGRAMS.md` lists it.
+const STOPPED: u32 = 1;
+/// Time for the last packets of connections before the program ends.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Runs `rdt-copy` with these arguments, of which the first is the program's name.
+pub fn rdt_copy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    start_logging();
+    let words: Vec<_> = args.into_iter().collect();
+    let args = match Arguments::try_parse_from(&words) {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => {
+            talk(&format!("rdt-copy: {}; see --help", rdt_program::argument_error(&error)));
+            return ExitCode::from(USAGE);
+        }
+        Err(help) => {
+            // Fails only if the standard output is closed.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    ExitCode::from(run(&args))
+}
+
+fn run(args: &Arguments) -> u8 {
+    let report = Report::new(&args.output);
+    let failure = match dispatch(args, &report) {
+        Ok(()) => None,
+        // The client at the other side of ssh says why.
+        Err(Failure::Interrupted) if args.server => return Failure::Interrupted.code(),
+        Err(failure) => Some(failure),
+    };
+    let code = failure.as_ref().map_or(0, Failure::code);
+    match report.finish(code, failure.as_ref()) {
+        Err(error) => {
+            talk(&format!("rdt-copy: {}", Failure::Output(error)));
+            IO
+        }
+        Ok(()) => code,
+    }
+}
+
+fn dispatch(args: &Arguments, report: &Report) -> Result<(), Failure> {
+    let stop = TaskStop::at_interrupt();
+    let stop = stop.map_err(|error| Failure::system("no handler of Ctrl-C")(std::io::Error::other(error)))?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.enable_all().build().map_err(Failure::system("cannot start threads"))?;
+    let result = runtime.block_on(async {
+        match &args.serve.serve {
+            _ if args.server => server::server(args, report, &stop).await,
+            Some(folder) => serve::serve(args, folder, report, &stop).await,
+            None => copy(args, report, &stop).await,
+        }
+    });
+    // A read of the standard input or of a slow disk must not delay the end.
+    runtime.shutdown_background();
+    result
+}
+
+/// Copies in the direction that the arguments give.
+async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), Failure> {
+    let plan = Plan::parse(&args.paths)?;
+    let session = tokio::select! {
+        session = connect::open(args, plan.far(), report) => session?,
+        () = stop.wait() => return Err(Failure::Interrupted),
+    };
+    let Session { endpoint, stream, name, dialer, mut ssh } = session;
+    report.connected(&name, stream.peer_addr());
+    let request = request(args, &plan);
+    let is_push = matches!(plan, Plan::Push { .. });
+    let observer = report.observer();
+    let result = {
+        let rate = args.remote.max_rate.as_ref().map(|rate| rate.bytes_per_s);
+        let copied = transfer(Paced::new(stream, rate), is_push, request, observer);
+        tokio::select! {
+            copied = copied => copied.map_err(|error| Failure::of_copy(error, &name, dialer.as_ref())),
+            failure = far_end(&mut ssh) => Err(failure),
+            () = stop.wait() => Err(Failure::Interrupted),
+        }
+    };
+    let result = result.map_err(|failure| if stop.is_set() { Failure::Interrupted } else { failure });
+    if result.is_err() {
+        endpoint.close(STOPPED, "rdt-copy was stopped there");
+    }
+    let _ = timeout(LINGER, endpoint.wait_idle()).await;
+    if let Some(ssh) = ssh {
+        ssh.finish().await;
+    }
+    let summary = result?;
+    let is_complete = summary.is_complete();
+    report.copied(summary);
+    if is_complete { Ok(()) } else { Err(Failure::Incomplete) }
+}
+
+async fn transfer(
+    stream: impl ByteStream,
+    is_push: bool,
+    request: Request,
+    observer: Arc<dyn Observer>,
+) -> Result<Summary, crate::CopyError> {
+    if is_push { push(stream, request, observer).await } else { pull(stream, request, observer).await }
+}
+
+/// Waits until the far side has failed. Never without ssh.
+async fn far_end(ssh: &mut Option<Ssh>) -> Failure {
+    match ssh {
+        Some(ssh) => ssh.failed().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn request(args: &Arguments, plan: &Plan) -> Request {
+    let existing = match (args.destination.overwrite, args.destination.keep_both) {
+        (true, _) => Existing::Overwrite,
+        (_, true) => Existing::KeepBoth,
+        _ => Existing::Refuse,
+    };
+    // An empty path of the other side is the folder where it begins.
+    let named = |path: &PathBuf| if path.as_os_str().is_empty() { ".".into() } else { path.clone() };
+    let (sources, dest) = match plan {
+        Plan::Push { sources, destination, .. } => (sources.clone(), named(destination)),
+        Plan::Pull { sources, destination, .. } => (sources.iter().map(named).collect(), destination.clone()),
+    };
+    let source = SourceOptions { follow: args.source.follow, excludes: args.source.exclude.clone() };
+    let args::DestinationArgs { checksum, sync, special_modes, dry_run, .. } = args.destination;
+    let destination = DestinationOptions { existing, checksum, sync, special_modes, dry_run };
+    Request { sources, dest, source, destination }
+}

@@ -1,0 +1,130 @@
+//! Bar on a terminal: bytes, rate, remaining time and files. Hidden where there is no terminal.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rdt_program::talk;
+
+use crate::{Event, Kind};
+
+const TICK: Duration = Duration::from_millis(200);
+/// Before the number of bytes is known.
+const LISTING: &str = "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {msg}";
+const BAR: &str =
+    "{decimal_bytes}/{decimal_total_bytes} [{bar:28}] {decimal_bytes_per_sec}  ETA {eta}  {msg}";
+
+/// Progress of one copy.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    is_listed: AtomicBool,
+    files: AtomicU64,
+    ended_files: AtomicU64,
+    /// Bytes that need not be sent: they would make the rate meaningless.
+    left_out: AtomicU64,
+}
+
+impl Progress {
+    /// Creates a bar on the standard error. Without `show` it is never drawn.
+    pub(crate) fn new(show: bool) -> Self {
+        Self::on(if show { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() })
+    }
+
+    fn on(target: ProgressDrawTarget) -> Self {
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style(LISTING));
+        let zero = || AtomicU64::new(0);
+        Self { bar, is_listed: AtomicBool::new(false), files: zero(), ended_files: zero(), left_out: zero() }
+    }
+
+    /// Begins to draw.
+    pub(crate) fn start(&self) {
+        if !self.bar.is_hidden() {
+            self.bar.enable_steady_tick(TICK);
+        }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Prints a line above the bar, or without one.
+    pub(crate) fn talk(&self, line: &str) {
+        self.bar.suspend(|| talk(line));
+    }
+
+    pub(crate) fn event(&self, event: &Event<'_>) {
+        match *event {
+            Event::Total { files, bytes } => {
+                self.files.store(files, Relaxed);
+                self.is_listed.store(true, Relaxed);
+                self.bar.set_style(style(BAR));
+                self.bar.set_length(bytes.saturating_sub(self.left_out.load(Relaxed)));
+                self.count(0);
+            }
+            Event::Progress { bytes } => self.bar.inc(bytes),
+            Event::Resumed { offset, .. } => self.leave_out(offset),
+            Event::Skipped { bytes, .. } => {
+                self.leave_out(bytes);
+                self.count(1);
+            }
+            Event::Done { kind: Kind::File, .. } | Event::Failed { .. } => self.count(1),
+            _ => {}
+        }
+    }
+
+    fn leave_out(&self, bytes: u64) {
+        self.left_out.fetch_add(bytes, Relaxed);
+        if self.is_listed.load(Relaxed) {
+            self.bar.dec_length(bytes);
+        }
+    }
+
+    fn count(&self, ended: u64) {
+        let ended = self.ended_files.fetch_add(ended, Relaxed) + ended;
+        // Formatting takes more time than the copy of a small file.
+        if self.bar.is_hidden() {
+            return;
+        }
+        self.bar.set_message(if self.is_listed.load(Relaxed) {
+            format!("{} files left", HumanCount(self.files.load(Relaxed).saturating_sub(ended)))
+        } else {
+            format!("{} files", HumanCount(ended))
+        });
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::SkipReason;
+
+    #[test]
+    fn templates_are_valid() {
+        for template in [LISTING, BAR] {
+            ProgressStyle::with_template(template).unwrap();
+        }
+    }
+
+    #[test]
+    fn skipped_and_resumed_bytes_shorten_bar() {
+        let progress = Progress::new(false);
+        let path = Path::new("a");
+        let skipped = Event::Skipped { path, reason: SkipReason::Identical, bytes: 100 };
+        progress.event(&skipped);
+        progress.event(&Event::Total { files: 4, bytes: 1000 });
+        progress.event(&Event::Resumed { path, offset: 50 });
+        progress.event(&skipped);
+        progress.event(&Event::Progress { bytes: 750 });
+        assert_eq!((progress.bar.length(), progress.bar.position()), (Some(750), 750));
+        assert_eq!(progress.ended_files.load(Relaxed), 2);
+    }
+}

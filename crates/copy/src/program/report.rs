@@ -1,0 +1,340 @@
+//! Lines for users on the standard error, results and JSON on the standard output.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{DecimalBytes, HumanCount};
+use rdt_program::Console;
+use rdt_trust::Surroundings;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::args::OutputArgs;
+use super::failure::Failure;
+use super::json;
+use super::progress::Progress;
+use crate::{CopyError, Event, Observer, SkipReason, Summary};
+
+/// Time between two events of progress.
+const PROGRESS_INTERVAL_MS: u64 = 1000;
+
+/// Output of the program. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Report(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Waits for a slow reader, because each event reports a file.
+    console: Console,
+    json: bool,
+    quiet: bool,
+    progress: Progress,
+    begun_at: Instant,
+    moved: Moved,
+    summary: Mutex<Summary>,
+}
+
+impl Report {
+    pub(crate) fn new(output: &OutputArgs) -> Self {
+        let OutputArgs { quiet, json } = *output;
+        let progress = Progress::new(!quiet && !json);
+        let (console, begun_at) = (Console::default(), Instant::now());
+        let shared = Shared {
+            console,
+            json,
+            quiet,
+            progress,
+            begun_at,
+            moved: Moved::default(),
+            summary: Mutex::default(),
+        };
+        Self(Arc::new(shared))
+    }
+
+    /// Prints a line for the user, unless `--quiet` was given.
+    pub(crate) fn remark(&self, line: &str) {
+        if !self.0.quiet {
+            self.warn(line);
+        }
+    }
+
+    /// Prints a line for the user, also with `--quiet`.
+    pub(crate) fn warn(&self, line: &str) {
+        self.0.progress.talk(&format!("rdt-copy: {line}"));
+    }
+
+    /// Prints a line on the standard output.
+    pub(crate) fn line(&self, line: &str) {
+        self.0.console.line(line);
+    }
+
+    /// Prints a result: with `--json` the event, else the line.
+    pub(crate) fn result(&self, line: &str, event: impl FnOnce() -> Value) {
+        if self.0.json {
+            self.event(event);
+        } else if !line.is_empty() {
+            self.line(line);
+        }
+    }
+
+    /// Prints a JSON object if `--json` was given.
+    pub(crate) fn event(&self, event: impl FnOnce() -> Value) {
+        if self.0.json {
+            self.line(&event().to_string());
+        }
+    }
+
+    /// Returns the connection of the trust options to this output and the system's clock.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let (say, warn) = (self.clone(), self.clone());
+        Surroundings {
+            say: Arc::new(move |line| say.remark(line)),
+            warn: Arc::new(move |line| warn.warn(line)),
+            unix_time_s: Arc::new(rdt_udp::clock::unix_time_s),
+        }
+    }
+
+    pub(crate) fn connected(&self, name: &str, address: Option<SocketAddr>) {
+        let address = address.map(|address| address.to_string());
+        self.event(|| json!({ "event": "connected", "peer": name, "address": address }));
+        self.0.progress.start();
+    }
+
+    /// Returns the observer of the program's only copy.
+    pub(crate) fn observer(&self) -> Arc<dyn Observer> {
+        Arc::new(self.clone())
+    }
+
+    /// Keeps the summary for the end of the program.
+    pub(crate) fn copied(&self, summary: Summary) {
+        *self.0.summary.lock().unwrap_or_else(PoisonError::into_inner) = summary;
+    }
+
+    /// Prints the summary, or why there is none, and waits for the reader of the output.
+    pub(crate) fn finish(&self, exit_code: u8, failure: Option<&Failure>) -> std::io::Result<()> {
+        self.0.progress.end();
+        let summary = self.0.summary.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = failure.filter(|failure| !matches!(failure, Failure::Incomplete)) {
+            self.warn(&failure.to_string());
+        } else if *summary != Summary::default() {
+            for line in failures(&summary) {
+                self.warn(&line);
+            }
+            self.remark(&totals(&summary));
+        }
+        self.event(|| {
+            let elapsed = if summary.elapsed.is_zero() { self.0.begun_at.elapsed() } else { summary.elapsed };
+            let text = failure.map(ToString::to_string);
+            json::summary(&summary, elapsed, exit_code, text.as_deref())
+        });
+        self.0.console.finish()
+    }
+}
+
+/// Bytes so far, and when they were last reported by JSON.
+#[derive(Debug, Default)]
+struct Moved {
+    bytes: AtomicU64,
+    /// Time of the last event, milliseconds since the begin.
+    reported_ms: AtomicU64,
+}
+
+impl Moved {
+    /// Counts bytes. Returns the sum if an event is due.
+    fn add(&self, bytes: u64, begun_at: Instant) -> Option<u64> {
+        let sum = self.bytes.fetch_add(bytes, Relaxed) + bytes;
+        let now_ms = u64::try_from(begun_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let last_ms = self.reported_ms.load(Relaxed);
+        let is_due = now_ms.saturating_sub(last_ms) >= PROGRESS_INTERVAL_MS
+            && self.reported_ms.compare_exchange(last_ms, now_ms, Relaxed, Relaxed).is_ok();
+        is_due.then_some(sum)
+    }
+}
+
+impl Observer for Report {
+    fn event(&self, event: &Event<'_>) {
+        let Shared { json, progress, begun_at, moved, .. } = &*self.0;
+        progress.event(event);
+        if *json {
+            let bytes =
+                if let Event::Progress { bytes } = event { moved.add(*bytes, *begun_at) } else { None };
+            if let Some(value) = json::event(event, bytes) {
+                self.line(&value.to_string());
+            }
+        } else if let Event::Skipped { path, reason: SkipReason::DryRun, .. } = event {
+            self.line(&shown(path));
+        }
+    }
+}
+
+/// One client of `--serve`, which observes its copy.
+#[derive(Debug)]
+pub(crate) struct Client {
+    report: Report,
+    number: u64,
+    name: String,
+    /// True once its request was read. Before, the connection may be one of several attempts.
+    has_request: AtomicBool,
+}
+
+impl Client {
+    pub(crate) fn new(report: Report, number: u64, address: Option<SocketAddr>) -> Self {
+        let name = address.map_or_else(|| "a client".to_owned(), |address| address.to_string());
+        Self { report, number, name, has_request: AtomicBool::new(false) }
+    }
+
+    /// Reports the end of the copy.
+    pub(crate) fn ended(&self, result: Result<&Summary, &CopyError>) {
+        if !self.has_request.load(Relaxed) {
+            return;
+        }
+        let Self { report, number, name, .. } = self;
+        match result {
+            Ok(summary) => {
+                for line in failures(summary) {
+                    report.remark(&format!("{name}: {line}"));
+                }
+                report.remark(&format!("{name}: {}", totals(summary)));
+            }
+            Err(error) => report.remark(&format!("{name}: {}", escaped(&error.to_string()))),
+        }
+        let text = result.err().map(ToString::to_string);
+        report.event(|| json::client_end(*number, result.ok(), text.as_deref()));
+    }
+}
+
+impl Observer for Client {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Request { push, path } = event {
+            self.has_request.store(true, Relaxed);
+            let verb = if *push { "writes to" } else { "reads" };
+            self.report.remark(&format!("{} {verb} {}", self.name, shown(path)));
+            self.report.event(|| json::client(self.number, &self.name, *push, path));
+        }
+    }
+}
+
+/// Returns a sentence for each failure, and one for those that have no name.
+fn failures(summary: &Summary) -> Vec<String> {
+    let line = |failure: &crate::Failure| {
+        format!("not copied: {}: {}", shown(&failure.path), escaped(&failure.text))
+    };
+    let mut lines: Vec<_> = summary.failed.iter().map(line).collect();
+    let unnamed = summary.failures.saturating_sub(lines.len() as u64);
+    if unnamed > 0 {
+        lines.push(format!("not copied: {} more", HumanCount(unnamed)));
+    }
+    lines
+}
+
+/// Returns the last line: `12 files, 1.34 GB in 10.2 s, 1.05 Gbit/s; 3 skipped`.
+fn totals(summary: &Summary) -> String {
+    let Summary { files, links, skipped, failures, bytes, resumed_bytes, sent_bytes, elapsed, .. } = summary;
+    let mut text = format!(
+        "{} copied, {} in {:.1} s",
+        count(*files, "file"),
+        DecimalBytes(*bytes),
+        elapsed.as_secs_f64()
+    );
+    if let Some(bps) = rate_bps(*sent_bytes, *elapsed) {
+        text += ", ";
+        text += &rate(bps);
+    }
+    let mut rest = Vec::new();
+    if *links > 0 {
+        rest.push(count(*links, "link"));
+    }
+    if *resumed_bytes > 0 {
+        rest.push(format!("{} were there from an earlier copy", DecimalBytes(*resumed_bytes)));
+    }
+    if *skipped > 0 {
+        rest.push(format!("{} skipped", HumanCount(*skipped)));
+    }
+    if *failures > 0 {
+        rest.push(format!("{} not copied", HumanCount(*failures)));
+    }
+    if !rest.is_empty() {
+        text += "; ";
+        text += &rest.join(", ");
+    }
+    text
+}
+
+fn count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", HumanCount(number), if number == 1 { "" } else { "s" })
+}
+
+/// Returns bits per second; `None` if there was no time or nothing was sent.
+pub(super) fn rate_bps(bytes: u64, elapsed: Duration) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "a rate for readers")]
+    (bytes > 0 && !elapsed.is_zero()).then(|| bytes as f64 * 8.0 / elapsed.as_secs_f64())
+}
+
+fn rate(bps: f64) -> String {
+    match bps {
+        1e9.. => format!("{:.2} Gbit/s", bps / 1e9),
+        1e6.. => format!("{:.1} Mbit/s", bps / 1e6),
+        _ => format!("{:.1} kbit/s", bps / 1e3),
+    }
+}
+
+/// Returns a path for a terminal: other users choose names.
+fn shown(path: &Path) -> String {
+    escaped(&path.to_string_lossy())
+}
+
+/// Escapes control characters.
+fn escaped(text: &str) -> String {
+    let escape = |character: char| match character {
+        character if character.is_control() => character.escape_default().to_string(),
+        character => character.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_name_what_is_there() {
+        let summary = Summary {
+            files: 1,
+            bytes: 2_000_000,
+            sent_bytes: 1_000_000,
+            elapsed: Duration::from_secs(2),
+            ..Summary::default()
+        };
+        assert_eq!(totals(&summary), "1 file copied, 2.00 MB in 2.0 s, 4.0 Mbit/s");
+        let summary = Summary {
+            files: 1200,
+            links: 2,
+            skipped: 3,
+            failures: 1,
+            resumed_bytes: 5000,
+            ..Summary::default()
+        };
+        let text = "1,200 files copied, 0 B in 0.0 s; 2 links, 5.00 kB were there from an earlier copy, 3 skipped, 1 not copied";
+        assert_eq!(totals(&summary), text);
+    }
+
+    #[test]
+    fn failures_are_named_and_escaped() {
+        let failed = vec![crate::Failure { path: "a\n\x1b[2J".into(), text: "no permission".into() }];
+        let summary = Summary { failed, failures: 3, ..Summary::default() };
+        assert_eq!(failures(&summary), ["not copied: a\\n\\u{1b}[2J: no permission", "not copied: 2 more"]);
+    }
+
+    #[test]
+    fn progress_is_reported_once_a_second() {
+        let moved = Moved::default();
+        let begun_at = Instant::now();
+        assert_eq!(moved.add(5, begun_at), None);
+        let Some(earlier) = begun_at.checked_sub(Duration::from_secs(2)) else { return };
+        assert_eq!(moved.add(5, earlier), Some(10));
+        assert_eq!(moved.add(5, earlier), None);
+    }
+}

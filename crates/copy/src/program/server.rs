@@ -1,0 +1,124 @@
+//! `rdt-copy --server`: the far side of a copy by ssh.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rdt_endpoint::EndpointConfig;
+use rdt_endpoint::tokio::{Endpoint, Stream};
+use rdt_identity::Ticket;
+use rdt_program::TaskStop;
+use rdt_trust::{TrustError, reachable};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin, stdin};
+use tokio::time::timeout;
+
+use super::args::{Arguments, Ports};
+use super::connect::{accept, bind, connection, dial_ticket, gate};
+use super::failure::Failure;
+use super::report::Report;
+use super::{LINGER, STOPPED};
+use crate::{Root, serve};
+
+/// Longest line with a ticket, bytes.
+const MAX_TICKET_BYTES: u64 = 4096;
+
+/// Serves one copy. Ends with it, or with the standard input: then ssh has ended.
+pub(crate) async fn server(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), Failure> {
+    let mut input = BufReader::new(stdin());
+    let (endpoint, stream) = tokio::select! {
+        opened = open(args, report, &mut input) => opened?,
+        () = stop.wait() => return Err(Failure::Interrupted),
+    };
+    let root = Root::whole().map_err(Failure::system("no current directory"))?;
+    let is_served = tokio::select! {
+        // The client reports what failed.
+        served = serve(stream, root, Arc::new(())) => served.is_ok(),
+        () = ended(&mut input) => false,
+        () = stop.wait() => false,
+    };
+    if !is_served {
+        endpoint.close(STOPPED, "rdt-copy was stopped there");
+    }
+    let _ = timeout(LINGER, endpoint.wait_idle()).await;
+    if is_served { Ok(()) } else { Err(Failure::Interrupted) }
+}
+
+/// Opens the connection, in the direction that the client has chosen.
+async fn open(
+    args: &Arguments,
+    report: &Report,
+    input: &mut BufReader<Stdin>,
+) -> Result<(Endpoint, Stream), Failure> {
+    let ssh = SshAddresses::of_environment();
+    if args.dial {
+        let ticket = read_ticket(input).await?;
+        let first = ssh.client.zip(ticket.addresses().first()).map(|(ip, at)| SocketAddr::new(ip, at.port()));
+        let dialed = dial_ticket(&ticket, first.as_slice(), connection(args), report);
+        return tokio::select! {
+            dialed = dialed => dialed,
+            () = ended(input) => Err(Failure::Interrupted),
+        };
+    }
+    let endpoint = bind(&args.serve, args.remote.port.unwrap_or(Ports::FREE), EndpointConfig::new)?;
+    let bound = endpoint.local_addr();
+    let mut addresses: Vec<_> = ssh.server.map(|ip| SocketAddr::new(ip, bound.port())).into_iter().collect();
+    for address in reachable(bound, &args.serve.advertise) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    let (gate, ticket) = gate(&addresses, report)?;
+    report.line(&ticket.to_string());
+    tokio::select! {
+        stream = accept(&endpoint, &gate, connection(args)) => Ok((endpoint.clone(), stream?)),
+        () = ended(input) => Err(Failure::Interrupted),
+    }
+}
+
+async fn read_ticket(input: &mut BufReader<Stdin>) -> Result<Ticket, Failure> {
+    let mut line = String::new();
+    let read = input.take(MAX_TICKET_BYTES).read_line(&mut line).await;
+    read.map_err(Failure::system("cannot read the standard input"))?;
+    line.parse().map_err(|error| TrustError::from(error).into())
+}
+
+/// Waits for the end of the standard input.
+async fn ended(input: &mut BufReader<Stdin>) {
+    let mut bytes = [0; 64];
+    while input.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
+}
+
+/// Addresses of the ssh connection, which both hosts reach.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct SshAddresses {
+    client: Option<std::net::IpAddr>,
+    server: Option<std::net::IpAddr>,
+}
+
+impl SshAddresses {
+    fn of_environment() -> Self {
+        std::env::var("SSH_CONNECTION").map(|text| Self::parse(&text)).unwrap_or_default()
+    }
+
+    /// Parses `CLIENT PORT SERVER PORT`. An address with a zone is left out.
+    fn parse(text: &str) -> Self {
+        let words: Vec<_> = text.split_whitespace().collect();
+        match words[..] {
+            [client, _, server, _] => Self { client: client.parse().ok(), server: server.parse().ok() },
+            _ => Self::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_ssh_are_read() {
+        let found = SshAddresses::parse("192.0.2.1 50000 2001:db8::1 22");
+        assert_eq!(found.client, "192.0.2.1".parse().ok());
+        assert_eq!(found.server, "2001:db8::1".parse().ok());
+        assert_eq!(SshAddresses::parse("fe80::1%eth0 5 fe80::2%eth0 22"), SshAddresses::default());
+        assert_eq!(SshAddresses::parse(""), SshAddresses::default());
+    }
+}

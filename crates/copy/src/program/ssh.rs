@@ -1,0 +1,121 @@
+//! The far side of a copy, started by ssh. Its standard input or output carries one ticket, and the
+//! end of its standard input ends it.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rdt_identity::Ticket;
+use rdt_program::exit::{NOT_FOUND, TIMEOUT};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::{sleep, timeout};
+
+use super::args::RemoteArgs;
+use super::failure::{Failure, RESUME};
+
+/// Exit code of ssh for its own failures.
+const SSH_FAILED: i32 = 255;
+/// Limit on what the shell of the other host may print before the ticket, bytes.
+const MAX_GREETING_BYTES: u64 = 64 << 10;
+/// Time for the connection to end after ssh has failed, or for the Ctrl-C that ended both.
+const GRACE: Duration = Duration::from_secs(1);
+/// Time for the far side to end by itself after a copy.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Running ssh. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Ssh {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<tokio::io::Take<ChildStdout>>,
+    host: String,
+    program: String,
+}
+
+impl Ssh {
+    /// Starts the far side with these options.
+    pub(crate) fn start(args: &RemoteArgs, host: &str, options: &[String]) -> Result<Self, Failure> {
+        let (command, words) = args.ssh.0.split_first().unwrap_or((&args.remote_program, &[]));
+        let mut ssh = Command::new(command);
+        ssh.args(words).arg(host).arg(&args.remote_program).arg("--server").args(options);
+        ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let error = |error| Failure::NoSsh { command: command.clone(), error };
+        let mut child = ssh.spawn().map_err(error)?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().ok_or_else(|| error(std::io::ErrorKind::BrokenPipe.into()))?;
+        let output = BufReader::new(output.take(MAX_GREETING_BYTES));
+        Ok(Self { child, input, output, host: host.to_owned(), program: args.remote_program.clone() })
+    }
+
+    /// Reads the ticket of a far side that listens. Waits as long as ssh does, because a user may
+    /// have to type a password. Other lines are a greeting of the shell.
+    pub(crate) async fn read_ticket(&mut self) -> Result<Ticket, Failure> {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            // An error is the end of ssh.
+            if self.output.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
+                return Err(self.ended().await);
+            }
+            let text = String::from_utf8_lossy(&line);
+            if let Some(ticket) = text.trim().starts_with("rdt1").then(|| text.trim().parse().ok()).flatten()
+            {
+                return Ok(ticket);
+            }
+        }
+    }
+
+    /// Gives a ticket to a far side that connects. Not as an argument, because other users see
+    /// those.
+    pub(crate) async fn write_ticket(&mut self, ticket: &Ticket) -> Result<(), Failure> {
+        let written = match &mut self.input {
+            Some(input) => input.write_all(format!("{ticket}\n").as_bytes()).await.is_ok(),
+            None => false,
+        };
+        if written { Ok(()) } else { Err(self.ended().await) }
+    }
+
+    /// Waits until ssh ends, and returns the reason. Cancel safe.
+    pub(crate) async fn ended(&mut self) -> Failure {
+        match self.child.wait().await {
+            Ok(status) => self.failure(status),
+            Err(error) => Failure::System { step: "cannot wait for ssh", error },
+        }
+    }
+
+    /// Waits until the far side of a copy in progress fails. Never if it ends well: then its last
+    /// packets are on their way. Cancel safe.
+    pub(crate) async fn failed(&mut self) -> Failure {
+        if self.child.wait().await.is_ok_and(|status| status.success()) {
+            std::future::pending::<()>().await;
+        }
+        // The connection may say more than this.
+        sleep(GRACE).await;
+        let host = &self.host;
+        Failure::Ssh(format!("rdt-copy at {host} was killed, or ssh lost its connection. {RESUME}"))
+    }
+
+    fn failure(&self, status: ExitStatus) -> Failure {
+        let Self { host, program, .. } = self;
+        match status.code() {
+            Some(code) if code == i32::from(NOT_FOUND) => {
+                Failure::NotInstalled { host: host.clone(), program: program.clone() }
+            }
+            Some(SSH_FAILED) => Failure::Ssh(format!("ssh has no connection to {host}")),
+            Some(code) if code == i32::from(TIMEOUT) => Failure::Blocked {
+                name: host.clone(),
+                why: "it cannot connect to this host".to_owned(),
+                hint: "a firewall or NAT is between. --advertise ADDR:PORT names an address of this host that it reaches",
+            },
+            Some(code) => Failure::Ssh(format!("{program} at {host} ended with exit code {code}")),
+            None => Failure::Ssh(format!("ssh to {host} was killed")),
+        }
+    }
+
+    /// Ends the far side, and waits for it.
+    pub(crate) async fn finish(mut self) {
+        self.input = None;
+        // After that time the drop kills ssh, and so closes the far side's input too.
+        let _ = timeout(END_TIMEOUT, self.child.wait()).await;
+    }
+}

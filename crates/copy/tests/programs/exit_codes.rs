@@ -1,0 +1,154 @@
+//! Exit codes and sentences of copies that cannot begin or do not end well.
+
+use rdt_testing::programs::pause;
+
+use super::home::{Home, args, noise};
+
+const RESUME: &str = "The same command again goes on where it was";
+
+#[test]
+fn wrong_arguments_are_explained() {
+    let home = Home::new();
+    home.write("a", "text");
+    for (line, part) in [
+        (&["a", "b"][..], "no host in SRC or DEST"),
+        (&["a"], "SRC... DEST"),
+        (&["a", "rdt1abcdefghijklmnopqrstuvwxyz"], "ticket"),
+        (&["a", "h:b", "--max-rate", "5"], "unit"),
+        (&["a", "127.0.0.1::", "--listen-here"], "--listen-here is for HOST:PATH"),
+        (&["--serv", "a"], "--serve"),
+    ] {
+        let ended = home.run(line);
+        assert_eq!(ended.code, Some(64), "{line:?}: {ended:?}");
+        assert!(ended.errors.contains(part), "{line:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn open_address_without_rule_is_refused() {
+    let home = Home::new();
+    let ended = home.run(&["--serve", ".", "--port", "0", "--tickets", "0"]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.errors.contains("can be reached from other hosts"), "{ended:?}");
+    let ended = home.run(&["--serve", "missing", "--port", "0"]);
+    assert_eq!(ended.code, Some(66), "{ended:?}");
+}
+
+#[test]
+fn silent_and_unknown_hosts_have_codes() {
+    let home = Home::new();
+    home.write("a", "text");
+    let ended = home.run(&["a", "no.such.name.invalid::"]);
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let ended = home.run(&["a", "127.0.0.1::", "--port", "9", "--connect-give-up", "1s"]);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+}
+
+#[test]
+fn failures_of_ssh_are_explained() {
+    let home = Home::new();
+    home.write("a", "text");
+    let fake = home.fake_ssh();
+    for (options, code, part) in [
+        (
+            &["-e", &*fake, "--remote-program", "no-such-program"][..],
+            127,
+            "has no no-such-program: install it",
+        ),
+        (&["-e", "/no/such/ssh"], 69, "cannot run /no/such/ssh"),
+        (&["-e", "sh -c 'exit 255'"], 69, "ssh has no connection to host"),
+        (&["-e", "sh -c 'exit 4'"], 69, "ended with exit code 4"),
+    ] {
+        let ended = home.run(&[options, &["a", "host:"]].concat());
+        assert_eq!(ended.code, Some(code), "{options:?}: {ended:?}");
+        assert!(ended.errors.contains(part), "{options:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn missing_source_fails_alone() {
+    let home = Home::new();
+    home.write("a", "text");
+    let serve = home.serve("store", &[]);
+    let ended = home.run(&["a", "missing", &serve.tickets[0]]);
+    assert_eq!(ended.code, Some(23), "{ended:?}");
+    assert!(ended.errors.contains("missing: "), "{ended:?}");
+    assert!(home.path("store/a").exists());
+}
+
+#[test]
+fn ctrl_c_says_how_to_resume() {
+    let home = Home::new();
+    let bytes = noise(1, 20_000_000);
+    home.write("file", &bytes);
+    let serve = home.serve("store", &[]);
+    let mut copy = home.start("anna", &["--max-rate", "8mbit", "file", &serve.tickets[0]]);
+    while std::fs::read_dir(home.path("store")).unwrap().next().is_none() {
+        assert!(!copy.has_ended(), "{:?}", copy.ended());
+        pause();
+    }
+    copy.signal("INT");
+    let ended = copy.ended();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.errors.contains(RESUME), "{ended:?}");
+    assert!(!home.path("store/file").exists());
+    home.copy(&["file", &serve.tickets[0]]);
+    assert!(std::fs::read(home.path("store/file")).unwrap() == bytes);
+}
+
+#[test]
+fn lost_peer_says_how_to_resume() {
+    let home = Home::new();
+    home.write("file", noise(1, 20_000_000));
+    let serve = home.serve("store", &[]);
+    let args = ["--max-rate", "8mbit", "--idle-timeout", "2s", "file", &serve.tickets[0]];
+    let mut copy = home.start("anna", &args);
+    while std::fs::read_dir(home.path("store")).unwrap().next().is_none() {
+        assert!(!copy.has_ended(), "{:?}", copy.ended());
+        pause();
+    }
+    serve.program.signal("KILL");
+    let ended = copy.ended();
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(ended.errors.contains(RESUME), "{ended:?}");
+}
+
+#[test]
+fn stopped_server_is_named() {
+    let home = Home::new();
+    home.write("file", noise(1, 20_000_000));
+    let serve = home.serve("store", &[]);
+    let mut copy = home.start("anna", &["--max-rate", "8mbit", "file", &serve.tickets[0]]);
+    while std::fs::read_dir(home.path("store")).unwrap().next().is_none() {
+        assert!(!copy.has_ended(), "{:?}", copy.ended());
+        pause();
+    }
+    serve.program.signal("TERM");
+    let (client, server) = (copy.ended(), serve.program.ended());
+    assert_eq!((client.code, server.code), (Some(8), Some(130)), "{client:?} {server:?}");
+    assert!(client.errors.contains("rdt-copy was stopped there"), "{client:?}");
+}
+
+#[test]
+fn far_side_ends_with_killed_client() {
+    let home = Home::new();
+    home.write("file", noise(1, 20_000_000));
+    let by_ssh = home.by_ssh();
+    let options = [&args(&by_ssh)[..], &["--max-rate", "8mbit", "file", "host:copy"]].concat();
+    let mut copy = home.start("anna", &options);
+    while super::killed::partial_bytes(&home.path("")) == 0 {
+        assert!(!copy.has_ended(), "{:?}", copy.ended());
+        pause();
+    }
+    copy.signal("KILL");
+    drop(copy);
+    let id = std::fs::read_to_string(home.path("fake-ssh.pid")).unwrap();
+    let proc = std::path::PathBuf::from(format!("/proc/{}", id.trim()));
+    for _ in 0..rdt_testing::programs::PATIENCE.as_millis() / 10 {
+        if !cfg!(target_os = "linux") || !proc.exists() {
+            return;
+        }
+        pause();
+    }
+    panic!("the far side still runs");
+}

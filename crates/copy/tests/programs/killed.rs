@@ -1,0 +1,107 @@
+//! Either side is killed at random points. The same command goes on, and nothing wrong ever has its
+//! final name. `RDT_COPY_KILLS=200` sets the number of kills.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rdt_testing::programs::{Program, pause};
+use rdt_testing::random;
+
+use super::home::{Home, args, noise};
+use super::tree::assert_same;
+
+const FILE_BYTES: usize = 100_000_000;
+const SMALL_FILES: usize = 40;
+/// Limit on verified bytes that are sent again.
+const MAX_RESENT_BYTES: u64 = 64 << 20;
+
+/// Returns the number of kills. 6 take 10 s.
+fn kills() -> u64 {
+    std::env::var("RDT_COPY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
+}
+
+fn make(home: &Home) {
+    home.write("tree/large", noise(1, FILE_BYTES));
+    for index in 0..SMALL_FILES {
+        home.write(&format!("tree/small/{index}"), noise(index as u64, 1000 * index));
+    }
+}
+
+/// Returns how much of the largest unfinished file is written. Its length is that of the source
+/// from the start.
+pub(crate) fn partial_bytes(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let partial = |entry: fs::DirEntry| {
+        let is_part = entry.file_name().to_string_lossy().ends_with(".part");
+        entry.metadata().ok().filter(|_| is_part).map(|meta| meta.blocks() * 512)
+    };
+    entries.filter_map(|entry| partial(entry.ok()?)).max().unwrap_or(0)
+}
+
+/// Asserts that each file with its final name has its content.
+fn assert_nothing_wrong(copy: &Path, tree: &Path) {
+    for folder in ["", "small"] {
+        let Ok(entries) = fs::read_dir(copy.join(folder)) else { continue };
+        for entry in entries.map(|entry| entry.unwrap()) {
+            let name = entry.file_name();
+            if entry.metadata().unwrap().is_file() && !name.to_string_lossy().starts_with(".rdt-copy-") {
+                let source = tree.join(folder).join(&name);
+                assert!(fs::read(entry.path()).unwrap() == fs::read(source).unwrap(), "{}", name.display());
+            }
+        }
+    }
+}
+
+/// Waits until the copy has gone on by `bytes`, or has ended.
+fn wait_for_bytes(program: &mut Program, folder: &Path, bytes: u64) {
+    let begin = partial_bytes(folder);
+    while partial_bytes(folder) < begin + bytes && !program.has_ended() {
+        pause();
+    }
+}
+
+/// Kills copies by ssh until the number of kills is reached. A finished copy is removed, so that
+/// the next one has work.
+fn kill_and_resume(direction: [&str; 2], kills_far_side: impl Fn(u64) -> bool) {
+    let home = Home::new();
+    make(&home);
+    let copy = home.path("copy");
+    let by_ssh = home.by_ssh();
+    let options = [&args(&by_ssh)[..], &direction].concat();
+    let mut random = random(7);
+    let mut count = 0;
+    while count < kills() {
+        let mut program = home.start("anna", &[&options[..], &["--json", "--max-rate", "800mbit"]].concat());
+        program.event("connected");
+        wait_for_bytes(&mut program, &copy, random(FILE_BYTES as u64 / 3));
+        if kills_far_side(count) {
+            home.kill_far_side();
+            let ended = program.ended();
+            assert!(matches!(ended.code, Some(0 | 5 | 69)), "{ended:?}");
+        } else {
+            program.kill();
+            program.ended();
+        }
+        assert_nothing_wrong(&copy, &home.path("tree"));
+        if copy.join("large").exists() {
+            fs::remove_dir_all(&copy).unwrap();
+        }
+        count += 1;
+    }
+    let left = partial_bytes(&copy);
+    let summary = home.copy(&options);
+    let resumed = summary["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed + MAX_RESENT_BYTES >= left, "{left} bytes were there, and {resumed} not sent again");
+    assert_same(&home.path("tree"), &copy);
+}
+
+#[test]
+fn killed_pushes_resume() {
+    kill_and_resume(["tree", "host:copy"], |count| count % 2 == 0);
+}
+
+#[test]
+fn killed_pulls_resume() {
+    kill_and_resume(["host:tree", "copy"], |count| count % 2 == 1);
+}

@@ -1,0 +1,166 @@
+//! Every option of a copy, by its effect.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use super::home::{Home, args, names};
+
+#[test]
+fn existing_file_that_differs_needs_option() {
+    let home = Home::new();
+    home.write("a.txt", "new text");
+    home.write("store/a.txt", "old");
+    let serve = home.serve("store", &[]);
+    let stored = || fs::read_to_string(home.path("store/a.txt")).unwrap();
+
+    let ended = home.run(&["a.txt", &serve.tickets[0]]);
+    assert_eq!(ended.code, Some(23), "{ended:?}");
+    assert!(ended.errors.contains("not copied: a.txt: "), "{ended:?}");
+    assert!(ended.errors.contains("--overwrite") && ended.errors.contains("1 not copied"), "{ended:?}");
+    assert_eq!(stored(), "old");
+
+    home.copy(&["--keep-both", "a.txt", &serve.tickets[0]]);
+    assert_eq!(
+        (stored(), names(&home.path("store"))),
+        ("old".into(), vec!["a (2).txt".into(), "a.txt".into()])
+    );
+
+    home.copy(&["--overwrite", "a.txt", &serve.tickets[0]]);
+    assert_eq!(stored(), "new text");
+}
+
+#[test]
+fn checksum_finds_change_of_same_size_and_time() {
+    let home = Home::new();
+    let [one, other] = [home.write("a", "aaaa"), home.write("store/a", "bbbb")];
+    let time = one.metadata().unwrap().modified().unwrap();
+    fs::File::open(&other).unwrap().set_modified(time).unwrap();
+    let serve = home.serve("store", &[]);
+    assert_eq!(home.copy(&["a", &serve.tickets[0]])["skipped"], 1);
+    let summary = home.copy(&["--checksum", "--overwrite", "a", &serve.tickets[0]]);
+    assert_eq!(summary["files"], 1);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "aaaa");
+    assert_eq!(home.copy(&["--checksum", "a", &serve.tickets[0]])["skipped"], 1);
+}
+
+#[test]
+fn exclude_leaves_out_patterns() {
+    let home = Home::new();
+    for name in ["p/main.c", "p/main.o", "p/target/x", "p/sub/b.o", "p/sub/keep"] {
+        home.write(name, name);
+    }
+    let serve = home.serve("store", &[]);
+    home.copy(&["--exclude", "*.o", "--exclude", "target/", "p", &serve.tickets[0]]);
+    assert_eq!(names(&home.path("store/p")), ["main.c", "sub"]);
+    assert_eq!(names(&home.path("store/p/sub")), ["keep"]);
+    home.copy(&["--exclude", "main.*", &serve.at("p"), "back"]);
+    assert_eq!(names(&home.path("back")), ["sub"]);
+}
+
+#[test]
+fn follow_copies_what_links_lead_to() {
+    let home = Home::new();
+    home.write("p/file", "text");
+    symlink("file", home.path("p/link")).unwrap();
+    symlink(".", home.path("p/loop")).unwrap();
+    let serve = home.serve("store", &[]);
+    let ended = home.run(&["--follow", "p", &serve.tickets[0], "--json"]);
+    assert!(matches!(ended.code, Some(0 | 23)), "{ended:?}");
+    let link = home.path("store/p/link");
+    assert!(link.symlink_metadata().unwrap().is_file());
+    assert_eq!(fs::read_to_string(link).unwrap(), "text");
+}
+
+#[test]
+fn dry_run_prints_names_and_copies_nothing() {
+    let home = Home::new();
+    home.write("p/new", "text");
+    home.write("p/old", "text");
+    let serve = home.serve("store", &[]);
+    home.copy(&["p/old", &serve.at("p/")]);
+    let ended = home.run(&["--dry-run", "p", &serve.tickets[0]]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.lines, ["p/new"], "{ended:?}");
+    assert_eq!(names(&home.path("store/p")), ["old"]);
+}
+
+#[test]
+fn special_modes_are_dropped_unless_asked() {
+    let home = Home::new();
+    let file = home.write("file", "text");
+    fs::set_permissions(&file, Permissions::from_mode(0o4755)).unwrap();
+    let serve = home.serve("store", &[]);
+    let mode = || home.path("store/file").metadata().unwrap().mode() & 0o7777;
+    home.copy(&["file", &serve.tickets[0]]);
+    assert_eq!(mode(), 0o755);
+    fs::remove_file(home.path("store/file")).unwrap();
+    home.copy(&["--special-modes", "file", &serve.tickets[0]]);
+    assert_eq!(mode(), 0o4755);
+}
+
+#[test]
+fn sync_and_max_rate_copy_everything() {
+    let home = Home::new();
+    let bytes = super::home::noise(1, 3_000_000);
+    home.write("file", &bytes);
+    let serve = home.serve("store", &[]);
+    home.copy(&["--sync", "--max-rate", "200mbit", "file", &serve.tickets[0]]);
+    assert!(fs::read(home.path("store/file")).unwrap() == bytes);
+    home.copy(&["--max-rate", "200mbit", &serve.at("file"), "back"]);
+    assert!(fs::read(home.path("back")).unwrap() == bytes);
+    let by_ssh = home.by_ssh();
+    home.copy(&[&args(&by_ssh)[..], &["--max-rate", "200mbit", "host:store/file", "third"]].concat());
+    assert!(fs::read(home.path("third")).unwrap() == bytes);
+}
+
+#[test]
+fn ports_and_addresses_are_used() {
+    let home = Home::new();
+    home.write("file", "text");
+    let serve = home.serve("store", &["--advertise", "127.0.0.1:1", "--advertise", "127.0.0.1:2"]);
+    // No program listens on the advertised ports.
+    let ended = home.run(&["file", &serve.tickets[0], "--connect-give-up", "2s"]);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    // By ssh, the far side takes a port of the range that is free.
+    let range = format!("{}-{}", serve.port, serve.port.parse::<u16>().unwrap().saturating_add(20));
+    let by_ssh = home.by_ssh();
+    home.copy(&[&args(&by_ssh)[..], &["--port", &range, "file", "host:copy"]].concat());
+    assert_eq!(fs::read_to_string(home.path("copy")).unwrap(), "text");
+}
+
+#[test]
+fn quiet_copy_prints_nothing() {
+    let home = Home::new();
+    home.write("file", "text");
+    let serve = home.serve("store", &[]);
+    home.copy(&["file", &serve.at("first")]);
+    let ended = home.run(&["-q", "file", &serve.at("second")]);
+    assert_eq!((ended.code, ended.lines.len(), &*ended.errors), (Some(0), 0, ""), "{ended:?}");
+    let ended = home.run(&["file", &serve.at("third")]);
+    assert!(ended.errors.starts_with("rdt-copy: 1 file copied, 4 B in "), "{ended:?}");
+    assert_eq!(ended.errors.lines().count(), 1, "no bar without a terminal: {ended:?}");
+}
+
+#[test]
+fn json_events_name_each_file() {
+    let home = Home::new();
+    home.write("p/file", "text");
+    home.write("p/other", "more");
+    home.write("store/p/other", "old");
+    let serve = home.serve("store", &[]);
+    let ended = home.run(&["--json", "p", &serve.tickets[0]]);
+    assert_eq!(ended.code, Some(23), "{ended:?}");
+    let events: Vec<serde_json::Value> =
+        ended.lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let find = |name: &str| {
+        events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("{name}: {events:?}"))
+    };
+    assert_eq!(find("total")["files"], 2);
+    assert!(find("connected")["address"].is_string());
+    let done = events.iter().find(|event| event["event"] == "done" && event["kind"] == "file").unwrap();
+    assert_eq!((&done["path"], &done["bytes"]), (&"p/file".into(), &4.into()));
+    assert_eq!(find("failed")["path"], "p/other");
+    let summary = ended.summary();
+    assert_eq!((&summary["event"], &summary["exit_code"]), (&"summary".into(), &23.into()));
+    assert_eq!(summary["failed"][0]["path"], "p/other");
+}

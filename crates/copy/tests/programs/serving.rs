@@ -1,0 +1,119 @@
+//! `--serve`: confinement, permissions, keys, several clients.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::home::{Home, names};
+
+#[test]
+fn nothing_outside_of_folder_is_reached() {
+    let home = Home::new();
+    home.write("secret", "outside");
+    home.write("file", "text");
+    home.folder("store/sub");
+    symlink(home.path(""), home.path("store/way out")).unwrap();
+    let before = names(&home.path(""));
+    let serve = home.serve("store", &[]);
+    let outside = home.show("secret");
+    for path in ["../secret", "sub/../../secret", "way out/secret", &outside] {
+        let ended = home.run(&[&serve.at(path), "stolen"]);
+        assert!(matches!(ended.code, Some(8 | 23)), "{path}: {ended:?}");
+        assert!(!home.path("stolen").exists(), "{path}");
+    }
+    let planted = home.show("planted");
+    for path in ["../planted", "sub/../../planted", "way out/planted", &planted] {
+        let ended = home.run(&["file", &serve.at(path)]);
+        assert_ne!(ended.code, Some(0), "{path}: {ended:?}");
+    }
+    assert!(
+        names(&home.path(""))
+            .iter()
+            .all(|name| before.contains(name) || ["anna", "server"].contains(&&**name))
+    );
+    assert_eq!(names(&home.path("store")), ["sub", "way out"]);
+}
+
+#[test]
+fn permissions_limit_direction() {
+    let home = Home::new();
+    home.write("file", "text");
+    home.write("out/file", "text");
+    let serve = home.serve("out", &["--read-only"]);
+    let ended = home.run(&["file", &serve.at("new")]);
+    assert_eq!((ended.code, names(&home.path("out"))), (Some(8), vec!["file".to_owned()]), "{ended:?}");
+    home.copy(&[&serve.at("file"), "got"]);
+
+    let serve = home.serve("in", &["--write-only"]);
+    home.copy(&["file", &serve.tickets[0]]);
+    let ended = home.run(&[&serve.at("file"), "back"]);
+    assert_eq!((ended.code, home.path("back").exists()), (Some(8), false), "{ended:?}");
+}
+
+#[test]
+fn allowed_key_copies_by_host_name() {
+    let home = Home::new();
+    home.write("store/file", "text");
+    fs::write(home.path("allow"), "# none\n").unwrap();
+    let serve = home.serve("store", &["--allow", "allow"]);
+    assert_eq!(serve.tickets.len(), 0);
+    let pull = |to: &str| home.run(&["--port", &serve.port, "127.0.0.1::file", to]);
+    let ended = pull("one");
+    assert_eq!(ended.code, Some(77), "{ended:?}");
+    let key = ended.errors.lines().last().unwrap().to_owned();
+    fs::write(home.path("allow"), format!("{key} anna\n")).unwrap();
+    assert_eq!(pull("two").code, Some(0));
+    assert_eq!(fs::read_to_string(home.path("two")).unwrap(), "text");
+}
+
+#[test]
+fn shared_secret_or_open_admits() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let home = Home::new();
+    home.write("store/file", "text");
+    let secret = home.write("secret", "mfrggzdfmztwq2lknnwg23tpobyxe43u\n");
+    fs::set_permissions(secret, fs::Permissions::from_mode(0o600)).unwrap();
+    for options in [&["--secret-file", "secret"][..], &["--open"]] {
+        let serve = home.serve("store", options);
+        let client = if options.len() == 2 { options } else { &[] };
+        // Each server has a key of its own.
+        let _ = fs::remove_file(home.path("anna/rdt/known_hosts"));
+        home.copy(&[client, &["--port", &serve.port, "127.0.0.1::file", "got", "--overwrite"]].concat());
+        assert_eq!(fs::read_to_string(home.path("got")).unwrap(), "text");
+    }
+}
+
+#[test]
+fn tickets_are_for_one_client_each() {
+    let home = Home::new();
+    home.write("store/file", "text");
+    let serve = home.serve("store", &["--tickets", "2", "--ticket-lifetime", "1h"]);
+    assert_eq!(serve.tickets.len(), 2);
+    home.copy(&[&serve.at("file"), "first"]);
+    home.copy(&[&serve.at("file"), "again"]);
+    let bob = |ticket: &str| home.start("bob", &[&format!("{ticket}:file"), "bobs"]).ended();
+    let refused = bob(&serve.tickets[0]);
+    assert_eq!(refused.code, Some(77), "{refused:?}");
+    assert_eq!(bob(&serve.tickets[1]).code, Some(0));
+    // A ticket in a file is not shown by `ps`.
+    home.write("ticket", &serve.tickets[0]);
+    home.copy(&["@ticket:file", "third"]);
+}
+
+#[test]
+fn clients_are_reported_and_stop_ends_serve() {
+    let home = Home::new();
+    home.write("store/file", "text");
+    let serve = home.serve("store", &["--max-clients", "2"]);
+    home.copy(&[&serve.at("file"), "got"]);
+    let client = serve.program.event("client");
+    assert_eq!(
+        (&client["direction"], &client["path"], &client["client"]),
+        (&"read".into(), &"file".into(), &1.into())
+    );
+    let end = serve.program.event("client_end");
+    assert_eq!((&end["failures"], &end["text"]), (&0.into(), &serde_json::Value::Null));
+    serve.program.signal("INT");
+    let ended = serve.program.ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
