@@ -37,9 +37,14 @@ pub use resources::processor_time;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use rdt_program::signals::survive_file_size_limit;
 use rdt_program::{start_logging, talk};
+
+/// Returns the command lines of `rdt-send` and `rdt-recv`, for manual pages and completions.
+pub fn command_lines() -> [clap::Command; 2] {
+    [SendArgs::command(), RecvArgs::command()]
+}
 
 /// Runs `rdt-send` with these arguments.
 pub fn rdt_send(args: impl IntoIterator<Item = OsString>) -> ExitCode {

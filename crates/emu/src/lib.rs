@@ -51,7 +51,7 @@ mod waiter;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use rdt_program::signals::survive_file_size_limit;
 use rdt_program::{Printer, start_logging};
 
@@ -65,6 +65,11 @@ use crate::args::{Args, Command};
 use crate::failure::Failure;
 
 const STDOUT: &str = "the standard output";
+
+/// Returns the command line of `rdt-emu`, for manual pages and completions.
+pub fn command_line() -> clap::Command {
+    Args::command()
+}
 
 /// Runs `rdt-emu` with these arguments, of which the first is the program's name.
 pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -30,7 +30,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use rdt_endpoint::tokio::Endpoint;
 use rdt_program::exit::{INTERRUPTED, IO};
 use rdt_program::{Console, TaskStop, start_logging, talk};
@@ -44,6 +44,11 @@ use crate::report::Report;
 /// Time for the last packets of connections before the program ends: a CLOSE, or the confirmation
 /// of the last bytes over a path with loss.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// Returns the command line of `rdt-tunnel`, for manual pages and completions.
+pub fn command_line() -> clap::Command {
+    Arguments::command()
+}
 
 /// Runs `rdt-tunnel` with these arguments, of which the first is the program's name.
 pub fn rdt_tunnel(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -48,13 +48,18 @@ mod verdicts;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use args::{Args, Command};
 use failure::Failure;
 
 /// JSON schema of the output and of journals.
 const SCHEMA: &str = include_str!("../../assets/schema.json");
+
+/// Returns the command line of `rdt-lab`, for manual pages and completions.
+pub fn command_line() -> clap::Command {
+    Args::command()
+}
 
 /// Runs `rdt-lab` with these arguments, of which the first is the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
