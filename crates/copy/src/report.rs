@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::summary::MAX_NAMED_FAILURES;
 use crate::{Event, Failure, Kind, Observer, SkipReason, Summary};
+
+/// Limit on failures that a summary names.
+const MAX_NAMED_FAILURES: usize = 1000;
 
 /// Account that the threads of a copy share.
 #[derive(Clone)]

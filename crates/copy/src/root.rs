@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Part of the file system that a server offers.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(unix), expect(dead_code, reason = "sessions need Unix"))]
 pub struct Root {
     pub(crate) directory: PathBuf,
     /// True: nothing outside of `directory` can be named or reached.

@@ -3,9 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Limit on failures that a summary names.
-pub(crate) const MAX_NAMED_FAILURES: usize = 1000;
-
 /// Counts of a copy that came to its end, with or without failures of single files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {

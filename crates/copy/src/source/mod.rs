@@ -87,6 +87,8 @@ impl Source {
         let (has_listed, listed) = oneshot::channel();
         let (to_fatal, fatal) = unbounded_channel();
         let mut threads = Threads::new(to_fatal);
+        // Before the threads, so that one that was started ends if another one cannot be.
+        let guard = StopGuard(Arc::clone(&pending));
         threads.start("walk", WALK_STACK_BYTES, move || {
             if walk.run(&sources).is_ok() {
                 // Fails if the copy has ended.
@@ -98,7 +100,6 @@ impl Source {
             let _ = reader.run(&queue);
         })?;
         let report = report.clone();
-        let guard = StopGuard(Arc::clone(&pending));
         Ok(Self { pending, guard, report, wants: Some(wants), batches, spare, listed, threads, fatal })
     }
 

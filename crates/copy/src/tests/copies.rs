@@ -171,6 +171,8 @@ async fn file_that_changes_fails_alone() {
     assert_eq!(found, ["calm", "tranquil"].map(std::path::PathBuf::from));
 }
 
+// macOS creates pipes by another call.
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn unreadable_and_special_entries_fail_alone() {
     let folder = Folder::new();
