@@ -39,7 +39,7 @@ use crate::name::Temporary;
 use crate::protocol::{Entry, FromDestination, FromSource, MAX_UNRESOLVED};
 use crate::report::Report;
 use crate::threads::Threads;
-use crate::{CopyError, DestinationOptions, Event};
+use crate::{CopyError, DestinationOptions, Event, Summary};
 
 /// Limit on threads that write files. One file needs one.
 const MAX_WORKERS: usize = 4;
@@ -102,6 +102,11 @@ impl Place {
         let directory = wrap(parent)?.open_directory(name.as_bytes()).map_err(error)?;
         Ok(Self { directory: Some(directory), top, marker: None })
     }
+}
+
+/// Returns true unless the same command can complete a directory, some of whose entries failed.
+fn is_over(summary: &Summary) -> bool {
+    summary.is_complete() || summary.directories == 0
 }
 
 /// Returns true if an interrupted copy has created this directory as the new name of its source.
@@ -225,7 +230,7 @@ impl Destination {
             return Err(error);
         }
         if let (Some(directory), Some(marker)) = (&directory, &marker)
-            && report.summary().is_complete()
+            && is_over(&report.summary())
         {
             // An error leaves an empty file, and the next copy of this name removes it.
             let _ = part::remove(directory, marker);

@@ -55,7 +55,9 @@ pub(crate) async fn open(args: &Arguments, far: &Far, report: &Report) -> Result
 
 /// Returns the parameters of connections.
 pub(crate) fn connection(args: &Arguments) -> ConnectionConfig {
-    args.path.connection()
+    let mut config = args.path.connection();
+    config.sender.max_rate = args.remote.max_rate.as_ref().map(|rate| rate.bytes_per_s);
+    config
 }
 
 async fn dial_by_ssh(

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rdt_program::json::nanos;
 use serde_json::{Value, json};
 
 use super::report::rate_bps;
@@ -68,7 +69,7 @@ fn counts(summary: &Summary, elapsed: Duration) -> Value {
         "bytes": summary.bytes,
         "resumed_bytes": summary.resumed_bytes,
         "sent_bytes": summary.sent_bytes,
-        "elapsed_ns": u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+        "elapsed_ns": nanos(elapsed),
         "rate_bps": rate_bps(summary.sent_bytes, elapsed).map(f64::round),
     })
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use indicatif::{DecimalBytes, HumanCount};
 use rdt_program::Console;
+use rdt_program::json::EventStamp;
 use rdt_trust::Surroundings;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -33,6 +34,7 @@ struct Shared {
     quiet: bool,
     progress: Progress,
     begun_at: Instant,
+    stamp: EventStamp,
     moved: Moved,
     summary: Mutex<Summary>,
 }
@@ -48,6 +50,7 @@ impl Report {
             quiet,
             progress,
             begun_at,
+            stamp: EventStamp::new(begun_at.into_std()),
             moved: Moved::default(),
             summary: Mutex::default(),
         };
@@ -83,7 +86,7 @@ impl Report {
     /// Prints a JSON object if `--json` was given.
     pub(crate) fn event(&self, event: impl FnOnce() -> Value) {
         if self.0.json {
-            self.line(&event().to_string());
+            self.line(&self.0.stamp.now(event()).to_string());
         }
     }
 
@@ -162,7 +165,7 @@ impl Observer for Report {
             let bytes =
                 if let Event::Progress { bytes } = event { moved.add(*bytes, *begun_at) } else { None };
             if let Some(value) = json::event(event, bytes) {
-                self.line(&value.to_string());
+                self.line(&self.0.stamp.now(value).to_string());
             }
         } else if let Event::Skipped { path, reason: SkipReason::DryRun, .. } = event {
             self.line(&shown(path));

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rdt_testing::contract::Contract;
 use rdt_testing::programs::{Ended, Program};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-copy");
@@ -70,6 +71,7 @@ impl Home {
     pub(crate) fn copy(&self, args: &[&str]) -> serde_json::Value {
         let ended = self.run(&[args, &["--json"]].concat());
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+        check_events(&ended);
         ended.summary()
     }
 
@@ -116,6 +118,14 @@ impl Serve {
     /// Returns the first ticket with a path.
     pub(crate) fn at(&self, path: &str) -> String {
         format!("{}:{path}", self.tickets[0])
+    }
+}
+
+/// Asserts that each line of the standard output fits its schema.
+pub(crate) fn check_events(ended: &Ended) {
+    let Some(contract) = Contract::load("rdt-copy.json") else { return };
+    for line in &ended.lines {
+        contract.check_event(&serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")));
     }
 }
 

@@ -150,6 +150,7 @@ fn json_events_name_each_file() {
     let serve = home.serve("store", &[]);
     let ended = home.run(&["--json", "p", &serve.tickets[0]]);
     assert_eq!(ended.code, Some(23), "{ended:?}");
+    super::home::check_events(&ended);
     let events: Vec<serde_json::Value> =
         ended.lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let find = |name: &str| {

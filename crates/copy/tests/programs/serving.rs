@@ -116,4 +116,5 @@ fn clients_are_reported_and_stop_ends_serve() {
     serve.program.signal("INT");
     let ended = serve.program.ended();
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    super::home::check_events(&ended);
 }
