@@ -30,7 +30,7 @@ impl PeerAddress {
         self.key().0
     }
 
-    /// Returns the address as a socket of any family shows it: IPv4 is never mapped to IPv6.
+    /// Returns the address with an IPv4-mapped IPv6 address as plain IPv4.
     pub(crate) fn canonical(&self) -> SocketAddr {
         let (ip, port) = self.key();
         match self.0.addr {

@@ -19,9 +19,9 @@ const DEFAULT_BACKLOG: usize = 1024;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct EndpointConfig {
-    /// Number of connections at which further ones of peers are refused.
+    /// Limit on open connections: peers that open more are refused.
     pub max_connections: usize,
-    /// Number of connections of one host at which further ones of it are refused.
+    /// Limit on the open connections that one host has opened.
     pub max_connections_per_source: usize,
     /// Largest number of handshakes of peers that are not complete.
     pub max_half_open: usize,

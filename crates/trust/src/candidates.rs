@@ -11,15 +11,16 @@ use rdt_transport::{Closed, RefuseReason};
 /// the time for the other addresses after one has refused without a proof.
 pub const ADDRESS_GIVE_UP: Duration = Duration::from_secs(3);
 
-/// What the end of a handshake at one address says about the other addresses of the peer.
+/// Failed handshake at one address, classified by what it tells about the other addresses of the
+/// peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptEnd {
-    /// Nothing: there was no answer.
+    /// There was no answer: another address may give one.
     NoAnswer,
-    /// Nothing: no program listens there.
+    /// No program listens at this address: another address may answer.
     NoProgram,
-    /// Nothing: the answer has no proof. A private address of a ticket may be that of another host
-    /// in the network of the client.
+    /// The answer has no proof, so another address may still lead to the peer. A private address of
+    /// a ticket may belong to another host in the client's network.
     Unproved,
     /// The peer itself answered, so another address would give the same answer.
     Final,

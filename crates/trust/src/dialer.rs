@@ -33,7 +33,7 @@ struct HostCheck {
     host: String,
     port: u16,
     surroundings: Surroundings,
-    /// Why the last key was refused.
+    /// Reason for which the last key was refused.
     refusal: Mutex<Option<TrustError>>,
 }
 

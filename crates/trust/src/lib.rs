@@ -1,4 +1,4 @@
-//! Trust options of the programs: whose key the connecting side believes, and which peers the
+//! Trust options of the programs: the keys that the connecting side accepts, and the peers that the
 //! listening side admits. The files are those of `rdt-identity`.
 //!
 //! | noun | file | owns |

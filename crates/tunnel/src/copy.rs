@@ -24,7 +24,7 @@ pub(crate) struct Counters {
     pub(crate) is_sent: AtomicBool,
 }
 
-/// How the copying ended.
+/// Result of copying between a local stream and an rdt stream.
 #[derive(Debug)]
 pub(crate) enum End {
     /// Both sides have ended their streams, and everything was passed on.
@@ -91,7 +91,7 @@ struct Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Copying,
-    /// The reader has ended; what is in the buffer is written, then the writer is shut down.
+    /// The reader has ended: the rest of the buffer is written, then the writer is shut down.
     Ending,
     Ended,
 }

@@ -32,10 +32,9 @@ pub(crate) struct Link {
     report: Report,
     /// Addresses to try: first the one that answered last. Empty: resolve the name.
     addresses: Mutex<Vec<SocketAddr>>,
-    /// Each saves a round trip of a handshake.
+    /// Resumption cookies. Each saves the round trip of the RETRY in one handshake.
     cookies: Mutex<Vec<ResumptionCookie>>,
-    /// True while the peer is thought to answer: from a connection that was opened to one that was
-    /// lost.
+    /// True while the peer is presumed reachable: after a connection opened, until one is lost.
     answers: AtomicBool,
     /// True after the first connection that was lost.
     was_lost: AtomicBool,

@@ -1,4 +1,4 @@
-//! Agreement of both ends of a tunnel: the first byte of a stream, and the codes of CLOSE.
+//! Protocol between both ends of a tunnel: the first byte of a stream, and the codes of CLOSE.
 
 use std::io;
 

@@ -16,7 +16,7 @@ use crate::io::Io;
 /// Way in which the driving thread waits.
 pub(super) enum Wait {
     Socket(Box<Waiter>),
-    /// For packets of an emulated network, which are due at known times.
+    /// By parking: packets of an emulated network are due at known times.
     #[cfg(feature = "emulator")]
     Park,
 }
@@ -32,7 +32,7 @@ impl Wait {
         }
     }
 
-    /// Returns the waker that ends a wait on the socket, by whichever thread. `None` on an emulated
+    /// Returns a waker that ends the wait of the driving thread on the socket. `None` on an emulated
     /// network.
     pub(super) fn end_wait(&self) -> Option<Arc<EndWait>> {
         match self {

@@ -1,4 +1,4 @@
-//! Connections that peers open, the end of an endpoint, and waiting for it.
+//! Accepting of connections, the end of an endpoint, and waiting until it is idle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

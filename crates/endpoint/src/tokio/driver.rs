@@ -35,7 +35,7 @@ enum Next {
     Turn,
     /// A turn at this time, or when the socket is ready.
     Wait(Option<Instant>),
-    /// None: the endpoint is over.
+    /// No further turn: the endpoint is closed and has no connection.
     End,
 }
 
@@ -122,8 +122,8 @@ impl Future for Driver {
             Next::Wait(deadline) => waits.timer.poll(now, deadline, cx).is_ready(),
         };
         if again {
-            // Returns when the other tasks of this thread have run. Unlike a wake-up of oneself, it
-            // wakes no other thread of the runtime.
+            // Schedules this task behind the other tasks of its thread. The task's own waker would
+            // also wake another thread of the runtime.
             let _ = pin!(yield_now()).poll(cx);
         }
         Poll::Pending
