@@ -32,8 +32,8 @@ impl Wait {
         }
     }
 
-    /// Returns a waker that ends the wait of the driving thread on the socket. `None` on an emulated
-    /// network.
+    /// Returns a waker that ends the wait of the driving thread on the socket. `None` on an
+    /// emulated network.
     pub(super) fn end_wait(&self) -> Option<Arc<EndWait>> {
         match self {
             Self::Socket(waiter) => Some(Arc::new(EndWait {

@@ -1,5 +1,5 @@
-//! State machine of a connection: packets, timers and errors that its set passes to it, datagrams and
-//! events that the set takes from it, and the steps from opening to open to ended.
+//! State machine of a connection: packets, timers and errors that its set passes to it, datagrams
+//! and events that the set takes from it, and the steps from opening to open to ended.
 
 use std::time::Instant;
 

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `initiator.rs` | the handshake of the side that opens |
 //! | `proof.rs` | its last step: proof of the own keys |
-//! | `machine.rs` | calls of the set of connections: packets, timers, from opening to open to ended |
+//! | `machine.rs` | calls of the set of connections: packets, timers, steps to the end |
 //! | `streams.rs` | the open phase: both streams, ACKs, path probes, idle timeout, graceful end |
 //! | `streams/receive.rs` | arrival of sealed packets |
 //! | `keys.rs` | keys of both directions, key updates, replay windows |
