@@ -12,6 +12,12 @@ use rdt_transport::{ConfigError, Phase, TransferError};
 use rdt_trust::TrustError;
 
 pub(crate) const CHECKSUM: u8 = 7;
+/// `rdt-send compare`: a metric is worse than the threshold allows.
+const WORSE: u8 = 9;
+/// `EX_SOFTWARE` of sysexits: an error of the program.
+const SOFTWARE: u8 = 70;
+/// `EX_DATAERR` of sysexits: a file is not what it should be.
+const DATA: u8 = 65;
 
 pub(crate) const SEND_CODES: &str = "\
 Exit codes:
@@ -67,6 +73,15 @@ pub enum Failure {
     NotStored(u64),
     #[error("{0} of the transfers are kept in files whose names may not outlive a loss of power")]
     NotSynced(u64),
+    #[error("{0}")]
+    Data(String),
+    #[error("{0}")]
+    Worse(String),
+    #[error("a thread of the program ended by itself")]
+    Panicked,
+    /// Failure of one of several transfers, which was reported with its number.
+    #[error("{0}")]
+    OfParallel(Box<Self>),
     #[error("interrupted")]
     Interrupted,
 }
@@ -92,6 +107,10 @@ impl Failure {
             Self::Socket(SocketError::Send(_)) => 4,
             Self::Socket(SocketError::Receive(_)) => 6,
             Self::Socket(_) | Self::Threads(_) | Self::Metrics(..) => UNAVAILABLE,
+            Self::Data(_) => DATA,
+            Self::Worse(_) => WORSE,
+            Self::Panicked => SOFTWARE,
+            Self::OfParallel(failure) => failure.code(),
             Self::Interrupted => INTERRUPTED,
         }
     }
@@ -115,7 +134,7 @@ impl Failure {
 
     /// Returns the error message; `None` after Ctrl-C, which was already reported.
     pub fn sentence(&self) -> Option<String> {
-        (!matches!(self, Self::Interrupted)).then(|| self.to_string())
+        (!matches!(self, Self::Interrupted | Self::OfParallel(_))).then(|| self.to_string())
     }
 }
 

@@ -4,11 +4,13 @@
 //! | folder | contents |
 //! |---|---|
 //! | `args/` | command lines, read into typed values |
+//! | `compare.rs` | `rdt-send compare` |
 //! | `send/` | `rdt-send`: configuration, data source, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |
 //! | `output/` | status lines, logs, summaries |
 
 mod args;
+mod compare;
 mod exit;
 /// All output of the programs except errors, as text and as JSON.
 mod output {
@@ -31,6 +33,7 @@ mod send;
 mod socket;
 
 use args::{RecvArgs, SendArgs};
+use compare::CompareArgs;
 pub use exit::Failure;
 pub use resources::processor_time;
 
@@ -48,7 +51,11 @@ pub fn command_lines() -> [clap::Command; 2] {
 
 /// Runs `rdt-send` with these arguments.
 pub fn rdt_send(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    run("rdt-send", SendArgs::read(args), send::command)
+    let args: Vec<_> = args.into_iter().collect();
+    match compare::arguments(&args) {
+        Some(args) => run("rdt-send", CompareArgs::try_parse_from(args), compare::command),
+        None => run("rdt-send", SendArgs::read(args), send::command),
+    }
 }
 
 /// Runs `rdt-recv` with these arguments.

@@ -21,6 +21,7 @@ mod programs {
     mod json;
     mod keys;
     mod local;
+    mod measure;
     mod names;
     mod native;
     mod native_options;

@@ -1,6 +1,8 @@
 //! Form of `rdt-send`'s arguments: the wire format, and whether the link is given by positional
 //! arguments or by options. Rejects contradictions between them.
 
+use std::path::Path;
+
 use super::positional::{Positional, WindowArg};
 use super::target::Target;
 use super::{Format, Given, SendArgs, WireArg, usage};
@@ -25,8 +27,10 @@ impl<'a> Form<'a> {
         let host_dash = args.window == Some(WindowArg::Stdin) && args.rtt_s.is_none();
         let stdin = host_dash || args.stdin.is_some();
         let positional = if host_dash { None } else { positional(args)? };
-        if host_dash && (args.power.is_some() || args.bytes.is_some() || args.file.is_some()) {
-            return Err(usage("- and --power, --bytes or --file both say what to send: choose one"));
+        let other =
+            args.power.is_some() || args.bytes.is_some() || args.file.is_some() || args.time.is_some();
+        if host_dash && other {
+            return Err(usage("- and --power, --bytes, --file or --time both say what to send: choose one"));
         }
         let wire = args.wire.unwrap_or(match positional {
             Some(_) => WireArg::Classic,
@@ -104,6 +108,13 @@ impl<'a> Form<'a> {
             return Err(usage(
                 "--ack is for HOST local: the ACKs of another receiver are set there, with rdt-recv --ack",
             ));
+        }
+        let is_stdin = self.stdin || args.file.as_deref() == Some(Path::new("-"));
+        if args.parallel > 1 && (is_stdin || args.debug || args.qlog.is_some()) {
+            return Err(usage("--parallel goes neither with the standard input nor with --debug or --qlog"));
+        }
+        if self.format == Format::Classic && args.idle_rtt.is_some() {
+            return Err(usage("--idle-rtt is for the native format: classic packets carry no such probes"));
         }
         if self.format == Format::Classic && (args.name.is_some() || args.no_name) {
             let option = if args.no_name { "--no-name" } else { "--name" };

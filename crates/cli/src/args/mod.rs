@@ -21,6 +21,7 @@ pub(crate) use native::NativeArgs;
 pub(crate) use positional::Positional;
 pub(crate) use recv::RecvArgs;
 pub(crate) use send::SendArgs;
+pub(crate) use values::share;
 
 use crate::Failure;
 

@@ -26,6 +26,7 @@ Examples:
   tar c photos | rdt-send host -            the standard input, whatever its length
   rdt-send rdt1... --file backup.tar        to the receiver that printed this ticket
   rdt-send 10.0.0.7 --insecure              in the clear
+  rdt-send 10.0.0.7 --time 10s --omit 1s --idle-rtt 10 --json    a measurement
   rdt-send local --rtt 20ms --rate 50mbit --loss 1%    over a link of this shape in this process
   rdt-send local 64 0.1 0.01 100            the classic main job with an embedded receiver and link
   rdt-send localhost 64 0.1 0.01 100        the same to an rdt-recv in another terminal
@@ -34,7 +35,8 @@ Examples:
 
 const SEND_USAGE: &str = "\
 rdt-send [OPTIONS] HOST [-]                          native, encrypted: no tuning needed
-       rdt-send [OPTIONS] HOST W RTT LOSS LINKMBPS [-]      classic, unless --wire says native";
+       rdt-send [OPTIONS] HOST W RTT LOSS LINKMBPS [-]      classic, unless --wire says native
+       rdt-send compare A.json B.json                       compares two measurements";
 
 /// Sends data to a receiver, which can emulate a link.
 #[derive(Debug, Parser)]
@@ -44,7 +46,7 @@ rdt-send [OPTIONS] HOST [-]                          native, encrypted: no tunin
     override_usage = SEND_USAGE,
     after_help = format!("{SEND_CODES}\n\n{SEND_EXAMPLES}")
 )]
-#[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin"]))]
+#[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin", "time"]))]
 #[command(group = ArgGroup::new("written").args(["qlog", "csv"]).multiple(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct SendArgs {
@@ -76,6 +78,20 @@ pub(crate) struct SendArgs {
     /// Send a file; `-` is the standard input
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,
+    /// Send the array without end, for this long after the handshake and the --omit time
+    #[arg(long, value_name = "TIME", value_parser = values::measured_time("--time"))]
+    pub(crate) time: Option<Duration>,
+    /// Leave the first TIME of the data out of the last lines and the summary, such as the start of
+    /// the congestion control
+    #[arg(long, value_name = "TIME", value_parser = values::measured_time("--omit"))]
+    pub(crate) omit: Option<Duration>,
+    /// Transfers of the same data at once, each with its own socket, 1 to 128
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::parallel)]
+    pub(crate) parallel: usize,
+    /// Measure the round trip of the idle path by N packets of 4 bytes, one after the other, before
+    /// the data
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) idle_rtt: Option<u32>,
     /// Name that the receiver may store the data under [default: that of --file]; not for classic
     /// transfers
     #[arg(long, value_name = "NAME", value_parser = values::name)]

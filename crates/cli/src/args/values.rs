@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Display;
 use std::time::Duration;
 
-use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration};
+use rdt_emulator::{parse_bitrate, parse_bytes, parse_duration, parse_probability};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{AckConfig, Attempts, LossDetection, LossWindow, StreamName};
 
@@ -25,7 +25,10 @@ const MIN_GIVE_UP: Duration = Duration::from_secs(1);
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 /// Smallest `--memory` of a receiver, bytes.
 const MIN_RECV_MEMORY: u64 = 1 << 20;
+/// Largest `--time` and `--omit`.
+const MAX_MEASURED_TIME: Duration = Duration::from_secs(86_400);
 const MAX_THREADS: usize = 256;
+const MAX_PARALLEL: usize = 128;
 /// Range of `--socket-buffer`, bytes.
 const SOCKET_BUFFER: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
 
@@ -125,6 +128,26 @@ pub(super) fn timeout(option: &'static str) -> impl Fn(&str) -> Result<Duration,
     move |text| match named(option, parse_duration, text)? {
         time if time >= MIN_TIMEOUT => Ok(time),
         _ => Err(usage(format!("{option} must be at least 1ms"))),
+    }
+}
+
+pub(super) fn parallel(text: &str) -> Number {
+    match text.parse()? {
+        transfers @ 1..=MAX_PARALLEL => Ok(transfers),
+        _ => Err(usage(format!("--parallel must be from 1 to {MAX_PARALLEL}")).into()),
+    }
+}
+
+/// Parses `--threshold`.
+pub(crate) fn share(text: &str) -> Result<f64, Failure> {
+    Ok(named("--threshold", parse_probability, text)?.as_f64())
+}
+
+/// Returns a parser of the length of a part of a measurement.
+pub(super) fn measured_time(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
+    move |text| match named(option, parse_duration, text)? {
+        time if (MIN_TIMEOUT..=MAX_MEASURED_TIME).contains(&time) => Ok(time),
+        _ => Err(usage(format!("{option} must be from 1ms to a day (86400s)"))),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{SenderConfig, SenderStats};
+use rdt_transport::{SenderConfig, SenderStats, Wire};
 
 use super::format::g;
 
@@ -12,6 +12,10 @@ const MIN_ELAPSED: Duration = Duration::from_millis(100);
 
 /// Share of `--max-rate` that a transfer must reach for waits of the pacer to be due to it.
 const MIN_CAPPED_SHARE: f64 = 0.9;
+
+/// Share of the requested link's rate from which the link is the limit, whatever the sender waits
+/// for: a full link holds up ACKs, and so every window.
+const MIN_LINK_SHARE: f64 = 0.9;
 
 /// Reason for which data did not leave earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,11 @@ impl Limited {
         let elapsed = stats.elapsed();
         if elapsed < MIN_ELAPSED {
             return None;
+        }
+        let rate = stats.bytes_acked as f64 / elapsed.as_secs_f64();
+        if let Some(share) = link_rate(config).map(|link| rate / link).filter(|share| *share > MIN_LINK_SHARE)
+        {
+            return Some(Self { by: Limit::Link, share: share.min(1.0), recoveries: stats.recoveries });
         }
         let waited = &stats.waited;
         let window = match config.congestion {
@@ -123,10 +132,20 @@ impl Limited {
     }
 }
 
+/// Returns the payload rate of the requested link, bytes per second; `None` without a link.
+#[expect(clippy::cast_precision_loss, reason = "rates are compared to a tenth")]
+fn link_rate(config: &SenderConfig) -> Option<f64> {
+    let bps = match (config.wire, config.link_request) {
+        (Wire::Classic, _) => f64::from(config.link.speed_bps),
+        (Wire::Native { .. }, link) => link?.rate_bps as f64,
+    };
+    Some(bps / 8.0 * config.payload_size() as f64 / config.packet_size as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use rdt_driver::clock;
-    use rdt_transport::Waited;
+    use rdt_transport::{LinkProperties, Waited};
 
     use super::*;
 
@@ -171,5 +190,24 @@ mod tests {
         assert_eq!(limited(&capped, pacing, 1000), Some(("link", 60)));
         assert_eq!(limited(&bbr, Waited::default(), 1000), Some(("host", 100)));
         assert_eq!(limited(&bbr, cwnd, 99), None, "too short");
+    }
+
+    #[test]
+    fn full_link_is_limit_whatever_is_waited_for() {
+        let start = clock::now();
+        // 1 Mbit/s: 122,622 bytes of payload in a second.
+        let link =
+            LinkProperties { rtt_s: 0.1, speed_bps: 1e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 9 };
+        for (bytes, name) in [(115_000, "link"), (105_000, "window")] {
+            let stats = SenderStats {
+                bytes_acked: bytes,
+                waited: Waited { cwnd: ms(900), ..Waited::default() },
+                first_data_at: Some(start),
+                last_ack_at: Some(start + ms(1000)),
+                ..SenderStats::default()
+            };
+            let limited = Limited::of(&SenderConfig::new(10, link), &stats).unwrap();
+            assert_eq!(limited.name(), name);
+        }
     }
 }

@@ -14,11 +14,21 @@ const MAX_RTT_NS: u64 = 600_000_000_000;
 const PRECISION_BITS: u32 = 7;
 const BUCKETS: usize = bucket(MAX_RTT_NS) + 1;
 
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RttHistogram(Arc<Samples>);
+
+/// Quantiles of RTT samples, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RttQuantiles {
+    pub(crate) min: u64,
+    pub(crate) p50: u64,
+    pub(crate) p90: u64,
+    pub(crate) p99: u64,
+}
 
 /// Number of samples in each bucket, and the exact minimum. Only one thread writes, so relaxed
 /// loads and stores suffice.
+#[derive(Debug)]
 struct Samples {
     counts: Box<[AtomicU64]>,
     min_ns: AtomicU64,
@@ -36,6 +46,24 @@ impl RttHistogram {
     /// must not be called any more.
     pub(crate) fn recorder(&self) -> Recorder {
         Recorder(Arc::clone(&self.0))
+    }
+
+    /// Returns the quantiles; `None` without samples.
+    pub(crate) fn quantiles(&self) -> Option<RttQuantiles> {
+        Some(RttQuantiles {
+            min: self.quantile_ns(0.0)?,
+            p50: self.quantile_ns(0.5)?,
+            p90: self.quantile_ns(0.9)?,
+            p99: self.quantile_ns(0.99)?,
+        })
+    }
+
+    /// Removes all samples. Must be called by the thread that records.
+    pub(crate) fn clear(&self) {
+        for count in &self.0.counts {
+            count.store(0, Relaxed);
+        }
+        self.0.min_ns.store(u64::MAX, Relaxed);
     }
 
     /// Returns quantile `q` (0 to 1) in nanoseconds, to two digits; `None` without samples.

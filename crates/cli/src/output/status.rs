@@ -22,6 +22,8 @@ pub(crate) enum Style {
     Text { quiet: bool },
     /// One JSON object per line; with `quiet` only the summary.
     Json { quiet: bool },
+    /// Nothing: one of several transfers, whose sum is printed.
+    Silent,
 }
 
 pub(crate) struct Status {

@@ -14,6 +14,7 @@ use super::receiver_report::ReceiverReport;
 use super::rtt_histogram::RttHistogram;
 use super::status::{Status, aead_name};
 use crate::args::Format;
+use crate::send::measure::Measure;
 use crate::send::sending::Protection;
 use crate::{Failure, resources};
 
@@ -40,6 +41,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) address: SocketAddr,
     pub(crate) config: &'a SenderConfig,
     pub(crate) stats: &'a SenderStats,
+    pub(crate) measure: &'a Measure,
     pub(crate) status: &'a Status,
     pub(crate) socket: &'a Connected,
     /// Histogram of RTT samples; `None` without `--json`.
@@ -137,13 +139,20 @@ impl Summary<'_> {
     fn times(&self) -> Value {
         let stats = self.stats;
         let limited = Limited::of(self.config, stats);
+        let idle = self.measure.idle();
         let rtt = |q: f64| self.rtt_histogram.as_ref().and_then(|trips| trips.quantile_ns(q));
         json!({
             "srtt_ns": stats.srtt.map(nanos),
             "min_rtt_ns": stats.min_rtt.map(nanos),
             "rtt_min_ns": rtt(0.0),
             "rtt_p50_ns": rtt(0.5),
+            "rtt_p90_ns": rtt(0.9),
             "rtt_p99_ns": rtt(0.99),
+            "rtt_idle_min_ns": idle.map(|idle| idle.min),
+            "rtt_idle_p50_ns": idle.map(|idle| idle.p50),
+            "rtt_idle_p90_ns": idle.map(|idle| idle.p90),
+            "rtt_idle_p99_ns": idle.map(|idle| idle.p99),
+            "omitted_bytes": self.measure.omitted_bytes(),
             "rto_ns": nanos(stats.rto),
             "handshake_rtt_ns": stats.handshake_rtt.map(nanos),
             "waited_cwnd_ns": nanos(stats.waited.cwnd),

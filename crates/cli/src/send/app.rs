@@ -4,10 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Application, Flow, Source};
+use rdt_driver::{Application, DwordArray, Flow, Source};
 use rdt_program::{Stop, talk};
 use rdt_transport::{Closed, Phase, TransferError};
 
+use super::measure::Measure;
 use super::sending::{Progress, Sending};
 use crate::output::progress_bar::TransferBar;
 use crate::output::status::{Status, next_line};
@@ -44,6 +45,8 @@ pub(crate) struct SenderApp {
     pub(crate) syns: u64,
     /// Time between two status lines, or updates of the bar.
     pub(crate) interval: Duration,
+    /// Measured part of the transfer.
+    pub(crate) measure: Measure,
     /// Bar that is shown instead of status lines.
     pub(crate) bar: Option<TransferBar>,
     pub(crate) next_line: Option<Instant>,
@@ -72,6 +75,7 @@ impl SenderApp {
                 self.next_line = Some(now + self.interval);
                 self.syns = sender.syns();
                 let took = rtt.unwrap_or_else(|| now.saturating_duration_since(self.opened_at));
+                self.measure.on_connected(now);
                 self.status.connected(now, &self.host, took, sender.protection());
             }
             Progress::Finished { crc } => {
@@ -93,6 +97,9 @@ impl<S: Sending> Application<S> for SenderApp {
         }
         if self.end.is_none() && self.stop.is_set() {
             self.end = Some(Outcome::Interrupted);
+        }
+        if self.measure.poll(now, || sender.stats()) && self.source.is_some() {
+            self.source = Some(Box::new(DwordArray::new(0)));
         }
         if self.end.is_none()
             && let Err(error) = sender.fill(now, &mut self.source)
@@ -121,6 +128,7 @@ impl<S: Sending> Application<S> for SenderApp {
             }
             self.next_line = Some(next_line(next, self.interval, now));
         }
-        Flow::Wait(self.waiting_line.or(self.next_line))
+        let line = self.waiting_line.or(self.next_line);
+        Flow::Wait(line.into_iter().chain(self.measure.deadline()).min())
     }
 }

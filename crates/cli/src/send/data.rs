@@ -14,7 +14,13 @@ use crate::{Failure, SendArgs};
 pub(crate) enum Data {
     Power(u8),
     Bytes(u64),
-    File { name: String, file: File, bytes: u64 },
+    /// Array without end.
+    Endless,
+    File {
+        name: String,
+        file: File,
+        bytes: u64,
+    },
     Stdin(Stdin),
 }
 
@@ -23,6 +29,9 @@ impl Data {
     pub(crate) fn parse(args: &SendArgs, stdin: bool) -> Result<Self, Failure> {
         if let Some(bytes) = args.bytes {
             return Ok(Self::Bytes(bytes));
+        }
+        if args.time.is_some() {
+            return Ok(Self::Endless);
         }
         match &args.file {
             Some(path) if path == Path::new("-") => Ok(Self::Stdin(io::stdin())),
@@ -49,6 +58,7 @@ impl Data {
             Self::Power(power) => status
                 .text(&format!("Main:\tinitializing DWORD array with 2^{power} elements... done in 0 ms")),
             Self::Bytes(bytes) => status.text(&format!("Main:\tsending {bytes} bytes of the DWORD array")),
+            Self::Endless => status.text("Main:\tsending the DWORD array without end"),
             Self::File { name, bytes, .. } => status.text(&format!("Main:\tsending {name}, {bytes} bytes")),
             Self::Stdin(_) => status.text("Main:\tsending the standard input"),
         }
@@ -63,7 +73,7 @@ impl Data {
 
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Power(_) | Self::Bytes(_) => "the array".into(),
+            Self::Power(_) | Self::Bytes(_) | Self::Endless => "the array".into(),
             Self::File { name, .. } => name.clone(),
             Self::Stdin(_) => "the standard input".into(),
         }
@@ -73,6 +83,7 @@ impl Data {
         match self {
             Self::Power(power) => Ok(Box::new(DwordArray::new(payload::WORD << power))),
             Self::Bytes(bytes) => Ok(Box::new(DwordArray::new(bytes))),
+            Self::Endless => Ok(Box::new(DwordArray::new(u64::MAX))),
             Self::File { file, .. } => file_source(file, waker),
             Self::Stdin(stdin) => match redirected_file(&stdin) {
                 Some(file) => file_source(file, waker),

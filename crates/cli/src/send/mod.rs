@@ -6,6 +6,8 @@ mod data;
 mod encrypted;
 mod error_text;
 pub(crate) mod local;
+pub(crate) mod measure;
+mod parallel;
 mod qlog_file;
 pub(crate) mod sending;
 pub(crate) mod transfer;
@@ -16,7 +18,7 @@ use std::time::Instant;
 
 use rdt_driver::{UdpOptions, clock};
 use rdt_identity::os_entropy;
-use rdt_program::{Console, talk};
+use rdt_program::{Console, Stop, talk};
 use rdt_transport::{InitiatorConfig, Phase, Sender, SenderConfig, TransferError};
 use rdt_trust::{Dialer, Surroundings, TrustError};
 
@@ -32,7 +34,7 @@ use data::Data;
 use encrypted::Encrypted;
 use local::LocalReceiver;
 use sending::Sending;
-use transfer::{Plan, Remote, Transfer};
+use transfer::{Ended, Plan, Remote, Transfer};
 
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let form = Form::new(args)?;
@@ -65,22 +67,65 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let initiator = receiver.initiator();
     let Receiver { addresses, dialer, local } = receiver;
     let remote = Remote { host: &host, addresses: &addresses, options };
-    let plan = Plan { format: form.format, config, dialer, data, status, start };
+    let dialer = dialer.map(Arc::new);
+    if args.parallel > 1 {
+        parallel::run(args, &form, parallel::Target { status, remote, dialer, initiator, local }, start)?;
+        return console.finish().map_err(Failure::stdout);
+    }
+    let stop = Stop::default();
+    stop.on_interrupt();
+    let plan = Plan { format: form.format, config, dialer, data, status, start, stop };
     if form.format == Format::Encrypted {
-        let entropy = os_entropy().map_err(TrustError::Entropy)?;
-        let open =
-            |config, give_up, memory| Encrypted::open(start, config, initiator, give_up, (entropy, memory));
-        run(Transfer::open(args, remote, plan, open)?, local)?;
+        run(open_encrypted(args, remote, plan, initiator)?, local)?;
     } else {
-        let open = |config, _, memory| {
-            let mut sender = Sender::with_memory(config, memory)?;
-            // Cannot fail: the sender was not opened before.
-            let _ = sender.open();
-            Ok(sender)
-        };
-        run(Transfer::open(args, remote, plan, open)?, local)?;
+        run(open_insecure(args, remote, plan)?, local)?;
     }
     console.finish().map_err(Failure::stdout)
+}
+
+fn open_encrypted(
+    args: &SendArgs,
+    remote: Remote<'_>,
+    plan: Plan,
+    initiator: InitiatorConfig,
+) -> Result<Transfer<Encrypted>, Failure> {
+    let entropy = os_entropy().map_err(TrustError::Entropy)?;
+    let start = plan.start;
+    let open =
+        |config, give_up, memory| Encrypted::open(start, config, initiator, give_up, (entropy, memory));
+    Transfer::open(args, remote, plan, open)
+}
+
+fn open_insecure(args: &SendArgs, remote: Remote<'_>, plan: Plan) -> Result<Transfer<Sender>, Failure> {
+    Transfer::open(args, remote, plan, |config, _, memory| {
+        let mut sender = Sender::with_memory(config, memory)?;
+        // Cannot fail: the sender was not opened before.
+        let _ = sender.open();
+        Ok(sender)
+    })
+}
+
+/// Runs one of several transfers to the end.
+fn run_to_end(
+    args: &SendArgs,
+    remote: Remote<'_>,
+    plan: Plan,
+    initiator: InitiatorConfig,
+    local: Option<&LocalReceiver>,
+) -> Result<Ended, Failure> {
+    if plan.format == Format::Encrypted {
+        Ok(to_end(&mut open_encrypted(args, remote, plan, initiator)?, local))
+    } else {
+        Ok(to_end(&mut open_insecure(args, remote, plan)?, local))
+    }
+}
+
+fn to_end(transfer: &mut Transfer<impl Sending>, local: Option<&LocalReceiver>) -> Ended {
+    if let Some(local) = local {
+        transfer.socket.limit(Arc::clone(&local.occupancy));
+    }
+    let end = transfer.run();
+    transfer.end(end, None)
 }
 
 /// Where the transfer goes.

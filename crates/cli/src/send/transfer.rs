@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{
@@ -12,9 +13,12 @@ use rdt_program::{Console, Stop, talk};
 use rdt_transport::{ConfigError, FramePool, Observer, Phase, SenderConfig, SenderStats, TransferError};
 use rdt_trust::{Attempt, Candidates, Dialer, bind_towards};
 
+use serde_json::Value;
+
 use super::app::{Outcome, STATUS_INTERVAL, SenderApp};
 use super::data::Data;
 use super::error_text::ErrorContext;
+use super::measure::{Measure, Wanted};
 use super::qlog_file::{self, QlogFile, or_unwritten};
 use super::sending::Sending;
 use crate::args::Format;
@@ -26,7 +30,7 @@ use crate::output::limit::Limited;
 use crate::output::packet_log::PacketLog;
 use crate::output::progress_bar::{TransferBar, UPDATE_INTERVAL};
 use crate::output::receiver_report::ReceiverReport;
-use crate::output::rtt_histogram::RttHistogram;
+use crate::output::rtt_histogram::{RttHistogram, RttQuantiles};
 use crate::output::sockets::{sent_line, warnings};
 use crate::output::status::Status;
 use crate::output::summary::{ChecksumCheck, Summary};
@@ -50,7 +54,7 @@ pub(crate) struct Transfer<S> {
     format: Format,
     config: SenderConfig,
     /// Check of the receiver's key; `None` without encryption, and for HOST `local`.
-    dialer: Option<Dialer>,
+    dialer: Option<Arc<Dialer>>,
     sender: S,
     pub(crate) socket: Connected,
     /// Counters of the socket when the present address was first tried.
@@ -67,10 +71,20 @@ pub(crate) struct Transfer<S> {
 pub(crate) struct Plan {
     pub(crate) format: Format,
     pub(crate) config: SenderConfig,
-    pub(crate) dialer: Option<Dialer>,
+    pub(crate) dialer: Option<Arc<Dialer>>,
     pub(crate) data: Data,
     pub(crate) status: Status,
     pub(crate) start: Instant,
+    /// Set by Ctrl-C.
+    pub(crate) stop: Stop,
+}
+
+/// Result of a transfer.
+pub(crate) struct Ended {
+    /// Counts without the omitted start.
+    pub(crate) counted: SenderStats,
+    pub(crate) summary: Value,
+    pub(crate) failure: Option<Failure>,
 }
 
 impl<S: Sending> Transfer<S> {
@@ -83,7 +97,7 @@ impl<S: Sending> Transfer<S> {
         open: impl FnOnce(SenderConfig, Duration, FramePool) -> Result<S, ConfigError>,
     ) -> Result<Self, Failure> {
         let Remote { host, addresses, options } = remote;
-        let Plan { format, config, dialer, data, mut status, start } = plan;
+        let Plan { format, config, dialer, data, mut status, start, stop } = plan;
         let io = bind_towards(addresses, |any| UdpIo::bind(any, options))?;
         let is_ipv4 = io.local_addr().is_ok_and(|local| local.is_ipv4());
         let reached: Vec<_> = addresses.iter().copied().filter(|to| to.is_ipv4() || !is_ipv4).collect();
@@ -91,11 +105,16 @@ impl<S: Sending> Transfer<S> {
             .ok_or_else(|| Failure::Usage("the ticket has no address".into()))?;
         let Attempt { address, give_up } = candidates.current();
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
-        let stop = Stop::default();
         stop.add(waiter.waker());
-        stop.on_interrupt();
         let input = data.name();
         let bar = bar(args, format, &data);
+        let rtt_histogram = (args.json || args.idle_rtt.is_some()).then(RttHistogram::default);
+        let wanted = Wanted {
+            time: args.time,
+            omit: args.omit.unwrap_or_default(),
+            idle_probes: args.idle_rtt.unwrap_or(0),
+        };
+        let measure = Measure::new(wanted, rtt_histogram.clone());
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut socket = Connected::new(io, address);
@@ -103,10 +122,10 @@ impl<S: Sending> Transfer<S> {
         let create = |path| QlogFile::create(path, args.force, start, &reached, &config);
         let qlog = args.qlog.as_deref().map(create).transpose()?;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
-        let rtt_histogram = args.json.then(RttHistogram::default);
         let sending = SenderApp {
             host: host.into(),
-            source: Some(source),
+            source: Some(measure.gated(source)),
+            measure,
             stop,
             status,
             start,
@@ -203,6 +222,13 @@ impl<S: Sending> Transfer<S> {
         end: Result<(), SocketError>,
         receiver: Option<&ReceiverReport>,
     ) -> Result<(), Failure> {
+        let Ended { summary, failure, .. } = self.end(end, receiver);
+        self.sending.status.summary(summary);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Prints the last lines except the summary, which it returns.
+    pub(crate) fn end(&mut self, end: Result<(), SocketError>, receiver: Option<&ReceiverReport>) -> Ended {
         let stats = self.sender.stats();
         let end = match end {
             Ok(()) => self.sending.end.take().unwrap_or(Outcome::Interrupted),
@@ -212,18 +238,20 @@ impl<S: Sending> Transfer<S> {
             Outcome::Finished { crc } => (true, crc),
             _ => (false, None),
         };
-        let failure = self.failure(end, &stats);
+        let counted = self.sending.measure.counted(stats.clone());
+        let failure = self.failure(end, &counted);
         let failure = qlog_file::finish(self.qlog.take(), failure);
         let failure = or_unwritten(failure, self.sending.status.finish_csv(clock::now(), &stats));
         let ran = stats.handshake_rtt.is_some() || receiver.is_some();
         if ran && !self.sending.status.is_quiet() {
-            self.print_report(&stats, receiver);
+            self.print_report(&counted, receiver);
         }
         let summary = Summary {
             host: &self.host,
             address: self.address,
             config: &self.config,
-            stats: &stats,
+            stats: &counted,
+            measure: &self.sending.measure,
             status: &self.sending.status,
             socket: &self.socket,
             rtt_histogram: self.rtt_histogram.as_ref(),
@@ -234,8 +262,8 @@ impl<S: Sending> Transfer<S> {
             format: self.format,
             receiver,
         };
-        self.sending.status.summary(summary.json());
-        failure.map_or(Ok(()), Err)
+        let summary = summary.json();
+        Ended { counted, summary, failure }
     }
 
     /// Prints the last lines of an outcome, and returns its failure; `None` for success.
@@ -257,7 +285,8 @@ impl<S: Sending> Transfer<S> {
             }
             Outcome::Unreadable(error) => Some(Failure::Input { name: self.input.clone(), error }),
             Outcome::Interrupted => {
-                self.sending.status.interrupted(clock::now(), stats);
+                // The line counts from the line before it, the omitted start included.
+                self.sending.status.interrupted(clock::now(), &self.sender.stats());
                 Some(Failure::Interrupted)
             }
         }
@@ -274,6 +303,9 @@ impl<S: Sending> Transfer<S> {
         if let Some(limited) = Limited::of(&self.config, stats) {
             talk(&limited.sentence());
         }
+        if let Some((idle, loaded)) = self.sending.measure.idle().zip(self.loaded_rtt()) {
+            talk(&rtt_line(&idle, &loaded));
+        }
         if let Some(peak) = resources::memory().peak {
             talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
         }
@@ -282,6 +314,10 @@ impl<S: Sending> Transfer<S> {
         for line in warnings(&stats, &offload).into_iter().chain(sent_line(&stats, &offload)) {
             talk(&line);
         }
+    }
+
+    fn loaded_rtt(&self) -> Option<RttQuantiles> {
+        self.rtt_histogram.as_ref().and_then(RttHistogram::quantiles)
     }
 
     fn error_context(&self) -> ErrorContext<'_> {
@@ -317,12 +353,25 @@ impl<S: Sending> Transfer<S> {
     }
 }
 
+/// Returns the line of the round trips without and with load.
+#[expect(clippy::cast_precision_loss, reason = "printed to three digits")]
+fn rtt_line(idle: &RttQuantiles, loaded: &RttQuantiles) -> String {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    format!(
+        "round trip idle {:.3} ms, with load {:.3} ms (median), {:.3} ms (90 %), {:.3} ms (99 %)",
+        ms(idle.p50),
+        ms(loaded.p50),
+        ms(loaded.p90),
+        ms(loaded.p99)
+    )
+}
+
 /// Returns the bar of a native transfer of a file on a terminal, unless an option asks for lines or
 /// for silence.
 fn bar(args: &SendArgs, format: Format, data: &Data) -> Option<TransferBar> {
     let Data::File { name, bytes, .. } = data else { return None };
     let has_lines = args.interval.is_some() || args.debug || args.json;
-    let is_wanted = format != Format::Classic && !has_lines && !args.quiet;
+    let is_wanted = format != Format::Classic && !has_lines && !args.quiet && args.parallel == 1;
     is_wanted.then(|| TransferBar::on_terminal(name, *bytes)).flatten()
 }
 

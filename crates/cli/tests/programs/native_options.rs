@@ -110,13 +110,23 @@ fn invalid_measurements_and_names_are_refused() {
     for (args, word) in [
         ("local --max-rate 50", "has no unit"),
         ("local --max-rate 7bit", "at least 8bit"),
+        ("local --parallel 0", "from 1 to 128"),
+        ("local --parallel 2 -", "standard input"),
+        ("local --parallel 2 --debug", "--debug"),
+        ("local --time 1s --bytes 3", "cannot be used with"),
+        ("local - --time 1s", "choose one"),
+        ("local --time 0s", "from 1ms to a day"),
+        ("local --omit 2", "has no unit"),
+        ("local --idle-rtt 0", "--idle-rtt"),
         ("local --name a --no-name", "cannot be used with"),
     ] {
         assert_eq!(refused("rdt-send", &mut rdt_send(args), 64, word).stdout, b"", "{args}");
     }
-    for (options, word) in
-        [("--name a", "a classic transfer has no name"), ("--no-name", "a classic transfer has no name")]
-    {
+    for (options, word) in [
+        ("--name a", "a classic transfer has no name"),
+        ("--no-name", "a classic transfer has no name"),
+        ("--idle-rtt 3", "--idle-rtt is for the native format"),
+    ] {
         let args = format!("local 10 0.1 0 100 {options}");
         refused("rdt-send", &mut rdt_send(&args), 64, word);
     }

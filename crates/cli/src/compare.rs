@@ -1,0 +1,206 @@
+//! `rdt-send compare`: compares the summaries of two measurements, for scripts that watch a rate.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use rdt_driver::clock;
+use rdt_program::Console;
+use rdt_program::json::EventStamp;
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::args::share;
+
+const EXAMPLES: &str = "\
+Exit codes:
+    0  no metric of --metric is worse by more than the threshold
+    9  one is
+   64  wrong arguments     65  a file has no summary of a finished transfer, or not this metric
+   66  a file cannot be read
+
+Examples:
+  rdt-send 10.0.0.7 --time 10s --omit 1s --json > a.json
+  rdt-send compare a.json b.json --threshold 5%
+  rdt-send compare a.json b.json --metric goodput_bps --metric rtt_p99_ns";
+
+/// Compares the summaries that `rdt-send --json` wrote to two files.
+#[derive(Debug, Parser)]
+#[command(name = "rdt-send compare", after_help = EXAMPLES)]
+pub(crate) struct CompareArgs {
+    /// Output of the first measurement
+    a: PathBuf,
+    /// Output of the second measurement
+    b: PathBuf,
+    /// Share of A by which B may be worse: 5%, 0.05
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    threshold: f64,
+    /// Key of the summary that decides; repeatable
+    #[arg(long, value_name = "KEY", default_value = "goodput_bps")]
+    metric: Vec<String>,
+    /// Print JSON, one object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Keys that the table shows besides those that decide.
+const SHOWN: [&str; 7] = [
+    "goodput_bps",
+    "rtt_p50_ns",
+    "rtt_p99_ns",
+    "rtt_idle_p50_ns",
+    "retransmitted_bytes",
+    "lost",
+    "processor_ns",
+];
+
+/// One key of both summaries.
+#[derive(Debug, Clone, PartialEq)]
+struct Metric {
+    key: String,
+    a: f64,
+    b: f64,
+    /// Change from A to B as a share of A; infinite from 0 to another value.
+    change: f64,
+    decides: bool,
+    is_worse: bool,
+}
+
+/// Returns the arguments after `compare`, if that is the first argument of `rdt-send`.
+pub(crate) fn arguments(args: &[OsString]) -> Option<Vec<OsString>> {
+    let (program, rest) = args.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    // `compare:22345` is a host of this name.
+    (first == "compare").then(|| [std::slice::from_ref(program), rest].concat())
+}
+
+pub(crate) fn command(args: &CompareArgs) -> Result<(), Failure> {
+    let (a, b) = (summary(&args.a)?, summary(&args.b)?);
+    let metrics = compare(&a, &b, &args.metric, args.threshold)
+        .map_err(|sentence| Failure::Data(format!("{sentence}, so they cannot be compared")))?;
+    let console = Console::default();
+    if args.json {
+        let event = to_json(&metrics, args.threshold);
+        console.line(&EventStamp::new(clock::now()).now(event).to_string());
+    } else {
+        console.line(&format!("{:22} {:>16} {:>16} {:>9}", "", "A", "B", "change"));
+        for metric in &metrics {
+            console.line(&metric.line());
+        }
+    }
+    console.finish().map_err(Failure::stdout)?;
+    match metrics.into_iter().find(|metric| metric.is_worse) {
+        Some(metric) => Err(Failure::Worse(format!(
+            "{} changed by {}, the threshold is {:.1} %",
+            metric.key,
+            percent(metric.change),
+            args.threshold * 100.0
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the last summary in a file.
+fn summary(path: &Path) -> Result<Value, Failure> {
+    let name = path.display().to_string();
+    let text = fs::read(path).map_err(|error| Failure::Input { name: name.clone(), error })?;
+    let text = String::from_utf8_lossy(&text);
+    let mut objects = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let summary =
+        objects.find(|value| matches!(value["event"].as_str(), Some("summary" | "parallel_summary")));
+    match summary {
+        Some(summary) if summary["exit_code"] == 0 => Ok(summary),
+        Some(_) => Err(Failure::Data(format!("{name}: the transfer failed"))),
+        None => Err(Failure::Data(format!("{name}: no summary of rdt-send --json in it"))),
+    }
+}
+
+/// Returns the metrics that both summaries have. Fails if one of those that decide is missing.
+fn compare(a: &Value, b: &Value, deciding: &[String], threshold: f64) -> Result<Vec<Metric>, String> {
+    let keys = deciding.iter().map(String::as_str);
+    let others = SHOWN.into_iter().filter(|key| !deciding.iter().any(|decides| decides == key));
+    let mut metrics = Vec::new();
+    for key in keys.chain(others) {
+        let decides = deciding.iter().any(|decides| decides == key);
+        match (a[key].as_f64(), b[key].as_f64()) {
+            (Some(a), Some(b)) => metrics.push(Metric::new(key, (a, b), decides, threshold)),
+            _ if decides => return Err(format!("{key} is no number in both files")),
+            _ => {}
+        }
+    }
+    Ok(metrics)
+}
+
+impl Metric {
+    fn new(key: &str, (a, b): (f64, f64), decides: bool, threshold: f64) -> Self {
+        let difference = b - a;
+        let change = if difference == 0.0 { 0.0 } else { difference / a.abs() };
+        // Rates are better the higher they are; times and counts the lower.
+        let loss = if key.ends_with("_bps") { -change } else { change };
+        Self { key: key.to_owned(), a, b, change, decides, is_worse: decides && loss > threshold }
+    }
+
+    fn line(&self) -> String {
+        let mark = match (self.decides, self.is_worse) {
+            (_, true) => "  worse",
+            (true, false) => "  ok",
+            (false, false) => "",
+        };
+        format!("{:22} {:>16.1} {:>16.1} {:>9}{mark}", self.key, self.a, self.b, percent(self.change))
+    }
+}
+
+fn percent(change: f64) -> String {
+    if change.is_finite() { format!("{:+.1} %", change * 100.0) } else { "from 0".into() }
+}
+
+fn to_json(metrics: &[Metric], threshold: f64) -> Value {
+    let metrics: Vec<_> = metrics
+        .iter()
+        .map(|metric| {
+            json!({
+                "key": metric.key,
+                "a": metric.a,
+                "b": metric.b,
+                "change_share": metric.change.is_finite().then_some(metric.change),
+                "decides": metric.decides,
+                "worse": metric.is_worse,
+            })
+        })
+        .collect();
+    json!({ "event": "comparison", "threshold_share": threshold, "metrics": metrics })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics(a: &Value, b: &Value, deciding: &[&str]) -> Result<Vec<(String, bool)>, String> {
+        let deciding: Vec<_> = deciding.iter().map(|key| (*key).to_owned()).collect();
+        let metrics = compare(a, b, &deciding, 0.05)?;
+        Ok(metrics.into_iter().map(|metric| (metric.key, metric.is_worse)).collect())
+    }
+
+    #[test]
+    fn direction_of_metric_decides_what_is_worse() {
+        let a = json!({ "goodput_bps": 100.0, "rtt_p99_ns": 100.0, "lost": 0 });
+        for (goodput, rtt, worse) in
+            [(95.1, 100.0, [false, false]), (94.9, 104.0, [true, false]), (200.0, 105.1, [false, true])]
+        {
+            let b = json!({ "goodput_bps": goodput, "rtt_p99_ns": rtt, "lost": 3 });
+            let found = metrics(&a, &b, &["goodput_bps", "rtt_p99_ns"]).unwrap();
+            let expected = ["goodput_bps", "rtt_p99_ns"].map(String::from).into_iter().zip(worse);
+            let expected: Vec<_> = expected.chain([("lost".to_owned(), false)]).collect();
+            assert_eq!(found, expected, "{goodput} {rtt}");
+        }
+    }
+
+    #[test]
+    fn zero_and_missing_values_are_told_apart() {
+        let (none, some) = (json!({ "lost": 0 }), json!({ "lost": 1 }));
+        assert_eq!(metrics(&none, &none, &["lost"]), Ok(vec![("lost".into(), false)]));
+        assert_eq!(metrics(&none, &some, &["lost"]), Ok(vec![("lost".into(), true)]));
+        assert!(metrics(&none, &json!({ "lost": null }), &["lost"]).is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! Several transfers at once (`--parallel`): each on a thread of its own, with its own socket and
+//! connection. Their summaries are added up.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdt_program::json::{nanos, seed};
+use rdt_program::{Console, Stop, talk};
+use rdt_transport::{InitiatorConfig, SenderStats};
+use rdt_trust::Dialer;
+use serde_json::{Value, json};
+
+use super::config::configure;
+use super::data::Data;
+use super::local::LocalReceiver;
+use super::run_to_end;
+use super::transfer::{Ended, Plan, Remote};
+use crate::args::SendArgs;
+use crate::args::form::Form;
+use crate::output::format::{megabytes, rate_bps};
+use crate::output::receiver_report::ReceiverReport;
+use crate::output::status::{Status, Style};
+use crate::{Failure, resources};
+
+/// Where all transfers go, how they are protected, and where their sum is printed.
+pub(super) struct Target<'a> {
+    pub(super) status: Status,
+    pub(super) remote: Remote<'a>,
+    pub(super) dialer: Option<Arc<Dialer>>,
+    pub(super) initiator: InitiatorConfig,
+    pub(super) local: Option<LocalReceiver>,
+}
+
+/// Runs `--parallel` transfers and prints their sum.
+pub(super) fn run(
+    args: &SendArgs,
+    form: &Form<'_>,
+    target: Target<'_>,
+    start: Instant,
+) -> Result<(), Failure> {
+    let Target { status, remote, dialer, initiator, local } = target;
+    let stop = Stop::default();
+    stop.on_interrupt();
+    let one = || -> Result<Ended, Failure> {
+        let config = configure(args, form)?;
+        let silent = Status::new(Console::default(), Style::Silent, start, &config, form.format);
+        let data = Data::parse(args, form.stdin)?;
+        let (stop, dialer) = (stop.clone(), dialer.clone());
+        let plan = Plan { format: form.format, config, dialer, data, status: silent, start, stop };
+        run_to_end(args, remote, plan, initiator.clone(), local.as_ref())
+    };
+    let ended: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..args.parallel).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failure::Panicked))).collect()
+    });
+    let receiver = local.map(LocalReceiver::finish).transpose()?;
+    let mut sum = Sum::default();
+    let mut failure = None;
+    for (ended, number) in ended.into_iter().zip(1..) {
+        let why = match ended {
+            Ok(mut ended) => {
+                let why = ended.failure.take();
+                sum.add(ended);
+                why
+            }
+            Err(why) => Some(why),
+        };
+        if let Some(sentence) = why.as_ref().and_then(Failure::sentence) {
+            talk(&format!("rdt-send: transfer {number}: {sentence}"));
+        }
+        failure = failure.or(why);
+    }
+    print(args, form, &status, sum, receiver.as_ref(), failure.as_ref())?;
+    failure.map_or(Ok(()), |failure| Err(Failure::OfParallel(Box::new(failure))))
+}
+
+fn print(
+    args: &SendArgs,
+    form: &Form<'_>,
+    status: &Status,
+    mut sum: Sum,
+    receiver: Option<&ReceiverReport>,
+    failure: Option<&Failure>,
+) -> Result<(), Failure> {
+    let console = Console::default();
+    if !args.json {
+        if !args.quiet {
+            for line in sum.lines() {
+                console.line(&line);
+            }
+            for line in receiver.map(ReceiverReport::lines).unwrap_or_default() {
+                talk(&line);
+            }
+        }
+        console.line(&sum.last_line());
+        return console.finish().map_err(Failure::stdout);
+    }
+    for (_, summary) in &mut sum.streams {
+        status.summary(summary.take());
+    }
+    status.summary(sum.json(form, receiver, failure));
+    Ok(())
+}
+
+/// Sum of transfers.
+#[derive(Default)]
+struct Sum {
+    streams: Vec<(SenderStats, Value)>,
+}
+
+impl Sum {
+    fn add(&mut self, ended: Ended) {
+        self.streams.push((ended.counted, ended.summary));
+    }
+
+    fn count(&self, of: impl Fn(&SenderStats) -> u64) -> u64 {
+        self.streams.iter().map(|(stats, _)| of(stats)).sum()
+    }
+
+    /// Returns the time from the first data packet of any transfer to the last ACK of any.
+    fn elapsed(&self) -> Duration {
+        let first = self.streams.iter().filter_map(|(stats, _)| stats.first_data_at).min();
+        let last = self.streams.iter().filter_map(|(stats, _)| stats.last_ack_at).max();
+        first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
+    }
+
+    fn rates(&self) -> Vec<f64> {
+        let rate = |stats: &SenderStats| rate_bps(stats.bytes_acked, stats.elapsed()).unwrap_or(0.0);
+        self.streams.iter().map(|(stats, _)| rate(stats)).collect()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let line = |((stats, _), number): (&(SenderStats, Value), u32)| {
+            format!(
+                "[{number:3}]\t{:.3} MB in {:.3} sec, {:.2} Kbps, {} of {} packets lost",
+                megabytes(stats.bytes_acked),
+                stats.elapsed().as_secs_f64(),
+                rate_bps(stats.bytes_acked, stats.elapsed()).unwrap_or(0.0) / 1e3,
+                stats.lost,
+                stats.datagrams_sent,
+            )
+        };
+        self.streams.iter().zip(1..).map(line).collect()
+    }
+
+    fn last_line(&self) -> String {
+        let (bytes, elapsed) = (self.count(|stats| stats.bytes_acked), self.elapsed());
+        let fairness = fairness(&self.rates()).map(|share| format!(", fairness {share:.3}"));
+        format!(
+            "Main:\t{} transfers in {:.3} sec, {:.2} Kbps{}",
+            self.streams.len(),
+            elapsed.as_secs_f64(),
+            rate_bps(bytes, elapsed).unwrap_or(0.0) / 1e3,
+            fairness.unwrap_or_default(),
+        )
+    }
+
+    fn json(&self, form: &Form<'_>, receiver: Option<&ReceiverReport>, failure: Option<&Failure>) -> Value {
+        let (bytes, elapsed) = (self.count(|stats| stats.bytes_acked), self.elapsed());
+        json!({
+            "event": "parallel_summary",
+            "exit_code": failure.map_or(0, Failure::code),
+            "close_reason": failure.and_then(Failure::close_reason),
+            "host": form.host_name(),
+            "wire": form.format.name(),
+            "transfers": self.streams.len(),
+            "bytes": bytes,
+            "elapsed_ns": nanos(elapsed),
+            "goodput_bps": rate_bps(bytes, elapsed),
+            "fairness": fairness(&self.rates()),
+            "retransmitted": self.count(|stats| stats.retransmitted),
+            "retransmitted_bytes": self.count(|stats| stats.retransmitted_bytes),
+            "timeouts": self.count(|stats| stats.timeouts),
+            "lost": self.count(|stats| stats.lost),
+            "memory_peak_bytes": resources::memory().peak,
+            "processor_ns": resources::processor_time().map(nanos),
+            "seed": receiver.and_then(|end| end.seed).map(seed),
+            "receiver": receiver.map(ReceiverReport::json),
+        })
+    }
+}
+
+/// Returns Jain's index of fairness, 1/n to 1 (equal rates); `None` if nothing was sent.
+#[expect(clippy::cast_precision_loss, reason = "at most 128 rates")]
+fn fairness(rates: &[f64]) -> Option<f64> {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_is_jains_index() {
+        for (rates, index) in [
+            (&[][..], None),
+            (&[0.0, 0.0], None),
+            (&[3.0, 3.0], Some(1.0)),
+            (&[1.0, 0.0, 0.0, 0.0], Some(0.25)),
+        ] {
+            assert_eq!(fairness(rates), index, "{rates:?}");
+        }
+    }
+}
