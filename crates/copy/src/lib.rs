@@ -59,7 +59,7 @@ mod tests;
 pub use error::CopyError;
 pub use events::{Event, Kind, Observer, SkipReason};
 pub use options::{DestinationOptions, Existing, Request, SourceOptions};
-pub use program::rdt_copy;
+pub use program::{command_line, rdt_copy};
 pub use root::{Permission, Root};
 pub use session::{ByteStream, pull, push, serve};
 pub use summary::{Failure, Summary};

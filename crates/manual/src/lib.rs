@@ -20,7 +20,14 @@ const SHELLS: [(Shell, &str, &str); 4] = [
 /// Returns the command line of every program.
 pub fn command_lines() -> Vec<Command> {
     let [send, recv] = rdt_cli::command_lines();
-    vec![send, recv, rdt_emu::command_line(), rdt_lab::cli::command_line(), rdt_tunnel::command_line()]
+    vec![
+        send,
+        recv,
+        rdt_copy::command_line(),
+        rdt_emu::command_line(),
+        rdt_lab::cli::command_line(),
+        rdt_tunnel::command_line(),
+    ]
 }
 
 /// Writes `man/PROGRAM.1`, a page for each command of a program, and a folder for each shell.

@@ -39,7 +39,7 @@ fn pages_name_every_option() {
 #[test]
 fn pages_end_with_exit_codes_and_examples() {
     let folder = written();
-    for program in ["rdt-send", "rdt-recv", "rdt-lab", "rdt-tunnel"] {
+    for program in ["rdt-send", "rdt-recv", "rdt-copy", "rdt-lab", "rdt-tunnel"] {
         let page = fs::read_to_string(folder.path().join(format!("man/{program}.1"))).unwrap();
         assert!(page.contains("\n.SH EXIT CODES"), "{program}");
         assert!(page.contains("\n.SH EXAMPLES\n.nf\n"), "{program}");

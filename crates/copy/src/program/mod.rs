@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rdt_program::exit::{IO, USAGE};
 use rdt_program::{TaskStop, start_logging, talk};
 use tokio::time::timeout;
@@ -52,6 +52,11 @@ use ssh::Ssh;
 const STOPPED: u32 = 1;
 /// Time for the last packets of connections before the program ends.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// Returns the command line of `rdt-copy`, for manual pages and completions.
+pub fn command_line() -> clap::Command {
+    Arguments::command()
+}
 
 /// Runs `rdt-copy` with these arguments, of which the first is the program's name.
 pub fn rdt_copy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
