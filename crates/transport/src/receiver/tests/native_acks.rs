@@ -6,7 +6,11 @@ use crate::wire::native::{self, SackBlocks};
 
 /// A native receiver that keeps its bytes and has answered its SYN.
 fn open() -> Script {
-    let mut script = Script::new(keeping());
+    open_with(keeping())
+}
+
+fn open_with(config: ReceiverConfig) -> Script {
+    let mut script = Script::new(config);
     let wire = Wire::Native { connection_id: 7 };
     let open = Open { wire, seq: 0, cookie: None, link: None, params: None, name: None };
     script.receiver.handle(script.now, &FromSender::Syn(open), Ecn::NotEct, script.memory);
@@ -16,10 +20,12 @@ fn open() -> Script {
 
 /// Handles packet `number` with ten bytes from `seq` on. Returns its ACK, if that is due at once.
 fn ack_of(script: &mut Script, number: u64, seq: u64) -> Option<Ack<'static>> {
-    let payload = [7; 10];
-    let crc = Some(crc32fast::hash(&payload));
-    let piece =
-        Piece { seq, payload: &payload, packet_number: Some(number), crc, ack_now: false, ack_every: 0 };
+    ack_of_payload(script, number, seq, &[7; 10])
+}
+
+fn ack_of_payload(script: &mut Script, number: u64, seq: u64, payload: &[u8]) -> Option<Ack<'static>> {
+    let crc = Some(crc32fast::hash(payload));
+    let piece = Piece { seq, payload, packet_number: Some(number), crc, ack_now: false, ack_every: 0 };
     script.receiver.handle(script.now, &FromSender::Data(piece), Ecn::NotEct, script.memory);
     let mut out = [0; MAX_REPLY];
     let len = script.receiver.poll_reply(script.now, &mut out)?;
@@ -68,4 +74,14 @@ fn newest_transmission_expands_later_numbers() {
     ack_of(&mut script, 9, 0);
     ack_of(&mut script, 4, 10);
     assert_eq!(script.receiver.near().packet_number, 9);
+}
+
+/// Ten packets are accepted before a window is offered, although the window is smaller.
+#[test]
+fn early_data_beyond_small_window_closes_it() {
+    let stream_window = WindowConfig { initial: 2000, max: 2000, mss: 1000 };
+    let mut script = open_with(ReceiverConfig { stream_window, ..keeping() });
+    assert_eq!(ack_of_payload(&mut script, 0, 0, &[7; 1400]), None);
+    let ack = ack_of_payload(&mut script, 1, 1400, &[7; 1400]).unwrap();
+    assert_eq!((ack.ack, ack.window), (2800, 0));
 }
