@@ -168,6 +168,9 @@ pub(crate) struct PeerLog {
     /// Time of the next report of lines left out; `None` if this thread has left out none since the
     /// last one.
     report_at: Option<Instant>,
+    /// True until a remark says that an unencrypted sender was refused. False if such senders are
+    /// taken.
+    pub(crate) is_remark_due: bool,
 }
 
 /// Connected peer.
@@ -179,7 +182,7 @@ struct Known {
 
 impl PeerLog {
     pub(crate) fn new(log: EventLog) -> Self {
-        Self { log, peers: BTreeMap::new(), now: clock::now(), report_at: None }
+        Self { log, peers: BTreeMap::new(), now: clock::now(), report_at: None, is_remark_due: false }
     }
 
     /// Sets the time of the events that follow, and reports lines left out if that is due.
@@ -222,6 +225,12 @@ impl PeerLog {
             self.json_peer(peer, "cleaned_up", unfinished, active);
         }
         self.peers.remove(&peer);
+    }
+
+    /// Says once that unencrypted senders are refused. Their addresses may be forged.
+    pub(crate) fn unencrypted_refused(&mut self) {
+        self.is_remark_due = false;
+        self.log.aside("rdt-recv: refused an unencrypted sender: rdt-send without --insecure encrypts");
     }
 
     /// True if an event of `peer` is logged; otherwise counts a line as left out if one would have

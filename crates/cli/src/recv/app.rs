@@ -29,7 +29,7 @@ const COST_PER_PEER: usize = BYTES_PER_POLL / 256;
 const RESULTS_PER_POLL: usize = 256;
 
 pub(crate) struct ReceiverApp {
-    peer_log: PeerLog,
+    pub(crate) peer_log: PeerLog,
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
@@ -344,6 +344,10 @@ impl Application<Server<Remote>> for ReceiverApp {
         busy |= self.serve_waiting(now, server);
         let totals = self.totals;
         let publish_at = self.publisher.as_mut().map(|publisher| publisher.publish(now, server, totals));
+        // Cheap: a listener that takes no unencrypted sender has no peers to sum over.
+        if self.peer_log.is_remark_due && server.listener().stats().unencrypted > 0 {
+            self.peer_log.unencrypted_refused();
+        }
         let look_at = if self.stop.is_closing() { self.close(now, server) } else { None };
         if self.stop.is_set() || self.cut_short || self.broken.is_some() {
             Flow::Done

@@ -172,6 +172,9 @@ impl<'a> Plan<'a> {
             stats.max_active,
             megabytes(stats.max_memory()),
         ));
+        if let packets @ 1.. = stats.listener.unencrypted {
+            self.log.line(&format!("{packets} packets of unencrypted senders refused"));
+        }
         if self.seed.is_some() {
             for line in link_lines(stats) {
                 self.log.line(&line);
@@ -249,6 +252,7 @@ impl Worker {
         let mut service = ReceiverApp::new(plan.log.clone(), store, stop.clone());
         service.exit_after_first = plan.once;
         service.publisher = published.map(|published| published.publisher(index, clock::now()));
+        service.peer_log.is_remark_due = !admission.unauthenticated;
         let mut server = Server::new(config);
         server.limit_sources(Remote::source);
         admission.open(index, &mut server)?;

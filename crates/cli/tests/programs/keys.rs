@@ -255,6 +255,9 @@ fn wire_native_takes_encrypted_transfers_only() {
     let receiver = Receiver::start("--no-link --wire native");
     send(&receiver.args("--bytes 1000")).with_code(0);
     refuses_unencrypted(receiver.address);
+    receiver.program.error_line("refused an unencrypted sender");
+    let lines = receiver.interrupted().with_code(0).lines().join("\n");
+    assert!(lines.contains(" packets of unencrypted senders refused"), "{lines}");
 }
 
 #[cfg(unix)]

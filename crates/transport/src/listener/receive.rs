@@ -22,7 +22,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return None;
         }
         if !self.config.versions.contains_ours() {
-            self.stats.refused += 1;
+            self.stats.unencrypted += 1;
             self.answer_versions(peer, datagram);
             return None;
         }

@@ -21,6 +21,9 @@ pub struct ListenerStats {
     pub resets: u64,
     /// Dropped: SYN while the number of peers was at its limit.
     pub refused: u64,
+    /// Dropped: packets of a format that the listener does not take
+    /// ([`ListenerConfig::versions`](super::ListenerConfig::versions)).
+    pub unencrypted: u64,
     /// Dropped: SYNs with a valid cookie of a connection that has ended.
     pub replayed: u64,
     /// SYNs answered with a cookie.
@@ -52,6 +55,7 @@ impl ListenerStats {
         self.no_connection += other.no_connection;
         self.resets += other.resets;
         self.refused += other.refused;
+        self.unencrypted += other.unencrypted;
         self.replayed += other.replayed;
         self.retries += other.retries;
         self.other_versions += other.other_versions;

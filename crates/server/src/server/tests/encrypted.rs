@@ -504,7 +504,7 @@ fn classic_is_ignored_without_permission() {
     world.server.handle_datagram(world.now, address("192.0.2.9:9"), Ecn::NotEct, &mut syn);
     let mut out = TransmitBuf::new(1);
     assert_eq!(world.server.poll_transmit(world.now, &mut out), None);
-    assert_eq!(world.server.stats().listener.refused, 1);
+    assert_eq!(world.server.stats().listener.unencrypted, 1);
 }
 
 #[test]
