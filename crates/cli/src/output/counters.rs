@@ -117,7 +117,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
 
 /// Returns the numbers of datagrams not used, by cause. `no_connection_told` is part of
 /// `no_connection`.
-pub(crate) fn dropped(stats: &ServerStats) -> [(&'static str, u64); 14] {
+pub(crate) fn dropped(stats: &ServerStats) -> [(&'static str, u64); 15] {
     let (listener, receivers) = (&stats.listener, &stats.receivers);
     let connections = &stats.connections;
     [
