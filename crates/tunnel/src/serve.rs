@@ -37,6 +37,11 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
     let trust = &args.trust;
     let has_rule = trust.open || trust.allow.is_some() || trust.secret_file.is_some();
     let tickets = args.tickets.unwrap_or(u16::from(!has_rule));
+    if tickets > 0 && trust.open {
+        return Err(Failure::Usage(
+            "--open admits every peer, with or without a ticket: leave out --tickets".into(),
+        ));
+    }
     if tickets == 0 && (args.ticket_lifetime.is_some() || !args.advertise.is_empty()) {
         let why = "--advertise and --ticket-lifetime are for tickets, and there are none: --tickets N";
         return Err(Failure::Usage(why.to_owned()));
@@ -152,7 +157,7 @@ where
     match timeout(FIRST_BYTE_TIMEOUT, stream.read(&mut first)).await {
         Ok(Ok(1)) if first == [OPEN] => {}
         Ok(Ok(1)) => return stream.close(Code::Version.number(), ""),
-        // A test whether the client is admitted. The drop ends the own stream.
+        // The client only tested whether it is admitted. Dropping the stream ends the connection.
         Ok(Ok(_)) => return,
         Ok(Err(_)) | Err(_) => return stream.close(0, ""),
     }

@@ -40,11 +40,6 @@ impl Target {
     }
 }
 
-/// Resolves a name to the address that is tried.
-pub(crate) fn resolve(host: &str, port: u16) -> Option<SocketAddr> {
-    host_port::resolve(host, port).first().copied()
-}
-
 /// Parses `--bind`, and resolves a name.
 pub(super) fn parse_bind(text: &str) -> Result<SocketAddr, Failure> {
     host_port::bind_address(text, DEFAULT_PORT).map_err(|error| usage(format!("--bind {error}")))

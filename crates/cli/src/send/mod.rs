@@ -18,13 +18,13 @@ use std::time::Instant;
 
 use rdt_driver::{UdpOptions, clock};
 use rdt_identity::os_entropy;
-use rdt_program::{Console, Stop, talk};
+use rdt_program::{Console, Stop, host_port, talk};
 use rdt_transport::{InitiatorConfig, Phase, Sender, SenderConfig, TransferError};
 use rdt_trust::{Dialer, Surroundings, TrustError};
 
 use crate::Failure;
 use crate::args::form::Form;
-use crate::args::target::{self, Target};
+use crate::args::target::Target;
 use crate::args::{Format, SendArgs, Switch};
 use crate::output::status::{Status, Style};
 use crate::recv::draw_seed;
@@ -157,11 +157,15 @@ impl Receiver {
                 Ok(Self { addresses: ticket.addresses(), dialer: Some(dialer), local: None })
             }
             Target::Remote { host, port } => {
-                let address = lookup(host, *port, status, start)?;
+                let mut addresses = lookup(host, *port, status, start)?;
+                if form.format != Format::Encrypted {
+                    // Unencrypted senders take the first one, as the reference does.
+                    addresses.truncate(1);
+                }
                 let remote = rdt_trust::Remote::Host { host: host.clone(), port: *port };
                 let dial = || args.trust.dialer(&remote, &surroundings());
                 let dialer = (form.format == Format::Encrypted).then(dial).transpose()?;
-                Ok(Self { addresses: vec![address], dialer, local: None })
+                Ok(Self { addresses, dialer, local: None })
             }
         }
     }
@@ -190,11 +194,14 @@ fn surroundings() -> Surroundings {
     Surroundings { say: Arc::new(talk), warn: Arc::new(talk), unix_time_s: Arc::new(clock::unix_time_s) }
 }
 
-fn lookup(host: &str, port: u16, status: &Status, start: Instant) -> Result<SocketAddr, Failure> {
-    target::resolve(host, port).ok_or_else(|| {
-        let time = clock::now().saturating_duration_since(start).as_secs_f64();
-        status.text(&format!("[{time:.3}]\ttarget {host} is invalid"));
-        let (error, sentence) = (TransferError::InvalidName(host.into()), format!("no such host: {host}"));
-        status.failed(Phase::Connect, Failure::Transfer { phase: Phase::Connect, error, sentence })
-    })
+/// Resolves a name to at least one address.
+fn lookup(host: &str, port: u16, status: &Status, start: Instant) -> Result<Vec<SocketAddr>, Failure> {
+    let addresses = host_port::resolve(host, port);
+    if !addresses.is_empty() {
+        return Ok(addresses);
+    }
+    let time = clock::now().saturating_duration_since(start).as_secs_f64();
+    status.text(&format!("[{time:.3}]\ttarget {host} is invalid"));
+    let (error, sentence) = (TransferError::InvalidName(host.into()), format!("no such host: {host}"));
+    Err(status.failed(Phase::Connect, Failure::Transfer { phase: Phase::Connect, error, sentence }))
 }

@@ -62,7 +62,7 @@ impl Sending for Sender {
     }
 
     fn open_elsewhere(&mut self, _: Instant, _: Duration) {
-        debug_assert!(false, "only a ticket has several addresses");
+        debug_assert!(false, "one address is tried without encryption");
     }
 
     fn progress(&mut self) -> Option<Progress> {

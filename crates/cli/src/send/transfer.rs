@@ -102,7 +102,7 @@ impl<S: Sending> Transfer<S> {
         let is_ipv4 = io.local_addr().is_ok_and(|local| local.is_ipv4());
         let reached: Vec<_> = addresses.iter().copied().filter(|to| to.is_ipv4() || !is_ipv4).collect();
         let candidates = Candidates::new(clock::now(), &reached, config.handshake_give_up)
-            .ok_or_else(|| Failure::Usage("the ticket has no address".into()))?;
+            .ok_or_else(|| Failure::Usage("the receiver has no address".into()))?;
         let Attempt { address, give_up } = candidates.current();
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         stop.add(waiter.waker());

@@ -1,6 +1,6 @@
 //! Addresses, ports and concurrent senders.
 
-use std::net::{Ipv6Addr, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -81,6 +81,19 @@ fn default_bind_serves_ipv4_and_ipv6() {
     }
     assert!(receiver.program.line("] 127.0.0.1:").contains("connected"), "IPv4 without its IPv6 clothes");
     receiver.program.line("] [::1]:");
+}
+
+#[test]
+fn second_address_of_host_is_tried() {
+    let addresses: Vec<_> = ("localhost", 1).to_socket_addrs().unwrap().collect();
+    let has_both = addresses.iter().any(SocketAddr::is_ipv4) && addresses.iter().any(SocketAddr::is_ipv6);
+    if !has_ipv6() || !has_both {
+        eprintln!("localhost has one address here, so a second one is not tried");
+        return;
+    }
+    let receiver = Receiver::from(&mut rdt_recv("--bind [::1]:0 --no-link"));
+    send(&format!("localhost:{} --bytes 3000", receiver.address.port())).with_code(0);
+    assert!(receiver.program.line("connected").contains("] [::1]:"));
 }
 
 #[test]

@@ -25,10 +25,14 @@ fn open_address_without_rule_is_refused() {
 #[test]
 fn ticket_options_without_tickets_are_refused() {
     let home = Home::new();
-    for options in ["--tickets 0 --ticket-lifetime 1h", "--open --advertise 127.0.0.1:1"] {
+    for (options, remedy) in [
+        ("--tickets 0 --ticket-lifetime 1h", "--tickets N"),
+        ("--open --advertise 127.0.0.1:1", "--tickets N"),
+        ("--open --tickets 1", "leave out --tickets"),
+    ] {
         let ended = home.run("server", &format!("serve --to {UNUSED} --listen 127.0.0.1:0 {options}"));
         assert_eq!(ended.code, Some(64), "{ended:?}");
-        assert!(ended.errors.contains("--tickets N"), "{ended:?}");
+        assert!(ended.errors.contains(remedy), "{ended:?}");
     }
 }
 
