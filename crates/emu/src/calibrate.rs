@@ -271,7 +271,7 @@ fn row(name: &str, rate: &str, packets: &str, lateness: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use rdt_emulator::DelayHistogram;
-    use rdt_testing::contract::Contract;
+    use rdt_program_testing::contract::Contract;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use rdt_testing::contract::{Contract, check_named};
+use rdt_program_testing::contract::{Contract, check_named};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
@@ -67,7 +67,7 @@ fn proxy_has_metrics_and_stream_that_fit() {
 
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
-    use rdt_testing::scrape::{names, scrape_until, value};
+    use rdt_program_testing::scrape::{names, scrape_until, value};
 
     let target = UdpSocket::bind("127.0.0.1:0").unwrap();
     target.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rdt_testing::contract::Contract;
+use rdt_program_testing::contract::Contract;
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");

@@ -1,14 +1,6 @@
 //! Helpers of the tests of all crates: an origin of test times, durations, and repeatable random
-//! numbers; processes of programs under test (feature `programs`).
+//! numbers.
 #![forbid(unsafe_code)]
-
-#[cfg(feature = "contract")]
-pub mod contract;
-#[cfg(feature = "programs")]
-#[allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
-pub mod programs;
-#[cfg(feature = "contract")]
-pub mod scrape;
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use rdt_testing::contract::Contract;
+use rdt_program_testing::contract::Contract;
 use serde_json::Value;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);

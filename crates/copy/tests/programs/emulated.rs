@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rdt_testing::programs::{SshFiles, allows_emulation, user};
+use rdt_program_testing::programs::{SshFiles, allows_emulation, user};
 
 use super::home::{Home, PROGRAM, noise};
 use super::tree;

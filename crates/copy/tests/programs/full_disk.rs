@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use rdt_testing::programs::Ended;
+use rdt_program_testing::programs::Ended;
 
 use super::home::{Home, PROGRAM, noise};
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rdt_testing::contract::Contract;
-use rdt_testing::programs::{Ended, Program};
+use rdt_program_testing::contract::Contract;
+use rdt_program_testing::programs::{Ended, Program};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-copy");
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rdt_testing::programs::{Program, pause};
+use rdt_program_testing::programs::{Program, pause};
 use rdt_testing::random;
 
 use super::home::{Home, args, noise};

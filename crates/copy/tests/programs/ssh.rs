@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rdt_testing::programs::{SshFiles, free_address, user};
+use rdt_program_testing::programs::{SshFiles, free_address, user};
 
 use super::home::{Home, PROGRAM};
 use super::tree;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use rdt_testing::programs::output;
+use rdt_program_testing::programs::output;
 
 use super::home::{Home, args, noise};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use pcap_file::pcapng::{Block, PcapNgReader};
-use rdt_testing::contract::Contract;
+use rdt_program_testing::contract::Contract;
 use rustix::process::Signal;
 use serde_json::Value;
 

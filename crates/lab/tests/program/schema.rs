@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rdt_testing::contract::Contract;
+use rdt_program_testing::contract::Contract;
 use serde_json::Value;
 
 use crate::process::{arg, experiment, run, succeeds};

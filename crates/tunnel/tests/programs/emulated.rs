@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rdt_testing::programs::allows_emulation;
+use rdt_program_testing::programs::allows_emulation;
 
 use super::process::{Home, PROGRAM};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rdt_testing::programs::{Daemon, SshFiles, free_address, has, output, user};
+use rdt_program_testing::programs::{Daemon, SshFiles, free_address, has, output, user};
 
 use super::process::{Home, PROGRAM};
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rdt_testing::contract::Contract;
-pub(crate) use rdt_testing::programs::{Ended, PATIENCE, Program};
+use rdt_program_testing::contract::Contract;
+pub(crate) use rdt_program_testing::programs::{Ended, PATIENCE, Program};
 use serde_json::Value;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-tunnel");

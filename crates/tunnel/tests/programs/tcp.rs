@@ -5,8 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use rdt_testing::contract::check_named;
-use rdt_testing::scrape::{names, scrape_until, value};
+use rdt_program_testing::contract::check_named;
+use rdt_program_testing::scrape::{names, scrape_until, value};
 
 use super::process::{Home, PATIENCE, check_events};
 
