@@ -15,8 +15,8 @@ use crate::args::share;
 
 const EXAMPLES: &str = "\
 Exit codes:
-    0  no metric of --metric is worse by more than the threshold
-    9  one is
+    0  no metric of --metric is
+    9  a metric is worse by more than the threshold
    64  wrong arguments     65  a file has no summary of a finished transfer, or not this metric
    66  a file cannot be read
 
@@ -136,8 +136,10 @@ impl Metric {
     fn new(key: &str, (a, b): (f64, f64), decides: bool, threshold: f64) -> Self {
         let difference = b - a;
         let change = if difference == 0.0 { 0.0 } else { difference / a.abs() };
-        // Rates are better the higher they are; times and counts the lower.
-        let loss = if key.ends_with("_bps") { -change } else { change };
+        // Rates, bytes in a given time and the fairness are better the higher they are; times and
+        // counts of losses the lower.
+        let higher_is_better = key.ends_with("_bps") || matches!(key, "bytes" | "fairness");
+        let loss = if higher_is_better { -change } else { change };
         Self { key: key.to_owned(), a, b, change, decides, is_worse: decides && loss > threshold }
     }
 
@@ -194,6 +196,13 @@ mod tests {
             let expected: Vec<_> = expected.chain([("lost".to_owned(), false)]).collect();
             assert_eq!(found, expected, "{goodput} {rtt}");
         }
+    }
+
+    #[test]
+    fn more_bytes_and_fairness_are_better() {
+        let (low, high) = (json!({ "bytes": 1, "fairness": 0.5 }), json!({ "bytes": 2, "fairness": 1.0 }));
+        let worse = |a, b| metrics(a, b, &["bytes", "fairness"]).unwrap().iter().filter(|it| it.1).count();
+        assert_eq!((worse(&low, &high), worse(&high, &low)), (0, 2));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path as FilePath, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -33,8 +33,6 @@ use crate::talk;
 const MAX_REQUEST: u64 = 1 << 16;
 /// Time for a peer to send its request or take the answer. A request waits for the one before it.
 const PEER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Changes that wait for the relay's next turn. A further request waits.
-const MAX_QUEUED_CHANGES: usize = 16;
 
 pub(crate) const AFTER_SET: &str = "\
 Examples:
@@ -78,7 +76,8 @@ impl ControlSocket {
     /// Starts a thread that answers requests. It ends with the process.
     pub(crate) fn serve(&self, mut in_force: InForce, log: Printer) -> Result<Changes, Failure> {
         let listener = self.listener.try_clone().map_err(Failure::system("no control socket"))?;
-        let (to_relay, changes) = sync_channel(MAX_QUEUED_CHANGES);
+        // Unbounded: only the user who may end this program can fill it.
+        let (to_relay, changes) = channel();
         thread::spawn(move || {
             for peer in listener.incoming().flatten() {
                 if let Err(error) = answer(&peer, &mut in_force, &to_relay, &log) {
@@ -164,7 +163,7 @@ const fn name(scope: Scope) -> &'static str {
 fn answer(
     peer: &UnixStream,
     in_force: &mut InForce,
-    to_relay: &SyncSender<Change>,
+    to_relay: &Sender<Change>,
     log: &Printer,
 ) -> io::Result<()> {
     peer.set_read_timeout(Some(PEER_TIMEOUT))?;
@@ -201,14 +200,16 @@ fn write_line(mut peer: &UnixStream, object: &Value) -> io::Result<()> {
 
 /// Runs `set`: sends the settings, and prints the path in force.
 pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
-    let absent = |error: io::Error| Failure::NoControl(args.socket.clone(), error);
-    let peer = UnixStream::connect(&args.socket).map_err(absent)?;
     if args.path.file().is_some() {
         return Err(Failure::Usage("--path: set takes flags alone".into()));
     }
     if args.path.settings().iter().any(|(_, key, _)| *key == Key::Seed) {
         return Err(Failure::Usage("--seed: the draws of a running path cannot change".into()));
     }
+    let absent = |error: io::Error| Failure::NoControl(args.socket.clone(), error);
+    let peer = UnixStream::connect(&args.socket).map_err(absent)?;
+    // The request may wait for the one before it.
+    peer.set_read_timeout(Some(4 * PEER_TIMEOUT)).map_err(absent)?;
     let settings: Vec<_> = args
         .path
         .settings()

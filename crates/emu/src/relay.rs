@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use rdt_udp::clock;
@@ -172,6 +172,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     /// observer requires.
     fn next_wakeup(&self) -> Option<Instant> {
         let others = self.near.next_check().into_iter().chain(self.observer.next_turn());
+        let others = others.chain(self.changes.next_check());
         self.paths.next_wakeup().into_iter().chain(others).min()
     }
 }
@@ -184,7 +185,15 @@ struct Pending {
     fetched: VecDeque<Change>,
 }
 
+/// Interval in which an idle relay looks for changes, which its waiter does not see.
+const CHANGE_INTERVAL: Duration = Duration::from_millis(20);
+
 impl Pending {
+    /// Returns when to look for changes again; `None` if the path cannot change.
+    fn next_check(&self) -> Option<Instant> {
+        self.queue.as_ref().map(|_| clock::now() + CHANGE_INTERVAL)
+    }
+
     fn fetch(&mut self) {
         if let Some(queue) = &self.queue {
             self.fetched.extend(queue.try_iter());

@@ -9,7 +9,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-/// Shells, each with what is before and after a program's name in the name of its completions.
+/// Shells, each with prefix and suffix of a completion file's name.
 const SHELLS: [(Shell, &str, &str); 4] = [
     (Shell::Bash, "", ""),
     (Shell::Zsh, "_", ""),

@@ -17,8 +17,11 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 use rdt_udp::clock;
 
-/// Time for a request and for its answer: a client that is slower delays others no longer.
+/// Time limit of a request, and of its answer. Requests are answered one at a time, so a silent
+/// client delays the next one by this.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause after a connection could not be accepted.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Largest head of a request, bytes.
 const MAX_HEAD_BYTES: usize = 8 << 10;
 const MAX_HEADERS: usize = 64;
@@ -101,6 +104,10 @@ pub fn serve(
     registry.register_collector(Box::new(Source(read)));
     thread::Builder::new().name("metrics".to_owned()).spawn(move || {
         for stream in listener.incoming() {
+            if stream.is_err() {
+                // Without descriptors, the next accept would fail at once, again and again.
+                thread::park_timeout(ACCEPT_RETRY);
+            }
             let answered = stream.and_then(|stream| answer(stream, &registry));
             if let Err(error) = answered {
                 tracing::debug!(%error, "a scrape of the metrics failed");

@@ -110,8 +110,13 @@ impl<'a> Form<'a> {
             ));
         }
         let is_stdin = self.stdin || args.file.as_deref() == Some(Path::new("-"));
-        if args.parallel > 1 && (is_stdin || args.debug || args.qlog.is_some()) {
-            return Err(usage("--parallel goes neither with the standard input nor with --debug or --qlog"));
+        if args.parallel > 1 && (is_stdin || args.debug || args.qlog.is_some() || args.csv.is_some()) {
+            return Err(usage(
+                "--parallel goes neither with the standard input nor with --debug, --qlog or --csv",
+            ));
+        }
+        if args.parallel > 1 && args.idle_rtt.is_some() {
+            return Err(usage("--parallel does not go with --idle-rtt: the other transfers load the path"));
         }
         if self.format == Format::Classic && args.idle_rtt.is_some() {
             return Err(usage("--idle-rtt is for the native format: classic packets carry no such probes"));

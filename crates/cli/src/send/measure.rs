@@ -143,8 +143,7 @@ impl Measure {
         self.omitted.as_ref().map_or(0, |omitted| omitted.stats.bytes_acked)
     }
 
-    /// Returns the counts without those of the omitted start. If the transfer ended before it was
-    /// over, there are none.
+    /// Returns the counts after the omitted start: zero if the transfer ended within it.
     pub(crate) fn counted(&self, stats: SenderStats) -> SenderStats {
         match &self.omitted {
             Some(Omitted { at, stats: before }) => since(&stats, before, *at),
@@ -180,6 +179,12 @@ fn since(stats: &SenderStats, before: &SenderStats, at: Instant) -> SenderStats 
         spurious: stats.spurious - before.spurious,
         probes: stats.probes - before.probes,
         dup_acks: stats.dup_acks - before.dup_acks,
+        datagrams_sent: stats.datagrams_sent - before.datagrams_sent,
+        datagrams_received: stats.datagrams_received - before.datagrams_received,
+        keep_alives: stats.keep_alives - before.keep_alives,
+        stale: stats.stale - before.stale,
+        malformed: stats.malformed - before.malformed,
+        acks_beyond: stats.acks_beyond - before.acks_beyond,
         waited,
         first_data_at: stats.first_data_at.map(|first| first.max(at)),
         ..stats.clone()

@@ -42,6 +42,8 @@ fn contradictory_or_invalid_options_are_refused() {
         ("local --loss-window 1", "bbr has its own window"),
         ("local --loss-window initial --cc fixed:3", "--cc reno or cubic"),
         ("local --min-rto 0s", "at least 1ms"),
+        ("local --parallel 2 --csv table.csv", "--csv"),
+        ("local --parallel 2 --idle-rtt 3", "--idle-rtt"),
         ("local --max-rto 1", "has no unit"),
         ("local --pacing 1", "--pacing"),
         ("local --ecn 1", "--ecn"),

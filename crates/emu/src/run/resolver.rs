@@ -1,5 +1,5 @@
-//! Names inside a run. Programs ask a name server at the far end, because those of the host cannot
-//! be reached. Without one there, a line says why names are unknown.
+//! DNS inside a run: `/etc/resolv.conf` names the far end, because the name servers of the host
+//! cannot be reached. If no server listens there, the first refused lookup prints a warning.
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;

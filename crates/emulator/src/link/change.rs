@@ -44,6 +44,9 @@ impl Link {
             self.loss_state = LossState::default();
         }
         self.queue.change(config.queue, config.marking);
+        if let Some(managed) = &mut self.managed {
+            managed.aqm.set_rate(config.rate);
+        }
         self.serialiser.change(now, config.rate, config.varying, self.start);
         self.delay.change(config.delay, config.jitter, config.reorder);
         self.overhead = config.overhead;

@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Instant;
 
 use crate::Ecn;
+use crate::bitrate::Bitrate;
 use crate::draw::{Draws, Stage};
 use crate::packet::Service;
 use crate::queue::{Fifo, QueuedPacket, Signal};
@@ -18,6 +19,11 @@ use crate::queue::{Fifo, QueuedPacket, Signal};
 ///
 /// The link itself applies the queue limit and the threshold of [`Marking`](crate::Marking).
 pub(crate) trait Aqm: fmt::Debug + Send + Sync {
+    /// Called when the rate of the link changes. `None`: no limit.
+    fn set_rate(&mut self, rate: Option<Bitrate>) {
+        let _ = rate;
+    }
+
     /// Called when a packet arrives at `now`, before the queue limit is checked. `backlog` is the
     /// bytes on the wire of the waiting packets.
     fn on_arrival(&mut self, now: Instant, backlog: u64) {

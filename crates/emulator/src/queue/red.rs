@@ -117,11 +117,14 @@ struct Red {
 /// Size of the small packet for `typical`, as in the network simulator ns.
 const SMALL_PACKET_BYTES: usize = 500;
 
+/// Returns the serialisation time of a small packet. `None` if it takes no time.
+fn typical(rate: Option<Bitrate>) -> Option<Duration> {
+    rate.map(|rate| rate.transmit_time(SMALL_PACKET_BYTES, &mut 0)).filter(|time| !time.is_zero())
+}
+
 impl Red {
     fn new(config: RedConfig, rate: Option<Bitrate>) -> Self {
-        let typical =
-            rate.map(|rate| rate.transmit_time(SMALL_PACKET_BYTES, &mut 0)).filter(|time| !time.is_zero());
-        Self { config, typical, average: 0.0, count: None, busy_until: None }
+        Self { config, typical: typical(rate), average: 0.0, count: None, busy_until: None }
     }
 
     /// Returns whether a packet that the queue limit admits is dropped or marked. `None`: neither.
@@ -144,6 +147,10 @@ impl Red {
 }
 
 impl Aqm for Red {
+    fn set_rate(&mut self, rate: Option<Bitrate>) {
+        self.typical = typical(rate);
+    }
+
     /// Updates the average (section 4 of the paper). Packets that the queue limit drops are samples
     /// too, because while the queue is full no other packets arrive.
     ///

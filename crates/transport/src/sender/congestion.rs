@@ -13,8 +13,7 @@ use crate::{MAX_DATAGRAM, Trace};
 /// Largest number of segments in one send call.
 const MAX_BATCH_SEGMENTS: usize = 64;
 
-/// Divisor: a delivery rate below the configured limit by at most this part of it counts as the
-/// limit.
+/// A delivery rate of at least `limit - limit / 32` counts as reaching the configured limit.
 const LIMIT_TOLERANCE_DIVISOR: u64 = 32;
 
 /// State just before an ACK or a timeout, from which window reductions are computed.

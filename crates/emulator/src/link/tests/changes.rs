@@ -102,6 +102,21 @@ fn refused_change_leaves_link_as_it_is() {
 }
 
 #[test]
+fn idle_average_of_red_decays_at_new_rate() {
+    let now = epoch();
+    // The average is the queue itself, and packets above `min` are dropped for sure above `max`.
+    let red = "red:min=1kb,max=2kb,p=1,weight=0.5,gentle=no".parse::<Discipline>().unwrap();
+    let admitted = |rate_then: u64| {
+        let mut link = changeable(rate(1_000_000_000).discipline(red));
+        burst(&mut link, now, 100, 1_000);
+        link.change(now + ms(2), rate(rate_then).discipline(red)).unwrap();
+        // Idle for a small packet's time at 1 Mbit/s, a thousand of them at 1 Gbit/s.
+        burst(&mut link, now + ms(6), 1, 1_000)
+    };
+    assert_eq!((admitted(1_000_000), admitted(1_000_000_000)), (0, 1));
+}
+
+#[test]
 fn waiting_packets_of_codel_get_new_rate() {
     let now = epoch();
     let codel = "codel".parse::<Discipline>().unwrap();
