@@ -1,5 +1,7 @@
 //! Account of a running copy: events to the observer, counts for the summary.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,6 +9,10 @@ use crate::{Event, Failure, Kind, Observer, SkipReason, Summary};
 
 /// Limit on failures that a summary names.
 const MAX_NAMED_FAILURES: usize = 1000;
+/// Limit on the path of such a failure, bytes. The peer chooses it.
+const MAX_PATH_BYTES: usize = 4096;
+/// Limit on its text, characters.
+const MAX_TEXT_CHARS: usize = 512;
 
 /// Account that the threads of a copy share.
 #[derive(Clone)]
@@ -63,7 +69,9 @@ impl Report {
         let mut summary = self.lock();
         summary.failures += 1;
         if summary.failed.len() < MAX_NAMED_FAILURES {
-            summary.failed.push(Failure { path: path.into(), text: text.into() });
+            let bytes = path.as_os_str().as_bytes();
+            let path = Path::new(OsStr::from_bytes(&bytes[..bytes.len().min(MAX_PATH_BYTES)])).into();
+            summary.failed.push(Failure { path, text: text.chars().take(MAX_TEXT_CHARS).collect() });
         }
         drop(summary);
         self.event(&Event::Failed { path, text, bytes });

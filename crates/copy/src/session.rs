@@ -17,7 +17,9 @@ use crate::frame::{FrameReader, control_frame};
 use crate::protocol::{Answer, Hello, MAGIC, VERSION, WireRequest};
 use crate::report::Report;
 use crate::source::{Source, excludes, top_name};
-use crate::{CopyError, Event, Observer, Permission, Request, Root, SourceOptions, Summary};
+use crate::{
+    CopyError, DestinationOptions, Event, Observer, Permission, Request, Root, SourceOptions, Summary,
+};
 
 /// Time for the ends of both streams after the copy is complete.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -123,7 +125,10 @@ fn prepare(request: WireRequest, root: &Root, report: &Report) -> Result<Prepare
         WireRequest::Push { dest, sources, options } => {
             let dest = PathBuf::from(OsString::from_vec(dest));
             report.event(&Event::Request { push: true, path: &dest });
-            let options = options.try_into().map_err(|text: &str| CopyError::Request(text.into()))?;
+            let mut options: DestinationOptions =
+                options.try_into().map_err(|text: &str| CopyError::Request(text.into()))?;
+            // A file that runs with the rights of the server's user is not for a client to make.
+            options.special_modes &= !root.confined;
             let place = Place::open(&directory, &dest, sources, None, options)?;
             Ok(Prepared::Destination(Box::new(Destination::start(place, options, report)?)))
         }

@@ -45,7 +45,7 @@ use crate::{CopyError, DestinationOptions, Event, Summary};
 const MAX_WORKERS: usize = 4;
 /// Limit on replies that wait for the stream.
 const MAX_QUEUED_REPLIES: usize = 1024;
-/// Room for a frame besides its bytes.
+/// Memory charged for each queued frame in addition to its data, bytes.
 const JOB_BYTES: usize = 256;
 
 /// Directory where a copy goes, and the names that it may use there.
@@ -54,9 +54,8 @@ pub(crate) struct Place {
     /// `None`: it would be created in a real run.
     directory: Option<Arc<Directory>>,
     top: TopNames,
-    /// Name of an empty file beside DEST that exists until the copy is complete, if DEST is the new
-    /// name of the only source. Without it, the same command would find a directory after an
-    /// interruption or a failure, and copy the source inside.
+    /// Name of an empty file beside DEST: DEST is the new name of the only source, and the copy is
+    /// not complete. It lets the same command resume instead of copying into DEST.
     marker: Option<Vec<u8>>,
 }
 
@@ -99,23 +98,27 @@ impl Place {
             return Ok(Self { directory: None, top, marker: None });
         }
         mkdirat(&parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map_err(|found| error(found.into()))?;
+        if options.sync {
+            rustix::fs::fsync(&parent).map_err(|found| error(found.into()))?;
+        }
         let directory = wrap(parent)?.open_directory(name.as_bytes()).map_err(error)?;
         Ok(Self { directory: Some(directory), top, marker: None })
     }
 }
 
-/// Returns true unless the same command can complete a directory, some of whose entries failed.
+/// Returns true if a repeated command has nothing left to copy.
 fn is_over(summary: &Summary) -> bool {
     summary.is_complete() || summary.directories == 0
 }
 
-/// Returns true if an interrupted copy has created this directory as the new name of its source.
+/// Returns true if an interrupted copy of this user has created this directory as the new name of
+/// its source.
 fn is_marked(root: &RootDirectory, dest: &Path) -> bool {
     let (Some(parent), Some(name)) = (dest.parent(), dest.file_name()) else { return false };
-    let found = root
-        .open_directory(parent)
-        .map(|parent| statat(&parent, Temporary::of(name.as_bytes()).new, AtFlags::SYMLINK_NOFOLLOW).is_ok());
-    found.unwrap_or(false)
+    let found = root.open_directory(parent).and_then(|parent| {
+        Ok(statat(&parent, Temporary::of(name.as_bytes()).new, AtFlags::SYMLINK_NOFOLLOW)?)
+    });
+    found.is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw())
 }
 
 /// Ends work of the threads that takes long when the copy ends early, or is dropped.
@@ -217,7 +220,7 @@ impl Destination {
             replies.close();
             drop(shared);
             threads.join().await;
-            // What the peer did wrong says more than that the stream has ended.
+            // The peer's protocol error is more specific than the end of the stream.
             return fatal.try_recv().map_or(result, Err);
         }
         drop(shared);

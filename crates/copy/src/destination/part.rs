@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, unlinkat};
 use rustix::io::Errno;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, device, inode};
 use crate::journal::{Checkpoint, Journal, Subject};
 use crate::name::Temporary;
 
@@ -97,10 +97,14 @@ impl Part {
         let replaced = || io::Error::other("another copy changed it meanwhile: copy again");
         let journal = open_journal(directory, &names)?;
         let (journal, found) = Journal::resume(journal, subject)?.ok_or_else(replaced)?;
-        let file = File::from(directory.open(&names.part, OFlags::WRONLY, Mode::empty())?);
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+        let file = File::from(directory.open(&names.part, flags, Mode::empty())?);
         if found != *expected || !is_own(&fstat(&file)?, subject.size) {
             return Err(replaced());
         }
+        // What is behind the checkpoint was not verified, and a hole would leave it there.
+        file.set_len(found.offset)?;
+        file.set_len(subject.size)?;
         Ok(Self::new(directory, names, file, Progress::Idle(journal)))
     }
 
@@ -111,6 +115,11 @@ impl Part {
 
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Returns true unless another process has replaced the file: then the name must not be used.
+    pub(super) fn is_at_its_name(&self) -> io::Result<bool> {
+        is_named(&self.directory, &self.names.part, &self.file)
     }
 
     pub(super) fn name(&self) -> &[u8] {
@@ -175,7 +184,9 @@ impl Part {
     pub(super) fn discard(mut self) {
         // The next copy of this name removes what stays.
         let _ = self.settle();
-        let _ = remove(&self.directory, &self.names.part);
+        if self.is_at_its_name().unwrap_or(false) {
+            let _ = remove(&self.directory, &self.names.part);
+        }
         let _ = self.remove_journal();
     }
 
@@ -241,12 +252,24 @@ fn open_journal(directory: &Arc<Directory>, names: &Temporary) -> io::Result<Fil
 fn remove_abandoned(directory: &Arc<Directory>, name: &[u8]) -> io::Result<()> {
     match directory.open(name, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
         Ok(file) => {
-            lock(&File::from(file))?;
-            remove(directory, name)
+            // Locked until it is removed: the name must not pass to another copy before.
+            let file = File::from(file);
+            lock(&file)?;
+            if is_named(directory, name, &file)? { remove(directory, name) } else { Ok(()) }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         // A link, pipe or directory that took the name: the system says which one.
         Err(_) => remove(directory, name),
+    }
+}
+
+/// Returns true if the name still leads to this file.
+fn is_named(directory: &Arc<Directory>, name: &[u8], file: &File) -> io::Result<bool> {
+    let own = fstat(file)?;
+    match directory.stat_name(name) {
+        Ok(found) => Ok((device(&found), inode(&found)) == (device(&own), inode(&own))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn place_link(
     name: &[u8],
     existing: Existing,
 ) -> io::Result<Vec<u8>> {
-    // One of an interrupted copy.
+    // Remove the temporary link left by an interrupted copy.
     remove(directory, temporary)?;
     symlinkat(target, &*directory.handle()?, temporary)?;
     place(directory, temporary, name, existing).inspect_err(|_| {

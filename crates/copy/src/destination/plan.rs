@@ -82,6 +82,12 @@ impl Planner {
     }
 
     fn entry(&mut self, mut entry: Entry) -> Result<(), Ended> {
+        // Directories that fail for their depth cost no credit, so their number is limited here.
+        if self.nodes.len() > 2 * MAX_DEPTH {
+            return Err(self.shared.fail(CopyError::Protocol("directories nested without end".into())));
+        }
+        // A longer name is refused, and need not be kept.
+        entry.name.truncate(MAX_NAME_BYTES + 1);
         let node = Arc::clone(self.nodes.last().expect("leave() does not remove the destination"));
         let is_top = node.entry.is_none();
         if is_top {

@@ -92,6 +92,8 @@ struct Receiving {
 enum Failure {
     /// The file fails alone.
     File(String),
+    /// The disk is full: the file fails alone, and a later copy goes on with its data.
+    Full(String),
     /// The peer broke the protocol.
     Protocol(&'static str),
     Ended,
@@ -105,7 +107,10 @@ impl From<Ended> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::File(error.to_string())
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(error.to_string()),
+            _ => Self::File(error.to_string()),
+        }
     }
 }
 
@@ -126,6 +131,9 @@ impl Worker {
 
     fn work(&mut self, jobs: &Receiver<Work>) -> Result<(), Ended> {
         while let Ok(Work { id, job, room: _room }) = jobs.recv() {
+            if self.shared.is_stopped.load(Ordering::Relaxed) {
+                return Err(Ended);
+            }
             let state = self.files.remove(&id);
             match self.step(id, state, job) {
                 Ok(Some(state)) => {
@@ -136,7 +144,7 @@ impl Worker {
                     return Err(self.shared.fail(CopyError::Protocol(text.into())));
                 }
                 // Steps resolve the failures of their file.
-                Err(Failure::Ended | Failure::File(_)) => return Err(Ended),
+                Err(Failure::Ended | Failure::File(_) | Failure::Full(_)) => return Err(Ended),
             }
         }
         Ok(())
@@ -193,6 +201,11 @@ impl Worker {
                 self.shared.failed(&plan.target, &text)?;
                 Ok((!is_end).then_some(State::Discarding))
             }
+            Err(Failure::Full(text)) => {
+                let target = receiving.suspend();
+                self.shared.failed(&target, &text)?;
+                Ok((!is_end).then_some(State::Discarding))
+            }
             Err(other) => {
                 receiving.suspend();
                 Err(other)
@@ -214,7 +227,7 @@ impl Worker {
                 self.shared.reply(FromDestination::Want { id, start: Start::IfDifferent { root } })?;
                 Ok(Some(State::Comparing(plan)))
             }
-            Err(Failure::File(text)) => {
+            Err(Failure::File(text) | Failure::Full(text)) => {
                 self.shared.failed(&plan.target, &format!("cannot be compared: {text}"))?;
                 // The source was not asked, so nothing follows.
                 Ok(None)
@@ -319,6 +332,13 @@ impl Receiving {
         attributes.set(self.part.file(), shared.options.special_modes)?;
         if shared.options.sync {
             self.part.file().sync_all()?;
+        } else if target.size > GROUP_BYTES {
+            // The part has its full size from the start. Without its data, a crash after the rename
+            // would leave zeros that pass for the whole file.
+            self.part.file().sync_data()?;
+        }
+        if !self.part.is_at_its_name()? {
+            return Err(Failure::File("another process has replaced the file in progress".into()));
         }
         place(directory, self.part.name(), &target.name, shared.options.existing)?;
         // The file is complete. The next copy removes a journal that stays.
@@ -331,11 +351,13 @@ impl Receiving {
         Checkpoint { offset, stack: stack.to_vec() }
     }
 
-    /// Ends the file of an interrupted copy.
-    fn suspend(self: Box<Self>) {
+    /// Ends the file of an interrupted copy, whose data a later copy goes on with.
+    fn suspend(self: Box<Self>) -> Target {
         let checkpoint = self.checkpoint();
         let is_verified = self.unconfirmed.is_none() && checkpoint.offset > 0;
-        self.part.suspend(is_verified.then_some(checkpoint));
+        let Self { part, plan, .. } = *self;
+        part.suspend(is_verified.then_some(checkpoint));
+        plan.target
     }
 }
 

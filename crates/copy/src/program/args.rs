@@ -97,7 +97,7 @@ pub(crate) struct DestinationArgs {
     /// Store a file beside one that exists and differs, as 'name (2).ext'
     #[arg(long)]
     pub(crate) keep_both: bool,
-    /// Report a file as copied only when it is on the disk, also its name
+    /// Report success only when files and their names are on the disk
     #[arg(long)]
     pub(crate) sync: bool,
     /// Keep setuid, setgid and sticky bits of modes
@@ -117,7 +117,7 @@ pub(crate) struct RemoteArgs {
     /// Command that starts rdt-copy on the other host, read by its shell
     #[arg(long, value_name = "PATH", default_value = "rdt-copy")]
     pub(crate) remote_program: String,
-    /// Listen on this side, and let the other host connect: its ports cannot be reached
+    /// Listen on this side, and let the other host connect: for hosts behind a firewall or NAT
     #[arg(long)]
     pub(crate) listen_here: bool,
     /// UDP port, or range FIRST-LAST, of the side that listens [default: 22347 for --serve and

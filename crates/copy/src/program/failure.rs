@@ -29,7 +29,7 @@ Exit codes:
   130  Ctrl-C: the same command again goes on";
 
 /// What a user can do after a copy that ended early.
-pub(crate) const RESUME: &str = "The same command again goes on where it was";
+pub(crate) const RESUME: &str = "Run the same command again to resume";
 
 /// Why the program ends with an exit code other than 0.
 #[derive(Debug, thiserror::Error)]

@@ -108,7 +108,9 @@ impl Location {
             )));
         }
         // ssh would read it as an option.
-        if host.starts_with('-') {
+        // scp's brackets are not for ssh.
+        let ssh_host = host.replace(['[', ']'], "");
+        if host.starts_with('-') || ssh_host.starts_with('-') {
             return Err(usage(&format!("'{host}' is no host")));
         }
         match path.as_encoded_bytes().first() {
@@ -116,8 +118,7 @@ impl Location {
                 let (_, path) = split(&path, b':').unwrap_or_default();
                 Ok(Self::Far(Far::Host(host), path.into()))
             }
-            // scp's brackets are not for ssh.
-            _ => Ok(Self::Far(Far::Ssh(host.replace(['[', ']'], "")), path.into())),
+            _ => Ok(Self::Far(Far::Ssh(ssh_host), path.into())),
         }
     }
 }
@@ -260,6 +261,7 @@ mod tests {
             ("host:a other:b c", "different hosts"),
             (":a b", "no host before"),
             ("-oProxyCommand=x:a b", "is no host"),
+            ("[-oProxyCommand=x]:a b", "is no host"),
         ] {
             let error = plan(line).unwrap_err();
             assert!(error.contains(part), "{line}: {error}");

@@ -121,7 +121,8 @@ impl Report {
         self.0.progress.end();
         let summary = self.0.summary.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = failure.filter(|failure| !matches!(failure, Failure::Incomplete)) {
-            self.warn(&failure.to_string());
+            // It may have a text of the peer.
+            self.warn(&escaped(&failure.to_string()));
         } else if *summary != Summary::default() {
             for line in failures(&summary) {
                 self.warn(&line);
@@ -289,9 +290,10 @@ fn shown(path: &Path) -> String {
     escaped(&path.to_string_lossy())
 }
 
-/// Escapes control characters.
+/// Escapes control characters, and those that change the direction of the text around them.
 fn escaped(text: &str) -> String {
     let escape = |character: char| match character {
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => character.escape_default().to_string(),
         character if character.is_control() => character.escape_default().to_string(),
         character => character.to_string(),
     };

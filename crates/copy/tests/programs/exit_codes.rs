@@ -4,7 +4,7 @@ use rdt_program_testing::programs::pause;
 
 use super::home::{Home, args, noise};
 
-const RESUME: &str = "The same command again goes on where it was";
+const RESUME: &str = "Run the same command again to resume";
 
 #[test]
 fn wrong_arguments_are_explained() {

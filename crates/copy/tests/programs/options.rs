@@ -93,9 +93,17 @@ fn special_modes_are_dropped_unless_asked() {
     let mode = || home.path("store/file").metadata().unwrap().mode() & 0o7777;
     home.copy(&["file", &serve.tickets[0]]);
     assert_eq!(mode(), 0o755);
+    // A client must not make a file that runs with the rights of the server's user.
     fs::remove_file(home.path("store/file")).unwrap();
     home.copy(&["--special-modes", "file", &serve.tickets[0]]);
-    assert_eq!(mode(), 0o4755);
+    assert_eq!(mode(), 0o755);
+
+    fs::set_permissions(home.path("store/file"), Permissions::from_mode(0o4755)).unwrap();
+    for (options, expected) in [(&[][..], 0o755), (&["--special-modes"][..], 0o4755)] {
+        let name = format!("got{}", options.len());
+        home.copy(&[options, &[&*serve.at("file"), &*name]].concat());
+        assert_eq!(home.path(&name).metadata().unwrap().mode() & 0o7777, expected);
+    }
 }
 
 #[test]
