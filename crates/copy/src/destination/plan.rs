@@ -18,7 +18,7 @@ use crate::directory::Directory;
 use crate::journal::Subject;
 use crate::name::{Temporary, numbered, refuse};
 use crate::protocol::{
-    Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_TARGET_BYTES, Start, Token, WireSkip,
+    Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_NAME_BYTES, MAX_TARGET_BYTES, Start, Token, WireSkip,
 };
 use crate::tree_hash::GROUP_BYTES;
 use crate::{CopyError, Existing, Kind};

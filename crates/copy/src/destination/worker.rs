@@ -131,9 +131,6 @@ impl Worker {
 
     fn work(&mut self, jobs: &Receiver<Work>) -> Result<(), Ended> {
         while let Ok(Work { id, job, room: _room }) = jobs.recv() {
-            if self.shared.is_stopped.load(Ordering::Relaxed) {
-                return Err(Ended);
-            }
             let state = self.files.remove(&id);
             match self.step(id, state, job) {
                 Ok(Some(state)) => {
@@ -287,6 +284,10 @@ impl Receiving {
 
     fn hole(&mut self, shared: &Shared, offset: u64, len: u64) -> Result<(), Failure> {
         self.check(offset, len)?;
+        // Many of them may wait, and each takes a millisecond to hash.
+        if shared.is_stopped.load(Ordering::Relaxed) {
+            return Err(Failure::Ended);
+        }
         self.has_holes = true;
         self.unconfirmed = self.tree.update_zeros(len);
         shared.report.progress(len, false);

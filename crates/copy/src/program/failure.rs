@@ -85,7 +85,7 @@ impl Failure {
             CopyError::Stream(error) => Self::of_stream(&error, name, dialer),
             CopyError::Request(why) => Self::Request(why),
             CopyError::System { step, error } => Self::System { step, error },
-            CopyError::Refused(why) => Self::Ended { name, why: format!("refused: {why}") },
+            CopyError::Refused(why) => Self::Ended { name, why: format!("refused: {}", why.escape_debug()) },
             error => Self::Ended { name, why: error.to_string() },
         }
     }

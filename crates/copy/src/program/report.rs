@@ -121,8 +121,7 @@ impl Report {
         self.0.progress.end();
         let summary = self.0.summary.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = failure.filter(|failure| !matches!(failure, Failure::Incomplete)) {
-            // It may have a text of the peer.
-            self.warn(&escaped(&failure.to_string()));
+            self.warn(&failure.to_string());
         } else if *summary != Summary::default() {
             for line in failures(&summary) {
                 self.warn(&line);
