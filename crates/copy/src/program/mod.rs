@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
+use rdt_endpoint::tokio::Stream;
 use rdt_program::exit::{IO, USAGE};
 use rdt_program::{TaskStop, start_logging, talk};
 use tokio::time::timeout;
@@ -123,6 +124,7 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     report.connected(&name, stream.peer_addr());
     let request = request(args, &plan);
     let is_push = matches!(plan, Plan::Push { .. });
+    let last_packets = last_packets(&stream);
     let observer = report.observer();
     let result = {
         let rate = args.remote.max_rate.as_ref().map(|rate| rate.bytes_per_s);
@@ -137,7 +139,8 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     if result.is_err() {
         endpoint.close(STOPPED, "rdt-copy was stopped there");
     }
-    let _ = timeout(LINGER, endpoint.wait_idle()).await;
+    let linger = if result.is_ok() { last_packets } else { LINGER };
+    let _ = timeout(linger, endpoint.wait_idle()).await;
     if let Some(ssh) = ssh {
         ssh.finish().await;
     }
@@ -145,6 +148,13 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     let is_complete = summary.is_complete();
     report.copied(summary);
     if is_complete { Ok(()) } else { Err(Failure::Incomplete) }
+}
+
+/// Returns the time for the last packets of a complete copy, which both sides know to be complete.
+/// It is enough to repeat a lost ACK of the peer's FIN; without it, the peer alone ends later.
+fn last_packets(stream: &Stream) -> Duration {
+    let srtt = stream.stats().and_then(|stats| stats.sender.srtt).unwrap_or_default();
+    (4 * srtt + Duration::from_millis(100)).min(LINGER)
 }
 
 async fn transfer(

@@ -15,7 +15,7 @@ use super::args::{Arguments, Ports};
 use super::connect::{accept, bind, connection, dial_ticket, gate};
 use super::failure::Failure;
 use super::report::Report;
-use super::{LINGER, STOPPED};
+use super::{LINGER, STOPPED, last_packets};
 use crate::{Root, serve};
 
 /// Longest line with a ticket, bytes.
@@ -28,6 +28,7 @@ pub(crate) async fn server(args: &Arguments, report: &Report, stop: &TaskStop) -
         opened = open(args, report, &mut input) => opened?,
         () = stop.wait() => return Err(Failure::Interrupted),
     };
+    let last_packets = last_packets(&stream);
     let root = Root::whole().map_err(Failure::system("no current directory"))?;
     let is_served = tokio::select! {
         // The client reports what failed.
@@ -38,7 +39,8 @@ pub(crate) async fn server(args: &Arguments, report: &Report, stop: &TaskStop) -
     if !is_served {
         endpoint.close(STOPPED, "rdt-copy was stopped there");
     }
-    let _ = timeout(LINGER, endpoint.wait_idle()).await;
+    let linger = if is_served { last_packets } else { LINGER };
+    let _ = timeout(linger, endpoint.wait_idle()).await;
     if is_served { Ok(()) } else { Err(Failure::Interrupted) }
 }
 
