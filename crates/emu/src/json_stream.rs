@@ -36,7 +36,7 @@ struct Beat {
     interval: Duration,
 }
 
-/// What the writer writes a line for.
+/// Line that the writer writes.
 enum Event {
     Progress(Box<Moment>),
     /// New description of the path, in TOML.
