@@ -15,8 +15,10 @@ use super::writer::Sink;
 use super::{Busy, Stored, Transfer};
 
 const PREFIX: &str = ".rdt-partial-";
-/// Limit on the file names tried for one transfer.
+/// Limit on the number in the name of a file.
 const MAX_NAME_SUFFIX: u32 = 100_000;
+/// Limit on attempts to get a free name for which other receivers compete.
+const MAX_RENAMES: u32 = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Names {
@@ -229,15 +231,38 @@ fn name_of(peer: Remote) -> String {
 
 /// Renames the file, with a number in its name if there is a file of that name.
 fn name_in(directory: &Path, name: &str, mut file: NamedTempFile) -> io::Result<PathBuf> {
-    for number in 1..MAX_NAME_SUFFIX {
-        let path = directory.join(numbered(name, number));
-        match file.persist_noclobber(&path) {
-            Ok(_) => return Ok(path),
+    let path = |number| directory.join(numbered(name, number));
+    // Another receiver may take the name meanwhile.
+    for _ in 0..MAX_RENAMES {
+        let Some(number) = free_number(|number| fs::symlink_metadata(path(number)).is_ok()) else { break };
+        match file.persist_noclobber(path(number)) {
+            Ok(_) => return Ok(path(number)),
             Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
             Err(e) => return Err(e.error),
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name in the directory"))
+}
+
+/// Returns a number that is free, and whose predecessor is not: the lowest one, unless files were
+/// removed. Asks for about `2 log2` of that many names.
+fn free_number(is_taken: impl Fn(u32) -> bool) -> Option<u32> {
+    let (mut taken, mut free) = (0, 1);
+    while is_taken(free) {
+        if free >= MAX_NAME_SUFFIX {
+            return None;
+        }
+        (taken, free) = (free, free * 2);
+    }
+    while free - taken > 1 {
+        let middle = taken.midpoint(free);
+        if is_taken(middle) {
+            taken = middle;
+        } else {
+            free = middle;
+        }
+    }
+    Some(free)
 }
 
 /// Syncs a directory, after which the renames in it are durable.
@@ -303,6 +328,21 @@ mod tests {
             .collect();
         assert_eq!(names, ["data.bin", "data-2.bin", "data-3.bin", "folder-2", "link-2.txt"]);
         assert!(link.is_symlink() || cfg!(not(unix)), "the link stays");
+    }
+
+    #[test]
+    fn free_number_is_found_in_few_tries() {
+        for files in [0, 1, 2, 3, 7, 8, 100, 65_535] {
+            let tries = std::cell::Cell::new(0);
+            let found = free_number(|number| {
+                tries.set(tries.get() + 1);
+                number <= files
+            });
+            assert_eq!(found, Some(files + 1));
+            assert!(tries.get() <= 34, "{} tries for {files} files", tries.get());
+        }
+        assert_eq!(free_number(|_| true), None);
+        assert_eq!(free_number(|number| [1, 2, 4].contains(&number)), Some(5), "after a removed file");
     }
 
     #[test]
