@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::Summary;
+
 /// Receiver of events. Called on threads of the copy, so it must return soon.
 pub trait Observer: Send + Sync {
     /// Handles an event.
@@ -75,6 +77,12 @@ pub enum Event<'a> {
         text: &'a str,
         /// Size of a file, bytes; otherwise 0.
         bytes: u64,
+    },
+    /// The copy has ended: it is complete, has failed, or was dropped. No event follows, except
+    /// from threads that were at work when it was dropped.
+    Ended {
+        /// Its counts so far.
+        summary: &'a Summary,
     },
 }
 

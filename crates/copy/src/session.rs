@@ -207,10 +207,23 @@ impl<S: ByteStream> Session<S> {
 }
 
 fn whole() -> Result<Root, CopyError> {
+        self.summary()
+    }
+}
+
+impl<S> Session<S> {
+    fn summary(&self) -> Summary {
     Root::whole().map_err(|error| CopyError::System { step: "the current directory", error })
 }
 
 fn open_root(root: &Root) -> Result<RootDirectory, CopyError> {
+/// Reports what was done, also of a copy that fails or is dropped.
+impl<S> Drop for Session<S> {
+    fn drop(&mut self) {
+        self.report.event(&Event::Ended { summary: &self.summary() });
+    }
+}
+
     RootDirectory::open(root)
         .map_err(|error| CopyError::Request(format!("{}: {error}", root.directory.display())))
 }

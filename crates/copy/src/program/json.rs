@@ -27,7 +27,7 @@ pub(crate) fn event(event: &Event<'_>, moved_bytes: Option<u64>) -> Option<Value
         Event::Failed { path, text, bytes } => {
             with_path(json!({ "event": "failed", "text": text, "bytes": bytes }), path)
         }
-        Event::Request { .. } => return None,
+        Event::Request { .. } | Event::Ended { .. } => return None,
     })
 }
 
@@ -47,9 +47,7 @@ pub(crate) fn client(number: u64, peer: &str, push: bool, path: &Path) -> Value 
 }
 
 /// Returns the event of the end of a client's copy.
-pub(crate) fn client_end(number: u64, summary: Option<&Summary>, text: Option<&str>) -> Value {
-    let none = Summary::default();
-    let summary = summary.unwrap_or(&none);
+pub(crate) fn client_end(number: u64, summary: &Summary, text: Option<&str>) -> Value {
     let mut value = counts(summary, summary.elapsed);
     value["event"] = json!("client_end");
     value["client"] = json!(number);

@@ -144,10 +144,7 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     if let Some(ssh) = ssh {
         ssh.finish().await;
     }
-    let summary = result?;
-    let is_complete = summary.is_complete();
-    report.copied(summary);
-    if is_complete { Ok(()) } else { Err(Failure::Incomplete) }
+    if result?.is_complete() { Ok(()) } else { Err(Failure::Incomplete) }
 }
 
 /// Returns the time for the last packets of a complete copy, which both sides know to be complete.

@@ -111,22 +111,21 @@ impl Report {
         Arc::new(self.clone())
     }
 
-    /// Keeps the summary for the end of the program.
-    pub(crate) fn copied(&self, summary: Summary) {
-        *self.0.summary.lock().unwrap_or_else(PoisonError::into_inner) = summary;
-    }
-
-    /// Prints the summary, or why there is none, and waits for the reader of the output.
+    /// Prints the summary, with the failure of a copy that is not complete, and waits for the
+    /// reader of the output.
     pub(crate) fn finish(&self, exit_code: u8, failure: Option<&Failure>) -> std::io::Result<()> {
         self.0.progress.end();
         let summary = self.0.summary.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(failure) = failure.filter(|failure| !matches!(failure, Failure::Incomplete)) {
-            self.warn(&failure.to_string());
-        } else if *summary != Summary::default() {
+        let failed = failure.filter(|failure| !matches!(failure, Failure::Incomplete));
+        if *summary != Summary::default() {
             for line in failures(&summary) {
                 self.warn(&line);
             }
-            self.remark(&totals(&summary));
+            let so_far = if failed.is_some() { "so far: " } else { "" };
+            self.remark(&format!("{so_far}{}", totals(&summary)));
+        }
+        if let Some(failure) = failed {
+            self.warn(&failure.to_string());
         }
         self.event(|| {
             let elapsed = if summary.elapsed.is_zero() { self.0.begun_at.elapsed() } else { summary.elapsed };
@@ -161,7 +160,9 @@ impl Observer for Report {
     fn event(&self, event: &Event<'_>) {
         let Shared { json, progress, begun_at, moved, .. } = &*self.0;
         progress.event(event);
-        if *json {
+        if let Event::Ended { summary } = *event {
+            summary.clone_into(&mut self.0.summary.lock().unwrap_or_else(PoisonError::into_inner));
+        } else if *json {
             let bytes =
                 if let Event::Progress { bytes } = event { moved.add(*bytes, *begun_at) } else { None };
             if let Some(value) = json::event(event, bytes) {
@@ -181,31 +182,32 @@ pub(crate) struct Client {
     name: String,
     /// True once its request was read. Before, the connection may be one of several attempts.
     has_request: AtomicBool,
+    /// Counts, once the copy has ended, in whatever way.
+    summary: Mutex<Summary>,
 }
 
 impl Client {
     pub(crate) fn new(report: Report, number: u64, address: Option<SocketAddr>) -> Self {
         let name = address.map_or_else(|| "a client".to_owned(), |address| address.to_string());
-        Self { report, number, name, has_request: AtomicBool::new(false) }
+        Self { report, number, name, has_request: AtomicBool::new(false), summary: Mutex::default() }
     }
 
     /// Reports the end of the copy.
-    pub(crate) fn ended(&self, result: Result<&Summary, &CopyError>) {
+    pub(crate) fn ended(&self, error: Option<&CopyError>) {
         if !self.has_request.load(Relaxed) {
             return;
         }
         let Self { report, number, name, .. } = self;
-        match result {
-            Ok(summary) => {
-                for line in failures(summary) {
-                    report.remark(&format!("{name}: {line}"));
-                }
-                report.remark(&format!("{name}: {}", totals(summary)));
-            }
-            Err(error) => report.remark(&format!("{name}: {}", escaped(&error.to_string()))),
+        let summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
+        for line in failures(&summary) {
+            report.remark(&format!("{name}: {line}"));
         }
-        let text = result.err().map(ToString::to_string);
-        report.event(|| json::client_end(*number, result.ok(), text.as_deref()));
+        let text = error.map(ToString::to_string);
+        match &text {
+            Some(text) => report.remark(&format!("{name}: so far: {}; {}", totals(&summary), escaped(text))),
+            None => report.remark(&format!("{name}: {}", totals(&summary))),
+        }
+        report.event(|| json::client_end(*number, &summary, text.as_deref()));
     }
 }
 
@@ -216,6 +218,9 @@ impl Observer for Client {
             let verb = if *push { "writes to" } else { "reads" };
             self.report.remark(&format!("{} {verb} {}", self.name, shown(path)));
             self.report.event(|| json::client(self.number, &self.name, *push, path));
+        }
+        if let Event::Ended { summary } = *event {
+            summary.clone_into(&mut self.summary.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 }

@@ -127,5 +127,5 @@ async fn accept_all(
 async fn client(stream: Stream, root: Root, report: Report, number: u64) {
     let client = Arc::new(Client::new(report, number, stream.peer_addr()));
     let served = crate::serve(stream, root, Arc::clone(&client) as Arc<dyn crate::Observer>).await;
-    client.ended(served.as_ref());
+    client.ended(served.err().as_ref());
 }

@@ -102,6 +102,45 @@ async fn destination_names_follow_rule_of_scp() {
 }
 
 #[tokio::test]
+async fn wide_directories_are_listed_in_pieces() {
+    let folder = Folder::new();
+    for outer in 0..15 {
+        for inner in 0..9 {
+            let path = folder.src().join(format!("{outer}/{inner}"));
+            fs::create_dir_all(&path).unwrap();
+            write(path.join("file"), b"x");
+        }
+    }
+    let summary = pushed(folder.request()).await.unwrap();
+    assert_eq!((summary.files, summary.directories, summary.failures), (135, 151, 0));
+    assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+}
+
+#[tokio::test]
+async fn dropped_copy_reports_its_counts() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(30 << 20, 1));
+    let log = Arc::new(Log::default());
+    let (near, far) = tokio::io::duplex(1 << 16);
+    {
+        let serving = serve(far, Root::whole().unwrap(), Arc::new(()));
+        let pushing = push(near, folder.request(), log.clone());
+        let started = async {
+            while !log.0.lock().unwrap().iter().any(|event| event.starts_with("FileStarted")) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = async { tokio::join!(pushing, serving) } => panic!("it must not end"),
+            () = started => {}
+        }
+    }
+    let events = log.0.lock().unwrap();
+    let last = events.iter().find(|event| event.starts_with("Ended")).unwrap();
+    assert!(last.contains("files: 0") && !last.contains(" elapsed: 0ns"), "{last}");
+}
+
+#[tokio::test]
 async fn excludes_have_rules_of_gitignore() {
     let folder = Folder::new();
     for name in ["keep.c", "drop.o", "important.o"] {

@@ -82,15 +82,21 @@ fn ctrl_c_says_how_to_resume() {
     let bytes = noise(1, 20_000_000);
     home.write("file", &bytes);
     let serve = home.serve("store", &[]);
-    let mut copy = home.start("anna", &["--max-rate", "8mbit", "file", &serve.tickets[0]]);
-    while std::fs::read_dir(home.path("store")).unwrap().next().is_none() {
+    home.write("first", "text");
+    let args = ["--max-rate", "8mbit", "--json", "first", "file", &serve.tickets[0]];
+    let mut copy = home.start("anna", &args);
+    while super::killed::partial_bytes(&home.path("store")) == 0 {
         assert!(!copy.has_ended(), "{:?}", copy.ended());
         pause();
     }
     copy.signal("INT");
     let ended = copy.ended();
     assert_eq!(ended.code, Some(130), "{ended:?}");
-    assert!(ended.errors.contains(RESUME), "{ended:?}");
+    assert!(ended.errors.contains(RESUME) && ended.errors.contains("so far: "), "{ended:?}");
+    super::home::check_events(&ended);
+    let summary = ended.summary();
+    assert_eq!((&summary["exit_code"], &summary["failures"]), (&130.into(), &0.into()));
+    assert!(summary["sent_bytes"].as_u64().unwrap() > 4 && summary["elapsed_ns"].as_u64().unwrap() > 0);
     assert!(!home.path("store/file").exists());
     home.copy(&["file", &serve.tickets[0]]);
     assert!(std::fs::read(home.path("store/file")).unwrap() == bytes);
