@@ -84,6 +84,7 @@ impl Source {
         };
         let reader = Reader { pending: Arc::clone(&pending), out: to_reader, report: report.clone() };
         let (wants, queue) = channel();
+            held_names: 0,
         let (has_listed, listed) = oneshot::channel();
         let (to_fatal, fatal) = unbounded_channel();
         let mut threads = Threads::new(to_fatal);

@@ -20,6 +20,10 @@ use crate::{CopyError, Event, Kind, SourceOptions};
 
 /// Bytes of entries that leave together.
 const FLUSH_BYTES: usize = 16 << 10;
+const RESERVED: &str = "its name is reserved for unfinished files of rdt-copy: rename or exclude it";
+/// Limit on names of directories that are listed before they are visited. Beyond it, a list stays
+/// open while they are: with the longest names, 20 MB of memory.
+const MAX_HELD_NAMES: usize = if cfg!(test) { 4 } else { 65_536 };
 /// Limit on lines of `--exclude`.
 const MAX_EXCLUDES: usize = 1000;
 
@@ -33,6 +37,8 @@ pub(crate) struct Walk {
     pub(crate) report: Report,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
+    /// Names of directories that were listed, and not visited, in all directories.
+    pub(crate) held_names: usize,
 }
 
 /// Place of a name: in which directory, and its path relative to the destination and the source.
@@ -194,8 +200,9 @@ impl Walk {
         self.out.message(&FromSource::Leave { id })
     }
 
-    /// Lists a directory: its files and links first, so that no handle stays open for the list
-    /// while subdirectories are visited.
+    /// Lists a directory in the order of the file system: its files and links first, so that no
+    /// handle stays open for the list while subdirectories are visited. One with very many
+    /// subdirectories is listed in pieces.
     fn contents(&mut self, directory: &Arc<Directory>, path: &Path, in_source: &Path) -> Result<(), Ended> {
         let list = directory.handle().and_then(|handle| Ok(rustix::fs::Dir::read_from(&*handle)?));
         let list = match list {
@@ -209,22 +216,48 @@ impl Walk {
             }
             let found = match found {
                 Ok(found) => found,
-                Err(error) => return self.unreadable(path, &error.into()),
+                Err(error) => {
+                    self.unreadable(path, &error.into())?;
+                    break;
+                }
             };
             let name = found.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || is_temporary(name) {
+            if matches!(name, b"." | b"..") {
                 continue;
             }
             let place = place(directory, name, path, in_source);
-            if found.file_type() == FileType::Directory {
+            if is_temporary(name) {
+                let is_directory = found.file_type() == FileType::Directory;
+                if !self.is_excluded(&place, is_directory) {
+                    self.left_out(&place.path, RESERVED.into())?;
+                }
+            } else if found.file_type() == FileType::Directory {
                 if !self.is_excluded(&place, true) {
                     directories.push(name.into());
+                    self.held_names += 1;
                 }
             } else if self.visit(place)?.is_some() {
                 directories.push(name.into());
+                self.held_names += 1;
+            }
+            if self.held_names >= MAX_HELD_NAMES {
+                self.directories(&mut directories, directory, path, in_source)?;
             }
         }
-        for name in directories {
+        self.directories(&mut directories, directory, path, in_source)
+    }
+
+    /// Visits the directories with these names, and forgets the names.
+    fn directories(
+        &mut self,
+        names: &mut Vec<RawPath>,
+        directory: &Arc<Directory>,
+        path: &Path,
+        in_source: &Path,
+    ) -> Result<(), Ended> {
+        debug_assert!(self.held_names <= MAX_HELD_NAMES);
+        for name in names.drain(..) {
+            self.held_names -= 1;
             self.directory(&place(directory, &name, path, in_source))?;
         }
         Ok(())
@@ -256,7 +289,11 @@ impl Walk {
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) -> Result<(), Ended> {
-        let text = format!("cannot be read: {error}");
+        self.left_out(path, format!("cannot be read: {error}"))
+    }
+
+    /// Reports an entry that is not listed, on both sides.
+    fn left_out(&mut self, path: &Path, text: String) -> Result<(), Ended> {
         self.report.failed(path, &text, 0);
         self.out.message(&FromSource::Unreadable { path: path.as_os_str().as_bytes().into(), text })
     }
