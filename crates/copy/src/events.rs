@@ -53,7 +53,7 @@ pub enum Event<'a> {
     },
     /// A file, link or directory is complete under its final name.
     Done {
-        /// Its path.
+        /// Its path, with the name that it got: another one than before if both were kept.
         path: &'a Path,
         /// What it is.
         kind: Kind,

@@ -234,7 +234,7 @@ mod tests {
     #[tokio::test]
     async fn frames_are_read_as_written() {
         let mut batch = Batch::new();
-        assert!(batch.put_control(&FromDestination::Done { id: 7 }));
+        assert!(batch.put_control(&FromDestination::Done { id: 7, name: None }));
         batch
             .put_data(3, 9, 100_000, |bytes| {
                 bytes.fill(5);
@@ -243,7 +243,7 @@ mod tests {
             .unwrap();
         assert!(batch.put_control(&FromDestination::Finished));
         let mut reader = FrameReader::new(batch.as_bytes());
-        assert_eq!(reader.message().await.unwrap(), Some(FromDestination::Done { id: 7 }));
+        assert_eq!(reader.message().await.unwrap(), Some(FromDestination::Done { id: 7, name: None }));
         let head = reader.head().await.unwrap();
         assert_eq!(head, Some(FrameHead::Data { id: 3, offset: 9, length: 100_000 }));
         let mut bytes = vec![0; 100_000];

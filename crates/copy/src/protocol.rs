@@ -74,6 +74,8 @@ pub(crate) enum WireRequest {
         dest: RawPath,
         /// Number of sources: more than one need a directory.
         sources: u64,
+        /// Name of the first source; empty if its contents are copied.
+        first_name: RawPath,
         options: WireOptions,
     },
     /// The server is the source.
@@ -132,6 +134,8 @@ pub(crate) enum FromSource {
     Stopped {
         id: u64,
         text: String,
+        /// True: what has arrived is still right, and a later copy may go on there.
+        is_unchanged: bool,
     },
     /// Answer to [`Start::IfDifferent`]: the contents are equal.
     Same {
@@ -170,10 +174,25 @@ pub(crate) enum EntryKind {
 /// Message from the destination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FromDestination {
-    Want { id: u64, start: Start },
-    Done { id: u64 },
-    Skip { id: u64, reason: WireSkip },
-    Failed { id: u64, text: String },
+    Want {
+        id: u64,
+        start: Start,
+    },
+    /// The entry is complete. `name` is the name that it got, if not its own.
+    Done {
+        id: u64,
+        name: Option<RawPath>,
+    },
+    /// The entry is not needed. `name` is the name of what is there, if not its own.
+    Skip {
+        id: u64,
+        reason: WireSkip,
+        name: Option<RawPath>,
+    },
+    Failed {
+        id: u64,
+        text: String,
+    },
     Finished,
 }
 

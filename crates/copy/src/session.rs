@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, timeout};
 
-use crate::destination::{Destination, Place};
+use crate::destination::{Destination, Expected, Place, Sources};
 use crate::directory::RootDirectory;
 use crate::frame::{FrameReader, control_frame};
 use crate::protocol::{Answer, Hello, MAGIC, VERSION, WireRequest};
@@ -45,6 +45,7 @@ pub async fn push(
     let wire = WireRequest::Push {
         dest: request.dest.into_os_string().into_vec(),
         sources: request.sources.len() as u64,
+        first_name: request.sources.first().map(|source| top_name(source)).unwrap_or_default(),
         options: request.destination.into(),
     };
     session.ask(wire).await?;
@@ -66,11 +67,14 @@ pub async fn pull(
     let mut session = Session::new(stream, observer);
     let root = open_root(&whole()?)?;
     excludes(&request.source)?;
-    let names = request.sources.iter().map(|source| top_name(source)).collect();
-    let count = request.sources.len() as u64;
-    let place = Place::open(&root, &request.dest, count, Some(names), request.destination)?;
+    let expected =
+        |source: &PathBuf| Expected { name: top_name(source), path: source.as_os_str().as_bytes().into() };
+    let expected: Vec<_> = request.sources.iter().map(expected).collect();
+    let sources: Vec<_> = expected.iter().map(|source| source.path.clone()).collect();
+    let first_name = expected.first().map(|source| source.name.clone()).unwrap_or_default();
+    let named = Sources { count: sources.len() as u64, first_name, expected: Some(expected) };
+    let place = Place::open(&root, &request.dest, named, request.destination)?;
     let SourceOptions { follow, excludes } = request.source;
-    let sources = request.sources.into_iter().map(|source| source.into_os_string().into_vec()).collect();
     session.ask(WireRequest::Pull { sources, follow, excludes }).await?;
     let destination = Destination::start(place, request.destination, &session.report)?;
     destination.run(&mut session.reader, &mut session.writer).await?;
@@ -122,14 +126,15 @@ fn prepare(request: WireRequest, root: &Root, report: &Report) -> Result<Prepare
         WireRequest::Pull { .. } if root.permission == Permission::WriteOnly => {
             refuse("this side may only be written to")
         }
-        WireRequest::Push { dest, sources, options } => {
+        WireRequest::Push { dest, sources, first_name, options } => {
             let dest = PathBuf::from(OsString::from_vec(dest));
             report.event(&Event::Request { push: true, path: &dest });
             let mut options: DestinationOptions =
                 options.try_into().map_err(|text: &str| CopyError::Request(text.into()))?;
             // A file that runs with the rights of the server's user is not for a client to make.
             options.special_modes &= !root.confined;
-            let place = Place::open(&directory, &dest, sources, None, options)?;
+            let sources = Sources { count: sources, first_name, expected: None };
+            let place = Place::open(&directory, &dest, sources, options)?;
             Ok(Prepared::Destination(Box::new(Destination::start(place, options, report)?)))
         }
         WireRequest::Pull { sources, follow, excludes } => {
@@ -202,21 +207,16 @@ impl<S: ByteStream> Session<S> {
             self.reader.head().await
         };
         let _ = timeout(CLOSE_TIMEOUT, end).await;
-        Summary { elapsed: self.started.elapsed(), ..self.report.summary() }
-    }
-}
-
-fn whole() -> Result<Root, CopyError> {
         self.summary()
     }
 }
 
 impl<S> Session<S> {
     fn summary(&self) -> Summary {
-    Root::whole().map_err(|error| CopyError::System { step: "the current directory", error })
+        Summary { elapsed: self.started.elapsed(), ..self.report.summary() }
+    }
 }
 
-fn open_root(root: &Root) -> Result<RootDirectory, CopyError> {
 /// Reports what was done, also of a copy that fails or is dropped.
 impl<S> Drop for Session<S> {
     fn drop(&mut self) {
@@ -224,6 +224,11 @@ impl<S> Drop for Session<S> {
     }
 }
 
+fn whole() -> Result<Root, CopyError> {
+    Root::whole().map_err(|error| CopyError::System { step: "the current directory", error })
+}
+
+fn open_root(root: &Root) -> Result<RootDirectory, CopyError> {
     RootDirectory::open(root)
         .map_err(|error| CopyError::Request(format!("{}: {error}", root.directory.display())))
 }

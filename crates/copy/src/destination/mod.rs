@@ -6,12 +6,14 @@
 //! | worker | `worker.rs` | several threads, each with files of its own |
 //! | part | `part.rs` | file in progress and its journal |
 //! | place | `place.rs` | final names |
+//! | marker | `marker.rs` | file beside a new directory, by which the same command goes on |
 //! | tree | `tree.rs` | directories in progress, state of all threads |
 //! | attributes | `attributes.rs` | modes and times |
 //! | buffers | `buffers.rs` | limited memory from the network task to the threads |
 
 mod attributes;
 mod buffers;
+mod marker;
 mod part;
 mod place;
 mod plan;
@@ -19,23 +21,25 @@ mod tree;
 mod worker;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, statat};
+use rustix::fs::{Mode, mkdirat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
 
 use self::buffers::{Buffers, Room};
+use self::marker::Marker;
+pub(crate) use self::plan::Expected;
 use self::plan::{Planner, Step, TopNames};
 use self::tree::{Node, Shared};
 use self::worker::{Job, Work, Worker};
 use crate::directory::{Directory, Links, RootDirectory};
 use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
-use crate::name::Temporary;
 use crate::protocol::{Entry, FromDestination, FromSource, MAX_UNRESOLVED};
 use crate::report::Report;
 use crate::threads::Threads;
@@ -48,34 +52,42 @@ const MAX_QUEUED_REPLIES: usize = 1024;
 /// Memory charged for each queued frame in addition to its data, bytes.
 const JOB_BYTES: usize = 256;
 
+/// Sources of a copy, as the request names them.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) count: u64,
+    /// Name of the first one; empty if its contents are copied.
+    pub(crate) first_name: Vec<u8>,
+    /// All of them, if this side has chosen them.
+    pub(crate) expected: Option<Vec<Expected>>,
+}
+
 /// Directory where a copy goes, and the names that it may use there.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// `None`: it would be created in a real run.
     directory: Option<Arc<Directory>>,
     top: TopNames,
-    /// Name of an empty file beside DEST: DEST is the new name of the only source, and the copy is
-    /// not complete. It lets the same command resume instead of copying into DEST.
-    marker: Option<Vec<u8>>,
+    /// Marker of DEST if it is the new name of the only source.
+    marker: Option<Marker>,
 }
 
 impl Place {
-    /// Opens the destination of `sources` sources. `expected` has their names, if this side knows
-    /// them.
+    /// Opens the destination of these sources.
     pub(crate) fn open(
         root: &RootDirectory,
         dest: &Path,
-        sources: u64,
-        expected: Option<Vec<Vec<u8>>>,
+        sources: Sources,
         options: DestinationOptions,
     ) -> Result<Self, CopyError> {
-        let top = TopNames { expected, rename: None, left: sources };
+        let Sources { count, first_name, expected } = sources;
+        let top = TopNames { expected, rename: None, left: count };
         let error = |error: io::Error| CopyError::Request(format!("{}: {error}", dest.display()));
         let is_directory = dest.as_os_str().as_bytes().ends_with(b"/");
         let wrap = |handle| Directory::top(handle, dest.into(), Links::Keep).map_err(error);
-        let may_rename = !is_directory && sources == 1;
+        let may_rename = !is_directory && count == 1;
         match root.open_directory(dest) {
-            Ok(_) if may_rename && is_marked(root, dest) => {}
+            Ok(handle) if may_rename && is_marked(root, dest, &handle, &first_name) => {}
             Ok(handle) => return Ok(Self { directory: Some(wrap(handle)?), top, marker: None }),
             Err(found) if found.kind() == io::ErrorKind::NotFound => {}
             Err(found) if found.kind() == io::ErrorKind::NotADirectory && may_rename => {}
@@ -87,7 +99,7 @@ impl Place {
         let parent = root.open_directory(parent).map_err(error)?;
         if may_rename {
             let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
-            let marker = (!options.dry_run).then(|| Temporary::of(name.as_bytes()).new);
+            let marker = (!options.dry_run).then(|| Marker::of(name.as_bytes(), &first_name));
             return Ok(Self { directory: Some(wrap(parent)?), top, marker });
         }
         if !is_directory {
@@ -112,13 +124,11 @@ fn is_over(summary: &Summary) -> bool {
 }
 
 /// Returns true if an interrupted copy of this user has created this directory as the new name of
-/// its source.
-fn is_marked(root: &RootDirectory, dest: &Path) -> bool {
+/// the source `source`.
+fn is_marked(root: &RootDirectory, dest: &Path, directory: &OwnedFd, source: &[u8]) -> bool {
     let (Some(parent), Some(name)) = (dest.parent(), dest.file_name()) else { return false };
-    let found = root.open_directory(parent).and_then(|parent| {
-        Ok(statat(&parent, Temporary::of(name.as_bytes()).new, AtFlags::SYMLINK_NOFOLLOW)?)
-    });
-    found.is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw())
+    let marker = Marker::of(name.as_bytes(), source);
+    root.open_directory(parent).is_ok_and(|parent| marker.is_of(&parent, directory))
 }
 
 /// Ends work of the threads that takes long when the copy ends early, or is dropped.
@@ -138,7 +148,7 @@ pub(crate) struct Destination {
     replies: Receiver<FromDestination>,
     fatal: UnboundedReceiver<CopyError>,
     directory: Option<Arc<Directory>>,
-    marker: Option<Vec<u8>>,
+    marker: Option<Marker>,
 }
 
 /// Queues to the threads.
@@ -179,18 +189,11 @@ impl Destination {
         }
         let (steps, queue) = channel();
         let Place { directory, top, marker } = place;
-        if let (Some(directory), Some(marker)) = (&directory, &marker) {
-            // Fails where nothing can be created. The entries then say so.
-            let _ = directory.open(
-                marker,
-                OFlags::CREATE | OFlags::WRONLY | OFlags::NONBLOCK,
-                Mode::RUSR | Mode::WUSR,
-            );
-        }
         let planner = Planner {
             shared: Arc::clone(&shared),
             nodes: vec![Node::new(directory.clone(), None)],
             top,
+            marker: marker.clone(),
             workers: workers.clone(),
         };
         threads.start("plan", 0, move || {
@@ -235,8 +238,7 @@ impl Destination {
         if let (Some(directory), Some(marker)) = (&directory, &marker)
             && is_over(&report.summary())
         {
-            // An error leaves an empty file, and the next copy of this name removes it.
-            let _ = part::remove(directory, marker);
+            marker.remove(directory);
         }
         if sync && let Some(directory) = directory {
             let error = |error| CopyError::System { step: "cannot sync the destination", error };
@@ -317,6 +319,7 @@ fn handle(
         FromSource::Leave { id } => queues.step(Step::Leave { id }, room),
         FromSource::Unreadable { path, text } => {
             shared.report.failed(Path::new(std::ffi::OsStr::from_bytes(&path)), &text, 0);
+            queues.step(Step::Unreadable { path }, room);
         }
         FromSource::Total { files, bytes } => shared.report.event(&Event::Total { files, bytes }),
         FromSource::Hole { id, offset, len } => {
@@ -331,9 +334,9 @@ fn handle(
             order.end(id)?;
             queues.job(id, Job::End(root), room);
         }
-        FromSource::Stopped { id, text } => {
+        FromSource::Stopped { id, text, is_unchanged } => {
             order.end(id)?;
-            queues.job(id, Job::Stopped(text), room);
+            queues.job(id, Job::Stopped { text, is_unchanged }, room);
         }
         FromSource::Same { id } => {
             order.end(id)?;
@@ -346,7 +349,10 @@ fn handle(
         FromSource::Finish if shared.unresolved.load(Ordering::Relaxed) > 0 => {
             return Err(CopyError::Protocol("the end before all entries are resolved".into()));
         }
-        FromSource::Finish => return Ok(false),
+        FromSource::Finish => {
+            queues.step(Step::Finish, room);
+            return Ok(false);
+        }
     }
     Ok(true)
 }

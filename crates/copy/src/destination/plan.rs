@@ -1,7 +1,10 @@
 //! Decides for each entry of the source what happens, in the order of the list, on a thread of its
 //! own. Creates directories and links.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -10,6 +13,7 @@ use rustix::io::Errno;
 
 use super::attributes::Attributes;
 use super::buffers::Room;
+use super::marker::Marker;
 use super::part::{find_checkpoint, remove};
 use super::place::{DIFFERS, MAX_NUMBER, place_link};
 use super::tree::{Ended, Node, NodeEntry, Shared, Target};
@@ -18,22 +22,42 @@ use crate::directory::Directory;
 use crate::journal::Subject;
 use crate::name::{Temporary, numbered, refuse};
 use crate::protocol::{
-    Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_NAME_BYTES, MAX_TARGET_BYTES, Start, Token, WireSkip,
+    Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_NAME_BYTES, MAX_TARGET_BYTES, RawPath, Start, Token,
+    WireSkip,
 };
 use crate::tree_hash::GROUP_BYTES;
 use crate::{CopyError, Existing, Kind};
 
+const NOT_LISTED: &str = "the other side did not list it";
+
 /// Step of the source's list.
 pub(super) enum Step {
     Entry(Entry),
-    Leave { id: u64 },
+    Leave {
+        id: u64,
+    },
+    /// The source has named this path as one that it cannot read.
+    Unreadable {
+        path: RawPath,
+    },
+    /// The list is complete.
+    Finish,
+}
+
+/// Source that this side asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// Its name at the destination; empty if its contents are copied.
+    pub(crate) name: Vec<u8>,
+    /// Its path in the request.
+    pub(crate) path: RawPath,
 }
 
 /// Names that the source may use at the top.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopNames {
-    /// Names of the sources that this side asked for, each once. `None`: the peer has chosen them.
-    pub(crate) expected: Option<Vec<Vec<u8>>>,
+    /// Sources that this side asked for and that were not listed. `None`: the peer has chosen them.
+    pub(crate) expected: Option<Vec<Expected>>,
     /// Name that the only source gets, if the destination is not a directory.
     pub(crate) rename: Option<Vec<u8>>,
     /// Number of names still to come.
@@ -45,10 +69,17 @@ impl TopNames {
     fn admit(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         self.left = self.left.checked_sub(1)?;
         if let Some(expected) = &mut self.expected {
-            let at = expected.iter().position(|expected| expected == name)?;
+            let at = expected.iter().position(|expected| expected.name == name)?;
             expected.swap_remove(at);
         }
         Some(self.rename.clone().unwrap_or_else(|| name.into()))
+    }
+
+    /// Notes a path that the source cannot read: a source at the top is then accounted for.
+    fn unreadable(&mut self, path: &[u8]) {
+        if let Some(expected) = &mut self.expected {
+            expected.retain(|expected| expected.name != path && expected.path != path);
+        }
     }
 }
 
@@ -58,6 +89,8 @@ pub(super) struct Planner {
     /// Directories that the source is in, the innermost last. The first is the destination.
     pub(super) nodes: Vec<Arc<Node>>,
     pub(super) top: TopNames,
+    /// Marker to write when the directory at the top is created under its new name.
+    pub(super) marker: Option<Marker>,
     pub(super) workers: Vec<Sender<Work>>,
 }
 
@@ -67,9 +100,18 @@ impl Planner {
             match step {
                 Step::Entry(entry) => self.entry(entry)?,
                 Step::Leave { id } => self.leave(id)?,
+                Step::Unreadable { path } => self.top.unreadable(&path),
+                Step::Finish => self.name_missing(),
             }
         }
         Ok(())
+    }
+
+    /// Reports the sources that this side asked for, and that the peer did not even name.
+    fn name_missing(&mut self) {
+        for Expected { path, .. } in self.top.expected.take().into_iter().flatten() {
+            self.shared.report.failed(Path::new(OsStr::from_bytes(&path)), NOT_LISTED, 0);
+        }
     }
 
     fn leave(&mut self, id: u64) -> Result<(), Ended> {
@@ -105,7 +147,7 @@ impl Planner {
             EntryKind::Symlink { .. } => (Kind::Symlink, 0),
         };
         node.open();
-        let target = Target { id: entry.id, node, name: entry.name, kind, size };
+        let target = Target { id: entry.id, node, name: entry.name, other_name: None, kind, size };
         if !is_contents && let Some(why) = refuse(&target.name) {
             return self.fail(target, why);
         }
@@ -114,7 +156,7 @@ impl Planner {
         }
         match entry.kind {
             EntryKind::Directory => self.directory(target, attributes),
-            EntryKind::Symlink { target: to } => self.link(&target, &to, attributes),
+            EntryKind::Symlink { target: to } => self.link(target, &to, attributes),
             EntryKind::File { token, .. } => self.file(target, token, attributes),
         }
     }
@@ -138,7 +180,7 @@ impl Planner {
                 Err(io::Error::other("the directories are nested too deep"))
             }
             Some(parent) if target.name.is_empty() => Ok((Some(Arc::clone(parent)), true)),
-            Some(parent) => enter(parent, &target.name, self.shared.options.dry_run),
+            Some(parent) => self.enter(parent, &target),
             None => Ok((None, false)),
         };
         match opened {
@@ -152,58 +194,68 @@ impl Planner {
         }
     }
 
-    fn link(&mut self, target: &Target, to: &[u8], attributes: Attributes) -> Result<(), Ended> {
-        if to.is_empty() || to.len() > MAX_TARGET_BYTES || to.contains(&0) {
-            return self.shared.failed(target, "the link's target is no path");
+    /// Creates or opens a directory. Returns false with it if it is new.
+    fn enter(&self, parent: &Arc<Directory>, target: &Target) -> io::Result<(Option<Arc<Directory>>, bool)> {
+        let is_top = target.node.entry.is_none();
+        let marker = self.marker.as_ref().filter(|_| is_top);
+        if let Some(marker) = marker
+            && parent.stat_name(&target.name).is_err()
+        {
+            marker.announce(parent);
         }
-        let Some(directory) = &target.node.directory else {
-            return self.shared.skip(target, WireSkip::DryRun);
+        let entered = enter(parent, &target.name, self.shared.options.dry_run)?;
+        if let (Some(marker), (Some(directory), _)) = (marker, &entered) {
+            marker.bind(parent, directory);
+        }
+        Ok(entered)
+    }
+
+    fn link(&mut self, mut target: Target, to: &[u8], attributes: Attributes) -> Result<(), Ended> {
+        if to.is_empty() || to.len() > MAX_TARGET_BYTES || to.contains(&0) {
+            return self.shared.failed(&target, "the link's target is no path");
+        }
+        let Some(directory) = target.node.directory.clone() else {
+            return self.shared.skip(&target, WireSkip::DryRun);
         };
         let options = self.shared.options;
-        let found =
-            directory.handle().and_then(|handle| match readlinkat(&*handle, &target.name, Vec::new()) {
-                Ok(found) => Ok(Some(found.as_bytes() == to)),
-                Err(Errno::NOENT) => Ok(None),
-                // Something that is no link.
-                Err(Errno::INVAL) => Ok(Some(false)),
-                Err(error) => Err(error.into()),
-            });
-        match found {
-            Err(error) => return self.shared.failed(target, &format!("cannot be examined: {error}")),
-            Ok(Some(true)) => return self.shared.skip(target, WireSkip::Identical),
-            Ok(Some(false)) if options.existing == Existing::Refuse => {
-                return self.shared.failed(target, DIFFERS);
+        let found = match is_link(&directory, &target.name, to) {
+            Ok(Some(false)) if options.existing == Existing::KeepBoth => {
+                let is_same = |name: &[u8]| is_link(&directory, name, to).ok()?;
+                target.other_name = kept_before(&target.name, is_same);
+                Ok(Some(target.other_name.is_some()))
             }
-            Ok(_) if options.dry_run => return self.shared.skip(target, WireSkip::DryRun),
+            found => found,
+        };
+        match found {
+            Err(error) => return self.shared.failed(&target, &format!("cannot be examined: {error}")),
+            Ok(Some(true)) => return self.shared.skip(&target, WireSkip::Identical),
+            Ok(Some(false)) if options.existing == Existing::Refuse => {
+                return self.shared.failed(&target, DIFFERS);
+            }
+            Ok(_) if options.dry_run => return self.shared.skip(&target, WireSkip::DryRun),
             Ok(_) => {}
         }
         let temporary = Temporary::of(&target.name).link;
-        let placed = place_link(directory, &temporary, to, &target.name, options.existing)
-            .and_then(|name| attributes.set_link_time(&*directory.handle()?, &name));
+        let placed =
+            place_link(&directory, &temporary, to, &target.name, options.existing).and_then(|name| {
+                attributes.set_link_time(&*directory.handle()?, &name)?;
+                Ok(name)
+            });
         match placed {
-            Ok(()) => self.shared.done(target),
-            Err(error) => self.shared.failed(target, &format!("cannot be created: {error}")),
+            Ok(name) => {
+                target.placed(name);
+                self.shared.done(&target)
+            }
+            Err(error) => self.shared.failed(&target, &format!("cannot be created: {error}")),
         }
     }
 
-    fn file(&mut self, target: Target, token: Token, attributes: Attributes) -> Result<(), Ended> {
+    fn file(&mut self, mut target: Target, token: Token, attributes: Attributes) -> Result<(), Ended> {
         let Some(directory) = &target.node.directory else {
             return self.shared.skip(&target, WireSkip::DryRun);
         };
         let directory = Arc::clone(directory);
-        let (checksum, existing) = (self.shared.options.checksum, self.shared.options.existing);
-        let verdict = match directory.stat_name(&target.name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Verdict::Copy),
-            Err(error) => Err(format!("cannot be examined: {error}")),
-            Ok(stat) => match look(&stat, target.size, &attributes, checksum) {
-                Verdict::Copy if existing == Existing::KeepBoth => {
-                    Ok(kept_before(&directory, &target, &attributes))
-                }
-                Verdict::Copy if existing == Existing::Refuse => Err(DIFFERS.into()),
-                Verdict::Copy if is_directory(&stat) => Err("exists and is a directory".into()),
-                verdict => Ok(verdict),
-            },
-        };
+        let verdict = self.judge(&mut target, &directory, &attributes);
         let verdict = match verdict {
             Ok(verdict) => verdict,
             Err(text) => return self.shared.failed(&target, &text),
@@ -240,6 +292,33 @@ impl Planner {
         }
     }
 
+    /// Decides about a file by what has its name.
+    fn judge(
+        &self,
+        target: &mut Target,
+        directory: &Arc<Directory>,
+        attributes: &Attributes,
+    ) -> Result<Verdict, String> {
+        let (checksum, existing) = (self.shared.options.checksum, self.shared.options.existing);
+        match directory.stat_name(&target.name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Verdict::Copy),
+            Err(error) => Err(format!("cannot be examined: {error}")),
+            Ok(stat) => match look(&stat, target.size, attributes, checksum) {
+                Verdict::Copy if existing == Existing::KeepBoth => {
+                    let is_same = |name: &[u8]| {
+                        let stat = directory.stat_name(name).ok()?;
+                        Some(look(&stat, target.size, attributes, false) == Verdict::Identical)
+                    };
+                    target.other_name = kept_before(&target.name, is_same);
+                    Ok(if target.other_name.is_some() { Verdict::Identical } else { Verdict::Copy })
+                }
+                Verdict::Copy if existing == Existing::Refuse => Err(DIFFERS.into()),
+                Verdict::Copy if is_directory(&stat) => Err("exists and is a directory".into()),
+                verdict => Ok(verdict),
+            },
+        }
+    }
+
     fn queue(&self, id: u64, job: Job) {
         let worker = &self.workers[super::worker_of(id, self.workers.len())];
         // Fails if the worker has ended with the copy. Entries that are unresolved are limited, so
@@ -270,15 +349,27 @@ fn look(stat: &Stat, size: u64, attributes: &Attributes, checksum: bool) -> Verd
     }
 }
 
-/// Looks for the file under one of its numbered names, where an earlier copy kept both.
-fn kept_before(directory: &Arc<Directory>, target: &Target, attributes: &Attributes) -> Verdict {
+/// Returns true if a name is a link to `to`, false if it is something else, `None` if it is free.
+fn is_link(directory: &Arc<Directory>, name: &[u8], to: &[u8]) -> io::Result<Option<bool>> {
+    match readlinkat(&*directory.handle()?, name, Vec::new()) {
+        Ok(found) => Ok(Some(found.as_bytes() == to)),
+        Err(Errno::NOENT) => Ok(None),
+        // Something that is no link.
+        Err(Errno::INVAL) => Ok(Some(false)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the numbered name under which an earlier copy that kept both has stored an entry.
+/// `is_same` returns `None` for a free name, with which the search ends.
+fn kept_before(name: &[u8], is_same: impl Fn(&[u8]) -> Option<bool>) -> Option<Vec<u8>> {
     for number in 2..MAX_NUMBER {
-        let Ok(stat) = directory.stat_name(&numbered(&target.name, number)) else { break };
-        if look(&stat, target.size, attributes, false) == Verdict::Identical {
-            return Verdict::Identical;
+        let name = numbered(name, number);
+        if is_same(&name)? {
+            return Some(name);
         }
     }
-    Verdict::Copy
+    None
 }
 
 /// Creates or opens a directory. Returns false with it if it is new.

@@ -81,25 +81,35 @@ pub(crate) struct Target {
     pub(crate) id: u64,
     pub(crate) node: Arc<Node>,
     pub(crate) name: Vec<u8>,
+    /// Name that it got, or that an equal file has, because another file has its own name.
+    pub(crate) other_name: Option<Vec<u8>>,
     pub(crate) kind: Kind,
     pub(crate) size: u64,
 }
 
 impl Target {
     pub(crate) fn path(&self) -> PathBuf {
-        self.node.path_of(&self.name)
+        self.node.path_of(self.other_name.as_ref().unwrap_or(&self.name))
+    }
+
+    /// Notes the name that it got.
+    pub(crate) fn placed(&mut self, name: Vec<u8>) {
+        if name != self.name {
+            self.other_name = Some(name);
+        }
     }
 }
 
 impl Shared {
     pub(crate) fn done(&self, target: &Target) -> Result<(), Ended> {
         self.report.done(&target.path(), target.kind, target.size);
-        self.resolve(target, FromDestination::Done { id: target.id })
+        self.resolve(target, FromDestination::Done { id: target.id, name: target.other_name.clone() })
     }
 
     pub(crate) fn skip(&self, target: &Target, reason: WireSkip) -> Result<(), Ended> {
         self.report.skipped(&target.path(), target.kind, reason.into(), target.size);
-        self.resolve(target, FromDestination::Skip { id: target.id, reason })
+        let name = target.other_name.clone();
+        self.resolve(target, FromDestination::Skip { id: target.id, reason, name })
     }
 
     pub(crate) fn failed(&self, target: &Target, text: &str) -> Result<(), Ended> {
@@ -153,11 +163,11 @@ impl Shared {
             Ok(()) if self.options.dry_run => {
                 let reason = if entry.existed { WireSkip::Identical } else { WireSkip::DryRun };
                 self.report.skipped(&path, Kind::Directory, reason.into(), 0);
-                self.reply(FromDestination::Skip { id, reason })
+                self.reply(FromDestination::Skip { id, reason, name: None })
             }
             Ok(()) => {
                 self.report.done(&path, Kind::Directory, 0);
-                self.reply(FromDestination::Done { id })
+                self.reply(FromDestination::Done { id, name: None })
             }
             Err(error) => {
                 let text = format!("mode or times cannot be set: {error}");

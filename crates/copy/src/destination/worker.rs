@@ -49,7 +49,12 @@ pub(super) enum Job {
     },
     Group(HashBytes),
     End(HashBytes),
-    Stopped(String),
+    /// The source gives the file up.
+    Stopped {
+        text: String,
+        /// True: what has arrived is still right.
+        is_unchanged: bool,
+    },
     Same,
     Different,
 }
@@ -153,7 +158,7 @@ impl Worker {
             (None, Job::Open(plan)) => Ok(Some(State::Planned(plan))),
             (None, Job::Compare(plan)) => self.compare(plan),
             (Some(State::Comparing(plan)), job) => self.compared(plan, &job),
-            (Some(State::Planned(plan)), Job::Stopped(text)) => self.stopped(&plan.target, &text),
+            (Some(State::Planned(plan)), Job::Stopped { text, .. }) => self.stopped(&plan.target, &text),
             (Some(State::Planned(plan)), job) => match begin(&self.shared, plan) {
                 Ok(receiving) => self.receive(receiving, job),
                 Err((target, error)) => {
@@ -176,8 +181,14 @@ impl Worker {
             Job::Data { offset, bytes } => receiving.data(&self.shared, offset, bytes.as_bytes()),
             Job::Hole { offset, len } => receiving.hole(&self.shared, offset, len),
             Job::Group(value) => receiving.group(value),
-            Job::End(root) => receiving.end(&self.shared, root),
-            Job::Stopped(text) => {
+            Job::End(root) => {
+                receiving.end(&self.shared, root).map(|name| receiving.plan.target.placed(name))
+            }
+            Job::Stopped { text, is_unchanged: true } => {
+                let target = receiving.suspend();
+                return self.stopped(&target, &text);
+            }
+            Job::Stopped { text, .. } => {
                 let Receiving { part, plan, .. } = *receiving;
                 part.discard();
                 return self.stopped(&plan.target, &text);
@@ -264,7 +275,7 @@ impl Worker {
                 self.shared.reply(FromDestination::Want { id, start })?;
                 return Ok(Some(State::Planned(plan)));
             }
-            Job::Stopped(text) => return self.stopped(&plan.target, text),
+            Job::Stopped { text, .. } => return self.stopped(&plan.target, text),
             _ => return Err(Failure::Protocol("data instead of a comparison")),
         }
         Ok(None)
@@ -318,7 +329,8 @@ impl Receiving {
         Ok(())
     }
 
-    fn end(&mut self, shared: &Shared, root: HashBytes) -> Result<(), Failure> {
+    /// Gives the file its final name, and returns that name.
+    fn end(&mut self, shared: &Shared, root: HashBytes) -> Result<Vec<u8>, Failure> {
         let Plan { target, directory, attributes, .. } = &*self.plan;
         if self.tree.offset() != target.size {
             return Err(Failure::Protocol("the end of a file before its last byte"));
@@ -341,10 +353,10 @@ impl Receiving {
         if !self.part.is_at_its_name()? {
             return Err(Failure::File("another process has replaced the file in progress".into()));
         }
-        place(directory, self.part.name(), &target.name, shared.options.existing)?;
+        let name = place(directory, self.part.name(), &target.name, shared.options.existing)?;
         // The file is complete. The next copy removes a journal that stays.
         let _ = self.part.remove_journal();
-        Ok(())
+        Ok(name)
     }
 
     fn checkpoint(&self) -> Checkpoint {
@@ -391,5 +403,5 @@ fn begin(shared: &Shared, plan: Box<Plan>) -> Result<Box<Receiving>, (Target, io
 
 /// State of a failed file after a job: the end of its data ends it.
 fn discarding(job: &Job) -> Option<State> {
-    (!matches!(job, Job::End(_) | Job::Stopped(_))).then_some(State::Discarding)
+    (!matches!(job, Job::End(_) | Job::Stopped { .. })).then_some(State::Discarding)
 }

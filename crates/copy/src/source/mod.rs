@@ -14,6 +14,8 @@ pub(crate) mod read;
 mod token;
 mod walk;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -29,7 +31,8 @@ use self::walk::Walk;
 pub(crate) use self::walk::{excludes, top_name};
 use crate::directory::RootDirectory;
 use crate::frame::{Batch, FrameReader, control_frame};
-use crate::protocol::{FromDestination, FromSource, Start};
+use crate::name::refuse;
+use crate::protocol::{FromDestination, FromSource, RawPath, Start};
 use crate::report::Report;
 use crate::threads::Threads;
 use crate::tree_hash::TreeHash;
@@ -81,10 +84,10 @@ impl Source {
             report: report.clone(),
             files: 0,
             bytes: 0,
+            held_names: 0,
         };
         let reader = Reader { pending: Arc::clone(&pending), out: to_reader, report: report.clone() };
         let (wants, queue) = channel();
-            held_names: 0,
         let (has_listed, listed) = oneshot::channel();
         let (to_fatal, fatal) = unbounded_channel();
         let mut threads = Threads::new(to_fatal);
@@ -231,13 +234,13 @@ impl Answers<'_> {
                 }
                 return Ok(());
             }
-            FromDestination::Done { id } => {
+            FromDestination::Done { id, name } => {
                 let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
-                self.report.done(&item.path, item.kind, item.size);
+                self.report.done(&stored_path(item.path, name)?, item.kind, item.size);
             }
-            FromDestination::Skip { id, reason } => {
+            FromDestination::Skip { id, reason, name } => {
                 let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
-                self.report.skipped(&item.path, item.kind, reason.into(), item.size);
+                self.report.skipped(&stored_path(item.path, name)?, item.kind, reason.into(), item.size);
             }
             FromDestination::Failed { id, text } => {
                 let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
@@ -250,4 +253,15 @@ impl Answers<'_> {
         self.finish_if_resolved();
         Ok(())
     }
+}
+
+/// Returns the path of an entry that is stored under another name.
+fn stored_path(mut path: PathBuf, name: Option<RawPath>) -> Result<PathBuf, CopyError> {
+    if let Some(name) = name {
+        if let Some(why) = refuse(&name) {
+            return Err(CopyError::Protocol(why.into()));
+        }
+        path.set_file_name(OsStr::from_bytes(&name));
+    }
+    Ok(path)
 }

@@ -40,8 +40,10 @@ pub(crate) struct Reader {
 enum Stop {
     /// The destination does not want it any more.
     Unwanted,
-    /// It cannot be read, or has changed.
-    Failed(String),
+    /// It cannot be read, and has not changed: what was sent is right.
+    Unreadable(String),
+    /// It has changed.
+    Changed(&'static str),
     /// The copy has ended.
     Ended,
 }
@@ -55,8 +57,8 @@ impl From<Ended> for Stop {
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::Failed(CHANGED.into()),
-            _ => Self::Failed(format!("cannot be read: {error}")),
+            io::ErrorKind::UnexpectedEof => Self::Changed(CHANGED),
+            _ => Self::Unreadable(format!("cannot be read: {error}")),
         }
     }
 }
@@ -75,12 +77,14 @@ impl Reader {
                 }
             };
             let id = want.id;
-            match self.send(want) {
-                Ok(()) => {}
+            let (text, is_unchanged) = match self.send(want) {
+                Ok(()) => continue,
                 Err(Stop::Ended) => return Err(Ended),
-                Err(Stop::Unwanted) => self.out.message(&FromSource::Stopped { id, text: String::new() })?,
-                Err(Stop::Failed(text)) => self.out.message(&FromSource::Stopped { id, text })?,
-            }
+                Err(Stop::Unwanted) => (String::new(), false),
+                Err(Stop::Unreadable(text)) => (text, true),
+                Err(Stop::Changed(text)) => (text.into(), false),
+            };
+            self.out.message(&FromSource::Stopped { id, text, is_unchanged })?;
         }
     }
 
@@ -112,7 +116,7 @@ impl Reader {
             }
         }
         if !is_unchanged(&handle, &file)? {
-            return Err(Stop::Failed(CHANGED.into()));
+            return Err(Stop::Changed(CHANGED));
         }
         Ok(self.out.message(&FromSource::End { id, root: tree.finish() })?)
     }
@@ -191,7 +195,7 @@ fn open(file: &SourceFile) -> Result<(File, Stat), Stop> {
     let handle = File::from(file.directory.open(&file.name, flags, Mode::empty())?);
     let stat = fstat(&handle).map_err(io::Error::from)?;
     if token(&stat) != file.token {
-        return Err(Stop::Failed("changed after it was listed".into()));
+        return Err(Stop::Changed("changed after it was listed"));
     }
     Ok((handle, stat))
 }
@@ -220,5 +224,17 @@ fn extent(handle: &File, offset: u64, size: u64, may_have_holes: bool) -> io::Re
         // Another thread may have truncated the file: at least one byte, whose read then fails.
         Ok(end) => Ok((offset, end.clamp(offset + 1, size))),
         Err(_) => Ok((offset, size)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_error_is_no_change() {
+        let stop = Stop::from(io::Error::from(Errno::IO));
+        assert!(matches!(stop, Stop::Unreadable(text) if text.starts_with("cannot be read")));
+        assert!(matches!(Stop::from(io::Error::from(io::ErrorKind::UnexpectedEof)), Stop::Changed(CHANGED)));
     }
 }

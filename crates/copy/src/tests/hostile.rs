@@ -13,6 +13,7 @@ use crate::protocol::{
     Answer, Entry, EntryKind, FromDestination, FromSource, Hello, MAGIC, MAX_DEPTH, MAX_UNRESOLVED, Start,
     VERSION, WireRequest,
 };
+use crate::tree_hash::TreeHash;
 use crate::{CopyError, DestinationOptions, Existing, Request, Root, Summary, pull, serve};
 
 const FILE: EntryKind = EntryKind::File { size: 5, token: [0; 16] };
@@ -36,6 +37,10 @@ fn message(message: &FromSource) -> Vec<u8> {
     control_frame(message).unwrap()
 }
 
+fn stopped(text: &str, is_unchanged: bool) -> Vec<u8> {
+    message(&FromSource::Stopped { id: 1, text: text.into(), is_unchanged })
+}
+
 /// Sends a push request and raw frames to a server that is confined to `root`, and then reads. With
 /// a number of `replies`, waits for them and finishes; otherwise ends the stream. Returns the
 /// server's result.
@@ -43,8 +48,7 @@ async fn source_says(root: &Path, frames: Vec<Vec<u8>>, replies: Option<u64>) ->
     let (near, far) = duplex(1 << 16);
     let (read, mut write) = split(near);
     let options = DestinationOptions { existing: Existing::Overwrite, ..DestinationOptions::default() };
-    let request = WireRequest::Push { dest: b"/".into(), sources: u64::MAX, options: options.into() };
-    let hello = control_frame(&Hello { magic: MAGIC, version: VERSION, request }).unwrap();
+    let hello = push_request(u64::MAX, options);
     let talk = async {
         write.write_all(&hello).await.unwrap();
         for frame in frames {
@@ -124,13 +128,34 @@ async fn planted_links_lead_nowhere() {
     assert_eq!(fs::read(folder.path("victim")).unwrap(), b"victim");
 }
 
+/// Offers file 1 and returns the server's reply.
+async fn first_want(root: &Path, kind: EntryKind) -> FromDestination {
+    let (near, far) = duplex(1 << 16);
+    let (read, mut write) = split(near);
+    let request = push_request(1, DestinationOptions::default());
+    let talk = async {
+        write.write_all(&request).await.unwrap();
+        write.write_all(&message(&entry(1, b"file", kind))).await.unwrap();
+        let mut reader = FrameReader::new(read);
+        assert!(matches!(reader.message().await.unwrap(), Some(Answer::Accepted { .. })));
+        let reply = reader.message::<FromDestination>().await.unwrap().unwrap();
+        write.shutdown().await.unwrap();
+        reply
+    };
+    tokio::join!(serve(far, confined(root), Arc::new(())), talk).1
+}
+
+fn push_request(sources: u64, options: DestinationOptions) -> Vec<u8> {
+    let request =
+        WireRequest::Push { dest: b"/".into(), sources, first_name: Vec::new(), options: options.into() };
+    control_frame(&Hello { magic: MAGIC, version: VERSION, request }).unwrap()
+}
+
 /// Waits for the server to want file 1, then sends frames.
 async fn after_want(root: &Path, size: u64, frames: Vec<Vec<u8>>) -> Result<Summary, CopyError> {
     let (near, far) = duplex(1 << 16);
     let (read, mut write) = split(near);
-    let options = DestinationOptions::default();
-    let request = WireRequest::Push { dest: b"/".into(), sources: 1, options: options.into() };
-    let hello = control_frame(&Hello { magic: MAGIC, version: VERSION, request }).unwrap();
+    let hello = push_request(1, DestinationOptions::default());
     let talk = async {
         write.write_all(&hello).await.unwrap();
         let kind = EntryKind::File { size, token: [0; 16] };
@@ -168,7 +193,7 @@ async fn wrong_data_never_gets_final_name() {
         (vec![data(1, 0, b"HE"), data(2, 0, b"LLO")], "protocol"),
         (vec![message(&FromSource::Group { id: 1, chaining_value: [0; 32] })], "protocol"),
         (vec![message(&FromSource::Hole { id: 1, offset: 0, len: u64::MAX })], "protocol"),
-        (vec![data(1, 0, b"HE"), message(&FromSource::Stopped { id: 1, text: "gone".into() })], "gone"),
+        (vec![data(1, 0, b"HE"), stopped("gone", false)], "gone"),
     ];
     for (frames, expected) in cases {
         let text = match after_want(&folder.dst(), 5, frames).await {
@@ -183,10 +208,37 @@ async fn wrong_data_never_gets_final_name() {
 }
 
 #[tokio::test]
+async fn read_error_of_source_keeps_part() {
+    let folder = Folder::new();
+    let group = bytes(8 << 20, 1);
+    let chaining_value =
+        group.chunks(1 << 20).fold((TreeHash::new(9 << 20), None), |(mut tree, _), piece| {
+            let value = tree.update(piece);
+            (tree, value)
+        });
+    let chaining_value = chaining_value.1.unwrap();
+    let frames = |is_unchanged| {
+        let mut frames: Vec<_> = (0u64..8)
+            .map(|i| data(1, i << 20, &group[usize::try_from(i).unwrap() << 20..][..1 << 20]))
+            .collect();
+        frames.push(message(&FromSource::Group { id: 1, chaining_value }));
+        frames.push(stopped("cannot be read", is_unchanged));
+        frames
+    };
+    let summary = after_want(&folder.dst(), 9 << 20, frames(false)).await.unwrap();
+    assert_eq!((summary.failures, listing(&folder.dst()).len()), (1, 0));
+    let summary = after_want(&folder.dst(), 9 << 20, frames(true)).await.unwrap();
+    assert_eq!((summary.failures, listing(&folder.dst()).len()), (1, 2), "part and journal");
+    let kind = EntryKind::File { size: 9 << 20, token: [0; 16] };
+    let want = first_want(&folder.dst(), kind).await;
+    assert!(matches!(want, FromDestination::Want { start: Start::Resume { offset: 8_388_608, .. }, .. }));
+}
+
+#[tokio::test]
 async fn huge_file_fails_alone() {
     let folder = Folder::new();
     for size in [u64::MAX, i64::MAX.cast_unsigned() - 5] {
-        let frames = vec![data(1, 0, b"HELLO"), message(&FromSource::Stopped { id: 1, text: String::new() })];
+        let frames = vec![data(1, 0, b"HELLO"), stopped("", false)];
         let summary = after_want(&folder.dst(), size, frames).await.unwrap();
         assert!(summary.failures == 1, "{summary:?}");
         assert!(listing(&folder.dst()).is_empty());
@@ -272,9 +324,15 @@ async fn random_bytes_end_copy_without_panic() {
     }
 }
 
-/// Answers a pull with raw frames. Returns the client's result.
-async fn pull_from(folder: &Folder, request: Request, frames: Vec<Vec<u8>>) -> Result<Summary, CopyError> {
+/// Answers a pull with raw frames, the last of them after `replies`. Returns the client's result.
+async fn pull_from(
+    folder: &Folder,
+    request: Request,
+    mut frames: Vec<Vec<u8>>,
+    replies: usize,
+) -> Result<Summary, CopyError> {
     let (near, far) = duplex(1 << 16);
+    let last = frames.pop().unwrap();
     let talk = async {
         let (read, mut write) = split(far);
         let mut reader = FrameReader::new(read);
@@ -285,7 +343,13 @@ async fn pull_from(folder: &Folder, request: Request, frames: Vec<Vec<u8>>) -> R
                 break;
             }
         }
-        while let Ok(Some(_)) = reader.message::<FromDestination>().await {}
+        for _ in 0..replies {
+            assert!(matches!(reader.message::<FromDestination>().await, Ok(Some(_))));
+        }
+        let _ = write.write_all(&last).await;
+        while let Ok(Some(_)) = reader.message::<FromDestination>().await {
+            let _ = write.shutdown().await;
+        }
     };
     let _ = folder;
     tokio::join!(pull(near, request, Arc::new(())), talk).0
@@ -309,10 +373,26 @@ async fn names_that_were_not_asked_for_end_pull() {
         ),
     ];
     for (dest, frames) in cases {
-        let error = pull_from(&folder, request(dest), frames).await.unwrap_err();
+        let error = pull_from(&folder, request(dest), frames, 0).await.unwrap_err();
         assert!(matches!(&error, CopyError::Protocol(text) if text.contains("not asked for")), "{error}");
     }
     assert!(!folder.dst().join(".ssh").exists() && !folder.path(".ssh").exists());
+}
+
+#[tokio::test]
+async fn source_that_peer_does_not_list_fails() {
+    let folder = Folder::new();
+    let sources = vec!["wanted".into(), "dir/gone".into(), "there".into()];
+    let request = Request { sources, dest: folder.dst(), ..Request::default() };
+    let frames = vec![
+        message(&FromSource::Unreadable { path: b"dir/gone".into(), text: "cannot be read".into() }),
+        message(&entry(1, b"there", EntryKind::Directory)),
+        message(&FromSource::Leave { id: 1 }),
+        message(&FromSource::Finish),
+    ];
+    let summary = pull_from(&folder, request, frames, 1).await.unwrap();
+    assert_eq!((summary.directories, summary.failures), (1, 2), "{summary:?}");
+    assert!(failures(&summary)["wanted"].contains("did not list"), "{summary:?}");
 }
 
 /// Sends a pull request and raw answers to a server. Returns the server's result.
@@ -343,10 +423,11 @@ async fn impossible_answers_end_source() {
     write(folder.src().join("file"), &bytes(20 << 20, 1));
     let want = |id, start| Want { id, start };
     let resume = |offset, values| want(1, Start::Resume { offset, stack: vec![[0; 32]; values] });
-    let cases: [&[FromDestination]; 8] = [
+    let cases: [&[FromDestination]; 9] = [
         &[Finished],
-        &[Done { id: 99 }],
-        &[Skip { id: 0, reason: crate::protocol::WireSkip::Identical }],
+        &[Done { id: 99, name: None }],
+        &[Done { id: 1, name: Some(b"../x".into()) }],
+        &[Skip { id: 0, reason: crate::protocol::WireSkip::Identical, name: None }],
         &[Failed { id: 1 << 40, text: String::new() }],
         &[want(2, Start::Beginning)],
         &[resume(8 << 20, 2)],

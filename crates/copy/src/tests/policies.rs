@@ -1,12 +1,21 @@
 //! Names that exist, dry runs, and servers that are confined.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 
 use super::support::{
-    Folder, confined, failures, listing, pulled_from, pushed, pushed_to, set_mode, set_time, write,
+    Folder, Log, PIPE_BYTES, confined, failures, listing, pulled, pulled_from, pushed, pushed_to, set_mode,
+    set_time, write,
 };
-use crate::{DestinationOptions, Existing, Permission, Request, Root, SourceOptions};
+use crate::name::Temporary;
+use crate::{DestinationOptions, Existing, Permission, Request, Root, SourceOptions, push, serve};
+
+fn os(name: &[u8]) -> &OsStr {
+    OsStr::from_bytes(name)
+}
 
 /// Source and destination with one name each that is new, identical, and different.
 fn conflict() -> Folder {
@@ -67,9 +76,19 @@ async fn overwrite_spares_directories_and_link_targets() {
 #[tokio::test]
 async fn keep_both_numbers_the_new_one() {
     let folder = conflict();
-    for _ in 0..2 {
-        let summary = pushed(folder.request_with(Existing::KeepBoth)).await.unwrap();
-        assert_eq!(summary.failures, 0, "{summary:?}");
+    for event in ["Done", "Skipped"] {
+        let logs = [Arc::new(Log::default()), Arc::new(Log::default())];
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
+        let pushing = push(near, folder.request_with(Existing::KeepBoth), logs[0].clone());
+        let (near, far) = tokio::join!(pushing, serve(far, Root::whole().unwrap(), logs[1].clone()));
+        assert_eq!((near.unwrap().failures, far.unwrap().failures), (0, 0));
+        for log in &logs {
+            let events = log.0.lock().unwrap();
+            for name in ["other (2).txt", "link (2)"] {
+                let expected = format!("{event} {{ path: \"src/{name}\"");
+                assert!(events.iter().any(|event| event.starts_with(&expected)), "{expected}: {events:?}");
+            }
+        }
     }
     let dst = folder.dst().join("src");
     assert_eq!(fs::read(dst.join("other.txt")).unwrap(), b"destination");
@@ -176,4 +195,70 @@ async fn read_only_directory_of_earlier_copy_is_filled() {
     for path in [folder.src().join("sub"), folder.dst().join("src/sub")] {
         set_mode(&path, 0o755);
     }
+}
+
+#[tokio::test]
+async fn reserved_names_of_source_are_reported() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"x");
+    write(folder.src().join(".rdt-copy-notes"), b"x");
+    fs::create_dir(folder.src().join(".RDT-COPY-folder")).unwrap();
+    write(folder.src().join(".RDT-COPY-folder/inside"), b"x");
+    let excludes = vec![".rdt-copy-*".to_owned(), ".RDT-COPY-*/".to_owned()];
+    let source = SourceOptions { excludes, ..SourceOptions::default() };
+    for is_push in [true, false] {
+        let run = async |request| if is_push { pushed(request).await } else { pulled(request).await };
+        let summary = run(folder.request()).await.unwrap();
+        let failed = failures(&summary);
+        assert!(failed["src/.rdt-copy-notes"].contains("reserved"), "{failed:?}");
+        assert!(failed["src/.RDT-COPY-folder"].contains("reserved"), "{failed:?}");
+        assert_eq!((summary.failures, summary.files + summary.skipped), (2, 1));
+        let summary = run(Request { source: source.clone(), ..folder.request() }).await.unwrap();
+        assert!(summary.is_complete(), "{summary:?}");
+    }
+}
+
+#[tokio::test]
+async fn marker_belongs_to_source_and_directory() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"x");
+    // Its failure keeps the copy incomplete, so the marker stays.
+    write(folder.src().join(".rdt-copy-x"), b"x");
+    fs::create_dir(folder.path("other")).unwrap();
+    write(folder.path("other/more"), b"x");
+    let new = folder.dst().join("new");
+    let copy = async |source: &str| {
+        let sources = vec![folder.path(source)];
+        pushed(Request { sources, dest: new.clone(), ..Request::default() }).await.unwrap()
+    };
+    let marker = folder.dst().join(os(&Temporary::of(b"new").new));
+    for _ in 0..2 {
+        assert_eq!(copy("src").await.failures, 1);
+        assert!(marker.is_file() && new.join("file").is_file() && !new.join("src").exists());
+    }
+    assert!(copy("other").await.is_complete());
+    assert!(new.join("other/more").is_file() && marker.is_file());
+
+    fs::remove_dir_all(&new).unwrap();
+    fs::create_dir(&new).unwrap();
+    copy("src").await;
+    assert!(new.join("src/file").is_file(), "another directory has the name now");
+    assert!(!marker.exists());
+}
+
+#[tokio::test]
+async fn marker_without_directory_needs_empty_one() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"x");
+    let new = folder.dst().join("new");
+    let request = || Request { dest: new.clone(), ..folder.request() };
+    let marker = folder.dst().join(os(&Temporary::of(b"new").new));
+    let announced = [&b"rdtcopyN"[..], &[0; 24], blake3::hash(b"src").as_bytes()].concat();
+    fs::create_dir(&new).unwrap();
+    fs::write(&marker, &announced).unwrap();
+    assert!(pushed(request()).await.unwrap().is_complete());
+    assert!(new.join("file").is_file() && !marker.exists());
+    fs::write(&marker, &announced).unwrap();
+    assert!(pushed(request()).await.unwrap().is_complete());
+    assert!(new.join("src/file").is_file());
 }

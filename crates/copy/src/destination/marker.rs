@@ -1,0 +1,132 @@
+//! Marker of a new directory: a file beside DEST that exists while DEST is the new name of the only
+//! source and the copy is not complete. By it, the same command goes on instead of copying into
+//! DEST.
+//!
+//! It names the directory (device, inode, time of creation) and the source (BLAKE3 of its name), so
+//! that a marker which an earlier copy left is not taken for one of this copy.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+
+use super::part::remove;
+use crate::directory::Directory;
+use crate::name::Temporary;
+use crate::protocol::HashBytes;
+
+const MAGIC: [u8; 8] = *b"rdtcopyN";
+/// Bytes of magic, device, inode, time of creation and hash.
+const MARKER_BYTES: usize = 64;
+
+/// Marker of one copy.
+#[derive(Debug, Clone)]
+pub(super) struct Marker {
+    /// Its name beside DEST.
+    name: Vec<u8>,
+    /// BLAKE3 of the source's name.
+    source: HashBytes,
+}
+
+/// Directory that a marker names. All fields are 0 before it is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    /// An inode may be used again, but not with the same time. 0 where the file system has none.
+    created_nanos: u64,
+}
+
+impl Identity {
+    fn of(directory: impl AsFd) -> io::Result<Self> {
+        let metadata = File::from(directory.as_fd().try_clone_to_owned()?).metadata()?;
+        let created = metadata.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let created_nanos = created.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
+        Ok(Self { device: metadata.dev(), inode: metadata.ino(), created_nanos })
+    }
+}
+
+impl Marker {
+    /// Returns the marker of a copy that gives a source the new name `dest`.
+    pub(super) fn of(dest: &[u8], source: &[u8]) -> Self {
+        Self { name: Temporary::of(dest).new, source: blake3::hash(source).into() }
+    }
+
+    /// Returns true if an interrupted copy of this source by this user has created this directory.
+    /// Removes a marker of another directory.
+    pub(super) fn is_of(&self, parent: &OwnedFd, directory: &OwnedFd) -> bool {
+        let Ok((file, found)) = self.read(parent) else { return false };
+        let Ok(identity) = Identity::of(directory) else { return false };
+        if found == self.bytes(identity) {
+            return true;
+        }
+        // The copy was interrupted between both steps of creating the directory.
+        if found == self.bytes(Identity::default()) {
+            return is_empty(directory);
+        }
+        let is_other =
+            !found.starts_with(&named(identity)) && !found.starts_with(&named(Identity::default()));
+        if is_other && file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            // If it stays, it does no harm.
+            let _ = unlinkat(parent, &self.name, AtFlags::empty());
+        }
+        false
+    }
+
+    /// Writes the marker before the directory is created. A file system that allows no file here
+    /// allows no directory either, and that is said for the directory.
+    pub(super) fn announce(&self, parent: &Arc<Directory>) {
+        let _ = self.write(parent, Identity::default());
+    }
+
+    /// Writes the directory's identity. Without it, a later copy goes into the directory.
+    pub(super) fn bind(&self, parent: &Arc<Directory>, directory: &Arc<Directory>) {
+        let _ = directory.handle().and_then(Identity::of).and_then(|identity| self.write(parent, identity));
+    }
+
+    /// Removes the marker of a complete copy. The next copy of this name removes one that stays.
+    pub(super) fn remove(&self, parent: &Arc<Directory>) {
+        let _ = remove(parent, &self.name);
+    }
+
+    fn write(&self, parent: &Arc<Directory>, identity: Identity) -> io::Result<()> {
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NONBLOCK;
+        let file = File::from(parent.open(&self.name, flags, Mode::RUSR | Mode::WUSR)?);
+        file.set_len(MARKER_BYTES as u64)?;
+        file.write_all_at(&self.bytes(identity), 0)?;
+        file.sync_data()
+    }
+
+    /// Reads the marker, if it is a file of this user.
+    fn read(&self, parent: &OwnedFd) -> io::Result<(File, Vec<u8>)> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(parent, &self.name, flags, Mode::empty())?);
+        if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let mut found = Vec::new();
+        (&file).take(MARKER_BYTES as u64 + 1).read_to_end(&mut found)?;
+        Ok((file, found))
+    }
+
+    fn bytes(&self, identity: Identity) -> Vec<u8> {
+        let bytes = [&named(identity)[..], &self.source].concat();
+        debug_assert_eq!(bytes.len(), MARKER_BYTES);
+        bytes
+    }
+}
+
+/// Returns the part of a marker that names its directory.
+fn named(Identity { device, inode, created_nanos }: Identity) -> Vec<u8> {
+    [MAGIC, device.to_le_bytes(), inode.to_le_bytes(), created_nanos.to_le_bytes()].concat()
+}
+
+fn is_empty(directory: &OwnedFd) -> bool {
+    let Ok(list) = rustix::fs::Dir::read_from(directory) else { return false };
+    let mut names = list.map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec()));
+    names.all(|name| name.is_ok_and(|name| matches!(&*name, b"." | b"..")))
+}
