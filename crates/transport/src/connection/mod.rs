@@ -14,7 +14,7 @@
 //! | `keys.rs` | keys of both directions, key updates, replay windows |
 //! | `close.rs` | abortive end |
 //! | `released.rs` | rest of a connection whose application has dropped its handle |
-//! | `config.rs`, `events.rs`, `stats.rs` | what goes in, what comes out |
+//! | `config.rs`, `events.rs` | what goes in, what comes out |
 
 mod close;
 mod config;
@@ -24,20 +24,18 @@ mod keys;
 mod machine;
 mod proof;
 mod released;
-mod stats;
 mod streams;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use rdt_crypto::{Entropy, PublicKey, ResetToken, SecretId};
+use rdt_crypto::{Aead, Entropy, PublicKey, ResetToken, SecretId};
 
 pub use config::{Confirm, ConnectionConfig, InitiatorConfig, Trust};
 pub use events::{Closed, ConnectionEvent, RefuseReason};
 use initiator::Opening;
 pub(crate) use initiator::{choose_aead, params_of};
 pub(crate) use machine::Arrival;
-pub use stats::ConnectionStats;
 pub(crate) use streams::Established;
 use streams::Streams;
 
@@ -45,7 +43,7 @@ use crate::receive_buffer::chunks::ChunkPool;
 use crate::receiver::{BufferShare, Offer};
 use crate::send_buffer::{FramePool, Spare};
 use crate::wire::native::{CloseReason, LinkRequest};
-use crate::{ConfigError, Observer, StreamName};
+use crate::{ConfigError, Observer, ReceiverStats, SenderStats, StreamName};
 
 /// Bounds of the idle timeout.
 const IDLE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
@@ -55,6 +53,33 @@ enum Stage {
     Open(Box<Streams>),
     /// Over, and nothing is to be sent.
     Ended,
+}
+
+/// Counters and gauges of a connection. Before the handshake is complete, all are zero.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectionStats {
+    /// The own stream, and the path.
+    pub sender: SenderStats,
+    /// The peer's stream.
+    pub receiver: ReceiverStats,
+    /// AEAD of both directions.
+    pub aead: Option<Aead>,
+    /// Packets with this connection's ID that no key of the peer had sealed.
+    pub unauthentic: u64,
+    /// Packets that had arrived before: copies of the network, or replays.
+    pub replayed: u64,
+}
+
+impl ConnectionStats {
+    fn of(streams: &Streams) -> Self {
+        Self {
+            sender: streams.sender.stats(),
+            receiver: streams.receiver.stats(),
+            aead: Some(streams.sealing.aead()),
+            unauthentic: streams.unauthentic,
+            replayed: streams.replayed,
+        }
+    }
 }
 
 /// Connection to one peer.

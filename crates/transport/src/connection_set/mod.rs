@@ -10,9 +10,9 @@
 //! | | `complete.rs` | from AUTH or the first sealed packet to the connection |
 //! | half-open connection | `half_open.rs` | the table between both |
 //! | place | `places.rs` | number of connections, in total and of one host |
-//! | arrival | `receive.rs`, `reset.rs` | delivery by connection ID; unknown IDs |
+//! | arrival | `receive.rs` | delivery by connection ID; stateless resets of unknown IDs |
 //! | address | `address.rs` | proof of a peer's new address |
-//! | transmission | `transmit.rs`, `answers.rs` | round-robin; answers to other addresses |
+//! | answer | `answers.rs` | datagrams that no connection sends |
 
 mod accept;
 mod address;
@@ -24,12 +24,10 @@ mod half_open;
 mod memory;
 mod places;
 mod receive;
-mod reset;
 mod stats;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod transmit;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -58,6 +56,9 @@ use crate::send_buffer::FramePool;
 use crate::stateless_limit::RateLimiter;
 use crate::wire::sealed::peek;
 use crate::{ConfigError, Ecn, Endpoint, TransmitBuf};
+
+/// Capacity of a queue below which its memory is kept.
+const KEPT_CAPACITY: usize = 256;
 
 /// Handle of a connection within its set: the own connection ID. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -307,6 +308,45 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Returns the current counters.
     pub fn stats(&self) -> ConnectionSetStats {
         ConnectionSetStats { answers_dropped: self.answers.dropped, ..self.stats }
+    }
+
+    /// Fills the empty batch `out` for one address. Returns the address, and the connection unless
+    /// the batch is an answer that no connection sends.
+    ///
+    /// Answers of half-open connections leave first, then a batch of one connection after the
+    /// other, round-robin. Answers to other addresses follow when no connection has anything, or
+    /// after 16 batches.
+    fn next_batch(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<(P, Option<ConnectionId>)> {
+        if let Some(peer) = self.answers.pop_proved(out).or_else(|| self.answers.pop_overdue(now, out)) {
+            return Some((peer, None));
+        }
+        let overflow = self.overflow();
+        while let Some(id) = self.ready.pop_front() {
+            let Some(entry) = self.connections.get_mut(&id) else { continue };
+            entry.is_queued = false;
+            let probed =
+                entry.probe.as_mut().and_then(|probe| probe.transmit(now, &mut entry.connection, out));
+            let peer = if probed.is_some() {
+                self.stats.path_probes += 1;
+                probed
+            } else {
+                entry.connection.set_overflow(overflow);
+                // An ACK may offer a larger window.
+                entry.set_share(&self.budget);
+                entry.connection.poll_transmit(now, out).then_some(entry.peer)
+            };
+            if let Some(peer) = peer {
+                self.answers.limit.on_peer_reply();
+                self.process_output(id);
+                return Some((peer, Some(ConnectionId(id))));
+            }
+            self.update(id);
+            self.remove_if_over(now, id);
+        }
+        if self.ready.capacity() > KEPT_CAPACITY {
+            self.ready.shrink_to(KEPT_CAPACITY);
+        }
+        self.answers.pop(now, out).map(|peer| (peer, None))
     }
 
     /// Draws a connection ID that no connection of this set has.
