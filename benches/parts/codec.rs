@@ -1,65 +1,49 @@
 use std::hint::black_box;
 
 use criterion::Criterion;
-use rdt::transport::parts::CookieJar;
-use rdt::transport::wire::{self, PacketKind, native};
+use rdt::transport::wire::{FromReceiver, FromSender, Near};
+use rdt_testing::packets::{self, varint};
 
+/// Types of native packets.
+const DATA: u8 = 4;
+const ACK: u8 = 6;
+
+/// Decodes packets of the classic format. The benches of the machines contain the encoders.
 pub(crate) fn classic(c: &mut Criterion) {
+    let near = Near { seq: 69_990, packet_number: 0 };
     let mut group = c.benchmark_group("codec");
-    let mut data = [0; 1472];
-    wire::encode_data_header(70_000, &mut data);
-    group.bench_function("decode data", |b| b.iter(|| wire::decode_from_sender(black_box(&data), 69_990)));
-    let mut ack = [0; wire::REPLY_LEN];
-    wire::encode_reply(PacketKind::Ack, 70_000, 70_000, &mut ack);
-    group.bench_function("decode ACK", |b| b.iter(|| wire::decode_from_receiver(black_box(&ack), 69_990)));
-    group.bench_function("encode ACK", |b| {
-        b.iter(|| {
-            wire::encode_reply(PacketKind::Ack, black_box(70_000), 70_000, &mut ack);
-        });
-    });
+    let data = packets::classic(0, &[70_000], &[0; 1464]);
+    group.bench_function("decode data", |b| b.iter(|| FromSender::decode(black_box(&data), near).is_ok()));
+    let ack = packets::classic(packets::ACK, &[70_000, 70_000], &[]);
+    group.bench_function("decode ACK", |b| b.iter(|| FromReceiver::decode(black_box(&ack), near).is_ok()));
     group.finish();
 }
 
-/// Encodes and decodes packets of the native format, including their checksums.
+/// Decodes packets of the native format, including their checksums.
 pub(crate) fn native(c: &mut Criterion) {
+    let near = Near { seq: 0, packet_number: 69_990 };
     let mut group = c.benchmark_group("native codec");
-    let mut data = [7; 1472];
-    let header = wire::DataHeader { packet_number: 70_000, seq: 1 << 33, ack_now: false, ack_every: 0 };
-    let payload_crc = crc32fast::hash(&data[native::DATA_HEADER..]);
-    group.bench_function("encode DATA header", |b| {
-        b.iter(|| native::encode_data_header(1, black_box(&header), payload_crc, &mut data));
-    });
+    let offset = 1_u64 << 33;
+    let mut body = 70_000_u32.to_le_bytes().to_vec();
+    body.extend(offset.to_le_bytes());
+    body.resize(1472 - packets::HEADER, 7);
+    let data = packets::native(DATA, 0, 1, &body);
+    assert!(FromSender::decode(&data, near).is_ok(), "the packet is valid");
     group.bench_function("decode DATA of 1472 bytes", |b| {
-        b.iter(|| native::decode_from_sender(black_box(&data), 69_990).is_ok());
+        b.iter(|| FromSender::decode(black_box(&data), near).is_ok());
     });
-    let ack = native::Ack {
-        largest_received: 70_000,
-        echo_delay_us: 20,
-        ack: 1 << 33,
-        window: 1 << 24,
-        packets: 70_000,
-        duplicates: 0,
-        ce: 0,
-        ect: 70_000,
-        overflow: None,
-    };
-    let block = |start| native::SackBlock { start, end: start + 14_440 };
-    for blocks in [0, 4, 32] {
-        let starts = (1..=blocks).map(|n| (1 << 33) + n * 28_880);
-        let blocks: Vec<_> = starts.map(block).collect();
-        let mut out = vec![0; native::ack_len(blocks.len())];
-        group.bench_function(format!("encode ACK of {} blocks", blocks.len()), |b| {
-            b.iter(|| native::encode_ack(1, black_box(&ack), &blocks, &mut out));
-        });
-        let len = native::encode_ack(1, &ack, &blocks, &mut out);
-        group.bench_function(format!("decode ACK of {} blocks", blocks.len()), |b| {
-            b.iter(|| native::decode_from_receiver(black_box(&out[..len]), 69_990).is_ok());
+    for blocks in [0_u16, 4, 32] {
+        let mut body = 70_000_u32.to_le_bytes().to_vec();
+        // Delay in microseconds, cumulative ACK, window, missing and duplicate packets.
+        let fields = [20, offset, 1 << 24, 1, 0].into_iter();
+        // Each block lies 14,440 bytes behind the one before and is as long.
+        let steps = std::iter::repeat_n(14_440, 2 * usize::from(blocks));
+        fields.chain(steps).for_each(|value| varint(value, &mut body));
+        let ack = packets::native(ACK, blocks, 1, &body);
+        assert!(FromReceiver::decode(&ack, near).is_ok(), "the packet is valid");
+        group.bench_function(format!("decode ACK of {blocks} blocks"), |b| {
+            b.iter(|| FromReceiver::decode(black_box(&ack), near).is_ok());
         });
     }
-    let jar = CookieJar::new([7; 32]);
-    let cookie = jar.mint(1000, b"192.0.2.1:5000", 1);
-    group.bench_function("check a cookie of the slot before", |b| {
-        b.iter(|| jar.check(black_box(&cookie), 1015, b"192.0.2.1:5000", 1));
-    });
     group.finish();
 }

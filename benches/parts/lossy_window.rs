@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
 use rdt::transport::congestion::Algorithm;
-use rdt::transport::parts::{MAX_BLOCKS, RangeSet, SackList};
-use rdt::transport::wire::FromSender;
-use rdt::transport::wire::native;
-use rdt::transport::{Ecn, Endpoint, LossDetection, Sender, SenderConfig, TransmitBuf};
+use rdt::transport::{
+    AckConfig, Ecn, Endpoint, Listener, ListenerConfig, LossDetection, ReceiverConfig, Sender, SenderConfig,
+    TransmitBuf, WindowConfig,
+};
 
 const ID: u64 = 1;
 const RTT: Duration = Duration::from_millis(100);
@@ -41,25 +41,17 @@ pub(crate) fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-struct Flight {
-    packet_number: u64,
-    bytes: std::ops::Range<u64>,
-}
-
-/// A sender, a path of constant rate with a queue, and the byte ranges that the receiver has.
+/// A sender, a path of constant rate, and a receiver that acknowledges every second packet.
 struct Path {
     sender: Sender,
+    listener: Listener<u8>,
     out: TransmitBuf,
     now: Instant,
     /// Time between two packets.
     interval: Duration,
     percent: u64,
-    flying: VecDeque<Flight>,
-    rcv_nxt: u64,
-    held: RangeSet,
-    list: SackList,
-    largest_received: u64,
-    received: u32,
+    flying: VecDeque<Vec<u8>>,
+    crossed: u64,
     acks: Vec<(Instant, Vec<u8>)>,
 }
 
@@ -73,28 +65,27 @@ impl Path {
             memory_limit: 1 << 40,
             ..SenderConfig::native(ID)
         };
+        let receiver = ReceiverConfig {
+            acks: AckConfig::exact(2, Duration::from_millis(25)),
+            stream_window: WindowConfig::fixed(256 << 20, DATAGRAM as u64),
+            ..ReceiverConfig::reference()
+        };
         let mut sender = Sender::new(config).expect("the configuration is valid");
         sender.open().expect("a new sender opens");
+        let limits = ListenerConfig { secret: Some([7; 32]), ..ListenerConfig::new(receiver) };
         let mut path = Self {
             sender,
+            listener: Listener::new(limits),
             out: TransmitBuf::new(64),
             now: super::epoch(),
             interval: RTT / window,
             percent,
             flying: VecDeque::new(),
-            rcv_nxt: 0,
-            held: RangeSet::new(1 << 20),
-            list: SackList::new(),
-            largest_received: 0,
-            received: 0,
+            crossed: 0,
             acks: Vec::new(),
         };
-        path.transmit();
+        super::connect(&mut path.sender, &mut path.listener, path.now);
         path.now += RTT;
-        let answer = native::SynAck { window: 1 << 40, params: native::Params::default() };
-        let mut reply = vec![0; native::syn_ack_len(&answer)];
-        native::encode_syn_ack(ID, &answer, &mut reply);
-        path.sender.handle_datagram(path.now, (), Ecn::NotEct, &mut reply);
         path.transmit();
         path
     }
@@ -103,11 +94,12 @@ impl Path {
     fn step(&mut self) -> Duration {
         for _ in 0..STEP {
             self.now += self.interval;
-            let Some(flight) = self.flying.pop_front() else { continue };
-            if draw(flight.packet_number) % 100 < self.percent {
-                continue;
+            let Some(mut packet) = self.flying.pop_front() else { continue };
+            self.crossed += 1;
+            if draw(self.crossed) % 100 >= self.percent {
+                self.listener.handle_datagram(self.now, 0, Ecn::NotEct, &mut packet);
+                self.acknowledge();
             }
-            self.arrive(&flight);
         }
         #[expect(clippy::disallowed_methods, reason = "this is a measurement")]
         let start = Instant::now();
@@ -123,42 +115,14 @@ impl Path {
         taken
     }
 
-    fn arrive(&mut self, flight: &Flight) {
-        self.largest_received = self.largest_received.max(flight.packet_number);
-        let new = flight.bytes.start.max(self.rcv_nxt)..flight.bytes.end;
-        if !new.is_empty() && self.held.insert(new.clone()).is_ok() {
-            self.rcv_nxt = self.held.first_missing(self.rcv_nxt);
-            self.held.remove_below(self.rcv_nxt);
-            if let Some(block) = self.held.range_of(new.start) {
-                self.list.on_arrival(&block);
-            }
+    /// Collects the ACKs that the receiver sends now.
+    fn acknowledge(&mut self) {
+        self.out.clear();
+        while self.listener.poll_transmit(self.now, &mut self.out).is_some() {
+            self.acks.extend(self.out.datagrams().map(|ack| (self.now, ack.to_vec())));
+            self.out.clear();
         }
-        self.received += 1;
-        if self.received.is_multiple_of(2) {
-            let reply = self.ack();
-            self.acks.push((self.now, reply));
-        }
-    }
-
-    fn ack(&mut self) -> Vec<u8> {
-        let ack = native::Ack {
-            largest_received: self.largest_received,
-            echo_delay_us: 0,
-            ack: self.rcv_nxt,
-            window: 1 << 40,
-            packets: self.received,
-            duplicates: 0,
-            ce: 0,
-            ect: 0,
-            overflow: None,
-        };
-        let blocks = self.list.report(&self.held, MAX_BLOCKS).iter();
-        let mut blocks: Vec<_> = blocks.map(|b| native::SackBlock { start: b.start, end: b.end }).collect();
-        blocks.sort_unstable_by_key(|block| block.start);
-        let mut reply = vec![0; native::ack_len(blocks.len())];
-        let len = native::encode_ack(ID, &ack, &blocks, &mut reply);
-        reply.truncate(len);
-        reply
+        while self.listener.poll_event().is_some() {}
     }
 
     /// Sends everything that the sender may send now.
@@ -171,18 +135,7 @@ impl Path {
             if self.sender.poll_transmit(self.now, &mut self.out).is_none() {
                 return;
             }
-            for datagram in self.out.datagrams() {
-                if let Ok(FromSender::Data(data)) =
-                    native::decode_from_sender(datagram, self.largest_received)
-                {
-                    let start = data.seq;
-                    let bytes = start..start + data.payload.len() as u64;
-                    self.flying.push_back(Flight {
-                        packet_number: data.packet_number.expect("native data is numbered"),
-                        bytes,
-                    });
-                }
-            }
+            self.flying.extend(self.out.datagrams().map(<[u8]>::to_vec));
         }
     }
 }

@@ -1,25 +1,23 @@
 //! Cost of each part that works once per packet, measured alone: `cargo bench --bench parts` (`--
-//! scoreboard` selects by name). Prints a table of all medians at the end.
+//! reassembly` selects by name). Prints a table of all medians at the end.
 
 mod codec;
 mod lossy_window;
 mod medians;
 mod reassembly;
-mod scoreboard;
 
 use std::hint::black_box;
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{Criterion, Throughput, criterion_group};
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
 use rdt::payload;
-use rdt::transport::wire::{self, PacketKind};
 use rdt::transport::{
     Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, Sender, SenderConfig,
     TransmitBuf,
 };
-use rdt_testing::epoch;
+use rdt_testing::{epoch, packets};
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.0, speed_bps: 1e10, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1_000_000 };
@@ -35,23 +33,43 @@ fn checksum(c: &mut Criterion) {
     group.finish();
 }
 
+/// Completes the handshake of a native sender over a path without delay.
+fn connect(sender: &mut Sender, listener: &mut Listener<u8>, now: Instant) {
+    let mut out = TransmitBuf::new(64);
+    while listener.wire(0).is_none() {
+        out.clear();
+        sender.poll_transmit(now, &mut out).expect("a SYN is due");
+        let syns: Vec<_> = out.datagrams().map(<[u8]>::to_vec).collect();
+        for mut syn in syns {
+            listener.handle_datagram(now, 0, Ecn::NotEct, &mut syn);
+        }
+        out.clear();
+        listener.poll_transmit(now, &mut out).expect("a SYN is answered");
+        let answers: Vec<_> = out.datagrams().map(<[u8]>::to_vec).collect();
+        for mut answer in answers {
+            sender.handle_datagram(now, (), Ecn::NotEct, &mut answer);
+        }
+    }
+}
+
 /// Measures scoreboard, send buffer and timer: a window of packets is sent, then all its ACKs are
-/// processed.
+/// processed, one for each packet or one for a batch of 64.
 fn sender(c: &mut Criterion) {
     let mut group = c.benchmark_group("sender");
-    for window in [64_u32, 8192, 80_000] {
+    for (window, batch) in [(64_u32, 1_u32), (8192, 1), (8192, 64), (80_000, 1)] {
         group.throughput(Throughput::Elements(u64::from(window)));
-        group.bench_function(format!("a window of {window} packets and its ACKs"), |b| {
+        let acks = if batch == 1 { "its ACKs".into() } else { format!("an ACK for {batch}") };
+        group.bench_function(format!("a window of {window} packets and {acks}"), |b| {
             let now = epoch();
             let config = SenderConfig { memory_limit: 1 << 40, ..SenderConfig::new(window, LINK) };
             let mut sender = Sender::new(config).expect("the configuration is valid");
             let mut out = TransmitBuf::new(64);
             sender.open().expect("a new sender opens");
             sender.poll_transmit(now, &mut out);
-            let mut reply = [0; wire::REPLY_LEN];
-            wire::encode_reply(PacketKind::SynAck, 0, window, &mut reply);
-            sender.handle_datagram(now, (), Ecn::NotEct, &mut reply);
-            let mut acked = 0;
+            let mut syn_ack = packets::classic(packets::SYN | packets::ACK, &[window, 0], &[]);
+            sender.handle_datagram(now, (), Ecn::NotEct, &mut syn_ack);
+            let mut ack = packets::classic(packets::ACK, &[window, 0], &[]);
+            let mut acked = 0_u32;
             b.iter(|| {
                 loop {
                     while let Ok(n @ 1..) = sender.spare().map(|spare| spare.len()) {
@@ -62,10 +80,10 @@ fn sender(c: &mut Criterion) {
                         break;
                     }
                 }
-                for _ in 0..window {
-                    acked += 1;
-                    wire::encode_reply(PacketKind::Ack, acked, window, &mut reply);
-                    sender.handle_datagram(now, (), Ecn::NotEct, &mut reply);
+                for _ in 0..window / batch {
+                    acked = acked.wrapping_add(batch);
+                    ack[8..].copy_from_slice(&acked.to_le_bytes());
+                    sender.handle_datagram(now, (), Ecn::NotEct, &mut ack);
                 }
             });
         });
@@ -85,22 +103,21 @@ fn listener(c: &mut Criterion) {
             let addresses: Vec<SocketAddr> =
                 (0..peers).map(|i| ([127, 0, 0, 1], 20_000 + i).into()).collect();
             let mut listener = Listener::new(ListenerConfig::new(ReceiverConfig::reference()));
-            let mut syn = [0; wire::SYN_LEN];
-            wire::encode_syn(0, &LINK, &mut syn);
+            let mut syn = packets::classic_syn(LINK.rtt_s, LINK.speed_bps, [0.0; 2], LINK.buffer);
             for peer in &addresses {
                 listener.handle_datagram(now, *peer, Ecn::NotEct, &mut syn);
             }
             // Coalesced datagrams, as by GRO.
-            let (mut joined, mut seq) = (vec![[0; DATAGRAM]; run], 0);
+            let mut joined = packets::classic(0, &[0], &[0; DATAGRAM - 8]).repeat(run);
+            let mut seq = 0_u32;
             b.iter(|| {
-                for (i, datagram) in (0..).zip(&mut joined) {
-                    wire::encode_data_header(seq + i, datagram);
+                for (i, datagram) in (0..).zip(joined.chunks_exact_mut(DATAGRAM)) {
+                    datagram[4..8].copy_from_slice(&seq.wrapping_add(i).to_le_bytes());
                 }
                 for peer in &addresses {
-                    let bytes = joined.as_flattened_mut();
-                    listener.handle_datagrams(now, *peer, Ecn::NotEct, bytes, DATAGRAM);
+                    listener.handle_datagrams(now, *peer, Ecn::NotEct, &mut joined, DATAGRAM);
                 }
-                seq += run as u64;
+                seq = seq.wrapping_add(u32::try_from(run).expect("a short run"));
                 loop {
                     out.clear();
                     if listener.poll_transmit(now, &mut out).is_none() {
@@ -155,7 +172,6 @@ criterion_group!(
     codec::classic,
     codec::native,
     checksum,
-    scoreboard::bench,
     sender,
     lossy_window::bench,
     reassembly::receiver,

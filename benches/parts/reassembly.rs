@@ -1,47 +1,84 @@
-//! Receive buffers: reassembly of packets (classic) and of bytes (native).
+//! Receivers behind a listener: reassembly of packets (classic) and of bytes (native).
 
 use std::hint::black_box;
+use std::time::Instant;
 
 use criterion::{Criterion, Throughput};
-use rdt::transport::parts::{Keep, Limits, MAX_RANGES, ReceiveBuffer, Receiver, Segment};
-use rdt::transport::wire::{self, FromSender, Open, Piece};
-use rdt::transport::{Ecn, ReceiverConfig};
+use rdt::transport::wire::{FromSender, Piece};
+use rdt::transport::{
+    Ecn, Endpoint, Listener, ListenerConfig, ReceiverConfig, Sender, SenderConfig, TransmitBuf, WindowConfig,
+};
+use rdt_testing::packets;
 
-use super::{LINK, epoch};
+use super::epoch;
 
 const PACKETS: u64 = 8192;
+
+fn piece(seq: u64, payload: &[u8]) -> Piece<'_> {
+    Piece { seq, payload, packet_number: None, crc: None, ack_now: false, ack_every: 0 }
+}
+
+/// A listener with one peer.
+struct Receiver {
+    listener: Listener<u8>,
+    now: Instant,
+    out: TransmitBuf,
+}
+
+impl Receiver {
+    fn new(receiver: ReceiverConfig) -> Self {
+        let config = ListenerConfig { secret: Some([7; 32]), ..ListenerConfig::new(receiver) };
+        Self { listener: Listener::new(config), now: epoch(), out: TransmitBuf::new(64) }
+    }
+
+    fn classic() -> Self {
+        let mut receiver = Self::new(ReceiverConfig::reference());
+        let mut syn = packets::classic_syn(0.0, 1e10, [0.0; 2], 1_000_000);
+        receiver.listener.handle_datagram(receiver.now, 0, Ecn::NotEct, &mut syn);
+        receiver
+    }
+
+    fn native(config: ReceiverConfig) -> Self {
+        let mut receiver = Self::new(config);
+        let mut sender = Sender::new(SenderConfig::native(1)).expect("the configuration is valid");
+        sender.open().expect("a new sender opens");
+        super::connect(&mut sender, &mut receiver.listener, receiver.now);
+        receiver
+    }
+
+    fn deliver(&mut self, packet: &FromSender<'_>) {
+        self.listener.deliver(self.now, 0, Ecn::NotEct, packet);
+    }
+
+    fn transmit(&mut self) {
+        loop {
+            self.out.clear();
+            if self.listener.poll_transmit(self.now, &mut self.out).is_none() {
+                return;
+            }
+        }
+    }
+}
 
 /// Measures classic packets in order, and with every hundredth one late.
 pub(crate) fn receiver(c: &mut Criterion) {
     let mut group = c.benchmark_group("receiver");
     let payload = [7; 1464];
-    let mut reply = [0; wire::MAX_REPLY];
     for (name, late) in [("in order", u64::MAX), ("every 100th late", 100)] {
         group.throughput(Throughput::Elements(PACKETS));
         group.bench_function(name, |b| {
-            let now = epoch();
             b.iter(|| {
-                let mut receiver = Receiver::new(ReceiverConfig::reference());
-                receiver.handle(now, &FromSender::Syn(Open::classic(0, LINK)), Ecn::NotEct, 0);
+                let mut receiver = Receiver::classic();
                 for seq in 0..PACKETS {
-                    let seq = match seq % late {
+                    match seq % late {
                         0 if seq > 0 => continue,
-                        1 if seq > late => {
-                            receiver.handle(
-                                now,
-                                &FromSender::Data(Piece::classic(seq - 1, &payload)),
-                                Ecn::NotEct,
-                                1 << 30,
-                            );
-                            seq
-                        }
-                        _ => seq,
-                    };
-                    let data = FromSender::Data(Piece::classic(seq, &payload));
-                    receiver.handle(now, &data, Ecn::NotEct, 1 << 30);
-                    while receiver.poll_reply(now, &mut reply).is_some() {}
+                        1 if seq > late => receiver.deliver(&FromSender::Data(piece(seq - 1, &payload))),
+                        _ => {}
+                    }
+                    receiver.deliver(&FromSender::Data(piece(seq, &payload)));
+                    receiver.transmit();
                 }
-                black_box(receiver.rcv_nxt())
+                black_box(receiver.listener.received_bytes(0))
             });
         });
     }
@@ -56,7 +93,6 @@ pub(crate) fn stream(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BATCH));
     let payload = [7; 1444];
     let known = Some(crc32fast::hash(&payload));
-    let limits = Limits { right_edge: u64::MAX, memory: 1 << 30, unread: 1 << 20 };
     for (name, late, crc, checksum) in [
         ("in order", None, known, true),
         ("in order, CRC not known", None, None, true),
@@ -66,32 +102,39 @@ pub(crate) fn stream(c: &mut Criterion) {
         ("1 % held back, no checksum", Some(100), None, false),
     ] {
         group.bench_function(name, |b| {
-            let mut stream = ReceiveBuffer::of_bytes(0, MAX_RANGES, Keep { payload: true, checksum });
-            let mut next = 0;
+            let mut receiver = Receiver::native(ReceiverConfig {
+                keep_payload: true,
+                checksum,
+                stream_window: WindowConfig::fixed(64 << 20, 1444),
+                ..ReceiverConfig::reference()
+            });
+            let (mut next, mut sent) = (0, 0);
             b.iter(|| {
                 for _ in 0..BATCH {
                     let is_late = |packet: u64| late.is_some_and(|late| packet.is_multiple_of(late));
-                    let mut insert = |packet: u64| {
-                        stream.insert(
-                            Segment { seq: packet * payload.len() as u64, payload: &payload, crc },
-                            limits,
-                        )
+                    let mut deliver = |packet: u64| {
+                        let piece = piece(packet * payload.len() as u64, &payload);
+                        let piece = Piece { crc, packet_number: Some(sent), ..piece };
+                        receiver.deliver(&FromSender::Data(piece));
+                        sent += 1;
                     };
                     if !is_late(next) {
-                        insert(next);
+                        deliver(next);
                     }
                     if let Some(packet) = next.checked_sub(BATCH).filter(|packet| is_late(*packet)) {
-                        insert(packet);
+                        deliver(packet);
                     }
                     next += 1;
                     if next.is_multiple_of(32) {
-                        while let n @ 1.. = black_box(stream.data()).len() {
-                            stream.consume(n as u64);
+                        while let Ok(n @ 1..) = black_box(receiver.listener.data(0)).map(<[u8]>::len) {
+                            receiver.listener.consume(0, n);
                         }
+                        receiver.transmit();
                     }
                 }
-                stream.rcv_nxt()
             });
+            let stats = receiver.listener.stats().receivers;
+            assert_eq!((stats.out_of_range, stats.no_memory), (0, 0), "all data is accepted");
         });
     }
     group.finish();

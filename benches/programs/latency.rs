@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 use common::{Program, Surroundings, argument, median, number, rounds, table, transfer};
 use rdt_driver::{Connected, UdpIo, UdpOptions, Waiter, clock};
 use rdt_transport::drive::DatagramIo;
-use rdt_transport::wire::REPLY_LEN;
 use serde_json::{Value, json};
 
 const PACKET: usize = 1472;
 const PAYLOAD: u64 = 1464;
+/// Bytes of a classic ACK.
+const REPLY_BYTES: usize = 12;
 
 fn main() {
     let args: Vec<String> = env::args().collect();
@@ -134,7 +135,7 @@ fn pong(address: SocketAddr, packets: usize) {
             continue;
         };
         let batch = io.transmit_buf().expect("an empty socket takes a datagram");
-        batch.slot(REPLY_LEN).expect("an empty batch has room").fill(2);
+        batch.slot(REPLY_BYTES).expect("an empty batch has room").fill(2);
         io.flush(peer);
         answered += 1;
     }

@@ -2,19 +2,18 @@
 //! sealed, unchanged and with a valid header and check, and as a payload of the handshake. The
 //! decoders are private, so their crate has the properties.
 
-use rdt_transport::parts::check_sealed_decoders;
-
-use crate::bytes::seal;
+use rdt_testing::packets::seal;
+use rdt_transport::fuzzing::check_decoders;
 
 pub fn run(data: &[u8]) {
     let Some((near, datagram)) = data.split_first_chunk::<8>() else { return };
     let near = u64::from_le_bytes(*near);
-    check_sealed_decoders(near, datagram);
+    check_decoders(near, datagram);
     let mut valid = datagram.to_vec();
     if let [mark, kind, ..] = &mut valid[..] {
         (*mark, *kind) = (0xD2, *kind % 14 + 1);
     }
-    check_sealed_decoders(near, &valid);
+    check_decoders(near, &valid);
     seal(&mut valid);
-    check_sealed_decoders(near, &valid);
+    check_decoders(near, &valid);
 }

@@ -3,7 +3,7 @@
 
 use arbitrary::Arbitrary;
 
-use crate::bytes::{classic, native, varint};
+use rdt_testing::packets::{classic, native, varint};
 
 /// A number of the stream.
 #[derive(Debug, Clone, Copy, Arbitrary)]

@@ -11,7 +11,7 @@ use rdt_transport::{
     ResponderConfig, TransmitBuf,
 };
 
-use crate::bytes::{HEADER, clear, connection_id, seal};
+use rdt_testing::packets::{HEADER, clear, connection_id, seal};
 
 /// Largest number of half-open connections.
 const MAX_HALF_OPEN: usize = 8;

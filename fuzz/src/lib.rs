@@ -15,7 +15,6 @@
 //! | `scoreboard_ops` | transmissions, ACKs, SACK blocks, losses | each byte is delivered once |
 //! | `path_spec` | TOML and flags | what was read can be written and read again |
 
-pub mod bytes;
 pub mod capture;
 pub mod connection_machine;
 pub mod decode_classic;

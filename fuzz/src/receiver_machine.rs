@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
-use rdt_transport::wire::native::{self, CloseReason};
-use rdt_transport::wire::{self, WireError};
+use rdt_testing::packets::HEADER;
+use rdt_transport::wire::native::CloseReason;
+use rdt_transport::wire::{FromReceiver, Near, WireError};
 use rdt_transport::{Ecn, Endpoint, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, TransmitBuf};
 
-use crate::bytes::HEADER;
 use crate::grammar::{Damage, Expected, FromSender};
 
 const PEERS: u8 = 4;
@@ -156,27 +156,19 @@ impl Harness {
 }
 
 fn learn(expected: &mut Expected, reply: &[u8]) {
-    if !native::recognize(reply) {
-        match wire::decode_from_receiver(reply, expected.seq) {
-            Ok(wire::FromReceiver::SynAck { ack, .. } | wire::FromReceiver::Ack(wire::Ack { ack, .. })) => {
-                expected.seq = ack
-            }
-            Ok(_) | Err(WireError::Sequence) => {}
-            Err(error) => panic!("a reply does not decode: {error}"),
-        }
-        return;
-    }
-    let reply_of = match native::decode_from_receiver(reply, expected.packet_number) {
+    let near = Near { seq: expected.seq, packet_number: expected.packet_number };
+    let packet = match FromReceiver::decode(reply, near) {
         Ok(packet) => packet,
         // The harness drew a number far from the one that it knows; a sender has sent every number
         // that is echoed.
         Err(WireError::Sequence) => return,
         Err(error) => panic!("a reply does not decode: {error}"),
     };
-    match reply_of {
-        wire::FromReceiver::Retry(_) => expected.cookie = reply[HEADER..].try_into().ok(),
-        wire::FromReceiver::SynAck { .. } => (expected.seq, expected.packet_number) = (0, 0),
-        wire::FromReceiver::Ack(ack) => expected.seq = ack.ack,
+    match packet {
+        FromReceiver::Retry(_) => expected.cookie = reply[HEADER..].try_into().ok(),
+        FromReceiver::SynAck { ack, params: None, .. } => expected.seq = ack,
+        FromReceiver::SynAck { .. } => (expected.seq, expected.packet_number) = (0, 0),
+        FromReceiver::Ack(ack) => expected.seq = ack.ack,
         _ => {}
     }
 }

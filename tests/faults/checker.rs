@@ -9,8 +9,8 @@ use rdt::payload;
 use rdt::sim::{Interceptor, NodeId};
 use rdt::transport::congestion::Cause;
 use rdt::transport::drive::Budget;
-use rdt::transport::wire::native::{self, Ack, SackBlock};
 use rdt::transport::{Observer, Timer, Trace};
+use rdt_testing::packets;
 
 use crate::faults::plan::MSS;
 
@@ -155,10 +155,24 @@ fn take_varint(rest: &mut &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7F))
 }
 
-/// Decodes an ACK without its ECN counts.
+/// Fields of an ACK without its ECN counts, and of a SACK block (PROTOCOL, N5).
+struct Ack {
+    largest_received: u32,
+    delay_us: u64,
+    cumulative: u64,
+    window: u64,
+    missing: u64,
+    duplicates: u64,
+}
+
+struct SackBlock {
+    start: u64,
+    end: u64,
+}
+
 fn read_ack(datagram: &[u8]) -> (Ack, Vec<SackBlock>) {
-    let (echo, mut rest) = (u32_at(datagram, 16), &datagram[20..]);
-    let [delay, ack, window, missing, duplicates] = std::array::from_fn(|_| take_varint(&mut rest));
+    let (largest_received, mut rest) = (u32_at(datagram, 16), &datagram[20..]);
+    let [delay_us, ack, window, missing, duplicates] = std::array::from_fn(|_| take_varint(&mut rest));
     if datagram[3] & 0x40 != 0 {
         take_varint(&mut rest);
         take_varint(&mut rest);
@@ -170,18 +184,7 @@ fn read_ack(datagram: &[u8]) -> (Ack, Vec<SackBlock>) {
         SackBlock { start, end: edge }
     });
     let blocks = blocks.collect();
-    let ack = Ack {
-        largest_received: u64::from(echo),
-        echo_delay_us: delay as u32,
-        ack,
-        window,
-        packets: echo.wrapping_add(1).wrapping_sub(missing as u32),
-        duplicates: duplicates as u32,
-        ce: 0,
-        ect: 0,
-        overflow: None,
-    };
-    (ack, blocks)
+    (Ack { largest_received, delay_us, cumulative: ack, window, missing, duplicates }, blocks)
 }
 
 /// Returns true if no byte was changed on the path.
@@ -341,7 +344,7 @@ impl Checker {
 
     fn ack_sent(&mut self, now: Instant, datagram: &[u8]) {
         let c = &self.connection;
-        let (Ack { ack, window, .. }, blocks) = read_ack(datagram);
+        let (Ack { cumulative: ack, window, .. }, blocks) = read_ack(datagram);
         let (offered, missing) = (c.offered, c.arrived.first_missing());
         let echo = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
         // An event-loop turn may leave some packets of one instant to the next turn.
@@ -399,7 +402,7 @@ impl Checker {
         match datagram[1] {
             SYN_ACK => c.edge = c.edge.max(Some(u64_at(datagram, 16))),
             ACK => {
-                let (Ack { ack, window, .. }, _) = read_ack(datagram);
+                let (Ack { cumulative: ack, window, .. }, _) = read_ack(datagram);
                 c.acked = c.acked.max(ack);
                 if at_once {
                     c.acked_at_once = c.acked;
@@ -424,7 +427,7 @@ impl Checker {
             return Vec::new();
         }
         let (mut forged, _) = read_ack(datagram);
-        let (ack, sent, id) = (forged.ack, self.connection.sent, self.connection.id);
+        let (ack, sent, id) = (forged.cumulative, self.connection.sent, self.connection.id);
         let mut blocks = Vec::new();
         match self.random(3) {
             0 => {
@@ -434,16 +437,22 @@ impl Checker {
             // What is not sent yet would be sent before the sender reads of it: a receiver that
             // acknowledges what did not arrive cannot be told from one that has it.
             _ if self.arrived_at(now) >= turn() => return Vec::new(),
-            1 => forged.ack = sent + 1 + self.random(100_000),
+            1 => forged.cumulative = sent + 1 + self.random(100_000),
             _ => {
                 let start = ack + 1 + self.random(sent.saturating_sub(ack));
                 blocks.push(SackBlock { start, end: sent.max(start) + 1 + self.random(5000) });
             }
         }
-        let mut bytes = vec![0; native::ack_len(blocks.len())];
-        let len = native::encode_ack(id, &forged, &blocks, &mut bytes);
-        bytes.truncate(len);
-        vec![bytes]
+        let mut body = forged.largest_received.to_le_bytes().to_vec();
+        let Ack { delay_us, cumulative: ack, window, missing, duplicates, .. } = forged;
+        let mut edge = ack;
+        let fields = [delay_us, ack, window, missing, duplicates].into_iter();
+        let steps = blocks.iter().flat_map(|block| {
+            let start = std::mem::replace(&mut edge, block.end);
+            [block.start - start, block.end - block.start]
+        });
+        fields.chain(steps).for_each(|value| packets::varint(value, &mut body));
+        vec![packets::native(ACK, blocks.len() as u16, id, &body)]
     }
 }
 

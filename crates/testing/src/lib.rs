@@ -1,6 +1,8 @@
-//! Helpers of the tests of all crates: an origin of test times, durations, and repeatable random
-//! numbers.
+//! Helpers of the tests of all crates: an origin of test times, durations, repeatable random
+//! numbers, and [packets] as bytes.
 #![forbid(unsafe_code)]
+
+pub mod packets;
 
 use std::time::{Duration, Instant};
 

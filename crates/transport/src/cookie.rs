@@ -12,7 +12,7 @@ pub(crate) type Cookie = [u8; 32];
 
 /// Makes and checks cookies with a secret.
 #[derive(Clone)]
-pub struct CookieJar {
+pub(crate) struct CookieJar {
     /// Keyed with the secret; cloned for each cookie.
     mac: Hmac<Sha256>,
 }
@@ -23,7 +23,7 @@ impl CookieJar {
     pub(crate) const SLOT_S: u64 = 15;
 
     /// Uses this secret, which must be unpredictable. Receivers behind one address must share it.
-    pub fn new(secret: [u8; 32]) -> Self {
+    pub(crate) fn new(secret: [u8; 32]) -> Self {
         // Shorter keys are filled with zeros to the hash's block (RFC 2104, section 2).
         let mut block = [0; 64];
         block[..secret.len()].copy_from_slice(&secret);
@@ -32,13 +32,13 @@ impl CookieJar {
 
     /// Returns the cookie of a peer for a connection. `now_s` is in seconds since an epoch of the
     /// caller and never decreases; `peer` is the peer's address and port in bytes.
-    pub fn mint(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
+    pub(crate) fn mint(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
         self.mac_of(now_s / Self::SLOT_S, peer, connection_id).finalize().into_bytes().into()
     }
 
     /// True if [`mint`](Self::mint) made the cookie for the same peer and connection in this slot
     /// or the one before. The comparison takes constant time.
-    pub fn check(&self, cookie: &Cookie, now_s: u64, peer: &[u8], connection_id: u64) -> bool {
+    pub(crate) fn check(&self, cookie: &Cookie, now_s: u64, peer: &[u8], connection_id: u64) -> bool {
         let good = |slot| self.mac_of(slot, peer, connection_id).verify(cookie.into()).is_ok();
         let slot = now_s / Self::SLOT_S;
         good(slot) || slot.checked_sub(1).is_some_and(good)

@@ -31,6 +31,9 @@ mod crc;
 pub mod drive;
 mod endpoint;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod listener;
 mod observer;
 #[cfg(feature = "qlog")]
@@ -42,21 +45,7 @@ mod recovery;
 mod send_buffer;
 mod sender;
 mod stateless_limit;
-mod stream_name;
 pub mod wire;
-
-/// Internal parts, public for benches and fuzz targets: not covered by semantic versioning.
-#[doc(hidden)]
-pub mod parts {
-    pub use crate::cookie::CookieJar;
-    pub use crate::range_set::RangeSet;
-    pub use crate::receive_buffer::{Arrival, Keep, Limits, MAX_RANGES, ReceiveBuffer, Segment};
-    pub use crate::receiver::Receiver;
-    pub use crate::receiver::sack_list::{MAX_BLOCKS, SackList};
-    pub use crate::recovery::Scoreboard;
-    #[cfg(feature = "fuzzing")]
-    pub use crate::wire::sealed::check_sealed_decoders;
-}
 
 pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse, TransmitBuf};
 
@@ -84,6 +73,6 @@ pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, LossWindow, Sender, SenderConfig, SenderEvent, SenderStats,
     Waited,
 };
-pub use stream_name::StreamName;
 pub use wire::PacketKind;
+pub use wire::native::StreamName;
 pub use wire::{LinkProperties, Wire};

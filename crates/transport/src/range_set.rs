@@ -11,11 +11,11 @@ use std::ops::Range;
 /// The set has reached its limit of ranges, and the new one touches none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the set has reached its limit of ranges")]
-pub struct Full;
+pub(crate) struct Full;
 
 /// Sorted, disjoint, non-empty ranges with at least one missing number between any two.
 #[derive(Debug, Clone)]
-pub struct RangeSet {
+pub(crate) struct RangeSet {
     ranges: VecDeque<Range<u64>>,
     limit: usize,
 }
@@ -25,7 +25,7 @@ impl RangeSet {
     pub(crate) const RANGE_SIZE: usize = size_of::<Range<u64>>();
 
     /// Returns an empty set of at most `limit` ranges.
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { ranges: VecDeque::new(), limit }
     }
 
@@ -33,7 +33,7 @@ impl RangeSet {
     ///
     /// # Errors
     /// [`Full`] if the limit is reached and the range touches no other; the set is unchanged.
-    pub fn insert(&mut self, range: Range<u64>) -> Result<u64, Full> {
+    pub(crate) fn insert(&mut self, range: Range<u64>) -> Result<u64, Full> {
         let length = range.end.saturating_sub(range.start);
         if length == 0 {
             return Ok(0);
@@ -70,7 +70,7 @@ impl RangeSet {
     }
 
     /// Removes the numbers below `start` and returns their count.
-    pub fn remove_below(&mut self, start: u64) -> u64 {
+    pub(crate) fn remove_below(&mut self, start: u64) -> u64 {
         let mut removed = 0;
         while let Some(front) = self.ranges.front().filter(|front| front.end <= start) {
             removed += front.end - front.start;
@@ -84,7 +84,7 @@ impl RangeSet {
     }
 
     /// Returns the range that contains this number.
-    pub fn range_of(&self, number: u64) -> Option<Range<u64>> {
+    pub(crate) fn range_of(&self, number: u64) -> Option<Range<u64>> {
         let range = match self.ranges.back() {
             Some(last) if last.start <= number => last,
             _ => self.ranges.get(self.first_ending_after(number))?,
@@ -98,7 +98,7 @@ impl RangeSet {
     }
 
     /// Returns the smallest number from `start` on that is not in the set.
-    pub fn first_missing(&self, start: u64) -> u64 {
+    pub(crate) fn first_missing(&self, start: u64) -> u64 {
         self.range_of(start).map_or(start, |range| range.end)
     }
 

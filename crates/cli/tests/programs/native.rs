@@ -7,12 +7,16 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rdt_transport::wire::native::{self, Close, CloseReason};
+use rdt_testing::packets;
+use rdt_transport::wire::native::CloseReason;
 use serde_json::Value;
 
 use super::data::{array, crc_json, random};
 use super::json::balances;
 use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
+
+/// Type of the packet.
+const CLOSE: u8 = 9;
 
 fn run(command: &mut Command) -> Ended {
     Program::start(command).ended()
@@ -329,9 +333,8 @@ fn refusing_receiver_gives_reason() {
         let sender = Program::start(&mut rdt_send(&format!("{address} --insecure")));
         let mut syn = [0; 2048];
         let (len, from) = socket.recv_from(&mut syn).unwrap();
-        let close = Close::to_syn(reason, "");
-        let mut answer = vec![0; native::close_len(&close)];
-        native::encode_close(native::connection_id(&syn[..len]).unwrap(), &close, &mut answer);
+        let id = packets::connection_id(&syn[..len]).unwrap();
+        let answer = packets::native(CLOSE, reason.code(), id, &[]);
         socket.send_to(&answer, from).unwrap();
         let run = sender.ended().with_code(8);
         assert_eq!(run.lines().last(), Some(&"Main:\tconnect failed with status 8"));

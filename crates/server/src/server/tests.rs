@@ -1,9 +1,8 @@
 //! Unit tests of a server that is called at given times, in ns since the start.
 
 use rdt_emulator::{self as emulator, Direction, Path};
-use rdt_transport::wire::{
-    self, Ack, FromReceiver, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
-};
+use rdt_testing::packets::{self, classic};
+use rdt_transport::wire::{Ack, FromReceiver, Near};
 use rdt_transport::{
     Ecn, LinkProperties, MAX_HALF_OPEN_PEERS, PayloadDiscarded, ReceiverConfig, Sender, SenderConfig,
     SenderEvent, TransmitBuf,
@@ -41,20 +40,22 @@ impl Script {
     }
 
     fn syn(&mut self, ns: u64, peer: u8, link: LinkProperties) {
-        let mut bytes = [0; wire::SYN_LEN];
-        encode_syn(0, &link, &mut bytes);
+        let mut bytes = packets::classic_syn(
+            link.rtt_s,
+            link.speed_bps,
+            [link.loss_forward, link.loss_reverse],
+            link.buffer,
+        );
         self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &mut bytes);
     }
 
     fn data(&mut self, ns: u64, peer: u8, seq: u64, len: usize) {
-        let mut bytes = vec![7; wire::DATA_HEADER + len];
-        encode_data_header(seq, &mut bytes);
+        let mut bytes = classic(0, &[u32::try_from(seq).unwrap()], &vec![7; len]);
         self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &mut bytes);
     }
 
-    fn fin(&mut self, ns: u64, peer: u8, seq: u64) {
-        let mut bytes = [0; wire::FIN_LEN];
-        encode_fin(seq, &mut bytes);
+    fn fin(&mut self, ns: u64, peer: u8, seq: u32) {
+        let mut bytes = classic(packets::FIN, &[seq], &[]);
         self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &mut bytes);
     }
 
@@ -65,7 +66,13 @@ impl Script {
         loop {
             self.batch.clear();
             let Some(peer) = self.server.poll_transmit(self.at(ns), &mut self.batch) else { return replies };
-            replies.extend(self.batch.datagrams().map(|d| (peer, decode_from_receiver(d, 0).unwrap())));
+            let decode = |d| match FromReceiver::decode(d, Near::default()).unwrap() {
+                FromReceiver::SynAck { ack, window, params } => FromReceiver::SynAck { ack, window, params },
+                FromReceiver::Ack(Ack { ack, window, .. }) => FromReceiver::Ack(Ack::plain(ack, window)),
+                FromReceiver::FinAck { ack, crc } => FromReceiver::FinAck { ack, crc },
+                other => panic!("{other:?} is not classic"),
+            };
+            replies.extend(self.batch.datagrams().map(|d| (peer, decode(d))));
         }
     }
 
@@ -274,8 +281,7 @@ fn ecn_passes_link_one_codepoint_per_batch() {
         script.syn(0, 1, LINK);
         script.run_to(SYN_ANSWERED);
         for (seq, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]) {
-            let mut bytes = [7; wire::DATA_HEADER + 20];
-            encode_data_header(seq, &mut bytes);
+            let mut bytes = classic(0, &[seq], &[7; 20]);
             script.server.handle_datagram(script.at(SYN_ANSWERED), 1, ecn, &mut bytes);
         }
         script.run_to(3 * SYN_ANSWERED);

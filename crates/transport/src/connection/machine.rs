@@ -9,7 +9,7 @@ use super::streams::{Message, Streams};
 use super::{Connection, Stage};
 use crate::receiver::BufferShare;
 use crate::wire::FromReceiver;
-use crate::wire::native::CloseReason;
+use crate::wire::native::{self, CloseReason};
 use crate::wire::sealed::Clear;
 use crate::{Ecn, Phase, Trace, TransmitBuf};
 
@@ -74,7 +74,7 @@ impl Connection {
             Stage::Opening(opening) => {
                 let progress = match Clear::decode(datagram) {
                     Ok(packet) => opening.handle(now, &packet),
-                    Err(_) => match FromReceiver::decode_native(datagram, 0) {
+                    Err(_) => match native::decode_from_receiver(datagram, 0) {
                         Ok(FromReceiver::Versions(versions)) => opening.on_versions(versions),
                         _ => Progress::Pending,
                     },

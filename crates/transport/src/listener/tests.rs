@@ -16,10 +16,8 @@ mod transmit;
 use std::time::Duration;
 
 use super::*;
-use crate::wire::{
-    self, Ack, DataHeader, FromReceiver, FromSender, LinkProperties, Open, REPLY_LEN, SYN_LEN,
-    decode_from_receiver,
-};
+use crate::wire::classic::{self, REPLY_LEN, SYN_LEN, decode_from_receiver};
+use crate::wire::{Ack, DataHeader, FromReceiver, FromSender, LinkProperties, Open};
 use crate::{Endpoint, ReceiverConfig, TransmitBuf};
 
 const LINK: LinkProperties =
@@ -144,7 +142,7 @@ fn keeping() -> ListenerConfig {
 
 fn syn(seq: u32, link: LinkProperties) -> [u8; SYN_LEN] {
     let mut datagram = [0; SYN_LEN];
-    wire::encode_syn(seq, &link, &mut datagram);
+    classic::encode_syn(seq, &link, &mut datagram);
     datagram
 }
 

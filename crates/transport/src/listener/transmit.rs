@@ -26,7 +26,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Fills a batch with replies to one peer, and returns the peer.
     pub(super) fn fill_batch(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
-        if !out.has_room(wire::REPLY_LEN) {
+        if !out.has_room(wire::classic::REPLY_LEN) {
             return None;
         }
         let (peer, mut len) = self.next_reply(now)?;

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use crate::range_set::RangeSet;
 use chunks::ChunkPool;
-pub use ordered::Keep;
+pub(crate) use ordered::Keep;
 use ordered::Ordered;
 use ranges::Ranges;
 use slots::Slots;
@@ -23,11 +23,11 @@ use slots::Slots;
 /// Default limit on ranges beyond holes: 10 % loss of a window of 650,000 packets. A packet that
 /// would add one more is refused. Moving that many ranges aside for a new one in their middle takes
 /// some 20 us.
-pub const MAX_RANGES: usize = 1 << 16;
+pub(crate) const MAX_RANGES: usize = 1 << 16;
 
 /// A part of the stream as it arrived.
 #[derive(Debug, Clone, Copy)]
-pub struct Segment<'a> {
+pub(crate) struct Segment<'a> {
     /// Number of the packet, or offset of the first byte.
     pub seq: u64,
     /// Payload of the packet.
@@ -38,7 +38,7 @@ pub struct Segment<'a> {
 
 /// Limits on the data that is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Right edge of the window: the first number that was not offered. At least `rcv_nxt`. If
     /// packets are numbered, packet `rcv_nxt` is accepted in any case.
     pub right_edge: u64,
@@ -51,7 +51,7 @@ pub struct Limits {
 /// Result of [`ReceiveBuffer::insert`], in packets or bytes. The first four counts add up to the
 /// segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// New and accepted.
     pub new: u64,
     /// Received before.
@@ -71,7 +71,7 @@ pub struct Arrival {
 
 /// The receive buffer.
 #[derive(Debug)]
-pub struct ReceiveBuffer {
+pub(crate) struct ReceiveBuffer {
     ordered: Ordered,
     beyond: Beyond,
 }
@@ -85,7 +85,7 @@ enum Beyond {
 impl ReceiveBuffer {
     /// Returns the buffer of a stream of bytes (native) that begins at offset `start`, with at most
     /// `max_ranges` ranges beyond holes.
-    pub fn of_bytes(start: u64, max_ranges: usize, keep: Keep) -> Self {
+    pub(crate) fn of_bytes(start: u64, max_ranges: usize, keep: Keep) -> Self {
         Self { ordered: Ordered::new(start, keep), beyond: Beyond::Ranges(Ranges::new(max_ranges)) }
     }
 
@@ -97,7 +97,7 @@ impl ReceiveBuffer {
 
     /// Inserts a segment.
     #[inline]
-    pub fn insert(&mut self, segment: Segment<'_>, limits: Limits) -> Arrival {
+    pub(crate) fn insert(&mut self, segment: Segment<'_>, limits: Limits) -> Arrival {
         match &mut self.beyond {
             Beyond::Ranges(ranges) => ranges.insert(&mut self.ordered, segment, limits),
             Beyond::Slots(slots) => slots.insert(&mut self.ordered, segment, limits),
@@ -121,12 +121,12 @@ impl ReceiveBuffer {
 
     /// Returns the next unread in-order bytes up to the end of their chunk. Empty only if there are
     /// none, so read until it is empty.
-    pub fn data(&self) -> &[u8] {
+    pub(crate) fn data(&self) -> &[u8] {
         self.ordered.data()
     }
 
     /// Marks the next `n` bytes in order as read, or all if there are fewer.
-    pub fn consume(&mut self, n: u64) {
+    pub(crate) fn consume(&mut self, n: u64) {
         self.ordered.consume(n);
         self.ordered.release(self.is_contiguous());
         if let Beyond::Slots(slots) = &mut self.beyond {
@@ -153,7 +153,7 @@ impl ReceiveBuffer {
     }
 
     /// Returns the number of the next packet or byte expected in order.
-    pub fn rcv_nxt(&self) -> u64 {
+    pub(crate) fn rcv_nxt(&self) -> u64 {
         match &self.beyond {
             Beyond::Ranges(_) => self.ordered.end(),
             Beyond::Slots(slots) => slots.rcv_nxt(),

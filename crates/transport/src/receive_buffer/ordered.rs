@@ -14,7 +14,7 @@ const MAX_UNHASHED: u64 = 64 * 1024;
 
 /// Use of the received bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub(crate) struct Keep {
     /// True to keep the bytes for the application.
     pub payload: bool,
     /// True to compute the CRC-32 of the bytes.

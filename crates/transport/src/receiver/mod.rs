@@ -13,6 +13,7 @@ mod handshake;
 mod packet_window;
 pub(crate) mod sack_list;
 mod selective_acks;
+mod stats;
 mod stream;
 mod window;
 
@@ -29,6 +30,7 @@ use close::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 pub(crate) use flight_limit::BufferShare;
 pub(crate) use handshake::Offer;
+pub use stats::ReceiverStats;
 use stream::Stream;
 pub use window::WindowConfig;
 
@@ -98,58 +100,9 @@ pub enum ReceiverEvent {
     },
 }
 
-/// Counters of a receiver, in packets unless stated otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReceiverStats {
-    /// Data packets received.
-    pub data: u64,
-    /// Data packets marked CE.
-    pub ce: u64,
-    /// Data packets accepted as new.
-    pub accepted: u64,
-    /// Data packets accepted beyond a hole.
-    pub out_of_order: u64,
-    /// Data packets received before.
-    pub duplicates: u64,
-    /// Data packets dropped because their number is too far from the next expected one.
-    pub out_of_range: u64,
-    /// Data packets dropped for lack of memory: beyond a hole, or in order because the application
-    /// left too much unread. The latter are answered.
-    pub no_memory: u64,
-    /// Packets that do not fit the state: data after the end, a classic FIN before all data
-    /// arrived, a classic SYN while data arrives.
-    pub unexpected: u64,
-    /// RTTs in which the socket's buffer limited the window and blocked the sender.
-    pub socket_limited: u64,
-    /// Payload bytes in order.
-    pub bytes: u64,
-    /// Replies generated.
-    pub replies: u64,
-    /// Replies dropped because too many were waiting to be sent.
-    pub replies_dropped: u64,
-}
-
-impl ReceiverStats {
-    /// Adds the counters of another receiver.
-    pub fn merge(&mut self, other: &Self) {
-        self.data += other.data;
-        self.ce += other.ce;
-        self.accepted += other.accepted;
-        self.out_of_order += other.out_of_order;
-        self.duplicates += other.duplicates;
-        self.out_of_range += other.out_of_range;
-        self.no_memory += other.no_memory;
-        self.unexpected += other.unexpected;
-        self.socket_limited += other.socket_limited;
-        self.bytes += other.bytes;
-        self.replies += other.replies;
-        self.replies_dropped += other.replies_dropped;
-    }
-}
-
 /// Receiver of one peer.
 #[derive(Debug)]
-pub struct Receiver {
+pub(crate) struct Receiver {
     config: ReceiverConfig,
     /// Idle timeout announced to the peer.
     idle: Duration,
@@ -190,7 +143,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// Returns a receiver that waits for a SYN.
-    pub fn new(config: ReceiverConfig) -> Self {
+    pub(crate) fn new(config: ReceiverConfig) -> Self {
         Self {
             idle: NATIVE_IDLE,
             config,
@@ -262,7 +215,7 @@ impl Receiver {
 
     /// Processes a packet. `memory` limits the bytes buffered beyond holes or unread; 128 KiB may
     /// be unread in any case.
-    pub fn handle(&mut self, now: Instant, packet: &FromSender<'_>, ecn: Ecn, memory: u64) {
+    pub(crate) fn handle(&mut self, now: Instant, packet: &FromSender<'_>, ecn: Ecn, memory: u64) {
         if !matches!(packet, FromSender::Data(_)) {
             self.make_due_ack();
         }
@@ -279,7 +232,7 @@ impl Receiver {
     }
 
     /// Writes the next packet for the peer into `out` and returns its length.
-    pub fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
+    pub(crate) fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
         self.make_due_ack();
         if let Some(answer) = self.replies.pop_front() {
             return wire::encode_answer(self.wire, answer, || self.params(), out);
@@ -401,7 +354,7 @@ impl Receiver {
     }
 
     /// Returns the number of the next packet or byte expected.
-    pub fn rcv_nxt(&self) -> u64 {
+    pub(crate) fn rcv_nxt(&self) -> u64 {
         self.stream.buffer.rcv_nxt()
     }
 

@@ -7,13 +7,13 @@ use std::ops::Range;
 use crate::range_set::RangeSet;
 
 /// Largest number of blocks in one SACK.
-pub const MAX_BLOCKS: usize = 32;
+pub(crate) const MAX_BLOCKS: usize = 32;
 /// If not all blocks fit, one in this many places of a report goes to the rotation.
 const ROUND_SHARE: usize = 4;
 
 /// Blocks by recency. Each is represented by one of its numbers, because blocks grow and merge.
 #[derive(Debug, Clone)]
-pub struct SackList {
+pub(crate) struct SackList {
     /// One number of each block with an arrival, newest first. The block may be gone.
     recent: Vec<u64>,
     /// The rotation continues with the first block that starts here or above.
@@ -29,7 +29,7 @@ impl Default for SackList {
 
 impl SackList {
     /// Returns an empty list.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { recent: Vec::new(), round: 0, report: Vec::new() }
     }
 
@@ -40,7 +40,7 @@ impl SackList {
     }
 
     /// Handles the arrival of bytes, new or not, that are now in `block`.
-    pub fn on_arrival(&mut self, block: &Range<u64>) {
+    pub(crate) fn on_arrival(&mut self, block: &Range<u64>) {
         if self.recent.first().is_some_and(|newest| block.contains(newest)) {
             return;
         }
@@ -51,7 +51,7 @@ impl SackList {
     }
 
     /// Returns the blocks of `held` to report now, at most `max` and [`MAX_BLOCKS`].
-    pub fn report(&mut self, held: &RangeSet, max: usize) -> &[Range<u64>] {
+    pub(crate) fn report(&mut self, held: &RangeSet, max: usize) -> &[Range<u64>] {
         let max = max.min(MAX_BLOCKS);
         let rounds = if held.len() > max { max / ROUND_SHARE } else { 0 };
         self.report.clear();

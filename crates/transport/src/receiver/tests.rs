@@ -15,7 +15,8 @@ mod transfer;
 mod unread;
 
 use super::*;
-use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Open, Piece, decode_from_receiver};
+use crate::wire::classic::decode_from_receiver;
+use crate::wire::{Ack, FromReceiver, FromSender, LinkProperties, Open, Piece};
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };

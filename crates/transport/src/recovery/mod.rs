@@ -29,8 +29,7 @@ pub(crate) use flight::Flight;
 pub use rack::Reordering;
 pub use rto::RtoPolicy;
 pub(crate) use rtt::{Rtt, RttQuality};
-pub use scoreboard::Scoreboard;
-pub(crate) use scoreboard::{Fate, Segment, SegmentRun};
+pub(crate) use scoreboard::{Fate, Scoreboard, Segment, SegmentRun};
 pub(crate) use sent_packets::{SentPacket, SentPackets};
 
 /// Rules of loss detection and retransmission.

@@ -3,7 +3,7 @@
 
 use super::ack_frequency::AckFrequency;
 use crate::send_buffer::{Cut, Ready, SendBuffer};
-use crate::wire::{self, Codec, DataHeader, native, sealed};
+use crate::wire::{Codec, DataHeader, classic, native, sealed};
 use crate::{Frame, MAX_DATAGRAM, TransmitBuf, crc};
 
 /// Headers of consecutive data packets.
@@ -79,7 +79,7 @@ impl Segments<'_> {
         // The format is chosen once, so that each loop has no branch for it.
         let ready = match codec {
             Codec::Classic { .. } => buffer.send_in_place(cut, packets, resent, |number, packet| {
-                wire::encode_data_header(heads.nth(number).seq, packet);
+                classic::encode_data_header(heads.nth(number).seq, packet);
                 None
             }),
             Codec::Native { connection_id, .. } => {
@@ -146,8 +146,8 @@ pub(super) fn put_segment(
 ) -> Option<u32> {
     match codec {
         Codec::Classic { .. } => {
-            let (header, payload) = slot.split_at_mut(wire::DATA_HEADER);
-            wire::encode_data_header(head.seq, header);
+            let (header, payload) = slot.split_at_mut(classic::DATA_HEADER);
+            classic::encode_data_header(head.seq, header);
             buffer.copy_to(offset, payload);
             None
         }

@@ -28,10 +28,9 @@ mod window;
 use super::*;
 use crate::congestion::Algorithm;
 use crate::recovery::Segment;
+use crate::wire::classic::{self, REPLY_LEN, decode_from_sender, encode_reply};
 use crate::wire::native::Params;
-use crate::wire::{
-    self, Ack, FromReceiver, FromSender, LinkProperties, Piece, REPLY_LEN, decode_from_sender, encode_reply,
-};
+use crate::wire::{self, Ack, FromReceiver, FromSender, LinkProperties, Piece};
 use crate::{Resend, Trace};
 use rdt_testing::ms;
 
@@ -208,7 +207,7 @@ impl Script {
 /// Returns the configuration of the reference sender (no lower limit of the first timeout), with
 /// small packets.
 fn config(window: u32) -> SenderConfig {
-    let packet_size = wire::DATA_HEADER + PAYLOAD;
+    let packet_size = classic::DATA_HEADER + PAYLOAD;
     SenderConfig { packet_size, min_rto: Duration::ZERO, ..SenderConfig::new(window, LINK) }
 }
 

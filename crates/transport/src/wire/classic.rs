@@ -7,16 +7,16 @@ use super::{
 };
 
 /// Length of a data packet's header, bytes.
-pub const DATA_HEADER: usize = 8;
+pub(crate) const DATA_HEADER: usize = 8;
 /// Length of a SYN, bytes.
-pub const SYN_LEN: usize = 28;
+pub(crate) const SYN_LEN: usize = 28;
 /// Length of a FIN, bytes. Longer ones are accepted, because some senders append bytes.
-pub const FIN_LEN: usize = 8;
+pub(crate) const FIN_LEN: usize = 8;
 /// Length of a FIN whose sender accepts ACKs as answers, bytes: the first four bytes of such an ACK
 /// are appended.
 pub(super) const ACK_AWARE_FIN_LEN: usize = 12;
 /// Length of every packet that a receiver sends, bytes.
-pub const REPLY_LEN: usize = 12;
+pub(crate) const REPLY_LEN: usize = 12;
 
 const MAGIC: u32 = 0x0083_11AA;
 const SYN: u8 = 0x20;
@@ -26,7 +26,7 @@ const RESERVED: u8 = 0x1F;
 
 /// Decodes a packet of a sender. Sequence numbers are unwrapped around `near`: `rcv_nxt`, or 0
 /// before a transfer.
-pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
+pub(crate) fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
     let (header, payload) = datagram.split_first_chunk::<DATA_HEADER>().ok_or(WireError::Truncated)?;
     let flags = flags(u32_at(header, 0))?;
     let raw = u32_at(header, 4);
@@ -43,7 +43,7 @@ pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, 
 }
 
 /// Decodes a packet of a receiver. Sequence numbers are unwrapped around `near`.
-pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver<'static>, WireError> {
+pub(crate) fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver<'static>, WireError> {
     let (flags, ack, value) = decode_reply(datagram, near)?;
     if flags == SYN | ACK {
         Ok(FromReceiver::SynAck { ack, window: u64::from(value), params: None })
@@ -73,7 +73,7 @@ fn decode_reply(datagram: &[u8], near: u64) -> Result<(u8, u64, u32), WireError>
 }
 
 /// Writes a SYN; `out` has [`SYN_LEN`] bytes.
-pub fn encode_syn(seq: u32, link: &LinkProperties, out: &mut [u8]) {
+pub(crate) fn encode_syn(seq: u32, link: &LinkProperties, out: &mut [u8]) {
     put(out, 0, flags_word(SYN));
     put(out, 4, seq);
     put(out, 8, link.rtt_s.to_bits());
@@ -84,13 +84,13 @@ pub fn encode_syn(seq: u32, link: &LinkProperties, out: &mut [u8]) {
 }
 
 /// Writes the header of a data packet into the first [`DATA_HEADER`] bytes of `out`.
-pub fn encode_data_header(seq: u64, out: &mut [u8]) {
+pub(crate) fn encode_data_header(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(0));
     put(out, 4, wrap(seq));
 }
 
 /// Writes a FIN; `out` has [`FIN_LEN`] bytes, or 12 if the sender accepts ACKs as answers.
-pub fn encode_fin(seq: u64, out: &mut [u8]) {
+pub(crate) fn encode_fin(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(FIN));
     put(out, 4, wrap(seq));
     if out.len() == ACK_AWARE_FIN_LEN {
@@ -100,7 +100,7 @@ pub fn encode_fin(seq: u64, out: &mut [u8]) {
 
 /// Writes a packet of a receiver; `out` has [`REPLY_LEN`] bytes. `value` is the window of an ACK or
 /// SYN-ACK and the CRC-32 of a FIN-ACK.
-pub fn encode_reply(kind: PacketKind, ack: u64, value: u32, out: &mut [u8]) {
+pub(crate) fn encode_reply(kind: PacketKind, ack: u64, value: u32, out: &mut [u8]) {
     let flags = match kind {
         PacketKind::SynAck => SYN | ACK,
         PacketKind::FinAck => FIN | ACK,

@@ -71,7 +71,7 @@ impl Wire {
 
 /// Unit of sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Numbering {
+pub(crate) enum Numbering {
     /// Sequence numbers count packets.
     Packets,
     /// Sequence numbers count bytes.
@@ -294,7 +294,7 @@ impl Codec {
                 if native::connection_id(datagram) != Some(*connection_id) {
                     return Err(WireError::Connection);
                 }
-                FromReceiver::decode_native(datagram, next_number)
+                native::decode_from_receiver(datagram, next_number)
             }
             // The connection opens and decodes replies.
             Self::Sealed(_) => Err(WireError::Type),

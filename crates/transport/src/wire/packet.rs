@@ -8,7 +8,7 @@ use super::{LinkProperties, Wire, WireError, classic};
 use crate::cookie::Cookie;
 
 /// Length of the longest reply, bytes.
-pub const MAX_REPLY: usize = native::ack_len(native::MAX_SACK_BLOCKS);
+pub(crate) const MAX_REPLY: usize = native::ack_len(native::MAX_SACK_BLOCKS);
 
 /// Kind of a packet. The numbers are the types of the native format; its type 5 is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,7 +229,7 @@ impl<'a> Piece<'a> {
 
 /// Header fields of a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DataHeader {
+pub(crate) struct DataHeader {
     /// Sequence number.
     pub seq: u64,
     /// Number of this transmission.
@@ -257,28 +257,9 @@ impl<'a> FromSender<'a> {
     // Returned as it is, not in a tuple: a move would copy the largest variant, a SYN.
     pub fn decode(datagram: &'a [u8], near: Near) -> Result<Self, WireError> {
         if native::recognize(datagram) {
-            Self::decode_native(datagram, near.packet_number)
+            native::decode_from_sender(datagram, near.packet_number)
         } else {
             classic::decode_from_sender(datagram, near.seq)
-        }
-    }
-
-    pub(super) fn decode_native(datagram: &'a [u8], near: u64) -> Result<Self, WireError> {
-        match native::kind_of(datagram)? {
-            PacketKind::Data => native::stream::decode_data(datagram, near).map(Self::Data),
-            PacketKind::Syn => {
-                let native::Syn { cookie, params, name } = native::handshake::decode_syn(datagram)?;
-                let connection_id = native::connection_id(datagram).ok_or(WireError::Truncated)?;
-                let (wire, link) = (Wire::Native { connection_id }, params.link.map(LinkWanted::Bytes));
-                Ok(Self::Syn(Open { wire, seq: 0, cookie, link, params: Some(params), name }))
-            }
-            PacketKind::Fin => {
-                let native::Fin { packet_number, length, crc } = native::stream::decode_fin(datagram, near)?;
-                let seal = Some(Seal { crc, packet_number });
-                Ok(Self::Fin { seq: length, seal, understands_ack: true })
-            }
-            PacketKind::Close => native::close::decode_close(datagram, near).map(Self::Close),
-            _ => Err(WireError::Type),
         }
     }
 
@@ -294,21 +275,15 @@ impl<'a> FromSender<'a> {
 }
 
 impl<'a> FromReceiver<'a> {
-    pub(crate) fn decode_native(datagram: &'a [u8], near: u64) -> Result<Self, WireError> {
-        match native::kind_of(datagram)? {
-            PacketKind::Ack => native::ack::decode_ack(datagram, near).map(Self::Ack),
-            PacketKind::Retry => native::handshake::decode_retry(datagram).map(Self::Retry),
-            PacketKind::SynAck => {
-                let native::SynAck { window, params } = native::handshake::decode_syn_ack(datagram)?;
-                Ok(Self::SynAck { ack: 0, window, params: Some(params) })
-            }
-            PacketKind::FinAck => {
-                let native::FinAck { length, crc } = native::ack::decode_fin_ack(datagram)?;
-                Ok(Self::FinAck { ack: length, crc })
-            }
-            PacketKind::Close => native::close::decode_close(datagram, near).map(Self::Close),
-            PacketKind::Versions => native::handshake::decode_versions(datagram).map(Self::Versions),
-            _ => Err(WireError::Type),
+    /// Decodes a datagram of either format.
+    ///
+    /// # Errors
+    /// The datagram is invalid.
+    pub fn decode(datagram: &'a [u8], near: Near) -> Result<Self, WireError> {
+        if native::recognize(datagram) {
+            native::decode_from_receiver(datagram, near.packet_number)
+        } else {
+            classic::decode_from_receiver(datagram, near.seq)
         }
     }
 

@@ -492,15 +492,7 @@ fn version_1_is_told_of_version_2() {
 #[test]
 fn classic_is_ignored_without_permission() {
     let mut world = World::with(true, None, 10, |config| config.unauthenticated = false);
-    let mut syn = [0; rdt_transport::wire::SYN_LEN];
-    let link = rdt_transport::LinkProperties {
-        rtt_s: 0.1,
-        speed_bps: 1e6,
-        loss_forward: 0.0,
-        loss_reverse: 0.0,
-        buffer: 10,
-    };
-    rdt_transport::wire::encode_syn(0, &link, &mut syn);
+    let mut syn = rdt_testing::packets::classic_syn(0.1, 1e6, [0.0; 2], 10);
     world.server.handle_datagram(world.now, address("192.0.2.9:9"), Ecn::NotEct, &mut syn);
     let mut out = TransmitBuf::new(1);
     assert_eq!(world.server.poll_transmit(world.now, &mut out), None);

@@ -9,7 +9,7 @@ use crate::wire::Numbering;
 
 /// Result of an ACK.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Acked {
+pub(crate) struct Acked {
     /// True if the ACK advanced `snd_una`.
     pub moved: bool,
     /// Bytes newly delivered.
@@ -76,7 +76,7 @@ impl Scoreboard {
     /// acknowledged segments: once if they form a run and `together` returns true for it, else once
     /// for each segment. A segment acknowledged in part is reported when the rest of it is
     /// acknowledged.
-    pub fn acknowledge(
+    pub(crate) fn acknowledge(
         &mut self,
         ack: u64,
         together: impl FnOnce(&SegmentRun<'_>) -> bool,
@@ -205,7 +205,7 @@ impl Scoreboard {
     /// Applies a SACK block (stream offsets) and calls `on_delivered` for each newly acknowledged
     /// segment. Returns their bytes. The cost depends on the new segments only: known ranges are
     /// skipped in one step.
-    pub fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&SegmentRun<'_>)) -> u64 {
+    pub(crate) fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&SegmentRun<'_>)) -> u64 {
         if self.sacked.knows(block) {
             return 0;
         }

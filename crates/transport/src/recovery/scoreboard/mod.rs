@@ -17,7 +17,7 @@ pub(crate) use segment::{Fate, Segment, SegmentRun};
 
 /// Segments `snd_una .. snd_nxt`, contiguous, oldest first.
 #[derive(Debug)]
-pub struct Scoreboard {
+pub(crate) struct Scoreboard {
     numbering: Numbering,
     segments: VecDeque<Segment>,
     snd_una: u64,
@@ -37,7 +37,7 @@ pub struct Scoreboard {
 
 impl Scoreboard {
     /// Returns the scoreboard of a new stream.
-    pub fn new(numbering: Numbering) -> Self {
+    pub(crate) fn new(numbering: Numbering) -> Self {
         Self {
             numbering,
             segments: VecDeque::new(),
@@ -70,7 +70,13 @@ impl Scoreboard {
 
     /// Records the first transmission of the next `count` segments of `len` bytes each;
     /// `packet_number` maps the index of a segment to its transmission number.
-    pub fn push_run(&mut self, now: Instant, len: u32, count: u64, packet_number: impl Fn(u64) -> u64) {
+    pub(crate) fn push_run(
+        &mut self,
+        now: Instant,
+        len: u32,
+        count: u64,
+        packet_number: impl Fn(u64) -> u64,
+    ) {
         let (first, bytes) = (self.next_offset, u64::from(len));
         let segment = |n| {
             let offset = first + n * bytes;
@@ -90,7 +96,7 @@ impl Scoreboard {
 
     /// Declares the segment at `offset` lost if it is in flight. Returns its length in bytes, else
     /// 0.
-    pub fn mark_lost(&mut self, offset: u64) -> u64 {
+    pub(crate) fn mark_lost(&mut self, offset: u64) -> u64 {
         let Some(segment) = self.find_mut(offset) else { return 0 };
         if segment.fate != Fate::InFlight {
             return 0;
@@ -142,7 +148,7 @@ impl Scoreboard {
     }
 
     /// Records a retransmission of the segment at `offset`.
-    pub fn resend(&mut self, now: Instant, offset: u64, packet_number: u64) {
+    pub(crate) fn resend(&mut self, now: Instant, offset: u64, packet_number: u64) {
         let Some(segment) = self.find_mut(offset) else { return };
         segment.sent_at = now;
         segment.packet_number = packet_number;

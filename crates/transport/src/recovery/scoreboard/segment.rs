@@ -40,7 +40,7 @@ impl Segment {
 /// Segments that one ACK newly acknowledges: one, or consecutive ones that were sent once each by
 /// consecutive transmissions.
 #[derive(Debug, Clone, Copy)]
-pub struct SegmentRun<'a> {
+pub(crate) struct SegmentRun<'a> {
     pub(super) first: &'a Segment,
     pub(super) last: &'a Segment,
     /// Number of segments, at least 1.

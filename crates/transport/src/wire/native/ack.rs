@@ -31,7 +31,8 @@ const STORED: u8 = 0;
 
 /// Fields of an ACK except its SACK blocks. Counts wrap at 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ack {
+#[expect(clippy::struct_field_names, reason = "the cumulative ACK has this name in all formats")]
+pub(crate) struct Ack {
     /// Largest number among the transmissions received.
     pub largest_received: u64,
     /// ACK delay since the arrival of `largest_received`, microseconds; saturates.
@@ -96,7 +97,7 @@ pub(crate) struct FinAck {
 }
 
 /// Returns the length of the longest ACK with this number of SACK blocks (at most 32 count), bytes.
-pub const fn ack_len(blocks: usize) -> usize {
+pub(crate) const fn ack_len(blocks: usize) -> usize {
     LONGEST + BLOCK * if blocks < MAX_SACK_BLOCKS { blocks } else { MAX_SACK_BLOCKS }
 }
 
@@ -107,7 +108,7 @@ pub(crate) fn most_blocks(bytes: usize) -> usize {
 
 /// Writes an ACK and returns its length; `out` has [`ack_len`] bytes. The blocks must ascend
 /// without touching; those after the 32nd are omitted.
-pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
+pub(crate) fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
     let (info, len) = encode_body(ack, blocks, &mut out[HEADER..]);
     header::begin(PacketKind::Ack, info, connection_id, out);
     header::seal(&mut out[..HEADER + len], 0);

@@ -2,14 +2,11 @@
 
 use super::super::{PacketKind, WireError, wrap};
 use super::check;
-use super::handshake::SYN_MIN;
 use super::header::{self, HEADER, info, put, u32_at};
 use super::stream;
 
 /// Longest text, bytes.
 pub(crate) const CLOSE_TEXT: usize = 200;
-/// Longest text in an answer to a SYN, bytes: the answer must not exceed the SYN (amplification).
-pub(crate) const CLOSE_TEXT_TO_SYN: usize = SYN_MIN - HEADER;
 
 /// Length of the field before the text in a stateless reset, bytes.
 const ANSWERS: usize = 4;
@@ -102,20 +99,15 @@ impl<'a> Close<'a> {
     pub(crate) fn to_unknown(packet_number: u64) -> Self {
         Self { reason: CloseReason::NoConnection, answers: Some(packet_number), text: "" }
     }
-
-    /// Returns a CLOSE that answers a SYN, with as much of `text` as fits.
-    pub fn to_syn(reason: CloseReason, text: &'a str) -> Self {
-        Self { reason, answers: None, text: clip(text, CLOSE_TEXT_TO_SYN) }
-    }
 }
 
 /// Returns the length of `close`, bytes.
-pub fn close_len(close: &Close<'_>) -> usize {
+pub(crate) fn close_len(close: &Close<'_>) -> usize {
     text_at(close.answers.is_some()) + clip(close.text, CLOSE_TEXT).len()
 }
 
 /// Writes a CLOSE; `out` has [`close_len`] bytes. Truncates a text that is too long.
-pub fn encode_close(connection_id: u64, close: &Close<'_>, out: &mut [u8]) {
+pub(crate) fn encode_close(connection_id: u64, close: &Close<'_>, out: &mut [u8]) {
     debug_assert_eq!(close.answers.is_some(), close.reason == CloseReason::NoConnection);
     let text = clip(close.text, CLOSE_TEXT).as_bytes();
     let text_at = text_at(close.answers.is_some());

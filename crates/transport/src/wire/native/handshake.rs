@@ -1,4 +1,8 @@
-//! Packets that open a transfer: SYN, RETRY, SYN-ACK and VERSIONS.
+//! Packets that open a transfer: SYN, RETRY, SYN-ACK and VERSIONS. The name of a stream, which a
+//! SYN carries.
+
+use std::fmt;
+use std::sync::Arc;
 
 use super::super::{PacketKind, WireError};
 use super::check;
@@ -32,7 +36,7 @@ const _: () = assert!(RETRY_LEN <= SYN_MIN && SYN_ACK_PARAMS + params::LEN_MAX a
 
 /// SYN: opens a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Syn<'a> {
+pub(crate) struct Syn<'a> {
     /// Cookie from the receiver's RETRY; `None` in the first SYN.
     pub cookie: Option<Cookie>,
     /// Transport parameters of the sender.
@@ -52,11 +56,44 @@ impl Syn<'_> {
 
 /// SYN-ACK: accepts a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SynAck {
+pub(crate) struct SynAck {
     /// Initial receive window, bytes.
     pub window: u64,
     /// Transport parameters of the receiver.
     pub params: Params,
+}
+
+/// Name that a sender suggests for its stream, such as that of a file. It travels in the handshake
+/// of the native format. The text is the sender's choice, and may contain path separators and
+/// control characters.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StreamName(Arc<str>);
+
+impl StreamName {
+    /// Length of the longest name, bytes of UTF-8: a SYN with it fits the smallest path MTU (548
+    /// bytes of UDP payload).
+    pub const MAX_LEN: usize = 240;
+
+    /// Returns the name; `None` if it is empty or longer than [`Self::MAX_LEN`] bytes.
+    pub fn new(text: &str) -> Option<Self> {
+        (1..=Self::MAX_LEN).contains(&text.len()).then(|| Self(text.into()))
+    }
+
+    /// Returns the text of a name in a packet; `None` if it breaks the format.
+    pub(crate) fn text_of(bytes: &[u8]) -> Option<&str> {
+        if (1..=Self::MAX_LEN).contains(&bytes.len()) { std::str::from_utf8(bytes).ok() } else { None }
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// Returns the length of `syn` with its padding, bytes.
@@ -66,7 +103,7 @@ pub(crate) fn syn_len(syn: &Syn<'_>) -> usize {
 }
 
 /// Returns the length of `syn_ack`, at most `SYN_MIN` bytes.
-pub fn syn_ack_len(syn_ack: &SynAck) -> usize {
+pub(crate) fn syn_ack_len(syn_ack: &SynAck) -> usize {
     SYN_ACK_PARAMS + usize::from(syn_ack.params.len())
 }
 
@@ -96,7 +133,7 @@ pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) 
 }
 
 /// Writes a SYN-ACK; `out` has [`syn_ack_len`] bytes.
-pub fn encode_syn_ack(connection_id: u64, syn_ack: &SynAck, out: &mut [u8]) {
+pub(crate) fn encode_syn_ack(connection_id: u64, syn_ack: &SynAck, out: &mut [u8]) {
     header::begin(PacketKind::SynAck, syn_ack.params.len(), connection_id, out);
     put(out, HEADER, syn_ack.window.to_le_bytes());
     syn_ack.params.encode(&mut out[SYN_ACK_PARAMS..]);
@@ -112,7 +149,7 @@ pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut 
 /// Returns the connection ID of a valid SYN of a version outside of `versions`, to be answered by
 /// `encode_versions`. SYNs of all versions have the same length limit and check, so invalid
 /// datagrams get no answer.
-pub fn other_version(versions: Versions, datagram: &[u8]) -> Option<u64> {
+pub(crate) fn other_version(versions: Versions, datagram: &[u8]) -> Option<u64> {
     let is_other = |version: &u8| !versions.contains(*version) && datagram.len() >= SYN_MIN;
     header::version_of_syn(datagram).filter(is_other)?;
     check::verify(datagram, 0).ok()?;
@@ -151,4 +188,20 @@ pub(in super::super) fn decode_syn_ack(datagram: &[u8]) -> Result<SynAck, WireEr
 pub(in super::super) fn decode_versions(datagram: &[u8]) -> Result<Versions, WireError> {
     let packet = exact::<VERSIONS_LEN>(datagram)?;
     Versions::from_bits(info(packet)).ok_or(WireError::Params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_is_1_to_240_bytes_of_utf_8() {
+        for (text, is_name) in
+            [("", false), ("a", true), (&*"b".repeat(240), true), (&*"c".repeat(241), false)]
+        {
+            assert_eq!(StreamName::new(text).is_some(), is_name, "{text}");
+            assert_eq!(StreamName::text_of(text.as_bytes()).is_some(), is_name, "{text}");
+        }
+        assert_eq!(StreamName::text_of(&[b'a', 0xFF]), None);
+    }
 }

@@ -15,7 +15,7 @@ const CLASSIC: u8 = 0xAA;
 
 /// True for a packet of any version of this format, judging by the first two bytes. Other datagrams
 /// are classic.
-pub fn recognize(datagram: &[u8]) -> bool {
+pub(crate) fn recognize(datagram: &[u8]) -> bool {
     matches!(datagram, [mark, kind, ..] if mark & 0xF0 == MARK && *kind != CLASSIC)
 }
 

@@ -6,7 +6,7 @@ use super::header::{self, HEADER, exact, info, no_info, put, u32_at, u64_at};
 use crate::crc;
 
 /// Length of a DATA packet's header, bytes.
-pub const DATA_HEADER: usize = HEADER + 12;
+pub(crate) const DATA_HEADER: usize = HEADER + 12;
 /// Length of a FIN, bytes.
 pub(crate) const FIN_LEN: usize = HEADER + 16;
 
@@ -31,7 +31,7 @@ pub(crate) struct Fin {
 
 /// Writes the header of a DATA packet into the first [`DATA_HEADER`] bytes of `out`. The payload
 /// that follows has the CRC-32 `payload_crc`.
-pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u32, out: &mut [u8]) {
+pub(crate) fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u32, out: &mut [u8]) {
     let flags = data.ack_every << ACK_EVERY_SHIFT | if data.ack_now { ACK_NOW } else { 0 };
     // Built in a local array because the check reads it: zero-copy memory is slow to read back.
     let mut head = [0; DATA_HEADER];

@@ -7,7 +7,7 @@ use super::super::{PacketKind, WireError, wrap};
 use super::VERSION;
 
 /// Length of the common header, bytes. In a sealed packet it is the associated data.
-pub(super) const HEADER: usize = HEADER_BYTES;
+pub(crate) const HEADER: usize = HEADER_BYTES;
 /// Length of the tag at the end of a sealed packet, bytes.
 pub(crate) const TAG: usize = TAG_BYTES;
 /// Length of the shortest sealed packet, bytes: a CLOSE without text.

@@ -15,12 +15,9 @@
 //! | `control.rs` | ACK, FIN-ACK, CLOSE, PATH |
 //! | `handshake.rs` | packets that are not sealed: SYN, RETRY, SYN-ACK, AUTH, REFUSE, RESET |
 //! | `payload.rs`, `params.rs` | payloads of the Noise messages and the parameters in them |
-//! | `fuzzing.rs` | properties of the decoders (feature `fuzzing`) |
 
 mod codec;
 mod control;
-#[cfg(feature = "fuzzing")]
-mod fuzzing;
 mod handshake;
 mod header;
 mod params;
@@ -37,8 +34,6 @@ pub(crate) use control::{
     Close, ControlHeader, FIN_ACK_LEN, PATH_LEN, Probe, ack_body_len, ack_len, close_len, encode_ack,
     encode_ack_body, encode_close, encode_fin_ack, encode_path,
 };
-#[cfg(feature = "fuzzing")]
-pub use fuzzing::check_sealed_decoders;
 #[cfg(test)]
 pub(crate) use handshake::LONG_SYN;
 pub(crate) use handshake::{
@@ -46,6 +41,8 @@ pub(crate) use handshake::{
     encode_reset, encode_retry, encode_syn, encode_syn_ack, prologue, syn_ack_len, syn_len,
 };
 pub use header::FIRST_BYTE;
+#[cfg(feature = "fuzzing")]
+pub(crate) use header::HEADER;
 pub(crate) use header::{Header, PHASES, TAG, connection_id, peek};
 pub(crate) use params::Params;
 pub(crate) use payload::{Hello, Reply, Welcome};

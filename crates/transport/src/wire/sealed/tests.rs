@@ -1,4 +1,4 @@
-//! The format as a whole: the documented vectors, the rules of each field, and hostile bytes.
+//! The format as a whole: the documented tests, the rules of each field, and hostile bytes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::stream::{FIN_HEADER, MAX_ACK_EVERY, encode_fin_header};
 use super::*;
 use crate::StreamName;
 use crate::wire::native::{self, CloseReason, LinkRequest, SackBlock, Versions, check};
-use crate::wire::{DataHeader, vectors};
+use crate::wire::{DataHeader, tests};
 
 const CID: u64 = 0x0807_0605_0403_0201;
 const RANDOM: u64 = 0x1817_1615_1413_1211;
@@ -24,7 +24,7 @@ const SEALED: [&str; 10] =
     ["DATA", "DATA+", "EMPTY", "ACK", "FIN", "FIN+", "FIN-ACK", "CLOSE", "PATH", "PATH+"];
 
 fn vector(name: &str) -> Vec<u8> {
-    vectors::cached(HEADING, name)
+    tests::cached(HEADING, name)
 }
 
 /// Returns consecutive bytes from `first` on.
@@ -490,7 +490,7 @@ fn accepted_random_bytes_encode_to_equal_packets() {
         let names = if is_clear { &CLEAR[..] } else { &SEALED };
         let name = names[rng.random_range(0..names.len())];
         let mut packet = vector(name);
-        vectors::damage(&mut packet, &mut rng);
+        tests::damage(&mut packet, &mut rng);
         correct(&mut packet);
         let what = format!("seed {seed:#x}, round {round}, {name}: {packet:02x?}");
         if let Ok(decoded) = Clear::decode(&packet) {

@@ -1,9 +1,11 @@
-//! Test vectors of `docs/PROTOCOL.md`.
+//! Test vectors of `docs/PROTOCOL.md`, damaged packets, and tests of wrapped numbers.
 
 use std::cell::RefCell;
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
+
+use super::*;
 
 const DOCUMENT: &str = include_str!("../../vectors/protocol.txt");
 
@@ -56,4 +58,21 @@ pub(super) fn damage(packet: &mut Vec<u8>, rng: &mut SmallRng) {
             }
         }
     }
+}
+
+#[test]
+fn unwrap_inverts_wrap_near_reference() {
+    let wrap_at = 1_u64 << 32;
+    for near in [100_000, wrap_at - 3, wrap_at, wrap_at + 5, 7 * wrap_at + 123] {
+        for seq in near - 90_000..near + 90_000 {
+            assert_eq!(unwrap_near(wrap(seq), near), Some(seq));
+        }
+    }
+}
+
+#[test]
+fn numbers_before_the_start_are_none() {
+    assert_eq!(unwrap_near(u32::MAX, 10), None);
+    assert_eq!(unwrap_near(0, 10), Some(0));
+    assert_eq!(unwrap_near(80_010, 10), Some(80_010));
 }

@@ -1,0 +1,146 @@
+//! Properties of private parts for arbitrary bytes, for fuzz targets. Not covered by semantic
+//! versioning.
+
+use std::time::{Duration, Instant};
+
+use crate::recovery::Scoreboard;
+use crate::wire::native::{self, SackBlocks, Versions};
+use crate::wire::sealed::{self, Body, Clear, Hello, Reply, connection_id, encode_syn, peek};
+use crate::wire::{Ack, FromReceiver, FromSender, Near, Numbering, PacketKind, classic};
+
+/// Decodes `datagram` in every way: as a packet of a sender and of a receiver in either format, and
+/// as a packet of version 2. Its numbers are near `near`.
+///
+/// # Panics
+/// A decoder returns a value outside of its range, or a value whose encoding it does not decode.
+pub fn check_decoders(near: u64, datagram: &[u8]) {
+    let numbers = Near { seq: near, packet_number: near };
+    if let Ok(FromSender::Data(piece)) = FromSender::decode(datagram, numbers) {
+        assert!(piece.payload.len() < datagram.len(), "the payload is part of the datagram");
+        let is_native = native::recognize(datagram);
+        let end = piece.seq.checked_add(piece.payload.len() as u64);
+        assert!(!is_native || end.is_some(), "offsets are below 2^64");
+    }
+    if let Ok(reply) = FromReceiver::decode(datagram, numbers) {
+        check_reply(&reply, datagram);
+    }
+    let _ = (native::connection_id(datagram), native::other_version(Versions::BOTH, datagram));
+    check_sealed(near, datagram);
+}
+
+fn check_reply(reply: &FromReceiver<'_>, datagram: &[u8]) {
+    if let FromReceiver::Ack(ack) = reply {
+        check_blocks(ack.ack, ack.sack);
+    }
+    if native::recognize(datagram) {
+        return;
+    }
+    let (kind, ack, value) = match *reply {
+        FromReceiver::SynAck { ack, window, .. } => (PacketKind::SynAck, ack, window),
+        FromReceiver::Ack(Ack { ack, window, .. }) => (PacketKind::Ack, ack, window),
+        FromReceiver::FinAck { ack, crc } => (PacketKind::FinAck, ack, u64::from(crc)),
+        other => panic!("{other:?} is not classic"),
+    };
+    let mut again = [0; classic::REPLY_LEN];
+    classic::encode_reply(kind, ack, u32::try_from(value).expect("32 bits on the wire"), &mut again);
+    assert_eq!(again, datagram, "a reply has one encoding");
+}
+
+/// Checks that the blocks ascend beyond `rcv_nxt`.
+fn check_blocks(rcv_nxt: u64, blocks: SackBlocks<'_>) {
+    let mut edge = rcv_nxt;
+    for block in blocks.iter() {
+        assert!(edge < block.start && block.start < block.end, "blocks ascend beyond rcv_nxt");
+        edge = block.end;
+    }
+}
+
+/// Decodes `datagram` in three ways: as an opened packet with its tag, as a packet that is not
+/// sealed, and as a payload of the handshake. `near` is the packet's number.
+fn check_sealed(near: u64, datagram: &[u8]) {
+    check_opened(near, datagram);
+    check_clear(datagram);
+    if let Ok(hello) = Hello::decode(datagram) {
+        assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+    }
+    if let Ok(reply) = Reply::decode(datagram) {
+        assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
+    }
+}
+
+fn check_opened(near: u64, datagram: &[u8]) {
+    let Some(header) = peek(datagram) else { return };
+    let body = &datagram[sealed::HEADER..datagram.len() - sealed::TAG];
+    let Ok(body) = Body::decode(&header, near, body, near) else { return };
+    let ack = match body {
+        Body::Data { piece, ack } => {
+            assert!(piece.seq.checked_add(piece.payload.len() as u64).is_some(), "offsets are below 2^64");
+            ack
+        }
+        Body::Fin { ack, .. } => ack,
+        Body::Ack(ack) => Some(ack),
+        Body::FinAck { .. } | Body::Close(_) | Body::Path(_) => None,
+    };
+    if let Some(ack) = ack {
+        check_blocks(ack.ack, ack.sack);
+    }
+}
+
+fn check_clear(datagram: &[u8]) {
+    let _ = connection_id(datagram);
+    if let Ok(Clear::Syn(syn)) = Clear::decode(datagram) {
+        let mut again = vec![0; datagram.len()];
+        encode_syn(1, &syn, &mut again);
+        assert_eq!(Clear::decode(&again), Ok(Clear::Syn(syn)));
+    }
+}
+
+/// Performs an operation on the scoreboard of a sender for each three bytes of `ops`: new segments,
+/// a cumulative ACK, a SACK block, a loss, or a retransmission, at `start` and each ms after it.
+///
+/// # Panics
+/// A byte is delivered twice or never.
+pub fn check_scoreboard(start: Instant, ops: &[u8]) {
+    let mut now = start;
+    let mut board = Scoreboard::new(Numbering::Bytes);
+    // Offsets at which segments begin, and the bytes delivered so far.
+    let (mut starts, mut packet_number, mut delivered) = (Vec::new(), 0_u64, 0_u64);
+    for &[kind, a, b] in ops.as_chunks().0 {
+        now += Duration::from_millis(1);
+        let (una, next) = (board.una_offset(), board.next_offset());
+        let at = |part: u8| una + (next - una) * u64::from(part) / 255;
+        let segment = starts.get(starts.len() * usize::from(a) / 256).copied();
+        match (kind % 5, segment) {
+            (0, _) => {
+                let (len, count) = (u32::from(a) + 1, u64::from(b % 16) + 1);
+                board.push_run(now, len, count, |n| packet_number + n);
+                starts.extend((0..count).map(|n| next + n * u64::from(len)));
+                packet_number += count;
+            }
+            (1, _) => {
+                let ack = at(a);
+                delivered += board.acknowledge(ack, |_| false, |_| {}).bytes;
+                starts.retain(|start| *start >= ack);
+            }
+            (2, _) => {
+                let (from, to) = (at(a.min(b)).max(una + 1), at(a.max(b)));
+                if from < to {
+                    delivered += board.sack(&(from..to), |_| {});
+                }
+            }
+            (3, Some(offset)) => {
+                board.mark_lost(offset);
+            }
+            (4, Some(offset)) => {
+                board.resend(now, offset, packet_number);
+                packet_number += 1;
+            }
+            _ => {}
+        }
+        let sent = board.next_offset();
+        assert!(delivered <= sent, "{delivered} bytes delivered of {sent}");
+    }
+    let sent = board.next_offset();
+    delivered += board.acknowledge(sent, |_| false, |_| {}).bytes;
+    assert_eq!(delivered, sent, "each byte is delivered once");
+}

@@ -1,0 +1,50 @@
+//! Counters of a receiver.
+
+/// Counters of a receiver, in packets unless stated otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Data packets received.
+    pub data: u64,
+    /// Data packets marked CE.
+    pub ce: u64,
+    /// Data packets accepted as new.
+    pub accepted: u64,
+    /// Data packets accepted beyond a hole.
+    pub out_of_order: u64,
+    /// Data packets received before.
+    pub duplicates: u64,
+    /// Data packets dropped because their number is too far from the next expected one.
+    pub out_of_range: u64,
+    /// Data packets dropped for lack of memory: beyond a hole, or in order because the application
+    /// left too much unread. The latter are answered.
+    pub no_memory: u64,
+    /// Packets that do not fit the state: data after the end, a classic FIN before all data
+    /// arrived, a classic SYN while data arrives.
+    pub unexpected: u64,
+    /// RTTs in which the socket's buffer limited the window and blocked the sender.
+    pub socket_limited: u64,
+    /// Payload bytes in order.
+    pub bytes: u64,
+    /// Replies generated.
+    pub replies: u64,
+    /// Replies dropped because too many were waiting to be sent.
+    pub replies_dropped: u64,
+}
+
+impl ReceiverStats {
+    /// Adds the counters of another receiver.
+    pub fn merge(&mut self, other: &Self) {
+        self.data += other.data;
+        self.ce += other.ce;
+        self.accepted += other.accepted;
+        self.out_of_order += other.out_of_order;
+        self.duplicates += other.duplicates;
+        self.out_of_range += other.out_of_range;
+        self.no_memory += other.no_memory;
+        self.unexpected += other.unexpected;
+        self.socket_limited += other.socket_limited;
+        self.bytes += other.bytes;
+        self.replies += other.replies;
+        self.replies_dropped += other.replies_dropped;
+    }
+}
