@@ -24,9 +24,10 @@ Examples:
   rdt-emu run --rtt 100ms --rate 10mbit --loss 1% -- sh -c 'ping -c 3 $RDT_PEER'
   rdt-emu run --preset lte --queue 2bdp --rate-reverse 1mbit -- sh
   rdt-emu run --path link.toml --seed 7 --server 'iperf3 -s' -- sh -c 'iperf3 -c $RDT_PEER'
+  rdt-emu run --internet --rtt 300ms --loss 1% -- curl -O https://www.example.org/
 
 Exit codes: that of CMD (128 + N if signal N killed it), or
-   64  wrong arguments    69  this host denies a permission; the message says which
+   64  wrong arguments    69  this host denies a permission, or lacks the program of --internet
    73  FILE cannot be created    74  CMD succeeded, but an output is incomplete
    78  the path has a rate that failed in the calibration of this host
   126  CMD cannot be executed    127  CMD not found";
@@ -111,6 +112,11 @@ pub(crate) struct RunArgs {
     /// IPv6 packets off the path
     #[arg(long)]
     pub(crate) ipv6: bool,
+    /// Connect the far end to the network of this host, through a user-space NAT: TOOL is
+    /// slirp4netns or pasta, by default the first one that is installed. $RDT_HOST has the address
+    /// of this host's loopback services
+    #[arg(long, value_name = "TOOL", num_args = 0..=1, require_equals = true, default_missing_value = "auto", value_enum)]
+    pub(crate) internet: Option<Internet>,
     /// Start a server (a line for `sh -c`) at the far end first; $RDT_LOCAL has its address. The
     /// command starts when the server listens at a TCP or UDP port, or after 2 s
     #[arg(long, value_name = "CMD")]
@@ -134,6 +140,15 @@ pub(crate) struct RunArgs {
     // Required after `--`: otherwise a mistyped option would be taken as the command.
     #[arg(value_name = "CMD", required = true, last = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// NAT program of `--internet`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Internet {
+    /// The first one that is installed.
+    Auto,
+    Slirp4netns,
+    Pasta,
 }
 
 /// Arguments of the hidden `inside` command.
@@ -162,6 +177,8 @@ pub(crate) struct InsideArgs {
     #[arg(long)]
     pub(crate) peer: Ipv4Addr,
     #[arg(long)]
+    pub(crate) internet: Option<crate::run::Tool>,
+    #[arg(long)]
     pub(crate) server: Option<OsString>,
     #[arg(required = true, last = true)]
     pub(crate) command: Vec<OsString>,
@@ -180,6 +197,7 @@ impl InsideArgs {
         arguments.extend(self.ipv6.then(|| "--ipv6".into()));
         arguments.extend(self.user_namespace.then(|| "--user-namespace".into()));
         arguments.extend(self.foreground.then(|| "--foreground".into()));
+        arguments.extend(self.internet.map(|tool| format!("--internet={}", tool.name()).into()));
         if let Some(server) = &self.server {
             let mut argument = OsString::from("--server=");
             argument.push(server);

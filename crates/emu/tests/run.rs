@@ -18,6 +18,8 @@ mod ends;
 mod flow;
 #[path = "run/helpers.rs"]
 mod helpers;
+#[path = "run/internet.rs"]
+mod internet;
 #[path = "run/nested.rs"]
 mod nested;
 #[path = "../../../benches/emu/ladder/rungs.rs"]

@@ -16,7 +16,8 @@ use rustix::thread::LinkNameSpaceType;
 use super::address::Block;
 use super::control::{Control, Message, Overflow};
 use super::enter;
-use super::network::{Drops, Shape};
+use super::nat::{self, HostNetwork, Nat};
+use super::network::{ANYWHERE, Drops, Shape};
 use super::programs::{self, Place};
 use super::resolver;
 use super::signals::Signals;
@@ -29,6 +30,7 @@ const SERVER_START_TIMEOUT: Duration = Duration::from_secs(2);
 const PORT_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval of the reports of packets lost before the relay.
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(1);
+const NAT_START_TIMEOUT: Duration = Duration::from_secs(5);
 const SERVER_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sets up the networks, runs the server and the command, and returns the message with the exit
@@ -50,12 +52,19 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
         drops: Vec::new(),
         command: None,
         server: None,
+        nat: None,
         ending: false,
     };
+    if args.internet.is_some() && !has_own_mounts {
+        return Err(Failure::Forbidden("--internet needs mounts of its own, which this host refuses".into()));
+    }
     let far = init.networks()?;
     if has_own_mounts {
         own_sys();
-        resolver::ask_at(args.peer);
+        // A nested run has the file of the enclosing one.
+        if far.is_some() {
+            resolver::ask_at(if args.internet.is_some() { nat::NAME_SERVER } else { args.peer });
+        }
     }
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {
@@ -80,6 +89,8 @@ struct Init<'a> {
     command: Option<Pid>,
     /// Server process; `None` once it has ended.
     server: Option<Pid>,
+    /// NAT process; `None` once it has ended.
+    nat: Option<Pid>,
     /// True once the command has ended. Then the end of the server is not reported.
     ending: bool,
 }
@@ -94,15 +105,38 @@ impl Init<'_> {
         let mut far = None;
         let mut devices: Vec<OwnedFd> = Vec::new();
         if block == Block::OUTERMOST {
-            devices.push(shape.new_namespace(block.far())?);
+            // Only the thread of `host` stays in the network of the host.
+            let host = args.internet.map(|tool| (tool, HostNetwork::keep()));
+            let network = if host.is_some() { block.network() } else { ANYWHERE };
+            devices.push(shape.new_namespace(block.far(), network)?);
             far = Some(present_network()?);
             self.drops.push(Drops::here());
+            if let Some((tool, host)) = host {
+                self.connect(Nat::start(tool, args.mtu, &host)?)?;
+                shape.forward_to_nat(nat::DEVICE)?;
+            }
         }
-        devices.push(shape.new_namespace(block.near())?);
+        devices.push(shape.new_namespace(block.near(), ANYWHERE)?);
         self.drops.insert(0, Drops::here());
         let fds: Vec<_> = devices.iter().map(AsFd::as_fd).collect();
         self.control.send(&Message::Ready, &fds).map_err(Failure::system("cannot hand the devices out"))?;
         Ok(far)
+    }
+
+    /// Waits until the NAT of the current network is ready.
+    fn connect(&mut self, mut nat: Nat) -> Result<(), Failure> {
+        self.nat = Some(nat.pid);
+        let latest = clock::now() + NAT_START_TIMEOUT;
+        while !Nat::is_ready() {
+            self.sleep(Some(PORT_CHECK_INTERVAL))?;
+            // Reads SIGCHLD.
+            let is_interrupted = self.signals.any();
+            self.reap();
+            if self.nat.is_none() || is_interrupted || clock::now() > latest {
+                return Err(nat.failure());
+            }
+        }
+        Ok(())
     }
 
     fn block(&self) -> Result<Block, Failure> {
@@ -113,7 +147,7 @@ impl Init<'_> {
     fn serve(&mut self, line: &OsStr, far: BorrowedFd<'_>) -> Result<(), Failure> {
         let here = present_network()?;
         go_to(far)?;
-        let place = Place { local: self.block()?.far(), peer: self.args.near, ipv6: self.args.ipv6 };
+        let place = Place { local: self.block()?.far(), peer: self.args.near, ..self.place() };
         let server =
             programs::start_server(line, place).map_err(Failure::system("cannot start the server"))?;
         self.server = Some(server);
@@ -133,7 +167,7 @@ impl Init<'_> {
         if let Some(signal) = self.signals.next() {
             return Ok(exit::SIGNAL + signal.number);
         }
-        let place = Place { local: args.near, peer: args.peer, ipv6: args.ipv6 };
+        let place = self.place();
         let command = programs::start(&args.command, place, self.terminal.as_ref()).map_err(|error| {
             let name =
                 args.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -157,6 +191,12 @@ impl Init<'_> {
                 }
             }
         }
+    }
+
+    /// Addresses for the command.
+    fn place(&self) -> Place {
+        let host = self.args.internet.map(|_| nat::HOST);
+        Place { local: self.args.near, peer: self.args.peer, ipv6: self.args.ipv6, host }
     }
 
     fn lost(&self) -> Overflow {
@@ -221,6 +261,11 @@ impl Init<'_> {
             if is_command {
                 end = Some(code);
                 self.command = None;
+            } else if Some(pid) == self.nat {
+                self.nat = None;
+                if !self.ending {
+                    talk(&format!("the program of --internet ended with code {code}"));
+                }
             } else if Some(pid) == self.server {
                 self.server = None;
                 if code != 0 && !self.ending {

@@ -23,6 +23,7 @@
 //! | device | `tun.rs`, `ecn.rs` | packets from and to the kernel |
 //! | control | `control.rs` | messages between `run` and `init` |
 //! | signals | `signals.rs` | signals through a descriptor |
+//! | NAT | `nat.rs` | program that connects the far end to the network of the host |
 //! | programs | `programs.rs` | start of CMD and the server |
 //! | resolver | `resolver.rs` | name server of the programs; lookups that fail |
 //! | terminal | `terminal.rs` | foreground process group |
@@ -34,6 +35,7 @@ mod ecn;
 mod enclosing;
 mod enter;
 mod init;
+mod nat;
 mod netlink;
 mod network;
 mod permission_errors;
@@ -44,6 +46,7 @@ mod supervise;
 mod terminal;
 mod tun;
 
+pub(crate) use nat::Tool;
 pub use netlink::Netlink;
 pub(crate) use supervise::run;
 

@@ -18,7 +18,8 @@ pub(crate) const DEVICE: &str = "rdt0";
 /// Queue length of a device, packets: 10 ms at a million packets per second, while the relay is
 /// busy. Packets beyond it are lost before the link.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
-const DEFAULT_ROUTE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+/// First address and prefix length of the default route.
+pub(crate) const ANYWHERE: (Ipv4Addr, u8) = (Ipv4Addr::UNSPECIFIED, 0);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
@@ -28,8 +29,12 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Moves the calling thread into a new network namespace with one TUN device that has
-    /// `address`. Returns the device's descriptor.
-    pub(crate) fn new_namespace(self, address: Ipv4Addr) -> Result<OwnedFd, Failure> {
+    /// `address` and the route to `network`. Returns the device's descriptor.
+    pub(crate) fn new_namespace(
+        self,
+        address: Ipv4Addr,
+        network: (Ipv4Addr, u8),
+    ) -> Result<OwnedFd, Failure> {
         nix::sched::unshare(CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Step::Network.forbidden()(errno.into()))?;
         self.quiet();
@@ -39,7 +44,7 @@ impl Shape {
             let netlink = Netlink::open()?;
             netlink.set_up(netlink.index("lo")?, None)?;
             let device = self.set_up(&netlink, DEVICE, address)?;
-            self.route(&netlink, device, DEFAULT_ROUTE, 0)
+            self.route(&netlink, device, network.0, network.1)
         };
         configure().map_err(Step::Configure.forbidden())?;
         Ok(tun)
@@ -95,6 +100,14 @@ impl Shape {
             netlink.add_route(IpAddr::V6(address::v6(to)), prefix, device)?;
         }
         Ok(())
+    }
+
+    /// Forwards between the device of the path and that of a NAT in the current namespace.
+    pub(crate) fn forward_to_nat(self, nat: &str) -> Result<(), Failure> {
+        // The NAT asks for the hardware address of the sender, which is behind this device.
+        fs::write(format!("/proc/sys/net/ipv4/conf/{nat}/proxy_arp"), "1")
+            .and_then(|()| self.forward())
+            .map_err(Step::Configure.forbidden())
     }
 
     /// Enables forwarding between the devices of the current namespace.

@@ -20,6 +20,8 @@ const LOCAL: &str = "RDT_LOCAL";
 /// Environment variables with the IPv6 addresses of both ends, set with `--ipv6` only.
 const PEER6: &str = "RDT_PEER6";
 const LOCAL6: &str = "RDT_LOCAL6";
+/// Environment variable with the address of the host's loopback services, set with `--internet`.
+const HOST: &str = "RDT_HOST";
 
 /// Addresses for the environment of a program.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +29,8 @@ pub(crate) struct Place {
     pub(crate) local: Ipv4Addr,
     pub(crate) peer: Ipv4Addr,
     pub(crate) ipv6: bool,
+    /// Address of the host's loopback services, if they can be reached.
+    pub(crate) host: Option<Ipv4Addr>,
 }
 
 /// Starts the command, in a process group of its own if it has a terminal.
@@ -79,6 +83,10 @@ fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io:
             .env(PEER6, address::v6(place.peer).to_string());
     } else {
         command.env_remove(LOCAL6).env_remove(PEER6);
+    }
+    // The programs of a nested run inherit that of the enclosing one.
+    if let Some(host) = place.host {
+        command.env(HOST, host.to_string());
     }
     let terminal = terminal.map(Terminal::try_clone).transpose()?;
     let prepare = move || {

@@ -1,5 +1,6 @@
 //! DNS inside a run: `/etc/resolv.conf` names the far end, because the name servers of the host
-//! cannot be reached. If no server listens there, the first refused lookup prints a warning.
+//! cannot be reached. If no server listens there, the first refused lookup prints a warning. With
+//! `--internet` the file names the NAT, which asks the name servers of the host.
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -11,14 +12,14 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// UDP port of name servers (RFC 1035, section 4.2.1), on the wire.
 const DNS_PORT: [u8; 2] = 53_u16.to_be_bytes();
 
-const NO_NAME_SERVER: &str = "a program looked up a name, but a run has no network beyond its far end: use addresses such as \
-                              $RDT_PEER, or start a name server there with --server";
+const NO_NAME_SERVER: &str = "a program looked up a name, but a run has no network beyond its far end: add --internet, use \
+                              addresses such as $RDT_PEER, or start a name server there with --server";
 
-/// Makes the far end the name server of this mount namespace. If that is refused, programs ask
-/// those of the host, which do not answer.
-pub(crate) fn ask_at(far_end: Ipv4Addr) {
+/// Sets the name server of this mount namespace. If that is refused, programs ask those of the
+/// host, which do not answer.
+pub(crate) fn ask_at(name_server: Ipv4Addr) {
     let mounted = tempfile::NamedTempFile::new().and_then(|mut file| {
-        writeln!(file, "# rdt-emu run: the far end of the path\nnameserver {far_end}")?;
+        writeln!(file, "# rdt-emu run: at the far end of the path\nnameserver {name_server}")?;
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         file.as_file().set_permissions(readable)?;
         // The mount keeps the file, whose name is removed at the end of this function.

@@ -13,7 +13,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::address::Block;
 use super::control::{Control, Message, Overflow};
-use super::enclosing::Enclosing;
+use super::enclosing::{Enclosing, EnclosingRun};
+use super::nat::Tool;
 use super::network::Shape;
 use super::permission_errors::Step;
 use super::resolver::RefusedLookups;
@@ -51,7 +52,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let warnings = stderr_log()?;
-    let mut inside = Inside::start(args, warnings.clone())?;
+    let internet = args.internet.map(Tool::find).transpose()?;
+    let mut inside = Inside::start(args, internet, warnings.clone())?;
     let in_force = || InForce::new(described, config.clone(), args.calibration.clone(), Mode::Namespace);
     let changes = control.as_ref().map(|control| control.serve(in_force(), warnings.clone())).transpose()?;
     let carried = carry((Path::new(config, seed), changes), seed, &mut inside, &mut signals, args);
@@ -68,7 +70,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
             (failure.code(), [None; 2])
         }
     };
-    let circumstances = Circumstances { mode: "run", seed, lost_before, code, notes: String::new() };
+    let notes = internet.map(Tool::note).unwrap_or_default().to_owned();
+    let circumstances = Circumstances { mode: "run", seed, lost_before, code, notes };
     Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
 
@@ -86,7 +89,8 @@ fn carry(
 ) -> Result<(Ended, Finished), Failure> {
     let devices = inside.devices()?;
     let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone());
-    let lookups = RefusedLookups::new(inside.warnings.clone());
+    // With a NAT, a lookup is refused by the name server of the host, for reasons of its own.
+    let lookups = args.internet.is_none().then(|| RefusedLookups::new(inside.warnings.clone()));
     let relay = Worker::start(path, devices, watchers, lookups, args.wait)?;
     let ended = match signals.next() {
         // The signal arrived before the command was started.
@@ -111,18 +115,11 @@ struct Inside {
 }
 
 impl Inside {
-    fn start(args: &RunArgs, warnings: Printer) -> Result<Self, Failure> {
+    fn start(args: &RunArgs, internet: Option<Tool>, warnings: Printer) -> Result<Self, Failure> {
         let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
         let (far, block) = match Enclosing::look().map_err(Step::Configure.forbidden())? {
-            Enclosing::Run(_) if args.server.is_some() => {
-                return Err(Failure::Usage(
-                    "--server: only the outermost of nested runs has its own far end".into(),
-                ));
-            }
-            Enclosing::Run(outer) if args.ipv6 && !outer.ipv6 => {
-                return Err(Failure::Usage("--ipv6: the enclosing run has no IPv6 addresses".into()));
-            }
             Enclosing::Run(outer) => {
+                check_nested(args, outer)?;
                 let (far, block) = shape.attach_inner(outer.block)?;
                 (Some(far), block)
             }
@@ -143,6 +140,7 @@ impl Inside {
             foreground: terminal.is_for_command(),
             near: block.near(),
             peer: Block::OUTERMOST.far(),
+            internet,
             server: args.server.clone(),
             command: args.command.clone(),
         };
@@ -247,6 +245,20 @@ impl Inside {
     }
 }
 
+/// Refuses options that only an outermost run can have.
+fn check_nested(args: &RunArgs, outer: EnclosingRun) -> Result<(), Failure> {
+    let refusal = if args.server.is_some() {
+        "--server: only the outermost of nested runs has its own far end"
+    } else if args.internet.is_some() {
+        "--internet: give it to the outermost of nested runs, whose far end is that of all"
+    } else if args.ipv6 && !outer.ipv6 {
+        "--ipv6: the enclosing run has no IPv6 addresses"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(refusal.into()))
+}
+
 fn lost(what: &str) -> Failure {
     Failure::Inside(exit::OS, format!("cannot set up the network: {what}"))
 }
@@ -269,7 +281,7 @@ impl Worker {
         (path, changes): (Path, Option<Changes>),
         devices: [Arc<OwnedFd>; 2],
         watchers: impl FnOnce() -> Result<Watchers<IpPackets>, Failure>,
-        lookups: RefusedLookups,
+        lookups: Option<RefusedLookups>,
         waiting: Waiting,
     ) -> Result<Self, Failure> {
         let descriptors = Descriptors::new(&devices).map_err(Failure::system("no event descriptor"))?;

@@ -69,8 +69,8 @@ impl TunPort {
     }
 
     /// Looks at the packets that are sent for lookups of names that were refused.
-    pub(crate) fn watching(self, lookups: RefusedLookups) -> Self {
-        Self { lookups: Some(lookups), ..self }
+    pub(crate) fn watching(self, lookups: Option<RefusedLookups>) -> Self {
+        Self { lookups, ..self }
     }
 }
 

@@ -114,7 +114,11 @@ fn look_up() {
 #[test]
 #[ignore = "a program for other tests"]
 fn name_server() {
-    let socket = UdpSocket::bind((env::var("RDT_LOCAL").unwrap(), 53)).unwrap();
+    answer_names(&UdpSocket::bind((env::var("RDT_LOCAL").unwrap(), 53)).unwrap());
+}
+
+/// Answers queries for ever.
+pub(crate) fn answer_names(socket: &UdpSocket) {
     let mut query = [0; 512];
     loop {
         let (length, from) = socket.recv_from(&mut query).unwrap();
