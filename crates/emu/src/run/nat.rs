@@ -1,7 +1,7 @@
 //! `--internet`: a user-space NAT between the far end and the network of the host.
 //!
 //! ```text
-//! CMD -- rdt0 == path == rdt0 -- far network -- tap0 -- slirp4netns or pasta -- sockets of the host
+//! CMD -- rdt0 == path == rdt0 -- far network -- tap0 -- slirp4netns, pasta -- sockets of the host
 //! ```
 //!
 //! The program is started in the network of the host, but in the process namespace of the run, so
@@ -48,7 +48,8 @@ pub(crate) enum Tool {
 }
 
 impl Tool {
-    /// pasta of 2023-03-09 (Debian 12) never ends a connection whose client ended its direction first.
+    /// pasta of 2023-03-09 (Debian 12) never ends a connection whose client ended its direction
+    /// first.
     const ALL: [Self; 2] = [Self::Slirp4netns, Self::Pasta];
 
     pub(crate) const fn name(self) -> &'static str {

@@ -32,7 +32,7 @@ fn tools() -> Vec<&'static str> {
     TOOLS.iter().filter(|tool| there(tool)).map(|(tool, _)| *tool).collect()
 }
 
-/// Returns false if the host forbids the program to work, as a profile of `AppArmor` does with pasta.
+/// Returns false if the host forbids the program to work, as a profile of `AppArmor` does.
 fn is_allowed(tool: &str) -> bool {
     let output =
         Command::new(PROGRAM).args(["run", "-q", &format!("--internet={tool}"), "--", "true"]).output();
