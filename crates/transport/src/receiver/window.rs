@@ -9,6 +9,10 @@
 
 use std::time::{Duration, Instant};
 
+/// Largest step of the right edge that a bounded window waits for, in packets: most of a batch of
+/// segmentation offload.
+const MAX_STEP_PACKETS: u64 = 32;
+
 /// Bounds of the receive window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowConfig {
@@ -154,8 +158,12 @@ impl ReceiveWindow {
 
     /// Returns the right edge for an ACK sent now: the offset of the first byte not offered. It
     /// moves in steps of at least a packet, or half of the window if that is less.
+    ///
+    /// If the socket's buffer bounds the window, the steps are half of the share, up to most of a
+    /// batch. Without this, the first short batch lasts: its ACK makes room for as short a batch.
+    /// The sender never runs dry, because all data in flight is at least two steps.
     pub(crate) fn offer(&mut self, now: Instant) -> u64 {
-        if self.growth() >= self.config.mss.min(self.window() / 2).max(1) {
+        if self.growth() >= self.step() {
             let edge = self.right_edge + self.growth();
             // A byte that needed no offer measures nothing.
             let byte = self.right_edge.max(self.unasked);
@@ -174,7 +182,7 @@ impl ReceiveWindow {
     pub(crate) fn should_update(&self) -> bool {
         let (growth, window) = (self.growth(), self.window());
         let left = self.right_edge.saturating_sub(self.arrived);
-        let step = (2 * self.config.mss).min(window / 2).max(1);
+        let step = (2 * self.config.mss).min(window / 2).max(self.step());
         growth >= step && (growth >= window / 4 || left < window / 2)
     }
 
@@ -192,6 +200,16 @@ impl ReceiveWindow {
     /// Returns the RTT estimate.
     pub(crate) fn rtt(&self) -> Option<Duration> {
         self.rtt
+    }
+
+    /// Returns the least distance by which the right edge moves, in bytes.
+    fn step(&self) -> u64 {
+        let packet = self.config.mss.min(self.window() / 2).max(1);
+        if !self.is_bounded() {
+            return packet;
+        }
+        let share = self.most.saturating_sub(self.arrived);
+        (share / 2).min(MAX_STEP_PACKETS * self.config.mss).max(packet)
     }
 
     /// Returns how far the right edge could move, in bytes.
@@ -302,6 +320,30 @@ mod tests {
         window.offer(epoch + ms(70));
         window.on_arrival(epoch + ms(120), 11_001, 11_001);
         assert_eq!(window.rtt(), Some(ms(25)), "a sender that was slower shows no longer path");
+    }
+
+    #[test]
+    fn bounded_edge_moves_by_half_of_share() {
+        let (mut window, epoch) = (window(MIB, MIB), epoch());
+        window.set_most(40_000);
+        assert_eq!(window.offer(epoch), 40_000);
+        for arrived in [1000, 10_000, 19_999] {
+            window.on_arrival(epoch, arrived, arrived);
+            window.set_most(arrived + 40_000);
+            assert!(!window.should_update());
+            assert_eq!(window.offer(epoch), 40_000, "less than half of the share");
+        }
+        window.on_arrival(epoch, 20_000, 20_000);
+        window.set_most(60_000);
+        assert!(window.should_update());
+        assert_eq!(window.offer(epoch), 60_000);
+        window.set_most(100_000);
+        assert_eq!(window.offer(epoch), 100_000, "32 packets are enough of a larger share");
+        window.set_most(10 * MIB);
+        window.on_read(epoch, 2000);
+        assert_eq!(window.offer(epoch), 2000 + MIB, "the socket's buffer limits no more");
+        window.on_read(epoch, 3000);
+        assert_eq!(window.offer(epoch), 3000 + MIB, "steps of a packet");
     }
 
     #[test]
