@@ -10,7 +10,7 @@ use rdt_transport::SocketBuffer;
 /// shares its processor sends a whole window at once, and the window stays in memory until it is
 /// acknowledged; more than this exceeds the processor caches. Measured:
 /// docs/measurements/2026-11-22-connections.md.
-const USEFUL_BYTES: u64 = 20 << 20;
+const USEFUL_BYTES: u64 = 8 << 20;
 /// Bytes in flight that are worth a wake-up of one peer: 1.5 times the bytes of one system call.
 const USEFUL_PEER_BYTES: u64 = 144 << 10;
 /// Lower bound of the rate at which a busy host reads arriving data, bytes/s.
