@@ -14,6 +14,13 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Sleeps until `time`. For schedules of measurements alone: all other waits are on a poller, which
+/// a datagram ends.
+#[expect(clippy::disallowed_methods, reason = "real time is the schedule, and no datagram ends the wait")]
+pub fn sleep_until(time: Instant) {
+    std::thread::sleep(time.saturating_duration_since(now()));
+}
+
 /// Returns the seconds since 1970.
 pub fn unix_time_s() -> u64 {
     unix_time().as_secs()

@@ -16,7 +16,8 @@
 //! | poller | `poller/` | `ppoll` or `epoll` on Linux, the `polling` crate elsewhere |
 //! | buffer occupancy | `buffer_occupancy.rs` | back-pressure between two sockets of a process |
 //! | affinity | `affinity.rs` | processor on which a thread starts |
-//! | TCP info | `tcp_info.rs` | state of a TCP connection of the kernel, for measurements (Linux) |
+//! | TCP info | `tcp_info.rs` | state and congestion control of the kernel's TCP connections, for measurements (Linux) |
+//! | jitter | `jitter.rs` | changes of the transit time of datagrams, for measurements |
 //! | clock | `clock.rs` | the only place of the libraries that reads the time |
 
 mod affinity;
@@ -30,6 +31,7 @@ mod error;
 mod error_queue;
 mod icmp;
 mod io;
+mod jitter;
 mod poller;
 #[cfg(linux_api)]
 mod recvmmsg;
@@ -51,11 +53,12 @@ pub use busy_poll::{BusyPoll, Policy};
 pub use connected::Connected;
 pub use error::SocketError;
 pub use io::{Remote, UdpIo};
+pub use jitter::Jitter;
 pub use poller::{PollSet, Waker};
 pub use rdt_datagram::{DatagramIo, Ecn, Received, TransmitBuf};
 pub use send_batch::{GivenUp, MAX_SEGMENTS, SendCall};
 pub use socket_options::UdpOptions;
 pub use stats::{Offload, UdpStats};
 #[cfg(target_os = "linux")]
-pub use tcp_info::TcpInfo;
+pub use tcp_info::{NoCongestionControl, TcpInfo, set_congestion};
 pub use waiter::Waiter;

@@ -1,8 +1,10 @@
 //! `TCP_INFO` of a connection of the kernel (linux/tcp.h): congestion control, counters, and what
-//! limited the sender.
+//! limited the sender. `TCP_CONGESTION`: the choice of the congestion control.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+
+use socket2::SockRef;
 
 /// Length of `struct tcp_info` in Linux 6.7, bytes. Earlier kernels fill less of it.
 const LEN: usize = 248;
@@ -32,6 +34,8 @@ pub struct TcpInfo {
     pub cwnd: u32,
     /// Retransmitted segments.
     pub retransmitted: u32,
+    /// Payload of the retransmitted segments, bytes.
+    pub retransmitted_bytes: u64,
     /// Segments sent, without data too.
     pub segments_sent: u32,
     /// Segments sent that had data, retransmissions included.
@@ -62,6 +66,16 @@ impl TcpInfo {
         /// `TCP_SYN_SENT`, `TCP_SYN_RECV`, `TCP_CLOSE` and `TCP_LISTEN`.
         const UNCONNECTED: [u8; 4] = [2, 3, 7, 10];
         !UNCONNECTED.contains(&self.state)
+    }
+
+    /// Returns the congestion window, bytes.
+    pub fn cwnd_bytes(&self) -> u64 {
+        u64::from(self.mss) * u64::from(self.cwnd)
+    }
+
+    /// Returns the slow start threshold, bytes; `None` before the first reduction.
+    pub fn ssthresh_bytes(&self) -> Option<u64> {
+        (self.ssthresh < i32::MAX as u32).then(|| u64::from(self.mss) * u64::from(self.ssthresh))
     }
 
     /// Reads the state of a connected TCP socket.
@@ -108,6 +122,7 @@ impl TcpInfo {
             ssthresh: word(76),
             cwnd: word(80),
             retransmitted: word(100),
+            retransmitted_bytes: long(208),
             acknowledged_bytes: long(120),
             segments_sent: word(136),
             segments_received: word(140),
@@ -122,6 +137,26 @@ impl TcpInfo {
             timeouts: bytes.get(240..242).and_then(|it| it.try_into().ok()).map(u16::from_ne_bytes),
         }
     }
+}
+
+/// Why a socket did not get the congestion control that was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this kernel has no congestion control '{name}' ({error}): choose one of /proc/sys/net/ipv4/tcp_available_congestion_control"
+)]
+pub struct NoCongestionControl {
+    name: String,
+    error: io::Error,
+}
+
+/// Sets the congestion control of a TCP socket (`TCP_CONGESTION`), such as `cubic`.
+///
+/// # Errors
+/// The kernel does not have it, or does not allow it to this user.
+pub fn set_congestion(socket: &impl AsFd, name: &str) -> Result<(), NoCongestionControl> {
+    SockRef::from(socket)
+        .set_tcp_congestion(name.as_bytes())
+        .map_err(|error| NoCongestionControl { name: name.to_owned(), error })
 }
 
 #[cfg(test)]
@@ -154,6 +189,14 @@ mod tests {
         bytes[80] = 10;
         let info = TcpInfo::parse(&bytes);
         assert_eq!((info.cwnd, info.busy_us, info.timeouts), (10, 0, None));
+    }
+
+    #[test]
+    fn missing_congestion_control_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(set_congestion(&listener, "reno").is_ok());
+        let error = set_congestion(&listener, "nosuch").unwrap_err().to_string();
+        assert!(error.starts_with("this kernel has no congestion control 'nosuch' ("), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rdt_udp::TcpInfo;
+use rdt_udp::{Jitter, TcpInfo};
 use serde_json::{Map, Value, json};
 
 use crate::cell::nanoseconds;
@@ -31,8 +31,7 @@ pub(super) struct Received {
     pub(super) late_packets: u64,
     /// Datagrams with a smaller number than an earlier one.
     pub(super) reordered: u64,
-    /// Jitter (RFC 3550, section 6.4.1), seconds.
-    pub(super) jitter_s: f64,
+    pub(super) jitter: Jitter,
     pub(super) delay_sum: Duration,
     pub(super) delay_max: Duration,
     pub(super) longest_gap: Duration,
@@ -62,7 +61,7 @@ impl Received {
             "packets": self.packets,
             "late_packets": self.late_packets,
             "reordered": self.reordered,
-            "jitter_s": self.jitter_s,
+            "jitter_s": self.jitter.seconds(),
             "delay_sum_ns": nanoseconds(self.delay_sum),
             "delay_max_ns": nanoseconds(self.delay_max),
             "longest_gap_ns": nanoseconds(self.longest_gap),
@@ -129,8 +128,8 @@ impl From<TcpInfo> for Sample {
         Self {
             ca_state: info.ca_state.into(),
             mss,
-            cwnd: mss * u64::from(info.cwnd),
-            ssthresh: if info.ssthresh >= i32::MAX as u32 { 0 } else { mss * u64::from(info.ssthresh) },
+            cwnd: info.cwnd_bytes(),
+            ssthresh: info.ssthresh_bytes().unwrap_or(0),
             in_flight: mss * u64::from(info.in_flight),
             peer_window: info.peer_window.into(),
             srtt_us: info.srtt_us.into(),

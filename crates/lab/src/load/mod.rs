@@ -65,10 +65,8 @@ pub enum LoadError {
     #[error("cannot set {0} = {1} in a network namespace: {2}")]
     Sysctl(String, String, io::Error),
     /// The kernel lacks a congestion control.
-    #[error(
-        "this kernel has no congestion control '{0}' ({1}): choose one of /proc/sys/net/ipv4/tcp_available_congestion_control"
-    )]
-    Congestion(String, io::Error),
+    #[error(transparent)]
+    Congestion(#[from] rdt_udp::NoCongestionControl),
     /// Any other step failed.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),

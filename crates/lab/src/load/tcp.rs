@@ -49,9 +49,7 @@ pub(super) fn sender(flow: &Flow, end: &End) -> Result<Socket, LoadError> {
         };
         let socket = prepare().map_err(LoadError::system("cannot make a socket"))?;
         if let Some(name) = &flow.cc {
-            socket
-                .set_tcp_congestion(name.as_bytes())
-                .map_err(|error| LoadError::Congestion(name.clone(), error))?;
+            rdt_udp::set_congestion(&socket, name)?;
         }
         Ok(socket)
     })

@@ -104,7 +104,7 @@ fn is_refusal(error: &std::io::Error) -> bool {
 /// Counts datagrams until the program ends.
 pub(super) fn receive(socket: &UdpSocket, shared: &Shared) {
     let mut buffer = vec![0; MAX_DATAGRAM];
-    let mut last: Option<(u32, Duration, Duration)> = None;
+    let mut last: Option<(u32, Duration)> = None;
     loop {
         let length = match socket.recv(&mut buffer) {
             Ok(length) => length,
@@ -129,12 +129,11 @@ pub(super) fn receive(socket: &UdpSocket, shared: &Shared) {
         received.packets += 1;
         received.delay_sum += delay;
         received.delay_max = received.delay_max.max(delay);
-        if let Some((highest, at, before)) = last {
+        received.jitter.add(delay);
+        if let Some((highest, at)) = last {
             received.longest_gap = received.longest_gap.max(now.saturating_sub(at));
             received.reordered += u64::from(number < highest);
-            let change = delay.abs_diff(before).as_secs_f64();
-            received.jitter_s += (change - received.jitter_s) / 16.0;
         }
-        last = Some((last.map_or(number, |(highest, ..)| highest.max(number)), now, delay));
+        last = Some((last.map_or(number, |(highest, _)| highest.max(number)), now));
     }
 }
