@@ -7,11 +7,13 @@
 //! | `compare.rs` | `rdt-send compare` |
 //! | `send/` | `rdt-send`: configuration, data source, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |
+//! | `kernel/` | `--wire tcp` and `--wire udp`, on Linux |
 //! | `output/` | status lines, logs, summaries |
 
 mod args;
 mod compare;
 mod exit;
+mod kernel;
 /// All output of the programs except errors, as text and as JSON.
 mod output {
     pub(crate) mod counters;
@@ -60,7 +62,7 @@ pub fn rdt_send(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Runs `rdt-recv` with these arguments.
 pub fn rdt_recv(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    run("rdt-recv", RecvArgs::try_parse_from(args), recv::command)
+    run("rdt-recv", RecvArgs::read(args), recv::command)
 }
 
 fn run<A>(program: &str, args: Result<A, clap::Error>, command: fn(&A) -> Result<(), Failure>) -> ExitCode {

@@ -11,6 +11,8 @@ mod programs {
     mod bad_input;
     mod broken_output;
     mod contract;
+    #[cfg(target_os = "linux")]
+    mod emulated;
     #[cfg(unix)]
     mod environment;
     #[cfg(target_os = "linux")]
@@ -19,6 +21,10 @@ mod programs {
     #[cfg(unix)]
     mod interrupts;
     mod json;
+    #[cfg(target_os = "linux")]
+    mod kernel_tcp;
+    #[cfg(target_os = "linux")]
+    mod kernel_udp;
     mod keys;
     mod local;
     mod measure;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Interarrival jitter (RFC 3550, section 6.4.1): smoothed change of the transit time. The clocks of
-/// both ends need no common zero.
+/// Interarrival jitter (RFC 3550, section 6.4.1): smoothed change of the transit time. The clocks
+/// of both ends need no common zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Jitter {
     seconds: f64,

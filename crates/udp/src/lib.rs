@@ -16,7 +16,7 @@
 //! | poller | `poller/` | `ppoll` or `epoll` on Linux, the `polling` crate elsewhere |
 //! | buffer occupancy | `buffer_occupancy.rs` | back-pressure between two sockets of a process |
 //! | affinity | `affinity.rs` | processor on which a thread starts |
-//! | TCP info | `tcp_info.rs` | state and congestion control of the kernel's TCP connections, for measurements (Linux) |
+//! | TCP info | `tcp_info.rs` | TCP connections of the kernel, for measurements (Linux) |
 //! | jitter | `jitter.rs` | changes of the transit time of datagrams, for measurements |
 //! | clock | `clock.rs` | the only place of the libraries that reads the time |
 

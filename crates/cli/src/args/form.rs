@@ -40,7 +40,14 @@ impl<'a> Form<'a> {
             WireArg::Classic => Format::Classic,
             WireArg::Native if args.insecure => Format::Insecure,
             WireArg::Native => Format::Encrypted,
+            // These have a form of their own: `SendArgs::kernel_wire`.
+            WireArg::Tcp | WireArg::Udp => return Err(usage("the kernel's transports have no form of rdt")),
         };
+        if args.reverse {
+            return Err(usage(
+                "--reverse is for --wire tcp and --wire udp: receivers of rdt's formats do not send",
+            ));
+        }
         let form = Self { host, format, positional, stdin };
         form.check(args)?;
         form.check_keys(args)?;

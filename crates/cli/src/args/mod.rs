@@ -24,6 +24,7 @@ pub(crate) use send::SendArgs;
 pub(crate) use values::share;
 
 use crate::Failure;
+use crate::kernel::Wire;
 
 /// State of a feature that a user can turn off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -64,6 +65,30 @@ pub(crate) enum WireArg {
     Native,
     /// The protocol of the reference programs: numbered packets, a fixed window.
     Classic,
+    /// TCP of the kernel, to measure beside the others; not encrypted (Linux).
+    Tcp,
+    /// UDP at the constant rate of --max-rate; not encrypted (Linux).
+    Udp,
+}
+
+impl WireArg {
+    /// Returns the transport of the kernel; `None` for formats of rdt.
+    fn kernel(self) -> Option<Wire> {
+        match self {
+            Self::Native | Self::Classic => None,
+            Self::Tcp => Some(Wire::Tcp),
+            Self::Udp => Some(Wire::Udp),
+        }
+    }
+}
+
+/// Returns the names of the options on the command line.
+fn given_options(command: &clap::Command, matches: &clap::ArgMatches) -> Vec<String> {
+    let is_given = |arg: &&clap::Arg| {
+        matches.value_source(arg.get_id().as_str()) == Some(clap::parser::ValueSource::CommandLine)
+    };
+    let given = command.get_arguments().filter(is_given);
+    given.filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
 }
 
 /// Format of the packets of a transfer.

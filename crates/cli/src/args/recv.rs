@@ -5,17 +5,19 @@
     reason = "the comments are the text of --help, in which [V6] is no link"
 )]
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use rdt_program::metrics::MetricsArgs;
 use rdt_transport::AckConfig;
 use rdt_trust::ListenOptions;
 
-use super::{AckEvery, OffloadArgs, WireArg, target, values};
+use super::{AckEvery, OffloadArgs, WireArg, given_options, target, values};
 use crate::exit::RECV_CODES;
+use crate::kernel::Wire;
 
 /// Heading of the options of `rdt-trust`.
 const TRUST_HEADING: &str = "Keys and permissions";
@@ -26,6 +28,7 @@ Examples:
   rdt-recv --no-link --output incoming/ --ticket    keep what the holder of the ticket sends
   rdt-recv --no-link --output incoming/ --allow keys    keep what the owners of these keys send
   rdt-recv --bind 127.0.0.1:9000 --no-link --output - | tar x
+  rdt-recv --wire tcp --no-reverse          for rdt-send --wire tcp: counts and stores nothing
   rdt-recv --dummy                          no link, no window growth, no checksum";
 
 /// Receives from any number of senders at once, native and classic, each behind the emulated link
@@ -99,10 +102,19 @@ pub(crate) struct RecvArgs {
     /// windows [default: 32mib; with more than 8 threads, 256mib in total]
     #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]
     pub(crate) socket_buffer: Option<usize>,
-    /// Accept encrypted transfers only (`native`, version 2). Default: unencrypted ones too, except
-    /// with --ticket, --allow, --secret-file, or if --output stores files of other hosts
-    #[arg(long, value_name = "native", value_parser = values::only_native, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
+    /// Accept encrypted transfers only (`native`, version 2), or those of `rdt-send --wire tcp` or
+    /// `udp` (Linux), whose data is counted and not stored. Default: the formats of rdt,
+    /// unencrypted ones too, except with --ticket, --allow, --secret-file, or if --output stores
+    /// files of other hosts
+    #[arg(long, value_name = "native|tcp|udp", value_parser = values::recv_wire, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
     pub(crate) wire: Option<WireArg>,
+    /// Refuse to send (`rdt-send --reverse`); with --wire tcp or udp
+    #[arg(long)]
+    pub(crate) no_reverse: bool,
+    /// Largest rate at which a peer may have data sent (`rdt-send --reverse`), of each peer; with
+    /// --wire tcp or udp [default: as the peer asks]
+    #[arg(long, value_name = "RATE", value_parser = values::max_rate)]
+    pub(crate) max_rate: Option<u64>,
     /// Accept unencrypted transfers (classic, native version 1) from every host, also with
     /// --output, --ticket, --allow and --secret-file. Any host on the path can read and change them
     #[arg(long)]
@@ -130,4 +142,22 @@ pub(crate) struct RecvArgs {
     /// Print JSON, one object a line; the last one is the summary
     #[arg(long)]
     pub(crate) json: bool,
+    /// Names of the options given
+    #[arg(skip)]
+    pub(crate) given: Vec<String>,
+}
+
+impl RecvArgs {
+    pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(args)?;
+        let mut parsed = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        parsed.given = given_options(&command, &matches);
+        Ok(parsed)
+    }
+
+    /// Returns the transport of the kernel that `--wire` selects.
+    pub(crate) fn kernel_wire(&self) -> Option<Wire> {
+        self.wire.and_then(WireArg::kernel)
+    }
 }

@@ -17,8 +17,11 @@ use rdt_trust::ConnectOptions;
 
 use super::positional::{self, WindowArg};
 use super::target::Target;
-use super::{Given, LinkArgs, NativeArgs, OffloadArgs, Switch, WireArg, given, link, native, values};
+use super::{
+    Given, LinkArgs, NativeArgs, OffloadArgs, Switch, WireArg, given, given_options, link, native, values,
+};
 use crate::exit::SEND_CODES;
+use crate::kernel::Wire;
 
 const SEND_EXAMPLES: &str = "\
 Examples:
@@ -27,6 +30,9 @@ Examples:
   rdt-send rdt1... --file backup.tar        to the receiver that printed this ticket
   rdt-send 10.0.0.7 --insecure              in the clear
   rdt-send 10.0.0.7 --time 10s --omit 1s --idle-rtt 10 --json    a measurement
+  rdt-send 10.0.0.7 --wire tcp --time 10s --omit 1s    the same by the kernel's TCP
+  rdt-send 10.0.0.7 --wire udp --max-rate 50mbit --time 10s    datagrams at a constant rate
+  rdt-send 10.0.0.7 --wire tcp --reverse --time 10s    the receiver sends
   rdt-send local --rtt 20ms --rate 50mbit --loss 1%    over a link of this shape in this process
   rdt-send local 64 0.1 0.01 100            the classic main job with an embedded receiver and link
   rdt-send localhost 64 0.1 0.01 100        the same to an rdt-recv in another terminal
@@ -85,6 +91,9 @@ pub(crate) struct SendArgs {
     /// the congestion control
     #[arg(long, value_name = "TIME", value_parser = values::measured_time("--omit"))]
     pub(crate) omit: Option<Duration>,
+    /// The receiver sends generated data, and rdt-send receives it: for --wire tcp and udp
+    #[arg(long)]
+    pub(crate) reverse: bool,
     /// Transfers of the same data at once, each with its own socket, 1 to 128
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::parallel)]
     pub(crate) parallel: usize,
@@ -99,7 +108,8 @@ pub(crate) struct SendArgs {
     /// Tell the receiver no name
     #[arg(long, conflicts_with = "name")]
     pub(crate) no_name: bool,
-    /// Format of the packets [default: native, which is encrypted; with W classic]
+    /// Format of the packets, or a transport of the kernel [default: native, which is encrypted;
+    /// with W classic]
     #[arg(long, value_enum)]
     pub(crate) wire: Option<WireArg>,
     /// Do not encrypt (version 1 of the native format): hosts on the path can read and change the
@@ -173,6 +183,9 @@ pub(crate) struct SendArgs {
     /// Name of the first option given that only the native format has
     #[arg(skip)]
     pub(crate) native_option: Option<String>,
+    /// Names of the options given
+    #[arg(skip)]
+    pub(crate) given: Vec<String>,
 }
 
 impl SendArgs {
@@ -190,6 +203,12 @@ impl SendArgs {
                 && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
         });
         parsed.native_option = native.and_then(|arg| arg.get_long()).map(|long| format!("--{long}"));
+        parsed.given = given_options(&command, &matches);
         Ok(parsed)
+    }
+
+    /// Returns the transport of the kernel that `--wire` selects.
+    pub(crate) fn kernel_wire(&self) -> Option<Wire> {
+        self.wire.and_then(WireArg::kernel)
     }
 }

@@ -48,10 +48,14 @@ pub(super) fn named<T, E: Display>(
     parse(text).map_err(|error| usage(format!("{option}: {error}")))
 }
 
-pub(super) fn only_native(text: &str) -> Result<WireArg, Failure> {
+pub(super) fn recv_wire(text: &str) -> Result<WireArg, Failure> {
     match text {
         "native" => Ok(WireArg::Native),
-        _ => Err(usage("--wire of a receiver may be `native`; --insecure allows the other formats")),
+        "tcp" => Ok(WireArg::Tcp),
+        "udp" => Ok(WireArg::Udp),
+        _ => Err(usage(
+            "--wire of a receiver may be `native`, `tcp` or `udp`; --insecure allows the other formats of rdt",
+        )),
     }
 }
 

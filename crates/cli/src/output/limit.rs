@@ -99,6 +99,18 @@ impl Limited {
         }
     }
 
+    /// Returns the sentence of [`Limited::sentence`] for a connection of the kernel.
+    pub(crate) fn sentence_of_kernel(&self) -> String {
+        if self.by != Limit::Host {
+            return self.sentence();
+        }
+        format!(
+            "limited by this host or the socket's send buffer for {:.0} % of the time: a larger --socket-buffer or \
+             net.ipv4.tcp_wmem may help",
+            self.share * 100.0
+        )
+    }
+
     /// Returns a sentence with the limit, its share and what would help.
     #[expect(clippy::cast_precision_loss, reason = "a rate is printed to six digits")]
     pub(crate) fn sentence(&self) -> String {

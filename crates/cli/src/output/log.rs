@@ -53,6 +53,8 @@ pub(crate) struct EventLog {
 struct Shared {
     unknown: LineBudget,
     memory: ResidentMemory,
+    /// Time of the next report by [`EventLog::poll`].
+    report_at: Option<Instant>,
 }
 
 impl EventLog {
@@ -70,7 +72,7 @@ impl EventLog {
     }
 
     /// Prints the number of lines about unknown peers that were left out since the last report.
-    fn report_left_out(&self) {
+    pub(crate) fn report_left_out(&self) {
         let lines = mem::take(&mut self.shared().unknown.left_out);
         let text = format!("{lines} lines of unknown peers left out");
         match self.form {
@@ -79,6 +81,40 @@ impl EventLog {
             LogForm::Text | LogForm::Talk => self.line(&format!("[{}] {text}", time())),
             LogForm::Json => self.json(json!({ "event": "left_out", "lines": lines })),
         }
+    }
+
+    /// Reports lines left out, once in [`REPORT_INTERVAL`] at most.
+    pub(crate) fn poll(&self, now: Instant) {
+        let is_due = {
+            let mut shared = self.shared();
+            let is_due = shared.report_at.is_none_or(|at| at <= now);
+            if is_due {
+                shared.report_at = Some(now + REPORT_INTERVAL);
+            }
+            is_due
+        };
+        if is_due {
+            self.report_left_out();
+        }
+    }
+
+    /// True if a line about an unknown peer may be printed now. Otherwise counts it as left out.
+    pub(crate) fn has_line(&self, now: Instant) -> bool {
+        !self.is_quiet && self.shared().unknown.take(now)
+    }
+
+    /// Returns the resident memory, bytes; `None` if the system does not report it.
+    pub(crate) fn memory(&self, now: Instant) -> Option<u64> {
+        self.shared().memory.at(now)
+    }
+
+    /// Prints a line about a peer in the format of the reference receiver's log.
+    pub(crate) fn peer_line(&self, now: Instant, peer: &str, remark: &str, what: &str, active: usize) {
+        if self.is_quiet || self.form == LogForm::Json {
+            return;
+        }
+        let ram = megabytes(self.memory(now).unwrap_or(0));
+        self.line(&format!("[{}] {peer}{remark} {what}; RAM {ram:.2} MB active {active}", time()));
     }
 
     pub(crate) fn line(&self, line: &str) {
@@ -320,17 +356,8 @@ impl PeerLog {
 
     /// Prints a line in the format of the reference receiver's log.
     fn line(&self, peer: Peer, format: Option<Format>, what: &str, active: usize) {
-        if self.log.is_quiet || self.log.form == LogForm::Json {
-            return;
-        }
-        let ram = self.memory().unwrap_or(0);
         let remark = format.map(Format::remark).unwrap_or_default();
-        self.log.line(&format!(
-            "[{}] {}{remark} {what}; RAM {:.2} MB active {active}",
-            time(),
-            name(peer),
-            megabytes(ram)
-        ));
+        self.log.peer_line(self.now, &name(peer), &remark, what, active);
     }
 
     fn json_peer(&self, peer: Peer, event: &str, unfinished: bool, active: usize) {
@@ -341,13 +368,9 @@ impl PeerLog {
             "key": self.format(peer).and_then(Format::key).map(|key| key.to_string()),
             "secret": self.format(peer).is_some_and(Format::has_secret),
             "unfinished": unfinished,
-            "memory_bytes": self.memory(),
+            "memory_bytes": self.log.memory(self.now),
             "active": active,
         }));
-    }
-
-    fn memory(&self) -> Option<u64> {
-        self.log.shared().memory.at(self.now)
     }
 }
 

@@ -26,6 +26,16 @@ pub(crate) enum Style {
     Silent,
 }
 
+/// Columns of a status line that have a meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    All,
+    /// Those of a sender without ACKs.
+    Sent,
+    /// Those of a receiver.
+    Received,
+}
+
 pub(crate) struct Status {
     console: Console,
     style: Style,
@@ -41,6 +51,7 @@ pub(crate) struct Status {
     connected_at: Instant,
     /// Oldest unacknowledged number, and time, of the last status line.
     last: (u64, Instant),
+    pub(crate) columns: Columns,
     /// Table of the intervals; `None` without `--csv`.
     pub(crate) csv: Option<CsvFile>,
 }
@@ -70,8 +81,14 @@ impl Status {
             ceiling_bps: ceiling,
             connected_at: start,
             last: (0, start),
+            columns: Columns::All,
             csv: None,
         }
+    }
+
+    /// Sets the size of a full packet of a wire without headers of its own, bytes.
+    pub(crate) fn set_packet(&mut self, size: usize) {
+        (self.packet_size, self.payload_size) = (size, size);
     }
 
     /// Converts a sequence number (classic: packets, native: bytes) to full packets, rounded up.
@@ -155,11 +172,24 @@ impl Status {
 
     /// Prints the status line of an interval. The rate S is measured over the actual time since the
     /// last line.
-    #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
     pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
         let (time, bps) = self.measure(now, stats);
+        self.text(&match self.columns {
+            Columns::All => self.all_columns(stats, time, bps),
+            Columns::Sent => self.one_way_columns("N", stats.snd_nxt, time, bps),
+            Columns::Received => self.one_way_columns("B", stats.snd_una, time, bps),
+        });
+        let event = self.interval_event(stats, time, bps);
+        if let Some(csv) = &mut self.csv {
+            csv.row(&self.stamp.at(now, event.clone()));
+        }
+        self.json(now, event);
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
+    fn all_columns(&self, stats: &SenderStats, time: Duration, bps: Option<f64>) -> String {
         let una = self.packets(stats.snd_una);
-        self.text(&format!(
+        format!(
             "[{:3.0}] B {:6} ({:5.1} MB) N {:6} T {} F {} W {} S {:.3} Mbps RTT {:.3}",
             time.as_secs_f64(),
             una,
@@ -170,12 +200,19 @@ impl Status {
             stats.window,
             bps.unwrap_or(0.0) / 1e6,
             stats.srtt.unwrap_or_default().as_secs_f64(),
-        ));
-        let event = self.interval_event(stats, time, bps);
-        if let Some(csv) = &mut self.csv {
-            csv.row(&self.stamp.at(now, event.clone()));
-        }
-        self.json(now, event);
+        )
+    }
+
+    /// Returns the line of one direction: its packets under the name of their column, and the rate.
+    #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
+    fn one_way_columns(&self, column: &str, number: u64, time: Duration, bps: Option<f64>) -> String {
+        format!(
+            "[{:3.0}] {column} {:6} ({:5.1} MB) S {:.3} Mbps",
+            time.as_secs_f64(),
+            self.packets(number),
+            number as f64 / 1e6,
+            bps.unwrap_or(0.0) / 1e6,
+        )
     }
 
     /// Begins the next interval. Returns the time since the handshake, and the rate of payload in
@@ -189,6 +226,18 @@ impl Status {
     }
 
     fn interval_event(&self, stats: &SenderStats, time: Duration, bps: Option<f64>) -> Value {
+        let mut event = json!({ "event": "interval", "elapsed_ns": nanos(time), "rate_bps": bps });
+        match self.columns {
+            Columns::All => {}
+            Columns::Sent => {
+                event["next_packets"] = json!(self.packets(stats.snd_nxt));
+                return event;
+            }
+            Columns::Received => {
+                event["base_packets"] = json!(self.packets(stats.snd_una));
+                return event;
+            }
+        }
         json!({
             "event": "interval",
             "elapsed_ns": nanos(time),
@@ -222,30 +271,36 @@ impl Status {
 
     /// Prints the last two lines.
     pub(crate) fn finished(&self, stats: &SenderStats, protection: Option<Protection>) {
-        if !matches!(self.style, Style::Text { .. }) {
-            return;
-        }
-        let elapsed = stats.elapsed();
-        self.console.line(&format!(
-            "Main:\ttransfer finished in {:.3} sec, {:.2} Kbps, {}",
-            elapsed.as_secs_f64(),
-            rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
-            match protection {
-                Some(protection) => format!("encrypted by {}", aead_name(protection.aead)),
-                None => format!("checksum {:X}", stats.crc),
-            },
-        ));
         let ideal = match self.ideal_bps(stats) {
             // The reference sender has always printed a rate.
             None if self.wire == Wire::Classic => Some(0.0),
             ideal => ideal,
         };
         let ideal = ideal.map(|bps| format!(", ideal rate {:.2} Kbps", bps / 1e3));
-        self.console.line(&format!(
+        let rtt = format!(
             "Main:\testRTT {:.3}{}",
             stats.srtt.unwrap_or_default().as_secs_f64(),
             ideal.unwrap_or_default(),
+        );
+        let remark = match protection {
+            Some(protection) => format!("encrypted by {}", aead_name(protection.aead)),
+            None => format!("checksum {:X}", stats.crc),
+        };
+        self.finished_as(stats, &remark, &rtt);
+    }
+
+    /// Prints the last two lines: the rate with a remark, and `line`.
+    pub(crate) fn finished_as(&self, stats: &SenderStats, remark: &str, line: &str) {
+        if !matches!(self.style, Style::Text { .. }) {
+            return;
+        }
+        let elapsed = stats.elapsed();
+        self.console.line(&format!(
+            "Main:\ttransfer finished in {:.3} sec, {:.2} Kbps, {remark}",
+            elapsed.as_secs_f64(),
+            rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
         ));
+        self.console.line(line);
     }
 
     pub(crate) fn interrupted(&mut self, now: Instant, stats: &SenderStats) {

@@ -36,9 +36,20 @@ use store::{Output, Store};
 /// up to this much late.
 pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
 /// Version in the format in which the reference receiver prints its own.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
+    if let Some(wire) = args.kernel_wire() {
+        return crate::kernel::recv::command(args, wire);
+    }
+    for (option, is_given) in [("--max-rate", args.max_rate.is_some()), ("--no-reverse", args.no_reverse)] {
+        if is_given {
+            return Err(Failure::Usage(format!(
+                "{option} is for what the receiver sends, which it does with --wire tcp and --wire udp alone"
+            )));
+        }
+    }
     let plan = Plan::new(args)?;
     let result = serve(&plan);
     plan.log.flush();

@@ -2,10 +2,10 @@
 //! programs, a file, or the standard input.
 
 use std::fs::File;
-use std::io::{self, Stdin};
+use std::io::{self, Read, Stdin};
 use std::path::Path;
 
-use rdt_driver::{DwordArray, Piped, Source, Waker, file_source};
+use rdt_driver::{DwordArray, Fill, Piped, Source, Waker, file_source};
 use rdt_payload as payload;
 
 use crate::output::status::Status;
@@ -79,6 +79,28 @@ impl Data {
         }
     }
 
+    /// Returns the number of bytes; `None` if it is not known.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Power(power) => Some(payload::WORD << power),
+            Self::Bytes(bytes) | Self::File { bytes, .. } => Some(*bytes),
+            Self::Endless | Self::Stdin(_) => None,
+        }
+    }
+
+    /// Returns a reader, whose reads may block.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn reader(self) -> Box<dyn Read> {
+        match self {
+            Self::Power(power) => Box::new(array_reader(payload::WORD << power)),
+            Self::Bytes(bytes) => Box::new(array_reader(bytes)),
+            Self::Endless => Box::new(array_reader(u64::MAX)),
+            Self::File { file, .. } => Box::new(file),
+            Self::Stdin(stdin) => Box::new(stdin),
+        }
+    }
+
     pub(crate) fn source(self, waker: Waker) -> io::Result<Box<dyn Source>> {
         match self {
             Self::Power(power) => Ok(Box::new(DwordArray::new(payload::WORD << power))),
@@ -91,6 +113,23 @@ impl Data {
             },
         }
     }
+}
+
+/// Returns a reader of the first `bytes` bytes of the array.
+#[cfg(target_os = "linux")]
+pub(crate) fn array_reader(bytes: u64) -> impl Read {
+    struct Array(DwordArray);
+
+    impl Read for Array {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(out)? {
+                Fill::Bytes(n) => Ok(n),
+                Fill::Pending | Fill::End => Ok(0),
+            }
+        }
+    }
+
+    Array(DwordArray::new(bytes))
 }
 
 /// Returns the regular file that the shell made the standard input, if it did.

@@ -158,10 +158,11 @@ impl Measure {
 /// Returns `stats` less the counts `before`, which were read at `at`.
 fn since(stats: &SenderStats, before: &SenderStats, at: Instant) -> SenderStats {
     let mut waited = stats.waited;
-    waited.cwnd -= before.waited.cwnd;
-    waited.peer_window -= before.waited.peer_window;
-    waited.pacing -= before.waited.pacing;
-    waited.application -= before.waited.application;
+    // The kernel's times of a TCP connection may step back by a tick.
+    waited.cwnd = waited.cwnd.saturating_sub(before.waited.cwnd);
+    waited.peer_window = waited.peer_window.saturating_sub(before.waited.peer_window);
+    waited.pacing = waited.pacing.saturating_sub(before.waited.pacing);
+    waited.application = waited.application.saturating_sub(before.waited.application);
     SenderStats {
         snd_una: stats.snd_una - before.snd_una,
         snd_nxt: stats.snd_nxt - before.snd_nxt,

@@ -2,13 +2,13 @@
 
 pub(crate) mod app;
 mod config;
-mod data;
+pub(crate) mod data;
 mod encrypted;
 mod error_text;
 pub(crate) mod local;
 pub(crate) mod measure;
-mod parallel;
-mod qlog_file;
+pub(crate) mod parallel;
+pub(crate) mod qlog_file;
 pub(crate) mod sending;
 pub(crate) mod transfer;
 
@@ -37,6 +37,9 @@ use sending::Sending;
 use transfer::{Ended, Plan, Remote, Transfer};
 
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
+    if let Some(wire) = args.kernel_wire() {
+        return crate::kernel::send::command(args, wire);
+    }
     let form = Form::new(args)?;
     let target = &form.host.value;
     let config = configure(args, &form)?;
@@ -195,7 +198,12 @@ fn surroundings() -> Surroundings {
 }
 
 /// Resolves a name to at least one address.
-fn lookup(host: &str, port: u16, status: &Status, start: Instant) -> Result<Vec<SocketAddr>, Failure> {
+pub(crate) fn lookup(
+    host: &str,
+    port: u16,
+    status: &Status,
+    start: Instant,
+) -> Result<Vec<SocketAddr>, Failure> {
     let addresses = host_port::resolve(host, port);
     if !addresses.is_empty() {
         return Ok(addresses);

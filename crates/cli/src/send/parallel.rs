@@ -50,12 +50,31 @@ pub(super) fn run(
         let plan = Plan { format: form.format, config, dialer, data, status: silent, start, stop };
         run_to_end(args, remote, plan, initiator.clone(), local.as_ref())
     };
-    let ended: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..args.parallel).map(|_| scope.spawn(one)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failure::Panicked))).collect()
-    });
+    let ended = run_all(args.parallel, one);
     let receiver = local.map(LocalReceiver::finish).transpose()?;
-    let mut sum = Sum::default();
+    conclude(args, (&form.host_name(), form.format.name()), &status, ended, receiver.as_ref())
+}
+
+/// Runs `one` on each of this number of threads.
+pub(crate) fn run_all(
+    transfers: usize,
+    one: impl Fn() -> Result<Ended, Failure> + Sync,
+) -> Vec<Result<Ended, Failure>> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..transfers).map(|_| scope.spawn(&one)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Failure::Panicked))).collect()
+    })
+}
+
+/// Prints the sum of transfers to a host over a wire.
+pub(crate) fn conclude(
+    args: &SendArgs,
+    (host, wire): (&str, &'static str),
+    status: &Status,
+    ended: Vec<Result<Ended, Failure>>,
+    receiver: Option<&ReceiverReport>,
+) -> Result<(), Failure> {
+    let mut sum = Sum { host: host.into(), wire, streams: Vec::new() };
     let mut failure = None;
     for (ended, number) in ended.into_iter().zip(1..) {
         let why = match ended {
@@ -71,13 +90,12 @@ pub(super) fn run(
         }
         failure = failure.or(why);
     }
-    print(args, form, &status, sum, receiver.as_ref(), failure.as_ref())?;
+    print(args, status, sum, receiver, failure.as_ref())?;
     failure.map_or(Ok(()), |failure| Err(Failure::OfParallel(Box::new(failure))))
 }
 
 fn print(
     args: &SendArgs,
-    form: &Form<'_>,
     status: &Status,
     mut sum: Sum,
     receiver: Option<&ReceiverReport>,
@@ -99,13 +117,14 @@ fn print(
     for (_, summary) in &mut sum.streams {
         status.summary(summary.take());
     }
-    status.summary(sum.json(form, receiver, failure));
+    status.summary(sum.json(receiver, failure));
     Ok(())
 }
 
 /// Sum of transfers.
-#[derive(Default)]
 struct Sum {
+    host: String,
+    wire: &'static str,
     streams: Vec<(SenderStats, Value)>,
 }
 
@@ -131,14 +150,17 @@ impl Sum {
     }
 
     fn lines(&self) -> Vec<String> {
+        // The kernel does not say what it took for lost.
+        let is_tcp = self.wire == "tcp";
         let line = |((stats, _), number): (&(SenderStats, Value), u32)| {
             format!(
-                "[{number:3}]\t{:.3} MB in {:.3} sec, {:.2} Kbps, {} of {} packets lost",
+                "[{number:3}]\t{:.3} MB in {:.3} sec, {:.2} Kbps, {} of {} packets {}",
                 megabytes(stats.bytes_acked),
                 stats.elapsed().as_secs_f64(),
                 rate_bps(stats.bytes_acked, stats.elapsed()).unwrap_or(0.0) / 1e3,
-                stats.lost,
+                if is_tcp { stats.retransmitted } else { stats.lost },
                 stats.datagrams_sent,
+                if is_tcp { "retransmitted" } else { "lost" },
             )
         };
         self.streams.iter().zip(1..).map(line).collect()
@@ -156,14 +178,14 @@ impl Sum {
         )
     }
 
-    fn json(&self, form: &Form<'_>, receiver: Option<&ReceiverReport>, failure: Option<&Failure>) -> Value {
+    fn json(&self, receiver: Option<&ReceiverReport>, failure: Option<&Failure>) -> Value {
         let (bytes, elapsed) = (self.count(|stats| stats.bytes_acked), self.elapsed());
-        json!({
+        let mut value = json!({
             "event": "parallel_summary",
             "exit_code": failure.map_or(0, Failure::code),
             "close_reason": failure.and_then(Failure::close_reason),
-            "host": form.host_name(),
-            "wire": form.format.name(),
+            "host": self.host,
+            "wire": self.wire,
             "transfers": self.streams.len(),
             "bytes": bytes,
             "elapsed_ns": nanos(elapsed),
@@ -177,7 +199,17 @@ impl Sum {
             "processor_ns": resources::processor_time().map(nanos),
             "seed": receiver.and_then(|end| end.seed).map(seed),
             "receiver": receiver.map(ReceiverReport::json),
-        })
+        });
+        // Keys that have no meaning for a wire of the kernel.
+        let absent: &[&str] = match self.wire {
+            "tcp" => &["lost", "seed", "receiver"],
+            "udp" => &["retransmitted", "retransmitted_bytes", "timeouts", "seed", "receiver"],
+            _ => &[],
+        };
+        if let Value::Object(keys) = &mut value {
+            keys.retain(|key, _| !absent.contains(&key.as_str()));
+        }
+        value
     }
 }
 

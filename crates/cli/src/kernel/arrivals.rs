@@ -1,0 +1,139 @@
+//! Arrivals of numbered datagrams: distinct ones, second copies, order and jitter.
+
+use std::time::{Duration, Instant};
+
+use rdt_udp::Jitter;
+
+use super::message::Report;
+
+/// Datagrams below the highest number of which copies are recognized. Earlier ones count as copies.
+const WINDOW: u64 = 1 << 16;
+/// Added to transit times so that they are positive whatever the clocks' zeros: more than the
+/// longest measurement.
+const OFFSET: Duration = Duration::from_secs(4 * 86_400);
+
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    /// Datagrams sent earlier than this after the start are not counted.
+    omit: Duration,
+    begun_at: Instant,
+    /// One bit for each of the last `WINDOW` numbers.
+    seen: Vec<u64>,
+    /// Highest number so far, plus 1.
+    next: u64,
+    first_at: Option<Instant>,
+    last_at: Option<Instant>,
+    jitter: Jitter,
+    counts: Report,
+}
+
+impl Arrivals {
+    pub(super) fn new(omit: Duration, begun_at: Instant) -> Self {
+        let words = usize::try_from(WINDOW / 64).unwrap_or(0);
+        Self {
+            omit,
+            begun_at,
+            seen: vec![0; words],
+            next: 0,
+            first_at: None,
+            last_at: None,
+            jitter: Jitter::default(),
+            counts: Report::default(),
+        }
+    }
+
+    /// Counts a datagram of `length` bytes that was sent `sent` after the start of the data.
+    pub(super) fn add(&mut self, now: Instant, number: u64, sent: Duration, length: usize) {
+        let is_late = number < self.next;
+        if !self.mark(number) {
+            self.counts.duplicates += u64::from(sent >= self.omit);
+            return;
+        }
+        let at = now.saturating_duration_since(self.begun_at);
+        self.jitter.add((at + OFFSET).saturating_sub(sent));
+        if sent < self.omit {
+            return;
+        }
+        self.counts.datagrams += 1;
+        self.counts.bytes += length as u64;
+        self.counts.reordered += u64::from(is_late);
+        self.first_at.get_or_insert(now);
+        self.last_at = Some(now);
+    }
+
+    /// Records a number. Returns false if it arrived before, or may have.
+    fn mark(&mut self, number: u64) -> bool {
+        if number >= self.next {
+            // The bits of the numbers in between are those of numbers that leave the window.
+            for skipped in self.next.max((number + 1).saturating_sub(WINDOW))..=number {
+                let (word, bit) = place(skipped);
+                self.seen[word] &= !bit;
+            }
+            self.next = number + 1;
+        } else if self.next - number > WINDOW {
+            return false;
+        }
+        let (word, bit) = place(number);
+        let is_new = self.seen[word] & bit == 0;
+        self.seen[word] |= bit;
+        is_new
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let elapsed = self.first_at.zip(self.last_at);
+        Report {
+            elapsed: elapsed.map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first)),
+            jitter: Duration::try_from_secs_f64(self.jitter.seconds()).unwrap_or_default(),
+            ..self.counts
+        }
+    }
+}
+
+/// Returns the word and the bit of a number.
+fn place(number: u64) -> (usize, u64) {
+    (usize::try_from(number % WINDOW / 64).unwrap_or(0), 1 << (number % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_udp::clock;
+
+    use super::*;
+
+    fn counts(omit: u64, datagrams: &[(u64, u64)]) -> (u64, u64, u64) {
+        let now = clock::now();
+        let mut arrivals = Arrivals::new(Duration::from_millis(omit), now);
+        for (number, sent) in datagrams {
+            let sent = Duration::from_millis(*sent);
+            arrivals.add(now + sent, *number, sent, 100);
+        }
+        let report = arrivals.report();
+        assert_eq!(report.bytes, report.datagrams * 100);
+        (report.datagrams, report.reordered, report.duplicates)
+    }
+
+    #[test]
+    fn copies_and_late_datagrams_are_told_apart() {
+        assert_eq!(counts(0, &[(0, 0), (1, 1), (3, 3), (2, 2), (3, 3), (0, 0)]), (4, 1, 2));
+        let far = 10 * WINDOW + 3;
+        assert_eq!(counts(0, &[(0, 0), (far, 1), (far - 64, 1), (far - 64, 1), (3, 0)]), (3, 1, 2));
+    }
+
+    #[test]
+    fn omitted_start_counts_nothing() {
+        assert_eq!(counts(10, &[(0, 0), (1, 9), (1, 9), (2, 10), (3, 11)]), (2, 0, 0));
+    }
+
+    #[test]
+    fn steady_transit_has_no_jitter() {
+        let now = clock::now();
+        let mut arrivals = Arrivals::new(Duration::ZERO, now);
+        for number in 0..10 {
+            // The sender's clock began an hour earlier.
+            let sent = Duration::from_secs(3600) + Duration::from_millis(number);
+            arrivals.add(now + Duration::from_millis(number), number, sent, 1);
+        }
+        let report = arrivals.report();
+        assert_eq!((report.jitter, report.elapsed), (Duration::ZERO, Duration::from_millis(9)));
+    }
+}

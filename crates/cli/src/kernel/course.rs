@@ -1,0 +1,144 @@
+//! Course of a transfer at the side of `rdt-send`: status lines, measured part, and what is known
+//! of the transfer when it ends.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rdt_program::Stop;
+use rdt_transport::wire::native::CloseReason;
+use rdt_transport::{Phase, SenderConfig, SenderStats, TransferError};
+
+use super::message::{Report, Verdict};
+use crate::Failure;
+use crate::args::SendArgs;
+use crate::output::status::{Status, next_line};
+use crate::send::app::STATUS_INTERVAL;
+use crate::send::measure::{Measure, Wanted};
+
+/// Default of `--give-up`: that of native transfers.
+const GIVE_UP: Duration = Duration::from_secs(100);
+/// Default of `--connect-give-up`: that of native transfers.
+const CONNECT_GIVE_UP: Duration = Duration::from_secs(180);
+
+pub(super) struct Course<'a> {
+    pub(super) args: &'a SendArgs,
+    pub(super) host: &'a str,
+    pub(super) address: SocketAddr,
+    /// Name of the data, for messages.
+    pub(super) input: String,
+    pub(super) config: SenderConfig,
+    pub(super) status: Status,
+    pub(super) measure: Measure,
+    pub(super) stop: Stop,
+    /// Newest counts of the side that has them, in the terms of native senders.
+    pub(super) stats: SenderStats,
+    /// Counts of the other side; `None` until they have arrived.
+    pub(super) report: Option<Report>,
+    /// UDP: counted datagrams that were sent, by the side that sent them.
+    pub(super) sent_datagrams: u64,
+    /// UDP: of these, those that the own host refused to send.
+    pub(super) refused: u64,
+    /// TCP: congestion control of the side that sends, as the kernel names it.
+    pub(super) congestion: Option<String>,
+    next_line: Option<Instant>,
+    interval: Duration,
+}
+
+impl<'a> Course<'a> {
+    pub(super) fn new(
+        args: &'a SendArgs,
+        host: &'a str,
+        address: SocketAddr,
+        config: SenderConfig,
+        status: Status,
+        stop: Stop,
+    ) -> Self {
+        let wanted = Wanted { time: args.time, omit: args.omit.unwrap_or_default(), ..Wanted::default() };
+        Self {
+            args,
+            host,
+            address,
+            input: String::new(),
+            config,
+            status,
+            measure: Measure::new(wanted, None),
+            stop,
+            stats: SenderStats::default(),
+            report: None,
+            sent_datagrams: 0,
+            refused: 0,
+            congestion: None,
+            next_line: None,
+            interval: args.interval.unwrap_or(STATUS_INTERVAL),
+        }
+    }
+
+    /// Returns the longest silence of the receiver.
+    pub(super) fn give_up(&self) -> Duration {
+        self.args.native.give_up.unwrap_or(GIVE_UP)
+    }
+
+    /// Returns the longest wait for an answer to the first packets.
+    pub(super) fn connect_give_up(&self) -> Duration {
+        let native = &self.args.native;
+        native.connect_give_up.or(native.give_up).unwrap_or(CONNECT_GIVE_UP)
+    }
+
+    /// Records that the receiver has taken the transfer. `payload`: bytes of a full packet.
+    pub(super) fn connected(&mut self, now: Instant, took: Duration, payload: usize) {
+        self.stats.handshake_rtt = Some(took);
+        self.stats.packet_size = payload;
+        self.status.set_packet(payload);
+        self.status.connected(now, self.host, took, None);
+        self.next_line = Some(now + self.interval);
+        self.measure.on_connected(now);
+    }
+
+    /// Prints and measures what is due, by the counts that `stats` reads. Returns true if the data
+    /// must end now.
+    pub(super) fn step(
+        &mut self,
+        now: Instant,
+        stats: impl FnOnce(&SenderStats) -> SenderStats,
+    ) -> Result<bool, Failure> {
+        if self.stop.is_set() {
+            return Err(Failure::Interrupted);
+        }
+        if self.deadline().is_none_or(|at| at > now) {
+            return Ok(false);
+        }
+        self.stats = stats(&self.stats);
+        let stats = &self.stats;
+        let is_over = self.measure.poll(now, || stats.clone());
+        if let Some(next) = self.next_line.filter(|at| *at <= now) {
+            self.status.interval(now, stats);
+            self.next_line = Some(next_line(next, self.interval, now));
+        }
+        Ok(is_over)
+    }
+
+    /// Returns the time by which [`Course::step`] must be called.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.measure.deadline().into_iter().chain(self.next_line).min()
+    }
+
+    /// Returns the failure of a transfer that the receiver does not take.
+    pub(super) fn refused_by(verdict: Verdict) -> Result<(), Failure> {
+        match verdict {
+            Verdict::Accepted => Ok(()),
+            _ => {
+                Err(failure(Phase::Connect, TransferError::Closed(CloseReason::Refused), verdict.sentence()))
+            }
+        }
+    }
+}
+
+/// Returns a failure with the exit code of `error`.
+pub(super) fn failure(phase: Phase, error: TransferError, sentence: impl Into<String>) -> Failure {
+    Failure::Transfer { phase, error, sentence: sentence.into() }
+}
+
+/// Returns the failure of a connection that ended before its time, or of a peer that is silent.
+pub(super) fn lost(phase: Phase, sentence: impl Into<String>) -> Failure {
+    failure(phase, TransferError::Gone, sentence)
+}

@@ -1,0 +1,314 @@
+//! Packets of `--wire udp`, a socket for them, and a source of numbered datagrams. A packet has a
+//! mark, its kind, and the session's number (24 bytes); then fields of its kind.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use rdt_udp::clock;
+use socket2::{Domain, Socket, Type};
+
+use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict, numbers, put};
+use super::stream::LOOK_INTERVAL;
+
+/// First bytes of each packet, with the version of the format.
+const MAGIC: [u8; 8] = *b"rdt-udp1";
+/// Length of the part that all packets have, bytes.
+const HEADER: usize = 24;
+/// Length of the headers of data: number and time of sending follow.
+const DATA_HEADER: usize = HEADER + 16;
+/// Length of a packet that is answered: longer than any answer.
+const ASK_BYTES: usize = 160;
+/// Largest datagram, bytes.
+pub(super) const MAX_DATAGRAM: usize = 65_507;
+/// Datagrams that are sent between two looks at the clock and at Ctrl-C.
+const BURST: u64 = 32;
+/// Default receive buffer, bytes. It holds what arrives while the receiver is not scheduled.
+const RECEIVE_BUFFER: usize = 8 << 20;
+
+/// Proof that a peer receives at its address.
+pub(super) type Cookie = [u8; 16];
+
+/// A packet of any kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packet {
+    /// Request, with the cookie of a [`Packet::Cookie`] or zeros.
+    Hello { cookie: Cookie, request: Request },
+    /// Answer to a request without a good cookie.
+    Cookie(Cookie),
+    /// Answer to a request with one.
+    Answer(Verdict),
+    /// Numbered datagram, sent so long after the start of the data.
+    Data { number: u64, sent: Duration },
+    /// End of the data: number of datagrams that count.
+    End { counted: u64 },
+    /// Answer to [`Packet::End`].
+    Report(Report),
+    /// The peer of a reverse transfer is there.
+    Alive,
+    /// It has the [`Packet::End`].
+    Done,
+}
+
+impl Packet {
+    /// Writes the packet to the start of `out`, and returns its length. That of data is the least
+    /// one.
+    pub(super) fn encode(&self, session: u64, out: &mut [u8; ASK_BYTES]) -> usize {
+        out.fill(0);
+        out[..8].copy_from_slice(&MAGIC);
+        put(&mut out[16..], &[session]);
+        let body = &mut out[HEADER..];
+        let (kind, length) = match self {
+            Self::Hello { cookie, request } => {
+                body[..16].copy_from_slice(cookie);
+                body[16..16 + REQUEST_BYTES].copy_from_slice(&request.encode());
+                (1, ASK_BYTES)
+            }
+            Self::Cookie(cookie) => {
+                body[..16].copy_from_slice(cookie);
+                (2, HEADER + 16)
+            }
+            Self::Answer(verdict) => {
+                body[..ANSWER_BYTES].copy_from_slice(&verdict.encode());
+                (3, HEADER + ANSWER_BYTES)
+            }
+            Self::Data { number, sent } => {
+                put(body, &[*number, u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX)]);
+                (4, DATA_HEADER)
+            }
+            Self::End { counted } => {
+                put(body, &[*counted]);
+                (5, ASK_BYTES)
+            }
+            Self::Report(report) => {
+                body[..REPORT_BYTES].copy_from_slice(&report.encode());
+                (6, HEADER + REPORT_BYTES)
+            }
+            Self::Alive => (7, HEADER),
+            Self::Done => (8, HEADER),
+        };
+        out[8] = kind;
+        length
+    }
+
+    /// Returns the session and the packet in a datagram. A packet that asks for an answer is longer
+    /// than any answer.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(u64, Self)> {
+        let rest = bytes.strip_prefix(&MAGIC)?;
+        let body = bytes.get(HEADER..)?;
+        let [session] = numbers(&bytes[16..HEADER]);
+        let is_long = bytes.len() >= ASK_BYTES;
+        let packet = match rest.first()? {
+            1 if is_long => {
+                Self::Hello { cookie: *body.first_chunk()?, request: Request::decode(&body[16..])? }
+            }
+            2 => Self::Cookie(*body.first_chunk()?),
+            3 => Self::Answer(Verdict::decode(body)?),
+            4 if bytes.len() >= DATA_HEADER => {
+                let [number, sent] = numbers(body);
+                Self::Data { number, sent: Duration::from_nanos(sent) }
+            }
+            5 if is_long => {
+                let [counted] = numbers(body);
+                Self::End { counted }
+            }
+            6 => Self::Report(Report::decode(body)?),
+            7 => Self::Alive,
+            8 => Self::Done,
+            _ => return None,
+        };
+        Some((session, packet))
+    }
+
+    /// Sends the packet by `send`. A packet that the host refuses counts as lost.
+    pub(super) fn send(&self, session: u64, send: impl FnOnce(&[u8]) -> io::Result<usize>) {
+        let mut bytes = [0; ASK_BYTES];
+        let length = self.encode(session, &mut bytes);
+        let _ = send(&bytes[..length]);
+    }
+}
+
+/// Returns a socket bound to `address`, whose reads wait for [`LOOK_INTERVAL`].
+pub(super) fn bind(address: SocketAddr, buffer: Option<usize>) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    if let Some(bytes) = buffer {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    let size = buffer.unwrap_or(RECEIVE_BUFFER);
+    // A privileged process may exceed the system's limit.
+    if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, size).is_err() {
+        socket.set_recv_buffer_size(size)?;
+    }
+    socket.set_read_timeout(Some(LOOK_INTERVAL))?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
+/// Source of numbered datagrams at a constant rate.
+#[derive(Debug)]
+pub(super) struct Source {
+    session: u64,
+    /// Datagram under construction; its length is that of all but the last one.
+    datagram: Vec<u8>,
+    /// Bytes per second.
+    rate: u64,
+    /// Bytes to send; `None` without end.
+    bytes: Option<u64>,
+    /// Datagrams sent earlier than this after the start do not count.
+    omit: Duration,
+    pub(super) begun_at: Instant,
+    next: u64,
+    pub(super) sent_bytes: u64,
+    /// Datagrams that count, and those of them that the host refused.
+    pub(super) counted: u64,
+    pub(super) refused: u64,
+    pub(super) counted_bytes: u64,
+}
+
+/// What a source does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// More is due.
+    Now,
+    At(Instant),
+    Ended,
+}
+
+impl Source {
+    /// Returns the source that a request describes, at its rate or a lower one.
+    pub(super) fn new(session: u64, request: &Request, rate: u64, begun_at: Instant) -> Self {
+        let mut datagram = vec![0; usize::from(request.packet_size).max(DATA_HEADER)];
+        let mut header = [0; ASK_BYTES];
+        let length = Packet::Data { number: 0, sent: Duration::ZERO }.encode(session, &mut header);
+        datagram[..length].copy_from_slice(&header[..length]);
+        Self {
+            session,
+            datagram,
+            rate: rate.max(1),
+            bytes: request.bytes,
+            omit: request.omit,
+            begun_at,
+            next: 0,
+            sent_bytes: 0,
+            counted: 0,
+            refused: 0,
+            counted_bytes: 0,
+        }
+    }
+
+    /// Sends datagrams that are due, overdue ones as soon as the socket takes them.
+    pub(super) fn send_due(
+        &mut self,
+        now: Instant,
+        mut send: impl FnMut(&[u8]) -> io::Result<usize>,
+    ) -> io::Result<Due> {
+        let size = self.datagram.len() as u64;
+        let life = now.saturating_duration_since(self.begun_at);
+        let due = u128::from(self.rate) * life.as_nanos() / 1_000_000_000 / u128::from(size) + 1;
+        let due = u64::try_from(due).unwrap_or(u64::MAX);
+        for _ in 0..BURST.min(due.saturating_sub(self.next)) {
+            let left = self.bytes.map_or(size, |bytes| bytes.saturating_sub(self.sent_bytes).min(size));
+            if left == 0 {
+                return Ok(Due::Ended);
+            }
+            self.send_one(usize::try_from(left).unwrap_or(0).max(DATA_HEADER), &mut send)?;
+        }
+        if self.bytes.is_some_and(|bytes| self.sent_bytes >= bytes) {
+            return Ok(Due::Ended);
+        }
+        if self.next < due {
+            return Ok(Due::Now);
+        }
+        let ns = u128::from(self.next) * u128::from(size) * 1_000_000_000 / u128::from(self.rate);
+        Ok(Due::At(self.begun_at + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))))
+    }
+
+    fn send_one(
+        &mut self,
+        length: usize,
+        send: &mut impl FnMut(&[u8]) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        let sent = clock::now().saturating_duration_since(self.begun_at);
+        let mut header = [0; ASK_BYTES];
+        let end = Packet::Data { number: self.next, sent }.encode(self.session, &mut header);
+        self.datagram[..end].copy_from_slice(&header[..end]);
+        let is_refused = match send(&self.datagram[..length]) {
+            Ok(_) => false,
+            Err(error) if is_refusal(&error) => true,
+            Err(error) => return Err(error),
+        };
+        self.next += 1;
+        self.sent_bytes += length as u64;
+        if sent >= self.omit {
+            self.counted += 1;
+            self.counted_bytes += length as u64;
+            self.refused += u64::from(is_refused);
+        }
+        Ok(())
+    }
+}
+
+/// True if the host refused this datagram, but may accept the next: a queue was full, an ICMP error
+/// was pending, or the datagram is larger than the path MTU.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused)
+        || rustix::io::Errno::from_io_error(error)
+            .is_some_and(|it| it == rustix::io::Errno::NOBUFS || it == rustix::io::Errno::MSGSIZE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_survive_encoding_and_answers_are_shorter() {
+        let request = Request { rate: Some(1), ..Request::default() };
+        let asks = [Packet::Hello { cookie: [7; 16], request }, Packet::End { counted: 9 }];
+        let answers =
+            [Packet::Cookie([3; 16]), Packet::Answer(Verdict::Busy), Packet::Report(Report::default())];
+        let others = [Packet::Data { number: 5, sent: Duration::from_nanos(6) }, Packet::Alive, Packet::Done];
+        let mut bytes = [0; ASK_BYTES];
+        for packet in asks.into_iter().chain(answers).chain(others) {
+            let length = packet.encode(77, &mut bytes);
+            assert_eq!(Packet::decode(&bytes[..length]), Some((77, packet)));
+            assert_eq!(asks.contains(&packet), length == ASK_BYTES, "{packet:?}");
+        }
+    }
+
+    #[test]
+    fn short_questions_are_no_packets() {
+        let mut bytes = [0; ASK_BYTES];
+        for packet in
+            [Packet::Hello { cookie: [0; 16], request: Request::default() }, Packet::End { counted: 1 }]
+        {
+            packet.encode(1, &mut bytes);
+            assert_eq!(Packet::decode(&bytes[..ASK_BYTES - 1]), None, "{packet:?}");
+        }
+        for length in 0..HEADER {
+            assert_eq!(Packet::decode(&bytes[..length]), None);
+        }
+    }
+
+    #[test]
+    fn source_follows_rate_and_size() {
+        let begun_at = clock::now();
+        let request = Request { packet_size: 100, bytes: Some(350), ..Request::default() };
+        let mut source = Source::new(1, &request, 1000, begun_at);
+        let mut lengths = Vec::new();
+        let mut at = |ms: u64| {
+            source.send_due(begun_at + Duration::from_millis(ms), |bytes| {
+                lengths.push(bytes.len());
+                Ok(bytes.len())
+            })
+        };
+        assert_eq!(at(0).unwrap(), Due::At(begun_at + Duration::from_millis(100)));
+        assert_eq!(at(50).unwrap(), Due::At(begun_at + Duration::from_millis(100)));
+        assert_eq!(at(250).unwrap(), Due::At(begun_at + Duration::from_millis(300)));
+        assert_eq!(at(1000).unwrap(), Due::Ended);
+        assert_eq!(lengths, [100, 100, 100, 50]);
+        assert_eq!((source.counted, source.refused, source.sent_bytes), (4, 0, 350));
+    }
+}

@@ -1,0 +1,65 @@
+//! `--wire tcp` and `--wire udp`: TCP of the kernel, and UDP at a constant rate, measured by
+//! `rdt-send` and `rdt-recv` like the formats of rdt. Neither encrypts nor stores. Linux only,
+//! because the figures are those of `TCP_INFO`.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | message | `message.rs` | request, answer and report beside the data |
+//! | sending program | `send.rs`, `options.rs` | options, last lines, transfers at once |
+//! | course | `course.rs` | status lines and counts of one transfer |
+//! | summary | `summary.rs` | last lines, last object of `--json` |
+//! | TCP client, UDP client | `tcp_client.rs`, `udp_client.rs` | a transfer of `rdt-send` |
+//! | receiving program | `recv.rs`, `places.rs` | options, log, limits on peers |
+//! | TCP server, UDP server | `tcp_server.rs`, `udp_server.rs` | peers of `rdt-recv` |
+//! | stream, datagram | `stream.rs`, `datagram.rs` | reads and writes of TCP; packets of UDP |
+//! | arrivals | `arrivals.rs` | lost, reordered and duplicated datagrams, jitter |
+
+#[cfg(target_os = "linux")]
+mod arrivals;
+#[cfg(target_os = "linux")]
+mod course;
+#[cfg(target_os = "linux")]
+mod datagram;
+#[cfg(target_os = "linux")]
+mod message;
+#[cfg(target_os = "linux")]
+mod options;
+#[cfg(target_os = "linux")]
+mod places;
+#[cfg(target_os = "linux")]
+pub(crate) mod recv;
+#[cfg(target_os = "linux")]
+pub(crate) mod send;
+#[cfg(target_os = "linux")]
+mod stream;
+#[cfg(target_os = "linux")]
+mod summary;
+#[cfg(target_os = "linux")]
+mod tcp_client;
+#[cfg(target_os = "linux")]
+mod tcp_server;
+#[cfg(target_os = "linux")]
+mod udp_client;
+#[cfg(target_os = "linux")]
+mod udp_server;
+#[cfg(not(target_os = "linux"))]
+mod unsupported;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use unsupported::{recv, send};
+
+/// Transport of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Tcp,
+    Udp,
+}
+
+impl Wire {
+    /// Returns the name in options and in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}

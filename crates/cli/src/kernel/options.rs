@@ -1,0 +1,164 @@
+//! Options that go with `--wire tcp` and `--wire udp`. All others are refused by name.
+
+use super::Wire;
+use crate::Failure;
+use crate::args::{SendArgs, target::Target};
+
+/// Options of `rdt-send` for both wires, and for one of them.
+const SEND: [&str; 14] = [
+    "wire",
+    "reverse",
+    "power",
+    "bytes",
+    "time",
+    "omit",
+    "parallel",
+    "max-rate",
+    "interval",
+    "csv",
+    "force",
+    "quiet",
+    "json",
+    "connect-give-up",
+];
+const SEND_TCP: [&str; 5] = ["file", "cc", "socket-buffer", "give-up", "no-progress"];
+const SEND_UDP: [&str; 2] = ["packet-size", "socket-buffer"];
+/// Options of `rdt-recv` for both wires.
+const RECV: [&str; 9] =
+    ["wire", "bind", "once", "max-peers", "max-per-source", "no-reverse", "max-rate", "quiet", "json"];
+const RECV_SOCKET: [&str; 1] = ["socket-buffer"];
+
+/// Options that describe an emulated link.
+const LINK: [&str; 6] = ["rtt", "rate", "loss", "queue", "buffer", "seed"];
+
+/// Smallest datagram of UDP, bytes: room for the number and the time.
+pub(super) const MIN_DATAGRAM: usize = 64;
+
+/// Checks the options of `rdt-send`.
+pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
+    let name = wire.name();
+    let positional = args.window.is_some() || args.stdin.is_some();
+    if args.given.iter().any(|option| LINK.contains(&option.as_str())) || args.rtt_s.is_some() {
+        return Err(usage(format!(
+            "--wire {name} goes through the kernel, which emulates no link here: rdt-emu run --rtt 20ms --rate 50mbit \
+             --server 'rdt-recv --wire {name}' -- sh -c 'rdt-send $RDT_PEER --wire {name} ...'"
+        )));
+    }
+    if positional {
+        return Err(usage(format!(
+            "--wire {name} takes HOST alone: its window is the kernel's, and the standard input goes with the native format"
+        )));
+    }
+    let own: &[&str] = if wire == Wire::Tcp { &SEND_TCP } else { &SEND_UDP };
+    refuse_others(&args.given, &[&SEND, own], name)?;
+    match (&args.host, wire) {
+        (None, _) => return Err(usage("the following argument is missing: <HOST>; see --help")),
+        (Some(host), _) if matches!(host.value, Target::Ticket(_)) => {
+            return Err(usage(format!("--wire {name} has no keys, so a ticket is no HOST for it")));
+        }
+        _ => {}
+    }
+    if args.file.as_deref().is_some_and(|path| path == std::path::Path::new("-")) {
+        return Err(usage(format!(
+            "--wire {name} sends files and the array: the standard input goes with the native format"
+        )));
+    }
+    if args.parallel > 1 && args.csv.is_some() {
+        return Err(usage("--parallel does not go with --csv"));
+    }
+    if args.reverse && args.file.is_some() {
+        return Err(usage(
+            "--reverse receives generated data: --time, --bytes or --power say how much, not --file",
+        ));
+    }
+    if wire == Wire::Udp {
+        check_udp(args)?;
+    }
+    match args.native.cc {
+        Some(rdt_transport::congestion::Algorithm::Fixed(_)) => {
+            Err(usage("--wire tcp takes --cc reno, cubic or bbr: the kernel has no fixed window"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_udp(args: &SendArgs) -> Result<(), Failure> {
+    let Some(rate) = args.max_rate else {
+        return Err(usage("--wire udp sends at a constant rate: --max-rate RATE says which, such as 50mbit"));
+    };
+    if rate > u64::from(u32::MAX) * 64 {
+        return Err(usage("--max-rate of --wire udp is at most 2000gbit"));
+    }
+    if !(MIN_DATAGRAM..=65_507).contains(&args.packet_size) {
+        return Err(usage(format!("--packet-size of --wire udp must be from {MIN_DATAGRAM} to 65507 bytes")));
+    }
+    Ok(())
+}
+
+/// Checks the options of `rdt-recv`.
+pub(super) fn check_recv(given: &[String], wire: Wire) -> Result<(), Failure> {
+    if given.iter().any(|option| option == "output") {
+        return Err(usage(format!(
+            "--wire {} counts what arrives and stores nothing, because any host could send it: leave out --output",
+            wire.name()
+        )));
+    }
+    refuse_others(given, &[&RECV, &RECV_SOCKET], wire.name())
+}
+
+fn refuse_others(given: &[String], allowed: &[&[&str]], wire: &str) -> Result<(), Failure> {
+    let is_allowed = |option: &String| allowed.iter().any(|list| list.contains(&option.as_str()));
+    match given.iter().find(|option| !is_allowed(option)) {
+        Some(option) => Err(usage(format!("--{option} does not go with --wire {wire}"))),
+        None => Ok(()),
+    }
+}
+
+fn usage(sentence: impl Into<String>) -> Failure {
+    Failure::Usage(sentence.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(line: &str) -> Option<String> {
+        let line = format!("rdt-send {line}");
+        let args = SendArgs::read(line.split_whitespace().map(Into::into)).unwrap();
+        let wire = args.kernel_wire().unwrap();
+        check_send(&args, wire).err().map(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn options_without_meaning_are_refused_by_name() {
+        for (line, part) in [
+            ("h --wire tcp --rtt 20ms", "rdt-emu run"),
+            ("h 1 0 0 1 --wire tcp", "rdt-emu run"),
+            ("h --wire udp --max-rate 1mbit --seed 3", "rdt-emu run"),
+            ("h - --wire tcp", "standard input"),
+            ("h --file - --wire tcp", "standard input"),
+            ("h --wire tcp --recovery rack", "--recovery does not go with --wire tcp"),
+            ("h --wire tcp --insecure", "--insecure does not go"),
+            ("h --wire tcp --packet-size 999", "--packet-size does not go"),
+            ("h --wire tcp --identity k", "--identity does not go"),
+            ("h --wire tcp --cc fixed:3", "no fixed window"),
+            ("h --wire udp", "--max-rate RATE"),
+            ("h --wire udp --max-rate 1mbit --cc reno", "--cc does not go with --wire udp"),
+            ("h --wire udp --max-rate 1mbit --file f", "--file does not go with --wire udp"),
+            ("h --wire udp --max-rate 1mbit --packet-size 63", "from 64 to 65507"),
+            ("h --wire tcp --reverse --file f", "generated data"),
+            ("h --wire tcp --parallel 2 --csv f", "--csv"),
+            ("--wire tcp", "<HOST>"),
+        ] {
+            let sentence = refusal(line).unwrap_or_default();
+            assert!(sentence.contains(part), "{line}: {sentence}");
+        }
+        for line in [
+            "h --wire tcp --cc cubic --time 1s --omit 1s --parallel 3 --json --socket-buffer 1mib --max-rate 1mbit",
+            "h --wire tcp --file f --interval 1s --csv c --force --quiet --give-up 3s",
+            "local --wire udp --max-rate 1mbit --bytes 1mb --packet-size 1400 --connect-give-up 2s --reverse",
+        ] {
+            assert_eq!(refusal(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Limits on peers: in all, and of one host.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rdt_udp::Remote;
+
+/// Places for peers. Clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    max: usize,
+    max_per_source: usize,
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    by_source: BTreeMap<u64, usize>,
+    /// Counts so far, for the summary.
+    counts: Counts,
+}
+
+/// Numbers of peers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) active: usize,
+    pub(super) max_active: usize,
+    pub(super) senders: u64,
+    pub(super) refused: u64,
+}
+
+/// Place of one peer, free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    source: u64,
+    taken: Arc<Mutex<Taken>>,
+}
+
+impl Places {
+    pub(super) fn new(max: usize, max_per_source: usize) -> Self {
+        Self { max, max_per_source, taken: Arc::default() }
+    }
+
+    /// Takes a place for a peer; `None` if it would be beyond a limit.
+    pub(super) fn take(&self, peer: SocketAddr) -> Option<Place> {
+        let source = Remote::from(peer).source();
+        let mut taken = lock(&self.taken);
+        let of_source = taken.by_source.get(&source).copied().unwrap_or(0);
+        if taken.counts.active >= self.max || of_source >= self.max_per_source {
+            taken.counts.refused += 1;
+            return None;
+        }
+        taken.by_source.insert(source, of_source + 1);
+        taken.counts.active += 1;
+        taken.counts.senders += 1;
+        taken.counts.max_active = taken.counts.max_active.max(taken.counts.active);
+        Some(Place { source, taken: Arc::clone(&self.taken) })
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        lock(&self.taken).counts
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.taken);
+        taken.counts.active -= 1;
+        if let Some(count) = taken.by_source.get_mut(&self.source) {
+            *count -= 1;
+            if *count == 0 {
+                taken.by_source.remove(&self.source);
+            }
+        }
+    }
+}
+
+fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_and_all_hosts_have_limits() {
+        let places = Places::new(3, 2);
+        let [a, b]: [SocketAddr; 2] = ["192.0.2.1:1", "192.0.2.2:1"].map(|it| it.parse().unwrap());
+        let first = places.take(a);
+        let second = places.take("192.0.2.1:2".parse().unwrap());
+        assert!(first.is_some() && second.is_some() && places.take(a).is_none(), "two of one host");
+        let third = places.take(b);
+        assert!(third.is_some() && places.take(b).is_none(), "three in all");
+        drop(first);
+        assert!(places.take(a).is_some());
+        drop((second, third));
+        assert_eq!(places.counts(), Counts { active: 0, max_active: 3, senders: 4, refused: 2 });
+    }
+}

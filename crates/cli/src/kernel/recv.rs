@@ -1,0 +1,359 @@
+//! `rdt-recv --wire tcp` and `--wire udp`: counts what arrives, and sends generated data to peers
+//! that ask for it.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rdt_program::json::nanos;
+use rdt_program::{Console, Stop, talk_in_background};
+use rdt_udp::{SocketError, clock};
+use serde_json::json;
+use socket2::{Domain, Socket, Type};
+
+use super::message::{Report, Request, Verdict};
+use super::options::{MIN_DATAGRAM, check_recv};
+use super::places::Places;
+use super::{Wire, datagram, tcp_server, udp_server};
+use crate::args::{RecvArgs, target};
+use crate::output::format::{megabytes, rate_bps};
+use crate::output::log::{EventLog, LogForm};
+use crate::recv::VERSION;
+use crate::{Failure, resources};
+
+/// Limit on peers beside `--max-peers`: each TCP connection and each reverse transfer has a thread.
+const MAX_PEERS: usize = 512;
+/// Longest reverse transfer: a day each for `--omit` and `--time`.
+const MAX_TIME: Duration = Duration::from_secs(2 * 86_400);
+/// Waiting handshakes of a listener.
+const BACKLOG: i32 = 256;
+
+/// State that all peers of a receiver share.
+pub(super) struct Server {
+    pub(super) wire: Wire,
+    pub(super) log: EventLog,
+    pub(super) places: Places,
+    pub(super) stop: Stop,
+    /// Largest rate of a reverse transfer, bytes per second.
+    max_rate: Option<u64>,
+    no_reverse: bool,
+    once: bool,
+    totals: Mutex<Totals>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Totals {
+    finished: u64,
+    bytes: u64,
+    unfinished: u64,
+}
+
+pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
+    check_recv(&args.given, wire)?;
+    let form = if args.json { LogForm::Json } else { LogForm::Text };
+    let console = Console::in_background().map_err(Failure::stdout)?;
+    let remarks =
+        talk_in_background().map_err(|error| Failure::Output { name: "the standard error".into(), error })?;
+    let log = EventLog::new(form, args.quiet, console, remarks);
+    let stop = Stop::default();
+    stop.on_interrupt();
+    let max = args.max_peers.min(MAX_PEERS);
+    let server = Arc::new(Server {
+        wire,
+        log,
+        places: Places::new(max, args.max_per_source.unwrap_or(max.div_ceil(2))),
+        stop,
+        max_rate: args.max_rate,
+        no_reverse: args.no_reverse,
+        once: args.once,
+        totals: Mutex::default(),
+    });
+    let default = SocketAddr::from((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT));
+    let socket = match Bound::new(wire, args.bind.unwrap_or(default), args.socket_buffer) {
+        // A host without IPv6.
+        Err(SocketError::Bind { error, .. })
+            if args.bind.is_none() && error.kind() != std::io::ErrorKind::AddrInUse =>
+        {
+            Bound::new(wire, (Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT).into(), args.socket_buffer)?
+        }
+        bound => bound?,
+    };
+    server.announce(socket.address()?);
+    socket.serve(&server);
+    server.conclude()
+}
+
+/// Socket of a receiver.
+enum Bound {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl Bound {
+    fn new(wire: Wire, address: SocketAddr, buffer: Option<usize>) -> Result<Self, SocketError> {
+        let bind = || match wire {
+            Wire::Tcp => {
+                let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+                if address.is_ipv6() {
+                    socket.set_only_v6(false)?;
+                }
+                // Connections of an earlier receiver may still be closing.
+                socket.set_reuse_address(true)?;
+                if let Some(bytes) = buffer {
+                    // Before `listen`, because the handshake fixes the scale of the window.
+                    socket.set_recv_buffer_size(bytes)?;
+                    socket.set_send_buffer_size(bytes)?;
+                }
+                socket.bind(&address.into())?;
+                socket.listen(BACKLOG)?;
+                Ok(Self::Tcp(socket.into()))
+            }
+            Wire::Udp => datagram::bind(address, buffer).map(Self::Udp),
+        };
+        bind().map_err(|error| SocketError::Bind { address, error })
+    }
+
+    fn address(&self) -> Result<SocketAddr, SocketError> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        }
+        .map_err(SocketError::Receive)
+    }
+
+    /// Serves peers until the program is to end.
+    fn serve(self, server: &Arc<Server>) {
+        match self {
+            Self::Tcp(listener) => tcp_server::serve(&listener, server),
+            Self::Udp(socket) => udp_server::serve(socket, server),
+        }
+    }
+}
+
+impl Server {
+    fn totals(&self) -> MutexGuard<'_, Totals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides about a request.
+    pub(super) fn judge(&self, request: Option<&Request>) -> Verdict {
+        let Some(request) = request else { return Verdict::Invalid };
+        if request.is_reverse && self.no_reverse {
+            return Verdict::NoReverse;
+        }
+        let is_bounded =
+            request.bytes.is_some() || (!request.time.is_zero() && request.time + request.omit <= MAX_TIME);
+        let has_rate =
+            request.rate.is_some_and(|rate| rate > 0) && usize::from(request.packet_size) >= MIN_DATAGRAM;
+        let is_valid = match (request.is_reverse, self.wire) {
+            (false, _) => true,
+            (true, Wire::Tcp) => is_bounded && request.rate != Some(0),
+            (true, Wire::Udp) => is_bounded && has_rate,
+        };
+        if is_valid { Verdict::Accepted } else { Verdict::Invalid }
+    }
+
+    /// Returns the rate of a reverse transfer, bytes per second: as requested, at most as allowed.
+    pub(super) fn rate(&self, request: &Request) -> Option<u64> {
+        request.rate.into_iter().chain(self.max_rate).min()
+    }
+
+    fn announce(&self, address: SocketAddr) {
+        let name = self.wire.name();
+        self.log.line(&format!("Receiver v{VERSION} of kernel {name} has initialized on {address}"));
+        self.log.aside("not encrypted: any host that reaches this address can send, and nothing is stored");
+        self.log.json(json!({
+            "event": "initialized", "address": address.to_string(), "threads": 1, "wire": name,
+        }));
+    }
+
+    pub(super) fn connected(&self, peer: SocketAddr, request: &Request) {
+        let what = if request.is_reverse { "connected, to receive" } else { "connected" };
+        self.peer_event(peer, "connected", what, true);
+    }
+
+    /// Logs and counts a transfer that is complete. `peer_counts`: what the peer received.
+    pub(super) fn finished(&self, peer: SocketAddr, request: &Request, report: &Report) {
+        {
+            let mut totals = self.totals();
+            totals.finished += 1;
+            totals.bytes += report.bytes;
+        }
+        let rate = rate_bps(report.bytes, report.elapsed);
+        let kbps = rate.unwrap_or(0.0) / 1e3;
+        let verb = if request.is_reverse { "sent" } else { "finished" };
+        let mut what = format!(
+            "{verb}: {} bytes in {:.3} sec, {kbps:.2} Kbps",
+            report.bytes,
+            report.elapsed.as_secs_f64()
+        );
+        let mut event = json!({
+            "event": "finished",
+            "peer": name(peer),
+            "wire": self.wire.name(),
+            "direction": if request.is_reverse { "send" } else { "receive" },
+            "bytes": report.bytes,
+            "elapsed_ns": nanos(report.elapsed),
+            "rate_bps": rate,
+        });
+        if self.wire == Wire::Udp && !request.is_reverse {
+            let jitter = report.jitter.as_secs_f64() * 1e3;
+            // Cannot fail.
+            let _ = write!(what, ", {} datagrams, jitter {jitter:.3} ms", report.datagrams);
+            event["packets"] = json!(report.datagrams);
+            event["reordered"] = json!(report.reordered);
+            event["duplicates"] = json!(report.duplicates);
+            event["jitter_ns"] = json!(nanos(report.jitter));
+        }
+        self.log.peer_line(clock::now(), &name(peer), &self.remark(), &what, self.places.counts().active);
+        self.log.json(event);
+        if self.once {
+            self.stop.close();
+        }
+    }
+
+    /// Logs that a peer has gone.
+    pub(super) fn cleaned_up(&self, peer: SocketAddr, unfinished: bool) {
+        self.totals().unfinished += u64::from(unfinished);
+        let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
+        self.peer_event(peer, "cleaned_up", what, unfinished);
+    }
+
+    /// True if no further peer is taken.
+    pub(super) fn is_closing(&self) -> bool {
+        self.stop.is_closing() || self.stop.is_set()
+    }
+
+    fn remark(&self) -> String {
+        format!(" ({})", self.wire.name())
+    }
+
+    fn peer_event(&self, peer: SocketAddr, event: &str, what: &str, unfinished: bool) {
+        let now = clock::now();
+        // A host that connects again and again must not fill the log.
+        if !self.log.has_line(now) {
+            return;
+        }
+        let active = self.places.counts().active;
+        self.log.peer_line(now, &name(peer), &self.remark(), what, active);
+        self.log.json(json!({
+            "event": event, "peer": name(peer), "wire": self.wire.name(), "unfinished": unfinished,
+            "memory_bytes": self.log.memory(now), "active": active,
+        }));
+    }
+
+    fn conclude(&self) -> Result<(), Failure> {
+        let totals = *self.totals();
+        let counts = self.places.counts();
+        self.log.report_left_out();
+        // No transfer is active any more, so wait for a slow reader.
+        self.log.flush();
+        self.log.line(&format!(
+            "{} senders, {} transfers finished, {:.2} MB; at most {} at once",
+            counts.senders,
+            totals.finished,
+            megabytes(totals.bytes),
+            counts.max_active,
+        ));
+        self.log.summary(json!({
+            "event": "summary",
+            "wire": self.wire.name(),
+            "senders": counts.senders,
+            "max_active": counts.max_active,
+            "refused": counts.refused,
+            "finished": totals.finished,
+            "unfinished": totals.unfinished,
+            "bytes": totals.bytes,
+            "memory_peak_bytes": resources::memory().peak,
+            "processor_ns": resources::processor_time().map(nanos),
+            "lines_left_out": self.log.dropped(),
+        }));
+        self.log.finish().map_err(Failure::stdout)?;
+        let is_cut = self.stop.is_interrupted() && counts.active > 0;
+        if is_cut { Err(Failure::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Formats the address of a peer; an IPv4-mapped address as plain IPv4.
+fn name(peer: SocketAddr) -> String {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string()
+}
+
+/// Receiver on a thread of this process (HOST `local`).
+pub(super) struct Embedded {
+    pub(super) address: SocketAddr,
+    stop: Stop,
+    thread: JoinHandle<()>,
+}
+
+impl Embedded {
+    pub(super) fn start(wire: Wire, buffer: Option<usize>) -> Result<Self, Failure> {
+        let stop = Stop::default();
+        let server = Arc::new(Server {
+            wire,
+            log: EventLog::quiet(),
+            places: Places::new(MAX_PEERS, MAX_PEERS),
+            stop: stop.clone(),
+            max_rate: None,
+            no_reverse: false,
+            once: false,
+            totals: Mutex::default(),
+        });
+        let socket = Bound::new(wire, (Ipv4Addr::LOCALHOST, 0).into(), buffer)?;
+        let address = socket.address()?;
+        let thread = thread::spawn(move || socket.serve(&server));
+        Ok(Self { address, stop, thread })
+    }
+
+    pub(super) fn finish(self) {
+        self.stop.set();
+        // The thread counts for its peers alone, who have their reports.
+        let _ = self.thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(wire: Wire, no_reverse: bool, max_rate: Option<u64>) -> Server {
+        Server {
+            wire,
+            log: EventLog::quiet(),
+            places: Places::new(1, 1),
+            stop: Stop::default(),
+            max_rate,
+            no_reverse,
+            once: false,
+            totals: Mutex::default(),
+        }
+    }
+
+    #[test]
+    fn reverse_transfers_must_be_bounded_and_allowed() {
+        let timed = Request { is_reverse: true, time: Duration::from_secs(1), ..Request::default() };
+        let tcp = server(Wire::Tcp, false, None);
+        assert_eq!(tcp.judge(Some(&timed)), Verdict::Accepted);
+        assert_eq!(tcp.judge(Some(&Request { bytes: Some(1), ..timed })), Verdict::Accepted);
+        assert_eq!(tcp.judge(Some(&Request { time: Duration::ZERO, ..timed })), Verdict::Invalid);
+        assert_eq!(tcp.judge(Some(&Request { time: MAX_TIME * 2, ..timed })), Verdict::Invalid);
+        assert_eq!(tcp.judge(None), Verdict::Invalid);
+        assert_eq!(server(Wire::Tcp, true, None).judge(Some(&timed)), Verdict::NoReverse);
+        let udp = server(Wire::Udp, false, None);
+        let rated = Request { rate: Some(1), packet_size: 1472, ..timed };
+        assert_eq!(udp.judge(Some(&rated)), Verdict::Accepted);
+        for bad in [Request { rate: None, ..rated }, Request { packet_size: 63, ..rated }] {
+            assert_eq!(udp.judge(Some(&bad)), Verdict::Invalid);
+        }
+    }
+
+    #[test]
+    fn lower_of_both_rates_counts() {
+        let rate =
+            |own, asked| server(Wire::Tcp, false, own).rate(&Request { rate: asked, ..Request::default() });
+        assert_eq!(rate(None, None), None);
+        assert_eq!([rate(Some(5), None), rate(None, Some(5)), rate(Some(5), Some(9))], [Some(5); 3]);
+    }
+}

@@ -1,0 +1,174 @@
+//! `rdt-send --wire tcp` and `--wire udp`: options, one or several transfers, last lines.
+
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use rdt_program::{Console, Stop, talk};
+use rdt_transport::SenderConfig;
+use rdt_udp::clock;
+
+use super::course::Course;
+use super::message::{CONGESTION, Request};
+use super::options::check_send;
+use super::recv::Embedded;
+use super::{Wire, tcp_client, udp_client};
+use crate::Failure;
+use crate::args::target::Target;
+use crate::args::{Format, SendArgs};
+use crate::output::csv::CsvFile;
+use crate::output::limit::Limited;
+use crate::output::status::{Columns, Status, Style};
+use crate::send::data::Data;
+use crate::send::lookup;
+use crate::send::parallel;
+use crate::send::qlog_file::or_unwritten;
+use crate::send::transfer::Ended;
+
+pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
+    check_send(args, wire)?;
+    let Some(host) = &args.host else { return Ok(()) };
+    let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
+    let start = clock::now();
+    let stop = Stop::default();
+    stop.on_interrupt();
+    let data = Data::parse(args, false)?;
+    let console = Console::default();
+    let status = new_status(args, wire, console.clone(), style, start);
+    announce(args, wire, &status, &data);
+    let (addresses, embedded) = match &host.value {
+        Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
+        Target::Local | Target::Ticket(_) => {
+            let embedded = Embedded::start(wire, args.socket_buffer)?;
+            (vec![embedded.address], Some(embedded))
+        }
+    };
+    let ended = if args.parallel > 1 {
+        let one = || {
+            let silent = new_status(args, wire, Console::default(), Style::Silent, start);
+            let data = Data::parse(args, false)?;
+            Ok(transfer(args, wire, &host.text, &addresses, silent, data, &stop))
+        };
+        let ended = parallel::run_all(args.parallel, one);
+        parallel::conclude(args, (&host.text, wire.name()), &status, ended, None)
+    } else {
+        let mut status = status;
+        status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
+        let ended = transfer(args, wire, &host.text, &addresses, status, data, &stop);
+        ended.failure.map_or(Ok(()), Err)
+    };
+    if let Some(embedded) = embedded {
+        embedded.finish();
+    }
+    ended?;
+    console.finish().map_err(Failure::stdout)
+}
+
+/// Returns the configuration of a native sender whose options are those of the command line: it
+/// names the limits of the transfer.
+fn config_of(args: &SendArgs, wire: Wire) -> SenderConfig {
+    let native = SenderConfig::native(0);
+    SenderConfig {
+        congestion: args.native.cc.unwrap_or(native.congestion),
+        packet_size: if wire == Wire::Udp { args.packet_size } else { native.packet_size },
+        max_rate: args.max_rate,
+        ..native
+    }
+}
+
+fn new_status(args: &SendArgs, wire: Wire, console: Console, style: Style, start: Instant) -> Status {
+    let mut status = Status::new(console, style, start, &config_of(args, wire), Format::Insecure);
+    status.columns = match (wire, args.reverse) {
+        (_, true) => Columns::Received,
+        (Wire::Tcp, false) => Columns::All,
+        (Wire::Udp, false) => Columns::Sent,
+    };
+    status
+}
+
+fn announce(args: &SendArgs, wire: Wire, status: &Status, data: &Data) {
+    let what = match wire {
+        Wire::Tcp => "kernel TCP, not encrypted",
+        Wire::Udp => "kernel UDP at a constant rate, not encrypted",
+    };
+    status.text(&format!("Main:\tsender W = {what}, no link asked for"));
+    if !args.reverse {
+        data.announce(status);
+    }
+}
+
+/// Runs one transfer, and prints its last lines.
+fn transfer(
+    args: &SendArgs,
+    wire: Wire,
+    host: &str,
+    addresses: &[SocketAddr],
+    status: Status,
+    data: Data,
+    stop: &Stop,
+) -> Ended {
+    let mut course = Course::new(args, host, addresses[0], config_of(args, wire), status, stop.clone());
+    course.input = data.name();
+    let request = request(args, wire, &data);
+    let mut data = if args.reverse { Box::new(io::empty()) } else { data.reader() };
+    let result = run(&mut course, wire, addresses, &request, &mut *data);
+    conclude(course, wire, result)
+}
+
+fn run(
+    course: &mut Course<'_>,
+    wire: Wire,
+    addresses: &[SocketAddr],
+    request: &Request,
+    data: &mut dyn Read,
+) -> Result<(), Failure> {
+    match wire {
+        Wire::Tcp => tcp_client::run(course, addresses, request, data),
+        Wire::Udp => udp_client::run(course, addresses, request),
+    }
+}
+
+fn request(args: &SendArgs, wire: Wire, data: &Data) -> Request {
+    let name = args.native.cc.map(|cc| cc.to_string());
+    Request {
+        is_reverse: args.reverse,
+        congestion: CONGESTION.into_iter().find(|it| name.as_deref() == Some(it)),
+        packet_size: match wire {
+            Wire::Tcp => 0,
+            Wire::Udp => u16::try_from(args.packet_size).unwrap_or(u16::MAX),
+        },
+        bytes: data.bytes(),
+        time: args.time.unwrap_or_default(),
+        omit: args.omit.unwrap_or_default(),
+        rate: args.max_rate,
+    }
+}
+
+/// Prints the last lines of a transfer. Its summary is printed, too, except as one of several.
+fn conclude(mut course: Course<'_>, wire: Wire, result: Result<(), Failure>) -> Ended {
+    let now = clock::now();
+    let all = course.stats.clone();
+    let counted = course.counted(wire);
+    let is_open = all.handshake_rtt.is_some();
+    let failure = match result {
+        Ok(()) => {
+            let (remark, line) = course.last_lines(wire, &counted);
+            course.status.finished_as(&counted, &remark, &line);
+            None
+        }
+        Err(Failure::Interrupted) => {
+            course.status.interrupted(now, &all);
+            Some(Failure::Interrupted)
+        }
+        Err(failure @ Failure::Transfer { phase, .. }) => Some(course.status.failed(phase, failure)),
+        Err(failure) => Some(failure),
+    };
+    let failure = or_unwritten(failure, course.status.finish_csv(now, &all));
+    let is_told = is_open && !course.status.is_quiet() && wire == Wire::Tcp && !course.args.reverse;
+    if let Some(limited) = Limited::of(&course.config, &counted).filter(|_| is_told) {
+        talk(&limited.sentence_of_kernel());
+    }
+    let summary = course.summary(wire, &counted, failure.as_ref());
+    course.status.summary(summary.clone());
+    Ended { counted, summary, failure }
+}

@@ -1,0 +1,132 @@
+//! Last lines and summary of a transfer over TCP or UDP of the kernel.
+
+use rdt_program::json::nanos;
+use rdt_transport::SenderStats;
+use serde_json::{Value, json};
+
+use super::Wire;
+use super::course::Course;
+use crate::output::format::rate_bps;
+use crate::output::limit::Limited;
+use crate::{Failure, resources};
+
+impl Course<'_> {
+    /// Returns the counts of the measured part, as the receiver of the data knows them.
+    pub(super) fn counted(&self, wire: Wire) -> SenderStats {
+        let counted = self.measure.counted(self.stats.clone());
+        let Some(report) = self.report.filter(|_| wire == Wire::Udp) else { return counted };
+        // Datagrams may leave the path later than the last one was sent.
+        let elapsed = counted.elapsed().max(report.elapsed);
+        SenderStats {
+            bytes_acked: report.bytes,
+            lost: self.sent_datagrams.saturating_sub(report.datagrams),
+            datagrams_sent: self.sent_datagrams,
+            last_ack_at: counted.first_data_at.map(|first| first + elapsed),
+            ..counted
+        }
+    }
+
+    /// Returns the summary: keys of other transfers that have no meaning here are absent.
+    pub(super) fn summary(&self, wire: Wire, counted: &SenderStats, failure: Option<&Failure>) -> Value {
+        let elapsed = counted.elapsed();
+        let mut value = json!({
+            "event": "summary",
+            "exit_code": failure.map_or(0, Failure::code),
+            "close_reason": failure.and_then(Failure::close_reason),
+            "host": self.host,
+            "address": self.address.to_string(),
+            "wire": wire.name(),
+            "direction": if self.args.reverse { "receive" } else { "send" },
+            "bytes": counted.bytes_acked,
+            "elapsed_ns": nanos(elapsed),
+            "goodput_bps": rate_bps(counted.bytes_acked, elapsed),
+            "omitted_bytes": self.measure.omitted_bytes(),
+            "handshake_rtt_ns": counted.handshake_rtt.map(nanos),
+            "memory_peak_bytes": resources::memory().peak,
+            "processor_ns": resources::processor_time().map(nanos),
+        });
+        let own = match wire {
+            Wire::Tcp => self.tcp_keys(counted),
+            Wire::Udp => self.udp_keys(counted),
+        };
+        if let (Value::Object(all), Value::Object(own)) = (&mut value, own) {
+            all.extend(own);
+        }
+        value
+    }
+
+    fn tcp_keys(&self, counted: &SenderStats) -> Value {
+        let mut value = json!({
+            "congestion": self.congestion,
+            "retransmitted": counted.retransmitted,
+            "retransmitted_bytes": counted.retransmitted_bytes,
+            "timeouts": counted.timeouts,
+            "cwnd_bytes": counted.cwnd,
+            "srtt_ns": counted.srtt.map(nanos),
+            "min_rtt_ns": counted.min_rtt.map(nanos),
+        });
+        if !self.args.reverse {
+            let limited = Limited::of(&self.config, counted);
+            value["mss_bytes"] = json!(counted.packet_size);
+            value["packets"] = json!(self.status.packets(counted.snd_una));
+            value["ssthresh_bytes"] = json!(counted.ssthresh);
+            value["rto_ns"] = json!(nanos(counted.rto));
+            value["waited_cwnd_ns"] = json!(nanos(counted.waited.cwnd));
+            value["waited_peer_window_ns"] = json!(nanos(counted.waited.peer_window));
+            value["waited_pacing_ns"] = json!(nanos(counted.waited.pacing));
+            value["waited_application_ns"] = json!(nanos(counted.waited.application));
+            value["limited_by"] = json!(limited.map(|limited| limited.name()));
+            value["limited_share"] = json!(limited.map(|limited| limited.share));
+        }
+        value
+    }
+
+    fn udp_keys(&self, counted: &SenderStats) -> Value {
+        let report = self.report.unwrap_or_default();
+        json!({
+            "packet_size_bytes": self.args.packet_size,
+            "sent_packets": self.sent_datagrams,
+            "packets": report.datagrams,
+            "lost": counted.lost,
+            "lost_share": self.lost_share(counted),
+            "reordered": report.reordered,
+            "duplicates": report.duplicates,
+            "jitter_ns": nanos(report.jitter),
+            "refused_packets": self.refused,
+        })
+    }
+
+    /// Returns the share of the datagrams that were lost; `None` without any.
+    #[expect(clippy::cast_precision_loss, reason = "a share is printed to four digits")]
+    fn lost_share(&self, counted: &SenderStats) -> Option<f64> {
+        (self.sent_datagrams > 0).then(|| counted.lost as f64 / self.sent_datagrams as f64)
+    }
+
+    /// Returns what follows the rate in the last line but one, and the last line.
+    pub(super) fn last_lines(&self, wire: Wire, counted: &SenderStats) -> (String, String) {
+        let report = self.report.unwrap_or_default();
+        match wire {
+            Wire::Tcp => {
+                let srtt = counted.srtt.unwrap_or_default().as_secs_f64();
+                let congestion = self.congestion.as_deref().unwrap_or("unknown");
+                let remark =
+                    format!("kernel TCP, {congestion}, {} segments retransmitted", counted.retransmitted);
+                (remark, format!("Main:\testRTT {srtt:.3}"))
+            }
+            Wire::Udp => {
+                let share = self.lost_share(counted).unwrap_or(0.0) * 100.0;
+                let remark = format!(
+                    "kernel UDP, {} of {} datagrams lost ({share:.2} %)",
+                    counted.lost, self.sent_datagrams
+                );
+                let line = format!(
+                    "Main:\tjitter {:.3} ms, {} reordered, {} duplicated",
+                    report.jitter.as_secs_f64() * 1e3,
+                    report.reordered,
+                    report.duplicates
+                );
+                (remark, line)
+            }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! `rdt-send --wire tcp`: a connection of the kernel, with what its `TCP_INFO` says.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rdt_program::{Stop, talk};
+use rdt_transport::{Phase, SenderStats, TransferError, Waited};
+use rdt_udp::{TcpInfo, clock, set_congestion};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Socket, Type};
+
+use super::course::{Course, failure, lost};
+use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
+use super::stream::{
+    CHUNK, LOOK_INTERVAL, Pace, SendError, congestion_of, is_pause, look, read_message, reset, send,
+    set_timeouts, write_message,
+};
+use crate::Failure;
+
+/// Time without an answer after which a line says what is waited for.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Bytes that `tcpi_bytes_acked` counts beside the data: the SYN and the request.
+const OVERHEAD: u64 = 1 + REQUEST_BYTES as u64;
+
+/// Runs a transfer over a new connection to one of `addresses`.
+pub(super) fn run(
+    course: &mut Course<'_>,
+    addresses: &[SocketAddr],
+    request: &Request,
+    data: &mut dyn Read,
+) -> Result<(), Failure> {
+    let begun_at = clock::now();
+    let stream = connect_any(course, addresses)?;
+    if !request.is_reverse {
+        course.congestion = congestion_of(&stream);
+        let known = course.congestion.as_deref().and_then(|name| name.parse().ok());
+        course.config.congestion = known.unwrap_or(course.config.congestion);
+    }
+    let took = clock::now().saturating_duration_since(begun_at);
+    let until = clock::now() + course.connect_give_up();
+    let mut answer = [0; ANSWER_BYTES];
+    write_message(&stream, &request.encode(), until, &course.stop)
+        .and_then(|()| read_message(&stream, &mut answer, until, &course.stop))
+        .map_err(|error| no_answer(course, &error))?;
+    let verdict = Verdict::decode(&answer).ok_or_else(|| {
+        failure(
+            Phase::Connect,
+            TransferError::Protocol,
+            "the program at this address is no rdt-recv --wire tcp",
+        )
+    })?;
+    Course::refused_by(verdict)?;
+    let info = TcpInfo::of(&stream).unwrap_or_default();
+    course.connected(clock::now(), took, info.mss.max(1) as usize);
+    let ended = if request.is_reverse { receive(course, &stream) } else { send_all(course, &stream, data) };
+    if ended.is_err() {
+        reset(&stream);
+    }
+    ended
+}
+
+/// Connects to the first address that answers.
+fn connect_any(course: &mut Course<'_>, addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
+    let share = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let give_up = course.connect_give_up() / share;
+    let mut last = lost(Phase::Connect, "the receiver has no address");
+    for address in addresses {
+        course.address = *address;
+        let socket = prepare(course, *address)?;
+        match connect(&socket, *address, give_up, &course.stop, course.status.is_quiet()) {
+            Ok(()) => {
+                let stream = TcpStream::from(socket);
+                set_timeouts(&stream).map_err(|error| system(Phase::Connect, &error))?;
+                return Ok(stream);
+            }
+            Err(_) if course.stop.is_set() => return Err(Failure::Interrupted),
+            Err(error) => last = not_connected(*address, &error),
+        }
+    }
+    Err(last)
+}
+
+/// Returns a socket with the options of the command line.
+fn prepare(course: &Course<'_>, address: SocketAddr) -> Result<Socket, Failure> {
+    let create = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        if let Some(bytes) = course.args.socket_buffer {
+            socket.set_send_buffer_size(bytes)?;
+            socket.set_recv_buffer_size(bytes)?;
+        }
+        socket.set_tcp_user_timeout(Some(course.give_up()))?;
+        Ok(socket)
+    };
+    let socket = create().map_err(|error| system(Phase::Connect, &error))?;
+    if let Some(name) = course.args.native.cc.filter(|_| !course.args.reverse) {
+        set_congestion(&socket, &name.to_string()).map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    Ok(socket)
+}
+
+fn connect(
+    socket: &Socket,
+    address: SocketAddr,
+    give_up: Duration,
+    stop: &Stop,
+    is_quiet: bool,
+) -> io::Result<()> {
+    let begun_at = clock::now();
+    let mut say_at = (!is_quiet).then_some(begun_at + SILENCE);
+    socket.set_nonblocking(true)?;
+    match socket.connect(&address.into()) {
+        Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    let wait = Timespec::try_from(LOOK_INTERVAL).map_err(io::Error::other)?;
+    while poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&wait)).unwrap_or(0) == 0 {
+        look(begun_at + give_up, stop)?;
+        if say_at.take_if(|at| *at <= clock::now()).is_some() {
+            talk(&format!("rdt-send: waiting for a receiver at {address}"));
+        }
+    }
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    socket.set_nonblocking(false)
+}
+
+fn not_connected(address: SocketAddr, error: &io::Error) -> Failure {
+    let sentence = match error.kind() {
+        ErrorKind::ConnectionRefused => {
+            format!("nothing listens on TCP port {address}: is an rdt-recv --wire tcp running there?")
+        }
+        ErrorKind::TimedOut => format!("no answer from TCP port {address}"),
+        _ => format!("cannot connect to {address}: {error}"),
+    };
+    lost(Phase::Connect, sentence)
+}
+
+fn no_answer(course: &Course<'_>, error: &io::Error) -> Failure {
+    if course.stop.is_set() {
+        return Failure::Interrupted;
+    }
+    lost(
+        Phase::Connect,
+        format!("{} did not answer the request ({error}): it may have too many peers", course.address),
+    )
+}
+
+/// Sends the data, and waits for the receiver's count of it.
+fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) -> Result<(), Failure> {
+    let begun_at = clock::now();
+    let pace = Pace { rate: course.args.max_rate, begun_at };
+    let sent = send(stream, data, pace, |now, written| {
+        course.step(now, |before| stats(stream, before, begun_at, now, (written, pace)))
+    });
+    let written = sent.map_err(|error| match error {
+        SendError::Stopped(failure) => failure,
+        SendError::Read(error) => Failure::Input { name: course.input.clone(), error },
+        SendError::Write(error) => broken(&error),
+    })?;
+    stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+    // The kernel gives up by itself: TCP_USER_TIMEOUT. A receiver that reads nothing is waited for.
+    let mut until = clock::now() + course.args.no_progress;
+    let mut message = [0; REPORT_BYTES];
+    let mut rest = &mut message[..];
+    let mut acked = 0;
+    while !rest.is_empty() {
+        let now = clock::now();
+        course.step(now, |before| stats(stream, before, begun_at, now, (written, pace)))?;
+        let read = read_message(stream, &mut rest[..1], now, &course.stop);
+        match read {
+            Ok(()) => rest = &mut rest[1..],
+            Err(error) if error.kind() == ErrorKind::TimedOut && now < until => {
+                let info = TcpInfo::of(stream).unwrap_or_default();
+                if info.acknowledged_bytes > acked {
+                    (acked, until) = (info.acknowledged_bytes, now + course.args.no_progress);
+                }
+            }
+            Err(error) => return Err(broken(&error)),
+        }
+    }
+    let now = clock::now();
+    course.stats = stats(stream, &course.stats, begun_at, now, (written, pace));
+    let report = Report::decode(&message)
+        .filter(|report| report.bytes == written)
+        .ok_or_else(|| failure(Phase::Close, TransferError::Protocol, "the receiver counted other bytes"))?;
+    course.report = Some(report);
+    (course.stats.bytes_acked, course.stats.snd_una, course.stats.snd_nxt) = (written, written, written);
+    Ok(())
+}
+
+/// Returns the state of a connection in the terms of native senders.
+fn stats(
+    stream: &TcpStream,
+    before: &SenderStats,
+    begun_at: Instant,
+    now: Instant,
+    (written, pace): (u64, Pace),
+) -> SenderStats {
+    let Ok(info) = TcpInfo::of(stream) else { return before.clone() };
+    let us = Duration::from_micros;
+    let acked = info.acknowledged_bytes.saturating_sub(OVERHEAD).min(written);
+    let (busy, peer_window) = (us(info.busy_us), us(info.window_limited_us));
+    let idle = now.saturating_duration_since(begun_at).saturating_sub(busy);
+    let mss = u64::from(info.mss.max(1));
+    SenderStats {
+        snd_una: acked,
+        snd_nxt: written.saturating_sub(info.unsent_bytes.into()).max(acked),
+        bytes_acked: acked,
+        bytes_written: written,
+        window: u32::try_from(info.cwnd_bytes().min(info.peer_window.into()) / mss).unwrap_or(u32::MAX),
+        cwnd: info.cwnd_bytes(),
+        ssthresh: info.ssthresh_bytes(),
+        in_flight: mss * u64::from(info.in_flight),
+        srtt: (info.srtt_us > 0).then(|| us(info.srtt_us.into())),
+        min_rtt: (info.min_rtt_us > 0 && info.min_rtt_us < u32::MAX).then(|| us(info.min_rtt_us.into())),
+        rto: us(info.rto_us.into()),
+        timeouts: info.timeouts.map_or(0, u64::from),
+        fast_retransmits: u64::from(info.retransmitted),
+        retransmitted: info.retransmitted.into(),
+        retransmitted_bytes: info.retransmitted_bytes,
+        datagrams_sent: info.data_segments_sent.into(),
+        waited: Waited {
+            // The rest is time in which the send buffer was empty or too small: the host's.
+            cwnd: busy.saturating_sub(peer_window + us(info.buffer_limited_us)),
+            peer_window,
+            pacing: if pace.rate.is_some() { idle } else { Duration::ZERO },
+            application: if pace.rate.is_some() { Duration::ZERO } else { idle },
+        },
+        first_data_at: Some(begun_at),
+        last_ack_at: Some(now),
+        ..before.clone()
+    }
+}
+
+/// Receives generated data, at whose end the sender's report is.
+fn receive(course: &mut Course<'_>, mut stream: &TcpStream) -> Result<(), Failure> {
+    let begun_at = clock::now();
+    let mut chunk = vec![0; CHUNK + REPORT_BYTES];
+    // The last bytes, which are the report if no more follow.
+    let mut kept = 0;
+    let (mut received, mut heard_at) = (0_u64, begun_at);
+    let longest = course.args.time.map(|time| time + course.args.omit.unwrap_or_default());
+    let give_up = course.give_up();
+    loop {
+        let now = clock::now();
+        course.step(now, |before| counted(before, begun_at, heard_at, received))?;
+        if now >= heard_at + give_up || longest.is_some_and(|time| now >= begun_at + time + give_up) {
+            return Err(lost(Phase::Send, format!("nothing arrived for {} s", give_up.as_secs())));
+        }
+        match stream.read(&mut chunk[kept..]) {
+            Ok(0) => break,
+            Ok(read) => {
+                heard_at = clock::now();
+                let all = kept + read;
+                kept = all.min(REPORT_BYTES);
+                received += (all - kept) as u64;
+                chunk.copy_within(all - kept..all, 0);
+            }
+            Err(error) if is_pause(&error) => {}
+            Err(error) => return Err(broken(&error)),
+        }
+    }
+    course.stats = counted(&course.stats, begun_at, heard_at, received);
+    let report = Report::decode(&chunk[..kept]).filter(|report| report.bytes == received);
+    let Some(report) = report else {
+        return Err(lost(Phase::Send, "the receiver ended the connection before its data was complete"));
+    };
+    course.stats.retransmitted = report.retransmitted;
+    course.stats.retransmitted_bytes = report.retransmitted_bytes;
+    course.stats.timeouts = report.timeouts.unwrap_or(0);
+    course.stats.srtt = (!report.srtt.is_zero()).then_some(report.srtt);
+    course.stats.min_rtt = (!report.min_rtt.is_zero()).then_some(report.min_rtt);
+    course.stats.cwnd = report.cwnd;
+    course.congestion = report.congestion.map(str::to_owned);
+    course.report = Some(report);
+    Ok(())
+}
+
+/// Returns the counts of data that arrived.
+pub(super) fn counted(
+    before: &SenderStats,
+    begun_at: Instant,
+    heard_at: Instant,
+    received: u64,
+) -> SenderStats {
+    SenderStats {
+        snd_una: received,
+        snd_nxt: received,
+        bytes_acked: received,
+        bytes_written: received,
+        first_data_at: Some(begun_at),
+        last_ack_at: Some(heard_at),
+        ..before.clone()
+    }
+}
+
+fn broken(error: &io::Error) -> Failure {
+    if error.kind() == ErrorKind::Interrupted {
+        return Failure::Interrupted;
+    }
+    lost(Phase::Send, format!("the connection ended: {error}"))
+}
+
+fn system(phase: Phase, error: &io::Error) -> Failure {
+    failure(
+        phase,
+        TransferError::FailedSend(error.raw_os_error().unwrap_or(0)),
+        format!("the system refuses a TCP connection: {error}"),
+    )
+}

@@ -1,0 +1,168 @@
+//! `rdt-recv --wire tcp`: a thread for each connection.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdt_udp::{TcpInfo, clock, set_congestion};
+
+use super::message::{CONGESTION, REQUEST_BYTES, Report, Request, Verdict};
+use super::places::Place;
+use super::recv::Server;
+use super::stream::{
+    CHUNK, LOOK_INTERVAL, Pace, SendError, congestion_of, is_pause, look, read_message, reset, send,
+    set_timeouts, write_message,
+};
+use crate::Failure;
+use crate::send::data::array_reader;
+
+/// Time in which a new connection must send its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest silence of a peer: that of native senders.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest wait for a peer to take what was sent at the end.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// Stack of a connection's thread, bytes.
+const STACK: usize = 256 << 10;
+
+/// Accepts connections until the program is to end, and waits for those that exist.
+pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
+    // On Linux the timeout of reads is that of `accept`, too.
+    let _ = socket2::SockRef::from(listener).set_read_timeout(Some(LOOK_INTERVAL));
+    while !server.is_closing() {
+        server.log.poll(clock::now());
+        let Ok((stream, peer)) = listener.accept() else { continue };
+        // Without a place, the connection is dropped.
+        let Some(place) = server.places.take(peer) else { continue };
+        let server = Arc::clone(server);
+        // Without a thread, too.
+        let _ =
+            thread::Builder::new().stack_size(STACK).spawn(move || serve_one(&server, &stream, peer, place));
+    }
+    // Transfers under way end first, unless the program is interrupted.
+    while server.places.counts().active > 0 && !server.stop.is_set() {
+        clock::sleep_until(clock::now() + LOOK_INTERVAL);
+    }
+}
+
+fn serve_one(server: &Server, stream: &TcpStream, peer: SocketAddr, place: Place) {
+    let Some(request) = admit(server, stream) else { return };
+    server.connected(peer, &request);
+    let ended = if request.is_reverse { send_to(server, stream, &request) } else { receive(server, stream) };
+    match &ended {
+        Ok(report) => server.finished(peer, &request, report),
+        Err(_) => reset(stream),
+    }
+    drop(place);
+    server.cleaned_up(peer, ended.is_err());
+}
+
+/// Reads and answers the request. Returns it if it is accepted.
+fn admit(server: &Server, stream: &TcpStream) -> Option<Request> {
+    let until = clock::now() + REQUEST_TIMEOUT;
+    let mut message = [0; REQUEST_BYTES];
+    set_timeouts(stream).ok()?;
+    read_message(stream, &mut message, until, &server.stop).ok()?;
+    let request = Request::decode(&message);
+    let mut verdict = server.judge(request.as_ref());
+    let congestion = request.and_then(|request| request.congestion);
+    if verdict == Verdict::Accepted && congestion.is_some_and(|name| set_congestion(stream, name).is_err()) {
+        verdict = Verdict::NoCongestionControl;
+    }
+    // A program that is no rdt-send gets no answer.
+    request.as_ref()?;
+    write_message(stream, &verdict.encode(), until, &server.stop).ok()?;
+    request.filter(|_| verdict == Verdict::Accepted)
+}
+
+/// Counts what arrives, and reports it.
+fn receive(server: &Server, mut stream: &TcpStream) -> io::Result<Report> {
+    let mut chunk = vec![0; CHUNK];
+    let (mut bytes, mut first_at) = (0, None);
+    let mut last_at = clock::now();
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => {
+                last_at = clock::now();
+                first_at.get_or_insert(last_at);
+                bytes += read as u64;
+            }
+            Err(error) if is_pause(&error) => look(last_at + IDLE_TIMEOUT, &server.stop)?,
+            Err(error) => return Err(error),
+        }
+    }
+    let elapsed = last_at.saturating_duration_since(first_at.unwrap_or(last_at));
+    let report = Report { bytes, elapsed, ..Report::default() };
+    write_message(stream, &report.encode(), clock::now() + END_TIMEOUT, &server.stop)?;
+    end(server, stream)?;
+    Ok(report)
+}
+
+/// Sends generated data, and then the report about it.
+fn send_to(server: &Server, stream: &TcpStream, request: &Request) -> io::Result<Report> {
+    let begun_at = clock::now();
+    let mut data = array_reader(request.bytes.unwrap_or(u64::MAX));
+    let pace = Pace { rate: server.rate(request), begun_at };
+    let ends_at = request.bytes.is_none().then(|| begun_at + request.omit + request.time);
+    let mut progress = Progress { written: 0, at: begun_at };
+    let sent = send(stream, &mut data, pace, |now, written| {
+        if server.stop.is_set() || progress.is_stuck(now, written) {
+            return Err(Failure::Interrupted);
+        }
+        Ok(ends_at.is_some_and(|at| at <= now))
+    });
+    let bytes = sent.map_err(|error| match error {
+        SendError::Stopped(_) => ErrorKind::Interrupted.into(),
+        SendError::Read(error) | SendError::Write(error) => error,
+    })?;
+    let info = TcpInfo::of(stream).unwrap_or_default();
+    let congestion = congestion_of(stream);
+    let us = |us: u32| Duration::from_micros(if us == u32::MAX { 0 } else { us.into() });
+    let report = Report {
+        bytes,
+        elapsed: clock::now().saturating_duration_since(begun_at),
+        retransmitted: info.retransmitted.into(),
+        retransmitted_bytes: info.retransmitted_bytes,
+        timeouts: info.timeouts.map(u64::from),
+        srtt: us(info.srtt_us),
+        min_rtt: us(info.min_rtt_us),
+        cwnd: info.cwnd_bytes(),
+        congestion: CONGESTION.into_iter().find(|name| Some(*name) == congestion.as_deref()),
+        ..Report::default()
+    };
+    write_message(stream, &report.encode(), clock::now() + END_TIMEOUT, &server.stop)?;
+    end(server, stream)?;
+    Ok(report)
+}
+
+/// Bytes written, to find a peer that reads nothing.
+struct Progress {
+    written: u64,
+    at: Instant,
+}
+
+impl Progress {
+    fn is_stuck(&mut self, now: Instant, written: u64) -> bool {
+        if written > self.written {
+            (self.written, self.at) = (written, now);
+        }
+        now.saturating_duration_since(self.at) > IDLE_TIMEOUT
+    }
+}
+
+/// Ends the own stream, and waits for the end of the peer's: then it has read everything.
+fn end(server: &Server, mut stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    let until = clock::now() + END_TIMEOUT;
+    loop {
+        match stream.read(&mut [0; 16]) {
+            Ok(0) => return Ok(()),
+            Ok(_) => return Err(ErrorKind::InvalidData.into()),
+            Err(error) if is_pause(&error) => look(until, &server.stop)?,
+            Err(error) => return Err(error),
+        }
+    }
+}

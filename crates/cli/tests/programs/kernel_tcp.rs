@@ -1,0 +1,188 @@
+//! `--wire tcp`: transfers over TCP of the kernel, in both directions, beside those of rdt.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
+
+fn number(summary: &Value, key: &str) -> f64 {
+    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
+}
+
+/// Sends to an embedded receiver.
+fn local(options: &str) -> Ended {
+    send(&format!("local --wire tcp {options}"))
+}
+
+#[test]
+fn both_sides_count_same_bytes() {
+    let receiver = Receiver::start("--wire tcp --json --once");
+    let run = send(&receiver.args("--wire tcp --cc reno --bytes 3mb --json")).with_code(0);
+    let summary = run.summary();
+    assert_eq!((&summary["wire"], &summary["direction"]), (&"tcp".into(), &"send".into()));
+    assert_eq!((&summary["bytes"], &summary["congestion"]), (&3_000_000.into(), &"reno".into()));
+    assert!(number(&summary, "srtt_ns") > 0.0 && number(&summary, "cwnd_bytes") > 0.0, "{summary}");
+    assert_eq!(summary.get("crc32"), None, "a key without meaning: {summary}");
+    let events = receiver.program.ended().with_code(0).objects();
+    let finished = events.iter().find(|event| event["event"] == "finished").unwrap();
+    assert_eq!((&finished["bytes"], &finished["wire"]), (&3_000_000.into(), &"tcp".into()));
+    let total = events.last().unwrap();
+    assert_eq!((&total["finished"], &total["bytes"]), (&1.into(), &3_000_000.into()), "{total}");
+}
+
+#[test]
+fn status_lines_are_those_of_native_transfers() {
+    let run = local("--time 400ms --interval 50ms").with_code(0);
+    let line = run.lines().into_iter().find(|line| line.starts_with("[  0] B ")).unwrap().to_owned();
+    let is_column = |name: &str| line.split_ascii_whitespace().any(|word| word == name);
+    assert!(["B", "N", "T", "F", "W", "S", "Mbps", "RTT"].into_iter().all(is_column), "{line}");
+    let last = run.line("Main:\ttransfer finished in ");
+    assert!(last.contains(" Kbps, kernel TCP, ") && last.ends_with(" segments retransmitted"), "{last}");
+    assert!(run.stderr.contains("limited by "), "{}", run.stderr);
+    let json = local("--time 300ms --interval 50ms --json").with_code(0);
+    assert!(json.objects().iter().filter(|event| event["event"] == "interval").count() > 2);
+}
+
+#[test]
+fn file_and_csv_go_with_tcp() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, csv) = (directory.path().join("data"), directory.path().join("rows.csv"));
+    std::fs::write(&file, vec![7; 777_777]).unwrap();
+    let mut command = rdt_send("local --wire tcp --json --csv");
+    let run = Program::start(command.arg(&csv).arg("--file").arg(&file)).ended().with_code(0);
+    assert_eq!(run.summary()["bytes"], 777_777);
+    let rows = std::fs::read_to_string(&csv).unwrap();
+    assert!(rows.starts_with("time_ns,elapsed_ns,base_packets,"), "{rows}");
+}
+
+#[test]
+fn omitted_start_and_rate_limit_count() {
+    let run = local("--max-rate 8mbit --time 500ms --omit 200ms --json").with_code(0);
+    let summary = run.summary();
+    assert!(number(&summary, "omitted_bytes") > 0.0, "{summary}");
+    // 500 kB, and what was written just before. A busy host sends less in the same time.
+    assert!(number(&summary, "bytes") < 700e3 && number(&summary, "goodput_bps") < 9e6, "{summary}");
+    assert!(number(&summary, "elapsed_ns") > 0.4e9, "{summary}");
+}
+
+#[test]
+fn receiver_sends_in_reverse_transfer() {
+    let receiver = Receiver::start("--wire tcp --json");
+    for (options, bytes) in [("--bytes 1mb", Some(1_000_000)), ("--time 300ms --omit 100ms --cc reno", None)]
+    {
+        let run = send(&receiver.args(&format!("--wire tcp --reverse {options} --interval 50ms --json")));
+        let summary = run.with_code(0).summary();
+        assert_eq!(summary["direction"], "receive");
+        assert!(number(&summary, "bytes") > 0.0 && number(&summary, "retransmitted") >= 0.0, "{summary}");
+        assert!(bytes.is_none_or(|bytes| summary["bytes"] == bytes), "{summary}");
+    }
+    let slow = send(&receiver.args("--wire tcp --reverse --max-rate 8mbit --time 300ms --json"));
+    assert!(number(&slow.with_code(0).summary(), "bytes") < 600e3);
+    let events = receiver.interrupted().with_code(0).objects();
+    let sent: Vec<_> = events.iter().filter(|event| event["direction"] == "send").collect();
+    assert_eq!((sent.len(), &sent[0]["bytes"]), (3, &1_000_000.into()));
+    let text = local("--reverse --time 300ms --interval 50ms").with_code(0);
+    let line = text.lines().into_iter().find(|line| line.starts_with("[  0] B ")).unwrap().to_owned();
+    assert!(line.contains(" S ") && !line.contains(" RTT "), "{line}");
+}
+
+#[test]
+fn receiver_may_refuse_to_send_or_limit_it() {
+    let receiver = Receiver::start("--wire tcp --no-reverse");
+    let run = send(&receiver.args("--wire tcp --reverse --time 1s --json")).with_code(8);
+    assert_eq!(run.summary()["close_reason"], "refused");
+    assert!(run.stderr.contains("--no-reverse"), "{}", run.stderr);
+    send(&receiver.args("--wire tcp --bytes 10kb")).with_code(0);
+    let limited = Receiver::start("--wire tcp --max-rate 8mbit");
+    let run = send(&limited.args("--wire tcp --reverse --time 300ms --json")).with_code(0);
+    assert!(number(&run.summary(), "bytes") < 600e3);
+}
+
+#[test]
+fn parallel_connections_are_added_up() {
+    let run = local("--parallel 3 --bytes 200kb --json").with_code(0);
+    let mut events = run.objects();
+    let sum = events.pop().unwrap();
+    assert_eq!((&sum["event"], &sum["wire"]), (&"parallel_summary".into(), &"tcp".into()));
+    assert_eq!((&sum["transfers"], &sum["bytes"], events.len()), (&3.into(), &600_000.into(), 3));
+    let reverse = local("--parallel 2 --reverse --bytes 100kb").with_code(0);
+    assert!(reverse.line("Main:\t2 transfers in ").contains(" Kbps, fairness "), "{:?}", reverse.lines());
+}
+
+#[test]
+fn summaries_of_wires_can_be_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = rdt_send("compare --threshold 100%");
+    for (name, options) in [("tcp", "--wire tcp"), ("native", "")] {
+        let run = send(&format!("local {options} --bytes 1mb --json")).with_code(0);
+        let file = directory.path().join(name);
+        std::fs::write(&file, &run.stdout).unwrap();
+        command.arg(file);
+    }
+    let run = Program::start(&mut command).ended().with_code(0);
+    assert!(run.line("goodput_bps").ends_with("ok"), "{:?}", run.lines());
+    assert!(!run.line("retransmitted_bytes").is_empty());
+}
+
+#[test]
+fn missing_receiver_is_named() {
+    let run = send("127.0.0.1:1 --wire tcp --bytes 1kb --json").with_code(5);
+    assert!(run.stderr.contains("nothing listens on TCP port 127.0.0.1:1"), "{}", run.stderr);
+    assert_eq!(run.summary()["exit_code"], 5);
+}
+
+#[test]
+fn unknown_programs_get_no_answer() {
+    let receiver = Receiver::start("--wire tcp --max-peers 1");
+    let mut unknown = TcpStream::connect(receiver.address).unwrap();
+    unknown.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    unknown.write_all(&[b'x'; 64]).unwrap();
+    let mut answer = Vec::new();
+    // The end of the connection, or a reset.
+    let _ = unknown.read_to_end(&mut answer);
+    assert_eq!(answer, b"");
+    // The place is free again.
+    send(&receiver.args("--wire tcp --bytes 10kb")).with_code(0);
+}
+
+#[test]
+fn connections_beyond_limit_are_refused() {
+    let receiver = Receiver::start("--wire tcp --max-peers 1 --json");
+    let first = Program::start(&mut rdt_send(&receiver.args("--wire tcp --time 60s --json")));
+    first.line("connected");
+    let second = send(&receiver.args("--wire tcp --bytes 1kb")).with_code(5);
+    assert!(second.stderr.contains("it may have too many peers"), "{}", second.stderr);
+    first.signal("INT");
+    first.ended().with_code(130);
+    receiver.program.line("\"unfinished\":true");
+    let total = receiver.interrupted().with_code(0).summary();
+    assert_eq!(
+        (&total["refused"], &total["unfinished"], &total["finished"]),
+        (&1.into(), &1.into(), &0.into())
+    );
+}
+
+#[test]
+fn options_without_meaning_are_refused() {
+    for (args, part) in [
+        ("--wire tcp --output d", "stores nothing"),
+        ("--wire tcp --no-link", "--no-link does not go with --wire tcp"),
+        ("--wire tcp --ticket", "--ticket does not go"),
+        ("--no-reverse", "--wire tcp and --wire udp alone"),
+        ("--max-rate 1mbit", "--wire tcp and --wire udp alone"),
+    ] {
+        let run = Program::start(&mut rdt_recv(args)).ended().with_code(64);
+        assert!(run.stderr.contains(part), "{args}: {}", run.stderr);
+    }
+    for (args, part) in [
+        ("local --wire tcp --rtt 20ms", "rdt-emu run"),
+        ("local --reverse", "receivers of rdt's formats do not send"),
+        ("local 1 0 0 1 --reverse", "receivers of rdt's formats do not send"),
+    ] {
+        let run = send(args).with_code(64);
+        assert!(run.stderr.contains(part), "{args}: {}", run.stderr);
+    }
+}

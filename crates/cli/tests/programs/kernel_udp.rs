@@ -1,0 +1,141 @@
+//! `--wire udp`: datagrams at a constant rate, counted by the receiver, in both directions.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::process::{Ended, Program, Receiver, rdt_send, send};
+
+fn number(summary: &Value, key: &str) -> f64 {
+    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
+}
+
+/// Sends to an embedded receiver.
+fn local(options: &str) -> Ended {
+    send(&format!("local --wire udp {options}"))
+}
+
+#[test]
+fn summary_has_counts_of_receiver() {
+    let receiver = Receiver::start("--wire udp --json --once");
+    let run = send(&receiver.args("--wire udp --max-rate 20mbit --bytes 200kb --json")).with_code(0);
+    let summary = run.summary();
+    assert_eq!((&summary["wire"], &summary["direction"]), (&"udp".into(), &"send".into()));
+    assert_eq!((&summary["bytes"], &summary["sent_packets"]), (&200_000.into(), &136.into()), "{summary}");
+    assert_eq!((&summary["packets"], &summary["lost"]), (&136.into(), &0.into()), "{summary}");
+    assert_eq!((&summary["duplicates"], &summary["lost_share"]), (&0.into(), &0.0.into()), "{summary}");
+    // 136 datagrams at 20 Mbit/s take 79 ms; a busy host takes longer.
+    assert!(number(&summary, "elapsed_ns") > 70e6 && number(&summary, "goodput_bps") < 23e6, "{summary}");
+    assert_eq!(summary.get("cwnd_bytes"), None, "a key without meaning: {summary}");
+    let events = receiver.program.ended().with_code(0).objects();
+    let finished = events.iter().find(|event| event["event"] == "finished").unwrap();
+    assert_eq!((&finished["bytes"], &finished["packets"]), (&200_000.into(), &136.into()), "{finished}");
+}
+
+#[test]
+fn time_and_omitted_start_bound_datagrams() {
+    let run = local("--max-rate 8mbit --packet-size 1000 --time 400ms --omit 100ms --interval 50ms --json");
+    let events = run.with_code(0).objects();
+    let summary = events.last().unwrap();
+    // 1000 datagrams a second; a busy host sends less in the same time.
+    let packets = number(summary, "packets");
+    assert!((1.0..=420.0).contains(&packets), "{summary}");
+    assert!(number(summary, "omitted_bytes") > 0.0, "{summary}");
+    let interval = events.iter().find(|event| event["event"] == "interval").unwrap();
+    assert!(interval["next_packets"].is_u64() && interval.get("base_packets").is_none(), "{interval}");
+}
+
+#[test]
+fn last_lines_name_loss_and_jitter() {
+    let run = local("--max-rate 8mbit --time 300ms --interval 50ms").with_code(0);
+    let last = run.line("Main:\ttransfer finished in ");
+    assert!(last.contains(", kernel UDP, ") && last.contains(" datagrams lost ("), "{last}");
+    assert!(run.line("Main:\tjitter ").ends_with(" duplicated"), "{:?}", run.lines());
+    let line = run.lines().into_iter().find(|line| line.starts_with("[  0] N ")).unwrap().to_owned();
+    assert!(line.contains(" S ") && !line.contains(" RTT "), "{line}");
+}
+
+#[test]
+fn receiver_sends_in_reverse_transfer() {
+    let receiver = Receiver::start("--wire udp --json");
+    for options in ["--bytes 100kb", "--time 300ms --omit 100ms"] {
+        let options = format!("--wire udp --reverse --max-rate 8mbit {options} --json");
+        let summary = send(&receiver.args(&options)).with_code(0).summary();
+        assert_eq!(summary["direction"], "receive");
+        assert!(number(&summary, "packets") > 0.0 && number(&summary, "sent_packets") > 0.0, "{summary}");
+        assert!(number(&summary, "bytes") <= 400e3, "{summary}");
+    }
+    let events = receiver.interrupted().with_code(0).objects();
+    assert_eq!(events.iter().filter(|event| event["direction"] == "send").count(), 2);
+    let refusing = Receiver::start("--wire udp --no-reverse");
+    let run = send(&refusing.args("--wire udp --reverse --max-rate 8mbit --time 1s")).with_code(8);
+    assert!(run.stderr.contains("--no-reverse"), "{}", run.stderr);
+    let limited = Receiver::start("--wire udp --max-rate 800kbit");
+    let run = send(&limited.args("--wire udp --reverse --max-rate 80mbit --time 400ms --json")).with_code(0);
+    assert!(number(&run.summary(), "bytes") < 80e3);
+}
+
+#[test]
+fn parallel_sources_are_added_up() {
+    let run = local("--parallel 3 --max-rate 8mbit --bytes 50kb --json").with_code(0);
+    let mut events = run.objects();
+    let sum = events.pop().unwrap();
+    assert_eq!((&sum["wire"], &sum["transfers"], &sum["bytes"]), (&"udp".into(), &3.into(), &150_000.into()));
+    assert!(sum.get("timeouts").is_none() && sum["lost"] == 0, "{sum}");
+    local("--parallel 2 --reverse --max-rate 8mbit --bytes 50kb").with_code(0);
+}
+
+#[test]
+fn missing_receiver_is_named() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    drop(socket);
+    let run = send(&format!("{address} --wire udp --max-rate 1mbit --bytes 1kb")).with_code(5);
+    assert!(run.stderr.contains("nothing listens on UDP port"), "{}", run.stderr);
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let args = format!(
+        "{} --wire udp --max-rate 1mbit --bytes 1kb --connect-give-up 1s",
+        silent.local_addr().unwrap()
+    );
+    let run = send(&args).with_code(5);
+    assert!(run.stderr.contains("no answer from UDP port"), "{}", run.stderr);
+}
+
+#[test]
+fn answers_are_shorter_than_questions() {
+    let receiver = Receiver::start("--wire udp");
+    let unknown = UdpSocket::bind("127.0.0.1:0").unwrap();
+    unknown.connect(receiver.address).unwrap();
+    unknown.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    // A request as a client sends it first, taken from one.
+    let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let args = format!("{} --wire udp --reverse --max-rate 1mbit --time 1s", listener.local_addr().unwrap());
+    let client = Program::start(&mut rdt_send(&args));
+    let mut hello = [0; 2000];
+    let length = listener.recv(&mut hello).unwrap();
+    client.signal("KILL");
+    let mut answer = [0; 2000];
+    unknown.send(&hello[..length]).unwrap();
+    let got = unknown.recv(&mut answer).unwrap();
+    assert!(got < length, "{got} of {length}");
+    // No more than the cookie, although the request was for data.
+    assert!(unknown.recv(&mut answer).is_err());
+    for bytes in [&hello[..length - 1], &[0; 200], b"x"] {
+        unknown.send(bytes).unwrap();
+        assert!(unknown.recv(&mut answer).is_err());
+    }
+    receiver.interrupted().with_code(0);
+}
+
+#[test]
+fn vanished_receiver_of_reverse_transfer_stops_it() {
+    let receiver = Receiver::start("--wire udp --json");
+    let args = receiver.args("--wire udp --reverse --max-rate 8mbit --time 3600s --json");
+    let client = Program::start(&mut rdt_send(&args));
+    client.line("connected");
+    client.signal("KILL");
+    receiver.program.line("cleaned_up");
+    let total = receiver.interrupted().with_code(0).summary();
+    assert_eq!((&total["unfinished"], &total["finished"]), (&1.into(), &0.into()), "{total}");
+}
