@@ -38,10 +38,7 @@ pub async fn push(
     request: Request,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
-    check_sources(&request)?;
-    let mut session = Session::new(stream, observer);
-    let root = open_root(&whole()?)?;
-    excludes(&request.source)?;
+    let (mut session, root) = open(stream, &request, observer)?;
     let wire = WireRequest::Push {
         dest: request.dest.into_os_string().into_vec(),
         sources: request.sources.len() as u64,
@@ -63,10 +60,7 @@ pub async fn pull(
     request: Request,
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
-    check_sources(&request)?;
-    let mut session = Session::new(stream, observer);
-    let root = open_root(&whole()?)?;
-    excludes(&request.source)?;
+    let (mut session, root) = open(stream, &request, observer)?;
     let expected =
         |source: &PathBuf| Expected { name: top_name(source), path: source.as_os_str().as_bytes().into() };
     let expected: Vec<_> = request.sources.iter().map(expected).collect();
@@ -79,6 +73,18 @@ pub async fn pull(
     let destination = Destination::start(place, request.destination, &session.report)?;
     destination.run(&mut session.reader, &mut session.writer).await?;
     Ok(session.close().await)
+}
+
+/// Checks a request of this side, and opens what it needs.
+fn open<S: ByteStream>(
+    stream: S,
+    request: &Request,
+    observer: Arc<dyn Observer>,
+) -> Result<(Session<S>, RootDirectory), CopyError> {
+    check_sources(request)?;
+    excludes(&request.source)?;
+    let root = open_root(&whole()?)?;
+    Ok((Session::new(stream, observer), root))
 }
 
 /// Answers one request of the peer within `root`.

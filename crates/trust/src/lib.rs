@@ -10,6 +10,7 @@
 //! | race | `race.rs` | connecting to the first address that answers (feature `tokio`) |
 //! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key |
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
+//! | serving | `serving.rs` | tickets, accepting and end of a server (feature `tokio`) |
 //! | error | `error.rs` | sentences and exit codes |
 //!
 //! No function reads a clock: the time is an argument, or a function that the caller gives.
@@ -24,6 +25,8 @@ mod options;
 #[cfg(feature = "tokio")]
 mod race;
 mod remote;
+#[cfg(feature = "tokio")]
+pub mod serving;
 
 use std::fmt;
 use std::sync::Arc;

@@ -28,22 +28,17 @@ mod tests;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser};
 use rdt_endpoint::tokio::Endpoint;
 use rdt_program::exit::{INTERRUPTED, IO};
 use rdt_program::{Console, TaskStop, start_logging, talk};
+use rdt_trust::serving::{linger, open_sessions};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use crate::args::{Arguments, Command, KeyArgs, OutputArgs, SecretArgs};
 use crate::failure::Failure;
 use crate::report::Report;
-
-/// Time for the last packets of connections before the program ends: a CLOSE, or the confirmation
-/// of the last bytes over a path with loss.
-const LINGER: Duration = Duration::from_secs(5);
 
 /// Returns the command line of `rdt-tunnel`, for manual pages and completions.
 pub fn command_line() -> clap::Command {
@@ -133,14 +128,8 @@ fn dispatch(command: &Command, report: &Report) -> Result<Ended, Failure> {
 
 /// Waits for the sessions, which the stop has ended, and for their last packets.
 async fn finish(endpoint: &Endpoint, mut sessions: JoinSet<()>) -> Ended {
-    while sessions.try_join_next().is_some() {}
-    let open = sessions.len();
-    let last_packets = async {
-        while sessions.join_next().await.is_some() {}
-        endpoint.wait_idle().await;
-    };
-    // After that time the peer finds the end by its idle timeout.
-    let _ = timeout(LINGER, last_packets).await;
+    let open = open_sessions(&mut sessions);
+    linger(endpoint, sessions).await;
     Ended { open }
 }
 

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Stream};
-use rdt_endpoint::{EndpointConfig, Listen};
 use rdt_program::TaskStop;
 use rdt_program::host_port::HostPort;
-use rdt_trust::{Gate, PathOptions, TicketUse, bind_any, reachable};
+use rdt_trust::serving::{
+    Announcement, LIMITING_OPTIONS, TicketOptions, accept_until, announce, listen, server_endpoint,
+};
+use rdt_trust::{Gate, PathOptions, bind_any};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::args::{DEFAULT_PORT, ServeArgs};
@@ -24,9 +25,6 @@ use crate::report::Report;
 use crate::session::{Local, Outcome, carry};
 use crate::{Ended, finish};
 
-/// Options for the sentence of an address that others can reach.
-const OPTIONS: &str = "--allow FILE, --secret-file FILE or --tickets N";
-const DEFAULT_TICKET_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Time for the first byte of a stream. The client sends it with the handshake.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for a connection to the target, which is on this host or near it.
@@ -35,64 +33,15 @@ const TARGET_TIMEOUT: Duration = Duration::from_secs(10);
 /// Runs until it is stopped.
 pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
     let trust = &args.trust;
-    let has_rule = trust.open || trust.allow.is_some() || trust.secret_file.is_some();
-    let tickets = args.tickets.unwrap_or(u16::from(!has_rule));
-    if tickets > 0 && trust.open {
-        return Err(Failure::Usage(
-            "--open admits every peer, with or without a ticket: leave out --tickets".into(),
-        ));
-    }
-    if tickets == 0 && (args.ticket_lifetime.is_some() || !args.advertise.is_empty()) {
-        let why = "--advertise and --ticket-lifetime are for tickets, and there are none: --tickets N";
-        return Err(Failure::Usage(why.to_owned()));
-    }
+    let options =
+        TicketOptions { tickets: args.tickets, lifetime: args.ticket_lifetime, advertise: &args.advertise };
+    let tickets = options.count(trust).map_err(|why| Failure::Usage(why.to_owned()))?;
     let endpoint = bind(args.listen, args.max_connections, trust.open)?;
     let bound = endpoint.local_addr();
-    let gate = Arc::new(trust.gate(bound, tickets > 0, OPTIONS, &report.surroundings())?);
+    let surroundings = report.surroundings();
+    let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
     let metrics = report.serve_metrics(&args.metrics)?;
-    announce(args, report, &gate, (bound, metrics), tickets)?;
-    let dial = {
-        let to = args.to.clone();
-        move || connect_target(to.clone())
-    };
-    accept_all(&endpoint, gate, &args.path, dial, report, stop).await
-}
-
-/// Binds the UDP socket. If this host has no IPv6, the default address is that of all IPv4
-/// interfaces. If it `is_open`, one host may have half of the connections.
-fn bind(address: Option<SocketAddr>, max_connections: u32, is_open: bool) -> Result<Endpoint, Failure> {
-    let bind = |address| {
-        let mut config = EndpointConfig::new()?;
-        config.max_connections = max_connections as usize;
-        config.max_connections_per_source =
-            if is_open { config.max_connections.div_ceil(2) } else { config.max_connections };
-        Endpoint::bind(address, config)
-    };
-    let bound = match address {
-        Some(address) => bind(address).map_err(|error| (address, error)),
-        None => bind_any(DEFAULT_PORT, bind),
-    };
-    bound.map_err(|(address, error)| Failure::Bind(address, error))
-}
-
-/// Prints the address, the key and the tickets.
-fn announce(
-    args: &ServeArgs,
-    report: &Report,
-    gate: &Gate,
-    (bound, metrics): (SocketAddr, Option<SocketAddr>),
-    tickets: u16,
-) -> Result<(), Failure> {
-    let key = gate.identity().public();
-    report.remark(&format!("listening on {bound}, key {}", key.fingerprint()));
-    let addresses = reachable(bound, &args.advertise);
-    let lifetime_s = args.ticket_lifetime.unwrap_or(DEFAULT_TICKET_LIFETIME).as_secs();
-    let issue = || gate.issue(&addresses, TicketUse::OneClient, lifetime_s);
-    let tickets = (0..tickets).map(|_| issue().map(|ticket| ticket.to_string()));
-    let tickets = tickets.collect::<Result<Vec<_>, _>>()?;
-    if gate.is_open() {
-        report.remark("every peer that reaches this address is admitted");
-    }
+    let Announcement { key, tickets, .. } = announce(&gate, bound, &options, tickets, &surroundings)?;
     report.result(&tickets.join("\n"), || {
         json!({
             "event": "listening",
@@ -103,7 +52,22 @@ fn announce(
             "metrics": metrics.map(|address| address.to_string()),
         })
     });
-    Ok(())
+    let dial = {
+        let to = args.to.clone();
+        move || connect_target(to.clone())
+    };
+    accept_all(&endpoint, gate, &args.path, dial, report, stop).await
+}
+
+/// Binds the UDP socket. If this host has no IPv6, the default address is that of all IPv4
+/// interfaces.
+fn bind(address: Option<SocketAddr>, max_connections: u32, is_open: bool) -> Result<Endpoint, Failure> {
+    let bind = |address| Endpoint::bind(address, server_endpoint(max_connections, is_open)?);
+    let bound = match address {
+        Some(address) => bind(address).map_err(|error| (address, error)),
+        None => bind_any(DEFAULT_PORT, bind),
+    };
+    bound.map_err(|(address, error)| Failure::Bind(address, error))
 }
 
 async fn connect_target(to: HostPort) -> io::Result<TcpStream> {
@@ -127,21 +91,13 @@ where
     D: Fn() -> F,
     F: Future<Output = io::Result<L>> + Send + 'static,
 {
-    let responder = gate.responder(path.connection());
-    let listening = endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) });
-    let listener = listening.map_err(|error| Failure::system("listen")(error.into()))?;
-    let mut sessions = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => {
-                let stream = accepted.map_err(|error| Failure::system("accept")(error.into()))?;
-                let (report, stop, target) = (report.clone(), stop.clone(), dial());
-                sessions.spawn(async move { session(stream, target, &report, &stop).await });
-            }
-            Some(_) = sessions.join_next() => {}
-            () = stop.wait() => break,
-        }
-    }
+    let listener = listen(endpoint, &gate, path.connection())
+        .map_err(|error| Failure::system("listen")(error.into()))?;
+    let accepted = accept_until(&listener, stop.wait(), |stream| {
+        let (report, stop, target) = (report.clone(), stop.clone(), dial());
+        async move { session(stream, target, &report, &stop).await }
+    });
+    let sessions = accepted.await.map_err(|error| Failure::system("accept")(error.into()))?;
     drop(listener);
     Ok(finish(endpoint, sessions).await)
 }

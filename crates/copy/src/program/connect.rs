@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rdt_endpoint::tokio::{Endpoint, Stream};
-use rdt_endpoint::{Connect, ConnectError, EndpointConfig, Listen, StreamError, generate_key};
+use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError, generate_key};
 use rdt_identity::Ticket;
 use rdt_transport::{Closed, ConnectionConfig};
+use rdt_trust::serving::listen;
 use rdt_trust::{
     Dialer, Gate, ListenOptions, Remote, TicketUse, bind_any, bind_towards, race, reachable, resolve,
 };
@@ -128,9 +129,7 @@ pub(crate) async fn accept(
     gate: &Arc<Gate>,
     config: ConnectionConfig,
 ) -> Result<Stream, Failure> {
-    let responder = gate.responder(config);
-    let listening = endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) });
-    let listener = listening.map_err(|error| Failure::system("listen")(error.into()))?;
+    let listener = listen(endpoint, gate, config).map_err(|error| Failure::system("listen")(error.into()))?;
     listener.accept().await.map_err(|error| Failure::system("accept")(error.into()))
 }
 

@@ -36,6 +36,7 @@ use clap::{CommandFactory, Parser};
 use rdt_endpoint::tokio::Stream;
 use rdt_program::exit::{IO, USAGE};
 use rdt_program::{TaskStop, start_logging, talk};
+use rdt_trust::serving::LINGER;
 use tokio::time::timeout;
 
 use crate::{
@@ -54,8 +55,6 @@ const STOPPED: u32 = 1;
 /// Below this number of cores, one thread serves the network: it leaves the other core to the
 /// thread of the files. On 2 cores, with both sides on one host, that is 1.15 times as fast.
 const MIN_CORES: usize = 4;
-/// Time for the last packets of connections before the program ends.
-const LINGER: Duration = Duration::from_secs(5);
 
 /// Returns the command line of `rdt-copy`, for manual pages and completions.
 pub fn command_line() -> clap::Command {

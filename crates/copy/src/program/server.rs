@@ -7,6 +7,7 @@ use rdt_endpoint::EndpointConfig;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_identity::Ticket;
 use rdt_program::TaskStop;
+use rdt_trust::serving::LINGER;
 use rdt_trust::{TrustError, reachable};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin, stdin};
 use tokio::time::timeout;
@@ -15,7 +16,7 @@ use super::args::{Arguments, Ports};
 use super::connect::{accept, bind, connection, dial_ticket, gate};
 use super::failure::Failure;
 use super::report::Report;
-use super::{LINGER, STOPPED, last_packets};
+use super::{STOPPED, last_packets};
 use crate::{Root, serve};
 
 /// Longest line with a ticket, bytes.

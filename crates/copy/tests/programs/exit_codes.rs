@@ -30,6 +30,9 @@ fn open_address_without_rule_is_refused() {
     let ended = home.run(&["--serve", ".", "--port", "0", "--tickets", "0"]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(ended.errors.contains("can be reached from other hosts"), "{ended:?}");
+    let ended = home.run(&["--serve", ".", "--port", "0", "--open", "--tickets", "1"]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.errors.contains("leave out --tickets"), "{ended:?}");
     let ended = home.run(&["--serve", "missing", "--port", "0"]);
     assert_eq!(ended.code, Some(66), "{ended:?}");
 }

@@ -2,11 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rdt_program_testing::contract::Contract;
+use rdt_program_testing::home;
 use rdt_program_testing::programs::{Ended, Program};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-copy");
@@ -20,46 +20,24 @@ echo $$ > \"$0.pid\"
 exec sh -c \"exec $*\"
 ";
 
-/// Folder of a test: keys of its programs, sources and destinations.
-pub(crate) struct Home(tempfile::TempDir);
+/// Folder of a test, with the sources and destinations of its copies.
+pub(crate) struct Home(home::Home);
+
+impl Deref for Home {
+    type Target = home::Home;
+
+    fn deref(&self) -> &home::Home {
+        &self.0
+    }
+}
 
 impl Home {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Returns a path of this folder as text.
-    pub(crate) fn show(&self, name: &str) -> String {
-        self.path(name).display().to_string()
-    }
-
-    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    pub(crate) fn folder(&self, name: &str) -> PathBuf {
-        let path = self.path(name);
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
-
-    /// Returns a command. `user` has a folder of keys of its own.
-    pub(crate) fn command(&self, user: &str, args: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command.args(args).env("XDG_CONFIG_HOME", self.path(user)).current_dir(self.path(""));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        Self(home::Home::new(PROGRAM))
     }
 
     pub(crate) fn start(&self, user: &str, args: &[&str]) -> Program {
-        Program::start(&mut self.command(user, args))
+        Program::start(&mut self.command(user, args.iter().copied()))
     }
 
     /// Runs a copy of `anna` to its end.
@@ -81,8 +59,7 @@ impl Home {
         let args = ["--serve", folder, "--bind", "127.0.0.1", "--port", "0", "--json"];
         let program = self.start("server", &[&args, options].concat());
         let listening = program.event("listening");
-        let tickets = listening["tickets"].as_array().unwrap();
-        let tickets = tickets.iter().map(|ticket| ticket.as_str().unwrap().to_owned()).collect();
+        let tickets = home::tickets(&listening);
         let port = listening["address"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
         Serve { program, port, tickets }
     }
@@ -123,10 +100,7 @@ impl Serve {
 
 /// Asserts that each line of the standard output fits its schema.
 pub(crate) fn check_events(ended: &Ended) {
-    let Some(contract) = Contract::load("rdt-copy.json") else { return };
-    for line in &ended.lines {
-        contract.check_event(&serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")));
-    }
+    home::check_events("rdt-copy.json", ended);
 }
 
 /// Returns `words` as arguments.

@@ -1,45 +1,36 @@
 //! Programs under test, with folders for their keys.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use rdt_program_testing::contract::Contract;
+use rdt_program_testing::home;
 pub(crate) use rdt_program_testing::programs::{Ended, PATIENCE, Program};
 use serde_json::Value;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-tunnel");
 
 /// Folder of the keys of a test's programs.
-pub(crate) struct Home(tempfile::TempDir);
+pub(crate) struct Home(home::Home);
 
 impl Home {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(home::Home::new(PROGRAM))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.path(name)
     }
 
     /// Writes a file that others may not read.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt;
-
-        let path = self.path(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        path
+        self.0.write_secret(name, text)
     }
 
     /// Returns a command whose arguments are separated by blanks. `user` has a folder of keys of
     /// its own.
     pub(crate) fn command(&self, user: &str, args: &str) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command.args(args.split_whitespace()).env("XDG_CONFIG_HOME", self.path(user));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        self.0.command(user, args.split_whitespace())
     }
 
     /// Runs a program to its end.
@@ -53,8 +44,7 @@ impl Home {
         let program = Program::start(&mut self.command("server", &args));
         let listening = program.event("listening");
         let address = listening["address"].as_str().unwrap().parse().unwrap();
-        let tickets = listening["tickets"].as_array().unwrap();
-        let tickets = tickets.iter().map(|ticket| ticket.as_str().unwrap().to_owned()).collect();
+        let tickets = home::tickets(&listening);
         let metrics = metrics(&listening);
         Serve { program, address, tickets, metrics }
     }
@@ -90,8 +80,5 @@ pub(crate) struct Connect {
 
 /// Asserts that the lines of a program are events that fit the schema.
 pub(crate) fn check_events(ended: &Ended) {
-    let Some(contract) = Contract::load("rdt-tunnel.json") else { return };
-    for line in &ended.lines {
-        contract.check_event(&serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")));
-    }
+    home::check_events("rdt-tunnel.json", ended);
 }

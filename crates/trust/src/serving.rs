@@ -1,0 +1,188 @@
+//! What the programs that admit clients until they are stopped have in common: tickets and how they
+//! are announced, the socket, accepting, and the end.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdt_crypto::PublicKey;
+use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
+use rdt_endpoint::{EndpointConfig, Listen, ListenError};
+use rdt_transport::ConnectionConfig;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::{Gate, ListenOptions, Surroundings, TicketUse, TrustError, reachable};
+
+/// Options that limit who is admitted, for [`TrustError::Unprotected`].
+pub const LIMITING_OPTIONS: &str = "--allow FILE, --secret-file FILE or --tickets N";
+const DEFAULT_TICKET_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// Time for the last packets of connections before a program ends: a CLOSE, or the confirmation of
+/// the last bytes over a path with loss.
+pub const LINGER: Duration = Duration::from_secs(5);
+
+/// Options of a server's tickets, as the command line has them.
+#[derive(Debug, Clone, Copy)]
+pub struct TicketOptions<'a> {
+    /// Number of tickets. `None`: one, or none if another option says who is admitted.
+    pub tickets: Option<u16>,
+    /// Time until a ticket must have been used. `None`: 24 hours.
+    pub lifetime: Option<Duration>,
+    /// Addresses in tickets. Empty: those at which this host is reachable.
+    pub advertise: &'a [SocketAddr],
+}
+
+impl TicketOptions<'_> {
+    /// Returns the number of tickets.
+    ///
+    /// # Errors
+    /// A sentence for the user, about options that contradict each other.
+    pub fn count(&self, trust: &ListenOptions) -> Result<u16, &'static str> {
+        let has_rule = trust.open || trust.allow.is_some() || trust.secret_file.is_some();
+        let tickets = self.tickets.unwrap_or(u16::from(!has_rule));
+        if tickets > 0 && trust.open {
+            return Err("--open admits every peer, with or without a ticket: leave out --tickets");
+        }
+        if tickets == 0 && (self.lifetime.is_some() || !self.advertise.is_empty()) {
+            return Err("--advertise and --ticket-lifetime are for tickets, and there are none: --tickets N");
+        }
+        Ok(tickets)
+    }
+}
+
+/// What a server tells its user at the start.
+#[derive(Debug, Clone)]
+pub struct Announcement {
+    /// Address of the socket.
+    pub address: SocketAddr,
+    /// Key of the server.
+    pub key: PublicKey,
+    /// Tickets, as text.
+    pub tickets: Vec<String>,
+}
+
+/// Issues `count` tickets for a server at `bound`, and remarks its address and key.
+///
+/// # Errors
+/// [`TrustError`]: no random numbers.
+pub fn announce(
+    gate: &Gate,
+    bound: SocketAddr,
+    options: &TicketOptions<'_>,
+    count: u16,
+    surroundings: &Surroundings,
+) -> Result<Announcement, TrustError> {
+    let key = gate.identity().public();
+    (surroundings.say)(&format!("listening on {bound}, key {}", key.fingerprint()));
+    let addresses = reachable(bound, options.advertise);
+    let lifetime_s = options.lifetime.unwrap_or(DEFAULT_TICKET_LIFETIME).as_secs();
+    let issue = || gate.issue(&addresses, TicketUse::OneClient, lifetime_s);
+    let tickets = (0..count).map(|_| issue().map(|ticket| ticket.to_string()));
+    let tickets = tickets.collect::<Result<Vec<_>, _>>()?;
+    if gate.is_open() {
+        (surroundings.say)("every peer that reaches this address is admitted");
+    }
+    Ok(Announcement { address: bound, key, tickets })
+}
+
+/// Returns the configuration of a server's socket. If it `is_open`, one host may have half of the
+/// connections, so that it cannot keep all others away.
+///
+/// # Errors
+/// No random numbers.
+pub fn server_endpoint(max_connections: u32, is_open: bool) -> io::Result<EndpointConfig> {
+    let mut config = EndpointConfig::new()?;
+    config.max_connections = max_connections as usize;
+    config.max_connections_per_source =
+        if is_open { config.max_connections.div_ceil(2) } else { config.max_connections };
+    Ok(config)
+}
+
+/// Listens for the peers that a gate admits.
+///
+/// # Errors
+/// If the endpoint listens already, or has ended.
+pub fn listen(
+    endpoint: &Endpoint,
+    gate: &Arc<Gate>,
+    config: ConnectionConfig,
+) -> Result<Listener, ListenError> {
+    let responder = gate.responder(config);
+    endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) })
+}
+
+/// Accepts connections until `stop`, and starts a session for each. Returns the sessions.
+///
+/// # Errors
+/// If the endpoint has ended.
+pub async fn accept_until<F>(
+    listener: &Listener,
+    stop: impl Future<Output = ()>,
+    mut session: impl FnMut(Stream) -> F,
+) -> Result<JoinSet<()>, ListenError>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut sessions = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                sessions.spawn(session(accepted?));
+            }
+            Some(_) = sessions.join_next() => {}
+            () = &mut stop => return Ok(sessions),
+        }
+    }
+}
+
+/// Returns the number of sessions that have not ended.
+pub fn open_sessions(sessions: &mut JoinSet<()>) -> usize {
+    while sessions.try_join_next().is_some() {}
+    sessions.len()
+}
+
+/// Waits for the sessions, which the stop has ended, and for their last packets.
+pub async fn linger(endpoint: &Endpoint, mut sessions: JoinSet<()>) {
+    let last_packets = async {
+        while sessions.join_next().await.is_some() {}
+        endpoint.wait_idle().await;
+    };
+    // After that time the peer finds the end by its idle timeout.
+    let _ = timeout(LINGER, last_packets).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::World;
+
+    const NONE: TicketOptions<'static> = TicketOptions { tickets: None, lifetime: None, advertise: &[] };
+
+    #[test]
+    fn tickets_follow_from_other_options() {
+        let world = World::new();
+        let plain = world.listen_options();
+        let open = ListenOptions { open: true, ..plain.clone() };
+        let allow = ListenOptions { allow: Some(world.path("allow")), ..plain.clone() };
+        assert_eq!([&plain, &open, &allow].map(|trust| NONE.count(trust)), [Ok(1), Ok(0), Ok(0)]);
+        let three = TicketOptions { tickets: Some(3), ..NONE };
+        assert_eq!((three.count(&plain), three.count(&allow)), (Ok(3), Ok(3)));
+        assert!(three.count(&open).unwrap_err().contains("--open"));
+        let lifetime = TicketOptions { lifetime: Some(Duration::from_secs(60)), ..NONE };
+        assert!(lifetime.count(&open).unwrap_err().contains("--tickets N"));
+    }
+
+    #[test]
+    fn announcement_has_tickets_and_remarks() {
+        let world = World::new();
+        let bound = "127.0.0.1:5000".parse().unwrap();
+        let gate = world.listen_options().gate(bound, true, LIMITING_OPTIONS, &world.surroundings).unwrap();
+        world.take_said();
+        let told = announce(&gate, bound, &NONE, 2, &world.surroundings).unwrap();
+        assert_eq!((told.address, told.tickets.len(), told.key), (bound, 2, gate.identity().public()));
+        assert!(world.take_said()[0].starts_with("listening on 127.0.0.1:5000, key "));
+    }
+}
