@@ -13,8 +13,8 @@ use rdt_transport::{
 };
 
 use crate::{
-    Application, Connected, Flow, Remote, SocketError, Source, UdpIo, UdpOptions, Waiter, clock, file_source,
-    fill, run, send_memory, send_rest, truesize,
+    Application, Connected, Flow, Remote, Sink, SocketError, Source, UdpIo, UdpOptions, Waiter, clock,
+    file_source, fill, run, send_memory, send_rest, truesize,
 };
 
 /// Time after the transfer in which a receiver still answers retransmitted FINs, because the
@@ -115,7 +115,7 @@ impl Application<Sender> for Sending {
             }
         }
         if self.end.is_none()
-            && let Err(error) = fill(&mut self.source, sender)
+            && let Err(error) = fill(&mut self.source, Sink::Sender(sender))
         {
             sender.abort();
             self.end = Some(Err(error.into()));

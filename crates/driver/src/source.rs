@@ -60,58 +60,52 @@ pub trait Source: Send {
 }
 
 /// Stream that a source fills.
-pub trait Sink {
+pub enum Sink<'a> {
+    /// Stream of a transfer that is not encrypted.
+    Sender(&'a mut Sender),
+    /// Own stream of an encrypted connection.
+    Connection(&'a mut Connection),
+}
+
+impl Sink<'_> {
     /// Returns room for the next bytes; empty while enough is buffered, and of a stream that is not
     /// open.
-    fn room(&mut self) -> Spare<'_>;
+    fn room(&mut self) -> Spare<'_> {
+        match self {
+            Self::Sender(sender) => sender.spare().unwrap_or_default(),
+            Self::Connection(connection) => connection.spare().unwrap_or_default(),
+        }
+    }
+
     /// Appends the first `n` bytes of [`Sink::room`].
-    fn advance(&mut self, n: usize);
+    fn advance(&mut self, n: usize) {
+        match self {
+            Self::Sender(sender) => sender.advance(n),
+            Self::Connection(connection) => connection.advance(n),
+        }
+    }
+
     /// Allows the bytes so far to be sent in a packet that is not full.
-    fn push(&mut self);
+    fn push(&mut self) {
+        match self {
+            Self::Sender(sender) => sender.push(),
+            Self::Connection(connection) => connection.push(),
+        }
+    }
+
     /// Ends the stream.
-    fn finish(&mut self);
-}
-
-impl Sink for Sender {
-    fn room(&mut self) -> Spare<'_> {
-        self.spare().unwrap_or_default()
-    }
-
-    fn advance(&mut self, n: usize) {
-        Self::advance(self, n);
-    }
-
-    fn push(&mut self) {
-        Self::push(self);
-    }
-
     fn finish(&mut self) {
-        // Fails only before the sender is open, when there is no room.
-        let _ = Self::finish(self);
-    }
-}
-
-impl Sink for Connection {
-    fn room(&mut self) -> Spare<'_> {
-        self.spare().unwrap_or_default()
-    }
-
-    fn advance(&mut self, n: usize) {
-        Self::advance(self, n);
-    }
-
-    fn push(&mut self) {
-        Self::push(self);
-    }
-
-    fn finish(&mut self) {
-        Self::finish(self);
+        match self {
+            // Fails only before the sender is open, when there is no room.
+            Self::Sender(sender) => drop(sender.finish()),
+            Self::Connection(connection) => connection.finish(),
+        }
     }
 }
 
 /// Reads from `source` into an open stream, as many bytes as are available and fit. At the end of
 /// the source, ends the stream and sets `source` to `None`.
-pub fn fill(source: &mut Option<Box<dyn Source>>, sink: &mut impl Sink) -> io::Result<()> {
+pub fn fill(source: &mut Option<Box<dyn Source>>, mut sink: Sink<'_>) -> io::Result<()> {
     while let Some(input) = source {
         let room = sink.room();
         if room.is_empty() {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::Entropy;
-use rdt_driver::{Source, fill};
+use rdt_driver::{Sink, Source, fill};
 use rdt_transport::{
     Closed, ConfigError, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig,
     Ecn, Endpoint, FramePool, InitiatorConfig, Observer, SenderConfig, SenderStats, TransmitBuf,
@@ -83,7 +83,7 @@ impl Sending for Encrypted {
     }
 
     fn fill(&mut self, now: Instant, source: &mut Option<Box<dyn Source>>) -> io::Result<()> {
-        self.set.with(now, self.id, |connection| fill(source, connection)).unwrap_or(Ok(()))
+        self.set.with(now, self.id, |connection| fill(source, Sink::Connection(connection))).unwrap_or(Ok(()))
     }
 
     fn abort(&mut self, now: Instant) {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, PublicKey};
-use rdt_driver::{Source, fill};
+use rdt_driver::{Sink, Source, fill};
 use rdt_transport::{
     Closed, Endpoint, Observer, Phase, Sender, SenderEvent, SenderStats, TransferError, Wire,
 };
@@ -77,7 +77,7 @@ impl Sending for Sender {
     }
 
     fn fill(&mut self, _: Instant, source: &mut Option<Box<dyn Source>>) -> io::Result<()> {
-        fill(source, self)
+        fill(source, Sink::Sender(self))
     }
 
     fn abort(&mut self, _: Instant) {

@@ -1,5 +1,6 @@
 //! Processing of packets from the receiver. An ACK goes through the scoreboard, the RTT estimator,
-//! loss detection and the congestion controller, in this order (`on_ack`).
+//! loss detection and congestion control, in this order (`on_ack`), and so do the losses and marks
+//! that it reports.
 //!
 //! Coalesced classic ACKs that only advance `snd_una` are processed as one: each gives an RTT
 //! sample, and the last one the cumulative ACK and the window.
@@ -7,13 +8,14 @@
 use std::time::{Duration, Instant};
 
 use super::coalesced_acks::coalesce;
-use super::congestion::Prior;
+use super::congestion::{AckReport, Prior, Reduction};
+use super::path::Trips;
 use super::{Path, Sender, State};
 use crate::congestion::Cause;
 use crate::endpoint::one_by_one;
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
-use crate::recovery::{AckArrival, AckOutcome, SegmentRun, Timing, WindowUpdate};
+use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
 use crate::wire::native::CloseReason;
 use crate::wire::{Ack, Echo, FromReceiver};
 use crate::{Ecn, Endpoint, RtoPolicy, Trace, TransferError};
@@ -234,8 +236,15 @@ impl Sender {
         if arrived.grown {
             self.resize();
         }
-        let latest_rtt =
-            if coalesced { None } else { self.sample(now, ack, echoes.sent_at, acked.karn, &arrived.times) };
+        let latest_rtt = if coalesced {
+            None
+        } else {
+            let Times { echoed, overtaken } = arrived.times;
+            // After a timeout the records are gone, but a segment sent once has its send time.
+            let echoed = echoes.sent_at.or(echoed);
+            let trips = Trips { now, echo: ack.echo, echoed, karn: acked.karn, overtaken };
+            self.path.on_trips(&trips, self.flight.board.in_flight(), self.peer.ack_every)
+        };
         let window = self.on_window(ack, prior_window);
         // RFC 5681, section 2, tells duplicate ACKs from window updates by an unchanged window. A
         // native window may change with every packet, but native ACKs echo a transmission: a new
@@ -318,37 +327,6 @@ impl Sender {
         acked
     }
 
-    /// Processes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic),
-    /// and of a reordered segment.
-    fn sample(
-        &mut self,
-        now: Instant,
-        ack: &Ack<'_>,
-        echoed: Option<Instant>,
-        karn: Option<Instant>,
-        times: &Times,
-    ) -> Option<Duration> {
-        let since = |sent_at: Instant| now.saturating_duration_since(sent_at);
-        let sample = match ack.echo {
-            // After a timeout the records are gone, but a segment sent once has its send time.
-            Some(echo) => echoed
-                .or(times.echoed)
-                .filter(|_| echo.packet_number >= self.path.first_number)
-                .map(|sent_at| self.path.without_delay(since(sent_at), echo.delay)),
-            None => karn.map(since),
-        };
-        let late = times.overtaken.filter(|(number, _)| *number >= self.path.first_number);
-        let late = late.map(|(_, sent_at)| since(sent_at));
-        let in_flight = self.flight.board.in_flight();
-        if let Some(sample) = sample {
-            self.path.on_sample(sample, in_flight, self.peer.ack_every);
-        }
-        if let Some(late) = late {
-            self.path.on_sample(late, in_flight, self.peer.ack_every);
-        }
-        sample.or(late)
-    }
-
     fn on_window(&mut self, ack: &Ack<'_>, before: u64) -> WindowUpdate {
         let board = &self.flight.board;
         self.peer.on_window(ack, before, board.span(self.path.mss), board, &self.path.rtt)
@@ -368,6 +346,140 @@ impl Sender {
             self.patience.restart(outcome.now);
         } else if !outcome.window.has_room {
             self.patience.on_answer(outcome.now);
+        }
+    }
+
+    /// Accounts for segments declared lost. If `refused`, the receiver dropped them for lack of
+    /// room, and they do not count as lost.
+    pub(super) fn on_losses(&mut self, now: Instant, lost: Vec<Lost>, refused: bool) {
+        for lost in lost {
+            let excused = self.path.mtu_probe() == Some(lost.packet_number);
+            self.path.on_lost(lost.packet_number);
+            if refused {
+                continue;
+            }
+            self.stats.lost += 1;
+            self.stats.lost_to_socket += u64::from(lost.to_socket);
+            self.observers.on_lost(now, &lost);
+            // Path MTU probes and drops in the receiver's socket are no signs of congestion.
+            if !excused && !lost.to_socket {
+                let bytes = u64::from(lost.bytes);
+                let packet = self.flight.rate_mut().and_then(|rate| {
+                    rate.on_lost(bytes);
+                    lost.state.map(|state| rate.lost_packet(now, &state, bytes))
+                });
+                self.congestion.on_lost(bytes, packet.as_ref());
+            }
+        }
+    }
+
+    /// Begins a recovery episode for losses detected by ACKs. `cause` is that for the controller:
+    /// in Tahoe the window responds as to a timeout.
+    pub(super) fn on_episode(&mut self, now: Instant, cause: Cause, prior: Prior) {
+        self.stats.recoveries += 1;
+        self.observers.on(now, &Trace::RecoveryBegan { cause: Cause::Loss });
+        self.slow_down(now, cause, prior);
+    }
+
+    /// Responds to the CE marks that an ACK reports.
+    fn on_marks(&mut self, now: Instant, ack: &Ack<'_>, outcome: &AckOutcome, prior: Prior) {
+        let Some(marks) = ack.marks else { return };
+        let (marked, answer) = self.path.ecn.on_ack(marks, outcome.largest_acked);
+        self.stats.ce_marks += u64::from(marked);
+        if answer {
+            self.stats.ecn_reductions += 1;
+            self.observers.on(now, &Trace::EcnReduced);
+            self.slow_down(now, Cause::Ecn, prior);
+        }
+    }
+
+    /// Reports an ACK to the controller and updates PRR.
+    fn control_congestion(&mut self, outcome: &AckOutcome, verdict: &Verdict, prior: Prior) {
+        let now = outcome.now;
+        let found = self.congestion.has_lost();
+        self.report_ack(outcome, prior.in_flight, verdict.episode);
+        match verdict.ended {
+            Some(Ended::Spurious { timeout, late_rtt }) => {
+                self.respond_to_spurious(outcome, timeout, late_rtt);
+            }
+            Some(Ended::Recovered) => {
+                self.observers.on(now, &Trace::RecoveryEnded { spurious: false });
+                self.congestion.prr = None;
+            }
+            Some(Ended::RepairedByProbe) => {
+                self.observers.on(now, &Trace::ProbeRepaired);
+                self.slow_down(now, Cause::Loss, prior);
+                self.congestion.prr = None;
+            }
+            None => {}
+        }
+        let board = &self.flight.board;
+        // `DeliveredData` of RFC 9937: without data that duplicate ACKs already reported.
+        let delivered = (outcome.bytes + board.assumed()).saturating_sub(prior.assumed);
+        self.congestion.on_ack_in_recovery(delivered, board.in_flight(), outcome.moved && !found);
+        if outcome.restarts_timers() {
+            let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
+            self.recovery.rearm(outcome, &timing, &self.flight.board);
+        }
+        // Without a delivery rate no ACK is reported to the controller: its window changes only
+        // with episodes, and base-only recovery (classic) has none.
+        if self.flight.rate().is_some() || self.recovery.marks_losses() {
+            self.pace(now);
+        }
+    }
+
+    /// Undoes the response to a spurious loss. Step 9 of RFC 4015, section 3.2, raises the RTO
+    /// above the delay.
+    #[cold]
+    fn respond_to_spurious(&mut self, outcome: &AckOutcome, timeout: bool, late_rtt: Option<Duration>) {
+        self.stats.spurious += 1;
+        self.observers.on(outcome.now, &Trace::RecoveryEnded { spurious: true });
+        let first = u64::from(self.config.initial_window) * outcome.mss;
+        self.congestion.on_spurious(outcome, self.flight.board.in_flight(), first);
+        if let Some(sample) = late_rtt.or(outcome.latest_rtt).filter(|_| timeout) {
+            self.path.rtt.on_spurious_timeout(sample);
+        }
+    }
+
+    /// Reports an ACK to the controller (native).
+    fn report_ack(&mut self, outcome: &AckOutcome, prior_in_flight: u64, episode: Option<Cause>) {
+        let in_flight = self.flight.board.in_flight();
+        let Some(delivery) = self.flight.rate_mut() else { return };
+        let report = AckReport {
+            outcome,
+            prior_in_flight,
+            in_flight,
+            episode,
+            reorders: self.recovery.reorders(),
+            path: &self.path,
+            blocked: &self.blocked,
+            max_rate: self.config.max_rate,
+        };
+        let rate = self.congestion.on_ack(&report, delivery);
+        self.observers.on_rate(rate);
+    }
+
+    /// Reduces the window in response to congestion.
+    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
+        let reduction = Reduction {
+            now,
+            cause,
+            prior,
+            largest_acked: self.flight.largest_acked(),
+            next_number: self.flight.next_number(),
+            uses_prr: self.recovery.marks_losses() && self.config.recovery.uses_prr(),
+            mss: self.path.mss,
+            blocked: &self.blocked,
+        };
+        self.congestion.slow_down(&reduction, &mut self.path.ecn);
+        self.pace(now);
+    }
+
+    /// Adopts window and pacing rate of the controller.
+    pub(super) fn pace(&mut self, now: Instant) {
+        let srtt = self.path.rtt.srtt();
+        if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
+            self.observers.on(now, &Trace::Paced { rate });
         }
     }
 }

@@ -1,10 +1,18 @@
-//! Close: FIN and FIN-ACK, or a CLOSE from the receiver. In the native format the FIN follows the
-//! last data at once. While data is outstanding, the timers of data cover the FIN, and ACKs show
-//! whether it arrived. When all data is acknowledged, the FIN has its own timer.
+//! Ends of a transfer: FIN and FIN-ACK, a CLOSE from the receiver, or timeouts. In the native
+//! format the FIN follows the last data at once. While data is outstanding, the timers of data
+//! cover the FIN, and ACKs show whether it arrived. When all data is acknowledged, the FIN has its
+//! own timer.
+//!
+//! A retransmission timeout is classified by its cause (congestion, path MTU, closed window) and
+//! backs off, or ends the transfer after the give-up time.
 
 use std::time::Instant;
 
+use super::congestion::Prior;
+use super::path_mtu::PathMtu;
 use super::{Sender, SenderEvent, State};
+use crate::congestion::Cause;
+use crate::recovery::{AckOutcome, Expired, LostTo, Timeout};
 use crate::wire::native::CloseReason;
 use crate::wire::{Ack, DataHeader};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
@@ -248,5 +256,113 @@ impl Sender {
         self.close();
         self.events.push_back(SenderEvent::Finished { crc });
         self.observers.on(now, &Trace::FinAckReceived { ack, crc });
+    }
+
+    /// Returns the presumed cause of a retransmission timeout that fires now.
+    fn timeout_cause(&self) -> LostTo {
+        if !self.has_room() {
+            return LostTo::NoRoom;
+        }
+        let (board, tried) = (&self.flight.board, self.path.mtu_probe());
+        let Some(base) = board.base().filter(|base| tried == Some(base.packet_number)) else {
+            return LostTo::Network;
+        };
+        // Only the probe is missing: data sent after it arrived, or none was sent.
+        let alone = self.recovery.repeats_base() || board.in_flight() <= u64::from(base.len);
+        if alone { LostTo::Size } else { LostTo::Network }
+    }
+
+    pub(super) fn on_data_timeout(&mut self, now: Instant) {
+        if self.peer.answered_probe(&self.flight.board) {
+            // The last zero-window probe was answered, so the give-up time starts with the next
+            // one.
+            self.patience.on_answer(now);
+        }
+        let (lost_to, prior) = (self.timeout_cause(), Prior::of(&self.flight.board, self.peer.window.size()));
+        // The back-off ends at the give-up time.
+        let next_rto = self.path.rtt.backed_off().min(self.patience.left(now));
+        let quiet = AckOutcome::quiet(now, self.path.mss as u64, self.peer.duplicates, self.has_room());
+        let timeout = Timeout { rtt: &self.path.rtt, quiet, next_rto, lost_to };
+        let (expired, lost) = self.recovery.on_timeout(&timeout, &mut self.flight);
+        let refused = lost_to == LostTo::NoRoom && matches!(expired, Expired::Timeout { .. });
+        self.on_losses(now, lost, refused);
+        match expired {
+            Expired::Nothing => {}
+            Expired::Episode => self.on_episode(now, Cause::Loss, prior),
+            Expired::Exhausted => self.exhaust(now, self.config.attempts.data),
+            Expired::Timeout { episode } => {
+                self.stats.timeouts += u64::from(self.recovery.marks_losses());
+                if episode {
+                    self.observers.on(now, &Trace::RecoveryBegan { cause: Cause::Timeout });
+                }
+                self.path.rtt.on_timeout();
+                self.congestion.forget_recovery();
+                self.give_up_or_go_on(now);
+                if episode && lost_to == LostTo::Network {
+                    self.back_down(now, prior);
+                }
+            }
+        }
+    }
+
+    /// Responds to a retransmission timeout caused by loss in the network.
+    fn back_down(&mut self, now: Instant, prior: Prior) {
+        self.path.ecn.on_timeout(self.flight.next_number());
+        if self.path.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
+            self.resize();
+        }
+        self.slow_down(now, Cause::Timeout, prior);
+    }
+
+    fn give_up_or_go_on(&mut self, now: Instant) {
+        if self.patience.left(now).is_zero() {
+            let attempts = self.flight.board.base().map_or(0, |base| u32::from(base.sent_count));
+            self.exhaust(now, attempts);
+        }
+    }
+
+    /// Fails the transfer after an answer that acknowledged nothing, if none has for too long.
+    pub(super) fn limit_no_progress(&mut self, now: Instant) {
+        if self.patience.lacks_progress(now) {
+            let error = TransferError::NoProgress(self.config.no_progress);
+            self.fail_and_close(error, CloseReason::Aborted);
+        }
+    }
+
+    /// Fails the transfer: the base has reached its limit of attempts or of time.
+    fn exhaust(&mut self, now: Instant, attempts: u32) {
+        let seq = self.flight.board.snd_una();
+        self.observers.on(now, &Trace::AttemptsExhausted { seq });
+        self.fail(self.phase(), TransferError::Timeout { packet: seq, attempts });
+    }
+
+    /// Handles `reports` of ICMP "port unreachable". Ignored before the handshake, when the
+    /// receiver may be about to start, and in a pause, when no answer is due.
+    pub(super) fn on_refused(&mut self, now: Instant, reports: u64) {
+        if self.state != State::Open {
+            return;
+        }
+        if self.is_idle() {
+            self.patience.forget_refusals();
+        } else if self.patience.on_refused(now, reports) {
+            self.fail(self.phase(), TransferError::Gone);
+        }
+    }
+
+    /// Handles the timeout of a SYN or FIN.
+    pub(super) fn on_control_timeout(&mut self, now: Instant) {
+        let limit = self.config.attempts.syn;
+        let silent = self.handshake.elapsed(now) >= self.config.handshake_give_up;
+        match self.state {
+            State::Opening { attempts, .. } if attempts >= limit || silent => {
+                self.fail(self.phase(), TransferError::Timeout { packet: 0, attempts });
+            }
+            State::Opening { attempts, sent_at, .. } => {
+                self.state = State::Opening { attempts, sent_at, send: true };
+            }
+            State::Open if self.handshake.awaits_params() => self.handshake.on_params_timeout(),
+            State::Open => self.on_fin_timeout(now),
+            State::Idle | State::Aborting { .. } | State::Closed => {}
+        }
     }
 }

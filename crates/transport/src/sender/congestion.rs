@@ -1,14 +1,17 @@
 //! Congestion control of one transfer: the controller, its reductions, and the window and pacing
-//! rate that follow from it. The sender's responses to losses, CE marks and ACKs.
+//! rate that follow from it.
 
 use std::time::{Duration, Instant};
 
+use super::SenderConfig;
 use super::blocked::{Blocked, BlockedTime};
-use super::{Sender, SenderConfig};
-use crate::congestion::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, Pacer, Prr, PrrAck};
-use crate::recovery::{AckOutcome, Ended, Lost, Scoreboard, Timing, Verdict};
-use crate::wire::Ack;
-use crate::{MAX_DATAGRAM, Trace};
+use super::ecn::PathEcn;
+use super::path::Path;
+use crate::MAX_DATAGRAM;
+use crate::congestion::{
+    AckEvent, Cause, CongestionEvent, Controller, DeliveryRate, LostPacket, Pacer, Prr, PrrAck, RateSample,
+};
+use crate::recovery::{AckOutcome, Scoreboard};
 
 /// Largest number of segments in one send call.
 const MAX_BATCH_SEGMENTS: usize = 64;
@@ -40,6 +43,34 @@ impl Prior {
             assumed: board.assumed(),
         }
     }
+}
+
+/// ACK to report to the controller.
+pub(super) struct AckReport<'a> {
+    pub(super) outcome: &'a AckOutcome,
+    pub(super) prior_in_flight: u64,
+    pub(super) in_flight: u64,
+    /// Cause of the recovery episode in progress.
+    pub(super) episode: Option<Cause>,
+    /// True if the path reorders, so that single RTT samples say little.
+    pub(super) reorders: bool,
+    pub(super) path: &'a Path,
+    pub(super) blocked: &'a BlockedTime,
+    /// Configured limit of the rate, bytes per second.
+    pub(super) max_rate: Option<u64>,
+}
+
+/// Congestion to which the window responds.
+pub(super) struct Reduction<'a> {
+    pub(super) now: Instant,
+    pub(super) cause: Cause,
+    pub(super) prior: Prior,
+    pub(super) largest_acked: Option<u64>,
+    pub(super) next_number: u64,
+    /// True if PRR paces the retransmissions of losses.
+    pub(super) uses_prr: bool,
+    pub(super) mss: usize,
+    pub(super) blocked: &'a BlockedTime,
 }
 
 pub(super) struct CongestionControl {
@@ -149,7 +180,7 @@ impl CongestionControl {
     }
 
     /// Returns and clears the bytes declared lost since the last call.
-    pub(super) fn take_lost(&mut self) -> u64 {
+    fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost_since_ack)
     }
 
@@ -203,121 +234,18 @@ impl CongestionControl {
         pacer.set_rate(now, Some(rate));
         Some(rate)
     }
-}
 
-impl Sender {
-    /// Accounts for segments declared lost. If `refused`, the receiver dropped them for lack of
-    /// room, and they do not count as lost.
-    pub(super) fn on_losses(&mut self, now: Instant, lost: Vec<Lost>, refused: bool) {
-        for lost in lost {
-            let excused = self.path.mtu_probe() == Some(lost.packet_number);
-            self.path.on_lost(lost.packet_number);
-            if refused {
-                continue;
-            }
-            self.stats.lost += 1;
-            self.stats.lost_to_socket += u64::from(lost.to_socket);
-            self.observers.on_lost(now, &lost);
-            // Path MTU probes and drops in the receiver's socket are no signs of congestion.
-            if !excused && !lost.to_socket {
-                let bytes = u64::from(lost.bytes);
-                let packet = self.flight.rate_mut().and_then(|rate| {
-                    rate.on_lost(bytes);
-                    lost.state.map(|state| rate.lost_packet(now, &state, bytes))
-                });
-                self.congestion.on_lost(bytes, packet.as_ref());
-            }
-        }
-    }
-
-    /// Begins a recovery episode for losses detected by ACKs. `cause` is that for the controller:
-    /// in Tahoe the window responds as to a timeout.
-    pub(super) fn on_episode(&mut self, now: Instant, cause: Cause, prior: Prior) {
-        self.stats.recoveries += 1;
-        self.observers.on(now, &Trace::RecoveryBegan { cause: Cause::Loss });
-        self.slow_down(now, cause, prior);
-    }
-
-    /// Responds to the CE marks that an ACK reports.
-    pub(super) fn on_marks(&mut self, now: Instant, ack: &Ack<'_>, outcome: &AckOutcome, prior: Prior) {
-        let Some(marks) = ack.marks else { return };
-        let (marked, answer) = self.path.ecn.on_ack(marks, outcome.largest_acked);
-        self.stats.ce_marks += u64::from(marked);
-        if answer {
-            self.stats.ecn_reductions += 1;
-            self.observers.on(now, &Trace::EcnReduced);
-            self.slow_down(now, Cause::Ecn, prior);
-        }
-    }
-
-    /// Reports an ACK to the controller and updates PRR.
-    pub(super) fn control_congestion(&mut self, outcome: &AckOutcome, verdict: &Verdict, prior: Prior) {
-        let now = outcome.now;
-        let found = self.congestion.has_lost();
-        self.report_ack(outcome, prior.in_flight, verdict.episode);
-        match verdict.ended {
-            Some(Ended::Spurious { timeout, late_rtt }) => {
-                self.respond_to_spurious(outcome, timeout, late_rtt);
-            }
-            Some(Ended::Recovered) => {
-                self.observers.on(now, &Trace::RecoveryEnded { spurious: false });
-                self.congestion.prr = None;
-            }
-            Some(Ended::RepairedByProbe) => {
-                self.observers.on(now, &Trace::ProbeRepaired);
-                self.slow_down(now, Cause::Loss, prior);
-                self.congestion.prr = None;
-            }
-            None => {}
-        }
-        let board = &self.flight.board;
-        // `DeliveredData` of RFC 9937: without data that duplicate ACKs already reported.
-        let delivered = (outcome.bytes + board.assumed()).saturating_sub(prior.assumed);
-        self.congestion.on_ack_in_recovery(delivered, board.in_flight(), outcome.moved && !found);
-        if outcome.restarts_timers() {
-            let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
-            self.recovery.rearm(outcome, &timing, &self.flight.board);
-        }
-        // Without a delivery rate no ACK is reported to the controller: its window changes only
-        // with episodes, and base-only recovery (classic) has none.
-        if self.flight.rate().is_some() || self.recovery.marks_losses() {
-            self.pace(now);
-        }
-    }
-
-    /// Undoes the response to a spurious loss (RFC 4015, section 3.2). Step 8 prevents a burst, as
-    /// a pacer does; step 9 raises the RTO above the delay.
-    #[cold]
-    fn respond_to_spurious(&mut self, outcome: &AckOutcome, timeout: bool, late_rtt: Option<Duration>) {
-        self.stats.spurious += 1;
-        self.observers.on(outcome.now, &Trace::RecoveryEnded { spurious: true });
-        let congestion = &mut self.congestion;
-        congestion.prr = None;
-        if std::mem::take(&mut congestion.undoable) {
-            congestion.controller.on_spurious(outcome.now);
-            if congestion.pacer.is_none() {
-                let first = u64::from(self.config.initial_window) * outcome.mss;
-                congestion.controller.reopen_from(self.flight.board.in_flight() + outcome.bytes.min(first));
-            }
-        }
-        if let Some(sample) = late_rtt.or(outcome.latest_rtt).filter(|_| timeout) {
-            self.path.rtt.on_spurious_timeout(sample);
-        }
-    }
-
-    /// Reports an ACK to the controller (native).
-    fn report_ack(&mut self, outcome: &AckOutcome, prior_in_flight: u64, episode: Option<Cause>) {
-        if self.flight.rate().is_none() {
-            return;
-        }
-        let cwnd_limited = self.congestion.is_limiting(&self.blocked);
-        let in_flight = self.flight.board.in_flight();
-        let Self { congestion, observers, config, .. } = self;
-        let Some(delivery) = self.flight.rate_mut() else { return };
-        let rtt = &self.path.rtt;
+    /// Reports an ACK to the controller. Returns the sample of the delivery rate.
+    pub(super) fn on_ack(
+        &mut self,
+        report: &AckReport<'_>,
+        delivery: &mut DeliveryRate,
+    ) -> Option<RateSample> {
+        let (outcome, rtt) = (report.outcome, &report.path.rtt);
+        let cwnd_limited = self.is_limiting(report.blocked);
         let min_rtt = rtt.min_rtt().unwrap_or_default();
-        let lost = congestion.take_lost();
-        let controller = &mut congestion.controller;
+        let lost = self.take_lost();
+        let controller = &mut self.controller;
         if controller.train() > 0
             && let Some(train) = delivery.train()
         {
@@ -325,63 +253,71 @@ impl Sender {
         }
         let rate = delivery.sample(outcome.now, min_rtt);
         let newly_delivered = delivery.newly_delivered(outcome.bytes);
-        observers.on_rate(rate);
-        if let Some((limit, sample)) = config.max_rate.zip(rate) {
-            congestion.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;
+        if let Some((limit, sample)) = report.max_rate.zip(rate) {
+            self.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;
         }
         let latest_rtt = outcome.latest_rtt;
-        let smooth = self.recovery.reorders();
         controller.on_ack(&AckEvent {
             now: outcome.now,
             // Duplicate ACKs do not raise the window of a loss-based controller (RFC 5681,
             // section 3.2).
             acked: if controller.uses_prr() { outcome.bytes } else { newly_delivered },
             lost,
-            prior_in_flight,
-            in_flight,
+            prior_in_flight: report.prior_in_flight,
+            in_flight: report.in_flight,
             cwnd_limited,
-            episode,
-            latest_rtt: latest_rtt.and(if smooth { self.path.mean_rtt } else { latest_rtt }),
+            episode: report.episode,
+            latest_rtt: latest_rtt.and(if report.reorders { report.path.mean_rtt } else { latest_rtt }),
             srtt: rtt.srtt(),
             min_rtt,
             delivered: delivery.delivered(),
             rate,
         });
+        rate
+    }
+
+    /// Undoes the response to a spurious loss (RFC 4015, section 3.2). Step 8 prevents a burst, as
+    /// a pacer does: without one the window reopens from `in_flight` plus the delivered bytes, at
+    /// most `first`.
+    #[cold]
+    pub(super) fn on_spurious(&mut self, outcome: &AckOutcome, in_flight: u64, first: u64) {
+        self.prr = None;
+        if std::mem::take(&mut self.undoable) {
+            self.controller.on_spurious(outcome.now);
+            if self.pacer.is_none() {
+                self.controller.reopen_from(in_flight + outcome.bytes.min(first));
+            }
+        }
+    }
+
+    /// Ends PRR, and leaves nothing to undo: a retransmission timeout or a new path changes the
+    /// window by other rules.
+    pub(super) fn forget_recovery(&mut self) {
+        self.prr = None;
+        self.undoable = false;
     }
 
     /// Reduces the window in response to congestion.
-    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
+    pub(super) fn slow_down(&mut self, reduction: &Reduction<'_>, ecn: &mut PathEcn) {
+        let &Reduction { now, cause, prior, .. } = reduction;
         // Model-based controllers (BBR) treat loss and CE differently, so report both.
-        let reduces = self.congestion.controller.uses_prr();
-        let largest_acked = self.flight.largest_acked();
+        let reduces = self.controller.uses_prr();
         let covered = cause == Cause::Loss
             && reduces
-            && largest_acked.is_some_and(|number| self.path.ecn.covers_loss(number));
+            && reduction.largest_acked.is_some_and(|number| ecn.covers_loss(number));
         if !covered {
-            let flight_size = self.congestion.flight_size(&prior, &self.blocked);
-            self.congestion.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
+            let flight_size = self.flight_size(&prior, reduction.blocked);
+            self.controller.on_congestion(&CongestionEvent { now, cause, flight_size });
             if reduces || cause == Cause::Ecn {
-                self.path.ecn.on_answered(cause, self.flight.next_number());
+                ecn.on_answered(cause, reduction.next_number);
             }
         }
         // A CE mark during recovery does not end it; PRR then reduces to the new ssthresh.
         if cause != Cause::Ecn {
-            self.congestion.undoable = !covered;
-            let repairs = self.recovery.marks_losses() && cause == Cause::Loss;
-            let prr = repairs
-                && self.config.recovery.uses_prr()
-                && reduces
-                && self.congestion.controller.ssthresh().is_some();
-            self.congestion.prr = prr.then(|| Prr::new(self.path.mss as u64, prior.recover_fs));
-        }
-        self.pace(now);
-    }
-
-    /// Adopts window and pacing rate of the controller.
-    pub(super) fn pace(&mut self, now: Instant) {
-        let srtt = self.path.rtt.srtt();
-        if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
-            self.observers.on(now, &Trace::Paced { rate });
+            self.undoable = !covered;
+            let prr =
+                reduction.uses_prr && cause == Cause::Loss && reduces && self.controller.ssthresh().is_some();
+            self.prr = prr.then(|| Prr::new(reduction.mss as u64, prior.recover_fs));
         }
     }
 }

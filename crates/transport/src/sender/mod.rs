@@ -3,7 +3,7 @@
 //!
 //! [`Sender`] connects parts that own their state: the stream, the data in flight, loss recovery,
 //! congestion control, the path, and the receiver's window and parameters. `transmit.rs` chooses
-//! and sends packets, `ack.rs` processes ACKs.
+//! and sends packets, `ack.rs` processes ACKs, `close.rs` timeouts and the end.
 
 mod ack;
 mod ack_frequency;
@@ -19,10 +19,10 @@ mod keep_alive;
 mod observer;
 mod path;
 mod path_mtu;
+mod patience;
 mod peer_window;
 mod stats;
 mod stream;
-mod timeout;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -48,11 +48,11 @@ use keep_alive::KeepAlive;
 use observer::{Observers, Snapshot};
 pub(crate) use path::INITIAL_RTT;
 use path::Path;
+use patience::Patience;
 use peer_window::Peer;
 use stats::Counters;
 pub use stats::SenderStats;
 use stream::SendStream;
-use timeout::Patience;
 
 /// Below this RTT the zero-copy pool (1.5 MiB) sustains over 12 Gbit/s, so waiting for a pool
 /// buffer is faster than copying.
@@ -184,8 +184,7 @@ impl Sender {
             self.adopt_ack_delay(&params);
         }
         self.congestion.controller = self.config.controller(None, self.path.mss);
-        self.congestion.prr = None;
-        self.congestion.undoable = false;
+        self.congestion.forget_recovery();
         self.pace(now);
         self.after_call(now);
     }

@@ -1,15 +1,28 @@
 //! Path to the receiver: RTT, path MTU and ECN.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::SenderConfig;
 use super::ecn::PathEcn;
 use super::path_mtu::PathMtu;
 use crate::recovery::{Rtt, RttQuality};
-use crate::wire::Codec;
+use crate::wire::{Codec, Echo};
 
 /// RTT assumed before the first sample (RFC 9002, section 6.2.2).
 pub(crate) const INITIAL_RTT: Duration = Duration::from_millis(333);
+
+/// Send times of packets that an ACK reports, for RTT samples.
+pub(super) struct Trips {
+    /// Arrival of the ACK.
+    pub(super) now: Instant,
+    pub(super) echo: Option<Echo>,
+    /// Send time of the echoed transmission.
+    pub(super) echoed: Option<Instant>,
+    /// Send time of the newest segment that was sent once (Karn's algorithm).
+    pub(super) karn: Option<Instant>,
+    /// Number and send time of the newest segment that arrived after a later one.
+    pub(super) overtaken: Option<(u64, Instant)>,
+}
 
 pub(super) struct Path {
     /// Number of the first transmission on this path. Earlier ones give no RTT samples.
@@ -51,9 +64,29 @@ impl Path {
         self.rtt.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
     }
 
+    /// Takes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic), and
+    /// of a reordered segment. Returns the newest one. `in_flight` and `ack_every` weight them.
+    pub(super) fn on_trips(&mut self, trips: &Trips, in_flight: u64, ack_every: u16) -> Option<Duration> {
+        let since = |sent_at: Instant| trips.now.saturating_duration_since(sent_at);
+        let is_here = |number: u64| number >= self.first_number;
+        let sample = match trips.echo {
+            Some(echo) => {
+                let sent_at = trips.echoed.filter(|_| is_here(echo.packet_number));
+                sent_at.map(|sent_at| self.without_delay(since(sent_at), echo.delay))
+            }
+            None => trips.karn.map(since),
+        };
+        let late = trips.overtaken.filter(|(number, _)| is_here(*number));
+        let late = late.map(|(_, sent_at)| since(sent_at));
+        for sample in sample.into_iter().chain(late) {
+            self.on_sample(sample, in_flight, ack_every);
+        }
+        sample.or(late)
+    }
+
     /// Processes a valid RTT sample. One ACK is expected for every two packets, or `ack_every` if
     /// that is more.
-    pub(super) fn on_sample(&mut self, sample: Duration, in_flight: u64, ack_every: u16) {
+    fn on_sample(&mut self, sample: Duration, in_flight: u64, ack_every: u16) {
         let samples = in_flight / (u64::from(ack_every.max(2)) * self.mss as u64);
         self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
         let mean = self.mean_rtt.unwrap_or(sample);
@@ -62,7 +95,7 @@ impl Path {
 
     /// Subtracts the receiver's ACK delay from an RTT sample, unless the result is below the
     /// minimum RTT (RFC 9002, section 5.3).
-    pub(super) fn without_delay(&self, rtt: Duration, delay: Duration) -> Duration {
+    fn without_delay(&self, rtt: Duration, delay: Duration) -> Duration {
         let without = rtt.saturating_sub(delay);
         let plausible = without >= self.rtt.min_rtt().unwrap_or_default() && !without.is_zero();
         if plausible { without } else { rtt }
