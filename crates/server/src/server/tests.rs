@@ -2,6 +2,7 @@
 
 use rdt_emulator::{self as emulator, Direction, Path};
 use rdt_testing::packets::{self, classic};
+use rdt_transport::wire::native::SackBlocks;
 use rdt_transport::wire::{Ack, FromReceiver, Near};
 use rdt_transport::{
     Ecn, LinkProperties, MAX_HALF_OPEN_PEERS, PayloadDiscarded, ReceiverConfig, Sender, SenderConfig,
@@ -19,6 +20,12 @@ const LINK: LinkProperties =
 /// Time from a SYN to its SYN-ACK, ns: two delays and two serialisation times. The SYN's RTT, a
 /// 32-bit float, is 1 ns more than 100 ms.
 const SYN_ANSWERED: u64 = 50_000_000 + 224_000 + 50_000_001 + 96_000;
+
+fn plain(ack: u64, window: u64) -> FromReceiver<'static> {
+    let sack = SackBlocks::default();
+    let (echo, duplicates, marks, overflow) = (None, None, None, None);
+    FromReceiver::Ack(Ack { ack, window, sack, echo, duplicates, marks, overflow })
+}
 
 struct Script {
     server: Server<u8>,
@@ -68,7 +75,7 @@ impl Script {
             let Some(peer) = self.server.poll_transmit(self.at(ns), &mut self.batch) else { return replies };
             let decode = |d| match FromReceiver::decode(d, Near::default()).unwrap() {
                 FromReceiver::SynAck { ack, window, params } => FromReceiver::SynAck { ack, window, params },
-                FromReceiver::Ack(Ack { ack, window, .. }) => FromReceiver::Ack(Ack::plain(ack, window)),
+                FromReceiver::Ack(Ack { ack, window, .. }) => plain(ack, window),
                 FromReceiver::FinAck { ack, crc } => FromReceiver::FinAck { ack, crc },
                 other => panic!("{other:?} is not classic"),
             };
@@ -196,7 +203,7 @@ fn queue_holds_one_packet_above_buffer() {
     }
     let forward = *script.server.path_ledgers(1).unwrap().0;
     assert_eq!((forward.in_flight, forward.dropped_queue), (11, 89));
-    assert_eq!(script.run_to(2_000_000_000).last().unwrap().1, FromReceiver::Ack(Ack::plain(11, 11)));
+    assert_eq!(script.run_to(2_000_000_000).last().unwrap().1, plain(11, 11));
 }
 
 #[test]
@@ -270,7 +277,7 @@ fn replies_skip_missing_links() {
     let mut script = Script::new(|config| config.link = LinkMode::None);
     script.syn(0, 1, LINK);
     script.data(0, 1, 0, 1);
-    assert_eq!(script.run(0), [(1, SYN_ACK), (1, FromReceiver::Ack(Ack::plain(1, 1)))]);
+    assert_eq!(script.run(0), [(1, SYN_ACK), (1, plain(1, 1))]);
     assert_eq!(script.server.stats().lateness.count(), 0);
 }
 
@@ -318,7 +325,7 @@ fn window_update_takes_reverse_link() {
     script.server.consume(script.at(100_000_000), 1, unread);
     assert_eq!(script.run(200_000_000), [], "5 ms on the link");
     // The window leaves room for unread bytes of an application that reads without delay.
-    let update = FromReceiver::Ack(Ack::plain(full, (1 << 19) / 1000));
+    let update = plain(full, (1 << 19) / 1000);
     let left = script.run_to(210_000_000);
     assert!(matches!(left[..], [(at, reply)] if at > 205_000_000 && reply == update), "{left:?}");
 }

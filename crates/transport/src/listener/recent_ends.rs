@@ -18,7 +18,7 @@ const MAX_ENDS: usize = 65_536;
 pub(crate) struct RecentEnds {
     /// Time at which each ID is forgotten.
     ids: BTreeMap<u64, Instant>,
-    /// The same in the order of insertion. May have an ID twice.
+    /// IDs in the order of insertion. May have an ID twice.
     order: VecDeque<(Instant, u64)>,
 }
 

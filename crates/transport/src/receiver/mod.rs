@@ -7,13 +7,13 @@ mod ack_policy;
 mod close;
 mod config;
 mod data;
+mod events;
 mod flight_limit;
 mod flow_control;
 mod handshake;
 mod packet_window;
 pub(crate) mod sack_list;
 mod selective_acks;
-mod stats;
 mod stream;
 mod window;
 
@@ -28,9 +28,9 @@ use crate::{Ecn, TransmitBuf};
 pub use ack_policy::AckConfig;
 use close::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
+pub use events::{ReceiverEvent, ReceiverStats};
 pub(crate) use flight_limit::BufferShare;
 pub(crate) use handshake::Offer;
-pub use stats::ReceiverStats;
 use stream::Stream;
 pub use window::WindowConfig;
 
@@ -65,39 +65,6 @@ enum State {
     Finishing { seq: u64, since: Instant },
     /// The FIN-ACK was sent. A retransmitted FIN gets another one.
     Finished { seq: u64, crc: u32 },
-}
-
-/// Event of one peer for the application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReceiverEvent {
-    /// A peer is connected: native, its SYN had a valid cookie; classic, its first packets arrived.
-    Connected,
-    /// A transfer began. An unfinished earlier one of this peer is discarded.
-    Started,
-    /// Bytes can be read. Not repeated before the application has read some.
-    Readable,
-    /// All data arrived. The FIN-ACK is sent when the application confirms
-    /// ([`Listener::confirm`](crate::Listener::confirm)), so that data that could not be stored is
-    /// never acknowledged.
-    Finished {
-        /// Length of the transfer, bytes.
-        bytes: u64,
-        /// CRC-32 of the transfer; 0 if it is not computed.
-        crc: u32,
-        /// Time from the first to the last data packet.
-        elapsed: Duration,
-    },
-    /// A FIN contradicts the one that ended the transfer, before the application confirmed it. Some
-    /// packets are forged, so [`ReceiverEvent::Finished`] is void, and what was stored must be
-    /// dropped.
-    Contradicted,
-    /// A half-open peer was removed. The application has not heard of it.
-    Dropped,
-    /// The peer was idle for too long, or the application closed it.
-    Closed {
-        /// True if a transfer was unfinished.
-        unfinished: bool,
-    },
 }
 
 /// Receiver of one peer.

@@ -21,7 +21,7 @@ pub(crate) struct TailLossProbe {
 /// Outcome of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Nothing was lost.
+    /// No packet was lost.
     Harmless,
     /// The probe repaired a loss, which counts as congestion (section 7.4.2).
     Repaired,

@@ -122,7 +122,7 @@ pub struct Ack<'a> {
 
 impl Ack<'_> {
     /// Returns a classic ACK.
-    pub fn plain(ack: u64, window: u64) -> Self {
+    pub(crate) fn plain(ack: u64, window: u64) -> Self {
         Self {
             ack,
             window,

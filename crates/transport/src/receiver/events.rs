@@ -1,4 +1,39 @@
-//! Counters of a receiver.
+//! Events and counters of a receiver.
+
+use std::time::Duration;
+
+/// Event of one peer for the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// A peer is connected: native, its SYN had a valid cookie; classic, its first packets arrived.
+    Connected,
+    /// A transfer began. An unfinished earlier one of this peer is discarded.
+    Started,
+    /// Bytes can be read. Not repeated before the application has read some.
+    Readable,
+    /// All data arrived. The FIN-ACK is sent when the application confirms
+    /// ([`Listener::confirm`](crate::Listener::confirm)), so that data that could not be stored is
+    /// never acknowledged.
+    Finished {
+        /// Length of the transfer, bytes.
+        bytes: u64,
+        /// CRC-32 of the transfer; 0 if it is not computed.
+        crc: u32,
+        /// Time from the first to the last data packet.
+        elapsed: Duration,
+    },
+    /// A FIN contradicts the one that ended the transfer, before the application confirmed it. Some
+    /// packets are forged, so [`ReceiverEvent::Finished`] is void, and what was stored must be
+    /// dropped.
+    Contradicted,
+    /// A half-open peer was removed. The application has not heard of it.
+    Dropped,
+    /// The peer was idle for too long, or the application closed it.
+    Closed {
+        /// True if a transfer was unfinished.
+        unfinished: bool,
+    },
+}
 
 /// Counters of a receiver, in packets unless stated otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
