@@ -55,7 +55,7 @@ pub enum Event<'a> {
     Done {
         /// Its path, with the name that it got: another one than before if both were kept.
         path: &'a Path,
-        /// What it is.
+        /// Kind of the entry.
         kind: Kind,
         /// Size of a file, bytes; otherwise 0.
         bytes: u64,

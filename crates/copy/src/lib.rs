@@ -6,16 +6,15 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | request, options | `options.rs` | what is copied, and how |
+//! | request, root | `options.rs` | what is copied, and how; what a server offers |
 //! | events, report | `events.rs`, `report.rs` | what a program may show while it copies |
-//! | summary | `summary.rs` | counts of a finished copy, failures by name |
-//! | errors | `error.rs` | why a copy as a whole failed |
+//! | summary, error | `summary.rs` | counts, failures by name; why a copy as a whole failed |
 //! | session | `session.rs` | request and answer, end of the streams |
 //! | protocol | `protocol.rs`, `frame.rs` | messages, limits, their bytes |
 //! | source | `source/` | lists the tree, reads files |
 //! | destination | `destination/` | decides what is needed, writes and verifies files |
 //! | tree hash, journal | `tree_hash.rs`, `journal.rs` | where verified data ends |
-//! | root, directory | `root.rs`, `directory.rs` | what a server offers; handles of directories |
+//! | directory | `directory.rs` | handles of directories |
 //! | names | `name.rs` | names that a peer may use, names of files in progress |
 //! | program | `program/` | `rdt-copy`: command line, connections, progress, reports |
 #![forbid(unsafe_code)]
@@ -24,7 +23,6 @@
 mod destination;
 #[cfg(unix)]
 mod directory;
-mod error;
 mod events;
 #[cfg(unix)]
 mod frame;
@@ -38,7 +36,6 @@ mod program;
 mod protocol;
 #[cfg(unix)]
 mod report;
-mod root;
 #[cfg(unix)]
 mod session;
 #[cfg(not(unix))]
@@ -56,10 +53,8 @@ mod tree_hash;
 #[cfg(unix)]
 mod tests;
 
-pub use error::CopyError;
 pub use events::{Event, Kind, Observer, SkipReason};
-pub use options::{DestinationOptions, Existing, Request, SourceOptions};
+pub use options::{DestinationOptions, Existing, Permission, Request, Root, SourceOptions};
 pub use program::{command_line, rdt_copy};
-pub use root::{Permission, Root};
 pub use session::{ByteStream, pull, push, serve};
-pub use summary::{Failure, Summary};
+pub use summary::{CopyError, Failure, Summary};

@@ -1,9 +1,11 @@
-//! Request of a copy, and its options for either side.
+//! Request of a copy, its options for either side, and the part of the file system that a server
+//! offers.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-/// What is copied, and where to. [`push`](crate::push) reads `sources` here and has `dest` at the
-/// peer; [`pull`](crate::pull) has it the other way round.
+/// Sources of a copy and their destination. [`push`](crate::push) reads `sources` here and has
+/// `dest` at the peer; [`pull`](crate::pull) has it the other way round.
 ///
 /// A destination that is an existing directory, or that ends in `/`, receives the sources inside.
 /// Otherwise it is the new name of the only source. A source that ends in `/.` is copied without
@@ -55,4 +57,45 @@ pub enum Existing {
     Overwrite,
     /// The new file gets a free name: `name (2).ext`.
     KeepBoth,
+}
+
+/// Part of the file system that a server offers.
+#[derive(Debug, Clone)]
+#[cfg_attr(not(unix), expect(dead_code, reason = "sessions need Unix"))]
+pub struct Root {
+    pub(crate) directory: PathBuf,
+    /// True: nothing outside of `directory` can be named or reached.
+    pub(crate) confined: bool,
+    pub(crate) permission: Permission,
+}
+
+/// Directions in which a peer may copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Permission {
+    /// Pull and push.
+    #[default]
+    ReadWrite,
+    /// Pull alone.
+    ReadOnly,
+    /// Push alone.
+    WriteOnly,
+}
+
+impl Root {
+    /// Offers all that the user of this process may access. Relative paths begin at the current
+    /// directory.
+    pub fn whole() -> io::Result<Self> {
+        let directory = std::env::current_dir()?;
+        Ok(Self { directory, confined: false, permission: Permission::ReadWrite })
+    }
+
+    /// Offers one directory. Its contents can be reached, also by links that stay inside, and
+    /// nothing else.
+    pub fn confined(directory: &Path, permission: Permission) -> io::Result<Self> {
+        let directory = directory.canonicalize()?;
+        if !directory.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { directory, confined: true, permission })
+    }
 }

@@ -7,11 +7,9 @@
 //! | part | `part.rs` | file in progress and its journal |
 //! | place | `place.rs` | final names |
 //! | marker | `marker.rs` | file beside a new directory, by which the same command goes on |
-//! | tree | `tree.rs` | directories in progress, state of all threads |
-//! | attributes | `attributes.rs` | modes and times |
+//! | tree | `tree.rs` | directories in progress, state of all threads, modes and times |
 //! | buffers | `buffers.rs` | limited memory from the network task to the threads |
 
-mod attributes;
 mod buffers;
 mod marker;
 mod part;

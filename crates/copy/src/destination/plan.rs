@@ -11,12 +11,11 @@ use std::sync::mpsc::{Receiver, Sender};
 use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat, readlinkat};
 use rustix::io::Errno;
 
-use super::attributes::Attributes;
 use super::buffers::Room;
 use super::marker::Marker;
 use super::part::{find_checkpoint, remove};
 use super::place::{DIFFERS, MAX_NUMBER, place_link};
-use super::tree::{Ended, Node, NodeEntry, Shared, Target};
+use super::tree::{Attributes, Ended, Node, NodeEntry, Shared, Target};
 use super::worker::{Job, Plan, Work};
 use crate::directory::Directory;
 use crate::journal::Subject;

@@ -6,12 +6,10 @@
 //! | reader | `read.rs` | a thread |
 //! | pending entries | `pending.rs` | shared by all |
 //! | outgoing batches | `outgoing.rs` | from both threads to the network task |
-//! | token | `token.rs` | identity of a file's contents |
 
 mod outgoing;
 mod pending;
 pub(crate) mod read;
-mod token;
 mod walk;
 
 use std::ffi::OsStr;

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 
 use super::outgoing::{Ended, Outgoing};
 use super::pending::{Pending, SourceFile};
-use super::token::token;
 use crate::Event;
-use crate::protocol::{FromSource, MAX_DATA_BYTES, Start};
+use crate::directory::{device, inode};
+use crate::protocol::{FromSource, MAX_DATA_BYTES, Start, Token};
 use crate::report::Report;
 use crate::tree_hash::TreeHash;
 
@@ -225,6 +225,26 @@ fn extent(handle: &File, offset: u64, size: u64, may_have_holes: bool) -> io::Re
         Ok(end) => Ok((offset, end.clamp(offset + 1, size))),
         Err(_) => Ok((offset, size)),
     }
+}
+
+/// Returns the identity of a file's contents, which changes when the file is written to or
+/// replaced. It tells the peer nothing but whether that happened.
+#[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
+pub(crate) fn token(stat: &Stat) -> Token {
+    let mut hasher = blake3::Hasher::new_derive_key("rdt-copy 1 source token");
+    let numbers = [
+        device(stat).to_le_bytes(),
+        inode(stat).to_le_bytes(),
+        (stat.st_size as i64).to_le_bytes(),
+        (stat.st_mtime as i64).to_le_bytes(),
+        (stat.st_mtime_nsec as u64).to_le_bytes(),
+        (stat.st_ctime as i64).to_le_bytes(),
+        (stat.st_ctime_nsec as u64).to_le_bytes(),
+    ];
+    hasher.update(numbers.as_flattened());
+    let mut token = Token::default();
+    hasher.finalize_xof().fill(&mut token);
+    token
 }
 
 #[cfg(test)]

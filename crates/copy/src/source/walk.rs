@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Stat, readlinkat};
 
 use super::outgoing::{Ended, Outgoing};
 use super::pending::{Item, Pending, SourceFile};
-use super::token::token;
+use super::read::token;
 use crate::directory::{Directory, RootDirectory};
 use crate::name::is_temporary;
 use crate::protocol::{Entry, EntryKind, FromSource, MAX_DEPTH, RawPath};
