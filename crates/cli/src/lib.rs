@@ -17,12 +17,10 @@ mod kernel;
 /// All output of the programs except errors, as text and as JSON.
 mod output {
     pub(crate) mod counters;
-    pub(crate) mod csv;
     pub(crate) mod format;
     pub(crate) mod limit;
     pub(crate) mod log;
     pub(crate) mod packet_log;
-    pub(crate) mod progress_bar;
     pub(crate) mod receiver_report;
     pub(crate) mod rtt_histogram;
     pub(crate) mod sockets;

@@ -27,7 +27,7 @@ const MAX_PAYLOAD_BYTES: usize = 65_535 - OVERHEAD_BYTES;
 /// key pair, about 0.2 ms.
 const MAX_REBUILDS: u8 = 4;
 
-/// Who knows whose static key before the handshake. The discriminant is the number of the pattern
+/// Knowledge of static keys before the handshake. The discriminant is the number of the pattern
 /// in a packet, to which a pre-shared secret adds 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pattern {

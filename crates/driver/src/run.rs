@@ -26,7 +26,7 @@ pub(crate) const BATCHES: usize = 4;
 /// Result of [`Application::refill`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refill {
-    /// Nothing: the endpoint has all data that the application can supply now.
+    /// The endpoint has all data that the application can supply now.
     Done,
     /// Call [`Application::pump`] before the next wait.
     Ask,

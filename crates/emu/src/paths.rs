@@ -16,7 +16,7 @@ pub(crate) struct Change {
     /// Packets that arrive at this time or later meet the new settings.
     pub(crate) at: Instant,
     pub(crate) config: PathConfig,
-    /// The same in TOML.
+    /// Description of the path in TOML.
     pub(crate) description: String,
 }
 

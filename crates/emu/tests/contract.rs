@@ -67,7 +67,7 @@ fn proxy_has_metrics_and_stream_that_fit() {
 
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
-    use rdt_program_testing::scrape::{names, scrape_until, value};
+    use rdt_program_testing::{names, scrape_until, value};
 
     let target = UdpSocket::bind("127.0.0.1:0").unwrap();
     target.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

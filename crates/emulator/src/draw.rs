@@ -21,21 +21,21 @@ pub enum Direction {
 /// Purpose of a draw. The draws of different stages are independent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Whether the packet is lost on arrival.
+    /// Loss of the packet on arrival.
     Loss,
-    /// Whether a loss model changes its state after the packet.
+    /// Change of a loss model's state after the packet.
     LossState,
-    /// Whether the packet is duplicated.
+    /// Duplication of the packet.
     Duplicate,
-    /// Whether one bit of the packet is flipped.
+    /// Flip of one bit of the packet.
     Corrupt,
     /// Position of the flipped bit.
     CorruptBit,
     /// Jitter of the packet.
     Jitter,
-    /// Whether the packet gets an extra delay, so that later packets overtake it.
+    /// Extra delay of the packet, so that later packets overtake it.
     Reorder,
-    /// Whether the queue discipline drops or marks the packet.
+    /// Drop or mark of the packet by the queue discipline.
     EarlyDrop,
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Serialiser {
     rate: Option<Bitrate>,
     /// End of the last packet's service, rounded down to a nanosecond. `None` before the first.
     busy_until: Option<Instant>,
-    /// What the rounding of `busy_until` cut off, in the unit of [`Bitrate::transmit_time`].
+    /// Fraction that the rounding of `busy_until` cut off; unit of [`Bitrate::transmit_time`].
     remainder: u64,
     /// Rate that varies with time, which replaces `rate`. `None`: the rate is constant.
     varying: Option<Box<Varying>>,

@@ -83,7 +83,7 @@ pub enum FileError {
     /// The operating system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried: "open", "read", "make", "write", "lock" or "remove".
+        /// Action that failed: "open", "read", "make", "write", "lock" or "remove".
         action: &'static str,
         /// File.
         path: PathBuf,
@@ -109,7 +109,7 @@ pub enum FileError {
         path: PathBuf,
         /// Permission bits of the file.
         mode: u32,
-        /// What group or others may do: "have access to" or "may write".
+        /// Access of group or others: "have access to" or "may write".
         access: &'static str,
         /// Mode to set instead: "600" or "go-w".
         right: &'static str,
@@ -135,7 +135,7 @@ pub enum FileError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Fault of the line.
         reason: LineError,
     },
     /// The file exists already and would be overwritten.

@@ -117,7 +117,7 @@ pub struct Experiment {
     pub design: Design,
     /// Number of repetitions.
     pub repeats: Repeats,
-    /// What is recorded.
+    /// Data to record.
     pub measure: Measure,
     /// Claims.
     pub claims: Vec<Claim>,

@@ -69,7 +69,7 @@ pub enum PlanError {
     Generator {
         /// The generator as it is written.
         generator: String,
-        /// What is wrong with it.
+        /// Fault of the generator.
         message: String,
     },
 }

@@ -8,8 +8,7 @@
 //! | JSON | `json.rs` | version, times and seeds of the JSON output |
 //! | metrics | `metrics.rs` | Prometheus metrics over HTTP |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
-//! | task stop | `task_stop.rs` | stop flag for tasks of tokio (feature `tokio`) |
-//! | signals | `signals.rs` | Ctrl-C and termination; flag that ends all threads; file size limit |
+//! | signals | `signals.rs` | Ctrl-C and termination; flags that end threads and tasks |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
 
 pub mod console;
@@ -19,8 +18,6 @@ pub mod json;
 pub mod metrics;
 mod printer;
 pub mod signals;
-#[cfg(feature = "tokio")]
-mod task_stop;
 pub mod threads;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -28,7 +25,7 @@ pub use console::{Console, talk, talk_in_background};
 pub use printer::Printer;
 pub use signals::Stop;
 #[cfg(feature = "tokio")]
-pub use task_stop::TaskStop;
+pub use signals::TaskStop;
 
 /// Exit codes of the programs; those from 64 on are of `sysexits.h`.
 pub mod exit {

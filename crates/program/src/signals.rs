@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdt_udp::Waker;
+#[cfg(feature = "tokio")]
+use tokio::sync::watch;
 
 use crate::exit;
 
@@ -132,5 +134,44 @@ impl Stop {
         if let Err(error) = on_interrupt(handler) {
             tracing::warn!(%error, "Ctrl-C will end the program without a summary");
         }
+    }
+}
+
+/// Flag that ends all tasks (tokio) of a program. Clones share the flag.
+#[cfg(feature = "tokio")]
+#[derive(Debug, Clone)]
+pub struct TaskStop(watch::Receiver<bool>);
+
+#[cfg(feature = "tokio")]
+impl TaskStop {
+    /// Creates a flag that is set through `flag`.
+    pub fn new(flag: watch::Receiver<bool>) -> Self {
+        Self(flag)
+    }
+
+    /// Creates a flag that the first Ctrl-C or termination signal sets. The second one ends the
+    /// process.
+    ///
+    /// # Errors
+    /// If the handler cannot be installed.
+    pub fn at_interrupt() -> Result<Self, ctrlc::Error> {
+        let (set, flag) = watch::channel(false);
+        on_interrupt(move || {
+            if set.send_replace(true) {
+                process::exit(i32::from(exit::INTERRUPTED));
+            }
+        })?;
+        Ok(Self(flag))
+    }
+
+    /// Returns true if the program is stopped.
+    pub fn is_set(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until the program is stopped.
+    pub async fn wait(&self) {
+        // An error means that the sender is gone, with it the reason to wait.
+        let _ = self.0.clone().wait_for(|is_set| *is_set).await;
     }
 }

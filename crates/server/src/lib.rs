@@ -20,7 +20,6 @@
 //! them.
 #![forbid(unsafe_code)]
 
-mod config;
 mod encrypted;
 mod link_memory;
 mod links;
@@ -29,6 +28,67 @@ mod path;
 mod server;
 mod stats;
 
-pub use config::{LinkMode, ServerConfig};
 pub use server::{SenderId, Server};
 pub use stats::ServerStats;
+
+use rdt_transport::{ListenerConfig, ReceiverConfig};
+
+/// Emulation of paths between peers and their receivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkMode {
+    /// The server emulates a path for each peer, as the peer's first SYN requests. Connection n
+    /// (from 0, in the order of admission) uses `child_seed(seed, n)`, but connection 0 uses
+    /// `seed`.
+    Emulated {
+        /// Seed of the random draws of all paths.
+        seed: u64,
+    },
+    /// The server emulates no paths. It validates link properties in a SYN and ignores them.
+    None,
+}
+
+/// Configuration of a server: its listener, its emulated links, and their limits.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerConfig {
+    /// Configuration of the listener: receivers and their limits.
+    pub listener: ListenerConfig,
+    /// Emulation of paths between peers and receivers.
+    pub link: LinkMode,
+    /// Limit on the memory of packets inside the links of all peers together, bytes.
+    pub link_memory_limit: u64,
+    /// Limit on the memory of packets inside one direction of one peer's path, bytes.
+    pub peer_link_memory_limit: u64,
+    /// True to accept formats without authentication: classic, and version 1 of the native one.
+    pub unauthenticated: bool,
+}
+
+impl ServerConfig {
+    /// Returns the settings of the reference receiver: growing window, checksum, emulated paths.
+    pub fn reference(seed: u64) -> Self {
+        Self::new(ReceiverConfig::reference(), LinkMode::Emulated { seed })
+    }
+
+    /// Returns a configuration with the limits of [`ListenerConfig::new`], and the same for links.
+    pub fn new(receiver: ReceiverConfig, link: LinkMode) -> Self {
+        let listener = ListenerConfig::new(receiver);
+        Self {
+            listener,
+            link,
+            link_memory_limit: listener.memory_limit,
+            peer_link_memory_limit: listener.peer_memory_limit,
+            unauthenticated: true,
+        }
+    }
+
+    /// Sets all memory limits: half of `bytes` for receivers and half for links. One peer can use
+    /// at most a quarter of each half.
+    #[must_use]
+    pub fn with_memory(mut self, bytes: u64) -> Self {
+        let half = bytes / 2;
+        self.listener.memory_limit = half;
+        self.listener.peer_memory_limit = half / 4;
+        self.link_memory_limit = half;
+        self.peer_link_memory_limit = half / 4;
+        self
+    }
+}

@@ -29,7 +29,7 @@ pub struct Application {
     pub on_off: Option<(Duration, Duration)>,
 }
 
-/// What an application does at one time.
+/// Action of an application at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Bytes of the stream that it has produced so far; `u64::MAX` if it fills the room.

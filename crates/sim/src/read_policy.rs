@@ -9,7 +9,7 @@ const TICK: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadPolicy {
     /// Reads at most this number of bytes per second: a hundredth of it in each interval of 10 ms.
-    /// What is not read in an interval is not added to the next.
+    /// Bytes not read in an interval are not added to the next.
     AtRate(u64),
     /// Reads nothing during a stall, and everything immediately before and after it.
     Stalled {

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | socket | `io.rs`, `connected.rs` | receive slab, counters; a socket with one peer |
 //! | options | `socket_options.rs` | buffers and offloads that a user chooses; kernel options |
-//! | counters | `stats.rs` | statistics |
+//! | counters | `stats.rs` | statistics; jitter of datagrams, for measurements |
 //! | send batch | `send_batch.rs` | batch to send next; send calls that still work |
 //! | kernel socket | `socket.rs` | descriptor, state of its options, the calls of a send batch |
 //! | system calls | `sendmmsg.rs`, `recvmmsg.rs` | many datagrams in one call (Linux) |
@@ -15,12 +15,9 @@
 //! | busy polling | `busy_poll.rs`, `waiter.rs` | polling for a moment, then sleeping |
 //! | poller | `poller/` | `ppoll` or `epoll` on Linux, the `polling` crate elsewhere |
 //! | buffer occupancy | `buffer_occupancy.rs` | back-pressure between two sockets of a process |
-//! | affinity | `affinity.rs` | processor on which a thread starts |
 //! | TCP info | `tcp_info.rs` | TCP connections of the kernel, for measurements (Linux) |
-//! | jitter | `jitter.rs` | changes of the transit time of datagrams, for measurements |
 //! | clock | `clock.rs` | the only place of the libraries that reads the time |
 
-mod affinity;
 mod buffer_occupancy;
 mod buffer_pool;
 mod busy_poll;
@@ -31,7 +28,6 @@ mod error;
 mod error_queue;
 mod icmp;
 mod io;
-mod jitter;
 mod poller;
 #[cfg(linux_api)]
 mod recvmmsg;
@@ -46,19 +42,51 @@ mod tcp_info;
 mod waiter;
 mod zerocopy;
 
-pub use affinity::{current_cpu, start_on_other_cpu};
 pub use buffer_occupancy::BufferOccupancy;
 pub use buffer_pool::prefill_batch_pool;
 pub use busy_poll::{BusyPoll, Policy};
 pub use connected::Connected;
 pub use error::SocketError;
 pub use io::{Remote, UdpIo};
-pub use jitter::Jitter;
 pub use poller::{PollSet, Waker};
 pub use rdt_datagram::{DatagramIo, Ecn, Received, TransmitBuf};
 pub use send_batch::{GivenUp, MAX_SEGMENTS, SendCall};
 pub use socket_options::UdpOptions;
-pub use stats::{Offload, UdpStats};
+pub use stats::{Jitter, Offload, UdpStats};
 #[cfg(target_os = "linux")]
 pub use tcp_info::{NoCongestionControl, TcpInfo, set_congestion};
 pub use waiter::Waiter;
+
+/// Moves the calling thread to another processor than `creator`, if it may use one. From then on
+/// the scheduler may move it again. Two threads that wake each other tend to stay on one processor,
+/// where each waits for the end of the other's time slice.
+#[cfg(target_os = "linux")]
+pub fn start_on_other_cpu(creator: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let Some(other) = (0..CpuSet::MAX_CPU).find(|cpu| *cpu != creator && allowed.is_set(*cpu)) else {
+        return;
+    };
+    let mut one = CpuSet::new();
+    one.set(other);
+    // If the first call fails, the thread stays on its processor.
+    if sched_setaffinity(None, &one).is_ok() {
+        let _ = sched_setaffinity(None, &allowed);
+    }
+}
+
+/// Does nothing: the scheduler decides.
+#[cfg(not(target_os = "linux"))]
+pub fn start_on_other_cpu(_creator: usize) {}
+
+/// Returns the processor on which the calling thread runs.
+#[cfg(target_os = "linux")]
+pub fn current_cpu() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
+/// Returns 0: the processor is not known.
+#[cfg(not(target_os = "linux"))]
+pub fn current_cpu() -> usize {
+    0
+}

@@ -42,10 +42,6 @@ mod tcp_server;
 mod udp_client;
 #[cfg(target_os = "linux")]
 mod udp_server;
-#[cfg(not(target_os = "linux"))]
-mod unsupported;
-#[cfg(not(target_os = "linux"))]
-pub(crate) use unsupported::{recv, send};
 
 /// Transport of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,4 +58,28 @@ impl Wire {
             Self::Udp => "udp",
         }
     }
+}
+
+/// Refusal of `--wire tcp` and `--wire udp` on systems other than Linux.
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod send {
+    pub(crate) fn command(_: &crate::args::SendArgs, wire: super::Wire) -> Result<(), crate::Failure> {
+        super::refuse(wire)
+    }
+}
+
+/// See [`send`].
+#[cfg(not(target_os = "linux"))]
+pub(crate) mod recv {
+    pub(crate) fn command(_: &crate::args::RecvArgs, wire: super::Wire) -> Result<(), crate::Failure> {
+        super::refuse(wire)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn refuse(wire: Wire) -> Result<(), crate::Failure> {
+    Err(crate::Failure::Usage(format!(
+        "--wire {} needs Linux, whose kernel tells what limits a connection",
+        wire.name()
+    )))
 }

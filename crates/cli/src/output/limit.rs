@@ -1,4 +1,4 @@
-//! What limited a transfer: the reason for which its sender waited longest.
+//! Limit of a transfer: the reason for which its sender waited longest.
 
 use std::time::Duration;
 

@@ -1,10 +1,17 @@
 //! Status lines of the sender, in the formats of the reference sender or as JSON. Keeps the state
-//! from which the next line computes differences.
+//! from which the next line computes differences. The same as a table (`--csv`), and the progress
+//! bar on a terminal.
 
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use rdt_crypto::Aead;
 use rdt_program::Console;
+use rdt_program::files::create_private;
 use rdt_program::json::{EventStamp, nanos};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{Phase, SenderConfig, SenderStats, Wire};
@@ -12,7 +19,6 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::args::Format;
-use crate::output::csv::CsvFile;
 use crate::output::format::{g, rate_bps, short};
 use crate::send::sending::Protection;
 
@@ -22,7 +28,7 @@ pub(crate) enum Style {
     Text { quiet: bool },
     /// One JSON object per line; with `quiet` only the summary.
     Json { quiet: bool },
-    /// Nothing: one of several transfers, whose sum is printed.
+    /// No output: one of several transfers, whose sum is printed.
     Silent,
 }
 
@@ -363,6 +369,103 @@ pub(crate) fn aead_name(aead: Aead) -> &'static str {
 /// skipped.
 pub(crate) fn next_line(due: Instant, interval: Duration, now: Instant) -> Instant {
     if now.saturating_duration_since(due) < interval / 2 { due + interval } else { now + interval }
+}
+
+/// Columns of the table.
+const COLUMNS: [&str; 9] = [
+    "time_ns",
+    "elapsed_ns",
+    "base_packets",
+    "next_packets",
+    "timeouts",
+    "fast_retransmits",
+    "window_packets",
+    "rate_bps",
+    "srtt_ns",
+];
+
+/// Table of `rdt-send --csv`: a row for each event `interval`, with its keys as columns.
+pub(crate) struct CsvFile {
+    path: PathBuf,
+    file: File,
+    /// First failed write, after which nothing is written.
+    error: Option<io::Error>,
+}
+
+impl CsvFile {
+    /// Creates the file, or replaces it with `force`, and writes the names of the columns.
+    pub(crate) fn create(path: &Path, force: bool) -> Result<Self, Failure> {
+        let file = create_private(path, force).map_err(|error| Failure::output(path, error))?;
+        let mut csv = Self { path: path.to_owned(), file, error: None };
+        csv.line(&COLUMNS.join(","));
+        Ok(csv)
+    }
+
+    /// Writes the row of an event. Unknown values are empty.
+    pub(crate) fn row(&mut self, event: &Value) {
+        let field = |key: &&str| match &event[*key] {
+            Value::Null => String::new(),
+            number => number.to_string(),
+        };
+        self.line(&COLUMNS.iter().map(field).collect::<Vec<_>>().join(","));
+    }
+
+    /// Returns the first failed write as the failure of the program.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        self.error.map_or(Ok(()), |error| Err(Failure::output(&self.path, error)))
+    }
+
+    fn line(&mut self, line: &str) {
+        if self.error.is_none() {
+            self.error = writeln!(self.file, "{line}").err();
+        }
+    }
+}
+
+/// Interval between two updates of the progress bar.
+pub(crate) const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
+
+const TEMPLATE: &str = "{prefix} {bar:30} {percent:>3} %  {mb}  {rate}  ETA {eta}";
+
+/// Progress bar of `rdt-send` on the standard error: share, rate and time left. Removed when it is
+/// dropped.
+pub(crate) struct TransferBar(ProgressBar);
+
+impl TransferBar {
+    /// Returns the bar of a transfer of `bytes` bytes; `None` if the output is no terminal.
+    pub(crate) fn on_terminal(name: &str, bytes: u64) -> Option<Self> {
+        if !io::stdout().is_terminal() || !io::stderr().is_terminal() {
+            return None;
+        }
+        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.with_key("mb", megabytes).with_key("rate", bar_rate));
+        // Only the name, as the path may be longer than the line.
+        let name = name.rsplit(std::path::is_separator).next().unwrap_or(name);
+        bar.set_prefix(name.to_owned());
+        Some(Self(bar))
+    }
+
+    /// Shows the number of acknowledged bytes.
+    pub(crate) fn show(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
+}
+
+impl Drop for TransferBar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed to a tenth")]
+fn megabytes(state: &ProgressState, out: &mut dyn fmt::Write) {
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    let _ = write!(out, "{:.1}/{:.1} MB", mb(state.pos()), mb(state.len().unwrap_or(0)));
+}
+
+fn bar_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
+    let _ = write!(out, "{:.1} Mbit/s", state.per_sec() * 8e-6);
 }
 
 #[cfg(test)]

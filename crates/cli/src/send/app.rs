@@ -10,7 +10,7 @@ use rdt_transport::{Closed, Phase, TransferError};
 
 use super::measure::Measure;
 use super::sending::{Progress, Sending};
-use crate::output::progress_bar::TransferBar;
+use crate::output::status::TransferBar;
 use crate::output::status::{Status, next_line};
 
 pub(crate) enum Outcome {

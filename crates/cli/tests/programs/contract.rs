@@ -4,7 +4,7 @@
 use std::fs;
 
 use rdt_program_testing::contract::{Contract, check_named};
-use rdt_program_testing::scrape::{names, scrape_until, value};
+use rdt_program_testing::{names, scrape_until, value};
 use serde_json::Value;
 
 use super::process::{Program, Receiver, rdt_recv, rdt_send, send};

@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 
 use rdt_driver::{SocketError, clock};
 
-use super::park::{thread_number, with_context};
-use super::wait::{EndWait, Wait, waker};
+use super::wait::{EndWait, Wait, thread_number, waker, with_context};
 use crate::core::{Core, Shared};
 use crate::error::Stopped;
 

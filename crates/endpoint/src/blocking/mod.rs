@@ -1,7 +1,6 @@
 //! Endpoints and streams for threads: calls wait. Needs no runtime.
 
 mod driver;
-mod park;
 mod stream;
 mod wait;
 

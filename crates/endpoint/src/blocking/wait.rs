@@ -1,16 +1,15 @@
-//! Ways in which the thread that drives an endpoint waits, and its waker.
+//! Ways in which the thread that drives an endpoint waits, and its waker. The waker and the number
+//! of the calling thread.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Wake, Waker};
-#[cfg(feature = "emulator")]
-use std::thread;
+use std::task::{Context, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use rdt_driver::Waiter;
 
-use super::park;
 use crate::io::Io;
 
 /// Way in which the driving thread waits.
@@ -65,7 +64,7 @@ impl Wait {
 /// Waker of a [`Waiter`] as that of a task. The driving thread itself needs no system call.
 pub(super) struct EndWait {
     waker: rdt_driver::Waker,
-    /// Number of the thread that drives, by [`park::thread_number`]; 0: none.
+    /// Number of the thread that drives, by [`thread_number`]; 0: none.
     driving: AtomicU64,
     /// True if the driving thread was woken by itself: its next wait ends at once.
     is_repeated: AtomicBool,
@@ -88,7 +87,7 @@ impl Wake for EndWait {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.driving.load(Ordering::Relaxed) == park::thread_number() {
+        if self.driving.load(Ordering::Relaxed) == thread_number() {
             self.is_repeated.store(true, Ordering::Relaxed);
         } else {
             self.waker.wake();
@@ -100,6 +99,40 @@ impl Wake for EndWait {
 pub(super) fn waker(end_wait: Option<&Arc<EndWait>>) -> Waker {
     match end_wait {
         Some(end_wait) => Arc::clone(end_wait).into(),
-        None => park::waker(),
+        None => thread_waker(),
     }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+static THREADS: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    static WAKER: Waker = thread_waker();
+    static NUMBER: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Returns a waker that unparks the calling thread.
+fn thread_waker() -> Waker {
+    Arc::new(Unpark(thread::current())).into()
+}
+
+/// Passes a context that unparks the calling thread.
+pub(super) fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    WAKER.with(|waker| call(&mut Context::from_waker(waker)))
+}
+
+/// Returns the number of the calling thread, at least 1.
+pub(super) fn thread_number() -> u64 {
+    NUMBER.with(|number| *number)
 }

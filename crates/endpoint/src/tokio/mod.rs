@@ -5,12 +5,12 @@ mod driver;
 mod readiness;
 mod stream;
 mod timer;
-mod wait;
 
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use crate::address::wildcard_for;
 use crate::config::{Connect, EndpointConfig, Listen};
@@ -24,7 +24,6 @@ use driver::Driver;
 use readiness::Readiness;
 pub use stream::{ReadHalf, Stream, WriteHalf};
 use timer::Timer;
-use wait::wait;
 
 /// One UDP socket with any number of connections, opened by both sides. Clones are the same
 /// endpoint.
@@ -158,4 +157,34 @@ fn register(
     #[expect(unsafe_code, reason = "tokio cannot check that a type keeps its descriptor")]
     let registered = unsafe { ::tokio::io::unix::AsyncFd::register_with_interest(fd, interest) };
     Ok(registered?)
+}
+
+/// Waits until `poll` is ready. If the call is dropped before, `forget` removes its waker.
+async fn wait<T>(
+    shared: &Shared,
+    forget: impl Fn(&mut Core, &Waker),
+    mut poll: impl FnMut(&Context<'_>) -> Poll<T>,
+) -> T {
+    let mut call = Call { shared, forget, waker: None };
+    poll_fn(|cx| {
+        let result = poll(cx);
+        call.waker = result.is_pending().then(|| cx.waker().clone());
+        result
+    })
+    .await
+}
+
+struct Call<'a, F: Fn(&mut Core, &Waker)> {
+    shared: &'a Shared,
+    forget: F,
+    /// Waker that the core has, while the call waits.
+    waker: Option<Waker>,
+}
+
+impl<F: Fn(&mut Core, &Waker)> Drop for Call<'_, F> {
+    fn drop(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            self.shared.with(|core, _| (self.forget)(core, &waker));
+        }
+    }
 }

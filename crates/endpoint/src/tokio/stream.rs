@@ -9,7 +9,7 @@ use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use ::tokio::task::coop::poll_proceed;
 
 use super::Endpoint;
-use super::wait::wait;
+use super::wait;
 use crate::core::Core;
 use crate::core::handles::{StreamHandle, stream_methods};
 use crate::error::StreamError;

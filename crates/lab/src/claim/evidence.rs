@@ -3,7 +3,7 @@
 use rdt_emulator::child_seed;
 
 use super::grammar::{Direction, Expression, Metric, Predicate, Relation};
-use super::value::{Missing, Scope};
+use super::{Missing, Scope};
 use crate::results::Selection;
 use crate::statistics::{
     Interval, equivalent, mean, pairing_gain, runs_to_decide, standard_deviation, t_quantile, t_two_sided_p,
@@ -13,7 +13,7 @@ use crate::statistics::{
 /// quantiles.
 const RESAMPLES: u64 = 1000;
 
-/// What the repetitions say for and against a predicate.
+/// Evidence of the repetitions for and against a predicate.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Evidence {
     /// p value of the test whose null hypothesis is that the predicate is false.

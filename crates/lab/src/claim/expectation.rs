@@ -1,7 +1,7 @@
 //! Expected values of an experiment beside the measured ones.
 
 use super::evidence::{needs_all, resamples};
-use super::value::{Missing, Scope};
+use super::{Missing, Scope};
 use crate::cell::EngineKind;
 use crate::experiment::{Compare, Expect, ExpectedValue, Otherwise, Tolerance};
 use crate::results::{Results, Selection};

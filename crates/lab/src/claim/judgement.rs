@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::evidence::{Evidence, examine};
 use super::grammar::Predicate;
-use super::value::{Missing, Scope};
+use super::{Missing, Scope};
 use crate::cell::{Cell, EngineKind};
 use crate::experiment::Claim;
 use crate::record::Status;

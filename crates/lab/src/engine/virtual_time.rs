@@ -40,7 +40,7 @@ pub(super) struct Observers {
     pub(super) samples: Recorder,
     /// Times of its events.
     pub(super) marks: Marks,
-    /// What it waited for.
+    /// Reasons for which it waited.
     pub(super) limits: LimitRecorder,
     /// Reductions and growth of its window.
     pub(super) window: WindowRecorder,

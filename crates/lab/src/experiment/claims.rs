@@ -48,7 +48,7 @@ pub enum Tolerance {
     Absolute(f64),
 }
 
-/// What a difference beyond the tolerance means.
+/// Meaning of a difference beyond the tolerance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Otherwise {
     /// The report shows the difference.
@@ -134,7 +134,7 @@ pub struct Statement {
     pub at: String,
     /// Statement as the source makes it.
     pub says: String,
-    /// What is true instead.
+    /// Statement that is true instead.
     pub so: String,
     /// Computation of what is true.
     pub shows: Vec<Step>,

@@ -97,7 +97,7 @@ pub enum KeepSeries {
     All,
 }
 
-/// What is recorded of a repetition. It does not change the outcome.
+/// Data to record of a repetition. It does not change the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measure {
     /// Part that is left out of means.

@@ -56,7 +56,7 @@ const TRANSPORT_WORDS: [&str; 14] = [
     "receiver.ack",
     "receiver.stall",
 ];
-/// Those of them that the classic format leaves open.
+/// Words of the sender that the classic format leaves open.
 const CLASSIC_WORDS: [&str; 2] = ["cc", "packet"];
 /// Rules of loss recovery that read selective ACKs, and those that do not.
 const SACK_RECOVERIES: [&str; 2] = ["rack", "sack"];

@@ -20,7 +20,7 @@ pub(crate) const CA_LOSS: u64 = 4;
 pub(super) struct Received {
     /// Bytes that the application read until the end of the run.
     pub(super) bytes: u64,
-    /// The same bytes by the time of the read, in bins of equal width from 0 on.
+    /// Bytes received, by the time of the read, in bins of equal width from 0 on.
     pub(super) bins: Vec<u64>,
     pub(super) first_byte: Option<Duration>,
     /// Time at which the application read the end of the stream.

@@ -9,11 +9,9 @@
 //! |---|---|---|
 //! | request | `request.rs` | flows and settings, as JSON |
 //! | end | `network.rs` | namespaces, sysctls and routes of both ends |
-//! | clock | `clock.rs` | time since the common start |
 //! | counts | `counts.rs` | bytes in bins, samples of senders |
 //! | TCP, UDP, rdt | `tcp.rs`, `udp.rs`, `rdt.rs` | senders and receivers |
 
-mod clock;
 mod counts;
 mod network;
 mod rdt;
@@ -25,16 +23,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdt_server::ServerConfig;
 use rdt_transport::SenderConfig;
-use rdt_udp::{TcpInfo, UdpIo};
+use rdt_udp::{TcpInfo, UdpIo, clock};
 use serde_json::{Value, json};
 
 use crate::engine::{rdt_ends, udp_source};
 use crate::flow::{Flow, FlowKind};
-use clock::Clock;
 pub(crate) use counts::{CA_CWR, CA_LOSS, CA_RECOVERY, numbers};
 use counts::{Received, Samples, Sent};
 use network::End;
@@ -329,6 +326,45 @@ fn drain(flows: &[Arc<Shared>], clock: Clock) {
     let datagrams = || flows.iter().filter(|shared| shared.flow.kind == FlowKind::Udp);
     while clock.now() < end + MAX_DRAIN + quiet && !datagrams().all(|shared| shared.is_quiet(end)) {
         clock.sleep_until(clock.now() + SAMPLE_INTERVAL);
+    }
+}
+
+/// Clock of a run. Time 0 is the start that all flows share.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    zero: Instant,
+}
+
+impl Clock {
+    /// Starts a clock that reaches 0 after `lead`.
+    fn start(lead: Duration) -> Self {
+        Self { zero: clock::now() + lead }
+    }
+
+    /// Returns the time since 0; 0 before.
+    fn now(self) -> Duration {
+        self.at(clock::now())
+    }
+
+    /// Returns the time of `instant`; 0 before.
+    fn at(self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.zero)
+    }
+
+    /// Returns time 0 on the system's monotonic clock, which the path reports by. Time 0 is past.
+    fn monotonic_zero(self) -> Duration {
+        let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Duration::try_from(monotonic).unwrap_or_default().saturating_sub(self.now())
+    }
+
+    /// Returns the instant at `time`.
+    fn instant(self, time: Duration) -> Instant {
+        self.zero + time
+    }
+
+    /// Sleeps until `time`.
+    fn sleep_until(self, time: Duration) {
+        clock::sleep_until(self.zero + time);
     }
 }
 

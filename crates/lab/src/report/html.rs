@@ -79,7 +79,7 @@ pub fn html(report: &Report) -> String {
     out + "</body>\n</html>\n"
 }
 
-/// What the page shows already.
+/// Content that the page shows already.
 #[derive(Default)]
 struct Shown<'a> {
     /// Tables and figures: content, identifier in the page, and name of the experiment.

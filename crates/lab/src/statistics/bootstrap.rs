@@ -3,8 +3,8 @@
 use rdt_emulator::child_seed;
 
 use super::distribution::{normal_cdf, normal_quantile};
-use super::interval::{Interval, count, mean, standard_deviation};
 use super::order::quantile;
+use super::{Interval, count, mean, standard_deviation};
 
 /// Number of resamples.
 const RESAMPLES: u64 = 2000;
@@ -61,7 +61,7 @@ fn acceleration(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::interval::tests::SLEEP;
+    use super::super::tests::SLEEP;
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 //! correction for several tests.
 
 use super::distribution::{t_quantile, t_two_sided_p};
-use super::interval::{Interval, count, mean, standard_deviation, t_interval};
+use super::{Interval, count, mean, standard_deviation, t_interval};
 
 /// Difference of two means with its interval and the probability of so large a difference by
 /// chance.
@@ -114,7 +114,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::interval::tests::SLEEP;
+    use super::super::tests::SLEEP;
     use super::*;
 
     fn near(ours: f64, theirs: f64) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::distribution::f_tail;
-use super::interval::{Interval, count, mean, t_interval};
+use super::{Interval, count, mean, t_interval};
 
 /// Effect of a two-level factor, or of the interaction of several: the mean where the product of
 /// the signs is positive less the mean where it is negative. Level 0 has the sign -1.

@@ -1,8 +1,8 @@
 //! Effects of a factorial without repetitions (Lenth 1989): most effects are taken to be zero, and
 //! their spread gives the error.
 
+use super::count;
 use super::distribution::{normal_quantile, t_quantile};
-use super::interval::count;
 use super::order::quantile;
 
 /// Standard error and margins of the effects of a factorial without repetitions.

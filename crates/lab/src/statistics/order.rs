@@ -2,7 +2,7 @@
 //! on the distribution.
 
 use super::distribution::binomial_cdf;
-use super::interval::{Interval, count};
+use super::{Interval, count};
 
 /// Returns the quantile `p` of sorted values by linear interpolation (type 7 of Hyndman and Fan).
 /// `None` without values.

@@ -71,7 +71,7 @@ pub fn runs_to_decide(done: u32, errors: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::super::distribution::normal_quantile;
-    use super::super::interval::t_interval;
+    use super::super::t_interval;
     use super::*;
     use rdt_emulator::child_seed;
 

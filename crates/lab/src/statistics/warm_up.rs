@@ -1,6 +1,6 @@
 //! Warm-up of a series.
 
-use super::interval::{count, mean};
+use super::{count, mean};
 
 /// Bins in a batch of MSER-5.
 const BATCH: usize = 5;

@@ -6,7 +6,7 @@
 //! | conditions of a flow: rate, round trip, loss, window | `conditions.rs` |
 //! | limits by window and link | `window.rs` |
 //! | limits by random loss | `loss.rs` |
-//! | time of a short transfer | `start.rs` |
+//! | time of a short transfer | `window.rs` |
 //! | flows that share a link | `sharing.rs` |
 //! | 802.11 airtime | `airtime.rs` |
 
@@ -14,7 +14,6 @@ mod airtime;
 mod conditions;
 mod loss;
 mod sharing;
-mod start;
 mod window;
 
 pub use airtime::{AIRTIME_PARTS, airtime_parts};
@@ -117,7 +116,7 @@ pub const MODELS: &[Model] = &[
         formula: "handshake + rounds of slow start + rest at the link's rate",
         source: "Cardwell, Savage, Anderson, 2000",
         range: "no loss",
-        predict: start::slow_start,
+        predict: window::slow_start,
     },
     Model {
         name: "airtime",

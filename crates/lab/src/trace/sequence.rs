@@ -142,7 +142,7 @@ pub struct Sequence {
     equal_acks: u32,
     /// Round-trip times by Karn's algorithm (RFC 6298, section 3).
     pub rtt: Moments,
-    /// The same for segments of the largest size so far.
+    /// Round-trip times of segments of the largest size so far.
     pub full: Moments,
     full_size: u64,
     /// Times from the last transmission of retransmitted segments to their ACKs.

@@ -87,7 +87,7 @@ pub struct Stall {
 pub struct Timeline {
     /// Seconds for which each limit bound, in the order of [`Limit::ALL`], where segments prove it.
     pub certain: [f64; 6],
-    /// The same, where segments do not prove it.
+    /// Seconds for which each limit probably bound, where segments do not prove it.
     pub likely: [f64; 6],
     /// Stalls.
     pub stalls: Vec<Stall>,

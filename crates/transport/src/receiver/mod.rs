@@ -27,12 +27,11 @@ use crate::wire::{self, Answer, FromSender, MAX_REPLY, Near, Numbering, Wire};
 use crate::{Ecn, TransmitBuf};
 pub use ack_policy::AckConfig;
 use close::{End, Fin};
-pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
+pub use config::{AckPolicy, ReceiverConfig, WindowConfig, WindowPolicy};
 pub use events::{ReceiverEvent, ReceiverStats};
 pub(crate) use flight_limit::BufferShare;
 pub(crate) use handshake::Offer;
 use stream::Stream;
-pub use window::WindowConfig;
 
 /// Limit of queued replies. A full queue drops the oldest, as the network might.
 const MAX_REPLIES: usize = 4096;

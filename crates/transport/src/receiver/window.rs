@@ -9,34 +9,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::WindowConfig;
+
 /// Largest step of the right edge that a bounded window waits for, in packets: most of a batch of
 /// segmentation offload.
 const MAX_STEP_PACKETS: u64 = 32;
-
-/// Bounds of the receive window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowConfig {
-    /// Initial window, in bytes.
-    pub initial: u64,
-    /// Largest window, in bytes. At `initial` or below, the window is fixed.
-    pub max: u64,
-    /// Bytes of stream in a packet of full size, at least 1.
-    pub mss: u64,
-}
-
-impl WindowConfig {
-    /// Returns a window of `bytes` that does not grow, for packets with `mss` bytes of stream. The
-    /// sender then has at most `bytes` / `mss` full packets in flight.
-    pub fn fixed(bytes: u64, mss: u64) -> Self {
-        Self { initial: bytes, max: bytes, mss }
-    }
-
-    /// Returns bounds from 32 MiB, which is 440 Mbit/s at an RTT of 600 ms, to `max` bytes. The
-    /// first flights of a long path are too few to size a window by.
-    pub fn new(max: u64, mss: u64) -> Self {
-        Self { initial: 32 << 20, max, mss }
-    }
-}
 
 /// One RTT of arrivals and reads.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use rdt_program_testing::contract::check_named;
-use rdt_program_testing::scrape::{names, scrape_until, value};
+use rdt_program_testing::{names, scrape_until, value};
 
 use super::process::{Home, PATIENCE, check_events};
 

@@ -1,6 +1,5 @@
 //! ACKs that reopen a window, repeated until a packet arrives.
 
-use super::window::WindowConfig;
 use super::*;
 use crate::wire::Wire;
 use crate::wire::native;
