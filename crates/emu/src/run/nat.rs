@@ -78,7 +78,7 @@ impl Tool {
         wanted.iter().copied().find(is_there).ok_or_else(|| Failure::Forbidden(missing(wanted)))
     }
 
-    /// Returns a line of the report about TCP, which the NAT ends and begins anew.
+    /// Returns a line of the report about TCP, whose connections the NAT terminates on both sides.
     pub(crate) fn note(self) -> &'static str {
         match self {
             Self::Slirp4netns => {
