@@ -25,6 +25,7 @@ Examples:
   rdt-emu run --preset lte --queue 2bdp --rate-reverse 1mbit -- sh
   rdt-emu run --path link.toml --seed 7 --server 'iperf3 -s' -- sh -c 'iperf3 -c $RDT_PEER'
   rdt-emu run --internet --rtt 300ms --loss 1% -- curl -O https://www.example.org/
+  rdt-emu run --to lan=10.1.0.0/16 rtt=1ms --to far=10.2.0.1 'preset=lte; loss=1%' -- sh -c 'ping -c 3 $RDT_PEER_far'
 
 Exit codes: that of CMD (128 + N if signal N killed it), or
    64  wrong arguments    69  this host denies a permission, or lacks the program of --internet
@@ -104,6 +105,11 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
+    /// Give a destination a path of its own. DESTINATION is an address or prefix, optionally with
+    /// NAME= before it; PATH is a description file, or settings such as 'rtt=100ms; loss=1%'. The
+    /// far end has its first address, $RDT_PEER_NAME. The longest prefix wins
+    #[arg(long, num_args = 2, value_names = ["DESTINATION", "PATH"], action = clap::ArgAction::Append, help_heading = crate::path::HEADING)]
+    pub(crate) to: Vec<String>,
     /// MTU of the devices at both ends, 68 (with --ipv6: 1280) to 65535 bytes; --mtu sets the
     /// link's
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65535))]
@@ -176,6 +182,9 @@ pub(crate) struct InsideArgs {
     /// Address of the far end, for the command.
     #[arg(long)]
     pub(crate) peer: Ipv4Addr,
+    /// Further addresses of the far end, each as NAME=ADDRESS.
+    #[arg(long)]
+    pub(crate) also: Vec<String>,
     #[arg(long)]
     pub(crate) internet: Option<crate::run::Tool>,
     #[arg(long)]
@@ -197,6 +206,7 @@ impl InsideArgs {
         arguments.extend(self.ipv6.then(|| "--ipv6".into()));
         arguments.extend(self.user_namespace.then(|| "--user-namespace".into()));
         arguments.extend(self.foreground.then(|| "--foreground".into()));
+        arguments.extend(self.also.iter().map(|also| format!("--also={also}").into()));
         arguments.extend(self.internet.map(|tool| format!("--internet={}", tool.name()).into()));
         if let Some(server) = &self.server {
             let mut argument = OsString::from("--server=");

@@ -24,6 +24,7 @@ use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::calibration::{CalibrationArgs, Mode};
+use crate::destinations::{self, OTHER};
 use crate::failure::Failure;
 use crate::path::{Described, PathArgs};
 use crate::paths::{Change, Changes};
@@ -49,6 +50,10 @@ Exit codes: 0 the path is changed, and
 pub(crate) struct SetArgs {
     /// File that `run` or `proxy` was started with as --control
     socket: PathBuf,
+    /// Name of the path, of a run with --to NAME=DESTINATION [default: that of all other
+    /// destinations]
+    #[arg(long, value_name = "NAME")]
+    to: Option<String>,
     #[command(flatten)]
     path: PathArgs,
 }
@@ -98,11 +103,25 @@ impl Drop for ControlSocket {
 
 /// Path in force, and what decides whether it may change.
 pub(crate) struct InForce {
-    described: Described,
-    /// Path without packets, with the settings in force.
-    model: Path,
+    paths: Vec<Settings>,
     calibration: CalibrationArgs,
     mode: Mode,
+}
+
+/// Settings of a path that are in force.
+struct Settings {
+    name: String,
+    described: Described,
+    /// Path without packets.
+    model: Path,
+}
+
+impl Settings {
+    fn new(name: &str, described: Described, config: PathConfig) -> Self {
+        let mut model = Path::new(config, 0);
+        model.allow_changes();
+        Self { name: name.to_owned(), described, model }
+    }
 }
 
 impl InForce {
@@ -112,25 +131,35 @@ impl InForce {
         calibration: CalibrationArgs,
         mode: Mode,
     ) -> Self {
-        let mut model = Path::new(config, 0);
-        model.allow_changes();
-        Self { described, model, calibration, mode }
+        Self { paths: vec![Settings::new(OTHER, described, config)], calibration, mode }
     }
 
-    /// Applies a request, and returns the change if there is one.
-    fn apply(&mut self, request: &Value) -> Result<Option<Change>, Failure> {
+    /// Adds the path of a destination.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with(mut self, name: &str, described: Described, config: PathConfig) -> Self {
+        self.paths.push(Settings::new(name, described, config));
+        self
+    }
+
+    /// Applies a request. Returns the description of its path, and the change if there is one.
+    fn apply(&mut self, request: &Value) -> Result<(String, Option<Change>), Failure> {
+        let names = self.paths.iter().map(|path| path.name.as_str());
+        let path = destinations::find(names, request["to"].as_str())?;
         let settings = settings(request).ok_or_else(|| Failure::Usage("the request is damaged".into()))?;
         if settings.is_empty() {
-            return Ok(None);
+            return Ok((self.paths[path].described.path.to_toml(), None));
         }
         let folder = request["folder"].as_str().map(PathBuf::from).unwrap_or_default();
-        let described = self.described.changed(&settings, &folder)?;
+        let described = self.paths[path].described.changed(&settings, &folder)?;
         let config = described.config()?;
         self.calibration.check(&config, self.mode)?;
         let at = clock::now();
-        self.model.change(at, config.clone()).map_err(|error| Failure::Usage(error.to_string()))?;
-        self.described = described;
-        Ok(Some(Change { at, config, description: self.described.path.to_toml() }))
+        let name = (self.paths.len() > 1).then(|| self.paths[path].name.clone());
+        let in_force = &mut self.paths[path];
+        in_force.model.change(at, config.clone()).map_err(|error| Failure::Usage(error.to_string()))?;
+        in_force.described = described;
+        let description = in_force.described.path.to_toml();
+        Ok((description.clone(), Some(Change { path, name, at, config, description })))
     }
 }
 
@@ -171,13 +200,14 @@ fn answer(
     let request = read_line(peer)?;
     let request: Value = serde_json::from_str(&request).unwrap_or_default();
     let answer = match in_force.apply(&request) {
-        Ok(change) => {
+        Ok((description, change)) => {
             if let Some(change) = change {
-                log.print(&format!("the path is now: {}", one_line(&change.description)));
+                let of = change.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+                log.print(&format!("the path{of} is now: {}", one_line(&change.description)));
                 // Fails if the relay has ended.
                 to_relay.send(change).map_err(|_| io::ErrorKind::BrokenPipe)?;
             }
-            json!({ "path": in_force.described.path.to_toml() })
+            json!({ "path": description })
         }
         Err(failure) => json!({ "error": failure.to_string(), "exit_code": failure.code() }),
     };
@@ -217,7 +247,7 @@ pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
         .map(|(scope, key, text)| json!([name(*scope), key.name(), text]))
         .collect();
     let folder = std::env::current_dir().map_err(Failure::system("no current directory"))?;
-    write_line(&peer, &json!({ "settings": settings, "folder": folder.to_string_lossy() }))
+    write_line(&peer, &json!({ "to": args.to, "settings": settings, "folder": folder.to_string_lossy() }))
         .map_err(absent)?;
     let answer = read_line(&peer).map_err(absent)?;
     let answer: Value = serde_json::from_str(&answer).unwrap_or_default();

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, Accounts};
 use crate::json;
+use crate::paths::Change;
 use crate::relay::Observer;
 
 const MAX_QUEUED_ACCOUNTS: usize = 4;
@@ -42,6 +43,7 @@ enum Event {
     /// New description of the path, in TOML.
     Change {
         at: Instant,
+        destination: Option<String>,
         path: String,
     },
 }
@@ -89,8 +91,9 @@ impl Observer for JsonStream {
         let _ = self.to_writer.try_send(Event::Progress(Box::new(Moment { at, accounts })));
     }
 
-    fn on_change(&mut self, at: Instant, description: &str) {
-        let _ = self.to_writer.try_send(Event::Change { at, path: description.to_owned() });
+    fn on_change(&mut self, change: &Change) {
+        let (destination, path) = (change.name.clone(), change.description.clone());
+        let _ = self.to_writer.try_send(Event::Change { at: change.at, destination, path });
     }
 
     fn next_turn(&self) -> Option<Instant> {
@@ -116,7 +119,9 @@ fn object(stamp: &EventStamp, event: Event) -> Value {
             let [forward, reverse] = moment.accounts.each_ref().map(json::account);
             (moment.at, json!({ "event": "progress", "forward": forward, "reverse": reverse }))
         }
-        Event::Change { at, path } => (at, json!({ "event": "change", "path": path })),
+        Event::Change { at, destination, path } => {
+            (at, json!({ "event": "change", "destination": destination, "path": path }))
+        }
     };
     let mut object = stamp.at(at, object);
     object["monotonic_ns"] = json!(json::monotonic(at));

@@ -5,6 +5,7 @@
 //! | arguments | `args.rs` | command line |
 //! | path | `path.rs` | options that describe the path |
 //! | paths | `paths.rs` | one path for all packets, or one for each client |
+//! | destinations | `destinations.rs` | `--to`: which path a packet takes |
 //! | port | `port.rs` | one end of a path, where real packets enter and leave; their buffers |
 //! | relay, observer | `relay.rs` | loop in real time: a path between two ports; its events |
 //! | account | `account.rs` | counters of a relay, by direction |
@@ -31,6 +32,8 @@ mod calibration;
 mod capture;
 #[cfg(unix)]
 mod control_socket;
+#[cfg(unix)]
+mod destinations;
 mod failure;
 mod host;
 mod json;

@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
 use crate::metrics::Published;
+use crate::paths::Change;
 use crate::relay::Observer;
 use crate::{STDOUT, json, report, talk};
 
@@ -111,9 +112,9 @@ impl<F: Frame> Observer for Watchers<F> {
         }
     }
 
-    fn on_change(&mut self, at: Instant, description: &str) {
+    fn on_change(&mut self, change: &Change) {
         if let Some(stream) = &mut self.stream {
-            stream.on_change(at, description);
+            stream.on_change(change);
         }
     }
 
@@ -141,6 +142,26 @@ pub(crate) struct Circumstances {
     pub(crate) code: u8,
     /// Additional lines of the text report.
     pub(crate) notes: String,
+    /// Accounts of the paths of `--to`.
+    pub(crate) destinations: Vec<DestinationAccount>,
+}
+
+/// Account of one path of `--to`.
+#[derive(Debug)]
+pub(crate) struct DestinationAccount {
+    pub(crate) name: String,
+    /// Prefix of its addresses; `None` for that of all other addresses.
+    pub(crate) to: Option<String>,
+    pub(crate) seed: u64,
+    pub(crate) accounts: [Account; 2],
+}
+
+impl DestinationAccount {
+    fn json(&self) -> Value {
+        let [forward, reverse] = self.accounts.each_ref().map(json::account);
+        let Self { name, to, seed, .. } = self;
+        json!({ "name": name, "to": to, "seed": seed_json(*seed), "forward": forward, "reverse": reverse })
+    }
 }
 
 impl OutputArgs {
@@ -185,6 +206,9 @@ impl OutputArgs {
         if !self.quiet {
             for line in report::text(accounts).lines().chain(circumstances.notes.lines()) {
                 talk(line);
+            }
+            for each in &circumstances.destinations {
+                report::text(&each.accounts).lines().for_each(|line| talk(&format!("{}: {line}", each.name)));
             }
             talk(&format!("seed: {}", circumstances.seed));
         }
@@ -242,6 +266,7 @@ fn summary(
             "error": captured.error.as_ref().map(ToString::to_string),
         })
     });
+    let destinations: Vec<_> = circumstances.destinations.iter().map(DestinationAccount::json).collect();
     let direction = |index: usize| {
         let mut object = json::account(&accounts[index]);
         json::extend(&mut object, json!({ "lost_before": lost_before[index] }));
@@ -257,5 +282,6 @@ fn summary(
         "forward": direction(0),
         "reverse": direction(1),
         "pcapng": capture,
+        "destinations": destinations,
     })
 }

@@ -15,7 +15,8 @@ use crate::failure::Failure;
 
 /// Name of the flag whose value is a description file.
 const FILE: &str = "path";
-const HEADING: &str = "Path (-forward or -reverse limits a key to one direction: --rate-reverse 1mbit)";
+pub(crate) const HEADING: &str =
+    "Path (-forward or -reverse limits a key to one direction: --rate-reverse 1mbit)";
 /// Size limit of a description file, bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
 /// Size limit of a rate-trace file, bytes. At one line of 9 bytes per packet of 1500 bytes, that is
@@ -35,12 +36,21 @@ pub(crate) struct PathArgs {
 }
 
 impl PathArgs {
+    pub(crate) const fn of(file: Option<PathBuf>, settings: Vec<Setting>) -> Self {
+        Self { file, settings }
+    }
+
     /// Reads the description file, and sets the keys given by flags, which override it.
     pub(crate) fn describe(&self) -> Result<Described, Failure> {
+        self.describe_as(&format!("--{FILE}"))
+    }
+
+    /// Like [`describe`](Self::describe). Errors in the file name it after `option`.
+    pub(crate) fn describe_as(&self, option: &str) -> Result<Described, Failure> {
         let mut described = Described::default();
         if let Some(file) = &self.file {
             let named =
-                |error: &dyn std::fmt::Display| usage(&format!("--{FILE} {}: {error}", file.display()));
+                |error: &dyn std::fmt::Display| usage(&format!("{option} {}: {error}", file.display()));
             let text = read_text(file, MAX_DESCRIPTION).map_err(|error| named(&error))?;
             described.path = PathSpec::from_toml(&text).map_err(|error| named(&error))?;
             described.find_traces(file.parent().unwrap_or(FilePath::new("")), |_| true);

@@ -1,18 +1,27 @@
 //! Paths of a relay: one that all packets share, or one for each tag. Owns the assignment of
 //! packets to paths, and the order of due times across paths.
 
+mod per_destination;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+pub(crate) use per_destination::PerDestination;
 use rdt_emulator::{
     ChangeError, DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Link, Packet, Path,
     PathConfig, child_seed,
 };
 
-/// New settings of all paths.
+use crate::account::Account;
+
+/// New settings of a path.
 pub(crate) struct Change {
+    /// Number of the path, if there is one for each destination.
+    pub(crate) path: usize,
+    /// Name of its destination; `None` if all packets have one description.
+    pub(crate) name: Option<String>,
     /// Packets that arrive at this time or later meet the new settings.
     pub(crate) at: Instant,
     pub(crate) config: PathConfig,
@@ -29,6 +38,8 @@ pub(crate) enum Paths {
     One(Box<Path>),
     /// One path for the packets of each tag.
     PerTag(Box<PerTag>),
+    /// One path for the packets of each destination.
+    PerDestination(PerDestination),
 }
 
 impl From<Path> for Paths {
@@ -43,6 +54,12 @@ impl From<PerTag> for Paths {
     }
 }
 
+impl From<PerDestination> for Paths {
+    fn from(paths: PerDestination) -> Self {
+        Self::PerDestination(paths)
+    }
+}
+
 impl Paths {
     /// Starts the schedules at `at`. The schedule of a tag's path starts with its first packet
     /// instead.
@@ -50,17 +67,25 @@ impl Paths {
         match self {
             Self::One(path) => path.start(at),
             Self::PerTag(_) => {}
+            Self::PerDestination(paths) => paths.paths().for_each(|path| path.start(at)),
         }
     }
 
-    /// Changes the settings of all paths for packets that arrive from now on.
+    /// Changes the settings of all paths, or of that with this number if there is one for each
+    /// destination, for packets that arrive from now on.
     ///
     /// # Errors
     /// If a setting cannot change. Then all paths stay as they are.
-    pub(crate) fn change(&mut self, now: Instant, config: PathConfig) -> Result<(), ChangeError> {
+    pub(crate) fn change(
+        &mut self,
+        number: usize,
+        now: Instant,
+        config: PathConfig,
+    ) -> Result<(), ChangeError> {
         match self {
             Self::One(path) => path.change(now, config),
             Self::PerTag(paths) => paths.change(now, config),
+            Self::PerDestination(paths) => paths.change(number, now, config),
         }
     }
 
@@ -69,6 +94,7 @@ impl Paths {
         match self {
             Self::One(path) => path.allow_changes(),
             Self::PerTag(paths) => paths.allows_changes = true,
+            Self::PerDestination(paths) => paths.paths().for_each(Path::allow_changes),
         }
     }
 
@@ -86,6 +112,7 @@ impl Paths {
                 paths.late_drops = late_drops;
                 paths.delays = [(); 2].map(|()| Some(DelayHistogram::default()));
             }
+            Self::PerDestination(paths) => paths.watch(late_drops),
         }
     }
 
@@ -94,6 +121,7 @@ impl Paths {
         match self {
             Self::One(path) => path.link_mut(direction).pop_dropped(),
             Self::PerTag(paths) => paths.dropped[direction as usize].pop_front(),
+            Self::PerDestination(paths) => paths.pop_dropped(direction),
         }
     }
 
@@ -102,6 +130,7 @@ impl Paths {
         match self {
             Self::One(path) => link(path, direction).overlooked_drops(),
             Self::PerTag(paths) => paths.overlooked_drops(direction),
+            Self::PerDestination(paths) => paths.overlooked_drops(direction),
         }
     }
 
@@ -109,6 +138,7 @@ impl Paths {
         match self {
             Self::One(path) => link(path, direction).queue_delays().cloned().unwrap_or_default(),
             Self::PerTag(paths) => paths.delays[direction as usize].clone().unwrap_or_default(),
+            Self::PerDestination(paths) => paths.queue_delays(direction),
         }
     }
 
@@ -116,6 +146,7 @@ impl Paths {
         match self {
             Self::One(path) => path.push(direction, at, packet),
             Self::PerTag(paths) => paths.push(direction, at, packet),
+            Self::PerDestination(paths) => paths.push(direction, at, packet),
         }
     }
 
@@ -124,6 +155,7 @@ impl Paths {
         match self {
             Self::One(path) => path.pop(direction, now),
             Self::PerTag(paths) => paths.pop(direction, now),
+            Self::PerDestination(paths) => paths.pop(direction, now),
         }
     }
 
@@ -132,6 +164,7 @@ impl Paths {
         match self {
             Self::One(path) => path.forward.next_wakeup().into_iter().chain(path.reverse.next_wakeup()).min(),
             Self::PerTag(paths) => paths.next_wakeup(),
+            Self::PerDestination(paths) => paths.next_wakeup(),
         }
     }
 
@@ -139,6 +172,7 @@ impl Paths {
         match self {
             Self::One(path) => *of(path, direction),
             Self::PerTag(paths) => paths.total[direction as usize],
+            Self::PerDestination(paths) => paths.ledger(direction),
         }
     }
 
@@ -147,6 +181,23 @@ impl Paths {
         match self {
             Self::One(path) => link(path, direction).backlog(now),
             Self::PerTag(paths) => paths.paths.values().map(|path| link(path, direction).backlog(now)).sum(),
+            Self::PerDestination(paths) => paths.backlog(direction, now),
+        }
+    }
+
+    /// Counts a delivered packet for its path, if there is one for each destination.
+    pub(crate) fn on_delivered(&mut self, direction: Direction, tag: u32, late: Duration, refused: bool) {
+        if let Self::PerDestination(paths) = self {
+            paths.on_delivered(direction, tag, late, refused);
+        }
+    }
+
+    /// Returns the final accounts of each path, forward first; empty unless there is one for each
+    /// destination.
+    pub(crate) fn accounts(&self, now: Instant) -> Vec<[Account; 2]> {
+        match self {
+            Self::PerDestination(paths) => paths.accounts(now),
+            Self::One(_) | Self::PerTag(_) => Vec::new(),
         }
     }
 

@@ -52,8 +52,8 @@ pub(crate) trait Observer {
     /// Called when a turn of the relay's loop ends at time `at`.
     fn on_turn(&mut self, _at: Instant, _accounts: &Accounts<'_>) {}
 
-    /// Called when the path was changed. `description` is that of all settings, in TOML.
-    fn on_change(&mut self, _at: Instant, _description: &str) {}
+    /// Called when a path was changed.
+    fn on_change(&mut self, _change: &Change) {}
 
     /// Returns the number of late drops per turn that are recorded for
     /// [`on_late_drop`](Self::on_late_drop).
@@ -132,6 +132,13 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         Ok(())
     }
 
+    /// Returns the final accounts of each path, forward first; empty unless there is one for each
+    /// destination.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn destinations(&self) -> Vec<[Account; 2]> {
+        self.paths.accounts(clock::now())
+    }
+
     /// Discards the packets on the path. Returns the accounts, forward first, and the observer.
     pub(crate) fn finish(mut self) -> ([Account; 2], T) {
         for direction in [Direction::Forward, Direction::Reverse] {
@@ -205,8 +212,8 @@ impl Pending {
         while self.fetched.front().is_some_and(|change| change.at <= now)
             && let Some(change) = self.fetched.pop_front()
         {
-            match paths.change(change.at, change.config) {
-                Ok(()) => observer.on_change(change.at, &change.description),
+            match paths.change(change.path, change.at, change.config.clone()) {
+                Ok(()) => observer.on_change(&change),
                 // The thread of the socket has tried it before.
                 Err(error) => tracing::error!(%error, "the path did not change"),
             }
@@ -249,11 +256,12 @@ impl Lane {
         while delivered < MAX_DELIVERIES
             && let Some(mut delivery) = paths.pop(self.direction, now)
         {
-            self.lateness.record(now.saturating_duration_since(delivery.due));
+            let late = now.saturating_duration_since(delivery.due);
+            self.lateness.record(late);
             observer.on_delivery(self.direction, now, &delivery);
-            if to.send(&mut delivery)? == Sent::Refused {
-                self.refused += 1;
-            }
+            let refused = to.send(&mut delivery)? == Sent::Refused;
+            self.refused += u64::from(refused);
+            paths.on_delivered(self.direction, delivery.tag, late, refused);
             buffers.give(delivery.packet);
             delivered += 1;
             now = clock::now();

@@ -10,6 +10,8 @@ mod account;
 mod agreement;
 #[path = "run/command.rs"]
 mod command;
+#[path = "run/destinations.rs"]
+mod destinations;
 #[path = "run/enclosing.rs"]
 mod enclosing;
 #[path = "run/ends.rs"]

@@ -169,6 +169,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         lost_before: end.counts.overflow(),
         code: stopped.as_ref().err().map_or(0, Failure::code),
         notes: end.notes(),
+        destinations: Vec::new(),
     };
     let code = args.output.finish(watchers, &end.accounts, &circumstances);
     // After an error, the report covers the packets until then.

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::mem;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use super::address::Block;
 use super::control::{Control, Message, Overflow};
 use super::enter;
 use super::nat::{self, HostNetwork, Nat};
-use super::network::{ANYWHERE, Drops, Shape};
+use super::network::{self, ANYWHERE, Drops, Shape};
 use super::programs::{self, Place};
 use super::resolver;
 use super::signals::Signals;
@@ -53,6 +54,7 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
         command: None,
         server: None,
         nat: None,
+        destinations: destinations(&args.also),
         ending: false,
     };
     if args.internet.is_some() && !has_own_mounts {
@@ -91,6 +93,8 @@ struct Init<'a> {
     server: Option<Pid>,
     /// NAT process; `None` once it has ended.
     nat: Option<Pid>,
+    /// Names and addresses of the destinations of `--to`.
+    destinations: Vec<(String, IpAddr)>,
     /// True once the command has ended. Then the end of the server is not reported.
     ending: bool,
 }
@@ -109,6 +113,9 @@ impl Init<'_> {
             let host = args.internet.map(|tool| (tool, HostNetwork::keep()));
             let network = if host.is_some() { block.network() } else { ANYWHERE };
             devices.push(shape.new_namespace(block.far(), network)?);
+            if host.is_none() {
+                network::add_addresses(&self.destinations)?;
+            }
             far = Some(present_network()?);
             self.drops.push(Drops::here());
             if let Some((tool, host)) = host {
@@ -149,7 +156,7 @@ impl Init<'_> {
         go_to(far)?;
         let place = Place { local: self.block()?.far(), peer: self.args.near, ..self.place() };
         let server =
-            programs::start_server(line, place).map_err(Failure::system("cannot start the server"))?;
+            programs::start_server(line, &place).map_err(Failure::system("cannot start the server"))?;
         self.server = Some(server);
         let latest = clock::now() + SERVER_START_TIMEOUT;
         while self.server.is_some() && !programs::any_server_listens() && clock::now() < latest {
@@ -168,7 +175,7 @@ impl Init<'_> {
             return Ok(exit::SIGNAL + signal.number);
         }
         let place = self.place();
-        let command = programs::start(&args.command, place, self.terminal.as_ref()).map_err(|error| {
+        let command = programs::start(&args.command, &place, self.terminal.as_ref()).map_err(|error| {
             let name =
                 args.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             Failure::NotRun { name, error }
@@ -196,7 +203,9 @@ impl Init<'_> {
     /// Addresses for the command.
     fn place(&self) -> Place {
         let host = self.args.internet.map(|_| nat::HOST);
-        Place { local: self.args.near, peer: self.args.peer, ipv6: self.args.ipv6, host }
+        let Self { args, destinations, .. } = self;
+        let destinations = destinations.clone();
+        Place { local: args.near, peer: args.peer, ipv6: args.ipv6, host, destinations }
     }
 
     fn lost(&self) -> Overflow {
@@ -336,6 +345,15 @@ fn keep_mounts_inside() -> bool {
         tracing::debug!(%error, "/proc and /sys stay those of the host");
     }
     changed.is_ok()
+}
+
+/// Parses the further addresses of the far end, each NAME=ADDRESS.
+fn destinations(also: &[String]) -> Vec<(String, IpAddr)> {
+    let parse = |text: &String| {
+        let (name, address) = text.split_once('=')?;
+        Some((name.to_owned(), address.parse().ok()?))
+    };
+    also.iter().filter_map(parse).collect()
 }
 
 fn present_network() -> Result<File, Failure> {

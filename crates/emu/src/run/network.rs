@@ -132,6 +132,24 @@ impl Shape {
     }
 }
 
+/// Adds addresses to the device of the current namespace. One that it has is no error.
+pub(crate) fn add_addresses(addresses: &[(String, IpAddr)]) -> Result<(), Failure> {
+    for (name, address) in addresses {
+        let prefix = if address.is_ipv4() { 32 } else { 128 };
+        let added =
+            Netlink::open().and_then(|netlink| netlink.add_address(netlink.index(DEVICE)?, *address, prefix));
+        match added {
+            Err(error) if error.raw_os_error() != Some(libc::EEXIST) => {
+                return Err(Failure::Usage(format!(
+                    "--to {name}: the far end cannot have {address}: {error}"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Counter of the packets that the kernel dropped because the device was not read in time.
 pub(crate) struct Drops(Option<File>);
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -24,17 +24,19 @@ const LOCAL6: &str = "RDT_LOCAL6";
 const HOST: &str = "RDT_HOST";
 
 /// Addresses for the environment of a program.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) local: Ipv4Addr,
     pub(crate) peer: Ipv4Addr,
     pub(crate) ipv6: bool,
     /// Address of the host's loopback services, if they can be reached.
     pub(crate) host: Option<Ipv4Addr>,
+    /// Names and addresses of the destinations of `--to`.
+    pub(crate) destinations: Vec<(String, IpAddr)>,
 }
 
 /// Starts the command, in a process group of its own if it has a terminal.
-pub(crate) fn start(command: &[OsString], place: Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
+pub(crate) fn start(command: &[OsString], place: &Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     let mut arguments = command.iter();
     let program = arguments.next().ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
@@ -46,7 +48,7 @@ pub(crate) fn start(command: &[OsString], place: Place, terminal: Option<&Termin
 }
 
 /// Starts a server by a shell command line, in a process group of its own.
-pub(crate) fn start_server(line: &OsStr, place: Place) -> io::Result<Pid> {
+pub(crate) fn start_server(line: &OsStr, place: &Place) -> io::Result<Pid> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(line).stdin(Stdio::null()).process_group(0);
     spawn(command, place, None)
@@ -75,7 +77,7 @@ fn listens(protocol: &str, line: &str) -> bool {
 
 /// Starts a program. Returns only its process id, because its end is detected by a wait for any
 /// child.
-fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
+fn spawn(mut command: Command, place: &Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     command.env(LOCAL, place.local.to_string()).env(PEER, place.peer.to_string());
     if place.ipv6 {
         command
@@ -83,6 +85,9 @@ fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io:
             .env(PEER6, address::v6(place.peer).to_string());
     } else {
         command.env_remove(LOCAL6).env_remove(PEER6);
+    }
+    for (name, address) in &place.destinations {
+        command.env(format!("{PEER}_{name}"), address.to_string());
     }
     // The programs of a nested run inherit that of the enclosing one.
     if let Some(host) = place.host {

@@ -1,12 +1,13 @@
 //! Outer process of `run`: relays packets, forwards signals and prints the report.
 
 use std::io::{self, PipeReader};
+use std::iter;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Child;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use rdt_emulator::Path;
+use rdt_emulator::{Path, PathConfig};
 use rdt_program::{Printer, exit};
 use rdt_udp::{Waker, clock};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -26,10 +27,11 @@ use crate::account::Account;
 use crate::args::{InsideArgs, RunArgs};
 use crate::calibration::Mode;
 use crate::control_socket::{ControlSocket, InForce};
+use crate::destinations::{By, Destination, OTHER, Table};
 use crate::failure::Failure;
 use crate::host::LossAlarm;
-use crate::output::{Circumstances, Watchers};
-use crate::paths::Changes;
+use crate::output::{Circumstances, DestinationAccount, Watchers};
+use crate::paths::{Changes, Paths, PerDestination};
 use crate::relay::Relay;
 use crate::waiter::{Descriptors, Waiter, Waiting};
 use crate::{stderr_log, talk};
@@ -49,19 +51,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let described = args.path.describe()?;
     let (config, seed) = (described.config()?, described.seed());
     args.calibration.check(&config, Mode::Namespace)?;
+    let to = destinations(args)?;
     let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let warnings = stderr_log()?;
     let internet = args.internet.map(Tool::find).transpose()?;
-    let mut inside = Inside::start(args, internet, warnings.clone())?;
-    let in_force = || InForce::new(described, config.clone(), args.calibration.clone(), Mode::Namespace);
+    let mut inside = Inside::start(args, internet, &to, warnings.clone())?;
+    let in_force = || {
+        let first = InForce::new(described, config.clone(), args.calibration.clone(), Mode::Namespace);
+        to.iter().fold(first, |all, (it, config)| all.with(&it.name, it.described.clone(), config.clone()))
+    };
     let changes = control.as_ref().map(|control| control.serve(in_force(), warnings.clone())).transpose()?;
-    let carried = carry((Path::new(config, seed), changes), seed, &mut inside, &mut signals, args);
+    let carried =
+        carry((paths(&to, config, seed), changes), (seed, table(&to)), &mut inside, &mut signals, args);
     inside.wait();
     // Restores Ctrl-C before the report, because its reader may be slow.
     signals.release();
     warnings.close();
-    let (ended, Finished { accounts, watchers }) = carried?;
+    let (ended, Finished { accounts, destinations, watchers }) = carried?;
     // The report is printed even if the run failed, because packets may have been relayed.
     let (code, lost_before) = match ended {
         Ok((code, overflow)) => (code, overflow.0.map(Some)),
@@ -71,8 +78,51 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         }
     };
     let notes = internet.map(Tool::note).unwrap_or_default().to_owned();
-    let circumstances = Circumstances { mode: "run", seed, lost_before, code, notes };
+    let destinations = named(&to, seed, destinations);
+    let circumstances = Circumstances { mode: "run", seed, lost_before, code, notes, destinations };
     Ok(args.output.finish(watchers, &accounts, &circumstances))
+}
+
+/// Destination, and the configuration of its path.
+type Routed = (Destination, PathConfig);
+
+/// Reads the destinations of `--to`.
+fn destinations(args: &RunArgs) -> Result<Vec<Routed>, Failure> {
+    let all = Destination::parse_all(&args.to)?.into_iter().map(|it| {
+        if it.prefix.is_ipv6() && !args.ipv6 {
+            return Err(Failure::Usage(format!("--to {}: an IPv6 destination needs --ipv6", it.prefix)));
+        }
+        let config = it.described.config()?;
+        args.calibration.check(&config, Mode::Namespace)?;
+        Ok((it, config))
+    });
+    all.collect()
+}
+
+fn table(to: &[Routed]) -> Option<Table> {
+    (!to.is_empty()).then(|| Table::new(to.iter().map(|(it, _)| it.prefix)))
+}
+
+/// Creates one path, or one for each destination and one for all others, which is number 0.
+fn paths(to: &[Routed], config: PathConfig, seed: u64) -> Paths {
+    if to.is_empty() {
+        return Path::new(config, seed).into();
+    }
+    let others = to.iter().zip(1..).map(|((it, config), number)| (config.clone(), it.seed(number, seed)));
+    PerDestination::new(iter::once((config, seed)).chain(others)).into()
+}
+
+/// Names the accounts of each path.
+fn named(to: &[Routed], seed: u64, accounts: Vec<[Account; 2]>) -> Vec<DestinationAccount> {
+    let of = |(number, accounts): (usize, [Account; 2])| match number.checked_sub(1).and_then(|it| to.get(it))
+    {
+        Some((it, _)) => {
+            let (name, to) = (it.name.clone(), Some(it.prefix.to_string()));
+            DestinationAccount { name, to, seed: it.seed(number, seed), accounts }
+        }
+        None => DestinationAccount { name: OTHER.into(), to: None, seed, accounts },
+    };
+    accounts.into_iter().enumerate().map(of).collect()
 }
 
 /// Result of the command: exit code, and packets lost before the relay read them.
@@ -81,8 +131,8 @@ type Ended = Result<(u8, Overflow), Failure>;
 /// Relays packets while the command runs. Fails only if no packet was relayed; otherwise the
 /// failure is in [`Ended`].
 fn carry(
-    path: (Path, Option<Changes>),
-    seed: u64,
+    path: (Paths, Option<Changes>),
+    (seed, table): (u64, Option<Table>),
     inside: &mut Inside,
     signals: &mut Signals,
     args: &RunArgs,
@@ -91,7 +141,12 @@ fn carry(
     let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone());
     // With a NAT, a lookup is refused by the name server of the host, for reasons of its own.
     let lookups = args.internet.is_none().then(|| RefusedLookups::new(inside.warnings.clone()));
-    let relay = Worker::start(path, devices, watchers, lookups, args.wait)?;
+    let ports = |devices: [Arc<OwnedFd>; 2]| {
+        let [near, far] = devices.map(TunPort::new);
+        let near = near.watching(lookups).choosing(table.clone(), By::Destination);
+        [near, far.choosing(table, By::Source)]
+    };
+    let relay = Worker::start(path, devices, watchers, ports, args.wait)?;
     let ended = match signals.next() {
         // The signal arrived before the command was started.
         Some(signal) => Ok((exit::SIGNAL + signal.number, Overflow::default())),
@@ -115,7 +170,12 @@ struct Inside {
 }
 
 impl Inside {
-    fn start(args: &RunArgs, internet: Option<Tool>, warnings: Printer) -> Result<Self, Failure> {
+    fn start(
+        args: &RunArgs,
+        internet: Option<Tool>,
+        to: &[Routed],
+        warnings: Printer,
+    ) -> Result<Self, Failure> {
         let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
         let (far, block) = match Enclosing::look().map_err(Step::Configure.forbidden())? {
             Enclosing::Run(outer) => {
@@ -129,6 +189,9 @@ impl Inside {
             }
             Enclosing::Host => (None, Block::OUTERMOST),
         };
+        if let Some((it, _)) = to.iter().find(|(it, _)| it.prefix.host() == Some(block.near().into())) {
+            return Err(Failure::Usage(format!("--to {}: this address is that of CMD", it.prefix)));
+        }
         let terminal = Foreground::look();
         let (control, theirs) = Control::pair().map_err(Failure::system("no control socket"))?;
         let inside = InsideArgs {
@@ -140,6 +203,10 @@ impl Inside {
             foreground: terminal.is_for_command(),
             near: block.near(),
             peer: Block::OUTERMOST.far(),
+            also: to
+                .iter()
+                .filter_map(|(it, _)| Some(format!("{}={}", it.name, it.prefix.host()?)))
+                .collect(),
             internet,
             server: args.server.clone(),
             command: args.command.clone(),
@@ -265,6 +332,8 @@ fn lost(what: &str) -> Failure {
 
 struct Finished {
     accounts: [Account; 2],
+    /// Accounts of each path, if there is one for each destination.
+    destinations: Vec<[Account; 2]>,
     watchers: Watchers<IpPackets>,
 }
 
@@ -278,10 +347,10 @@ struct Worker {
 
 impl Worker {
     fn start(
-        (path, changes): (Path, Option<Changes>),
+        (path, changes): (Paths, Option<Changes>),
         devices: [Arc<OwnedFd>; 2],
         watchers: impl FnOnce() -> Result<Watchers<IpPackets>, Failure>,
-        lookups: Option<RefusedLookups>,
+        ports: impl FnOnce([Arc<OwnedFd>; 2]) -> [TunPort; 2] + Send + 'static,
         waiting: Waiting,
     ) -> Result<Self, Failure> {
         let descriptors = Descriptors::new(&devices).map_err(Failure::system("no event descriptor"))?;
@@ -290,13 +359,13 @@ impl Worker {
         // Last of the steps that can fail: observers that were created must also be finished.
         let watchers = watchers()?;
         let thread = thread::spawn(move || {
-            let [near, far] = devices.map(TunPort::new);
-            let near = near.watching(lookups);
+            let [near, far] = ports(devices);
             let mut relay = Relay::new(path, near, far, watchers).with_changes(changes);
             let result = relay.run(&mut Waiter::new(waiting, descriptors));
             drop(running);
+            let destinations = relay.destinations();
             let (accounts, watchers) = relay.finish();
-            (result, Finished { accounts, watchers })
+            (result, Finished { accounts, destinations, watchers })
         });
         Ok(Self { stop, ended, thread })
     }

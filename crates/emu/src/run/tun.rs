@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::ecn;
 use super::resolver::RefusedLookups;
 use crate::capture::frame::{Carried, Frame};
+use crate::destinations::{By, Table};
 use crate::port::{Buffers, Port, Sent, Take};
 
 pub(crate) const CLONE_DEVICE: &str = "/dev/net/tun";
@@ -61,11 +62,18 @@ pub(crate) struct TunPort {
     scratch: Box<[u8]>,
     /// Set at the near end.
     lookups: Option<RefusedLookups>,
+    /// Paths of destinations, and the address that chooses one.
+    table: Option<(Table, By)>,
 }
 
 impl TunPort {
     pub(crate) fn new(tun: Arc<OwnedFd>) -> Self {
-        Self { tun, scratch: vec![0; MAX_PACKET].into(), lookups: None }
+        Self { tun, scratch: vec![0; MAX_PACKET].into(), lookups: None, table: None }
+    }
+
+    /// Tags received packets with the numbers of their paths.
+    pub(crate) fn choosing(self, table: Option<Table>, by: By) -> Self {
+        Self { table: table.map(|table| (table, by)), ..self }
     }
 
     /// Looks at the packets that are sent for lookups of names that were refused.
@@ -89,7 +97,9 @@ impl Port for TunPort {
             let bytes = &self.scratch[..len];
             let mut buffer = buffers.take(len);
             buffer.extend_from_slice(bytes);
-            take(buffers, clock::now(), Packet::from(buffer).with_ecn(ecn::read(bytes)));
+            let tag = self.table.as_ref().map_or(0, |(table, by)| table.path(bytes, *by));
+            let packet = Packet::from(buffer).with_ecn(ecn::read(bytes)).with_tag(tag);
+            take(buffers, clock::now(), packet);
         }
         Ok(budget)
     }

@@ -1,0 +1,144 @@
+//! A path for each destination; the tag of a packet is the number of its path.
+
+use std::time::{Duration, Instant};
+
+use rdt_emulator::{
+    ChangeError, DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Packet, Path, PathConfig,
+};
+
+use super::{BOTH, keep_dropped, link, of};
+use crate::account::Account;
+
+#[derive(Debug)]
+pub(crate) struct PerDestination {
+    branches: Vec<Branch>,
+}
+
+#[derive(Debug)]
+struct Branch {
+    path: Path,
+    /// Memory limits, forward first. They apply to the sum over all paths.
+    limits: [u64; 2],
+    /// Lateness of delivered packets, forward first.
+    lateness: [DelayHistogram; 2],
+    /// Delivered packets that the system refused, forward first.
+    refused: [u64; 2],
+}
+
+impl Branch {
+    fn account(&self, direction: Direction, now: Instant) -> Account {
+        let mut ledger = *of(&self.path, direction);
+        ledger.busy = ledger.busy.saturating_sub(link(&self.path, direction).backlog(now));
+        ledger.abandon();
+        Account {
+            ledger,
+            lateness: self.lateness[direction as usize].clone(),
+            refused: self.refused[direction as usize],
+            queue_delays: link(&self.path, direction).queue_delays().cloned().unwrap_or_default(),
+        }
+    }
+}
+
+impl PerDestination {
+    /// Creates a path for each configuration and seed.
+    pub(crate) fn new(paths: impl IntoIterator<Item = (PathConfig, u64)>) -> Self {
+        let branch = |(config, seed): (PathConfig, u64)| Branch {
+            limits: [config.forward.memory_limit, config.reverse.memory_limit],
+            path: Path::new(config, seed),
+            lateness: Default::default(),
+            refused: [0; 2],
+        };
+        Self { branches: paths.into_iter().map(branch).collect() }
+    }
+
+    pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut Path> {
+        self.branches.iter_mut().map(|branch| &mut branch.path)
+    }
+
+    /// Returns the final accounts of each path, forward first.
+    pub(super) fn accounts(&self, now: Instant) -> Vec<[Account; 2]> {
+        self.branches.iter().map(|branch| BOTH.map(|direction| branch.account(direction, now))).collect()
+    }
+
+    pub(super) fn watch(&mut self, late_drops: usize) {
+        for path in self.paths() {
+            for direction in BOTH {
+                path.link_mut(direction).measure_queue_delays();
+            }
+            keep_dropped(path, late_drops);
+        }
+    }
+
+    pub(super) fn change(
+        &mut self,
+        number: usize,
+        now: Instant,
+        config: PathConfig,
+    ) -> Result<(), ChangeError> {
+        self.branches.get_mut(number).map_or(Ok(()), |branch| branch.path.change(now, config))
+    }
+
+    pub(super) fn push(&mut self, direction: Direction, at: Instant, packet: Packet) -> Result<(), Dropped> {
+        let index = direction as usize;
+        let number = packet.tag as usize;
+        let held: u64 = self.branches.iter().map(|it| link(&it.path, direction).held_bytes()).sum();
+        let branch = &mut self.branches[number];
+        let others = held - link(&branch.path, direction).held_bytes();
+        let limit = branch.limits[index].saturating_sub(others);
+        branch.path.link_mut(direction).set_memory_limit(limit);
+        branch.path.push(direction, at, packet)
+    }
+
+    pub(super) fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
+        loop {
+            let due = |it: &Branch| link(&it.path, direction).next_wakeup().filter(|at| *at <= now);
+            let earliest =
+                (0..self.branches.len()).filter_map(|it| Some((due(&self.branches[it])?, it))).min();
+            // A queue discipline that drops on departure may deliver no packet.
+            let delivery = self.branches[earliest?.1].path.pop(direction, now);
+            if delivery.is_some() {
+                return delivery;
+            }
+        }
+    }
+
+    pub(super) fn on_delivered(&mut self, direction: Direction, tag: u32, late: Duration, refused: bool) {
+        if let Some(branch) = self.branches.get_mut(tag as usize) {
+            branch.lateness[direction as usize].record(late);
+            branch.refused[direction as usize] += u64::from(refused);
+        }
+    }
+
+    pub(super) fn pop_dropped(&mut self, direction: Direction) -> Option<LateDrop> {
+        self.paths().find_map(|path| path.link_mut(direction).pop_dropped())
+    }
+
+    pub(super) fn overlooked_drops(&self, direction: Direction) -> u64 {
+        self.branches.iter().map(|it| link(&it.path, direction).overlooked_drops()).sum()
+    }
+
+    pub(super) fn queue_delays(&self, direction: Direction) -> DelayHistogram {
+        let mut sum = DelayHistogram::default();
+        for delays in self.branches.iter().filter_map(|it| link(&it.path, direction).queue_delays()) {
+            sum.merge(delays);
+        }
+        sum
+    }
+
+    pub(super) fn ledger(&self, direction: Direction) -> Ledger {
+        let mut sum = Ledger::default();
+        for branch in &self.branches {
+            sum.merge(of(&branch.path, direction));
+        }
+        sum
+    }
+
+    pub(super) fn backlog(&self, direction: Direction, now: Instant) -> Duration {
+        self.branches.iter().map(|it| link(&it.path, direction).backlog(now)).sum()
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Instant> {
+        let wakeups = |it: &Branch| BOTH.map(|direction| link(&it.path, direction).next_wakeup());
+        self.branches.iter().flat_map(wakeups).flatten().min()
+    }
+}
