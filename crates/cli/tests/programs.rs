@@ -31,6 +31,8 @@ mod programs {
     mod names;
     mod native;
     mod native_options;
+    #[cfg(target_os = "linux")]
+    mod native_reverse;
     mod native_status_lines;
     mod output_files;
     mod paused_reader;

@@ -45,7 +45,7 @@ impl<'a> Form<'a> {
         };
         if args.reverse {
             return Err(usage(
-                "--reverse is for --wire tcp and --wire udp: receivers of rdt's formats do not send",
+                "--reverse is for encrypted transfers, --wire tcp and --wire udp: receivers of the classic format and of --insecure do not send",
             ));
         }
         let form = Self { host, format, positional, stdin };

@@ -28,6 +28,7 @@ Examples:
   rdt-recv --no-link --output incoming/ --ticket    keep what the holder of the ticket sends
   rdt-recv --no-link --output incoming/ --allow keys    keep what the owners of these keys send
   rdt-recv --bind 127.0.0.1:9000 --no-link --output - | tar x
+  rdt-recv --measure --ticket               for rdt-send --reverse: sends generated data
   rdt-recv --wire tcp --no-reverse          for rdt-send --wire tcp: counts and stores nothing
   rdt-recv --dummy                          no link, no window growth, no checksum";
 
@@ -108,11 +109,15 @@ pub(crate) struct RecvArgs {
     /// files of other hosts
     #[arg(long, value_name = "native|tcp|udp", value_parser = values::recv_wire, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
     pub(crate) wire: Option<WireArg>,
+    /// Serve encrypted measurements alone: send generated data to `rdt-send --reverse`, as much as
+    /// it asks for, and store nothing (Linux)
+    #[arg(long, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
+    pub(crate) measure: bool,
     /// Refuse to send (`rdt-send --reverse`); with --wire tcp or udp
     #[arg(long)]
     pub(crate) no_reverse: bool,
     /// Largest rate at which a peer may have data sent (`rdt-send --reverse`), of each peer; with
-    /// --wire tcp or udp [default: as the peer asks]
+    /// --measure, --wire tcp or udp [default: as the peer asks]
     #[arg(long, value_name = "RATE", value_parser = values::max_rate)]
     pub(crate) max_rate: Option<u64>,
     /// Accept unencrypted transfers (classic, native version 1) from every host, also with
@@ -156,8 +161,11 @@ impl RecvArgs {
         Ok(parsed)
     }
 
-    /// Returns the transport of the kernel that `--wire` selects.
+    /// Returns the wire of transfers that are measured and not stored.
     pub(crate) fn kernel_wire(&self) -> Option<Wire> {
+        if self.measure {
+            return Some(Wire::Native);
+        }
         self.wire.and_then(WireArg::kernel)
     }
 }

@@ -32,7 +32,7 @@ Examples:
   rdt-send 10.0.0.7 --time 10s --omit 1s --idle-rtt 10 --json    a measurement
   rdt-send 10.0.0.7 --wire tcp --time 10s --omit 1s    the same by the kernel's TCP
   rdt-send 10.0.0.7 --wire udp --max-rate 50mbit --time 10s    datagrams at a constant rate
-  rdt-send 10.0.0.7 --wire tcp --reverse --time 10s    the receiver sends
+  rdt-send 10.0.0.7 --reverse --time 10s    an rdt-recv --measure sends
   rdt-send local --rtt 20ms --rate 50mbit --loss 1%    over a link of this shape in this process
   rdt-send local 64 0.1 0.01 100            the classic main job with an embedded receiver and link
   rdt-send localhost 64 0.1 0.01 100        the same to an rdt-recv in another terminal
@@ -91,7 +91,8 @@ pub(crate) struct SendArgs {
     /// the congestion control
     #[arg(long, value_name = "TIME", value_parser = values::measured_time("--omit"))]
     pub(crate) omit: Option<Duration>,
-    /// The receiver sends generated data, and rdt-send receives it: for --wire tcp and udp
+    /// The receiver sends generated data, and rdt-send receives it: from rdt-recv --measure, and
+    /// with --wire tcp and udp
     #[arg(long)]
     pub(crate) reverse: bool,
     /// Transfers of the same data at once, each with its own socket, 1 to 128
@@ -207,8 +208,13 @@ impl SendArgs {
         Ok(parsed)
     }
 
-    /// Returns the transport of the kernel that `--wire` selects.
+    /// Returns the wire of a transfer that is measured and not stored: TCP or UDP of the kernel, or
+    /// an encrypted connection whose responder sends.
     pub(crate) fn kernel_wire(&self) -> Option<Wire> {
+        let is_native = self.wire.unwrap_or(WireArg::Native) == WireArg::Native;
+        if self.reverse && is_native && self.window.is_none() && !self.insecure {
+            return Some(Wire::Native);
+        }
         self.wire.and_then(WireArg::kernel)
     }
 }

@@ -1,6 +1,6 @@
-//! `--wire tcp` and `--wire udp`: TCP of the kernel, and UDP at a constant rate, measured by
-//! `rdt-send` and `rdt-recv` like the formats of rdt. Neither encrypts nor stores. Linux only,
-//! because the figures are those of `TCP_INFO`.
+//! Transfers that are measured and not stored: `--wire tcp` and `--wire udp`, over TCP of the
+//! kernel and UDP at a constant rate, and `rdt-send --reverse` over encrypted connections to
+//! `rdt-recv --measure`. Linux only, because the figures are those of `TCP_INFO`.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -11,17 +11,25 @@
 //! | TCP client, UDP client | `tcp_client.rs`, `udp_client.rs` | a transfer of `rdt-send` |
 //! | receiving program | `recv.rs`, `places.rs` | options, log, limits on peers |
 //! | TCP server, UDP server | `tcp_server.rs`, `udp_server.rs` | peers of `rdt-recv` |
+//! | native client, native server | `native_client.rs`, `native_server.rs` | over rdt |
+//! | connection | `connection.rs` | streams of TCP and of encrypted connections |
 //! | stream, datagram | `stream.rs`, `datagram.rs` | reads and writes of TCP; packets of UDP |
 //! | arrivals | `arrivals.rs` | lost, reordered and duplicated datagrams, jitter |
 
 #[cfg(target_os = "linux")]
 mod arrivals;
 #[cfg(target_os = "linux")]
+mod connection;
+#[cfg(target_os = "linux")]
 mod course;
 #[cfg(target_os = "linux")]
 mod datagram;
 #[cfg(target_os = "linux")]
 mod message;
+#[cfg(target_os = "linux")]
+mod native_client;
+#[cfg(target_os = "linux")]
+mod native_server;
 #[cfg(target_os = "linux")]
 mod options;
 #[cfg(target_os = "linux")]
@@ -43,11 +51,15 @@ mod udp_client;
 #[cfg(target_os = "linux")]
 mod udp_server;
 
-/// Transport of the kernel.
+/// Transport of a transfer that is measured and not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
+    /// TCP of the kernel.
     Tcp,
+    /// UDP of the kernel, at a constant rate.
     Udp,
+    /// Encrypted connection of rdt, whose responder sends.
+    Native,
 }
 
 impl Wire {
@@ -56,6 +68,7 @@ impl Wire {
         match self {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
+            Self::Native => "native 2",
         }
     }
 }
@@ -79,7 +92,7 @@ pub(crate) mod recv {
 #[cfg(not(target_os = "linux"))]
 fn refuse(wire: Wire) -> Result<(), crate::Failure> {
     Err(crate::Failure::Usage(format!(
-        "--wire {} needs Linux, whose kernel tells what limits a connection",
+        "measuring over {} needs Linux, whose kernel tells what limits a connection",
         wire.name()
     )))
 }

@@ -23,10 +23,13 @@ const SEND: [&str; 14] = [
 ];
 const SEND_TCP: [&str; 5] = ["file", "cc", "socket-buffer", "give-up", "no-progress"];
 const SEND_UDP: [&str; 2] = ["packet-size", "socket-buffer"];
+const SEND_NATIVE: [&str; 4] = ["give-up", "identity", "known-hosts", "secret-file"];
 /// Options of `rdt-recv` for both wires.
 const RECV: [&str; 9] =
     ["wire", "bind", "once", "max-peers", "max-per-source", "no-reverse", "max-rate", "quiet", "json"];
 const RECV_SOCKET: [&str; 1] = ["socket-buffer"];
+const RECV_NATIVE: [&str; 8] =
+    ["measure", "identity", "allow", "secret-file", "open", "ticket", "advertise", "ticket-lifetime"];
 
 /// Options that describe an emulated link.
 const LINK: [&str; 6] = ["rtt", "rate", "loss", "queue", "buffer", "seed"];
@@ -36,31 +39,34 @@ pub(super) const MIN_DATAGRAM: usize = 64;
 
 /// Checks the options of `rdt-send`.
 pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
-    let name = wire.name();
+    let name = option(wire);
     let positional = args.window.is_some() || args.stdin.is_some();
     if args.given.iter().any(|option| LINK.contains(&option.as_str())) || args.rtt_s.is_some() {
         return Err(usage(format!(
-            "--wire {name} goes through the kernel, which emulates no link here: rdt-emu run --rtt 20ms --rate 50mbit \
-             --server 'rdt-recv --wire {name}' -- sh -c 'rdt-send $RDT_PEER --wire {name} ...'"
+            "{name} emulates no link: rdt-emu run --rtt 20ms --rate 50mbit --server 'rdt-recv {}' -- \
+             sh -c 'rdt-send $RDT_PEER {name} ...'",
+            option_of_receiver(wire)
         )));
     }
     if positional {
-        return Err(usage(format!(
-            "--wire {name} takes HOST alone: its window is the kernel's, and the standard input goes with the native format"
-        )));
+        return Err(usage(format!("{name} takes HOST alone: no window, and no standard input")));
     }
-    let own: &[&str] = if wire == Wire::Tcp { &SEND_TCP } else { &SEND_UDP };
+    let own: &[&str] = match wire {
+        Wire::Tcp => &SEND_TCP,
+        Wire::Udp => &SEND_UDP,
+        Wire::Native => &SEND_NATIVE,
+    };
     refuse_others(&args.given, &[&SEND, own], name)?;
     match (&args.host, wire) {
         (None, _) => return Err(usage("the following argument is missing: <HOST>; see --help")),
-        (Some(host), _) if matches!(host.value, Target::Ticket(_)) => {
-            return Err(usage(format!("--wire {name} has no keys, so a ticket is no HOST for it")));
+        (Some(host), Wire::Tcp | Wire::Udp) if matches!(host.value, Target::Ticket(_)) => {
+            return Err(usage(format!("{name} has no keys, so a ticket is no HOST for it")));
         }
         _ => {}
     }
     if args.file.as_deref().is_some_and(|path| path == std::path::Path::new("-")) {
         return Err(usage(format!(
-            "--wire {name} sends files and the array: the standard input goes with the native format"
+            "{name} sends files and the array: the standard input goes with the native format"
         )));
     }
     if args.parallel > 1 && args.csv.is_some() {
@@ -99,18 +105,36 @@ fn check_udp(args: &SendArgs) -> Result<(), Failure> {
 pub(super) fn check_recv(given: &[String], wire: Wire) -> Result<(), Failure> {
     if given.iter().any(|option| option == "output") {
         return Err(usage(format!(
-            "--wire {} counts what arrives and stores nothing, because any host could send it: leave out --output",
-            wire.name()
+            "{} counts what arrives and stores nothing: leave out --output",
+            option_of_receiver(wire)
         )));
     }
-    refuse_others(given, &[&RECV, &RECV_SOCKET], wire.name())
+    let own: &[&str] = if wire == Wire::Native { &RECV_NATIVE } else { &RECV_SOCKET };
+    refuse_others(given, &[&RECV, own], option_of_receiver(wire))
 }
 
 fn refuse_others(given: &[String], allowed: &[&[&str]], wire: &str) -> Result<(), Failure> {
     let is_allowed = |option: &String| allowed.iter().any(|list| list.contains(&option.as_str()));
     match given.iter().find(|option| !is_allowed(option)) {
-        Some(option) => Err(usage(format!("--{option} does not go with --wire {wire}"))),
+        Some(option) => Err(usage(format!("--{option} does not go with {wire}"))),
         None => Ok(()),
+    }
+}
+
+/// Returns the option of `rdt-send` that selects a wire.
+fn option(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Tcp => "--wire tcp",
+        Wire::Udp => "--wire udp",
+        Wire::Native => "--reverse",
+    }
+}
+
+/// Returns the option of `rdt-recv` that selects a wire.
+pub(super) fn option_of_receiver(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Native => "--measure",
+        other => option(other),
     }
 }
 
@@ -149,6 +173,8 @@ mod tests {
             ("h --wire tcp --reverse --file f", "generated data"),
             ("h --wire tcp --parallel 2 --csv f", "--csv"),
             ("--wire tcp", "<HOST>"),
+            ("h --reverse --cc bbr", "--cc does not go with --reverse"),
+            ("h --reverse --rtt 1s", "rdt-recv --measure"),
         ] {
             let sentence = refusal(line).unwrap_or_default();
             assert!(sentence.contains(part), "{line}: {sentence}");
@@ -156,6 +182,7 @@ mod tests {
         for line in [
             "h --wire tcp --cc cubic --time 1s --omit 1s --parallel 3 --json --socket-buffer 1mib --max-rate 1mbit",
             "h --wire tcp --file f --interval 1s --csv c --force --quiet --give-up 3s",
+            "h --reverse --time 1s --omit 1s --max-rate 1mbit --identity k --parallel 2",
             "local --wire udp --max-rate 1mbit --bytes 1mb --packet-size 1400 --connect-give-up 2s --reverse",
         ] {
             assert_eq!(refusal(line), None, "{line}");

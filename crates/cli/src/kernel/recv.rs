@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rdt_crypto::PublicKey;
 use rdt_program::json::nanos;
 use rdt_program::{Console, Stop, talk_in_background};
 use rdt_udp::{SocketError, clock};
@@ -16,15 +17,16 @@ use socket2::{Domain, Socket, Type};
 use super::message::{Report, Request, Verdict};
 use super::options::{MIN_DATAGRAM, check_recv};
 use super::places::Places;
-use super::{Wire, datagram, tcp_server, udp_server};
+use super::{Wire, datagram, native_server, tcp_server, udp_server};
 use crate::args::{RecvArgs, target};
 use crate::output::format::{megabytes, rate_bps};
 use crate::output::log::{EventLog, LogForm};
 use crate::recv::VERSION;
+use crate::recv::admission::Admission;
 use crate::{Failure, resources};
 
 /// Limit on peers beside `--max-peers`: each TCP connection and each reverse transfer has a thread.
-const MAX_PEERS: usize = 512;
+pub(super) const MAX_PEERS: usize = 512;
 /// Longest reverse transfer: a day each for `--omit` and `--time`.
 const MAX_TIME: Duration = Duration::from_secs(2 * 86_400);
 /// Waiting handshakes of a listener.
@@ -71,7 +73,16 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
         totals: Mutex::default(),
     });
     let default = SocketAddr::from((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT));
-    let socket = match Bound::new(wire, args.bind.unwrap_or(default), args.socket_buffer) {
+    let address = args.bind.unwrap_or(default);
+    if wire == Wire::Native {
+        let endpoint = native_server::bind(address)?;
+        let admission = Admission::new(args, endpoint.local_addr(), &server.log)?;
+        let listener = native_server::listen(&endpoint, admission.responder())?;
+        server.announce(endpoint.local_addr(), Some(&admission));
+        native_server::serve(&listener, &server);
+        return server.conclude();
+    }
+    let socket = match Bound::new(wire, address, args.socket_buffer) {
         // A host without IPv6.
         Err(SocketError::Bind { error, .. })
             if args.bind.is_none() && error.kind() != std::io::ErrorKind::AddrInUse =>
@@ -80,7 +91,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
         }
         bound => bound?,
     };
-    server.announce(socket.address()?);
+    server.announce(socket.address()?, None);
     socket.serve(&server);
     server.conclude()
 }
@@ -111,6 +122,7 @@ impl Bound {
                 Ok(Self::Tcp(socket.into()))
             }
             Wire::Udp => datagram::bind(address, buffer).map(Self::Udp),
+            Wire::Native => Err(std::io::ErrorKind::Unsupported.into()),
         };
         bind().map_err(|error| SocketError::Bind { address, error })
     }
@@ -149,7 +161,7 @@ impl Server {
             request.rate.is_some_and(|rate| rate > 0) && usize::from(request.packet_size) >= MIN_DATAGRAM;
         let is_valid = match (request.is_reverse, self.wire) {
             (false, _) => true,
-            (true, Wire::Tcp) => is_bounded && request.rate != Some(0),
+            (true, Wire::Tcp | Wire::Native) => is_bounded && request.rate != Some(0),
             (true, Wire::Udp) => is_bounded && has_rate,
         };
         if is_valid { Verdict::Accepted } else { Verdict::Invalid }
@@ -160,18 +172,30 @@ impl Server {
         request.rate.into_iter().chain(self.max_rate).min()
     }
 
-    fn announce(&self, address: SocketAddr) {
+    fn announce(&self, address: SocketAddr, admission: Option<&Admission>) {
         let name = self.wire.name();
-        self.log.line(&format!("Receiver v{VERSION} of kernel {name} has initialized on {address}"));
-        self.log.aside("not encrypted: any host that reaches this address can send, and nothing is stored");
-        self.log.json(json!({
+        let mut event = json!({
             "event": "initialized", "address": address.to_string(), "threads": 1, "wire": name,
-        }));
+        });
+        self.log.line(&format!("Receiver v{VERSION} of {name} measurements has initialized on {address}"));
+        if let Some(admission) = admission {
+            let key = admission.identity().public();
+            self.log.aside(&format!("own key {}", key.fingerprint()));
+            event["key"] = json!(key.to_string());
+            event["ticket"] = json!(admission.ticket());
+        } else {
+            self.log
+                .aside("not encrypted: any host that reaches this address can send, and nothing is stored");
+        }
+        self.log.json(event);
+        if let Some(ticket) = admission.and_then(Admission::ticket) {
+            self.log.result(ticket);
+        }
     }
 
     pub(super) fn connected(&self, peer: SocketAddr, request: &Request) {
         let what = if request.is_reverse { "connected, to receive" } else { "connected" };
-        self.peer_event(peer, "connected", what, true);
+        self.peer_event(peer, ("connected", what), request, true);
     }
 
     /// Logs and counts a transfer that is complete. `peer_counts`: what the peer received.
@@ -193,7 +217,7 @@ impl Server {
             "event": "finished",
             "peer": name(peer),
             "wire": self.wire.name(),
-            "direction": if request.is_reverse { "send" } else { "receive" },
+            "direction": direction(request),
             "bytes": report.bytes,
             "elapsed_ns": nanos(report.elapsed),
             "rate_bps": rate,
@@ -215,10 +239,10 @@ impl Server {
     }
 
     /// Logs that a peer has gone.
-    pub(super) fn cleaned_up(&self, peer: SocketAddr, unfinished: bool) {
+    pub(super) fn cleaned_up(&self, peer: SocketAddr, request: &Request, unfinished: bool) {
         self.totals().unfinished += u64::from(unfinished);
         let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
-        self.peer_event(peer, "cleaned_up", what, unfinished);
+        self.peer_event(peer, ("cleaned_up", what), request, unfinished);
     }
 
     /// True if no further peer is taken.
@@ -230,7 +254,7 @@ impl Server {
         format!(" ({})", self.wire.name())
     }
 
-    fn peer_event(&self, peer: SocketAddr, event: &str, what: &str, unfinished: bool) {
+    fn peer_event(&self, peer: SocketAddr, (event, what): (&str, &str), request: &Request, unfinished: bool) {
         let now = clock::now();
         // A host that connects again and again must not fill the log.
         if !self.log.has_line(now) {
@@ -239,7 +263,7 @@ impl Server {
         let active = self.places.counts().active;
         self.log.peer_line(now, &name(peer), &self.remark(), what, active);
         self.log.json(json!({
-            "event": event, "peer": name(peer), "wire": self.wire.name(), "unfinished": unfinished,
+            "event": event, "peer": name(peer), "wire": self.wire.name(), "direction": direction(request), "unfinished": unfinished,
             "memory_bytes": self.log.memory(now), "active": active,
         }));
     }
@@ -276,6 +300,10 @@ impl Server {
     }
 }
 
+fn direction(request: &Request) -> &'static str {
+    if request.is_reverse { "send" } else { "receive" }
+}
+
 /// Formats the address of a peer; an IPv4-mapped address as plain IPv4.
 fn name(peer: SocketAddr) -> String {
     SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string()
@@ -284,6 +312,8 @@ fn name(peer: SocketAddr) -> String {
 /// Receiver on a thread of this process (HOST `local`).
 pub(super) struct Embedded {
     pub(super) address: SocketAddr,
+    /// Key of the receiver; `None` without encryption.
+    pub(super) key: Option<PublicKey>,
     stop: Stop,
     thread: JoinHandle<()>,
 }
@@ -301,10 +331,16 @@ impl Embedded {
             once: false,
             totals: Mutex::default(),
         });
+        if wire == Wire::Native {
+            let (listener, key) = native_server::local()?;
+            let address = listener.local_addr();
+            let thread = thread::spawn(move || native_server::serve(&listener, &server));
+            return Ok(Self { address, key: Some(key), stop, thread });
+        }
         let socket = Bound::new(wire, (Ipv4Addr::LOCALHOST, 0).into(), buffer)?;
         let address = socket.address()?;
         let thread = thread::spawn(move || socket.serve(&server));
-        Ok(Self { address, stop, thread })
+        Ok(Self { address, key: None, stop, thread })
     }
 
     pub(super) fn finish(self) {

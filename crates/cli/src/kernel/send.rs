@@ -5,24 +5,26 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use rdt_program::{Console, Stop, talk};
-use rdt_transport::SenderConfig;
+use rdt_transport::{InitiatorConfig, SenderConfig};
+use rdt_trust::{Dialer, Remote};
 use rdt_udp::clock;
 
 use super::course::Course;
 use super::message::{CONGESTION, Request};
+use super::native_client::Keys;
 use super::options::check_send;
 use super::recv::Embedded;
-use super::{Wire, tcp_client, udp_client};
+use super::{Wire, native_client, tcp_client, udp_client};
 use crate::Failure;
 use crate::args::target::Target;
 use crate::args::{Format, SendArgs};
 use crate::output::limit::Limited;
 use crate::output::status::{Columns, CsvFile, Status, Style};
 use crate::send::data::Data;
-use crate::send::lookup;
 use crate::send::parallel;
 use crate::send::qlog_file::or_unwritten;
 use crate::send::transfer::Ended;
+use crate::send::{lookup, surroundings};
 
 pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     check_send(args, wire)?;
@@ -35,32 +37,61 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     let console = Console::default();
     let status = new_status(args, wire, console.clone(), style, start);
     announce(args, wire, &status, &data);
-    let (addresses, embedded) = match &host.value {
-        Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
-        Target::Local | Target::Ticket(_) => {
-            let embedded = Embedded::start(wire, args.socket_buffer)?;
-            (vec![embedded.address], Some(embedded))
-        }
+    let far = find(args, wire, &host.value, &status, start)?;
+    let host = match &host.value {
+        // The text of a ticket is a secret.
+        Target::Ticket(ticket) => ticket.name(),
+        Target::Local | Target::Remote { .. } => host.text.clone(),
     };
     let ended = if args.parallel > 1 {
         let one = || {
             let silent = new_status(args, wire, Console::default(), Style::Silent, start);
             let data = Data::parse(args, false)?;
-            Ok(transfer(args, wire, &host.text, &addresses, silent, data, &stop))
+            Ok(transfer(args, wire, (&host, &far), silent, data, &stop))
         };
         let ended = parallel::run_all(args.parallel, one);
-        parallel::conclude(args, (&host.text, wire.name()), &status, ended, None)
+        parallel::conclude(args, (&host, wire.name()), &status, ended, None)
     } else {
         let mut status = status;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
-        let ended = transfer(args, wire, &host.text, &addresses, status, data, &stop);
+        let ended = transfer(args, wire, (&host, &far), status, data, &stop);
         ended.failure.map_or(Ok(()), Err)
     };
-    if let Some(embedded) = embedded {
+    if let Some(embedded) = far.embedded {
         embedded.finish();
     }
     ended?;
     console.finish().map_err(Failure::stdout)
+}
+
+/// Receiver of requests.
+struct Far {
+    /// At least one.
+    addresses: Vec<SocketAddr>,
+    keys: Keys,
+    embedded: Option<Embedded>,
+}
+
+/// Resolves HOST and reads the files of keys, or starts the embedded receiver.
+fn find(args: &SendArgs, wire: Wire, host: &Target, status: &Status, start: Instant) -> Result<Far, Failure> {
+    let remote = match host {
+        Target::Local => {
+            let embedded = Embedded::start(wire, args.socket_buffer)?;
+            let initiator = InitiatorConfig { remote: embedded.key, ..InitiatorConfig::default() };
+            let keys = Keys { initiator, dialer: None };
+            return Ok(Far { addresses: vec![embedded.address], keys, embedded: Some(embedded) });
+        }
+        Target::Ticket(ticket) => ticket.clone(),
+        Target::Remote { host, port } => Remote::Host { host: host.clone(), port: *port },
+    };
+    let addresses = match host {
+        Target::Remote { host, port } => lookup(host, *port, status, start)?,
+        Target::Local | Target::Ticket(_) => remote.addresses(),
+    };
+    let dial = || args.trust.dialer(&remote, &surroundings());
+    let dialer = (wire == Wire::Native).then(dial).transpose()?;
+    let initiator = dialer.as_ref().map(Dialer::initiator).unwrap_or_default();
+    Ok(Far { addresses, keys: Keys { initiator, dialer }, embedded: None })
 }
 
 /// Returns the configuration of a native sender whose options are those of the command line: it
@@ -79,7 +110,7 @@ fn new_status(args: &SendArgs, wire: Wire, console: Console, style: Style, start
     let mut status = Status::new(console, style, start, &config_of(args, wire), Format::Insecure);
     status.columns = match (wire, args.reverse) {
         (_, true) => Columns::Received,
-        (Wire::Tcp, false) => Columns::All,
+        (Wire::Tcp | Wire::Native, false) => Columns::All,
         (Wire::Udp, false) => Columns::Sent,
     };
     status
@@ -89,6 +120,7 @@ fn announce(args: &SendArgs, wire: Wire, status: &Status, data: &Data) {
     let what = match wire {
         Wire::Tcp => "kernel TCP, not encrypted",
         Wire::Udp => "kernel UDP at a constant rate, not encrypted",
+        Wire::Native => "that of the receiver, encrypted",
     };
     status.text(&format!("Main:\tsender W = {what}, no link asked for"));
     if !args.reverse {
@@ -100,30 +132,30 @@ fn announce(args: &SendArgs, wire: Wire, status: &Status, data: &Data) {
 fn transfer(
     args: &SendArgs,
     wire: Wire,
-    host: &str,
-    addresses: &[SocketAddr],
+    (host, far): (&str, &Far),
     status: Status,
     data: Data,
     stop: &Stop,
 ) -> Ended {
-    let mut course = Course::new(args, host, addresses[0], config_of(args, wire), status, stop.clone());
+    let mut course = Course::new(args, host, far.addresses[0], config_of(args, wire), status, stop.clone());
     course.input = data.name();
     let request = request(args, wire, &data);
     let mut data = if args.reverse { Box::new(io::empty()) } else { data.reader() };
-    let result = run(&mut course, wire, addresses, &request, &mut *data);
+    let result = run(&mut course, wire, far, &request, &mut *data);
     conclude(course, wire, result)
 }
 
 fn run(
     course: &mut Course<'_>,
     wire: Wire,
-    addresses: &[SocketAddr],
+    far: &Far,
     request: &Request,
     data: &mut dyn Read,
 ) -> Result<(), Failure> {
     match wire {
-        Wire::Tcp => tcp_client::run(course, addresses, request, data),
-        Wire::Udp => udp_client::run(course, addresses, request),
+        Wire::Tcp => tcp_client::run(course, &far.addresses, request, data),
+        Wire::Udp => udp_client::run(course, &far.addresses, request),
+        Wire::Native => native_client::run(course, &far.addresses, request, &far.keys),
     }
 }
 
@@ -133,7 +165,7 @@ fn request(args: &SendArgs, wire: Wire, data: &Data) -> Request {
         is_reverse: args.reverse,
         congestion: CONGESTION.into_iter().find(|it| name.as_deref() == Some(it)),
         packet_size: match wire {
-            Wire::Tcp => 0,
+            Wire::Tcp | Wire::Native => 0,
             Wire::Udp => u16::try_from(args.packet_size).unwrap_or(u16::MAX),
         },
         bytes: data.bytes(),

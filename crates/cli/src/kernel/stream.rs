@@ -1,12 +1,13 @@
-//! Reads and writes of TCP connections that notice Ctrl-C, and the rate of data.
+//! Reads and writes of connections that notice Ctrl-C, and the rate of data.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use rdt_program::Stop;
 use rdt_udp::clock;
 
+use super::connection::Connection;
 use crate::Failure;
 
 /// Bytes of one read or write.
@@ -14,7 +15,7 @@ pub(super) const CHUNK: usize = 64 << 10;
 /// Timeout of a read or write, after which Ctrl-C and deadlines are looked at.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout of a write while data is sent: status lines are so much late.
-const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Interval of the writes of data with a rate.
 const RATE_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -43,12 +44,6 @@ pub(super) enum SendError {
     Write(io::Error),
 }
 
-/// Prepares a connection for [`send`], [`read_message`] and [`read_some`].
-pub(super) fn set_timeouts(stream: &TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(LOOK_INTERVAL))?;
-    stream.set_write_timeout(Some(WRITE_TIMEOUT))
-}
-
 /// True for errors after which a read or write can be repeated.
 pub(super) fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
@@ -57,7 +52,7 @@ pub(super) fn is_pause(error: &io::Error) -> bool {
 /// Sends what `data` has at the rate of `pace`, until it ends or `step` says so. `step` gets the
 /// time and the number of bytes that the socket has accepted, which is returned in the end.
 pub(super) fn send(
-    mut stream: &TcpStream,
+    stream: &impl Connection,
     data: &mut dyn Read,
     pace: Pace,
     mut step: impl FnMut(Instant, u64) -> Result<bool, Failure>,
@@ -81,7 +76,7 @@ pub(super) fn send(
             }
         }
         let length = usize::try_from(due).unwrap_or(CHUNK).min(to - from);
-        match stream.write(&chunk[from..from + length]) {
+        match stream.write_some(&chunk[from..from + length]) {
             Ok(accepted) => {
                 from += accepted;
                 written += accepted as u64;
@@ -94,13 +89,13 @@ pub(super) fn send(
 
 /// Reads a message of the length of `out`. Fails after `until`, and with `Interrupted` at Ctrl-C.
 pub(super) fn read_message(
-    mut stream: &TcpStream,
+    stream: &impl Connection,
     mut out: &mut [u8],
     until: Instant,
     stop: &Stop,
 ) -> io::Result<()> {
     while !out.is_empty() {
-        match stream.read(out) {
+        match stream.read_some(out) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(n) => out = &mut out[n..],
             Err(error) if is_pause(&error) => look(until, stop)?,
@@ -112,13 +107,13 @@ pub(super) fn read_message(
 
 /// Writes a message. Fails after `until`, and with `Interrupted` at Ctrl-C.
 pub(super) fn write_message(
-    mut stream: &TcpStream,
+    stream: &impl Connection,
     mut message: &[u8],
     until: Instant,
     stop: &Stop,
 ) -> io::Result<()> {
     while !message.is_empty() {
-        match stream.write(message) {
+        match stream.write_some(message) {
             Ok(n) => message = &message[n..],
             Err(error) if is_pause(&error) => look(until, stop)?,
             Err(error) => return Err(error),
@@ -143,12 +138,6 @@ pub(super) fn congestion_of(stream: &TcpStream) -> Option<String> {
     let name = socket2::SockRef::from(stream).tcp_congestion().ok()?;
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     std::str::from_utf8(&name[..end]).ok().map(str::to_owned)
-}
-
-/// Ends a connection by a reset, so that the peer does not take what arrived for all.
-pub(super) fn reset(stream: &TcpStream) {
-    // If it fails, the connection ends as usual.
-    let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Course<'_> {
             "processor_ns": resources::processor_time().map(nanos),
         });
         let own = match wire {
-            Wire::Tcp => self.tcp_keys(counted),
+            Wire::Tcp | Wire::Native => self.tcp_keys(counted),
             Wire::Udp => self.udp_keys(counted),
         };
         if let (Value::Object(all), Value::Object(own)) = (&mut value, own) {
@@ -106,11 +106,11 @@ impl Course<'_> {
     pub(super) fn last_lines(&self, wire: Wire, counted: &SenderStats) -> (String, String) {
         let report = self.report.unwrap_or_default();
         match wire {
-            Wire::Tcp => {
+            Wire::Tcp | Wire::Native => {
                 let srtt = counted.srtt.unwrap_or_default().as_secs_f64();
                 let congestion = self.congestion.as_deref().unwrap_or("unknown");
-                let remark =
-                    format!("kernel TCP, {congestion}, {} segments retransmitted", counted.retransmitted);
+                let what = if wire == Wire::Tcp { "kernel TCP" } else { "encrypted" };
+                let remark = format!("{what}, {congestion}, {} packets retransmitted", counted.retransmitted);
                 (remark, format!("Main:\testRTT {srtt:.3}"))
             }
             Wire::Udp => {

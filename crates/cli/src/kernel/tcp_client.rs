@@ -1,7 +1,7 @@
 //! `rdt-send --wire tcp`: a connection of the kernel, with what its `TCP_INFO` says.
 
 use std::io::{self, ErrorKind, Read};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rdt_program::{Stop, talk};
@@ -10,11 +10,11 @@ use rdt_udp::{TcpInfo, clock, set_congestion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
+use super::connection::Connection;
 use super::course::{Course, failure, lost};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
 use super::stream::{
-    CHUNK, LOOK_INTERVAL, Pace, SendError, congestion_of, is_pause, look, read_message, reset, send,
-    set_timeouts, write_message,
+    CHUNK, LOOK_INTERVAL, Pace, SendError, congestion_of, is_pause, look, read_message, send, write_message,
 };
 use crate::Failure;
 
@@ -38,26 +38,36 @@ pub(super) fn run(
         course.config.congestion = known.unwrap_or(course.config.congestion);
     }
     let took = clock::now().saturating_duration_since(begun_at);
-    let until = clock::now() + course.connect_give_up();
-    let mut answer = [0; ANSWER_BYTES];
-    write_message(&stream, &request.encode(), until, &course.stop)
-        .and_then(|()| read_message(&stream, &mut answer, until, &course.stop))
-        .map_err(|error| no_answer(course, &error))?;
-    let verdict = Verdict::decode(&answer).ok_or_else(|| {
-        failure(
-            Phase::Connect,
-            TransferError::Protocol,
-            "the program at this address is no rdt-recv --wire tcp",
-        )
-    })?;
-    Course::refused_by(verdict)?;
+    exchange(course, &stream, request, |_| None)?;
     let info = TcpInfo::of(&stream).unwrap_or_default();
     course.connected(clock::now(), took, info.mss.max(1) as usize);
     let ended = if request.is_reverse { receive(course, &stream) } else { send_all(course, &stream, data) };
     if ended.is_err() {
-        reset(&stream);
+        stream.reset();
     }
     ended
+}
+
+/// Sends the request, and reads the answer to it. `refusal` knows what some errors mean.
+pub(super) fn exchange(
+    course: &Course<'_>,
+    stream: &impl Connection,
+    request: &Request,
+    refusal: impl FnOnce(&io::Error) -> Option<Failure>,
+) -> Result<(), Failure> {
+    let until = clock::now() + course.connect_give_up();
+    let mut answer = [0; ANSWER_BYTES];
+    write_message(stream, &request.encode(), until, &course.stop)
+        .and_then(|()| read_message(stream, &mut answer, until, &course.stop))
+        .map_err(|error| refusal(&error).unwrap_or_else(|| no_answer(course, &error)))?;
+    let verdict = Verdict::decode(&answer).ok_or_else(|| {
+        failure(
+            Phase::Connect,
+            TransferError::Protocol,
+            "the program at this address is no rdt-recv of measurements",
+        )
+    })?;
+    Course::refused_by(verdict)
 }
 
 /// Connects to the first address that answers.
@@ -71,7 +81,7 @@ fn connect_any(course: &mut Course<'_>, addresses: &[SocketAddr]) -> Result<TcpS
         match connect(&socket, *address, give_up, &course.stop, course.status.is_quiet()) {
             Ok(()) => {
                 let stream = TcpStream::from(socket);
-                set_timeouts(&stream).map_err(|error| system(Phase::Connect, &error))?;
+                stream.set_timeouts().map_err(|error| system(Phase::Connect, &error))?;
                 return Ok(stream);
             }
             Err(_) if course.stop.is_set() => return Err(Failure::Interrupted),
@@ -145,7 +155,10 @@ fn no_answer(course: &Course<'_>, error: &io::Error) -> Failure {
     }
     lost(
         Phase::Connect,
-        format!("{} did not answer the request ({error}): it may have too many peers", course.address),
+        format!(
+            "{} did not answer the request ({error}): it may have too many peers, or does not measure",
+            course.address
+        ),
     )
 }
 
@@ -161,7 +174,7 @@ fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) ->
         SendError::Read(error) => Failure::Input { name: course.input.clone(), error },
         SendError::Write(error) => broken(&error),
     })?;
-    stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+    stream.finish().map_err(|error| broken(&error))?;
     // The kernel gives up by itself: TCP_USER_TIMEOUT. A receiver that reads nothing is waited for.
     let mut until = clock::now() + course.args.no_progress;
     let mut message = [0; REPORT_BYTES];
@@ -237,7 +250,7 @@ fn stats(
 }
 
 /// Receives generated data, at whose end the sender's report is.
-fn receive(course: &mut Course<'_>, mut stream: &TcpStream) -> Result<(), Failure> {
+pub(super) fn receive(course: &mut Course<'_>, stream: &impl Connection) -> Result<(), Failure> {
     let begun_at = clock::now();
     let mut chunk = vec![0; CHUNK + REPORT_BYTES];
     // The last bytes, which are the report if no more follow.
@@ -251,7 +264,7 @@ fn receive(course: &mut Course<'_>, mut stream: &TcpStream) -> Result<(), Failur
         if now >= heard_at + give_up || longest.is_some_and(|time| now >= begun_at + time + give_up) {
             return Err(lost(Phase::Send, format!("nothing arrived for {} s", give_up.as_secs())));
         }
-        match stream.read(&mut chunk[kept..]) {
+        match stream.read_some(&mut chunk[kept..]) {
             Ok(0) => break,
             Ok(read) => {
                 heard_at = clock::now();

@@ -1,19 +1,19 @@
 //! `rdt-recv --wire tcp`: a thread for each connection.
 
-use std::io::{self, ErrorKind, Read};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdt_udp::{TcpInfo, clock, set_congestion};
+use rdt_udp::clock;
 
-use super::message::{CONGESTION, REQUEST_BYTES, Report, Request, Verdict};
+use super::connection::Connection;
+use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::places::Place;
 use super::recv::Server;
 use super::stream::{
-    CHUNK, LOOK_INTERVAL, Pace, SendError, congestion_of, is_pause, look, read_message, reset, send,
-    set_timeouts, write_message,
+    CHUNK, LOOK_INTERVAL, Pace, SendError, is_pause, look, read_message, send, write_message,
 };
 use crate::Failure;
 use crate::send::data::array_reader;
@@ -47,28 +47,28 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     }
 }
 
-fn serve_one(server: &Server, stream: &TcpStream, peer: SocketAddr, place: Place) {
+pub(super) fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, place: Place) {
     let Some(request) = admit(server, stream) else { return };
     server.connected(peer, &request);
     let ended = if request.is_reverse { send_to(server, stream, &request) } else { receive(server, stream) };
     match &ended {
         Ok(report) => server.finished(peer, &request, report),
-        Err(_) => reset(stream),
+        Err(_) => stream.reset(),
     }
     drop(place);
-    server.cleaned_up(peer, ended.is_err());
+    server.cleaned_up(peer, &request, ended.is_err());
 }
 
 /// Reads and answers the request. Returns it if it is accepted.
-fn admit(server: &Server, stream: &TcpStream) -> Option<Request> {
+fn admit(server: &Server, stream: &impl Connection) -> Option<Request> {
     let until = clock::now() + REQUEST_TIMEOUT;
     let mut message = [0; REQUEST_BYTES];
-    set_timeouts(stream).ok()?;
+    stream.set_timeouts().ok()?;
     read_message(stream, &mut message, until, &server.stop).ok()?;
     let request = Request::decode(&message);
     let mut verdict = server.judge(request.as_ref());
     let congestion = request.and_then(|request| request.congestion);
-    if verdict == Verdict::Accepted && congestion.is_some_and(|name| set_congestion(stream, name).is_err()) {
+    if verdict == Verdict::Accepted && congestion.is_some_and(|name| !stream.set_congestion(name)) {
         verdict = Verdict::NoCongestionControl;
     }
     // A program that is no rdt-send gets no answer.
@@ -78,12 +78,12 @@ fn admit(server: &Server, stream: &TcpStream) -> Option<Request> {
 }
 
 /// Counts what arrives, and reports it.
-fn receive(server: &Server, mut stream: &TcpStream) -> io::Result<Report> {
+fn receive(server: &Server, stream: &impl Connection) -> io::Result<Report> {
     let mut chunk = vec![0; CHUNK];
     let (mut bytes, mut first_at) = (0, None);
     let mut last_at = clock::now();
     loop {
-        match stream.read(&mut chunk) {
+        match stream.read_some(&mut chunk) {
             Ok(0) => break,
             Ok(read) => {
                 last_at = clock::now();
@@ -102,7 +102,7 @@ fn receive(server: &Server, mut stream: &TcpStream) -> io::Result<Report> {
 }
 
 /// Sends generated data, and then the report about it.
-fn send_to(server: &Server, stream: &TcpStream, request: &Request) -> io::Result<Report> {
+fn send_to(server: &Server, stream: &impl Connection, request: &Request) -> io::Result<Report> {
     let begun_at = clock::now();
     let mut data = array_reader(request.bytes.unwrap_or(u64::MAX));
     let pace = Pace { rate: server.rate(request), begun_at };
@@ -118,21 +118,8 @@ fn send_to(server: &Server, stream: &TcpStream, request: &Request) -> io::Result
         SendError::Stopped(_) => ErrorKind::Interrupted.into(),
         SendError::Read(error) | SendError::Write(error) => error,
     })?;
-    let info = TcpInfo::of(stream).unwrap_or_default();
-    let congestion = congestion_of(stream);
-    let us = |us: u32| Duration::from_micros(if us == u32::MAX { 0 } else { us.into() });
-    let report = Report {
-        bytes,
-        elapsed: clock::now().saturating_duration_since(begun_at),
-        retransmitted: info.retransmitted.into(),
-        retransmitted_bytes: info.retransmitted_bytes,
-        timeouts: info.timeouts.map(u64::from),
-        srtt: us(info.srtt_us),
-        min_rtt: us(info.min_rtt_us),
-        cwnd: info.cwnd_bytes(),
-        congestion: CONGESTION.into_iter().find(|name| Some(*name) == congestion.as_deref()),
-        ..Report::default()
-    };
+    let report =
+        Report { bytes, elapsed: clock::now().saturating_duration_since(begun_at), ..stream.counters() };
     write_message(stream, &report.encode(), clock::now() + END_TIMEOUT, &server.stop)?;
     end(server, stream)?;
     Ok(report)
@@ -154,11 +141,11 @@ impl Progress {
 }
 
 /// Ends the own stream, and waits for the end of the peer's: then it has read everything.
-fn end(server: &Server, mut stream: &TcpStream) -> io::Result<()> {
-    stream.shutdown(Shutdown::Write)?;
+fn end(server: &Server, stream: &impl Connection) -> io::Result<()> {
+    stream.finish()?;
     let until = clock::now() + END_TIMEOUT;
     loop {
-        match stream.read(&mut [0; 16]) {
+        match stream.read_some(&mut [0; 16]) {
             Ok(0) => return Ok(()),
             Ok(_) => return Err(ErrorKind::InvalidData.into()),
             Err(error) if is_pause(&error) => look(until, &server.stop)?,

@@ -182,7 +182,7 @@ impl Table {
                 }
             };
             if is_over {
-                server.cleaned_up(*peer, !session.is_finished);
+                server.cleaned_up(*peer, &session.request, !session.is_finished);
             }
             !is_over
         });

@@ -121,10 +121,15 @@ impl Admission {
         })
     }
 
+    /// Returns the rules for encrypted connections.
+    pub(crate) fn responder(&self) -> ResponderConfig {
+        self.gate.responder(ConnectionConfig::default())
+    }
+
     /// Lets the server of thread `index` accept encrypted transfers.
     pub(crate) fn open(&self, index: usize, server: &mut Server<Remote>) -> Result<(), Failure> {
         let entropy = os_entropy().map_err(TrustError::Entropy)?;
-        let responder: ResponderConfig = self.gate.responder(ConnectionConfig::default());
+        let responder = self.responder();
         let environment = ConnectionSetConfig {
             ip_of: Some(|remote: &Remote| remote.addr.ip()),
             unix_time: Some((clock::now(), clock::unix_time_s())),

@@ -1,6 +1,6 @@
 //! `rdt-recv`: one server per thread, with sockets that share a port.
 
-mod admission;
+pub(crate) mod admission;
 pub(crate) mod app;
 mod metrics;
 pub(crate) mod peer;
@@ -46,7 +46,7 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     for (option, is_given) in [("--max-rate", args.max_rate.is_some()), ("--no-reverse", args.no_reverse)] {
         if is_given {
             return Err(Failure::Usage(format!(
-                "{option} is for what the receiver sends, which it does with --wire tcp and --wire udp alone"
+                "{option} is for what the receiver sends, which it does with --measure, --wire tcp and --wire udp alone"
             )));
         }
     }

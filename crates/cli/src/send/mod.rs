@@ -193,7 +193,7 @@ fn run(mut transfer: Transfer<impl Sending>, local: Option<LocalReceiver>) -> Re
 }
 
 /// Returns the connection of `rdt-trust` to this program.
-fn surroundings() -> Surroundings {
+pub(crate) fn surroundings() -> Surroundings {
     Surroundings { say: Arc::new(talk), warn: Arc::new(talk), unix_time_s: Arc::new(clock::unix_time_s) }
 }
 

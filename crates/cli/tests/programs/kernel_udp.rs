@@ -67,7 +67,8 @@ fn receiver_sends_in_reverse_transfer() {
         assert!(number(&summary, "bytes") <= 400e3, "{summary}");
     }
     let events = receiver.interrupted().with_code(0).objects();
-    assert_eq!(events.iter().filter(|event| event["direction"] == "send").count(), 2);
+    let is_sent = |event: &&Value| event["event"] == "finished" && event["direction"] == "send";
+    assert_eq!(events.iter().filter(is_sent).count(), 2);
     let refusing = Receiver::start("--wire udp --no-reverse");
     let run = send(&refusing.args("--wire udp --reverse --max-rate 8mbit --time 1s")).with_code(8);
     assert!(run.stderr.contains("--no-reverse"), "{}", run.stderr);

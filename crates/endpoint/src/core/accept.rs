@@ -129,10 +129,12 @@ impl Core {
         Poll::Pending
     }
 
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "calls of threads are not dropped"))]
     pub(crate) fn forget_acceptor(&mut self, waker: &Waker) {
         self.acceptors.forget(waker, &mut self.wakes);
     }
 
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "calls of threads are not dropped"))]
     pub(crate) fn forget_idler(&mut self, waker: &Waker) {
         self.idlers.forget(waker, &mut self.wakes);
     }

@@ -137,6 +137,7 @@ impl Core {
         Poll::Pending
     }
 
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "calls of threads are not dropped"))]
     pub(crate) fn forget_watcher(&mut self, id: ConnectionId, waker: &Waker) {
         if let Some(entry) = self.connections.get_mut(&id) {
             entry.watchers.forget(waker, &mut self.wakes);

@@ -1,0 +1,122 @@
+//! Connections that carry a request, an answer, the data and a report: TCP of the kernel, and
+//! encrypted ones of rdt.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use rdt_endpoint::blocking::Stream;
+use rdt_udp::{TcpInfo, set_congestion};
+
+use super::message::{CONGESTION, Report};
+use super::stream::{LOOK_INTERVAL, WRITE_TIMEOUT, congestion_of};
+
+/// Code of CLOSE of a transfer that is given up.
+const GIVEN_UP: u32 = 1;
+
+/// Pair of byte streams. Reads and writes fail with `WouldBlock` after a moment.
+pub(super) trait Connection {
+    fn set_timeouts(&self) -> io::Result<()>;
+    fn read_some(&self, out: &mut [u8]) -> io::Result<usize>;
+    fn write_some(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Sets the congestion control. Returns false if there is none of this name.
+    fn set_congestion(&self, name: &str) -> bool;
+    /// Ends the own stream.
+    fn finish(&self) -> io::Result<()>;
+    /// Ends the connection so that the peer does not take what arrived for all.
+    fn reset(&self);
+    /// Returns the counters of what the own side sends.
+    fn counters(&self) -> Report;
+}
+
+impl Connection for TcpStream {
+    fn set_timeouts(&self) -> io::Result<()> {
+        self.set_read_timeout(Some(LOOK_INTERVAL))?;
+        self.set_write_timeout(Some(WRITE_TIMEOUT))
+    }
+
+    fn read_some(&self, out: &mut [u8]) -> io::Result<usize> {
+        let mut stream = self;
+        stream.read(out)
+    }
+
+    fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut stream = self;
+        stream.write(bytes)
+    }
+
+    fn set_congestion(&self, name: &str) -> bool {
+        set_congestion(self, name).is_ok()
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+
+    fn reset(&self) {
+        // If it fails, the connection ends as usual.
+        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+
+    fn counters(&self) -> Report {
+        let info = TcpInfo::of(self).unwrap_or_default();
+        let congestion = congestion_of(self);
+        let us = |us: u32| Duration::from_micros(if us == u32::MAX { 0 } else { us.into() });
+        Report {
+            retransmitted: info.retransmitted.into(),
+            retransmitted_bytes: info.retransmitted_bytes,
+            timeouts: info.timeouts.map(u64::from),
+            srtt: us(info.srtt_us),
+            min_rtt: us(info.min_rtt_us),
+            cwnd: info.cwnd_bytes(),
+            congestion: CONGESTION.into_iter().find(|name| Some(*name) == congestion.as_deref()),
+            ..Report::default()
+        }
+    }
+}
+
+impl Connection for Stream {
+    fn set_timeouts(&self) -> io::Result<()> {
+        self.set_read_timeout(Some(LOOK_INTERVAL));
+        self.set_write_timeout(Some(WRITE_TIMEOUT));
+        Ok(())
+    }
+
+    fn read_some(&self, out: &mut [u8]) -> io::Result<usize> {
+        let mut stream = self;
+        stream.read(out)
+    }
+
+    fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut stream = self;
+        stream.write(bytes)
+    }
+
+    fn set_congestion(&self, _: &str) -> bool {
+        // That of a connection is chosen when it opens.
+        false
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+
+    fn reset(&self) {
+        self.close(GIVEN_UP, "the transfer was given up");
+    }
+
+    fn counters(&self) -> Report {
+        let stats = self.stats().map(|stats| stats.sender).unwrap_or_default();
+        Report {
+            retransmitted: stats.retransmitted,
+            retransmitted_bytes: stats.retransmitted_bytes,
+            timeouts: Some(stats.timeouts),
+            srtt: stats.srtt.unwrap_or_default(),
+            min_rtt: stats.min_rtt.unwrap_or_default(),
+            cwnd: stats.cwnd,
+            // The default of rdt.
+            congestion: Some("bbr"),
+            ..Report::default()
+        }
+    }
+}
