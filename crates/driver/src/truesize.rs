@@ -9,7 +9,7 @@ use rdt_transport::SocketBuffer;
 /// Bytes in flight of all peers together beyond which throughput no longer grows. A thread that
 /// shares its processor sends a whole window at once, and the window stays in memory until it is
 /// acknowledged; more than this exceeds the processor caches. Measured:
-/// docs/measurements/2026-11-22-connections.md.
+/// docs/measurements/2026-11-22-connections.md (20 MiB), 2026-11-26-windows.md (8 MiB).
 const USEFUL_BYTES: u64 = 8 << 20;
 /// Bytes in flight that are worth a wake-up of one peer: 1.5 times the bytes of one system call.
 const USEFUL_PEER_BYTES: u64 = 144 << 10;
