@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 #[cfg(unix)]
 use rdt_program::exit::NO_INPUT;
-use rdt_program::exit::{CANNOT_CREATE, CONFIG, IO, OS, UNAVAILABLE, USAGE};
 #[cfg(target_os = "linux")]
-use rdt_program::exit::{NOT_FOUND, NOT_RUN};
+use rdt_program::exit::{self, NOT_FOUND, NOT_RUN};
+use rdt_program::exit::{CANNOT_CREATE, CONFIG, IO, OS, UNAVAILABLE, USAGE};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -41,6 +41,12 @@ impl Failure {
     /// Returns a function for `map_err` that adds the step that failed.
     pub(crate) fn system(step: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self::System { step, error }
+    }
+
+    /// End of a run by a signal that arrived before there was a path.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn before_start(signal: u8) -> Self {
+        Self::Inside(exit::SIGNAL + signal, format!("signal {signal} came before CMD was started"))
     }
 
     /// Converts the result of a write. A closed pipe (the reader ended) is no error.

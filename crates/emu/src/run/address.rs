@@ -24,8 +24,10 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Block of a run that is not nested. Its namespaces are connected to no other network, so the
-    /// block cannot collide with addresses of the host.
+    /// Block of a run that is not nested. Without `--internet` its namespaces are connected to no
+    /// other network. With it, hosts outside may have addresses of the block: they are reached,
+    /// except those of this run's own link and of the blocks of nested runs that now exist
+    /// (`network.rs`).
     pub(crate) const OUTERMOST: Self = Self { base: 10 << 24, prefix: 8 };
 
     /// Returns the block of the run whose near end has the address `near`; `None` if there is none.

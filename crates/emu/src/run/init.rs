@@ -18,7 +18,7 @@ use super::address::Block;
 use super::control::{Control, Message, Overflow};
 use super::enter;
 use super::nat::{self, HostNetwork, Nat};
-use super::network::{self, ANYWHERE, Drops, Shape};
+use super::network::{self, Beyond, Drops, Shape};
 use super::programs::{self, Place};
 use super::resolver;
 use super::signals::Signals;
@@ -111,8 +111,8 @@ impl Init<'_> {
         if block == Block::OUTERMOST {
             // Only the thread of `host` stays in the network of the host.
             let host = args.internet.map(|tool| (tool, HostNetwork::keep()));
-            let network = if host.is_some() { block.network() } else { ANYWHERE };
-            devices.push(shape.new_namespace(block.far(), network)?);
+            let beyond = if host.is_some() { Beyond::Nothing } else { Beyond::Everything };
+            devices.push(shape.new_namespace(block.far(), beyond)?);
             if host.is_none() {
                 network::add_addresses(&self.destinations)?;
             }
@@ -120,10 +120,11 @@ impl Init<'_> {
             self.drops.push(Drops::here());
             if let Some((tool, host)) = host {
                 self.connect(Nat::start(tool, args.mtu, &host)?)?;
-                shape.forward_to_nat(nat::DEVICE)?;
+                shape.forward_to_nat(nat::DEVICE, block)?;
             }
         }
-        devices.push(shape.new_namespace(block.near(), ANYWHERE)?);
+        let beyond = if far.is_some() { Beyond::Everything } else { Beyond::AllBut(block) };
+        devices.push(shape.new_namespace(block.near(), beyond)?);
         self.drops.insert(0, Drops::here());
         let fds: Vec<_> = devices.iter().map(AsFd::as_fd).collect();
         self.control.send(&Message::Ready, &fds).map_err(Failure::system("cannot hand the devices out"))?;
@@ -137,10 +138,15 @@ impl Init<'_> {
         while !Nat::is_ready() {
             self.sleep(Some(PORT_CHECK_INTERVAL))?;
             // Reads SIGCHLD.
-            let is_interrupted = self.signals.any();
+            if let Some(signal) = self.signals.next() {
+                return Err(Failure::before_start(signal.number));
+            }
             self.reap();
-            if self.nat.is_none() || is_interrupted || clock::now() > latest {
-                return Err(nat.failure());
+            if self.nat.is_none() {
+                return Err(nat.ended());
+            }
+            if clock::now() > latest {
+                return Err(nat.late(NAT_START_TIMEOUT));
             }
         }
         Ok(())

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use nix::sched::CloneFlags;
 use nix::sys::signal::SigSet;
@@ -202,14 +203,20 @@ impl Nat {
         fs::read_to_string("/proc/thread-self/net/route").is_ok_and(|table| has_default_route(&table))
     }
 
-    /// Describes the failure of a program that ended, or is not ready in time.
-    pub(crate) fn failure(&mut self) -> Failure {
+    /// Describes the failure of a program that ended, by the last line of its output.
+    pub(crate) fn ended(&mut self) -> Failure {
         let name = self.tool.name();
         let mut output = String::new();
         let read = self.log.rewind().and_then(|()| (&self.log).take(MAX_LOG).read_to_string(&mut output));
         let said = read.ok().and_then(|_| output.lines().rfind(|line| !line.trim().is_empty()));
         let said = said.map_or_else(String::new, |line| format!(": {}", line.trim()));
         Failure::Forbidden(format!("--internet: {name} does not connect the far end{said}"))
+    }
+
+    /// Describes a program that still runs. Its output so far need not have to do with that.
+    pub(crate) fn late(&self, timeout: Duration) -> Failure {
+        let name = self.tool.name();
+        Failure::Forbidden(format!("--internet: {name} was not ready within {} s", timeout.as_secs()))
     }
 }
 

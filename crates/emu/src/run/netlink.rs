@@ -8,10 +8,19 @@
 )]
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// Packets of a routing rule.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Packets<'a> {
+    /// Packets with this source address.
+    From(Ipv4Addr),
+    /// Packets that were received by this device.
+    Through(&'a str),
+}
 
 /// Connection to the kernel for requests about the network namespace in which it was opened.
 #[derive(Debug)]
@@ -68,17 +77,52 @@ impl Netlink {
 
     /// Routes a prefix through a device. A prefix of 0 bits is the default route.
     pub(crate) fn add_route(&self, to: IpAddr, prefix: u8, device: u32) -> io::Result<()> {
+        self.add_route_in(libc::RT_TABLE_MAIN, to, prefix, device)
+    }
+
+    /// Routes a prefix through a device, for the packets that look into this table.
+    pub(crate) fn add_route_in(&self, table: u8, to: IpAddr, prefix: u8, device: u32) -> io::Result<()> {
         // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type;
         // flags
         let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message
-            .put(&[family(to), prefix, 0, 0, libc::RT_TABLE_MAIN])
+            .put(&[family(to), prefix, 0, 0, table])
             .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST])
             .put(&[0; 4]);
         if prefix > 0 {
             message.attribute(libc::RTA_DST, &octets(to));
         }
         message.attribute(libc::RTA_OIF, &device.to_ne_bytes());
+        self.ask(message)
+    }
+
+    /// Makes the kernel refuse packets to a prefix, unless there is a route to a longer one.
+    pub(crate) fn add_unreachable(&self, to: IpAddr, prefix: u8) -> io::Result<()> {
+        // As in `add_route_in`, of another type.
+        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message
+            .put(&[family(to), prefix, 0, 0, libc::RT_TABLE_MAIN])
+            .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNREACHABLE])
+            .put(&[0; 4]);
+        message.attribute(libc::RTA_DST, &octets(to));
+        self.ask(message)
+    }
+
+    /// Makes IPv4 packets look into a table before the main one.
+    pub(crate) fn add_rule(&self, of: Packets<'_>, table: u8) -> io::Result<()> {
+        // linux/fib_rules.h: FR_ACT_TO_TBL, FRA_SRC and FRA_IIFNAME.
+        const TO_TABLE: u8 = 1;
+        const SOURCE: u16 = 2;
+        const INPUT_DEVICE: u16 = 3;
+        let source_bits = if matches!(of, Packets::From(_)) { 32 } else { 0 };
+        // struct fib_rule_hdr: family, bits of destination and source, TOS, table, two unused
+        // bytes, action; flags
+        let mut message = Message::new(libc::RTM_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message.put(&[libc::AF_INET as u8, 0, source_bits, 0, table, 0, 0, TO_TABLE]).put(&[0; 4]);
+        match of {
+            Packets::From(address) => message.attribute(SOURCE, &address.octets()),
+            Packets::Through(device) => message.attribute(INPUT_DEVICE, format!("{device}\0").as_bytes()),
+        };
         self.ask(message)
     }
 

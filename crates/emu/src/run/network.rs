@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use nix::sched::CloneFlags;
 
 use super::address::{self, Block};
-use super::netlink::Netlink;
+use super::netlink::{Netlink, Packets};
 use super::permission_errors::Step;
 use super::tun;
 use crate::failure::Failure;
@@ -18,8 +18,19 @@ pub(crate) const DEVICE: &str = "rdt0";
 /// Queue length of a device, packets: 10 ms at a million packets per second, while the relay is
 /// busy. Packets beyond it are lost before the link.
 const DEVICE_QUEUE_PACKETS: u32 = 10_000;
-/// First address and prefix length of the default route.
-pub(crate) const ANYWHERE: (Ipv4Addr, u8) = (Ipv4Addr::UNSPECIFIED, 0);
+/// Routing table of the packets that go back to the near end, beside a NAT. The main table leads
+/// everything but this run's own link to the NAT.
+const BACK_TABLE: u8 = 100;
+
+/// Addresses behind a device besides that of the opposite end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Beyond {
+    /// None: a NAT leads to them ([`Shape::forward_to_nat`]).
+    Nothing,
+    Everything,
+    /// Everything but the block of a nested run, whose packets the enclosing network would return.
+    AllBut(Block),
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
@@ -29,12 +40,9 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Moves the calling thread into a new network namespace with one TUN device that has
-    /// `address` and the route to `network`. Returns the device's descriptor.
-    pub(crate) fn new_namespace(
-        self,
-        address: Ipv4Addr,
-        network: (Ipv4Addr, u8),
-    ) -> Result<OwnedFd, Failure> {
+    /// `address`. Everything `beyond` the link is behind the device, too. Returns the device's
+    /// descriptor.
+    pub(crate) fn new_namespace(self, address: Ipv4Addr, beyond: Beyond) -> Result<OwnedFd, Failure> {
         nix::sched::unshare(CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Step::Network.forbidden()(errno.into()))?;
         self.quiet();
@@ -44,7 +52,14 @@ impl Shape {
             let netlink = Netlink::open()?;
             netlink.set_up(netlink.index("lo")?, None)?;
             let device = self.set_up(&netlink, DEVICE, address)?;
-            self.route(&netlink, device, network.0, network.1)
+            match beyond {
+                Beyond::Nothing => Ok(()),
+                Beyond::Everything => self.route(&netlink, device, Ipv4Addr::UNSPECIFIED, 0),
+                Beyond::AllBut(block) => {
+                    self.route(&netlink, device, Ipv4Addr::UNSPECIFIED, 0)?;
+                    self.refuse(&netlink, block)
+                }
+            }
         };
         configure().map_err(Step::Configure.forbidden())?;
         Ok(tun)
@@ -102,12 +117,45 @@ impl Shape {
         Ok(())
     }
 
-    /// Forwards between the device of the path and that of a NAT in the current namespace.
-    pub(crate) fn forward_to_nat(self, nat: &str) -> Result<(), Failure> {
+    /// Refuses packets to the addresses of a block that have no route of their own.
+    fn refuse(self, netlink: &Netlink, block: Block) -> io::Result<()> {
+        let (network, prefix) = block.network();
+        netlink.add_unreachable(network.into(), prefix)?;
+        if self.ipv6 {
+            netlink.add_unreachable(address::v6(network).into(), address::v6_prefix(prefix))?;
+        }
+        Ok(())
+    }
+
+    /// Forwards between the device of the path and that of a NAT in the current namespace, which is
+    /// the far end of `block`.
+    ///
+    /// Hosts outside may have addresses of the block too. So the direction of a packet decides, not
+    /// its address alone: only packets from the NAT, and those that the far end sends from its own
+    /// address, go back to the block.
+    pub(crate) fn forward_to_nat(self, nat: &str, block: Block) -> Result<(), Failure> {
         // The NAT asks for the hardware address of the sender, which is behind this device.
-        fs::write(format!("/proc/sys/net/ipv4/conf/{nat}/proxy_arp"), "1")
-            .and_then(|()| self.forward())
-            .map_err(Step::Configure.forbidden())
+        let proxy_arp = || fs::write(format!("/proc/sys/net/ipv4/conf/{nat}/proxy_arp"), "1");
+        // By the main table, packets of nested runs arrive on the wrong device.
+        for scope in ["all", DEVICE] {
+            sysctl(&format!("ipv4/conf/{scope}/rp_filter"), "0");
+        }
+        // ICMP errors to nested runs then leave from the far end's address.
+        sysctl("ipv4/icmp_errors_use_inbound_ifaddr", "1");
+        let route = || {
+            let netlink = Netlink::open()?;
+            let device = netlink.index(DEVICE)?;
+            let (network, prefix) = block.network();
+            netlink.add_route_in(BACK_TABLE, network.into(), prefix, device)?;
+            netlink.add_rule(Packets::Through(nat), BACK_TABLE)?;
+            netlink.add_rule(Packets::From(block.far()), BACK_TABLE)?;
+            if self.ipv6 {
+                // The NAT has no IPv6.
+                netlink.add_route(address::v6(network).into(), address::v6_prefix(prefix), device)?;
+            }
+            Ok(())
+        };
+        proxy_arp().and_then(|()| route()).and_then(|()| self.forward()).map_err(Step::Configure.forbidden())
     }
 
     /// Enables forwarding between the devices of the current namespace.

@@ -137,7 +137,7 @@ fn carry(
     signals: &mut Signals,
     args: &RunArgs,
 ) -> Result<(Ended, Finished), Failure> {
-    let devices = inside.devices()?;
+    let devices = inside.devices(signals)?;
     let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone());
     // With a NAT, a lookup is refused by the name server of the host, for reasons of its own.
     let lookups = args.internet.is_none().then(|| RefusedLookups::new(inside.warnings.clone()));
@@ -216,8 +216,8 @@ impl Inside {
     }
 
     /// Waits for the descriptors of the devices; returns the near one first.
-    fn devices(&mut self) -> Result<[Arc<OwnedFd>; 2], Failure> {
-        match self.receive_mapping_ids()? {
+    fn devices(&mut self, signals: &mut Signals) -> Result<[Arc<OwnedFd>; 2], Failure> {
+        match self.receive_mapping_ids(signals)? {
             Some((Message::Ready, fds)) => {
                 let mut fds = fds.into_iter().rev().chain(self.far.take());
                 let devices = fds.next().zip(fds.next());
@@ -282,8 +282,8 @@ impl Inside {
 
     /// Maps the IDs of the user namespace if the inner process asks for it, then receives the next
     /// message.
-    fn receive_mapping_ids(&self) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {
-        let first = self.receive()?;
+    fn receive_mapping_ids(&self, signals: &mut Signals) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {
+        let first = self.receive_unless_ended(signals)?;
         if !matches!(first, Some((Message::Unmapped, _))) {
             return Ok(first);
         }
@@ -293,7 +293,27 @@ impl Inside {
         }
         // Fails if the inner process has ended, which `receive` reports.
         let _ = self.control.send(&Message::Mapped(mapped.is_ok()), &[]);
-        self.receive()
+        self.receive_unless_ended(signals)
+    }
+
+    /// Receives the next message, or fails if a signal that requests the end arrives before it.
+    fn receive_unless_ended(
+        &self,
+        signals: &mut Signals,
+    ) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {
+        loop {
+            let mut fds = [PollFd::new(&*signals, PollFlags::IN), PollFd::new(&self.control, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(Failure::system("cannot wait")(error.into())),
+            }
+            if !fds[1].revents().is_empty() {
+                return self.receive();
+            }
+            if let Some(signal) = signals.next() {
+                return Err(Failure::before_start(signal.number));
+            }
+        }
     }
 
     fn receive(&self) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {

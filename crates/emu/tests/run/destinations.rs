@@ -15,9 +15,12 @@ use super::running::{PROGRAM, host_allows, run_with, stdout};
 #[test]
 #[ignore = "a program for other tests"]
 fn echo_everywhere() {
-    let sockets = ["RDT_LOCAL", "RDT_PEER_lossy", "RDT_PEER_2"];
-    let threads = sockets.map(|name| {
-        let socket = UdpSocket::bind((env::var(name).unwrap(), 4242)).unwrap();
+    let names = ["RDT_LOCAL", "RDT_LOCAL6", "RDT_PEER_lossy", "RDT_PEER_2"];
+    let addresses: Vec<_> = names.into_iter().filter_map(|name| env::var(name).ok()).collect();
+    // Later than the others, so that all listen when the run sees the first port.
+    let sockets: Vec<_> =
+        addresses.iter().rev().map(|it| UdpSocket::bind((it.as_str(), 4242)).unwrap()).collect();
+    let threads = sockets.into_iter().map(|socket| {
         std::thread::spawn(move || {
             let mut bytes = [0; 64];
             while let Ok((length, from)) = socket.recv_from(&mut bytes) {
@@ -25,7 +28,7 @@ fn echo_everywhere() {
             }
         })
     });
-    for thread in threads {
+    for thread in threads.collect::<Vec<_>>() {
         thread.join().unwrap();
     }
 }
@@ -39,13 +42,113 @@ fn ask_everyone() {
     for address in env::var("ASK").unwrap().split_whitespace() {
         let (address, timeout) =
             address.strip_prefix('-').map_or((address, seconds), |it| (it, seconds / 60));
-        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let socket = client(address);
         socket.set_read_timeout(Some(timeout)).unwrap();
-        socket.connect(SocketAddr::new(address.parse().unwrap(), 4242)).unwrap();
         socket.send(b"hello").unwrap();
         let answered = socket.recv(&mut [0; 64]).is_ok();
         println!("{} {address}", if answered { "answer" } else { "silence" });
     }
+}
+
+fn client(address: &str) -> UdpSocket {
+    let to = SocketAddr::new(address.parse().unwrap(), 4242);
+    let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).unwrap();
+    socket.connect(to).unwrap();
+    socket
+}
+
+/// Sends numbered datagrams to the echo server of the lossy destination, each after `OTHERS`
+/// datagrams to another one. Prints the numbers of those that came back.
+#[test]
+#[ignore = "a program for other tests"]
+fn count_losses() {
+    const LAST: u32 = 200;
+    let [lossy, other] = ["RDT_PEER_lossy", "RDT_PEER"].map(|name| client(&env::var(name).unwrap()));
+    let others: u32 = env::var("OTHERS").unwrap().parse().unwrap();
+    for number in 0..LAST {
+        for _ in 0..others {
+            other.send(b"other").unwrap();
+        }
+        lossy.send(&number.to_be_bytes()).unwrap();
+    }
+    // Answers arrive in order, so that of the last number, which is repeated until then, ends them.
+    lossy.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let mut seen = Vec::new();
+    while seen.last() != Some(&LAST) {
+        let mut bytes = [0; 4];
+        match lossy.recv(&mut bytes) {
+            Ok(_) => seen.push(u32::from_be_bytes(bytes)),
+            Err(_) => _ = lossy.send(&LAST.to_be_bytes()).unwrap(),
+        }
+    }
+    println!("\nseen {seen:?}");
+}
+
+#[test]
+fn same_seed_repeats_losses_of_destination() {
+    if !host_allows() {
+        return;
+    }
+    let seen = |seed: &str, others: u32| {
+        let server = program("destinations::echo_everywhere").join(" ");
+        let script = format!("OTHERS={others} {}", program("destinations::count_losses").join(" "));
+        let to = ["--to", "lossy=10.1.0.0/16", "loss=20%; rtt=5ms"];
+        let arguments = [&["-q", "--loss=50%", seed, "--server", &server], &to[..]].concat();
+        let output = stdout(&run_with(&arguments, &["sh", "-c", &script]).output());
+        said(&output, "seen ").to_owned()
+    };
+    let first = seen("--seed=7", 0);
+    assert!((100..170).contains(&first.split(',').count()), "{first}");
+    assert_eq!(seen("--seed=7", 0), first);
+    assert_eq!(seen("--seed=7", 2), first, "packets to other destinations change nothing");
+    assert_ne!(seen("--seed=8", 0), first);
+}
+
+#[test]
+fn ipv6_destination_has_own_path() {
+    if !host_allows() {
+        return;
+    }
+    let server = program("destinations::echo_everywhere").join(" ");
+    let script = ask("$RDT_PEER6 -$RDT_PEER_lossy $RDT_PEER_2 $RDT_PEER");
+    let to = ["--to", "lossy=fd00:1::/64", "loss-forward=100%", "--to", "2001:db8::7", "rtt=1ms"];
+    let arguments = [&["-q", "--json", "--ipv6", "--server", &server], &to[..]].concat();
+    let output = stdout(&run_with(&arguments, &["sh", "-c", &script]).output());
+    let expected = ["answer fd72:6474::a00:1", "silence fd00:1::1", "answer 2001:db8::7", "answer 10.0.0.1"];
+    assert_eq!(answers(&output), expected, "{output}");
+    assert_eq!(forward_counts(&output), [("other".into(), 2, 0), ("lossy".into(), 1, 1), ("2".into(), 1, 0)]);
+}
+
+#[test]
+fn nested_run_has_paths_for_addresses_behind() {
+    if !host_allows() {
+        return;
+    }
+    let server = program("destinations::echo_everywhere").join(" ");
+    let ask = ask("$RDT_PEER -$RDT_PEER_lossy $RDT_PEER_2");
+    let inner = format!("{PROGRAM} run -q --json --to lossy=10.1.0.0/16 loss-forward=100% -- sh -c '{ask}'");
+    let arguments = ["-q", "--server", &server, "--to", "lossy=10.1.0.1", "", "--to", "192.0.2.7", ""];
+    let output = stdout(&run_with(&arguments, &["sh", "-c", &inner]).output());
+    assert_eq!(answers(&output), ["answer 10.0.0.1", "silence 10.1.0.1", "answer 192.0.2.7"], "{output}");
+    assert_eq!(forward_counts(&output), [("other".into(), 2, 0), ("lossy".into(), 1, 1)]);
+}
+
+/// Returns the lines of [`ask_everyone`].
+fn answers(output: &str) -> Vec<&str> {
+    let is_answer = |line: &&str| line.starts_with("answer ") || line.starts_with("silence ");
+    output.lines().filter(is_answer).collect()
+}
+
+/// Returns name, packets and losses of each path, forward, of the account at the end.
+fn forward_counts(output: &str) -> Vec<(String, u64, u64)> {
+    let end = output.lines().find(|line| line.contains("\"end\"")).unwrap();
+    let end: Value = serde_json::from_str(end).unwrap();
+    let count = |it: &Value| {
+        let forward = &it["forward"];
+        let counts = [&forward["arrived"], &forward["dropped"]["loss"]].map(|it| it.as_u64().unwrap());
+        (it["name"].as_str().unwrap().to_owned(), counts[0], counts[1])
+    };
+    end["destinations"].as_array().unwrap().iter().map(count).collect()
 }
 
 fn ask(addresses: &str) -> String {

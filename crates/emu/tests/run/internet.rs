@@ -1,13 +1,12 @@
 //! `--internet`: programs inside reach servers of these tests, which listen on the loopback device
 //! of the host. Skipped for a NAT program that is not installed.
 
-use std::env;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
+use std::{env, fs, thread};
 
 use rdt_udp::clock;
 use rustix::process::Signal;
@@ -16,15 +15,20 @@ use super::helpers::{answer_names, helper, program, said};
 use super::running::{PROGRAM, code, host_allows, kill, run, run_with, stdout};
 
 const TOOLS: [(&str, &str); 2] = [("pasta", "passt"), ("slirp4netns", "slirp4netns")];
+/// Environment variable with the NAT programs whose tests may not be skipped, separated by spaces.
+/// `.ci/run` sets it to those that it found or installed.
+const REQUIRED: &str = "RDT_NAT";
 
 /// Returns the NAT programs that are installed; prints which are not.
 fn tools() -> Vec<&'static str> {
     let there = |(tool, package): &(&str, &str)| {
         let is_there = Command::new(tool).arg("--version").output().is_ok();
         if !is_there {
+            let required = env::var(REQUIRED).unwrap_or_default();
+            assert!(!required.split_whitespace().any(|it| it == *tool), "{REQUIRED} requires {tool}");
             eprintln!("skipped: no {tool} (apt-get install {package})");
         }
-        is_there && (*tool != "pasta" || is_allowed(tool))
+        is_there && (*tool != "pasta" || !is_confined(tool))
     };
     if !host_allows() {
         return Vec::new();
@@ -32,23 +36,28 @@ fn tools() -> Vec<&'static str> {
     TOOLS.iter().filter(|tool| there(tool)).map(|(tool, _)| *tool).collect()
 }
 
-/// Returns false if the host forbids the program to work, as a profile of `AppArmor` does.
-fn is_allowed(tool: &str) -> bool {
-    let output =
-        Command::new(PROGRAM).args(["run", "-q", &format!("--internet={tool}"), "--", "true"]).output();
-    let output = output.unwrap();
-    let is_allowed = output.status.code() != Some(69);
-    if !is_allowed {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+/// Returns true if the host forbids the program to open the namespace of a run, as the `AppArmor`
+/// profile of some distributions does. All other failures are those of the tests.
+fn is_confined(tool: &str) -> bool {
+    let output = run(&format!("-q --internet={tool}"), &["true"]).output();
+    let told = String::from_utf8_lossy(&output.stderr);
+    let is_confined =
+        ["Couldn't open network namespace", "Permission denied"].iter().any(|it| told.contains(it));
+    if is_confined {
+        eprintln!("skipped: {told}");
     }
-    is_allowed
+    is_confined
 }
 
 /// Starts servers that echo TCP streams and datagrams. Returns their port.
 fn echo_servers() -> u16 {
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    echo_servers_at("127.0.0.1", 0)
+}
+
+fn echo_servers_at(address: &str, port: u16) -> u16 {
+    let tcp = TcpListener::bind((address, port)).unwrap();
     let port = tcp.local_addr().unwrap().port();
-    let udp = UdpSocket::bind(("127.0.0.1", port)).unwrap();
+    let udp = UdpSocket::bind((address, port)).unwrap();
     thread::spawn(move || {
         for mut stream in tcp.incoming().flatten() {
             let mut bytes = [0; 6];
@@ -102,8 +111,122 @@ fn outside_traffic_crosses_path_both_ways() {
         for direction in ["forward", "reverse"] {
             assert!(end[direction]["delivered"].as_u64().unwrap() >= 5, "{tool}: {end}");
         }
-        let lost = run_with(&[&internet, "--loss=0/100%", "-q"], &["sh", "-c", "echo $RDT_HOST"]);
-        assert_eq!(stdout(&lost.output()), "198.18.0.2\n");
+    }
+}
+
+/// Sends datagrams to a server of the host.
+#[test]
+#[ignore = "a program for other tests"]
+fn flood_host() {
+    let host: Ipv4Addr = env::var("RDT_HOST").unwrap().parse().unwrap();
+    let port: u16 = env::var("ECHO_PORT").unwrap().parse().unwrap();
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    for _ in 0..FLOOD {
+        socket.send_to(&[0; 1000], (host, port)).unwrap();
+    }
+}
+
+/// Number of datagrams that [`flood_host`] sends.
+const FLOOD: u64 = 50;
+
+#[test]
+fn loss_and_rate_limit_outside_traffic() {
+    for tool in tools() {
+        // A packet takes 8 s, so few of them leave before the sender ends.
+        let slow = ["--rate-forward=1kbit", "--queue=3p"];
+        for (path, cause) in [(&["--loss-forward=100%"][..], "loss"), (&slow[..], "queue")] {
+            let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let port = server.local_addr().unwrap().port();
+            let script = format!("ECHO_PORT={port} {}", program("internet::flood_host").join(" "));
+            let internet = format!("--internet={tool}");
+            let options = [&[internet.as_str(), "--json", "-q"], path].concat();
+            let output = stdout(&run_with(&options, &["sh", "-c", &script]).output());
+            let end: serde_json::Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
+            let forward = &end["forward"];
+            let dropped = forward["dropped"][cause].as_u64().unwrap();
+            assert_eq!(forward["arrived"].as_u64(), Some(FLOOD), "{tool}: {end}");
+            assert!(dropped >= if cause == "loss" { FLOOD } else { FLOOD - 10 }, "{tool}: {end}");
+            server.set_nonblocking(true).unwrap();
+            let came = (0..FLOOD).take_while(|_| server.recv(&mut [0; 1000]).is_ok()).count() as u64;
+            assert!(came <= FLOOD - dropped, "{tool}: {came} of {end}");
+        }
+    }
+}
+
+/// Address of a host outside that looks like one of a run.
+const OUTSIDE: &str = "10.1.2.3";
+
+/// Asks the echo servers outside.
+#[test]
+#[ignore = "a program for other tests"]
+fn ask_outside() {
+    let to = (OUTSIDE, 4242);
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(b"stream").unwrap();
+    let mut bytes = [0; 6];
+    stream.read_exact(&mut bytes).unwrap();
+    println!("\noutside {} from {}", std::str::from_utf8(&bytes).unwrap(), env::var("RDT_LOCAL").unwrap());
+}
+
+/// Echo servers at [`OUTSIDE`], and the command of `INSIDE` while they listen.
+#[test]
+#[ignore = "a program for other tests"]
+fn with_servers_outside() {
+    echo_servers_at(OUTSIDE, 4242);
+    let status = Command::new("sh").args(["-c", &env::var("INSIDE").unwrap()]).status().unwrap();
+    println!("\nstatus {status}");
+}
+
+/// Runs a command in a network that has a host at [`OUTSIDE`]; returns its output, or `None` if the
+/// network cannot be made.
+fn with_host_outside(command: &str) -> Option<String> {
+    let device = "ip tuntap add mode tap name host0 && ip link set lo up && ip link set host0 up";
+    let servers = program("internet::with_servers_outside").join(" ");
+    let script = format!(
+        "{{ {device} && ip address add {OUTSIDE}/24 dev host0 && ip route add default dev host0; }} || exit 99; {servers}"
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-Urn", "sh", "-c", &script]).env("INSIDE", command);
+    let output = unshare.output().ok().filter(|output| code(output) != 99);
+    if output.is_none() {
+        eprintln!("skipped: no network can be made by `unshare` and `ip`");
+    }
+    output.map(|output| {
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(told.contains("status exit status: 0"), "{told}{}", String::from_utf8_lossy(&output.stderr));
+        told
+    })
+}
+
+#[test]
+fn outside_hosts_may_have_addresses_of_runs() {
+    let ask = program("internet::ask_outside").join(" ");
+    for tool in tools() {
+        let run = format!("{PROGRAM} run -q --json --internet={tool} --to lan=10.1.0.0/16 loss=0% -- {ask}");
+        let Some(output) = with_host_outside(&run) else { return };
+        assert_eq!(said(&output, "outside "), "stream from 10.0.0.2", "{tool}");
+        // Both directions took the path of the destination.
+        let end = output.lines().find(|line| line.contains("\"end\"")).unwrap();
+        let end: serde_json::Value = serde_json::from_str(end).unwrap();
+        for direction in ["forward", "reverse"] {
+            let counts =
+                [0, 1].map(|path| end["destinations"][path][direction]["delivered"].as_u64().unwrap());
+            assert!(counts[0] == 0 && counts[1] >= 3, "{tool}: {end}");
+        }
+    }
+}
+
+#[test]
+fn nested_run_reaches_outside_and_far_end() {
+    let (ask, server) = (program("internet::ask_outside").join(" "), helper("echo").join(" "));
+    let inner = format!("{ask} && {}", helper("ask").join(" "));
+    for tool in tools() {
+        let nested = format!("{PROGRAM} run -q -- sh -c '{inner}'");
+        let run = format!("{PROGRAM} run -q --internet={tool} --server '{server}' -- {nested}");
+        let Some(output) = with_host_outside(&run) else { return };
+        assert_eq!(said(&output, "outside "), "stream from 10.16.0.2", "{tool}");
+        assert_eq!(said(&output, "echo "), "hello", "{tool}");
     }
 }
 
@@ -130,9 +253,9 @@ fn names_are_looked_up_by_host() {
     };
     thread::spawn(move || answer_names(&socket));
     let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let file = folder.path().join("resolv.conf");
-    std::fs::write(&file, "nameserver 127.0.0.53\n").unwrap();
+    fs::write(&file, "nameserver 127.0.0.53\n").unwrap();
     let look_up = program("helpers::look_up").join(" ");
     for tool in tools {
         let script = format!(
@@ -194,21 +317,53 @@ fn internet_without_program_names_package() {
     }
 }
 
+/// Writes a shell script that stands for pasta. Returns its folder, and the PATH with it.
+fn instead_of_pasta(script: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pasta");
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), env::var("PATH").unwrap());
+    (folder, path)
+}
+
 #[test]
 fn failed_nat_is_described() {
     if !host_allows() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pasta");
-    std::fs::write(&file, "#!/bin/sh\necho first; echo 'no route to anywhere' >&2; exit 1\n").unwrap();
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = Command::new(PROGRAM);
-    let path = format!("{}:{}", folder.path().display(), env::var("PATH").unwrap());
-    let output = command.args(["run", "--internet=pasta", "--", "true"]).env("PATH", path).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(69), "{told}");
+    let (_folder, path) = instead_of_pasta("echo first; echo 'no route to anywhere' >&2; exit 1");
+    let output = run("--internet=pasta", &["true"]).with_path(&path).output();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(code(&output), 69, "{told}");
     assert!(told.contains("pasta does not connect the far end: no route to anywhere\n"), "{told}");
+}
+
+#[test]
+fn slow_nat_is_not_blamed_by_its_output() {
+    if !host_allows() {
+        return;
+    }
+    let (_folder, path) = instead_of_pasta("echo 'WARNING: something ordinary'; exec sleep 1000");
+    let output = run("--internet=pasta", &["true"]).with_path(&path).output();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((code(&output), told.as_str()), (69, "rdt-emu: --internet: pasta was not ready within 5 s\n"));
+}
+
+#[test]
+fn signal_while_nat_starts_ends_run() {
+    if !host_allows() {
+        return;
+    }
+    let (_folder, path) = instead_of_pasta("echo 'WARNING: something ordinary'; exec sleep 1000");
+    // The first process inside has the signal of the terminal, the outer one also those of `kill`.
+    for process in ["run", "--stage=init"] {
+        let running = run("--internet=pasta", &["true"]).with_path(&path).spawn();
+        running.process("1000");
+        kill(running.process(process), Signal::TERM);
+        let (code, told) = running.end();
+        assert_eq!((code, told.as_str()), (143, "rdt-emu: signal 15 came before CMD was started\n"));
+    }
 }
 
 #[test]

@@ -66,22 +66,33 @@ impl Run {
         output
     }
 
+    pub(crate) fn with_path(mut self, folders: &str) -> Self {
+        self.program.env("PATH", folders);
+        self
+    }
+
     /// Starts the program and waits for the first output line of the command.
-    pub(crate) fn start(mut self) -> Running {
-        let mut child =
-            self.program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn start(self) -> Running {
+        let mut running = self.spawn();
         let mut byte = [0];
         let mut line = Vec::new();
-        while child.stdout.as_mut().unwrap().read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+        while running.child.stdout.as_mut().unwrap().read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
             line.push(byte[0]);
         }
-        Running { child, line: String::from_utf8(line).unwrap(), mark: self.mark }
+        running.line = String::from_utf8(line).unwrap();
+        running
+    }
+
+    /// Starts the program without waiting for output.
+    pub(crate) fn spawn(mut self) -> Running {
+        let program = self.program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { child: program.spawn().unwrap(), line: String::new(), mark: self.mark }
     }
 }
 
 pub(crate) struct Running {
     pub(crate) child: Child,
-    /// First output line of the command.
+    /// First output line of the command; empty if it was not waited for.
     pub(crate) line: String,
     mark: String,
 }
