@@ -15,9 +15,15 @@
 //! | busy polling | `busy_poll.rs`, `waiter.rs` | polling for a moment, then sleeping |
 //! | poller | `poller/` | `ppoll` or `epoll` on Linux, the `polling` crate elsewhere |
 //! | buffer occupancy | `buffer_occupancy.rs` | back-pressure between two sockets of a process |
+//! | addressed socket | `addressed.rs` | replies from the address that a peer used (Linux) |
 //! | TCP info | `tcp_info.rs` | TCP connections of the kernel, for measurements (Linux) |
 //! | clock | `clock.rs` | the only place of the libraries that reads the time |
 
+#[cfg(linux_api)]
+mod addressed;
+#[cfg(all(target_os = "linux", not(linux_api)))]
+#[path = "addressed_portable.rs"]
+mod addressed;
 mod buffer_occupancy;
 mod buffer_pool;
 mod busy_poll;
@@ -42,6 +48,8 @@ mod tcp_info;
 mod waiter;
 mod zerocopy;
 
+#[cfg(target_os = "linux")]
+pub use addressed::{AddressedReads, forbid_fragments, send_from};
 pub use buffer_occupancy::BufferOccupancy;
 pub use buffer_pool::prefill_batch_pool;
 pub use busy_poll::{BusyPoll, Policy};

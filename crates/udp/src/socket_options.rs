@@ -119,6 +119,30 @@ pub(crate) fn allow_fragments(socket: &UdpSocket) {
 #[cfg(not(linux_api))]
 pub(crate) fn allow_fragments(_socket: &UdpSocket) {}
 
+/// Forbids fragmentation by this host and by routers. A datagram larger than the path MTU fails.
+#[cfg(linux_api)]
+pub(crate) fn forbid_fragments(socket: &UdpSocket) -> std::io::Result<()> {
+    let v6 = socket.local_addr()?.is_ipv6();
+    // On an IPv6 socket, the option of IPv4 is for datagrams to IPv4 addresses.
+    let v4_set = set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO);
+    let (level, name) = (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER);
+    if !v4_set || (v6 && !set_option(socket, level, name, libc::IPV6_PMTUDISC_DO)) {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Makes the kernel report the destination address of each datagram.
+#[cfg(linux_api)]
+pub(crate) fn report_destination(socket: &UdpSocket) -> std::io::Result<()> {
+    let v6 = socket.local_addr()?.is_ipv6();
+    let v4_set = set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1);
+    if !v4_set || (v6 && !set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)) {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Sets the default segment size of sends, bytes; 0 disables segmentation.
 #[cfg(linux_api)]
 pub(crate) fn set_segment(socket: &UdpSocket, size: usize) -> std::io::Result<()> {

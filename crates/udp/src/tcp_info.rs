@@ -16,6 +16,8 @@ pub struct TcpInfo {
     pub state: u8,
     /// `tcpi_ca_state`: 0 open, 1 disorder, 2 window reduced by ECN, 3 recovery, 4 loss (timeout).
     pub ca_state: u8,
+    /// Probes of a closed window without an answer.
+    pub probes: u8,
     /// `tcpi_options`: bit 0 timestamps, 1 selective ACKs, 2 window scale, 3 ECN.
     pub options: u8,
     /// Retransmission timeout, microseconds.
@@ -24,6 +26,10 @@ pub struct TcpInfo {
     pub mss: u32,
     /// Segments in flight: sent and neither acknowledged nor lost, retransmissions included.
     pub in_flight: u32,
+    /// Segments sent and not acknowledged.
+    pub unacknowledged: u32,
+    /// Time since the last ACK arrived, milliseconds.
+    pub last_ack_ms: u32,
     /// Smoothed round-trip time, microseconds.
     pub srtt_us: u32,
     /// Smallest round-trip time, microseconds.
@@ -114,10 +120,13 @@ impl TcpInfo {
         Self {
             state: bytes.first().copied().unwrap_or(0),
             ca_state: bytes.get(1).copied().unwrap_or(0),
+            probes: bytes.get(3).copied().unwrap_or(0),
             options: bytes.get(5).copied().unwrap_or(0),
             rto_us: word(8),
             mss: word(16),
             in_flight: (unacked + retransmitted_now).saturating_sub(sacked + lost),
+            unacknowledged: unacked,
+            last_ack_ms: word(56),
             srtt_us: word(68),
             ssthresh: word(76),
             cwnd: word(80),
