@@ -117,7 +117,7 @@ pub(crate) struct RecvArgs {
     #[arg(long)]
     pub(crate) no_reverse: bool,
     /// Largest rate at which a peer may have data sent (`rdt-send --reverse`), of each peer; with
-    /// --measure, --wire tcp or udp [default: as the peer asks]
+    /// --measure, --wire tcp or udp [default: as the peer asks; over UDP at most 100mbit]
     #[arg(long, value_name = "RATE", value_parser = values::max_rate)]
     pub(crate) max_rate: Option<u64>,
     /// Accept unencrypted transfers (classic, native version 1) from every host, also with

@@ -64,12 +64,17 @@ impl Arrivals {
     /// Records a number. Returns false if it arrived before, or may have.
     fn mark(&mut self, number: u64) -> bool {
         if number >= self.next {
+            let Some(next) = number.checked_add(1) else { return false };
             // The bits of the numbers in between are those of numbers that leave the window.
-            for skipped in self.next.max((number + 1).saturating_sub(WINDOW))..=number {
-                let (word, bit) = place(skipped);
-                self.seen[word] &= !bit;
+            if next - self.next > WINDOW {
+                self.seen.fill(0);
+            } else {
+                for skipped in self.next..=number {
+                    let (word, bit) = place(skipped);
+                    self.seen[word] &= !bit;
+                }
             }
-            self.next = number + 1;
+            self.next = next;
         } else if self.next - number > WINDOW {
             return false;
         }
@@ -117,6 +122,16 @@ mod tests {
         assert_eq!(counts(0, &[(0, 0), (1, 1), (3, 3), (2, 2), (3, 3), (0, 0)]), (4, 1, 2));
         let far = 10 * WINDOW + 3;
         assert_eq!(counts(0, &[(0, 0), (far, 1), (far - 64, 1), (far - 64, 1), (3, 0)]), (3, 1, 2));
+    }
+
+    #[test]
+    fn jumps_of_numbers_cost_no_loop() {
+        let jumps: Vec<_> = (0..2000).map(|jump| (jump * WINDOW, 0)).collect();
+        assert_eq!(counts(0, &jumps), (2000, 0, 0));
+        let ends = [(0, 0), (WINDOW - 1, 0), (WINDOW, 0), (0, 0), (1, 0), (2 * WINDOW, 0), (WINDOW + 1, 0)];
+        assert_eq!(counts(0, &ends), (6, 2, 1));
+        let last = u64::MAX;
+        assert_eq!(counts(0, &[(0, 0), (last - 1, 0), (last - 1, 0), (last, 0), (last - 2, 0)]), (3, 1, 2));
     }
 
     #[test]

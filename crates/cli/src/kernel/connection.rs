@@ -25,6 +25,8 @@ pub(super) trait Connection {
     fn finish(&self) -> io::Result<()>;
     /// Ends the connection so that the peer does not take what arrived for all.
     fn reset(&self);
+    /// True if the peer has acknowledged all that was written.
+    fn is_acknowledged(&self) -> bool;
     /// Returns the counters of what the own side sends.
     fn counters(&self) -> Report;
 }
@@ -56,6 +58,10 @@ impl Connection for TcpStream {
     fn reset(&self) {
         // If it fails, the connection ends as usual.
         let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        TcpInfo::of(self).is_ok_and(|info| info.unsent_bytes == 0 && info.unacknowledged == 0)
     }
 
     fn counters(&self) -> Report {
@@ -103,6 +109,10 @@ impl Connection for Stream {
 
     fn reset(&self) {
         self.close(GIVEN_UP, "the transfer was given up");
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        self.stats().is_none_or(|stats| stats.sender.bytes_acked >= stats.sender.bytes_written)
     }
 
     fn counters(&self) -> Report {

@@ -34,8 +34,12 @@ pub(super) struct Course<'a> {
     pub(super) stats: SenderStats,
     /// Counts of the other side; `None` until they have arrived.
     pub(super) report: Option<Report>,
+    /// UDP: size of a datagram, bytes.
+    pub(super) packet_size: usize,
     /// UDP: counted datagrams that were sent, by the side that sent them.
     pub(super) sent_datagrams: u64,
+    /// UDP: true if this number is known.
+    pub(super) is_sent_known: bool,
     /// UDP: of these, those that the own host refused to send.
     pub(super) refused: u64,
     /// TCP: congestion control of the side that sends, as the kernel names it.
@@ -65,7 +69,9 @@ impl<'a> Course<'a> {
             stop,
             stats: SenderStats::default(),
             report: None,
+            packet_size: args.packet_size,
             sent_datagrams: 0,
+            is_sent_known: false,
             refused: 0,
             congestion: None,
             next_line: None,

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use rdt_udp::clock;
+use rdt_udp::{clock, forbid_fragments};
 use socket2::{Domain, Socket, Type};
 
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict, numbers, put};
@@ -17,12 +17,22 @@ const MAGIC: [u8; 8] = *b"rdt-udp1";
 const HEADER: usize = 24;
 /// Length of the headers of data: number and time of sending follow.
 const DATA_HEADER: usize = HEADER + 16;
+/// Smallest datagram, bytes: the end of a transfer fits into two, each of which has headers.
+pub(super) const MIN_DATAGRAM: usize = 2 * DATA_HEADER;
+/// Smallest transfer, bytes.
+pub(super) const MIN_BYTES: u64 = DATA_HEADER as u64;
+/// Limit on the numbers of datagrams: centuries at any rate.
+const NUMBER_LIMIT: u64 = 1 << 56;
 /// Length of a packet that is answered: longer than any answer.
 const ASK_BYTES: usize = 160;
 /// Largest datagram, bytes.
 pub(super) const MAX_DATAGRAM: usize = 65_507;
 /// Datagrams that are sent between two looks at the clock and at Ctrl-C.
 const BURST: u64 = 32;
+/// Interval between two repetitions of the end of a reverse transfer.
+pub(super) const END_INTERVAL: Duration = Duration::from_millis(200);
+/// Time without a datagram after which the sending side shows that it is there.
+pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Default receive buffer, bytes. It holds what arrives while the receiver is not scheduled.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
@@ -38,14 +48,15 @@ pub(super) enum Packet {
     Cookie(Cookie),
     /// Answer to a request with one.
     Answer(Verdict),
-    /// Numbered datagram, sent so long after the start of the data.
-    Data { number: u64, sent: Duration },
+    /// Numbered datagram, sent so long after the start of the data. `mark`: number that the peer
+    /// of a reverse transfer returns, else 0.
+    Data { number: u64, sent: Duration, mark: u32 },
     /// End of the data: number of datagrams that count.
     End { counted: u64 },
     /// Answer to [`Packet::End`].
     Report(Report),
-    /// The peer of a reverse transfer is there.
-    Alive,
+    /// The client is there. `mark`: that of the newest datagram it received, else 0.
+    Alive { mark: u32 },
     /// It has the [`Packet::End`].
     Done,
 }
@@ -72,7 +83,7 @@ impl Packet {
                 body[..ANSWER_BYTES].copy_from_slice(&verdict.encode());
                 (3, HEADER + ANSWER_BYTES)
             }
-            Self::Data { number, sent } => {
+            Self::Data { number, sent, .. } => {
                 put(body, &[*number, u64::try_from(sent.as_nanos()).unwrap_or(u64::MAX)]);
                 (4, DATA_HEADER)
             }
@@ -84,10 +95,13 @@ impl Packet {
                 body[..REPORT_BYTES].copy_from_slice(&report.encode());
                 (6, HEADER + REPORT_BYTES)
             }
-            Self::Alive => (7, HEADER),
+            Self::Alive { .. } => (7, HEADER),
             Self::Done => (8, HEADER),
         };
         out[8] = kind;
+        if let Self::Data { mark, .. } | Self::Alive { mark } = self {
+            out[12..16].copy_from_slice(&mark.to_le_bytes());
+        }
         length
     }
 
@@ -97,6 +111,7 @@ impl Packet {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let body = bytes.get(HEADER..)?;
         let [session] = numbers(&bytes[16..HEADER]);
+        let mark = u32::from_le_bytes(*bytes[12..16].first_chunk()?);
         let is_long = bytes.len() >= ASK_BYTES;
         let packet = match rest.first()? {
             1 if is_long => {
@@ -106,14 +121,17 @@ impl Packet {
             3 => Self::Answer(Verdict::decode(body)?),
             4 if bytes.len() >= DATA_HEADER => {
                 let [number, sent] = numbers(body);
-                Self::Data { number, sent: Duration::from_nanos(sent) }
+                if number >= NUMBER_LIMIT {
+                    return None;
+                }
+                Self::Data { number, sent: Duration::from_nanos(sent), mark }
             }
             5 if is_long => {
                 let [counted] = numbers(body);
                 Self::End { counted }
             }
             6 => Self::Report(Report::decode(body)?),
-            7 => Self::Alive,
+            7 => Self::Alive { mark },
             8 => Self::Done,
             _ => return None,
         };
@@ -144,7 +162,9 @@ pub(super) fn bind(address: SocketAddr, buffer: Option<usize>) -> io::Result<Udp
     }
     socket.set_read_timeout(Some(LOOK_INTERVAL))?;
     socket.bind(&address.into())?;
-    Ok(socket.into())
+    let socket = UdpSocket::from(socket);
+    forbid_fragments(&socket)?;
+    Ok(socket)
 }
 
 /// Source of numbered datagrams at a constant rate.
@@ -160,6 +180,10 @@ pub(super) struct Source {
     /// Datagrams sent earlier than this after the start do not count.
     omit: Duration,
     pub(super) begun_at: Instant,
+    /// Mark of the datagrams.
+    pub(super) mark: u32,
+    /// Errors "port unreachable" so far.
+    pub(super) unreachable: u32,
     next: u64,
     pub(super) sent_bytes: u64,
     /// Datagrams that count, and those of them that the host refused.
@@ -180,9 +204,9 @@ pub(super) enum Due {
 impl Source {
     /// Returns the source that a request describes, at its rate or a lower one.
     pub(super) fn new(session: u64, request: &Request, rate: u64, begun_at: Instant) -> Self {
-        let mut datagram = vec![0; usize::from(request.packet_size).max(DATA_HEADER)];
+        let mut datagram = vec![0; usize::from(request.packet_size).max(MIN_DATAGRAM)];
         let mut header = [0; ASK_BYTES];
-        let length = Packet::Data { number: 0, sent: Duration::ZERO }.encode(session, &mut header);
+        let length = Packet::Data { number: 0, sent: Duration::ZERO, mark: 0 }.encode(session, &mut header);
         datagram[..length].copy_from_slice(&header[..length]);
         Self {
             session,
@@ -191,6 +215,8 @@ impl Source {
             bytes: request.bytes,
             omit: request.omit,
             begun_at,
+            mark: 0,
+            unreachable: 0,
             next: 0,
             sent_bytes: 0,
             counted: 0,
@@ -199,22 +225,34 @@ impl Source {
         }
     }
 
+    /// True if a datagram is due.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.next < self.due(now)
+    }
+
+    /// Returns the number of datagrams that are to be sent until `now`.
+    fn due(&self, now: Instant) -> u64 {
+        let life = now.saturating_duration_since(self.begun_at);
+        let bytes = u128::from(self.rate) * life.as_nanos() / 1_000_000_000;
+        u64::try_from(bytes / self.datagram.len() as u128 + 1).unwrap_or(u64::MAX)
+    }
+
     /// Sends datagrams that are due, overdue ones as soon as the socket takes them.
     pub(super) fn send_due(
         &mut self,
         now: Instant,
         mut send: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<Due> {
-        let size = self.datagram.len() as u64;
-        let life = now.saturating_duration_since(self.begun_at);
-        let due = u128::from(self.rate) * life.as_nanos() / 1_000_000_000 / u128::from(size) + 1;
-        let due = u64::try_from(due).unwrap_or(u64::MAX);
+        let (size, due) = (self.datagram.len() as u64, self.due(now));
         for _ in 0..BURST.min(due.saturating_sub(self.next)) {
-            let left = self.bytes.map_or(size, |bytes| bytes.saturating_sub(self.sent_bytes).min(size));
+            let left = self.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(self.sent_bytes));
             if left == 0 {
                 return Ok(Due::Ended);
             }
-            self.send_one(usize::try_from(left).unwrap_or(0).max(DATA_HEADER), &mut send)?;
+            // The last datagram has room for its headers: the one before may be shorter.
+            let length =
+                if left > size && left - size < MIN_BYTES { left - MIN_BYTES } else { left.min(size) };
+            self.send_one(usize::try_from(length).unwrap_or(0).max(DATA_HEADER), &mut send)?;
         }
         if self.bytes.is_some_and(|bytes| self.sent_bytes >= bytes) {
             return Ok(Due::Ended);
@@ -233,11 +271,14 @@ impl Source {
     ) -> io::Result<()> {
         let sent = clock::now().saturating_duration_since(self.begun_at);
         let mut header = [0; ASK_BYTES];
-        let end = Packet::Data { number: self.next, sent }.encode(self.session, &mut header);
+        let end = Packet::Data { number: self.next, sent, mark: self.mark }.encode(self.session, &mut header);
         self.datagram[..end].copy_from_slice(&header[..end]);
         let is_refused = match send(&self.datagram[..length]) {
             Ok(_) => false,
-            Err(error) if is_refusal(&error) => true,
+            Err(error) if is_refusal(&error) => {
+                self.unreachable += u32::from(error.kind() == ErrorKind::ConnectionRefused);
+                true
+            }
             Err(error) => return Err(error),
         };
         self.next += 1;
@@ -251,12 +292,16 @@ impl Source {
     }
 }
 
-/// True if the host refused this datagram, but may accept the next: a queue was full, an ICMP error
-/// was pending, or the datagram is larger than the path MTU.
+/// True if the host refused this datagram, but may accept the next: a queue was full, or an ICMP
+/// error was pending.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused)
-        || rustix::io::Errno::from_io_error(error)
-            .is_some_and(|it| it == rustix::io::Errno::NOBUFS || it == rustix::io::Errno::MSGSIZE)
+        || rustix::io::Errno::from_io_error(error).is_some_and(|it| it == rustix::io::Errno::NOBUFS)
+}
+
+/// True if a datagram was larger than the path MTU.
+pub(super) fn is_too_large(error: &io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MSGSIZE)
 }
 
 #[cfg(test)]
@@ -269,12 +314,38 @@ mod tests {
         let asks = [Packet::Hello { cookie: [7; 16], request }, Packet::End { counted: 9 }];
         let answers =
             [Packet::Cookie([3; 16]), Packet::Answer(Verdict::Busy), Packet::Report(Report::default())];
-        let others = [Packet::Data { number: 5, sent: Duration::from_nanos(6) }, Packet::Alive, Packet::Done];
+        let data = Packet::Data { number: 5, sent: Duration::from_nanos(6), mark: 9 };
+        let others = [data, Packet::Alive { mark: u32::MAX }, Packet::Done];
         let mut bytes = [0; ASK_BYTES];
         for packet in asks.into_iter().chain(answers).chain(others) {
             let length = packet.encode(77, &mut bytes);
             assert_eq!(Packet::decode(&bytes[..length]), Some((77, packet)));
             assert_eq!(asks.contains(&packet), length == ASK_BYTES, "{packet:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_limit_are_no_packets() {
+        let mut bytes = [0; ASK_BYTES];
+        for (number, is_packet) in [(NUMBER_LIMIT - 1, true), (NUMBER_LIMIT, false), (u64::MAX, false)] {
+            let length = Packet::Data { number, sent: Duration::ZERO, mark: 0 }.encode(1, &mut bytes);
+            assert_eq!(Packet::decode(&bytes[..length]).is_some(), is_packet, "{number}");
+        }
+    }
+
+    #[test]
+    fn size_of_transfer_is_kept_to_byte() {
+        for bytes in 40..2000 {
+            let request = Request { packet_size: 80, bytes: Some(bytes), ..Request::default() };
+            let mut source = Source::new(1, &request, u64::MAX, clock::now());
+            let mut sum = 0;
+            let send = |datagram: &[u8]| {
+                assert!((DATA_HEADER..=80).contains(&datagram.len()), "{bytes}: {}", datagram.len());
+                sum += datagram.len() as u64;
+                Ok(datagram.len())
+            };
+            assert_eq!(source.send_due(source.begun_at + Duration::from_secs(1), send).unwrap(), Due::Ended);
+            assert_eq!((sum, source.sent_bytes), (bytes, bytes));
         }
     }
 

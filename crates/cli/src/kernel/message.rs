@@ -17,6 +17,10 @@ const NONE: u64 = u64::MAX;
 /// Congestion controls that `--cc` names, by their numbers in messages less 1.
 pub(super) const CONGESTION: [&str; 3] = ["reno", "cubic", "bbr"];
 
+/// Sentence about datagrams that do not fit into the path MTU.
+pub(super) const TOO_LARGE: &str =
+    "the datagrams are larger than the path MTU, and are not fragmented: a smaller --packet-size is needed";
+
 /// What a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Request {
@@ -83,11 +87,19 @@ pub(super) enum Verdict {
     NoCongestionControl,
     /// The request has no size and no time, or is out of range.
     Invalid,
+    /// Its datagrams do not fit into the path MTU.
+    TooLarge,
 }
 
 impl Verdict {
-    const ALL: [Self; 5] =
-        [Self::Accepted, Self::NoReverse, Self::Busy, Self::NoCongestionControl, Self::Invalid];
+    const ALL: [Self; 6] = [
+        Self::Accepted,
+        Self::NoReverse,
+        Self::Busy,
+        Self::NoCongestionControl,
+        Self::Invalid,
+        Self::TooLarge,
+    ];
 
     pub(super) fn encode(self) -> [u8; ANSWER_BYTES] {
         let mut out = [0; ANSWER_BYTES];
@@ -111,6 +123,7 @@ impl Verdict {
                 "the receiver's kernel does not have this --cc, or does not allow it there"
             }
             Self::Invalid => "the receiver does not understand the request: it may be of another version",
+            Self::TooLarge => TOO_LARGE,
         }
     }
 }

@@ -8,9 +8,11 @@
 //! | sending program | `send.rs`, `options.rs` | options, last lines, transfers at once |
 //! | course | `course.rs` | status lines and counts of one transfer |
 //! | summary | `summary.rs` | last lines, last object of `--json` |
+//! | limits | `limits.rs` | what a sender over TCP waited for, when it gives up |
 //! | TCP client, UDP client | `tcp_client.rs`, `udp_client.rs` | a transfer of `rdt-send` |
 //! | receiving program | `recv.rs`, `places.rs` | options, log, limits on peers |
 //! | TCP server, UDP server | `tcp_server.rs`, `udp_server.rs` | peers of `rdt-recv` |
+//! | UDP sender | `udp_sender.rs` | reverse transfer over UDP, proofs of the peer |
 //! | native client, native server | `native_client.rs`, `native_server.rs` | over rdt |
 //! | connection | `connection.rs` | streams of TCP and of encrypted connections |
 //! | stream, datagram | `stream.rs`, `datagram.rs` | reads and writes of TCP; packets of UDP |
@@ -24,6 +26,8 @@ mod connection;
 mod course;
 #[cfg(target_os = "linux")]
 mod datagram;
+#[cfg(target_os = "linux")]
+mod limits;
 #[cfg(target_os = "linux")]
 mod message;
 #[cfg(target_os = "linux")]
@@ -48,6 +52,8 @@ mod tcp_client;
 mod tcp_server;
 #[cfg(target_os = "linux")]
 mod udp_client;
+#[cfg(target_os = "linux")]
+mod udp_sender;
 #[cfg(target_os = "linux")]
 mod udp_server;
 

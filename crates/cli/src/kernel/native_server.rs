@@ -65,9 +65,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
         };
         let _ = thread::Builder::new().stack_size(STACK).spawn(run);
     }
-    while server.places.counts().active > 0 && !server.stop.is_set() {
-        clock::sleep_until(clock::now() + LOOK_INTERVAL);
-    }
+    server.wait_for_threads();
     listener.endpoint().wait_idle(Some(END));
 }
 

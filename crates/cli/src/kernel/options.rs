@@ -1,6 +1,7 @@
 //! Options that go with `--wire tcp` and `--wire udp`. All others are refused by name.
 
 use super::Wire;
+use super::datagram::{MAX_DATAGRAM, MIN_DATAGRAM};
 use crate::Failure;
 use crate::args::{SendArgs, target::Target};
 
@@ -33,9 +34,6 @@ const RECV_NATIVE: [&str; 8] =
 
 /// Options that describe an emulated link.
 const LINK: [&str; 6] = ["rtt", "rate", "loss", "queue", "buffer", "seed"];
-
-/// Smallest datagram of UDP, bytes: room for the number and the time.
-pub(super) const MIN_DATAGRAM: usize = 64;
 
 /// Checks the options of `rdt-send`.
 pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
@@ -72,6 +70,9 @@ pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     if args.parallel > 1 && args.csv.is_some() {
         return Err(usage("--parallel does not go with --csv"));
     }
+    if args.reverse && args.given.iter().any(|option| option == "no-progress") {
+        return Err(usage("--no-progress is for data that this side sends: with --reverse, --give-up"));
+    }
     if args.reverse && args.file.is_some() {
         return Err(usage(
             "--reverse receives generated data: --time, --bytes or --power say how much, not --file",
@@ -95,8 +96,10 @@ fn check_udp(args: &SendArgs) -> Result<(), Failure> {
     if rate > u64::from(u32::MAX) * 64 {
         return Err(usage("--max-rate of --wire udp is at most 2000gbit"));
     }
-    if !(MIN_DATAGRAM..=65_507).contains(&args.packet_size) {
-        return Err(usage(format!("--packet-size of --wire udp must be from {MIN_DATAGRAM} to 65507 bytes")));
+    if !(MIN_DATAGRAM..=MAX_DATAGRAM).contains(&args.packet_size) {
+        return Err(usage(format!(
+            "--packet-size of --wire udp must be from {MIN_DATAGRAM} to {MAX_DATAGRAM} bytes"
+        )));
     }
     Ok(())
 }
@@ -169,8 +172,9 @@ mod tests {
             ("h --wire udp", "--max-rate RATE"),
             ("h --wire udp --max-rate 1mbit --cc reno", "--cc does not go with --wire udp"),
             ("h --wire udp --max-rate 1mbit --file f", "--file does not go with --wire udp"),
-            ("h --wire udp --max-rate 1mbit --packet-size 63", "from 64 to 65507"),
+            ("h --wire udp --max-rate 1mbit --packet-size 79", "from 80 to 65507"),
             ("h --wire tcp --reverse --file f", "generated data"),
+            ("h --wire tcp --reverse --no-progress 3s", "--give-up"),
             ("h --wire tcp --parallel 2 --csv f", "--csv"),
             ("--wire tcp", "<HOST>"),
             ("h --reverse --cc bbr", "--cc does not go with --reverse"),

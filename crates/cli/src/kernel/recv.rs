@@ -10,13 +10,15 @@ use std::time::Duration;
 use rdt_crypto::PublicKey;
 use rdt_program::json::nanos;
 use rdt_program::{Console, Stop, talk_in_background};
-use rdt_udp::{SocketError, clock};
+use rdt_udp::{AddressedReads, SocketError, clock};
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
+use super::datagram::{MAX_DATAGRAM, MIN_BYTES, MIN_DATAGRAM};
 use super::message::{Report, Request, Verdict};
-use super::options::{MIN_DATAGRAM, check_recv};
+use super::options::check_recv;
 use super::places::Places;
+use super::stream::LOOK_INTERVAL;
 use super::{Wire, datagram, native_server, tcp_server, udp_server};
 use crate::args::{RecvArgs, target};
 use crate::output::format::{megabytes, rate_bps};
@@ -28,7 +30,11 @@ use crate::{Failure, resources};
 /// Limit on peers beside `--max-peers`: each TCP connection and each reverse transfer has a thread.
 pub(super) const MAX_PEERS: usize = 512;
 /// Longest reverse transfer: a day each for `--omit` and `--time`.
-const MAX_TIME: Duration = Duration::from_secs(2 * 86_400);
+pub(super) const MAX_TIME: Duration = Duration::from_secs(2 * 86_400);
+/// Default of `--max-rate` over UDP, which has no congestion control, bytes per second: 100 Mbit/s.
+const UDP_MAX_RATE: u64 = 12_500_000;
+/// Longest wait for the threads of an interrupted receiver.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Waiting handshakes of a listener.
 const BACKLOG: i32 = 256;
 
@@ -50,6 +56,10 @@ pub(super) struct Totals {
     finished: u64,
     bytes: u64,
     unfinished: u64,
+    /// Transfers that began and have neither finished nor been cleaned up.
+    open: u64,
+    /// Of the unfinished ones, those that ended because the program was interrupted.
+    cut: u64,
 }
 
 pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
@@ -67,7 +77,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
         log,
         places: Places::new(max, args.max_per_source.unwrap_or(max.div_ceil(2))),
         stop,
-        max_rate: args.max_rate,
+        max_rate: args.max_rate.or((wire == Wire::Udp).then_some(UDP_MAX_RATE)),
         no_reverse: args.no_reverse,
         once: args.once,
         totals: Mutex::default(),
@@ -99,7 +109,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
 /// Socket of a receiver.
 enum Bound {
     Tcp(TcpListener),
-    Udp(UdpSocket),
+    Udp(UdpSocket, AddressedReads),
 }
 
 impl Bound {
@@ -121,7 +131,11 @@ impl Bound {
                 socket.listen(BACKLOG)?;
                 Ok(Self::Tcp(socket.into()))
             }
-            Wire::Udp => datagram::bind(address, buffer).map(Self::Udp),
+            Wire::Udp => {
+                let socket = datagram::bind(address, buffer)?;
+                let reads = AddressedReads::new(&socket)?;
+                Ok(Self::Udp(socket, reads))
+            }
             Wire::Native => Err(std::io::ErrorKind::Unsupported.into()),
         };
         bind().map_err(|error| SocketError::Bind { address, error })
@@ -130,7 +144,7 @@ impl Bound {
     fn address(&self) -> Result<SocketAddr, SocketError> {
         match self {
             Self::Tcp(listener) => listener.local_addr(),
-            Self::Udp(socket) => socket.local_addr(),
+            Self::Udp(socket, _) => socket.local_addr(),
         }
         .map_err(SocketError::Receive)
     }
@@ -139,7 +153,7 @@ impl Bound {
     fn serve(self, server: &Arc<Server>) {
         match self {
             Self::Tcp(listener) => tcp_server::serve(&listener, server),
-            Self::Udp(socket) => udp_server::serve(socket, server),
+            Self::Udp(socket, reads) => udp_server::serve(socket, reads, server),
         }
     }
 }
@@ -157,14 +171,21 @@ impl Server {
         }
         let is_bounded =
             request.bytes.is_some() || (!request.time.is_zero() && request.time + request.omit <= MAX_TIME);
-        let has_rate =
-            request.rate.is_some_and(|rate| rate > 0) && usize::from(request.packet_size) >= MIN_DATAGRAM;
+        let has_rate = request.rate.is_some_and(|rate| rate > 0);
+        let has_size = (MIN_DATAGRAM..=MAX_DATAGRAM).contains(&usize::from(request.packet_size))
+            && request.bytes.is_none_or(|bytes| self.takes_all(request, bytes));
         let is_valid = match (request.is_reverse, self.wire) {
             (false, _) => true,
             (true, Wire::Tcp | Wire::Native) => is_bounded && request.rate != Some(0),
-            (true, Wire::Udp) => is_bounded && has_rate,
+            (true, Wire::Udp) => is_bounded && has_rate && has_size,
         };
         if is_valid { Verdict::Accepted } else { Verdict::Invalid }
+    }
+
+    /// True if this number of bytes can be sent in [`MAX_TIME`], and in datagrams.
+    fn takes_all(&self, request: &Request, bytes: u64) -> bool {
+        let most = self.rate(request).unwrap_or(u64::MAX).saturating_mul(MAX_TIME.as_secs());
+        (MIN_BYTES..=most).contains(&bytes)
     }
 
     /// Returns the rate of a reverse transfer, bytes per second: as requested, at most as allowed.
@@ -194,6 +215,7 @@ impl Server {
     }
 
     pub(super) fn connected(&self, peer: SocketAddr, request: &Request) {
+        self.totals().open += 1;
         let what = if request.is_reverse { "connected, to receive" } else { "connected" };
         self.peer_event(peer, ("connected", what), request, true);
     }
@@ -203,6 +225,7 @@ impl Server {
         {
             let mut totals = self.totals();
             totals.finished += 1;
+            totals.open = totals.open.saturating_sub(1);
             totals.bytes += report.bytes;
         }
         let rate = rate_bps(report.bytes, report.elapsed);
@@ -240,9 +263,25 @@ impl Server {
 
     /// Logs that a peer has gone.
     pub(super) fn cleaned_up(&self, peer: SocketAddr, request: &Request, unfinished: bool) {
-        self.totals().unfinished += u64::from(unfinished);
         let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
         self.peer_event(peer, ("cleaned_up", what), request, unfinished);
+        if unfinished {
+            let mut totals = self.totals();
+            totals.unfinished += 1;
+            totals.cut += u64::from(self.stop.is_interrupted());
+            totals.open = totals.open.saturating_sub(1);
+        }
+    }
+
+    /// Waits until all peers have ended, or a moment if the program is interrupted.
+    pub(super) fn wait_for_threads(&self) {
+        while self.places.counts().active > 0 && !self.stop.is_set() {
+            clock::sleep_until(clock::now() + LOOK_INTERVAL);
+        }
+        let until = clock::now() + STOP_TIMEOUT;
+        while self.totals().open > 0 && clock::now() < until {
+            clock::sleep_until(clock::now() + Duration::from_millis(10));
+        }
     }
 
     /// True if no further peer is taken.
@@ -288,14 +327,14 @@ impl Server {
             "max_active": counts.max_active,
             "refused": counts.refused,
             "finished": totals.finished,
-            "unfinished": totals.unfinished,
+            "unfinished": totals.unfinished + totals.open,
             "bytes": totals.bytes,
             "memory_peak_bytes": resources::memory().peak,
             "processor_ns": resources::processor_time().map(nanos),
             "lines_left_out": self.log.dropped(),
         }));
         self.log.finish().map_err(Failure::stdout)?;
-        let is_cut = self.stop.is_interrupted() && counts.active > 0;
+        let is_cut = self.stop.is_interrupted() && totals.cut + totals.open > 0;
         if is_cut { Err(Failure::Interrupted) } else { Ok(()) }
     }
 }
@@ -326,6 +365,7 @@ impl Embedded {
             log: EventLog::quiet(),
             places: Places::new(MAX_PEERS, MAX_PEERS),
             stop: stop.clone(),
+            // Peers are of this process.
             max_rate: None,
             no_reverse: false,
             once: false,
@@ -380,7 +420,16 @@ mod tests {
         let udp = server(Wire::Udp, false, None);
         let rated = Request { rate: Some(1), packet_size: 1472, ..timed };
         assert_eq!(udp.judge(Some(&rated)), Verdict::Accepted);
-        for bad in [Request { rate: None, ..rated }, Request { packet_size: 63, ..rated }] {
+        let sized = Request { bytes: Some(172_800), time: Duration::ZERO, ..rated };
+        assert_eq!(udp.judge(Some(&sized)), Verdict::Accepted);
+        for bad in [
+            Request { rate: None, ..rated },
+            Request { packet_size: 79, ..rated },
+            Request { packet_size: 65_508, ..rated },
+            Request { bytes: Some(39), ..sized },
+            // More than two days at a byte a second.
+            Request { bytes: Some(172_801), ..sized },
+        ] {
             assert_eq!(udp.judge(Some(&bad)), Verdict::Invalid);
         }
     }

@@ -10,6 +10,7 @@ use rdt_trust::{Dialer, Remote};
 use rdt_udp::clock;
 
 use super::course::Course;
+use super::datagram::MIN_BYTES;
 use super::message::{CONGESTION, Request};
 use super::native_client::Keys;
 use super::options::check_send;
@@ -34,6 +35,11 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     let stop = Stop::default();
     stop.on_interrupt();
     let data = Data::parse(args, false)?;
+    if wire == Wire::Udp && data.bytes().is_some_and(|bytes| bytes < MIN_BYTES) {
+        return Err(Failure::Usage(format!(
+            "--wire udp sends at least {MIN_BYTES} bytes: those of its headers"
+        )));
+    }
     let console = Console::default();
     let status = new_status(args, wire, console.clone(), style, start);
     announce(args, wire, &status, &data);

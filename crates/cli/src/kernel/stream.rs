@@ -16,6 +16,8 @@ pub(super) const CHUNK: usize = 64 << 10;
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout of a write while data is sent: status lines are so much late.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
+/// Shortest write that waited for room: a copy of [`CHUNK`] bytes takes less.
+const BLOCKED_MIN: Duration = Duration::from_micros(100);
 /// Interval of the writes of data with a rate.
 const RATE_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -36,6 +38,19 @@ impl Pace {
     }
 }
 
+/// Progress of a transfer at the side that sends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Progress {
+    /// Bytes that the socket has accepted.
+    pub(super) written: u64,
+    /// Time that reads of the source took.
+    pub(super) reading: Duration,
+    /// Time in which the rate allowed no byte.
+    pub(super) pacing: Duration,
+    /// Time in which the socket accepted no byte.
+    pub(super) blocked: Duration,
+}
+
 /// Why no more data is sent.
 #[derive(Debug)]
 pub(super) enum SendError {
@@ -50,39 +65,49 @@ pub(super) fn is_pause(error: &io::Error) -> bool {
 }
 
 /// Sends what `data` has at the rate of `pace`, until it ends or `step` says so. `step` gets the
-/// time and the number of bytes that the socket has accepted, which is returned in the end.
+/// time and the progress, which is returned in the end.
 pub(super) fn send(
     stream: &impl Connection,
     data: &mut dyn Read,
     pace: Pace,
-    mut step: impl FnMut(Instant, u64) -> Result<bool, Failure>,
-) -> Result<u64, SendError> {
+    mut step: impl FnMut(Instant, &Progress) -> Result<bool, Failure>,
+) -> Result<Progress, SendError> {
     let mut chunk = vec![0; CHUNK];
-    let (mut from, mut to, mut written) = (0, 0, 0);
+    let (mut from, mut to) = (0, 0);
+    let mut progress = Progress::default();
     loop {
-        let now = clock::now();
-        if step(now, written).map_err(SendError::Stopped)? {
-            return Ok(written);
+        let mut now = clock::now();
+        if step(now, &progress).map_err(SendError::Stopped)? {
+            return Ok(progress);
         }
-        let due = pace.due(now).saturating_sub(written);
+        let due = pace.due(now).saturating_sub(progress.written);
         if due == 0 {
             clock::sleep_until(now + RATE_INTERVAL);
+            progress.pacing += clock::now().saturating_duration_since(now);
             continue;
         }
         if from == to {
             (from, to) = (0, data.read(&mut chunk).map_err(SendError::Read)?);
             if to == 0 {
-                return Ok(written);
+                return Ok(progress);
             }
+            let read_at = clock::now();
+            progress.reading += read_at.saturating_duration_since(now);
+            now = read_at;
         }
         let length = usize::try_from(due).unwrap_or(CHUNK).min(to - from);
         match stream.write_some(&chunk[from..from + length]) {
             Ok(accepted) => {
                 from += accepted;
-                written += accepted as u64;
+                progress.written += accepted as u64;
             }
             Err(error) if is_pause(&error) => {}
             Err(error) => return Err(SendError::Write(error)),
+        }
+        let wrote_at = clock::now();
+        let took = wrote_at.saturating_duration_since(now);
+        if took >= BLOCKED_MIN {
+            progress.blocked += took;
         }
     }
 }

@@ -14,12 +14,18 @@ impl Course<'_> {
     /// Returns the counts of the measured part, as the receiver of the data knows them.
     pub(super) fn counted(&self, wire: Wire) -> SenderStats {
         let counted = self.measure.counted(self.stats.clone());
-        let Some(report) = self.report.filter(|_| wire == Wire::Udp) else { return counted };
+        if wire != Wire::Udp {
+            return counted;
+        }
+        let Some(report) = self.report else {
+            // What was sent may not have arrived.
+            return SenderStats { bytes_acked: 0, lost: 0, datagrams_sent: self.sent_datagrams, ..counted };
+        };
         // Datagrams may leave the path later than the last one was sent.
         let elapsed = counted.elapsed().max(report.elapsed);
         SenderStats {
             bytes_acked: report.bytes,
-            lost: self.sent_datagrams.saturating_sub(report.datagrams),
+            lost: self.lost().unwrap_or(0),
             datagrams_sent: self.sent_datagrams,
             last_ack_at: counted.first_data_at.map(|first| first + elapsed),
             ..counted
@@ -39,7 +45,7 @@ impl Course<'_> {
             "direction": if self.args.reverse { "receive" } else { "send" },
             "bytes": counted.bytes_acked,
             "elapsed_ns": nanos(elapsed),
-            "goodput_bps": rate_bps(counted.bytes_acked, elapsed),
+            "goodput_bps": self.is_counted(wire).then(|| rate_bps(counted.bytes_acked, elapsed)),
             "omitted_bytes": self.measure.omitted_bytes(),
             "handshake_rtt_ns": counted.handshake_rtt.map(nanos),
             "memory_peak_bytes": resources::memory().peak,
@@ -47,7 +53,7 @@ impl Course<'_> {
         });
         let own = match wire {
             Wire::Tcp | Wire::Native => self.tcp_keys(counted),
-            Wire::Udp => self.udp_keys(counted),
+            Wire::Udp => self.udp_keys(),
         };
         if let (Value::Object(all), Value::Object(own)) = (&mut value, own) {
             all.extend(own);
@@ -81,25 +87,36 @@ impl Course<'_> {
         value
     }
 
-    fn udp_keys(&self, counted: &SenderStats) -> Value {
-        let report = self.report.unwrap_or_default();
+    fn udp_keys(&self) -> Value {
+        let report = self.report;
         json!({
-            "packet_size_bytes": self.args.packet_size,
-            "sent_packets": self.sent_datagrams,
-            "packets": report.datagrams,
-            "lost": counted.lost,
-            "lost_share": self.lost_share(counted),
-            "reordered": report.reordered,
-            "duplicates": report.duplicates,
-            "jitter_ns": nanos(report.jitter),
+            "packet_size_bytes": self.packet_size,
+            "sent_packets": self.is_sent_known.then_some(self.sent_datagrams),
+            "packets": report.map(|report| report.datagrams),
+            "lost": self.lost(),
+            "lost_share": self.lost_share(),
+            "reordered": report.map(|report| report.reordered),
+            "duplicates": report.map(|report| report.duplicates),
+            "jitter_ns": report.map(|report| nanos(report.jitter)),
             "refused_packets": self.refused,
         })
     }
 
+    /// True if the side that receives has counted what arrived.
+    fn is_counted(&self, wire: Wire) -> bool {
+        wire != Wire::Udp || self.report.is_some()
+    }
+
+    /// Returns the number of lost datagrams; `None` if one of both sides has not reported.
+    fn lost(&self) -> Option<u64> {
+        let report = self.report.filter(|_| self.is_sent_known)?;
+        Some(self.sent_datagrams.saturating_sub(report.datagrams))
+    }
+
     /// Returns the share of the datagrams that were lost; `None` without any.
     #[expect(clippy::cast_precision_loss, reason = "a share is printed to four digits")]
-    fn lost_share(&self, counted: &SenderStats) -> Option<f64> {
-        (self.sent_datagrams > 0).then(|| counted.lost as f64 / self.sent_datagrams as f64)
+    fn lost_share(&self) -> Option<f64> {
+        (self.sent_datagrams > 0).then_some(self.lost()? as f64 / self.sent_datagrams as f64)
     }
 
     /// Returns what follows the rate in the last line but one, and the last line.
@@ -114,7 +131,7 @@ impl Course<'_> {
                 (remark, format!("Main:\testRTT {srtt:.3}"))
             }
             Wire::Udp => {
-                let share = self.lost_share(counted).unwrap_or(0.0) * 100.0;
+                let share = self.lost_share().unwrap_or(0.0) * 100.0;
                 let remark = format!(
                     "kernel UDP, {} of {} datagrams lost ({share:.2} %)",
                     counted.lost, self.sent_datagrams

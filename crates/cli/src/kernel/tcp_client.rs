@@ -5,16 +5,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rdt_program::{Stop, talk};
-use rdt_transport::{Phase, SenderStats, TransferError, Waited};
+use rdt_transport::{Phase, SenderStats, TransferError};
 use rdt_udp::{TcpInfo, clock, set_congestion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::connection::Connection;
 use super::course::{Course, failure, lost};
+use super::limits::{Blocked, GiveUp};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
 use super::stream::{
-    CHUNK, LOOK_INTERVAL, Pace, SendError, congestion_of, is_pause, look, read_message, send, write_message,
+    CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, congestion_of, is_pause, look, read_message, send,
+    write_message,
 };
 use crate::Failure;
 
@@ -30,14 +32,12 @@ pub(super) fn run(
     request: &Request,
     data: &mut dyn Read,
 ) -> Result<(), Failure> {
-    let begun_at = clock::now();
-    let stream = connect_any(course, addresses)?;
+    let (stream, took) = connect_any(course, addresses)?;
     if !request.is_reverse {
         course.congestion = congestion_of(&stream);
         let known = course.congestion.as_deref().and_then(|name| name.parse().ok());
         course.config.congestion = known.unwrap_or(course.config.congestion);
     }
-    let took = clock::now().saturating_duration_since(begun_at);
     exchange(course, &stream, request, |_| None)?;
     let info = TcpInfo::of(&stream).unwrap_or_default();
     course.connected(clock::now(), took, info.mss.max(1) as usize);
@@ -70,19 +70,33 @@ pub(super) fn exchange(
     Course::refused_by(verdict)
 }
 
-/// Connects to the first address that answers.
-fn connect_any(course: &mut Course<'_>, addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
+/// Connects to the first address that answers. Returns the round trip of the handshake, too.
+fn connect_any(course: &mut Course<'_>, addresses: &[SocketAddr]) -> Result<(TcpStream, Duration), Failure> {
     let share = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let give_up = course.connect_give_up() / share;
     let mut last = lost(Phase::Connect, "the receiver has no address");
     for address in addresses {
         course.address = *address;
-        let socket = prepare(course, *address)?;
+        let socket = match prepare(course, *address) {
+            Ok(socket) => socket,
+            // Such as a family of addresses that this host does not have.
+            Err(failure @ Failure::Transfer { .. }) => {
+                last = failure;
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let begun_at = clock::now();
         match connect(&socket, *address, give_up, &course.stop, course.status.is_quiet()) {
             Ok(()) => {
+                let elapsed = clock::now().saturating_duration_since(begun_at);
                 let stream = TcpStream::from(socket);
+                // The first round trip that the kernel measured: none if the SYN was repeated.
+                let info = TcpInfo::of(&stream).unwrap_or_default();
+                let took = Duration::from_micros(info.srtt_us.into());
+                let took = if took.is_zero() { elapsed } else { took.min(elapsed) };
                 stream.set_timeouts().map_err(|error| system(Phase::Connect, &error))?;
-                return Ok(stream);
+                return Ok((stream, took));
             }
             Err(_) if course.stop.is_set() => return Err(Failure::Interrupted),
             Err(error) => last = not_connected(*address, &error),
@@ -99,7 +113,9 @@ fn prepare(course: &Course<'_>, address: SocketAddr) -> Result<Socket, Failure> 
             socket.set_send_buffer_size(bytes)?;
             socket.set_recv_buffer_size(bytes)?;
         }
-        socket.set_tcp_user_timeout(Some(course.give_up()))?;
+        // The kernel gives up a receiver that answers without room, too. So it waits longer than
+        // `GiveUp`.
+        socket.set_tcp_user_timeout(Some(course.give_up().max(course.args.no_progress) + SILENCE * 10))?;
         Ok(socket)
     };
     let socket = create().map_err(|error| system(Phase::Connect, &error))?;
@@ -166,37 +182,39 @@ fn no_answer(course: &Course<'_>, error: &io::Error) -> Failure {
 fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) -> Result<(), Failure> {
     let begun_at = clock::now();
     let pace = Pace { rate: course.args.max_rate, begun_at };
-    let sent = send(stream, data, pace, |now, written| {
-        course.step(now, |before| stats(stream, before, begun_at, now, (written, pace)))
-    });
-    let written = sent.map_err(|error| match error {
+    let mut sender = Sender {
+        stream,
+        begun_at,
+        has_input: course.args.file.is_some(),
+        blocked: Blocked::new(course.congestion.as_deref()),
+        give_up: GiveUp::new(begun_at, course.give_up(), course.args.no_progress),
+        look_at: begun_at,
+    };
+    let sent = send(stream, data, pace, |now, progress| sender.step(course, now, progress, false));
+    let mut progress = sent.map_err(|error| match error {
         SendError::Stopped(failure) => failure,
         SendError::Read(error) => Failure::Input { name: course.input.clone(), error },
         SendError::Write(error) => broken(&error),
     })?;
     stream.finish().map_err(|error| broken(&error))?;
-    // The kernel gives up by itself: TCP_USER_TIMEOUT. A receiver that reads nothing is waited for.
-    let mut until = clock::now() + course.args.no_progress;
     let mut message = [0; REPORT_BYTES];
     let mut rest = &mut message[..];
-    let mut acked = 0;
     while !rest.is_empty() {
         let now = clock::now();
-        course.step(now, |before| stats(stream, before, begun_at, now, (written, pace)))?;
-        let read = read_message(stream, &mut rest[..1], now, &course.stop);
-        match read {
-            Ok(()) => rest = &mut rest[1..],
-            Err(error) if error.kind() == ErrorKind::TimedOut && now < until => {
-                let info = TcpInfo::of(stream).unwrap_or_default();
-                if info.acknowledged_bytes > acked {
-                    (acked, until) = (info.acknowledged_bytes, now + course.args.no_progress);
-                }
-            }
+        sender.step(course, now, &progress, true)?;
+        match stream.read_some(rest) {
+            Ok(0) => return Err(broken(&ErrorKind::UnexpectedEof.into())),
+            Ok(length) => rest = &mut rest[length..],
+            Err(error) if is_pause(&error) => {}
             Err(error) => return Err(broken(&error)),
         }
+        // What the socket holds leaves under the same limits as before.
+        progress.blocked += clock::now().saturating_duration_since(now);
     }
     let now = clock::now();
-    course.stats = stats(stream, &course.stats, begun_at, now, (written, pace));
+    sender.blocked.add(progress.blocked, &TcpInfo::of(stream).unwrap_or_default());
+    course.stats = sender.stats(&course.stats, now, &progress);
+    let written = progress.written;
     let report = Report::decode(&message)
         .filter(|report| report.bytes == written)
         .ok_or_else(|| failure(Phase::Close, TransferError::Protocol, "the receiver counted other bytes"))?;
@@ -205,48 +223,78 @@ fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) ->
     Ok(())
 }
 
-/// Returns the state of a connection in the terms of native senders.
-fn stats(
-    stream: &TcpStream,
-    before: &SenderStats,
+/// Side of a connection that sends.
+struct Sender<'a> {
+    stream: &'a TcpStream,
     begun_at: Instant,
-    now: Instant,
-    (written, pace): (u64, Pace),
-) -> SenderStats {
-    let Ok(info) = TcpInfo::of(stream) else { return before.clone() };
-    let us = Duration::from_micros;
-    let acked = info.acknowledged_bytes.saturating_sub(OVERHEAD).min(written);
-    let (busy, peer_window) = (us(info.busy_us), us(info.window_limited_us));
-    let idle = now.saturating_duration_since(begun_at).saturating_sub(busy);
-    let mss = u64::from(info.mss.max(1));
-    SenderStats {
-        snd_una: acked,
-        snd_nxt: written.saturating_sub(info.unsent_bytes.into()).max(acked),
-        bytes_acked: acked,
-        bytes_written: written,
-        window: u32::try_from(info.cwnd_bytes().min(info.peer_window.into()) / mss).unwrap_or(u32::MAX),
-        cwnd: info.cwnd_bytes(),
-        ssthresh: info.ssthresh_bytes(),
-        in_flight: mss * u64::from(info.in_flight),
-        srtt: (info.srtt_us > 0).then(|| us(info.srtt_us.into())),
-        min_rtt: (info.min_rtt_us > 0 && info.min_rtt_us < u32::MAX).then(|| us(info.min_rtt_us.into())),
-        rto: us(info.rto_us.into()),
-        timeouts: info.timeouts.map_or(0, u64::from),
-        fast_retransmits: u64::from(info.retransmitted),
-        retransmitted: info.retransmitted.into(),
-        retransmitted_bytes: info.retransmitted_bytes,
-        datagrams_sent: info.data_segments_sent.into(),
-        waited: Waited {
-            // The rest is time in which the send buffer was empty or too small: the host's.
-            cwnd: busy.saturating_sub(peer_window + us(info.buffer_limited_us)),
-            peer_window,
-            pacing: if pace.rate.is_some() { idle } else { Duration::ZERO },
-            application: if pace.rate.is_some() { Duration::ZERO } else { idle },
-        },
-        first_data_at: Some(begun_at),
-        last_ack_at: Some(now),
-        ..before.clone()
+    /// The data is that of a file.
+    has_input: bool,
+    blocked: Blocked,
+    give_up: GiveUp,
+    /// Time of the next look at `give_up`.
+    look_at: Instant,
+}
+
+impl Sender<'_> {
+    /// Prints, measures and gives up what is due. Returns true if the data must end now. `is_end`:
+    /// all data has been written.
+    fn step(
+        &mut self,
+        course: &mut Course<'_>,
+        now: Instant,
+        progress: &Progress,
+        is_end: bool,
+    ) -> Result<bool, Failure> {
+        if self.blocked.is_due(progress.blocked)
+            && let Ok(info) = TcpInfo::of(self.stream)
+        {
+            self.blocked.add(progress.blocked, &info);
+        }
+        if now >= self.look_at
+            && let Ok(info) = TcpInfo::of(self.stream)
+        {
+            self.look_at = now + LOOK_INTERVAL;
+            let counts = (acknowledged(&info, progress.written), progress.written);
+            self.give_up.check(now, &info, counts, !is_end)?;
+        }
+        course.step(now, |before| self.stats(before, now, progress))
     }
+
+    /// Returns the state of the connection in the terms of native senders.
+    fn stats(&self, before: &SenderStats, now: Instant, progress: &Progress) -> SenderStats {
+        let Ok(info) = TcpInfo::of(self.stream) else { return before.clone() };
+        let us = Duration::from_micros;
+        let written = progress.written;
+        let acked = acknowledged(&info, written);
+        let mss = u64::from(info.mss.max(1));
+        SenderStats {
+            snd_una: acked,
+            snd_nxt: written.saturating_sub(info.unsent_bytes.into()).max(acked),
+            bytes_acked: acked,
+            bytes_written: written,
+            window: u32::try_from(info.cwnd_bytes().min(info.peer_window.into()) / mss).unwrap_or(u32::MAX),
+            cwnd: info.cwnd_bytes(),
+            ssthresh: info.ssthresh_bytes(),
+            in_flight: mss * u64::from(info.in_flight),
+            srtt: (info.srtt_us > 0).then(|| us(info.srtt_us.into())),
+            min_rtt: (info.min_rtt_us > 0 && info.min_rtt_us < u32::MAX).then(|| us(info.min_rtt_us.into())),
+            rto: us(info.rto_us.into()),
+            timeouts: info.timeouts.map_or(0, u64::from),
+            fast_retransmits: u64::from(info.retransmitted),
+            retransmitted: info.retransmitted.into(),
+            retransmitted_bytes: info.retransmitted_bytes,
+            datagrams_sent: info.data_segments_sent.into(),
+            waited: self.blocked.waited(progress, self.has_input),
+            first_data_at: Some(self.begun_at),
+            last_ack_at: Some(now),
+            ..before.clone()
+        }
+    }
+}
+
+/// Returns the number of acknowledged bytes of data.
+fn acknowledged(info: &TcpInfo, written: u64) -> u64 {
+    info.acknowledged_bytes.saturating_sub(OVERHEAD).min(written)
 }
 
 /// Receives generated data, at whose end the sender's report is.

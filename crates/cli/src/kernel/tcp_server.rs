@@ -11,7 +11,7 @@ use rdt_udp::clock;
 use super::connection::Connection;
 use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::places::Place;
-use super::recv::Server;
+use super::recv::{MAX_TIME, Server};
 use super::stream::{
     CHUNK, LOOK_INTERVAL, Pace, SendError, is_pause, look, read_message, send, write_message,
 };
@@ -24,6 +24,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest wait for a peer to take what was sent at the end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// Interval of the looks at unacknowledged data.
+const ACK_INTERVAL: Duration = Duration::from_millis(2);
 /// Stack of a connection's thread, bytes.
 const STACK: usize = 256 << 10;
 
@@ -33,7 +35,15 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     let _ = socket2::SockRef::from(listener).set_read_timeout(Some(LOOK_INTERVAL));
     while !server.is_closing() {
         server.log.poll(clock::now());
-        let Ok((stream, peer)) = listener.accept() else { continue };
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if is_pause(&error) => continue,
+            Err(_) => {
+                // Such as too many open files: not gone at once.
+                clock::sleep_until(clock::now() + LOOK_INTERVAL);
+                continue;
+            }
+        };
         // Without a place, the connection is dropped.
         let Some(place) = server.places.take(peer) else { continue };
         let server = Arc::clone(server);
@@ -42,9 +52,7 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
             thread::Builder::new().stack_size(STACK).spawn(move || serve_one(&server, &stream, peer, place));
     }
     // Transfers under way end first, unless the program is interrupted.
-    while server.places.counts().active > 0 && !server.stop.is_set() {
-        clock::sleep_until(clock::now() + LOOK_INTERVAL);
-    }
+    server.wait_for_threads();
 }
 
 pub(super) fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, place: Place) {
@@ -107,31 +115,58 @@ fn send_to(server: &Server, stream: &impl Connection, request: &Request) -> io::
     let mut data = array_reader(request.bytes.unwrap_or(u64::MAX));
     let pace = Pace { rate: server.rate(request), begun_at };
     let ends_at = request.bytes.is_none().then(|| begun_at + request.omit + request.time);
-    let mut progress = Progress { written: 0, at: begun_at };
-    let sent = send(stream, &mut data, pace, |now, written| {
-        if server.stop.is_set() || progress.is_stuck(now, written) {
+    let mut taken = Taken { written: 0, at: begun_at };
+    let mut omitted = None;
+    let sent = send(stream, &mut data, pace, |now, progress| {
+        let is_late = now >= begun_at + MAX_TIME;
+        if server.stop.is_set() || is_late || taken.is_stuck(now, progress.written) {
             return Err(Failure::Interrupted);
+        }
+        if omitted.is_none() && now >= begun_at + request.omit {
+            omitted = Some(if request.omit.is_zero() { Report::default() } else { stream.counters() });
         }
         Ok(ends_at.is_some_and(|at| at <= now))
     });
-    let bytes = sent.map_err(|error| match error {
+    let sent = sent.map_err(|error| match error {
         SendError::Stopped(_) => ErrorKind::Interrupted.into(),
         SendError::Read(error) | SendError::Write(error) => error,
     })?;
-    let report =
-        Report { bytes, elapsed: clock::now().saturating_duration_since(begun_at), ..stream.counters() };
+    await_acks(server, stream)?;
+    let elapsed = clock::now().saturating_duration_since(begun_at);
+    let counters = since(&omitted.unwrap_or_default(), stream.counters());
+    let report = Report { bytes: sent.written, elapsed, ..counters };
     write_message(stream, &report.encode(), clock::now() + END_TIMEOUT, &server.stop)?;
     end(server, stream)?;
     Ok(report)
 }
 
+/// Waits until all data is acknowledged, so that the counters are those of all of it.
+fn await_acks(server: &Server, stream: &impl Connection) -> io::Result<()> {
+    let until = clock::now() + IDLE_TIMEOUT;
+    while !stream.is_acknowledged() {
+        look(until, &server.stop)?;
+        clock::sleep_until(clock::now() + ACK_INTERVAL);
+    }
+    Ok(())
+}
+
+/// Returns the counters without those of the omitted start.
+fn since(omitted: &Report, all: Report) -> Report {
+    Report {
+        retransmitted: all.retransmitted.saturating_sub(omitted.retransmitted),
+        retransmitted_bytes: all.retransmitted_bytes.saturating_sub(omitted.retransmitted_bytes),
+        timeouts: all.timeouts.map(|count| count.saturating_sub(omitted.timeouts.unwrap_or(0))),
+        ..all
+    }
+}
+
 /// Bytes written, to find a peer that reads nothing.
-struct Progress {
+struct Taken {
     written: u64,
     at: Instant,
 }
 
-impl Progress {
+impl Taken {
     fn is_stuck(&mut self, now: Instant, written: u64) -> bool {
         if written > self.written {
             (self.written, self.at) = (written, now);
@@ -151,5 +186,19 @@ fn end(server: &Server, stream: &impl Connection) -> io::Result<()> {
             Err(error) if is_pause(&error) => look(until, &server.stop)?,
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_exclude_omitted_start() {
+        let omitted =
+            Report { retransmitted: 5, retransmitted_bytes: 70, timeouts: Some(1), ..Report::default() };
+        let all = Report { retransmitted: 9, retransmitted_bytes: 100, timeouts: Some(1), ..omitted };
+        let counted = since(&omitted, all);
+        assert_eq!((counted.retransmitted, counted.retransmitted_bytes, counted.timeouts), (4, 30, Some(0)));
     }
 }

@@ -10,16 +10,22 @@ use rdt_udp::clock;
 
 use super::arrivals::Arrivals;
 use super::course::{Course, failure, lost};
-use super::datagram::{Cookie, Due, MAX_DATAGRAM, Packet, Source, bind};
-use super::message::{Report, Request, Verdict};
+use super::datagram::{
+    Cookie, Due, END_INTERVAL, KEEP_ALIVE_INTERVAL, MAX_DATAGRAM, Packet, Source, bind, is_too_large,
+};
+use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause};
 use super::tcp_client::counted;
 use crate::Failure;
 
 /// Time after which a question is repeated.
 const REPEAT: Duration = Duration::from_millis(500);
-/// Unreachable ports that end the handshake: one report may be of a receiver that just starts.
+/// Errors "port unreachable" that end a transfer: the first may be of a receiver that just starts.
 const MAX_REFUSED: u32 = 3;
+/// Largest default of `--packet-size` over IPv6, bytes: Ethernet without the headers.
+const IPV6_PACKET_SIZE: usize = 1452;
+/// Repetitions of the answer to the end of a reverse transfer.
+const LAST_ANSWERS: usize = 3;
 /// Time for datagrams that overtook each other at the end.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Longest wait for the receiver's count.
@@ -40,22 +46,33 @@ pub(super) fn run(
     let mut last = lost(Phase::Connect, "the receiver has no address");
     for address in addresses {
         course.address = *address;
-        let mut client = Client::open(course, *address)?;
-        match client.ask(course, request, give_up) {
-            Ok((verdict, took)) => {
+        course.packet_size = packet_size(course, *address);
+        let request =
+            &Request { packet_size: u16::try_from(course.packet_size).unwrap_or(u16::MAX), ..*request };
+        let asked = Client::open(course, *address)
+            .and_then(|mut client| Ok((client.ask(course, request, give_up)?, client)));
+        match asked {
+            Ok(((verdict, took), client)) => {
                 Course::refused_by(verdict)?;
-                course.connected(clock::now(), took, course.args.packet_size);
-                return if request.is_reverse {
-                    client.receive(course, request)
-                } else {
-                    client.send_all(course, request)
-                };
+                course.connected(clock::now(), took, course.packet_size);
+                return client.transfer(course, request);
             }
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            // Such as a family of addresses that this host does not have.
             Err(failure) => last = failure,
         }
     }
     Err(last)
+}
+
+/// Returns the size of datagrams to an address.
+fn packet_size(course: &Course<'_>, address: SocketAddr) -> usize {
+    let args = course.args;
+    let is_default = !args.given.iter().any(|option| option == "packet-size");
+    if is_default && address.ip().to_canonical().is_ipv6() {
+        return args.packet_size.min(IPV6_PACKET_SIZE);
+    }
+    args.packet_size
 }
 
 struct Client {
@@ -77,6 +94,26 @@ impl Client {
         };
         let socket = open().map_err(|error: io::Error| system(Phase::Connect, &error))?;
         Ok(Self { socket, session: rand::random(), buffer: vec![0; MAX_DATAGRAM] })
+    }
+
+    fn transfer(mut self, course: &mut Course<'_>, request: &Request) -> Result<(), Failure> {
+        if !request.is_reverse {
+            return self.send_all(course, request);
+        }
+        let begun_at = clock::now();
+        let mut received = Received {
+            arrivals: Arrivals::new(request.omit, begun_at),
+            begun_at,
+            last_at: begun_at,
+            total: 0,
+        };
+        let ended = self.receive(course, &mut received);
+        course.stats = received.stats(&course.stats);
+        course.report = Some(received.arrivals.report());
+        course.sent_datagrams = ended?;
+        course.is_sent_known = true;
+        self.confirm_end();
+        Ok(())
     }
 
     fn send(&self, packet: Packet) {
@@ -105,7 +142,8 @@ impl Client {
     ) -> Result<(Verdict, Duration), Failure> {
         let begun_at = clock::now();
         let mut cookie = Cookie::default();
-        let (mut asked_at, mut refused) = (None::<Instant>, 0);
+        // `first_at`: time of the first request with this cookie.
+        let (mut asked_at, mut first_at, mut refused) = (None::<Instant>, None::<Instant>, 0);
         let mut say_at = (!course.status.is_quiet()).then_some(begun_at + 2 * REPEAT);
         loop {
             let now = clock::now();
@@ -117,16 +155,20 @@ impl Client {
             }
             if asked_at.is_none_or(|at| now >= at + REPEAT) {
                 asked_at = Some(now);
+                first_at.get_or_insert(now);
                 self.send(Packet::Hello { cookie, request: *request });
             }
             if say_at.take_if(|at| *at <= now).is_some() {
                 talk(&format!("rdt-send: waiting for a receiver at {}", course.address));
             }
             match self.receive_one() {
-                Ok(Some((Packet::Cookie(given), _))) => (cookie, asked_at) = (given, None),
+                // A repetition of a cookie is the answer to a repeated request.
+                Ok(Some((Packet::Cookie(given), _))) if given != cookie => {
+                    (cookie, asked_at, first_at) = (given, None, None);
+                }
                 Ok(Some((Packet::Answer(verdict), _))) => {
                     let took =
-                        asked_at.map_or(Duration::ZERO, |at| clock::now().saturating_duration_since(at));
+                        first_at.map_or(Duration::ZERO, |at| clock::now().saturating_duration_since(at));
                     return Ok((verdict, took));
                 }
                 Ok(_) => {}
@@ -153,20 +195,11 @@ impl Client {
         let begun_at = clock::now();
         let rate = request.rate.unwrap_or(1);
         let mut source = Source::new(self.session, request, rate, begun_at);
-        loop {
-            let now = clock::now();
-            if course.step(now, |before| sent(before, &source, now))? {
-                break;
-            }
-            let due = source.send_due(now, |bytes| self.socket.send(bytes));
-            match due.map_err(|error| system(Phase::Send, &error))? {
-                Due::Now => {}
-                Due::At(at) => clock::sleep_until(at.min(now + LOOK_INTERVAL)),
-                Due::Ended => break,
-            }
-        }
+        let ended = self.send_data(course, &mut source);
         course.stats = sent(&course.stats, &source, clock::now());
         (course.sent_datagrams, course.refused) = (source.counted, source.refused);
+        course.is_sent_known = true;
+        ended?;
         let mut report = self.ask_report(course, source.counted)?;
         if report.datagrams < source.counted {
             // Late datagrams may be on the way still.
@@ -177,13 +210,42 @@ impl Client {
         Ok(())
     }
 
+    fn send_data(&self, course: &mut Course<'_>, source: &mut Source) -> Result<(), Failure> {
+        let mut spoken_at = source.begun_at;
+        loop {
+            let now = clock::now();
+            if course.step(now, |before| sent(before, source, now))? {
+                return Ok(());
+            }
+            let before = source.sent_bytes;
+            let due = source.send_due(now, |bytes| self.socket.send(bytes));
+            match due.map_err(|error| system(Phase::Send, &error))? {
+                Due::Now => {}
+                Due::At(at) => clock::sleep_until(at.min(now + LOOK_INTERVAL)),
+                Due::Ended => return Ok(()),
+            }
+            if source.unreachable >= MAX_REFUSED {
+                return Err(gone(course));
+            }
+            if source.sent_bytes > before {
+                spoken_at = now;
+            } else if now >= spoken_at + KEEP_ALIVE_INTERVAL {
+                spoken_at = now;
+                self.send(Packet::Alive { mark: 0 });
+            }
+        }
+    }
+
     fn ask_report(&mut self, course: &Course<'_>, counted: u64) -> Result<Report, Failure> {
         let until = clock::now() + REPORT_TIMEOUT;
-        let mut asked_at = None::<Instant>;
+        let (mut asked_at, mut refused) = (None::<Instant>, 0);
         loop {
             let now = clock::now();
             if course.stop.is_set() {
                 return Err(Failure::Interrupted);
+            }
+            if refused >= MAX_REFUSED {
+                return Err(gone(course));
             }
             if now >= until {
                 return Err(lost(
@@ -199,6 +261,7 @@ impl Client {
                 Ok(Some((Packet::Report(report), _))) => return Ok(report),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    refused += 1;
                     clock::sleep_until(now + LOOK_INTERVAL);
                 }
                 Err(error) => return Err(system(Phase::Close, &error)),
@@ -206,48 +269,91 @@ impl Client {
         }
     }
 
-    /// Counts what the receiver sends.
-    fn receive(&mut self, course: &mut Course<'_>, request: &Request) -> Result<(), Failure> {
-        let begun_at = clock::now();
-        let mut arrivals = Arrivals::new(request.omit, begun_at);
-        let (mut heard_at, mut last_at, mut total) = (begun_at, begun_at, 0);
-        let mut alive_at = begun_at + ALIVE_INTERVAL;
+    /// Counts what the receiver sends. Returns the number of datagrams that it sent.
+    fn receive(&mut self, course: &mut Course<'_>, received: &mut Received) -> Result<u64, Failure> {
+        let (mut heard_at, mut alive_at) = (received.begun_at, received.begun_at);
+        let (mut newest, mut mark) = (0, 0);
         let mut end: Option<(u64, Instant)> = None;
         loop {
             let now = clock::now();
-            course.step(now, |before| counted(before, begun_at, last_at, total))?;
-            if end.is_some_and(|(_, at)| now >= at + STRAGGLERS) {
-                break;
+            course.step(now, |before| received.stats(before))?;
+            if let Some((counted, at)) = end
+                && now >= at + STRAGGLERS
+            {
+                return Ok(counted);
             }
             if now >= heard_at + SILENCE {
                 return Err(lost(Phase::Send, format!("nothing arrived for {} s", SILENCE.as_secs())));
             }
             if now >= alive_at {
                 alive_at = now + ALIVE_INTERVAL;
-                self.send(Packet::Alive);
+                self.send(Packet::Alive { mark });
             }
             match self.receive_one() {
-                Ok(Some((Packet::Data { number, sent }, length))) => {
-                    (heard_at, last_at) = (clock::now(), clock::now());
-                    total += length as u64;
-                    arrivals.add(last_at, number, sent, length);
+                Ok(Some((packet, length))) => {
+                    heard_at = clock::now();
+                    match packet {
+                        Packet::Data { number, sent, mark: given } => {
+                            if number >= newest {
+                                (newest, mark) = (number, given);
+                            }
+                            received.add(heard_at, number, sent, length);
+                        }
+                        Packet::End { counted } => {
+                            end.get_or_insert((counted, now));
+                            self.send(Packet::Done);
+                        }
+                        Packet::Answer(verdict) => Course::refused_by(verdict)?,
+                        _ => {}
+                    }
                 }
-                Ok(Some((Packet::End { counted }, _))) => {
-                    heard_at = now;
-                    end.get_or_insert((counted, now));
-                    self.send(Packet::Done);
-                }
-                Ok(_) => {}
+                Ok(None) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                     clock::sleep_until(now + LOOK_INTERVAL);
                 }
                 Err(error) => return Err(system(Phase::Send, &error)),
             }
         }
-        course.stats = counted(&course.stats, begun_at, last_at, total);
-        course.sent_datagrams = end.map_or(0, |(datagrams, _)| datagrams);
-        course.report = Some(arrivals.report());
-        Ok(())
+    }
+
+    /// Confirms the end until the receiver does not repeat it any more.
+    fn confirm_end(&mut self) {
+        let mut heard_at = clock::now();
+        let until = heard_at + STRAGGLERS * 10;
+        loop {
+            let now = clock::now();
+            if now >= until || now >= heard_at + END_INTERVAL * 3 {
+                break;
+            }
+            if let Ok(Some((Packet::End { .. }, _))) = self.receive_one() {
+                heard_at = now;
+                self.send(Packet::Done);
+            }
+        }
+        for _ in 0..LAST_ANSWERS {
+            self.send(Packet::Done);
+        }
+    }
+}
+
+/// Datagrams of a reverse transfer that arrived.
+struct Received {
+    arrivals: Arrivals,
+    begun_at: Instant,
+    last_at: Instant,
+    /// Bytes, with those of the omitted start.
+    total: u64,
+}
+
+impl Received {
+    fn add(&mut self, now: Instant, number: u64, sent: Duration, length: usize) {
+        self.last_at = now;
+        self.total += length as u64;
+        self.arrivals.add(now, number, sent, length);
+    }
+
+    fn stats(&self, before: &SenderStats) -> SenderStats {
+        counted(before, self.begun_at, self.last_at, self.total)
     }
 }
 
@@ -256,10 +362,18 @@ fn sent(before: &SenderStats, source: &Source, now: Instant) -> SenderStats {
     counted(before, source.begun_at, now, source.sent_bytes)
 }
 
-fn system(phase: Phase, error: &io::Error) -> Failure {
-    failure(
-        phase,
-        TransferError::FailedSend(error.raw_os_error().unwrap_or(0)),
-        format!("the system refuses to send datagrams: {error}"),
+fn gone(course: &Course<'_>) -> Failure {
+    lost(
+        Phase::Send,
+        format!("nothing listens on UDP port {} any more: the receiver's count is not known", course.address),
     )
+}
+
+fn system(phase: Phase, error: &io::Error) -> Failure {
+    let sentence = if is_too_large(error) {
+        TOO_LARGE.into()
+    } else {
+        format!("the system refuses to send datagrams: {error}")
+    };
+    failure(phase, TransferError::FailedSend(error.raw_os_error().unwrap_or(0)), sentence)
 }

@@ -46,6 +46,8 @@ pub(crate) struct Limited {
     pub(crate) share: f64,
     /// Reductions of the congestion window.
     recoveries: u64,
+    /// Packets sent again.
+    retransmitted: u64,
 }
 
 impl Limited {
@@ -59,7 +61,7 @@ impl Limited {
         let rate = stats.bytes_acked as f64 / elapsed.as_secs_f64();
         if let Some(share) = link_rate(config).map(|link| rate / link).filter(|share| *share > MIN_LINK_SHARE)
         {
-            return Some(Self { by: Limit::Link, share: share.min(1.0), recoveries: stats.recoveries });
+            return Some(Self::new(Limit::Link, share, stats));
         }
         let waited = &stats.waited;
         let window = match config.congestion {
@@ -81,8 +83,12 @@ impl Limited {
         let rest = elapsed.saturating_sub(known.iter().map(|(_, time)| *time).sum());
         let all = known.into_iter().chain([(Limit::Host, rest)]);
         let (by, time) = all.max_by_key(|(_, time)| *time)?;
-        let share = (time.as_secs_f64() / elapsed.as_secs_f64()).min(1.0);
-        Some(Self { by, share, recoveries: stats.recoveries })
+        Some(Self::new(by, time.as_secs_f64() / elapsed.as_secs_f64(), stats))
+    }
+
+    fn new(by: Limit, share: f64, stats: &SenderStats) -> Self {
+        let (recoveries, retransmitted) = (stats.recoveries, stats.retransmitted);
+        Self { by, share: share.min(1.0), recoveries, retransmitted }
     }
 
     /// Returns the key in the JSON output.
@@ -101,14 +107,26 @@ impl Limited {
 
     /// Returns the sentence of [`Limited::sentence`] for a connection of the kernel.
     pub(crate) fn sentence_of_kernel(&self) -> String {
-        if self.by != Limit::Host {
-            return self.sentence();
-        }
-        format!(
-            "limited by this host or the socket's send buffer for {:.0} % of the time: a larger --socket-buffer or \
-             net.ipv4.tcp_wmem may help",
-            self.share * 100.0
-        )
+        let (what, help) = match self.by {
+            Limit::Congestion if self.retransmitted > 0 => (
+                format!("the congestion window, while {} packets were sent again", self.retransmitted),
+                "a path with fewer losses helps, or --cc bbr if it is not used",
+            ),
+            Limit::Congestion => (
+                "the congestion window".into(),
+                "nothing was sent again, so it still grew or the path was full: a longer transfer tells",
+            ),
+            Limit::Receiver => (
+                "the receiver's window".into(),
+                "a larger net.ipv4.tcp_rmem or --socket-buffer there helps, and a faster receiver",
+            ),
+            Limit::Host => (
+                "this host or the socket's send buffer".into(),
+                "a larger --socket-buffer or net.ipv4.tcp_wmem may help",
+            ),
+            _ => return self.sentence(),
+        };
+        format!("limited by {what} for {:.0} % of the time: {help}", self.share * 100.0)
     }
 
     /// Returns a sentence with the limit, its share and what would help.
@@ -202,6 +220,28 @@ mod tests {
         assert_eq!(limited(&capped, pacing, 1000), Some(("link", 60)));
         assert_eq!(limited(&bbr, Waited::default(), 1000), Some(("host", 100)));
         assert_eq!(limited(&bbr, cwnd, 99), None, "too short");
+    }
+
+    #[test]
+    fn kernel_sentences_name_its_options() {
+        let config = SenderConfig { congestion: Algorithm::Cubic, ..SenderConfig::native(0) };
+        let sentence = |waited: Waited, retransmitted: u64| {
+            let start = clock::now();
+            let stats = SenderStats {
+                waited,
+                retransmitted,
+                first_data_at: Some(start),
+                last_ack_at: Some(start + ms(1000)),
+                ..SenderStats::default()
+            };
+            Limited::of(&config, &stats).unwrap().sentence_of_kernel()
+        };
+        let cwnd = Waited { cwnd: ms(800), ..Waited::default() };
+        assert!(sentence(cwnd, 7).contains("while 7 packets were sent again for 80 %"));
+        assert!(sentence(cwnd, 0).contains("nothing was sent again"));
+        let window = Waited { peer_window: ms(800), ..Waited::default() };
+        let sentence = sentence(window, 0);
+        assert!(sentence.contains("--socket-buffer") && !sentence.contains("--rwnd"), "{sentence}");
     }
 
     #[test]

@@ -153,14 +153,17 @@ impl Sum {
         // The kernel does not say what it took for lost.
         let is_tcp = self.wire == "tcp";
         let line = |((stats, _), number): (&(SenderStats, Value), u32)| {
+            let packets = match stats.datagrams_sent {
+                // The other side sent.
+                0 => format!("{} packets retransmitted", stats.retransmitted),
+                sent if is_tcp => format!("{} of {sent} packets retransmitted", stats.retransmitted),
+                sent => format!("{} of {sent} packets lost", stats.lost),
+            };
             format!(
-                "[{number:3}]\t{:.3} MB in {:.3} sec, {:.2} Kbps, {} of {} packets {}",
+                "[{number:3}]\t{:.3} MB in {:.3} sec, {:.2} Kbps, {packets}",
                 megabytes(stats.bytes_acked),
                 stats.elapsed().as_secs_f64(),
                 rate_bps(stats.bytes_acked, stats.elapsed()).unwrap_or(0.0) / 1e3,
-                if is_tcp { stats.retransmitted } else { stats.lost },
-                stats.datagrams_sent,
-                if is_tcp { "retransmitted" } else { "lost" },
             )
         };
         self.streams.iter().zip(1..).map(line).collect()

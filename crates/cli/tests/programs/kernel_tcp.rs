@@ -1,9 +1,11 @@
 //! `--wire tcp`: transfers over TCP of the kernel, in both directions, beside those of rdt.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rdt_udp::{TcpInfo, clock};
 use serde_json::Value;
 
 use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
@@ -69,6 +71,53 @@ fn omitted_start_and_rate_limit_count() {
 }
 
 #[test]
+fn longest_wait_names_limit() {
+    let summary = local("--max-rate 8mbit --time 2s --json").with_code(0).summary();
+    assert_eq!(summary["limited_by"], "max_rate", "{summary}");
+    assert!(number(&summary, "waited_pacing_ns") > 1e9, "{summary}");
+    let text = local("--max-rate 8mbit --time 2s").with_code(0);
+    assert!(text.stderr.contains("limited by --max-rate 8mbit for "), "{}", text.stderr);
+}
+
+/// Starts a receiver that accepts a transfer and reads nothing of it. Returns its address, and its
+/// thread, which ends with the connection.
+fn blocked_receiver() -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let run = move || {
+        let mut stream = listener.accept().unwrap().0;
+        stream.read_exact(&mut [0; 64]).unwrap();
+        stream.write_all(b"rdt-msr1\0\0\0\0\0\0\0\0").unwrap();
+        let is_open = || TcpInfo::of(&stream).is_ok_and(|info| info.state == 1);
+        while is_open() {
+            clock::sleep_until(clock::now() + Duration::from_millis(20));
+        }
+    };
+    (address, std::thread::spawn(run))
+}
+
+#[test]
+fn receiver_without_room_is_waited_for() {
+    let (address, receiver) = blocked_receiver();
+    let begun_at = clock::now();
+    let run = send(&format!("{address} --wire tcp --time 60s --give-up 1s --no-progress 4s --json"));
+    assert!(run.with_code(5).stderr.contains("(--no-progress)"));
+    let took = clock::now().saturating_duration_since(begun_at);
+    assert!(took > Duration::from_secs(3), "{took:?}");
+    receiver.join().unwrap();
+}
+
+#[test]
+fn interrupted_receiver_counts_open_transfer() {
+    let receiver = Receiver::start("--wire tcp --json");
+    let sender = Program::start(&mut rdt_send(&receiver.args("--wire tcp --time 60s --json")));
+    sender.line("connected");
+    let total = receiver.interrupted().with_code(130).summary();
+    assert_eq!((&total["unfinished"], &total["finished"]), (&1.into(), &0.into()), "{total}");
+    sender.ended().with_code(5);
+}
+
+#[test]
 fn receiver_sends_in_reverse_transfer() {
     let receiver = Receiver::start("--wire tcp --json");
     for (options, bytes) in [("--bytes 1mb", Some(1_000_000)), ("--time 300ms --omit 100ms --cc reno", None)]
@@ -111,6 +160,7 @@ fn parallel_connections_are_added_up() {
     assert_eq!((&sum["transfers"], &sum["bytes"], events.len()), (&3.into(), &600_000.into(), 3));
     let reverse = local("--parallel 2 --reverse --bytes 100kb").with_code(0);
     assert!(reverse.line("Main:\t2 transfers in ").contains(" Kbps, fairness "), "{:?}", reverse.lines());
+    assert!(reverse.lines().iter().all(|line| !line.contains(" of 0 packets")), "{:?}", reverse.lines());
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! `--wire udp`: datagrams at a constant rate, counted by the receiver, in both directions.
 
 use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rdt_udp::clock;
 use serde_json::Value;
 
-use super::process::{Ended, Program, Receiver, rdt_send, send};
+use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
 
 fn number(summary: &Value, key: &str) -> f64 {
     summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
@@ -59,12 +62,18 @@ fn last_lines_name_loss_and_jitter() {
 #[test]
 fn receiver_sends_in_reverse_transfer() {
     let receiver = Receiver::start("--wire udp --json");
-    for options in ["--bytes 100kb", "--time 300ms --omit 100ms"] {
+    for (options, packets) in [("--bytes 100kb", Some(68)), ("--time 300ms --omit 100ms", None)] {
         let options = format!("--wire udp --reverse --max-rate 8mbit {options} --json");
         let summary = send(&receiver.args(&options)).with_code(0).summary();
         assert_eq!(summary["direction"], "receive");
-        assert!(number(&summary, "packets") > 0.0 && number(&summary, "sent_packets") > 0.0, "{summary}");
-        assert!(number(&summary, "bytes") <= 400e3, "{summary}");
+        assert_eq!(
+            (&summary["lost"], &summary["packets"]),
+            (&0.into(), &summary["sent_packets"]),
+            "{summary}"
+        );
+        assert!(number(&summary, "packets") > 0.0 && number(&summary, "bytes") <= 400e3, "{summary}");
+        let is_exact = |packets| summary["packets"] == packets && summary["bytes"] == 100_000;
+        assert!(packets.is_none_or(is_exact), "{summary}");
     }
     let events = receiver.interrupted().with_code(0).objects();
     let is_sent = |event: &&Value| event["event"] == "finished" && event["direction"] == "send";
@@ -101,6 +110,104 @@ fn missing_receiver_is_named() {
     );
     let run = send(&args).with_code(5);
     assert!(run.stderr.contains("no answer from UDP port"), "{}", run.stderr);
+}
+
+#[test]
+fn vanished_receiver_is_not_full_delivery() {
+    let receiver = Receiver::start("--wire udp");
+    let options = "--wire udp --max-rate 8mbit --time 3600s --json";
+    let sender = Program::start(&mut rdt_send(&receiver.args(options)));
+    let both = Program::start(&mut rdt_send(&receiver.args(&format!("{options} --parallel 2"))));
+    sender.line("connected");
+    for _ in 0..3 {
+        receiver.program.line("connected");
+    }
+    receiver.program.signal("KILL");
+    let run = sender.ended().with_code(5);
+    assert!(run.stderr.contains("nothing listens on UDP port"), "{}", run.stderr);
+    let summary = run.summary();
+    assert!(number(&summary, "sent_packets") > 0.0 && summary["bytes"] == 0, "{summary}");
+    for key in ["goodput_bps", "packets", "lost", "lost_share", "reordered", "duplicates", "jitter_ns"] {
+        assert!(summary[key].is_null(), "{key}: {summary}");
+    }
+    let sum = both.ended().with_code(5).objects().pop().unwrap();
+    assert_eq!((&sum["bytes"], &sum["lost"]), (&0.into(), &0.into()), "{sum}");
+}
+
+#[test]
+fn interrupted_receiver_counts_open_transfer() {
+    let receiver = Receiver::start("--wire udp --json");
+    let sender =
+        Program::start(&mut rdt_send(&receiver.args("--wire udp --max-rate 8mbit --time 60s --json")));
+    sender.line("connected");
+    let total = receiver.interrupted().with_code(130).summary();
+    assert_eq!((&total["unfinished"], &total["finished"]), (&1.into(), &0.into()), "{total}");
+    sender.ended().with_code(5);
+}
+
+#[test]
+fn answers_come_from_requested_address() {
+    for any in ["0.0.0.0:0", "[::]:0"] {
+        let receiver = Receiver::from(&mut rdt_recv(&format!("--wire udp --bind {any} --json")));
+        for reverse in ["", "--reverse"] {
+            let port = receiver.address.port();
+            let options = "--wire udp --max-rate 8mbit --bytes 10kb --connect-give-up 20s --json";
+            let run = send(&format!("127.0.0.2:{port} {options} {reverse}")).with_code(0);
+            assert_eq!(run.summary()["bytes"], 10_000, "{any} {reverse}");
+        }
+        receiver.interrupted().with_code(0);
+    }
+}
+
+#[test]
+fn sender_without_proof_gets_little() {
+    let receiver = Receiver::start("--wire udp --json");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(receiver.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let args = format!("{} --wire udp --reverse --max-rate 1mbit --time 60s", listener.local_addr().unwrap());
+    let client = Program::start(&mut rdt_send(&args));
+    let mut hello = [0; 2000];
+    let length = listener.recv(&mut hello).unwrap();
+    client.signal("KILL");
+    let mut answer = [0; 2000];
+    socket.send(&hello[..length]).unwrap();
+    assert_eq!(socket.recv(&mut answer).unwrap(), 40);
+    hello[24..40].copy_from_slice(&answer[24..40]);
+    socket.send(&hello[..length]).unwrap();
+    assert_eq!(socket.recv(&mut answer).unwrap(), 40, "the answer");
+    assert!(socket.recv(&mut answer).is_err(), "no data before the first sign of life");
+    // Signs of life without the marks of the datagrams, as a host elsewhere could send them.
+    let mut alive = [0; 24];
+    alive[..8].copy_from_slice(&hello[..8]);
+    alive[8] = 7;
+    alive[16..24].copy_from_slice(&hello[16..24]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let spoofing = Arc::clone(&stop);
+    let source = socket.try_clone().unwrap();
+    let thread = std::thread::spawn(move || {
+        while !spoofing.load(Ordering::Relaxed) {
+            // Fails if the receiver has ended.
+            let _ = source.send(&alive);
+            clock::sleep_until(clock::now() + Duration::from_millis(100));
+        }
+    });
+    receiver.program.line("cleaned_up");
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    receiver.interrupted().with_code(0);
+}
+
+#[test]
+fn slow_source_is_no_silence() {
+    // A datagram each 12 s: longer than the receiver may be silent.
+    let receiver = Receiver::start("--wire udp --max-rate 1kbit --json");
+    for reverse in ["", "--reverse"] {
+        let options = "--wire udp --max-rate 1kbit --packet-size 1472 --bytes 2kb --json";
+        let summary = send(&receiver.args(&format!("{options} {reverse}"))).with_code(0).summary();
+        assert_eq!((&summary["packets"], &summary["bytes"]), (&2.into(), &2000.into()), "{summary}");
+    }
 }
 
 #[test]

@@ -1,0 +1,219 @@
+//! Reverse transfer over UDP at the side of `rdt-recv`: a thread that sends while the peer proves
+//! that it receives.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdt_udp::{Remote, clock, send_from};
+
+use super::datagram::{Due, END_INTERVAL, KEEP_ALIVE_INTERVAL, Packet, Source, is_too_large};
+use super::message::{Report, Request, Verdict};
+use super::recv::{MAX_TIME, Server};
+use super::stream::LOOK_INTERVAL;
+
+/// Time without a proof of the peer after which nothing more is sent.
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for the peer to confirm the end.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for which datagrams carry the same mark.
+const MARK_INTERVAL: Duration = Duration::from_secs(2);
+/// Stack of a thread that sends, bytes.
+const STACK: usize = 256 << 10;
+
+/// State of a reverse transfer, shared with its thread.
+pub(super) struct Sending {
+    peer: Mutex<Peer>,
+    has_begun: AtomicBool,
+    /// The peer has confirmed the end.
+    is_done: AtomicBool,
+    /// The thread has ended.
+    has_ended: AtomicBool,
+}
+
+/// What the peer has proved.
+struct Peer {
+    heard_at: Instant,
+    marks: Marks,
+}
+
+/// Marks of the newest datagrams. A peer that returns one received a datagram of the last seconds,
+/// so its address is not spoofed.
+struct Marks {
+    /// Newest first. A peer that has received nothing returns 0, which is good at the start.
+    newest: [u32; 4],
+    changed_at: Option<Instant>,
+}
+
+impl Marks {
+    /// Returns the mark of a datagram that is sent now.
+    fn current(&mut self, now: Instant) -> u32 {
+        if self.changed_at.is_none_or(|at| now >= at + MARK_INTERVAL) {
+            self.changed_at = Some(now);
+            self.newest.rotate_right(1);
+            self.newest[0] = rand::random();
+        }
+        self.newest[0]
+    }
+
+    fn are_of(&self, mark: u32) -> bool {
+        self.newest.contains(&mark)
+    }
+}
+
+impl Sending {
+    pub(super) fn new(now: Instant) -> Arc<Self> {
+        Arc::new(Self {
+            peer: Mutex::new(Peer { heard_at: now, marks: Marks { newest: [0; 4], changed_at: None } }),
+            has_begun: AtomicBool::new(false),
+            is_done: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+        })
+    }
+
+    fn peer(&self) -> MutexGuard<'_, Peer> {
+        self.peer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a sign of life. Returns true if the data is to begin: the peer has the answer to its
+    /// request.
+    pub(super) fn on_alive(&self, now: Instant, mark: u32) -> bool {
+        let mut peer = self.peer();
+        if !peer.marks.are_of(mark) {
+            return false;
+        }
+        peer.heard_at = now;
+        !self.has_begun.swap(true, Relaxed)
+    }
+
+    pub(super) fn on_done(&self) {
+        self.is_done.store(true, Relaxed);
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done.load(Relaxed)
+    }
+
+    /// True if nothing more is sent: the thread has ended, or the peer never asked for the data.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.has_ended.load(Relaxed) || (!self.has_begun.load(Relaxed) && !self.is_alive(now))
+    }
+
+    fn is_alive(&self, now: Instant) -> bool {
+        now < self.peer().heard_at + ALIVE_TIMEOUT
+    }
+
+    /// Starts the thread. Without one, the session ends.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        socket: &Arc<UdpSocket>,
+        (peer, id): (Remote, u64),
+        request: Request,
+    ) {
+        let sending = Arc::clone(self);
+        let (server, socket) = (Arc::clone(server), Arc::clone(socket));
+        let run = move || {
+            let source = Source::new(id, &request, server.rate(&request).unwrap_or(1), clock::now());
+            sending.run(&server, (&socket, peer, id), &request, source);
+            sending.has_ended.store(true, Relaxed);
+        };
+        if thread::Builder::new().stack_size(STACK).spawn(run).is_err() {
+            self.has_ended.store(true, Relaxed);
+        }
+    }
+
+    /// Sends the datagrams, and the number of them until the peer confirms it.
+    fn run(
+        &self,
+        server: &Server,
+        (socket, peer, id): (&UdpSocket, Remote, u64),
+        request: &Request,
+        mut source: Source,
+    ) {
+        let length = if request.bytes.is_some() { MAX_TIME } else { request.omit + request.time };
+        let ends_at = source.begun_at + length;
+        let mut spoken_at = source.begun_at;
+        let say = |packet: Packet| packet.send(id, |bytes| send_from(socket, peer, bytes));
+        loop {
+            let now = clock::now();
+            if server.stop.is_set() || !self.is_alive(now) {
+                return;
+            }
+            if ends_at <= now {
+                break;
+            }
+            if source.is_due(now) {
+                source.mark = self.peer().marks.current(now);
+            }
+            let before = source.sent_bytes;
+            match source.send_due(now, |bytes| send_from(socket, peer, bytes)) {
+                Ok(Due::Now) => {}
+                Ok(Due::At(at)) => clock::sleep_until(at.min(now + LOOK_INTERVAL)),
+                Ok(Due::Ended) => break,
+                Err(error) => {
+                    if is_too_large(&error) {
+                        say(Packet::Answer(Verdict::TooLarge));
+                    }
+                    return;
+                }
+            }
+            if source.sent_bytes > before {
+                spoken_at = now;
+            } else if now >= spoken_at + KEEP_ALIVE_INTERVAL {
+                spoken_at = now;
+                say(Packet::Answer(Verdict::Accepted));
+            }
+        }
+        let ended_at = clock::now();
+        while !self.is_done() {
+            let now = clock::now();
+            if server.stop.is_set() || now >= ended_at + END_TIMEOUT {
+                return;
+            }
+            say(Packet::End { counted: source.counted });
+            clock::sleep_until(now + END_INTERVAL);
+        }
+        let elapsed = ended_at.saturating_duration_since(source.begun_at).saturating_sub(request.omit);
+        let report = Report { bytes: source.counted_bytes, elapsed, ..Report::default() };
+        server.finished(peer.addr, request, &report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_recent_marks_prove_an_address() {
+        let now = clock::now();
+        let sending = Sending::new(now);
+        assert!(!sending.on_alive(now, 1) && !sending.is_over(now), "a mark that was never sent");
+        assert!(sending.on_alive(now, 0) && !sending.on_alive(now, 0), "begins once");
+        let first = sending.peer().marks.current(now);
+        assert_eq!(sending.peer().marks.current(now + MARK_INTERVAL / 2), first);
+        let mut at = now;
+        for _ in 0..3 {
+            at += MARK_INTERVAL;
+            sending.peer().marks.current(at);
+            sending.on_alive(at, first);
+            assert!(sending.is_alive(at + ALIVE_TIMEOUT / 2));
+        }
+        let last = sending.peer().marks.current(at + MARK_INTERVAL);
+        for stale in [0, first, last.wrapping_add(1)] {
+            sending.on_alive(at + MARK_INTERVAL, stale);
+        }
+        assert!(!sending.is_alive(at + ALIVE_TIMEOUT));
+        sending.on_alive(at + MARK_INTERVAL, last);
+        assert!(sending.is_alive(at + ALIVE_TIMEOUT));
+    }
+
+    #[test]
+    fn transfer_without_begin_is_over_soon() {
+        let now = clock::now();
+        let sending = Sending::new(now);
+        assert!(!sending.is_over(now) && sending.is_over(now + ALIVE_TIMEOUT));
+    }
+}
