@@ -69,15 +69,18 @@ impl TopNames {
         self.left = self.left.checked_sub(1)?;
         if let Some(expected) = &mut self.expected {
             let at = expected.iter().position(|expected| expected.name == name)?;
-            expected.swap_remove(at);
+            expected.remove(at);
         }
         Some(self.rename.clone().unwrap_or_else(|| name.into()))
     }
 
-    /// Notes a path that the source cannot read: a source at the top is then accounted for.
+    /// Notes a source that the peer cannot read, by its path or by its name: it is accounted for.
     fn unreadable(&mut self, path: &[u8]) {
-        if let Some(expected) = &mut self.expected {
-            expected.retain(|expected| expected.name != path && expected.path != path);
+        let Some(expected) = &mut self.expected else { return };
+        let by_path = expected.iter().position(|expected| expected.path == path);
+        let at = by_path.or_else(|| expected.iter().position(|expected| expected.name == path));
+        if let Some(at) = at {
+            expected.remove(at);
         }
     }
 }
@@ -99,7 +102,10 @@ impl Planner {
             match step {
                 Step::Entry(entry) => self.entry(entry)?,
                 Step::Leave { id } => self.leave(id)?,
-                Step::Unreadable { path } => self.top.unreadable(&path),
+                // Inside a source whose contents alone are copied, a path may equal the name of
+                // another source.
+                Step::Unreadable { path } if self.nodes.len() == 1 => self.top.unreadable(&path),
+                Step::Unreadable { .. } => {}
                 Step::Finish => self.name_missing(),
             }
         }

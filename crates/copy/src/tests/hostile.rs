@@ -395,6 +395,22 @@ async fn source_that_peer_does_not_list_fails() {
     assert!(failures(&summary)["wanted"].contains("did not list"), "{summary:?}");
 }
 
+#[tokio::test]
+async fn one_unreadable_path_accounts_for_one_source() {
+    let folder = Folder::new();
+    let sources = vec!["one/.".into(), "two/.".into(), "three/.".into()];
+    let request = Request { sources, dest: folder.dst(), ..Request::default() };
+    let frames = vec![
+        message(&FromSource::Unreadable { path: Vec::new(), text: "cannot be read".into() }),
+        message(&FromSource::Unreadable { path: b"two/.".into(), text: "cannot be read".into() }),
+        message(&entry(1, b"", EntryKind::Directory)),
+        message(&FromSource::Leave { id: 1 }),
+        message(&FromSource::Finish),
+    ];
+    let summary = pull_from(&folder, request, frames, 1).await.unwrap();
+    assert_eq!((summary.directories, summary.failures), (1, 2), "{summary:?}");
+}
+
 /// Sends a pull request and raw answers to a server. Returns the server's result.
 async fn destination_says(root: &Path, answers: &[FromDestination]) -> Result<Summary, CopyError> {
     let (near, far) = duplex(1 << 16);

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use super::support::{
@@ -216,6 +217,21 @@ async fn reserved_names_of_source_are_reported() {
         let summary = run(Request { source: source.clone(), ..folder.request() }).await.unwrap();
         assert!(summary.is_complete(), "{summary:?}");
     }
+}
+
+#[tokio::test]
+async fn unreadable_entry_hides_no_source() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("a")).unwrap();
+    let socket = UnixListener::bind(folder.path("a/b")).unwrap();
+    write(folder.path("b"), b"source");
+    write(folder.path("c"), b"source");
+    let sources = ["a/.", "b", "c"].map(|name| folder.path(name)).into();
+    let request = Request { sources, dest: folder.dst(), ..Request::default() };
+    let summary = pulled(request).await.unwrap();
+    assert_eq!((summary.files, summary.failures), (2, 1), "{summary:?}");
+    assert!(failures(&summary)["b"].contains("neither file"), "{summary:?}");
+    drop(socket);
 }
 
 #[tokio::test]
