@@ -57,24 +57,26 @@ impl Marker {
     }
 
     /// Returns true if an interrupted copy of this source by this user has created this directory.
-    /// Removes a marker of another directory.
     pub(super) fn is_of(&self, parent: &OwnedFd, directory: &OwnedFd) -> bool {
-        let Ok((file, found)) = self.read(parent) else { return false };
+        let Ok((_, found)) = self.read(parent) else { return false };
         let Ok(identity) = Identity::of(directory) else { return false };
         if found == self.bytes(identity) {
             return true;
         }
         // The copy was interrupted between both steps of creating the directory.
-        if found == self.bytes(Identity::default()) {
-            return is_empty(directory);
-        }
+        found == self.bytes(Identity::default()) && is_empty(directory)
+    }
+
+    /// Removes the marker if it is one of another directory than this one.
+    pub(super) fn remove_if_other(&self, parent: &OwnedFd, directory: &OwnedFd) {
+        let Ok((file, found)) = self.read(parent) else { return };
+        let Ok(identity) = Identity::of(directory) else { return };
         let is_other =
             !found.starts_with(&named(identity)) && !found.starts_with(&named(Identity::default()));
         if is_other && file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             // If it stays, it does no harm.
             let _ = unlinkat(parent, &self.name, AtFlags::empty());
         }
-        false
     }
 
     /// Writes the marker before the directory is created. A file system that allows no file here

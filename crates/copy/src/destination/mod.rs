@@ -68,6 +68,30 @@ pub(crate) struct Place {
     top: TopNames,
     /// Marker of DEST if it is the new name of the only source.
     marker: Option<Marker>,
+    /// Marker that may be one of another directory, if DEST exists.
+    other: Option<OtherMarker>,
+}
+
+/// Marker to remove if it is one of another directory. Only an accepted copy removes it.
+#[derive(Debug)]
+struct OtherMarker {
+    marker: Marker,
+    /// Directory of the marker.
+    parent: OwnedFd,
+}
+
+impl OtherMarker {
+    /// Opens the place of the marker that DEST has as the new name of `source`.
+    fn find(root: &RootDirectory, dest: &Path, source: &[u8]) -> Option<Self> {
+        let marker = Marker::of(dest.file_name()?.as_bytes(), source);
+        Some(Self { marker, parent: root.open_directory(dest.parent()?).ok()? })
+    }
+
+    fn remove(&self, directory: &Arc<Directory>) {
+        if let Ok(handle) = directory.handle() {
+            self.marker.remove_if_other(&self.parent, &handle);
+        }
+    }
 }
 
 impl Place {
@@ -85,8 +109,13 @@ impl Place {
         let wrap = |handle| Directory::top(handle, dest.into(), Links::Keep).map_err(error);
         let may_rename = !is_directory && count == 1;
         match root.open_directory(dest) {
-            Ok(handle) if may_rename && is_marked(root, dest, &handle, &first_name) => {}
-            Ok(handle) => return Ok(Self { directory: Some(wrap(handle)?), top, marker: None }),
+            Ok(handle) => match may_rename.then(|| OtherMarker::find(root, dest, &first_name)).flatten() {
+                Some(found) if found.marker.is_of(&found.parent, &handle) => {}
+                found => {
+                    let other = found.filter(|_| !options.dry_run);
+                    return Ok(Self { directory: Some(wrap(handle)?), top, marker: None, other });
+                }
+            },
             Err(found) if found.kind() == io::ErrorKind::NotFound => {}
             Err(found) if found.kind() == io::ErrorKind::NotADirectory && may_rename => {}
             Err(found) => return Err(error(found)),
@@ -98,35 +127,27 @@ impl Place {
         if may_rename {
             let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
             let marker = (!options.dry_run).then(|| Marker::of(name.as_bytes(), &first_name));
-            return Ok(Self { directory: Some(wrap(parent)?), top, marker });
+            return Ok(Self { directory: Some(wrap(parent)?), top, marker, other: None });
         }
         if !is_directory {
             let text = "several sources need a directory that exists, or that ends in '/'";
             return Err(error(io::Error::other(text)));
         }
         if options.dry_run {
-            return Ok(Self { directory: None, top, marker: None });
+            return Ok(Self { directory: None, top, marker: None, other: None });
         }
         mkdirat(&parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map_err(|found| error(found.into()))?;
         if options.sync {
             rustix::fs::fsync(&parent).map_err(|found| error(found.into()))?;
         }
         let directory = wrap(parent)?.open_directory(name.as_bytes()).map_err(error)?;
-        Ok(Self { directory: Some(directory), top, marker: None })
+        Ok(Self { directory: Some(directory), top, marker: None, other: None })
     }
 }
 
 /// Returns true if a repeated command has nothing left to copy.
 fn is_over(summary: &Summary) -> bool {
     summary.is_complete() || summary.directories == 0
-}
-
-/// Returns true if an interrupted copy of this user has created this directory as the new name of
-/// the source `source`.
-fn is_marked(root: &RootDirectory, dest: &Path, directory: &OwnedFd, source: &[u8]) -> bool {
-    let (Some(parent), Some(name)) = (dest.parent(), dest.file_name()) else { return false };
-    let marker = Marker::of(name.as_bytes(), source);
-    root.open_directory(parent).is_ok_and(|parent| marker.is_of(&parent, directory))
 }
 
 /// Ends work of the threads that takes long when the copy ends early, or is dropped.
@@ -147,6 +168,7 @@ pub(crate) struct Destination {
     fatal: UnboundedReceiver<CopyError>,
     directory: Option<Arc<Directory>>,
     marker: Option<Marker>,
+    other: Option<OtherMarker>,
 }
 
 /// Queues to the threads.
@@ -186,7 +208,7 @@ impl Destination {
             workers.push(jobs);
         }
         let (steps, queue) = channel();
-        let Place { directory, top, marker } = place;
+        let Place { directory, top, marker, other } = place;
         let planner = Planner {
             shared: Arc::clone(&shared),
             nodes: vec![Node::new(directory.clone(), None)],
@@ -199,7 +221,7 @@ impl Destination {
         })?;
         let queues = Queues { steps, workers, buffers: Buffers::new() };
         let shared = StopGuard(shared);
-        Ok(Self { shared, queues, threads, replies, fatal, directory, marker })
+        Ok(Self { shared, queues, threads, replies, fatal, directory, marker, other })
     }
 
     /// Runs the copy to its end over a stream whose opening is done.
@@ -208,7 +230,10 @@ impl Destination {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let Self { shared, queues, threads, mut replies, mut fatal, directory, marker } = self;
+        let Self { shared, queues, threads, mut replies, mut fatal, directory, marker, other } = self;
+        if let (Some(directory), Some(other)) = (&directory, other) {
+            other.remove(directory);
+        }
         let sync = shared.0.options.sync;
         let report = shared.0.report.clone();
         let result = tokio::select! {

@@ -257,6 +257,12 @@ async fn marker_belongs_to_source_and_directory() {
 
     fs::remove_dir_all(&new).unwrap();
     fs::create_dir(&new).unwrap();
+    let request = || Request { dest: new.clone(), ..folder.request() };
+    let destination = DestinationOptions { dry_run: true, ..DestinationOptions::default() };
+    pushed(Request { destination, ..request() }).await.unwrap();
+    let refusing = Root::confined(&folder.dst(), Permission::WriteOnly).unwrap();
+    assert!(pulled_from(request(), refusing).await.0.is_err());
+    assert!(marker.is_file(), "neither a dry run nor a refused copy removes it");
     copy("src").await;
     assert!(new.join("src/file").is_file(), "another directory has the name now");
     assert!(!marker.exists());
