@@ -244,15 +244,16 @@ fn name_in(directory: &Path, name: &str, mut file: NamedTempFile) -> io::Result<
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name in the directory"))
 }
 
-/// Returns a number that is free, and whose predecessor is not: the lowest one, unless files were
-/// removed. Asks for about `2 log2` of that many names.
+/// Returns a number up to [`MAX_NAME_SUFFIX`] that is free and whose predecessor is not. It is the
+/// lowest one, unless files were removed. Asks for about `2 log2` of that many names.
 fn free_number(is_taken: impl Fn(u32) -> bool) -> Option<u32> {
     let (mut taken, mut free) = (0, 1);
     while is_taken(free) {
-        if free >= MAX_NAME_SUFFIX {
-            return None;
+        if free == MAX_NAME_SUFFIX {
+            // A sender may choose names with just the numbers that were asked for.
+            return (1..free).find(|number| !is_taken(*number));
         }
-        (taken, free) = (free, free * 2);
+        (taken, free) = (free, (free * 2).min(MAX_NAME_SUFFIX));
     }
     while free - taken > 1 {
         let middle = taken.midpoint(free);
@@ -342,7 +343,18 @@ mod tests {
             assert!(tries.get() <= 34, "{} tries for {files} files", tries.get());
         }
         assert_eq!(free_number(|_| true), None);
+        let is_limited = |number| number < MAX_NAME_SUFFIX;
+        assert_eq!(free_number(is_limited), Some(MAX_NAME_SUFFIX), "the limit is kept");
         assert_eq!(free_number(|number| [1, 2, 4].contains(&number)), Some(5), "after a removed file");
+    }
+
+    #[test]
+    fn powers_of_two_block_no_name() {
+        let is_power = |number: u32| number.is_power_of_two() || number == MAX_NAME_SUFFIX;
+        assert_eq!(free_number(is_power), Some(3));
+        let gap = MAX_NAME_SUFFIX - 1;
+        assert_eq!(free_number(|number| number != gap), Some(gap));
+        assert_eq!(free_number(u32::is_power_of_two), Some(65_537));
     }
 
     #[test]
