@@ -38,7 +38,16 @@ impl CalibrationArgs {
     /// Rejects a path with a rate that failed on this host. Warns about a rate between the highest
     /// sustained and the lowest failed one, and about a calibration file that cannot be used.
     pub(crate) fn check(&self, path: &PathConfig, mode: Mode) -> Result<(), Failure> {
-        let Some(asked) = highest_rate(path).filter(|_| !self.beyond_calibration) else { return Ok(()) };
+        self.check_all([path], mode)
+    }
+
+    /// Checks paths that share one relay thread: each of them, and the sum of their rates.
+    pub(crate) fn check_all<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a PathConfig>,
+        mode: Mode,
+    ) -> Result<(), Failure> {
+        let Some(asked) = Asked::by(paths).filter(|_| !self.beyond_calibration) else { return Ok(()) };
         let Some(file) = file::path(|name| std::env::var_os(name)) else { return Ok(()) };
         let here = Host::here();
         match Calibration::read(&file, &here, Timestamp::now()) {
@@ -62,9 +71,32 @@ impl CalibrationArgs {
     }
 }
 
-/// Returns the highest rate of either direction at any time; `None` if both are unlimited.
-fn highest_rate(path: &PathConfig) -> Option<Bitrate> {
-    [&path.forward, &path.reverse].into_iter().filter_map(LinkConfig::highest_rate).max()
+/// Rates of paths that share one relay thread.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Asked {
+    /// Highest rate of either direction of a path, at any time.
+    highest: Bitrate,
+    /// Number of paths with a rate.
+    paths: usize,
+    /// Sum of the highest rates of one direction, bits per second; the higher one of both.
+    sum_bps: f64,
+}
+
+impl Asked {
+    /// Returns the rates of these paths; `None` if all of them are unlimited.
+    fn by<'a>(paths: impl IntoIterator<Item = &'a PathConfig>) -> Option<Self> {
+        let rates = |path: &PathConfig| [&path.forward, &path.reverse].map(LinkConfig::highest_rate);
+        let limited: Vec<_> =
+            paths.into_iter().map(rates).filter(|rates| rates.iter().any(Option::is_some)).collect();
+        let sum = |direction: usize| -> f64 {
+            limited.iter().filter_map(|rates| rates[direction]).map(Bitrate::as_bps_f64).sum()
+        };
+        Some(Self {
+            highest: limited.iter().flatten().flatten().copied().max()?,
+            paths: limited.len(),
+            sum_bps: sum(0).max(sum(1)),
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,8 +182,8 @@ impl Calibration {
         Ok(self)
     }
 
-    /// Returns the verdict on a path with the rate `asked` on a host with `processors` processors.
-    fn verdict(&self, asked: Bitrate, mode: Mode, processors: u64) -> Verdict {
+    /// Returns the verdict on paths with the rates `asked` on a host with `processors` processors.
+    fn verdict(&self, asked: Asked, mode: Mode, processors: u64) -> Verdict {
         let (bounds, place, paths) = match mode {
             Mode::Proxy { paths } => (self.proxy, "as a proxy", paths),
             Mode::Namespace => (self.namespace, "in a namespace", 1),
@@ -163,7 +195,7 @@ impl Calibration {
             String::new()
         };
         let found = format!("{found} (`rdt-emu calibrate` of {}{fewer})", day(self.measured));
-        let bps = asked.as_bps_f64();
+        let bps = asked.highest.as_bps_f64();
         #[expect(clippy::cast_precision_loss, reason = "less than 2^53 clients")]
         let all = bps * paths as f64;
         if bounds.rule_out(bps) {
@@ -179,6 +211,13 @@ impl Calibration {
                  may be too much",
                 mbps(bps),
                 mbps(all)
+            ));
+        }
+        if asked.paths > 1 && !bounds.hold(asked.sum_bps) {
+            return Verdict::Doubtful(format!(
+                "{} paths ask for {} Mbit/s together, and {found}: all of them at once may be too much",
+                asked.paths,
+                mbps(asked.sum_bps)
             ));
         }
         if !bounds.hold(bps) || !fewer.is_empty() {

@@ -112,15 +112,16 @@ pub(crate) struct InForce {
 struct Settings {
     name: String,
     described: Described,
+    config: PathConfig,
     /// Path without packets.
     model: Path,
 }
 
 impl Settings {
     fn new(name: &str, described: Described, config: PathConfig) -> Self {
-        let mut model = Path::new(config, 0);
+        let mut model = Path::new(config.clone(), 0);
         model.allow_changes();
-        Self { name: name.to_owned(), described, model }
+        Self { name: name.to_owned(), described, config, model }
     }
 }
 
@@ -152,12 +153,15 @@ impl InForce {
         let folder = request["folder"].as_str().map(PathBuf::from).unwrap_or_default();
         let described = self.paths[path].described.changed(&settings, &folder)?;
         let config = described.config()?;
-        self.calibration.check(&config, self.mode)?;
+        let others = self.paths.iter().enumerate().filter(|(number, _)| *number != path);
+        let all = others.map(|(_, other)| &other.config).chain([&config]);
+        self.calibration.check_all(all, self.mode)?;
         let at = clock::now();
         let name = (self.paths.len() > 1).then(|| self.paths[path].name.clone());
         let in_force = &mut self.paths[path];
         in_force.model.change(at, config.clone()).map_err(|error| Failure::Usage(error.to_string()))?;
         in_force.described = described;
+        in_force.config = config.clone();
         let description = in_force.described.path.to_toml();
         Ok((description.clone(), Some(Change { path, name, at, config, description })))
     }

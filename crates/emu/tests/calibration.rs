@@ -15,6 +15,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 /// accepted.
 const TAKEN: i32 = 69;
 const REFUSED: i32 = 78;
+const NOT_CREATED: i32 = 73;
 
 /// Creates a state folder with this calibration file.
 fn state(text: &str) -> TempDir {
@@ -99,6 +100,23 @@ fn doubtful_rate_warns_and_runs() {
         let (code, said) = proxy(&state, options);
         assert_eq!((code, said.lines().count()), (TAKEN, 1), "{said}");
     }
+}
+
+#[test]
+fn rates_of_destinations_warn_together() {
+    let state = state(&calibration().to_string());
+    let run = |rate: &str| {
+        let path = format!("rate={rate}");
+        // A control socket that cannot be created ends it right after the check.
+        let control = ["--control", "/no such folder/socket", "--", "true"];
+        ends(&state, &[&["run", "--rate", "12mbit", "--to", "10.1.0.1", &path][..], &control].concat())
+    };
+    let (code, said) = run("8mbit");
+    assert_eq!((code, said.lines().count()), (NOT_CREATED, 1), "{said}");
+    let (code, said) = run("15mbit");
+    assert_eq!((code, said.lines().count()), (NOT_CREATED, 2), "{said}");
+    assert!(said.contains("2 paths ask for 27 Mbit/s together, and this host held 20 Mbit/s"), "{said}");
+    assert_eq!(run("30mbit").0, REFUSED);
 }
 
 #[test]

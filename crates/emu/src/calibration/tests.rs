@@ -5,6 +5,14 @@ use serde_json::json;
 
 use super::*;
 
+fn one(bps: u64) -> Asked {
+    Asked::by([&path(bps)]).unwrap()
+}
+
+fn path(bps: u64) -> PathConfig {
+    LinkConfig::new(Bitrate::from_bps(bps), Duration::ZERO).into()
+}
+
 const PROXY: Mode = Mode::Proxy { paths: 1 };
 
 fn calibration() -> Calibration {
@@ -85,7 +93,7 @@ fn unreadable_file_is_error_missing_file_is_none() {
 
 #[test]
 fn rates_from_lowest_failure_on_are_refused() {
-    let verdict = |bps, mode| calibration().verdict(Bitrate::from_bps(bps), mode, 2);
+    let verdict = |bps, mode| calibration().verdict(one(bps), mode, 2);
     assert_eq!(verdict(2_000_000_000, PROXY), Verdict::Fine);
     assert_eq!(verdict(9_000_000_000, Mode::Namespace), Verdict::Fine, "nothing is known");
     let found = "this host held 2000 Mbit/s as a proxy and did not hold 2350 Mbit/s (`rdt-emu calibrate` of 2026-11-21): ";
@@ -104,7 +112,7 @@ fn rates_from_lowest_failure_on_are_refused() {
 fn host_without_success_refuses_failed_rates() {
     let proxy = Bounds { held_bps: None, failed_bps: Some(30e6) };
     let kept = Calibration { proxy, ..calibration() };
-    let verdict = |bps| kept.verdict(Bitrate::from_bps(bps), PROXY, 2);
+    let verdict = |bps| kept.verdict(one(bps), PROXY, 2);
     let found = "this host did not hold 30 Mbit/s as a proxy, the lowest rate that was tried";
     assert!(matches!(verdict(30_000_000), Verdict::Refused(sentence) if sentence.contains(found)));
     assert!(matches!(verdict(1_000_000), Verdict::Doubtful(sentence) if sentence.contains(found)));
@@ -114,15 +122,13 @@ fn host_without_success_refuses_failed_rates() {
 fn unfailed_host_refuses_nothing() {
     let proxy = Bounds { held_bps: Some(30e6), failed_bps: None };
     let kept = Calibration { proxy, ..calibration() };
-    let Verdict::Doubtful(sentence) = kept.verdict(Bitrate::from_bps(90_000_000), PROXY, 2) else {
-        panic!("refused")
-    };
+    let Verdict::Doubtful(sentence) = kept.verdict(one(90_000_000), PROXY, 2) else { panic!("refused") };
     assert!(sentence.contains("held 30 Mbit/s as a proxy, the highest rate that was tried"), "{sentence}");
 }
 
 #[test]
 fn fewer_processors_make_carried_rates_doubtful() {
-    let verdict = |bps| calibration().verdict(Bitrate::from_bps(bps), PROXY, 1);
+    let verdict = |bps| calibration().verdict(one(bps), PROXY, 1);
     let fewer = "of 2026-11-21, with 2 processors, of which 1 may be used now)";
     assert!(matches!(verdict(1_000_000), Verdict::Doubtful(sentence) if sentence.contains(fewer)));
     assert!(matches!(verdict(2_350_000_000), Verdict::Refused(sentence) if sentence.contains(fewer)));
@@ -130,9 +136,7 @@ fn fewer_processors_make_carried_rates_doubtful() {
 
 #[test]
 fn sum_of_carried_paths_may_exceed_host() {
-    let verdict = |mbps: u64, paths| {
-        calibration().verdict(Bitrate::from_bps(mbps * 1_000_000), Mode::Proxy { paths }, 2)
-    };
+    let verdict = |mbps: u64, paths| calibration().verdict(one(mbps * 1_000_000), Mode::Proxy { paths }, 2);
     assert_eq!(verdict(1000, 2), Verdict::Fine);
     let Verdict::Doubtful(sentence) = verdict(1000, 64) else { panic!("not a word") };
     let begins = "64 clients may have a path of 1000 Mbit/s each, 64000 Mbit/s together, and this host held 2000 Mbit/s";
@@ -146,7 +150,29 @@ fn requested_rate_is_highest_of_both_directions() {
     let free = LinkConfig::default();
     let slow = LinkConfig::new(rate(5), Duration::ZERO);
     let steps = slow.clone().rate_steps([(Duration::from_secs(9), rate(7))]);
-    assert_eq!(highest_rate(&free.clone().into()), None);
-    assert_eq!(highest_rate(&PathConfig::asymmetric(free, slow.clone())), Some(rate(5)));
-    assert_eq!(highest_rate(&PathConfig::asymmetric(steps, slow)), Some(rate(7)));
+    let highest = |path: PathConfig| Asked::by([&path]).map(|asked| asked.highest);
+    assert_eq!(highest(free.clone().into()), None);
+    assert_eq!(highest(PathConfig::asymmetric(free, slow.clone())), Some(rate(5)));
+    assert_eq!(highest(PathConfig::asymmetric(steps, slow)), Some(rate(7)));
+}
+
+#[test]
+fn rates_of_shared_thread_add_up() {
+    let namespace = Bounds { held_bps: Some(2e9), failed_bps: Some(2.35e9) };
+    let kept = Calibration { namespace, ..calibration() };
+    let verdict = |mbps: &[u64]| {
+        let paths: Vec<_> = mbps.iter().map(|mbps| path(mbps * 1_000_000)).collect();
+        let free = PathConfig::default();
+        kept.verdict(Asked::by(paths.iter().chain([&free])).unwrap(), Mode::Namespace, 2)
+    };
+    assert_eq!(verdict(&[1000, 1000]), Verdict::Fine);
+    let Verdict::Doubtful(sentence) = verdict(&[1000, 900, 500]) else { panic!("not a word") };
+    let begins = "3 paths ask for 2400 Mbit/s together, and this host held 2000 Mbit/s in a namespace";
+    assert!(sentence.starts_with(begins), "{sentence}");
+    assert!(matches!(verdict(&[2350, 1]), Verdict::Refused(_)), "one of them is");
+
+    let up = PathConfig::asymmetric(path(1_500_000_000).forward, LinkConfig::default());
+    let down = PathConfig::asymmetric(LinkConfig::default(), path(1_500_000_000).forward);
+    let asked = Asked::by([&up, &down]).unwrap();
+    assert_eq!(kept.verdict(asked, Mode::Namespace, 2), Verdict::Fine, "directions do not add up");
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, PipeReader};
 use std::iter;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Child;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use rdt_program::{Printer, exit};
 use rdt_udp::{Waker, clock};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::address::Block;
+use super::address::{Block, v6};
 use super::control::{Control, Message, Overflow};
 use super::enclosing::{Enclosing, EnclosingRun};
 use super::nat::Tool;
@@ -27,7 +28,7 @@ use crate::account::Account;
 use crate::args::{InsideArgs, RunArgs};
 use crate::calibration::Mode;
 use crate::control_socket::{ControlSocket, InForce};
-use crate::destinations::{By, Destination, OTHER, Table};
+use crate::destinations::{By, Destination, OTHER, Prefix, Table};
 use crate::failure::Failure;
 use crate::host::LossAlarm;
 use crate::output::{Circumstances, DestinationAccount, Watchers};
@@ -50,8 +51,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     let described = args.path.describe()?;
     let (config, seed) = (described.config()?, described.seed());
-    args.calibration.check(&config, Mode::Namespace)?;
     let to = destinations(args)?;
+    let all = iter::once(&config).chain(to.iter().map(|(_, config)| config));
+    args.calibration.check_all(all, Mode::Namespace)?;
     let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let warnings = stderr_log()?;
@@ -93,7 +95,6 @@ fn destinations(args: &RunArgs) -> Result<Vec<Routed>, Failure> {
             return Err(Failure::Usage(format!("--to {}: an IPv6 destination needs --ipv6", it.prefix)));
         }
         let config = it.described.config()?;
-        args.calibration.check(&config, Mode::Namespace)?;
         Ok((it, config))
     });
     all.collect()
@@ -189,9 +190,7 @@ impl Inside {
             }
             Enclosing::Host => (None, Block::OUTERMOST),
         };
-        if let Some((it, _)) = to.iter().find(|(it, _)| it.prefix.host() == Some(block.near().into())) {
-            return Err(Failure::Usage(format!("--to {}: this address is that of CMD", it.prefix)));
-        }
+        check_addresses(to.iter().map(|(it, _)| it.prefix), block)?;
         let terminal = Foreground::look();
         let (control, theirs) = Control::pair().map_err(Failure::system("no control socket"))?;
         let inside = InsideArgs {
@@ -332,6 +331,15 @@ impl Inside {
     }
 }
 
+/// Refuses destinations whose address at the far end would be that of the command.
+fn check_addresses(to: impl IntoIterator<Item = Prefix>, block: Block) -> Result<(), Failure> {
+    let near: [IpAddr; 2] = [block.near().into(), v6(block.near()).into()];
+    match to.into_iter().find(|prefix| prefix.host().is_some_and(|host| near.contains(&host))) {
+        Some(prefix) => Err(Failure::Usage(format!("--to {prefix}: this address is that of CMD"))),
+        None => Ok(()),
+    }
+}
+
 /// Refuses options that only an outermost run can have.
 fn check_nested(args: &RunArgs, outer: EnclosingRun) -> Result<(), Failure> {
     let refusal = if args.server.is_some() {
@@ -393,5 +401,27 @@ impl Worker {
     fn finish(self) -> io::Result<(io::Result<()>, Finished)> {
         self.stop.wake();
         self.thread.join().map_err(|_| io::Error::other("its thread panicked"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_of_command_is_no_destination() {
+        let inner = Block::OUTERMOST.child(1).unwrap();
+        for (block, prefix, is_refused) in [
+            (Block::OUTERMOST, "10.0.0.2", true),
+            (Block::OUTERMOST, "fd72:6474::a00:2", true),
+            (Block::OUTERMOST, "fd72:6474::a00:3", false),
+            (inner, "10.0.0.2", false),
+            (inner, "10.16.0.2", true),
+            (inner, "fd72:6474::a10:2", true),
+            (inner, "::/0", false),
+        ] {
+            let result = check_addresses([prefix.parse().unwrap()], block);
+            assert_eq!(result.is_err(), is_refused, "{prefix} in {block:?}");
+        }
     }
 }
