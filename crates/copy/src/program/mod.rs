@@ -53,9 +53,9 @@ use ssh::Ssh;
 
 /// Application's code in a CLOSE: the program was stopped. `docs/PROGRAMS.md` lists it.
 const STOPPED: u32 = 1;
-/// Below this number of cores, one thread serves the network of a copy without output: it leaves
-/// the other core to the thread of the files. On 2 cores, with both sides on one host, that is 1.1
-/// to 1.2 times as fast.
+/// Below this number of cores, one thread serves the network of a copy without output, and leaves
+/// the other core to the thread of the files. Its effect on the speed was not measured apart from
+/// other changes: `docs/measurements/2026-11-26-copy.md`.
 const MIN_CORES: usize = 4;
 
 /// Returns the command line of `rdt-copy`, for manual pages and completions.
