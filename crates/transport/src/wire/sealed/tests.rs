@@ -1,4 +1,4 @@
-//! The format as a whole: the documented tests, the rules of each field, and hostile bytes.
+//! The format as a whole: the documented vectors, the rules of each field, and hostile bytes.
 
 use std::time::Duration;
 
