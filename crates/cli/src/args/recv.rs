@@ -111,9 +111,9 @@ pub(crate) struct RecvArgs {
     pub(crate) wire: Option<WireArg>,
     /// Serve encrypted measurements alone: send generated data to `rdt-send --reverse`, as much as
     /// it asks for, and store nothing (Linux)
-    #[arg(long, conflicts_with_all = ["insecure", "faithful", "ack_every"])]
+    #[arg(long, conflicts_with_all = ["insecure", "faithful", "ack_every", "wire"])]
     pub(crate) measure: bool,
-    /// Refuse to send (`rdt-send --reverse`); with --wire tcp or udp
+    /// Refuse to send (`rdt-send --reverse`); with --measure, --wire tcp or udp
     #[arg(long)]
     pub(crate) no_reverse: bool,
     /// Largest rate at which a peer may have data sent (`rdt-send --reverse`), of each peer; with

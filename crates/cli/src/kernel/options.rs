@@ -4,6 +4,7 @@ use super::Wire;
 use super::datagram::{MAX_DATAGRAM, MIN_DATAGRAM};
 use crate::Failure;
 use crate::args::{SendArgs, target::Target};
+use crate::send::config::MAX_GIVE_UP;
 
 /// Options of `rdt-send` for both wires, and for one of them.
 const SEND: [&str; 14] = [
@@ -24,7 +25,9 @@ const SEND: [&str; 14] = [
 ];
 const SEND_TCP: [&str; 5] = ["file", "cc", "socket-buffer", "give-up", "no-progress"];
 const SEND_UDP: [&str; 2] = ["packet-size", "socket-buffer"];
-const SEND_NATIVE: [&str; 4] = ["give-up", "identity", "known-hosts", "secret-file"];
+const SEND_NATIVE: [&str; 1] = ["give-up"];
+/// Options of `rdt-send` about keys, for encrypted transfers over the network.
+const KEYS: [&str; 3] = ["identity", "known-hosts", "secret-file"];
 /// Options of `rdt-recv` for both wires.
 const RECV: [&str; 9] =
     ["wire", "bind", "once", "max-peers", "max-per-source", "no-reverse", "max-rate", "quiet", "json"];
@@ -54,7 +57,8 @@ pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
         Wire::Udp => &SEND_UDP,
         Wire::Native => &SEND_NATIVE,
     };
-    refuse_others(&args.given, &[&SEND, own], name)?;
+    let keys: &[&str] = if wire == Wire::Native { &KEYS } else { &[] };
+    refuse_others(&args.given, &[&SEND, own, keys], name)?;
     match (&args.host, wire) {
         (None, _) => return Err(usage("the following argument is missing: <HOST>; see --help")),
         (Some(host), Wire::Tcp | Wire::Udp) if matches!(host.value, Target::Ticket(_)) => {
@@ -78,8 +82,10 @@ pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
             "--reverse receives generated data: --time, --bytes or --power say how much, not --file",
         ));
     }
-    if wire == Wire::Udp {
-        check_udp(args)?;
+    match wire {
+        Wire::Tcp => {}
+        Wire::Udp => check_udp(args)?,
+        Wire::Native => check_native(args)?,
     }
     match args.native.cc {
         Some(rdt_transport::congestion::Algorithm::Fixed(_)) => {
@@ -102,6 +108,19 @@ fn check_udp(args: &SendArgs) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+fn check_native(args: &SendArgs) -> Result<(), Failure> {
+    if args.native.give_up.is_some_and(|time| time > MAX_GIVE_UP) {
+        return Err(usage("--give-up of an encrypted transfer is at most a day (86400s)"));
+    }
+    let is_local = args.host.as_ref().is_some_and(|host| host.value == Target::Local);
+    match args.given.iter().find(|option| KEYS.contains(&option.as_str())) {
+        Some(option) if is_local => Err(usage(format!(
+            "--{option} is for a receiver on the network: that of HOST local has a key for this run alone"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Checks the options of `rdt-recv`.
@@ -179,6 +198,9 @@ mod tests {
             ("--wire tcp", "<HOST>"),
             ("h --reverse --cc bbr", "--cc does not go with --reverse"),
             ("h --reverse --rtt 1s", "rdt-recv --measure"),
+            ("h --reverse --give-up 90000s", "at most a day"),
+            ("local --reverse --identity k", "--identity is for a receiver on the network"),
+            ("local --reverse --secret-file s", "--secret-file is for a receiver on the network"),
         ] {
             let sentence = refusal(line).unwrap_or_default();
             assert!(sentence.contains(part), "{line}: {sentence}");

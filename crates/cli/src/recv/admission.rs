@@ -50,8 +50,9 @@ impl Rules {
         if !is_limited && !is_safe && !trust.open && !args.insecure {
             return Err(TrustError::Unprotected { address, options: OPTIONS });
         }
-        let unauthenticated =
-            args.wire != Some(WireArg::Native) && (args.insecure || (is_safe && !is_limited));
+        let unauthenticated = !args.measure
+            && args.wire != Some(WireArg::Native)
+            && (args.insecure || (is_safe && !is_limited));
         let is_open = !is_limited;
         let needs_identity = !unauthenticated || is_limited || trust.open || trust.identity.is_some();
         Ok(Self { unauthenticated, is_open, needs_identity })
@@ -166,6 +167,7 @@ mod tests {
             ("--dummy", false),
             ("--output d --insecure", false),
             ("--wire native", true),
+            ("--measure", true),
             ("--open", true),
             ("--output d --open", true),
             ("--ticket", true),

@@ -15,7 +15,7 @@ const MIN_NATIVE_DATAGRAM: usize = 128;
 /// Longest end of a file name, with its dot, that is kept when the name is cut.
 const MAX_EXTENSION: usize = 32;
 /// Largest idle timeout of a connection.
-const MAX_GIVE_UP: Duration = Duration::from_secs(86_400);
+pub(crate) const MAX_GIVE_UP: Duration = Duration::from_secs(86_400);
 
 pub(super) fn configure(args: &SendArgs, form: &Form<'_>) -> Result<SenderConfig, Failure> {
     match (form.format, &form.positional) {

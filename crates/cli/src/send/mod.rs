@@ -1,9 +1,9 @@
 //! `rdt-send`: runs one transfer, with an embedded receiver if HOST is `local`.
 
 pub(crate) mod app;
-mod config;
+pub(crate) mod config;
 pub(crate) mod data;
-mod encrypted;
+pub(crate) mod encrypted;
 mod error_text;
 pub(crate) mod local;
 pub(crate) mod measure;
