@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, Accounts};
 use crate::json;
+use crate::output::{DestinationAccount, DestinationName, destinations_json};
 use crate::paths::Change;
 use crate::relay::Observer;
 
@@ -27,6 +28,8 @@ pub(crate) type Out = Box<dyn Write + Send>;
 pub(crate) struct JsonStream {
     stamp: EventStamp,
     beat: Option<Beat>,
+    /// Names of the paths of `--to`, in their order.
+    pub(crate) destinations: Vec<DestinationName>,
     to_writer: SyncSender<Event>,
     writer: JoinHandle<io::Result<Out>>,
 }
@@ -52,6 +55,7 @@ enum Event {
 struct Moment {
     at: Instant,
     accounts: [Account; 2],
+    destinations: Vec<DestinationAccount>,
 }
 
 impl JsonStream {
@@ -64,7 +68,7 @@ impl JsonStream {
         let of_writer = stamp.clone();
         let writer = thread::spawn(move || write(out, &of_writer, &moments));
         let beat = interval.map(|interval| Beat { next: begin + interval, interval });
-        Self { stamp, beat, to_writer, writer }
+        Self { stamp, beat, destinations: Vec::new(), to_writer, writer }
     }
 
     /// Returns the stamp of the lines, whose begin is that of the stream.
@@ -80,15 +84,16 @@ impl JsonStream {
 }
 
 impl Observer for JsonStream {
-    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
+    fn on_turn(&mut self, at: Instant, current: &Accounts<'_>) {
         let Some(beat) = self.beat.as_mut().filter(|beat| beat.next <= at) else { return };
         // Several intervals missed in a row result in one account.
         while beat.next <= at {
             beat.next += beat.interval;
         }
         let accounts =
-            [Direction::Forward, Direction::Reverse].map(|direction| accounts.account(direction, at));
-        let _ = self.to_writer.try_send(Event::Progress(Box::new(Moment { at, accounts })));
+            [Direction::Forward, Direction::Reverse].map(|direction| current.account(direction, at));
+        let destinations = self.destinations.iter().cloned().zip(current.paths.accounts(at)).collect();
+        let _ = self.to_writer.try_send(Event::Progress(Box::new(Moment { at, accounts, destinations })));
     }
 
     fn on_change(&mut self, change: &Change) {
@@ -117,7 +122,11 @@ fn object(stamp: &EventStamp, event: Event) -> Value {
     let (at, object) = match event {
         Event::Progress(moment) => {
             let [forward, reverse] = moment.accounts.each_ref().map(json::account);
-            (moment.at, json!({ "event": "progress", "forward": forward, "reverse": reverse }))
+            let destinations = destinations_json(&moment.destinations);
+            let event = json!({
+                "event": "progress", "forward": forward, "reverse": reverse, "destinations": destinations,
+            });
+            (moment.at, event)
         }
         Event::Change { at, destination, path } => {
             (at, json!({ "event": "change", "destination": destination, "path": path }))

@@ -67,6 +67,16 @@ pub(crate) struct Watchers<F> {
     pub(crate) published: Option<Published>,
 }
 
+impl<F> Watchers<F> {
+    /// Names the paths of `--to`, in their order, for the accounts at intervals.
+    pub(crate) fn naming(mut self, destinations: Vec<DestinationName>) -> Self {
+        if let Some(stream) = &mut self.stream {
+            stream.destinations = destinations;
+        }
+        self
+    }
+}
+
 impl<F: Frame> Observer for Watchers<F> {
     fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
         if let Some(capture) = &mut self.capture {
@@ -146,22 +156,25 @@ pub(crate) struct Circumstances {
     pub(crate) destinations: Vec<DestinationAccount>,
 }
 
-/// Account of one path of `--to`.
-#[derive(Debug)]
-pub(crate) struct DestinationAccount {
+/// Name of one path of `--to` in reports.
+#[derive(Debug, Clone)]
+pub(crate) struct DestinationName {
     pub(crate) name: String,
     /// Prefix of its addresses; `None` for that of all other addresses.
     pub(crate) to: Option<String>,
     pub(crate) seed: u64,
-    pub(crate) accounts: [Account; 2],
 }
 
-impl DestinationAccount {
-    fn json(&self) -> Value {
-        let [forward, reverse] = self.accounts.each_ref().map(json::account);
-        let Self { name, to, seed, .. } = self;
+/// Account of one path of `--to`.
+pub(crate) type DestinationAccount = (DestinationName, [Account; 2]);
+
+/// Returns the accounts of the paths of `--to` as JSON.
+pub(crate) fn destinations_json(all: &[DestinationAccount]) -> Value {
+    let each = |(DestinationName { name, to, seed }, accounts): &DestinationAccount| {
+        let [forward, reverse] = accounts.each_ref().map(json::account);
         json!({ "name": name, "to": to, "seed": seed_json(*seed), "forward": forward, "reverse": reverse })
-    }
+    };
+    all.iter().map(each).collect()
 }
 
 impl OutputArgs {
@@ -207,8 +220,8 @@ impl OutputArgs {
             for line in report::text(accounts).lines().chain(circumstances.notes.lines()) {
                 talk(line);
             }
-            for each in &circumstances.destinations {
-                report::text(&each.accounts).lines().for_each(|line| talk(&format!("{}: {line}", each.name)));
+            for (DestinationName { name, .. }, accounts) in &circumstances.destinations {
+                report::text(accounts).lines().for_each(|line| talk(&format!("{name}: {line}")));
             }
             talk(&format!("seed: {}", circumstances.seed));
         }
@@ -266,7 +279,7 @@ fn summary(
             "error": captured.error.as_ref().map(ToString::to_string),
         })
     });
-    let destinations: Vec<_> = circumstances.destinations.iter().map(DestinationAccount::json).collect();
+    let destinations = destinations_json(&circumstances.destinations);
     let direction = |index: usize| {
         let mut object = json::account(&accounts[index]);
         json::extend(&mut object, json!({ "lost_before": lost_before[index] }));

@@ -192,8 +192,8 @@ impl Paths {
         }
     }
 
-    /// Returns the final accounts of each path, forward first; empty unless there is one for each
-    /// destination.
+    /// Returns the accounts of each path until `now`, forward first; empty unless there is one for
+    /// each destination.
     pub(crate) fn accounts(&self, now: Instant) -> Vec<[Account; 2]> {
         match self {
             Self::PerDestination(paths) => paths.accounts(now),

@@ -136,7 +136,9 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     /// destination.
     #[cfg(target_os = "linux")]
     pub(crate) fn destinations(&self) -> Vec<[Account; 2]> {
-        self.paths.accounts(clock::now())
+        let mut all = self.paths.accounts(clock::now());
+        all.iter_mut().flatten().for_each(|account| account.ledger.abandon());
+        all
     }
 
     /// Discards the packets on the path. Returns the accounts, forward first, and the observer.

@@ -29,7 +29,6 @@ impl Branch {
     fn account(&self, direction: Direction, now: Instant) -> Account {
         let mut ledger = *of(&self.path, direction);
         ledger.busy = ledger.busy.saturating_sub(link(&self.path, direction).backlog(now));
-        ledger.abandon();
         Account {
             ledger,
             lateness: self.lateness[direction as usize].clone(),
@@ -55,7 +54,7 @@ impl PerDestination {
         self.branches.iter_mut().map(|branch| &mut branch.path)
     }
 
-    /// Returns the final accounts of each path, forward first.
+    /// Returns the accounts of each path until `now`, forward first.
     pub(super) fn accounts(&self, now: Instant) -> Vec<[Account; 2]> {
         self.branches.iter().map(|branch| BOTH.map(|direction| branch.account(direction, now))).collect()
     }

@@ -31,7 +31,7 @@ use crate::control_socket::{ControlSocket, InForce};
 use crate::destinations::{By, Destination, OTHER, Prefix, Table};
 use crate::failure::Failure;
 use crate::host::LossAlarm;
-use crate::output::{Circumstances, DestinationAccount, Watchers};
+use crate::output::{Circumstances, DestinationName, Watchers};
 use crate::paths::{Changes, Paths, PerDestination};
 use crate::relay::Relay;
 use crate::waiter::{Descriptors, Waiter, Waiting};
@@ -64,8 +64,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         to.iter().fold(first, |all, (it, config)| all.with(&it.name, it.described.clone(), config.clone()))
     };
     let changes = control.as_ref().map(|control| control.serve(in_force(), warnings.clone())).transpose()?;
-    let carried =
-        carry((paths(&to, config, seed), changes), (seed, table(&to)), &mut inside, &mut signals, args);
+    let carried = carry((paths(&to, config, seed), changes), (seed, &to), &mut inside, &mut signals, args);
     inside.wait();
     // Restores Ctrl-C before the report, because its reader may be slow.
     signals.release();
@@ -80,7 +79,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         }
     };
     let notes = internet.map(Tool::note).unwrap_or_default().to_owned();
-    let destinations = named(&to, seed, destinations);
+    let destinations = names(&to, seed).into_iter().zip(destinations).collect();
     let circumstances = Circumstances { mode: "run", seed, lost_before, code, notes, destinations };
     Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
@@ -113,17 +112,18 @@ fn paths(to: &[Routed], config: PathConfig, seed: u64) -> Paths {
     PerDestination::new(iter::once((config, seed)).chain(others)).into()
 }
 
-/// Names the accounts of each path.
-fn named(to: &[Routed], seed: u64, accounts: Vec<[Account; 2]>) -> Vec<DestinationAccount> {
-    let of = |(number, accounts): (usize, [Account; 2])| match number.checked_sub(1).and_then(|it| to.get(it))
-    {
-        Some((it, _)) => {
-            let (name, to) = (it.name.clone(), Some(it.prefix.to_string()));
-            DestinationAccount { name, to, seed: it.seed(number, seed), accounts }
-        }
-        None => DestinationAccount { name: OTHER.into(), to: None, seed, accounts },
-    };
-    accounts.into_iter().enumerate().map(of).collect()
+/// Names the paths that [`paths`] creates; none without destinations.
+fn names(to: &[Routed], seed: u64) -> Vec<DestinationName> {
+    if to.is_empty() {
+        return Vec::new();
+    }
+    let other = DestinationName { name: OTHER.into(), to: None, seed };
+    let others = to.iter().zip(1..).map(|((it, _), number)| DestinationName {
+        name: it.name.clone(),
+        to: Some(it.prefix.to_string()),
+        seed: it.seed(number, seed),
+    });
+    iter::once(other).chain(others).collect()
 }
 
 /// Result of the command: exit code, and packets lost before the relay read them.
@@ -133,13 +133,17 @@ type Ended = Result<(u8, Overflow), Failure>;
 /// failure is in [`Ended`].
 fn carry(
     path: (Paths, Option<Changes>),
-    (seed, table): (u64, Option<Table>),
+    (seed, to): (u64, &[Routed]),
     inside: &mut Inside,
     signals: &mut Signals,
     args: &RunArgs,
 ) -> Result<(Ended, Finished), Failure> {
     let devices = inside.devices(signals)?;
-    let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone());
+    let watchers = || {
+        let watchers = args.output.watchers(IpPackets, seed, inside.warnings.clone())?;
+        Ok(watchers.naming(names(to, seed)))
+    };
+    let table = table(to);
     // With a NAT, a lookup is refused by the name server of the host, for reasons of its own.
     let lookups = args.internet.is_none().then(|| RefusedLookups::new(inside.warnings.clone()));
     let ports = |devices: [Arc<OwnedFd>; 2]| {

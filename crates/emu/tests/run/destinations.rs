@@ -142,13 +142,16 @@ fn answers(output: &str) -> Vec<&str> {
 /// Returns name, packets and losses of each path, forward, of the account at the end.
 fn forward_counts(output: &str) -> Vec<(String, u64, u64)> {
     let end = output.lines().find(|line| line.contains("\"end\"")).unwrap();
-    let end: Value = serde_json::from_str(end).unwrap();
+    counts(&serde_json::from_str(end).unwrap())
+}
+
+fn counts(event: &Value) -> Vec<(String, u64, u64)> {
     let count = |it: &Value| {
         let forward = &it["forward"];
         let counts = [&forward["arrived"], &forward["dropped"]["loss"]].map(|it| it.as_u64().unwrap());
         (it["name"].as_str().unwrap().to_owned(), counts[0], counts[1])
     };
-    end["destinations"].as_array().unwrap().iter().map(count).collect()
+    event["destinations"].as_array().unwrap().iter().map(count).collect()
 }
 
 fn ask(addresses: &str) -> String {
@@ -188,6 +191,24 @@ fn each_destination_has_own_path_and_account() {
     assert_eq!((&end["forward"]["arrived"], &end["reverse"]["delivered"]), (&4.into(), &3.into()));
     assert_eq!((&all[0]["seed"], &all[1]["seed"]), (&"5".into(), &"9".into()));
     assert_eq!((&all[0]["to"], &all[2]["to"]), (&Value::Null, &"192.0.2.7/32".into()));
+}
+
+#[test]
+fn json_stream_names_paths_of_destinations() {
+    if !host_allows() {
+        return;
+    }
+    let server = program("destinations::echo_everywhere").join(" ");
+    let script = format!("{}; sleep 0.1", ask("-$RDT_PEER_lossy"));
+    let to = ["--to", "lossy=10.1.0.0/16", "loss-forward=100%"];
+    let arguments = [&["-q", "--json-stream=10ms", "--server", &server], &to[..]].concat();
+    let output = stdout(&run_with(&arguments, &["sh", "-c", &script]).output());
+    let progress = output.lines().rfind(|line| line.contains("\"progress\"")).unwrap();
+    let progress: Value = serde_json::from_str(progress).unwrap();
+    if let Some(contract) = Contract::load("rdt-emu.json") {
+        contract.check_event(&progress);
+    }
+    assert_eq!(counts(&progress), [("other".into(), 0, 0), ("lossy".into(), 1, 1)]);
 }
 
 #[test]
