@@ -1,6 +1,9 @@
 //! Runs inside a run.
 
-use super::helpers::{helper, said};
+use std::env;
+use std::net::{Ipv4Addr, UdpSocket};
+
+use super::helpers::{helper, program, said};
 use super::running::{PROGRAM, code, host_allows, run, stdout};
 
 #[test]
@@ -87,4 +90,26 @@ fn nested_run_reports_unsupported_options() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(code(&output) == 64 && said.contains(part), "{said}");
     }
+}
+
+/// Connects to an address of this run's block that no run has.
+#[test]
+#[ignore = "a program for other tests"]
+fn connect_in_own_block() {
+    let local: Ipv4Addr = env::var("RDT_LOCAL").unwrap().parse().unwrap();
+    let absent = Ipv4Addr::from_bits(local.to_bits() + (1 << 16));
+    let connected = UdpSocket::bind("0.0.0.0:0").unwrap().connect((absent, 9));
+    println!("\n{absent} {:?}", connected.map_err(|error| error.kind()));
+}
+
+#[test]
+fn absent_address_of_nested_block_is_unreachable() {
+    if !host_allows() {
+        return;
+    }
+    // The enclosing network would return packets to it, which the run would send out again.
+    let connect = program("nested::connect_in_own_block").join(" ");
+    let nested = format!("{PROGRAM} run -q -- {connect}");
+    let output = stdout(&run("-q", &["sh", "-c", &nested]).output());
+    assert_eq!(said(&output, "10.17.0.2 "), "Err(HostUnreachable)");
 }
