@@ -141,9 +141,10 @@ pub(crate) enum FromSource {
     Same {
         id: u64,
     },
-    /// Answer to [`Start::IfDifferent`]: the contents differ.
+    /// Answer to [`Start::IfDifferent`]: the contents differ. `root` is the hash of the source's.
     Different {
         id: u64,
+        root: HashBytes,
     },
     /// All entries are resolved.
     Finish,

@@ -365,9 +365,9 @@ fn handle(
             order.end(id)?;
             queues.job(id, Job::Same, room);
         }
-        FromSource::Different { id } => {
+        FromSource::Different { id, root } => {
             order.end(id)?;
-            queues.job(id, Job::Different, room);
+            queues.job(id, Job::Different { root }, room);
         }
         FromSource::Finish if shared.unresolved.load(Ordering::Relaxed) > 0 => {
             return Err(CopyError::Protocol("the end before all entries are resolved".into()));

@@ -310,12 +310,16 @@ impl Planner {
             Err(error) => Err(format!("cannot be examined: {error}")),
             Ok(stat) => match look(&stat, target.size, attributes, checksum) {
                 Verdict::Copy if existing == Existing::KeepBoth => {
-                    let is_same = |name: &[u8]| {
+                    let may_be_same = |name: &[u8]| {
                         let stat = directory.stat_name(name).ok()?;
-                        Some(look(&stat, target.size, attributes, false) == Verdict::Identical)
+                        Some(look(&stat, target.size, attributes, checksum) != Verdict::Copy)
                     };
-                    target.other_name = kept_before(&target.name, is_same);
-                    Ok(if target.other_name.is_some() { Verdict::Identical } else { Verdict::Copy })
+                    target.other_name = kept_before(&target.name, may_be_same);
+                    Ok(match target.other_name {
+                        Some(_) if checksum => Verdict::Compare,
+                        Some(_) => Verdict::Identical,
+                        None => Verdict::Copy,
+                    })
                 }
                 Verdict::Copy if existing == Existing::Refuse => Err(DIFFERS.into()),
                 Verdict::Copy if is_directory(&stat) => Err("exists and is a directory".into()),
@@ -341,9 +345,14 @@ enum Verdict {
     Copy,
 }
 
-fn look(stat: &Stat, size: u64, attributes: &Attributes, checksum: bool) -> Verdict {
+/// Returns true for a regular file of this size.
+pub(super) fn is_file_of(stat: &Stat, size: u64) -> bool {
     let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if !is_regular || u64::try_from(stat.st_size) != Ok(size) {
+    is_regular && u64::try_from(stat.st_size) == Ok(size)
+}
+
+fn look(stat: &Stat, size: u64, attributes: &Attributes, checksum: bool) -> Verdict {
+    if !is_file_of(stat, size) {
         Verdict::Copy
     } else if checksum {
         Verdict::Compare
@@ -367,7 +376,7 @@ fn is_link(directory: &Arc<Directory>, name: &[u8], to: &[u8]) -> io::Result<Opt
 
 /// Returns the numbered name under which an earlier copy that kept both has stored an entry.
 /// `is_same` returns `None` for a free name, with which the search ends.
-fn kept_before(name: &[u8], is_same: impl Fn(&[u8]) -> Option<bool>) -> Option<Vec<u8>> {
+pub(super) fn kept_before(name: &[u8], mut is_same: impl FnMut(&[u8]) -> Option<bool>) -> Option<Vec<u8>> {
     for number in 2..MAX_NUMBER {
         let name = numbered(name, number);
         if is_same(&name)? {

@@ -13,6 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use super::buffers::{Buffer, Room};
 use super::part::{Part, find_checkpoint};
 use super::place::{DIFFERS, place};
+use super::plan::{is_file_of, kept_before};
 use super::tree::{Attributes, Ended, Shared, Target};
 use crate::directory::Directory;
 use crate::journal::{Checkpoint, Subject};
@@ -55,7 +56,10 @@ pub(super) enum Job {
         is_unchanged: bool,
     },
     Same,
-    Different,
+    /// The source's file has this hash.
+    Different {
+        root: HashBytes,
+    },
 }
 
 /// File that is to be copied.
@@ -192,7 +196,7 @@ impl Worker {
                 part.discard();
                 return self.stopped(&plan.target, &text);
             }
-            Job::Open(_) | Job::Compare(_) | Job::Same | Job::Different => {
+            Job::Open(_) | Job::Compare(_) | Job::Same | Job::Different { .. } => {
                 Err(Failure::Protocol("an answer that was not asked for"))
             }
         };
@@ -229,7 +233,7 @@ impl Worker {
     /// Asks the source whether its file is the same as the existing one.
     fn compare(&self, plan: Box<Plan>) -> Result<Option<State>, Failure> {
         let id = plan.target.id;
-        match self.hash(&plan) {
+        match self.hash(&plan, plan.target.other_name.as_ref().unwrap_or(&plan.target.name)) {
             Ok(root) => {
                 self.shared.reply(FromDestination::Want { id, start: Start::IfDifferent { root } })?;
                 Ok(Some(State::Comparing(plan)))
@@ -243,24 +247,53 @@ impl Worker {
         }
     }
 
-    fn hash(&self, plan: &Plan) -> Result<HashBytes, Failure> {
+    fn hash(&self, plan: &Plan, name: &[u8]) -> Result<HashBytes, Failure> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let file = File::from(plan.directory.open(&plan.target.name, flags, Mode::empty())?);
+        let file = File::from(plan.directory.open(name, flags, Mode::empty())?);
         let mut tree = TreeHash::new(plan.target.size);
         hash_rest(&file, &mut tree, || {
             if self.shared.is_stopped.load(Ordering::Relaxed) { Err(Failure::Ended) } else { Ok(()) }
         })
     }
 
+    /// Returns the numbered name under which an earlier copy has stored contents with this hash.
+    fn find_kept(&self, plan: &Plan, root: HashBytes) -> Result<Option<Vec<u8>>, Failure> {
+        let mut has_ended = false;
+        let found = kept_before(&plan.target.name, |name| {
+            let stat = plan.directory.stat_name(name).ok()?;
+            if !is_file_of(&stat, plan.target.size) {
+                return Some(false);
+            }
+            match self.hash(plan, name) {
+                Ok(found) => Some(found == root),
+                Err(Failure::Ended) => {
+                    has_ended = true;
+                    None
+                }
+                // One that cannot be read is not known to be the same.
+                Err(_) => Some(false),
+            }
+        });
+        if has_ended { Err(Failure::Ended) } else { Ok(found) }
+    }
+
     fn compared(&self, mut plan: Box<Plan>, answer: &Job) -> Result<Option<State>, Failure> {
         let options = self.shared.options;
+        if let Job::Different { root } = answer
+            && options.existing == Existing::KeepBoth
+        {
+            plan.target.other_name = self.find_kept(&plan, *root)?;
+        }
         match answer {
             Job::Same => self.shared.skip(&plan.target, WireSkip::Identical)?,
-            Job::Different if options.existing == Existing::Refuse => {
+            Job::Different { .. } if plan.target.other_name.is_some() => {
+                self.shared.skip(&plan.target, WireSkip::Identical)?;
+            }
+            Job::Different { .. } if options.existing == Existing::Refuse => {
                 self.shared.failed(&plan.target, DIFFERS)?;
             }
-            Job::Different if options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun)?,
-            Job::Different => {
+            Job::Different { .. } if options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun)?,
+            Job::Different { .. } => {
                 if plan.target.size > GROUP_BYTES {
                     match find_checkpoint(&plan.directory, &plan.names, &plan.subject) {
                         Ok(found) => plan.resume = found,
@@ -274,7 +307,10 @@ impl Worker {
                 self.shared.reply(FromDestination::Want { id, start })?;
                 return Ok(Some(State::Planned(plan)));
             }
-            Job::Stopped { text, .. } => return self.stopped(&plan.target, text),
+            Job::Stopped { text, .. } => {
+                plan.target.other_name = None;
+                return self.stopped(&plan.target, text);
+            }
             _ => return Err(Failure::Protocol("data instead of a comparison")),
         }
         Ok(None)

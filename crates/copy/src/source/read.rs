@@ -96,8 +96,13 @@ impl Reader {
         let (handle, stat) = open(&file)?;
         match start {
             Start::IfDifferent { root } => {
-                let is_same = self.hash(id, &handle, &mut tree)? == root && is_unchanged(&handle, &file)?;
-                let answer = if is_same { FromSource::Same { id } } else { FromSource::Different { id } };
+                let own = self.hash(id, &handle, &mut tree)?;
+                if !is_unchanged(&handle, &file)? {
+                    return Err(Stop::Changed(CHANGED));
+                }
+                let is_same = own == root;
+                let answer =
+                    if is_same { FromSource::Same { id } } else { FromSource::Different { id, root: own } };
                 return Ok(self.out.message(&answer)?);
             }
             Start::Beginning => {}

@@ -116,6 +116,32 @@ async fn checksum_finds_change_that_time_hides() {
 }
 
 #[tokio::test]
+async fn checksum_finds_contents_kept_before() {
+    let folder = Folder::new();
+    let dst = folder.dst().join("src");
+    fs::create_dir(&dst).unwrap();
+    for name in ["equal size", "other size", "same time"] {
+        write(folder.src().join(name), b"content");
+    }
+    write(dst.join("equal size"), b"CONTENT");
+    write(dst.join("other size"), b"short");
+    write(dst.join("same time"), b"short");
+    write(dst.join("same time (2)"), b"CONTENT");
+    let destination =
+        DestinationOptions { checksum: true, existing: Existing::KeepBoth, ..DestinationOptions::default() };
+    for (files, skipped) in [(3, 0), (0, 3), (0, 3)] {
+        let summary = pushed(Request { destination, ..folder.request() }).await.unwrap();
+        assert_eq!((summary.files, summary.skipped, summary.failures), (files, skipped, 0), "{summary:?}");
+        // Their contents count, and not their times.
+        for name in ["equal size (2)", "other size (2)", "same time (3)"] {
+            assert_eq!(fs::read(dst.join(name)).unwrap(), b"content");
+            set_time(&dst.join(name), 5);
+        }
+    }
+    assert_eq!(listing(&dst).len(), 7);
+}
+
+#[tokio::test]
 async fn dry_run_writes_nothing() {
     let folder = conflict();
     fs::create_dir(folder.src().join("directory")).unwrap();
