@@ -211,6 +211,24 @@ fn slow_source_is_no_silence() {
 }
 
 #[test]
+fn datagrams_beyond_path_mtu_are_named() {
+    if UdpSocket::bind("[::1]:0").is_err() {
+        return eprintln!("skipped: this host has no IPv6");
+    }
+    // The MTU of the loopback is 65,536 bytes, and the headers take 48.
+    let receiver = Receiver::from(&mut rdt_recv("--wire udp --bind [::1]:0"));
+    for (direction, code) in [("", 4), ("--reverse", 8)] {
+        let options = format!("--wire udp --max-rate 80mbit --bytes 1mb --packet-size 65507 {direction}");
+        let run = send(&receiver.args(&options)).with_code(code);
+        assert!(run.stderr.contains("larger than the path MTU"), "{}", run.stderr);
+    }
+    let run = send(&receiver.args("--wire udp --max-rate 80mbit --bytes 20kb --json")).with_code(0);
+    assert_eq!(run.summary()["packet_size_bytes"], 1452);
+    let run = send(&receiver.args("--wire udp --max-rate 80mbit --bytes 39")).with_code(64);
+    assert!(run.stderr.contains("at least 40 bytes"), "{}", run.stderr);
+}
+
+#[test]
 fn answers_are_shorter_than_questions() {
     let receiver = Receiver::start("--wire udp");
     let unknown = UdpSocket::bind("127.0.0.1:0").unwrap();
