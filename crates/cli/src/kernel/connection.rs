@@ -13,6 +13,8 @@ use super::stream::{LOOK_INTERVAL, WRITE_TIMEOUT, congestion_of};
 
 /// Code of CLOSE of a transfer that is given up.
 const GIVEN_UP: u32 = 1;
+/// Code of CLOSE to a peer beyond a limit.
+pub(super) const TOO_MANY_PEERS: u32 = 2;
 
 /// Pair of byte streams. Reads and writes fail with `WouldBlock` after a moment.
 pub(super) trait Connection {

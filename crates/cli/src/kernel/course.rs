@@ -14,6 +14,7 @@ use crate::args::SendArgs;
 use crate::output::status::{Status, next_line};
 use crate::send::app::STATUS_INTERVAL;
 use crate::send::measure::{Measure, Wanted};
+use crate::send::sending::Protection;
 
 /// Default of `--give-up`: that of native transfers.
 const GIVE_UP: Duration = Duration::from_secs(100);
@@ -44,6 +45,8 @@ pub(super) struct Course<'a> {
     pub(super) refused: u64,
     /// TCP: congestion control of the side that sends, as the kernel names it.
     pub(super) congestion: Option<String>,
+    /// Encryption of the connection, once it is open.
+    pub(super) protection: Option<Protection>,
     next_line: Option<Instant>,
     interval: Duration,
 }
@@ -74,6 +77,7 @@ impl<'a> Course<'a> {
             is_sent_known: false,
             refused: 0,
             congestion: None,
+            protection: None,
             next_line: None,
             interval: args.interval.unwrap_or(STATUS_INTERVAL),
         }
@@ -92,10 +96,23 @@ impl<'a> Course<'a> {
 
     /// Records that the receiver has taken the transfer. `payload`: bytes of a full packet.
     pub(super) fn connected(&mut self, now: Instant, took: Duration, payload: usize) {
-        self.stats.handshake_rtt = Some(took);
         self.stats.packet_size = payload;
         self.status.set_packet(payload);
-        self.status.connected(now, self.host, took, None);
+        self.connected_encrypted(now, took, Some(took), None);
+    }
+
+    /// Records the same of an encrypted transfer, whose packets have the size of native ones.
+    /// `rtt`: from the last SYN to its answer.
+    pub(super) fn connected_encrypted(
+        &mut self,
+        now: Instant,
+        took: Duration,
+        rtt: Option<Duration>,
+        protection: Option<Protection>,
+    ) {
+        self.stats.handshake_rtt = rtt;
+        self.protection = protection;
+        self.status.connected(now, self.host, took, protection);
         self.next_line = Some(now + self.interval);
         self.measure.on_connected(now);
     }

@@ -1,18 +1,31 @@
 //! `rdt-send --reverse` over an encrypted connection of rdt, whose responder sends.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use rdt_endpoint::blocking::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
-use rdt_transport::{InitiatorConfig, Phase};
+use rdt_program::talk;
+use rdt_transport::wire::native::CloseReason;
+use rdt_transport::{
+    Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, TransferError,
+};
 use rdt_trust::Dialer;
 use rdt_udp::clock;
 
-use super::connection::Connection as _;
-use super::course::{Course, lost};
-use super::message::Request;
-use super::tcp_client::{exchange, receive};
+use super::connection::{Connection as _, TOO_MANY_PEERS};
+use super::course::{Course, failure, lost};
+use super::message::{Request, Verdict};
+use super::stream::{LOOK_INTERVAL, is_pause, look};
+use super::tcp_client::{SILENCE, exchange, receive};
 use crate::Failure;
+use crate::send::encrypted::idle_timeout;
+use crate::send::sending::Protection;
+
+/// Wait for the receiver's confirmation that it knows the end.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Keys for a connection, and what a refusal means.
 pub(super) struct Keys {
@@ -22,11 +35,31 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Returns why a peer or this side refused a connection, if keys were the reason.
+    /// Returns why a peer or this side refused a connection: the keys, too many peers, or what the
+    /// peer's program says.
     fn refusal(&self, host: &str, error: &StreamError) -> Option<Failure> {
         let StreamError::Closed(closed) = error else { return None };
-        self.dialer.as_ref()?.refusal(host, closed).map(Failure::from)
+        if let Some(refusal) = self.dialer.as_ref().and_then(|dialer| dialer.refusal(host, closed)) {
+            return Some(refusal.into());
+        }
+        let (reason, sentence) = match closed {
+            Closed::Refused(RefuseReason::Busy) | Closed::Peer { code: TOO_MANY_PEERS, .. } => {
+                (CloseReason::Refused, Verdict::Busy.sentence().to_owned())
+            }
+            Closed::Peer { reason, .. } => (*reason, closed.to_string()),
+            _ => return None,
+        };
+        Some(failure(Phase::Connect, TransferError::Closed(reason), sentence))
     }
+}
+
+/// Connection whose handshake is complete. The stream is dropped first: the drop of the endpoint
+/// would end it at once.
+struct Opened {
+    stream: Stream,
+    _endpoint: Endpoint,
+    /// From the first packet to this address to the end of the handshake.
+    took: Duration,
 }
 
 /// Runs a transfer over a new connection to one of `addresses`.
@@ -36,35 +69,60 @@ pub(super) fn run(
     request: &Request,
     keys: &Keys,
 ) -> Result<(), Failure> {
-    let begun_at = clock::now();
-    // Dropped last, after the stream: its drop would end the connection at once.
-    let (_endpoint, stream) = connect_any(course, addresses, keys)?;
-    let took = clock::now().saturating_duration_since(begun_at);
-    stream.set_timeouts().map_err(|error| lost(Phase::Connect, error.to_string()))?;
-    // The responder judges the keys after the connection is open for this side.
-    let host = course.host;
-    exchange(course, &stream, request, |error| {
-        let closed = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>())?;
-        keys.refusal(host, closed)
-    })?;
-    course.connected(clock::now(), took, course.config.packet_size);
-    let ended = receive(course, &stream);
+    let opened = connect_any(course, addresses, keys)?;
+    let ended = transfer(course, &opened, request, keys);
     match &ended {
-        Ok(()) => {
-            // The peer waits for the end of this side's stream.
-            let _ = stream.finish();
-            let _ = stream.delivered();
-        }
-        Err(_) => stream.reset(),
+        Ok(()) => confirm_end(course, &opened.stream),
+        // A drop would end the stream as if it were complete, and a peer that stores files would
+        // keep the request as one.
+        Err(_) => opened.stream.reset(),
     }
     ended
 }
 
-fn connect_any(
-    course: &mut Course<'_>,
-    addresses: &[SocketAddr],
-    keys: &Keys,
-) -> Result<(Endpoint, Stream), Failure> {
+fn transfer(course: &mut Course<'_>, opened: &Opened, request: &Request, keys: &Keys) -> Result<(), Failure> {
+    let stream = &opened.stream;
+    check_two_way(course, stream)?;
+    stream.set_timeouts().map_err(|error| lost(Phase::Connect, error.to_string()))?;
+    // The responder judges the keys after the connection is open for this side.
+    let host = course.host;
+    exchange(course, stream, request, |error| {
+        let closed = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>())?;
+        keys.refusal(host, closed)
+    })?;
+    let stats = stream.stats();
+    let protection = stats
+        .as_ref()
+        .and_then(|stats| Some(Protection { aead: stats.aead?, receiver: stream.peer_identity()? }));
+    let rtt = stats.and_then(|stats| stats.sender.handshake_rtt);
+    course.connected_encrypted(clock::now(), opened.took, rtt, protection);
+    receive(course, stream)
+}
+
+/// Fails if the peer sends no stream: such a receiver would store the request.
+fn check_two_way(course: &Course<'_>, stream: &Stream) -> Result<(), Failure> {
+    stream.set_read_timeout(Some(Duration::ZERO));
+    match stream.read_some(&mut [0]) {
+        // The peer's parameters say that its stream is empty.
+        Ok(0) => Err(lost(
+            Phase::Connect,
+            format!(
+                "{} does not measure: it receives, and sends nothing (rdt-recv --measure)",
+                course.address
+            ),
+        )),
+        Ok(_) => Err(failure(
+            Phase::Connect,
+            TransferError::Protocol,
+            format!("the program at {} is no rdt-recv: it sends before it was asked", course.address),
+        )),
+        Err(error) if is_pause(&error) => Ok(()),
+        // The exchange fails too, and says why.
+        Err(_) => Ok(()),
+    }
+}
+
+fn connect_any(course: &mut Course<'_>, addresses: &[SocketAddr], keys: &Keys) -> Result<Opened, Failure> {
     let share = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let give_up = course.connect_give_up() / share;
     let mut last = lost(Phase::Connect, "the receiver has no address");
@@ -77,10 +135,12 @@ fn connect_any(
         let endpoint = EndpointConfig::new()
             .and_then(|config| Endpoint::bind(any, config))
             .map_err(|error| lost(Phase::Connect, format!("no socket can be had: {error}")))?;
-        let connect = Connect::with(keys.initiator.clone());
-        match endpoint.connect_timeout(*address, connect, give_up) {
-            Ok(stream) => return Ok((endpoint, stream)),
-            Err(_) if course.stop.is_set() => return Err(Failure::Interrupted),
+        let opened_at = clock::now();
+        match connect(course, &endpoint, give_up, keys)? {
+            Ok(stream) => {
+                let took = clock::now().saturating_duration_since(opened_at);
+                return Ok(Opened { stream, _endpoint: endpoint, took });
+            }
             Err(error) => {
                 if let ConnectError::Stream(error) = &error
                     && let Some(refusal) = keys.refusal(course.host, error)
@@ -92,4 +152,99 @@ fn connect_any(
         }
     }
     Err(last)
+}
+
+/// Connects to the present address. After a second, a line says what is waited for. Fails at
+/// Ctrl-C.
+fn connect(
+    course: &Course<'_>,
+    endpoint: &Endpoint,
+    give_up: Duration,
+    keys: &Keys,
+) -> Result<Result<Stream, ConnectError>, Failure> {
+    let address = course.address;
+    let config = config_of(course.give_up(), give_up);
+    let connect = Connect::with(keys.initiator.clone()).config(config);
+    let say_at = (!course.status.is_quiet()).then(|| clock::now() + SILENCE);
+    let mut say_at = say_at.filter(|_| keys.dialer.is_some());
+    let opener = endpoint.clone();
+    let connected = in_background(
+        move || opener.connect_timeout(address, connect, give_up),
+        || {
+            if say_at.take_if(|at| *at <= clock::now()).is_some() {
+                talk(&format!("rdt-send: waiting for a receiver at {address}"));
+            }
+            course.stop.is_set()
+        },
+    );
+    if course.stop.is_set() {
+        // The thread has the endpoint, too.
+        endpoint.close(0, "");
+        return Err(Failure::Interrupted);
+    }
+    connected.ok_or_else(|| lost(Phase::Connect, "no thread can be had"))
+}
+
+/// Returns the parameters of a connection, with the times of the command line.
+fn config_of(give_up: Duration, handshake_give_up: Duration) -> ConnectionConfig {
+    let base = ConnectionConfig::default();
+    let sender = SenderConfig { give_up, handshake_give_up, ..base.sender };
+    ConnectionConfig { idle_timeout: idle_timeout(&sender), sender, ..base }
+}
+
+/// Ends the own stream, and waits until the peer has confirmed that.
+fn confirm_end(course: &Course<'_>, stream: &Stream) {
+    // Fails if the connection has ended.
+    if stream.finish().is_err() {
+        return;
+    }
+    let until = clock::now() + END_TIMEOUT;
+    let waiter = stream.try_clone();
+    let delivered = in_background(move || waiter.delivered().is_ok(), || look(until, &course.stop).is_err());
+    if delivered.is_none() {
+        // Ends the wait of the thread.
+        stream.reset();
+    }
+}
+
+/// Runs `call`, which waits for the network, on a thread of its own. Returns its result, or `None`
+/// once `is_over` returns true: it is asked every [`LOOK_INTERVAL`].
+fn in_background<T: Send + 'static>(
+    call: impl FnOnce() -> T + Send + 'static,
+    mut is_over: impl FnMut() -> bool,
+) -> Option<T> {
+    let (done, result) = mpsc::channel();
+    // Fails if the caller does not wait any more.
+    let run = move || drop(done.send(call()));
+    thread::Builder::new().spawn(run).ok()?;
+    loop {
+        match result.recv_timeout(LOOK_INTERVAL) {
+            Ok(value) => return Some(value),
+            Err(RecvTimeoutError::Timeout) if !is_over() => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_timeout_follows_give_up() {
+        let seconds = |give_up| {
+            let config = config_of(Duration::from_secs(give_up), Duration::from_secs(7));
+            let sender = config.sender;
+            [sender.give_up, sender.handshake_give_up, config.idle_timeout].map(|time| time.as_secs())
+        };
+        assert_eq!((seconds(100), seconds(5)), ([100, 7, 100], [5, 7, 30]));
+    }
+
+    #[test]
+    fn background_call_ends_with_its_caller() {
+        let (end, wait) = mpsc::channel::<()>();
+        assert_eq!(in_background(|| 5, || false), Some(5));
+        assert_eq!(in_background(move || wait.recv().is_ok(), || true), None);
+        drop(end);
+    }
 }

@@ -1,5 +1,6 @@
 //! `rdt-recv --measure`: encrypted connections of rdt, whose peers may have data sent to them.
 
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
@@ -7,70 +8,164 @@ use std::time::Duration;
 
 use rdt_endpoint::blocking::{Endpoint, Listener, Stream};
 use rdt_endpoint::{EndpointConfig, Listen, PublicKey, generate_key};
-use rdt_transport::ResponderConfig;
+use rdt_transport::{Confirm, ResponderConfig};
+use rdt_trust::bind_any;
 use rdt_udp::{SocketError, clock};
 
-use super::connection::Connection as _;
-use super::recv::{MAX_PEERS, Server};
-use super::stream::LOOK_INTERVAL;
-use super::tcp_server::serve_one;
+use super::connection::{Connection as _, TOO_MANY_PEERS};
+use super::message::{REQUEST_BYTES, Request, Verdict};
+use super::places::{Place, Places};
+use super::recv::Server;
+use super::stream::{LOOK_INTERVAL, is_pause, read_message, write_message};
+use super::tcp_server::{IDLE_TIMEOUT, REQUEST_TIMEOUT, end, serve_request};
+use crate::args::target::DEFAULT_PORT;
 
 /// Connections that wait for a thread.
 const BACKLOG: usize = 64;
+/// Connections beyond each limit on peers, which are accepted, counted and closed with the reason.
+const SPARE: usize = 8;
 /// Stack of a connection's thread, bytes: it works on packets while it waits.
 const STACK: usize = 2 << 20;
 /// Wait for answers that may have to be repeated, at the end.
 const END: Duration = Duration::from_secs(1);
 
-/// Returns a listener at `address` for the peers that `responder` admits.
-pub(super) fn listen(endpoint: &Endpoint, responder: ResponderConfig) -> Result<Listener, SocketError> {
+/// Code of CLOSE to a peer that does not ask for data.
+const NOT_ASKED: u32 = 3;
+const ONLY_MEASURES: &str = "this rdt-recv only measures: it sends to rdt-send --reverse, and stores nothing";
+
+/// Returns a listener for the peers that `responder` admits.
+pub(super) fn listen(endpoint: &Endpoint, mut responder: ResponderConfig) -> Result<Listener, SocketError> {
+    // The end of a foreign stream is not confirmed.
+    responder.config.confirm = Confirm::ByApplication;
+    responder.config.idle_timeout = IDLE_TIMEOUT;
     let listener = endpoint
         .listen(Listen { responder, backlog: BACKLOG })
-        .map_err(|error| SocketError::Receive(std::io::Error::other(error)))?;
+        .map_err(|error| SocketError::Receive(io::Error::other(error)))?;
     listener.set_timeout(Some(LOOK_INTERVAL));
     Ok(listener)
 }
 
-pub(super) fn bind(address: SocketAddr) -> Result<Endpoint, SocketError> {
-    let bind = || {
+/// Binds the socket to `address`, or to the default port of all interfaces. The limits are those of
+/// `places`.
+pub(super) fn bind(address: Option<SocketAddr>, places: &Places) -> Result<Endpoint, SocketError> {
+    let (max, max_per_source) = places.limits();
+    let bind = |address| {
         let mut config = EndpointConfig::new()?;
-        config.max_connections = MAX_PEERS;
+        config.max_connections = max.saturating_add(SPARE);
+        config.max_connections_per_source = max_per_source.saturating_add(SPARE);
         Endpoint::bind(address, config)
     };
-    bind().map_err(|error| SocketError::Bind { address, error })
+    let bound = match address {
+        Some(address) => bind(address).map_err(|error| (address, error)),
+        None => bind_any(DEFAULT_PORT, bind),
+    };
+    bound.map_err(|(address, error)| SocketError::Bind { address, error })
 }
 
 /// Returns a listener on the loopback interface that admits every peer, and its key.
-pub(super) fn local() -> Result<(Listener, PublicKey), SocketError> {
+pub(super) fn local(places: &Places) -> Result<(Listener, PublicKey), SocketError> {
     let identity = generate_key().map_err(SocketError::Receive)?;
-    let endpoint = bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let endpoint = bind(Some((Ipv4Addr::LOCALHOST, 0).into()), places)?;
     let key = identity.public();
     Ok((listen(&endpoint, ResponderConfig::open(identity))?, key))
 }
 
 /// Accepts connections until the program is to end, and waits for those that exist.
-pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
-    while !server.is_closing() {
-        server.log.poll(clock::now());
-        let Ok(stream) = listener.accept() else { continue };
-        let Some(peer) = stream.peer_addr() else { continue };
-        // Without a place or a thread, the connection is dropped.
-        let Some(place) = server.places.take(peer) else { continue };
-        let server = Arc::clone(server);
-        let run = move || {
-            if stream.set_timeouts().is_ok() {
-                serve_one(&server, &stream, peer, place);
-            }
-            confirm_end(&stream);
-        };
-        let _ = thread::Builder::new().stack_size(STACK).spawn(run);
-    }
+pub(super) fn serve(listener: &Listener, server: &Arc<Server>) -> Result<(), SocketError> {
+    let ended = accept_all(listener, server);
     server.wait_for_threads();
     listener.endpoint().wait_idle(Some(END));
+    ended
 }
 
-/// Ends the own stream. The endpoint delivers what was written.
-fn confirm_end(stream: &Stream) {
-    // Fails if the connection has ended.
-    let _ = stream.finish();
+fn accept_all(listener: &Listener, server: &Arc<Server>) -> Result<(), SocketError> {
+    while !server.is_closing() {
+        server.log.poll(clock::now());
+        let stream = match listener.accept() {
+            Ok(stream) => stream,
+            Err(error) if is_pause(&error) => continue,
+            // The socket is unusable.
+            Err(error) => return Err(SocketError::Receive(error)),
+        };
+        let Some(peer) = stream.peer_addr() else { continue };
+        let Some(place) = server.places.take(peer) else {
+            stream.close(TOO_MANY_PEERS, Verdict::Busy.sentence());
+            continue;
+        };
+        let (server, handle) = (Arc::clone(server), stream.try_clone());
+        let run = move || serve_one(&server, &stream, peer, place);
+        if thread::Builder::new().stack_size(STACK).spawn(run).is_err() {
+            handle.close(TOO_MANY_PEERS, Verdict::Busy.sentence());
+        }
+    }
+    Ok(())
+}
+
+fn serve_one(server: &Server, stream: &Stream, peer: SocketAddr, place: Place) {
+    match admit(server, stream) {
+        Ok(request) => {
+            serve_request(server, stream, peer, place, &request);
+            // No effect on a connection that was reset.
+            stream.confirm();
+        }
+        // A connection that is only dropped would keep its place until the peer ends it.
+        Err(text) => stream.close(NOT_ASKED, text),
+    }
+}
+
+/// Reads and answers the request. Returns it if it is accepted, and otherwise the text for the
+/// peer.
+fn admit(server: &Server, stream: &Stream) -> Result<Request, &'static str> {
+    let until = clock::now() + REQUEST_TIMEOUT;
+    let mut message = [0; REQUEST_BYTES];
+    stream.set_timeouts().map_err(|_| ONLY_MEASURES)?;
+    read_message(stream, &mut message, until, &server.stop).map_err(|error| match error.kind() {
+        ErrorKind::TimedOut => "no request came",
+        _ => ONLY_MEASURES,
+    })?;
+    let request = Request::decode(&message).ok_or(ONLY_MEASURES)?;
+    let verdict = match server.judge(Some(&request)) {
+        Verdict::Accepted if request.congestion.is_some() => Verdict::NoCongestionControl,
+        verdict => verdict,
+    };
+    write_message(stream, &verdict.encode(), until, &server.stop).map_err(|_| "no answer can be sent")?;
+    if verdict == Verdict::Accepted {
+        return Ok(request);
+    }
+    // Fails once the peer has read the answer: it ends the connection.
+    let _ = end(server, stream);
+    Err(verdict.sentence())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use rdt_endpoint::Connect;
+
+    use super::super::Wire;
+    use super::super::recv::tests::server;
+    use super::*;
+
+    #[test]
+    fn stopped_endpoint_ends_server() {
+        let server = Arc::new(server(Wire::Native, false, None));
+        let (listener, _) = local(&server.places).unwrap();
+        listener.endpoint().close(0, "");
+        assert!(matches!(serve(&listener, &server), Err(SocketError::Receive(_))));
+    }
+
+    #[test]
+    fn endpoint_limits_connections_of_one_host() {
+        let (listener, key) = local(&Places::new(100, 1)).unwrap();
+        let client = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), EndpointConfig::new().unwrap()).unwrap();
+        let connect = || client.connect(listener.local_addr(), Connect::to(key));
+        let _open: Vec<_> = (0..=SPARE).map(|_| connect().unwrap()).collect();
+        // The responder may refuse after the connection is open for this side.
+        let refused = connect().map_err(io::Error::from).and_then(|mut stream| {
+            stream.set_read_timeout(Some(Duration::from_secs(30)));
+            stream.read(&mut [0])
+        });
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    }
 }

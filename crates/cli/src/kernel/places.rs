@@ -58,6 +58,11 @@ impl Places {
         Some(Place { source, taken: Arc::clone(&self.taken) })
     }
 
+    /// Returns the limit on all peers, and that on those of one host.
+    pub(super) fn limits(&self) -> (usize, usize) {
+        (self.max, self.max_per_source)
+    }
+
     pub(super) fn counts(&self) -> Counts {
         lock(&self.taken).counts
     }

@@ -85,12 +85,12 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
     let default = SocketAddr::from((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT));
     let address = args.bind.unwrap_or(default);
     if wire == Wire::Native {
-        let endpoint = native_server::bind(address)?;
+        let endpoint = native_server::bind(args.bind, &server.places)?;
         let admission = Admission::new(args, endpoint.local_addr(), &server.log)?;
         let listener = native_server::listen(&endpoint, admission.responder())?;
         server.announce(endpoint.local_addr(), Some(&admission));
-        native_server::serve(&listener, &server);
-        return server.conclude();
+        let served = native_server::serve(&listener, &server);
+        return server.conclude().and(served.map_err(Failure::from));
     }
     let socket = match Bound::new(wire, address, args.socket_buffer) {
         // A host without IPv6.
@@ -175,7 +175,7 @@ impl Server {
         let has_size = (MIN_DATAGRAM..=MAX_DATAGRAM).contains(&usize::from(request.packet_size))
             && request.bytes.is_none_or(|bytes| self.takes_all(request, bytes));
         let is_valid = match (request.is_reverse, self.wire) {
-            (false, _) => true,
+            (false, wire) => wire != Wire::Native,
             (true, Wire::Tcp | Wire::Native) => is_bounded && request.rate != Some(0),
             (true, Wire::Udp) => is_bounded && has_rate && has_size,
         };
@@ -372,9 +372,9 @@ impl Embedded {
             totals: Mutex::default(),
         });
         if wire == Wire::Native {
-            let (listener, key) = native_server::local()?;
+            let (listener, key) = native_server::local(&server.places)?;
             let address = listener.local_addr();
-            let thread = thread::spawn(move || native_server::serve(&listener, &server));
+            let thread = thread::spawn(move || drop(native_server::serve(&listener, &server)));
             return Ok(Self { address, key: Some(key), stop, thread });
         }
         let socket = Bound::new(wire, (Ipv4Addr::LOCALHOST, 0).into(), buffer)?;
@@ -391,10 +391,10 @@ impl Embedded {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn server(wire: Wire, no_reverse: bool, max_rate: Option<u64>) -> Server {
+    pub(in crate::kernel) fn server(wire: Wire, no_reverse: bool, max_rate: Option<u64>) -> Server {
         Server {
             wire,
             log: EventLog::quiet(),
@@ -417,6 +417,8 @@ mod tests {
         assert_eq!(tcp.judge(Some(&Request { time: MAX_TIME * 2, ..timed })), Verdict::Invalid);
         assert_eq!(tcp.judge(None), Verdict::Invalid);
         assert_eq!(server(Wire::Tcp, true, None).judge(Some(&timed)), Verdict::NoReverse);
+        let forward = Request { is_reverse: false, ..timed };
+        assert_eq!(server(Wire::Native, false, None).judge(Some(&forward)), Verdict::Invalid);
         let udp = server(Wire::Udp, false, None);
         let rated = Request { rate: Some(1), packet_size: 1472, ..timed };
         assert_eq!(udp.judge(Some(&rated)), Verdict::Accepted);

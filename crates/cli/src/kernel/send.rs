@@ -113,7 +113,8 @@ fn config_of(args: &SendArgs, wire: Wire) -> SenderConfig {
 }
 
 fn new_status(args: &SendArgs, wire: Wire, console: Console, style: Style, start: Instant) -> Status {
-    let mut status = Status::new(console, style, start, &config_of(args, wire), Format::Insecure);
+    let format = if wire == Wire::Native { Format::Encrypted } else { Format::Insecure };
+    let mut status = Status::new(console, style, start, &config_of(args, wire), format);
     status.columns = match (wire, args.reverse) {
         (_, true) => Columns::Received,
         (Wire::Tcp | Wire::Native, false) => Columns::All,

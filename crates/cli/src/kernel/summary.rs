@@ -8,6 +8,7 @@ use super::Wire;
 use super::course::Course;
 use crate::output::format::rate_bps;
 use crate::output::limit::Limited;
+use crate::output::status::aead_name;
 use crate::{Failure, resources};
 
 impl Course<'_> {
@@ -52,7 +53,8 @@ impl Course<'_> {
             "processor_ns": resources::processor_time().map(nanos),
         });
         let own = match wire {
-            Wire::Tcp | Wire::Native => self.tcp_keys(counted),
+            Wire::Tcp => self.tcp_keys(counted),
+            Wire::Native => self.native_keys(counted),
             Wire::Udp => self.udp_keys(),
         };
         if let (Value::Object(all), Value::Object(own)) = (&mut value, own) {
@@ -84,6 +86,13 @@ impl Course<'_> {
             value["limited_by"] = json!(limited.map(|limited| limited.name()));
             value["limited_share"] = json!(limited.map(|limited| limited.share));
         }
+        value
+    }
+
+    fn native_keys(&self, counted: &SenderStats) -> Value {
+        let mut value = self.tcp_keys(counted);
+        value["encryption"] = json!(self.protection.map(|protection| aead_name(protection.aead)));
+        value["receiver_key"] = json!(self.protection.map(|protection| protection.receiver.to_string()));
         value
     }
 

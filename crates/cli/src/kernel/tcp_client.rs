@@ -21,7 +21,7 @@ use super::stream::{
 use crate::Failure;
 
 /// Time without an answer after which a line says what is waited for.
-const SILENCE: Duration = Duration::from_secs(1);
+pub(super) const SILENCE: Duration = Duration::from_secs(1);
 /// Bytes that `tcpi_bytes_acked` counts beside the data: the SYN and the request.
 const OVERHEAD: u64 = 1 + REQUEST_BYTES as u64;
 

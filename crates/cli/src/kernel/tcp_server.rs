@@ -19,9 +19,9 @@ use crate::Failure;
 use crate::send::data::array_reader;
 
 /// Time in which a new connection must send its request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest silence of a peer: that of native senders.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest wait for a peer to take what was sent at the end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of the looks at unacknowledged data.
@@ -56,15 +56,27 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
 }
 
 pub(super) fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, place: Place) {
-    let Some(request) = admit(server, stream) else { return };
-    server.connected(peer, &request);
-    let ended = if request.is_reverse { send_to(server, stream, &request) } else { receive(server, stream) };
+    if let Some(request) = admit(server, stream) {
+        serve_request(server, stream, peer, place, &request);
+    }
+}
+
+/// Runs a transfer that was accepted.
+pub(super) fn serve_request(
+    server: &Server,
+    stream: &impl Connection,
+    peer: SocketAddr,
+    place: Place,
+    request: &Request,
+) {
+    server.connected(peer, request);
+    let ended = if request.is_reverse { send_to(server, stream, request) } else { receive(server, stream) };
     match &ended {
-        Ok(report) => server.finished(peer, &request, report),
+        Ok(report) => server.finished(peer, request, report),
         Err(_) => stream.reset(),
     }
     drop(place);
-    server.cleaned_up(peer, &request, ended.is_err());
+    server.cleaned_up(peer, request, ended.is_err());
 }
 
 /// Reads and answers the request. Returns it if it is accepted.
@@ -176,7 +188,7 @@ impl Taken {
 }
 
 /// Ends the own stream, and waits for the end of the peer's: then it has read everything.
-fn end(server: &Server, stream: &impl Connection) -> io::Result<()> {
+pub(super) fn end(server: &Server, stream: &impl Connection) -> io::Result<()> {
     stream.finish()?;
     let until = clock::now() + END_TIMEOUT;
     loop {

@@ -49,7 +49,7 @@ fn limited(config: &ConnectionConfig, handshake_give_up: Duration) -> Connection
 }
 
 /// Returns the silence of the receiver after which the connection ends.
-pub(super) fn idle_timeout(sender: &SenderConfig) -> Duration {
+pub(crate) fn idle_timeout(sender: &SenderConfig) -> Duration {
     sender.give_up.max(MIN_IDLE_TIMEOUT)
 }
 

@@ -55,6 +55,15 @@ impl ErrorContext<'_> {
         };
         let sentence = match closed {
             Closed::Idle => self.silence_of(idle_timeout(self.config), ""),
+            // The text of a peer is escaped.
+            Closed::Peer { text, .. } if !text.is_empty() => {
+                format!(
+                    "the receiver at {} ({}) closed the transfer: {}",
+                    self.host,
+                    self.address,
+                    text.escape_debug()
+                )
+            }
             _ => self.sentence(&error),
         };
         (phase, error, sentence)

@@ -1,8 +1,10 @@
 //! `rdt-send --reverse` over encrypted connections to `rdt-recv --measure`.
 
+use std::net::UdpSocket;
+
 use serde_json::Value;
 
-use super::process::{Receiver, send};
+use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
 
 fn number(summary: &Value, key: &str) -> f64 {
     summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
@@ -25,6 +27,21 @@ fn receiver_sends_over_encrypted_connection() {
 }
 
 #[test]
+fn summary_names_encryption_and_handshake_rtt() {
+    let receiver = Receiver::start("--measure --json");
+    let run = send(&receiver.args("--reverse --bytes 100kb --json")).with_code(0);
+    let (events, summary) = (run.objects(), run.summary());
+    let connected = events.iter().find(|event| event["event"] == "connected").unwrap();
+    let initialized = receiver.interrupted().with_code(0).objects().remove(0);
+    assert!(initialized["key"].is_string());
+    assert_eq!([&connected["receiver_key"], &summary["receiver_key"]], [&initialized["key"]; 2]);
+    assert!(summary["encryption"].is_string(), "{summary}");
+    assert_eq!(connected["packet_size_bytes"], 1472);
+    // The connection took the round trip of the RETRY, too.
+    assert!(number(&summary, "handshake_rtt_ns") < number(connected, "connect_ns"), "{summary}");
+}
+
+#[test]
 fn embedded_receiver_sends_several_streams() {
     let run = send("local --reverse --parallel 2 --bytes 200kb --json").with_code(0);
     let sum = run.objects().pop().unwrap();
@@ -40,7 +57,7 @@ fn reverse_transfer_needs_permission() {
     let receiver = Receiver::start("--measure --ticket --no-reverse");
     let ticket = receiver.program.line("rdt1");
     let run = send(&receiver.args("--reverse --time 1s")).with_code(77);
-    assert!(run.stderr.contains("rdt-send: "), "{}", run.stderr);
+    assert!(run.stderr.contains("does not admit this key"), "{}", run.stderr);
     let run = send(&format!("{ticket} --reverse --time 1s --json")).with_code(8);
     assert_eq!(run.summary()["close_reason"], "refused");
     assert!(run.stderr.contains("--no-reverse") && !run.stderr.contains(&ticket), "{}", run.stderr);
@@ -48,7 +65,56 @@ fn reverse_transfer_needs_permission() {
 
 #[test]
 fn other_receivers_do_not_send() {
-    let receiver = Receiver::start("--no-link");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kept");
+    std::fs::write(&file, "kept").unwrap();
+    let receiver = Receiver::keeping(&file, "--once");
     let run = send(&receiver.args("--reverse --time 1s --connect-give-up 2s")).with_code(5);
     assert!(run.stderr.contains("does not measure"), "{}", run.stderr);
+    receiver.program.line("cleaned up (unfinished)");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+}
+
+#[test]
+fn measuring_receiver_confirms_no_forward_transfer() {
+    let receiver = Receiver::start("--measure");
+    for bytes in [0, 40, 64, 1_000_000] {
+        let run = send(&receiver.args(&format!("--bytes {bytes}"))).with_code(8);
+        assert!(run.stderr.contains("this rdt-recv only measures"), "{bytes}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn peer_beyond_limit_is_refused() {
+    let receiver = Receiver::start("--measure --max-per-source 1 --json");
+    let first = receiver.args("--reverse --time 60s --max-rate 1mbit --json");
+    let first = Program::start(&mut rdt_send(&first));
+    first.line("connected");
+    let run = send(&receiver.args("--reverse --time 1s --json")).with_code(8);
+    assert_eq!(run.summary()["close_reason"], "refused");
+    assert!(run.stderr.contains("too many peers"), "{}", run.stderr);
+    first.signal("INT");
+    first.ended().with_code(130);
+    receiver.program.line("cleaned_up");
+    send(&receiver.args("--reverse --bytes 1kb")).with_code(0);
+    let summary = receiver.interrupted().with_code(0).summary();
+    assert_eq!((&summary["refused"], &summary["max_active"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn interrupt_ends_wait_for_receiver() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let line = format!("{} --reverse --time 1s", silent.local_addr().unwrap());
+    let program = Program::start(&mut rdt_send(&line));
+    program.error_line("waiting for a receiver at 127.0.0.1:");
+    program.signal("INT");
+    program.ended().with_code(130);
+}
+
+#[test]
+fn measuring_receiver_takes_no_other_wire() {
+    for wire in ["tcp", "udp", "native"] {
+        let run = Program::start(&mut rdt_recv(&format!("--measure --wire {wire}"))).ended().with_code(64);
+        assert!(run.stderr.contains("--measure"), "{}", run.stderr);
+    }
 }
