@@ -1,71 +1,127 @@
 //! Unconnected UDP sockets that answer from the address to which a peer sent, and that never
 //! fragment: for measurements (Linux).
 
-use std::io;
-use std::net::UdpSocket;
+#[cfg(linux_api)]
+pub use kernel::{AddressedReads, forbid_fragments, send_from};
+#[cfg(not(linux_api))]
+pub use portable::{AddressedReads, forbid_fragments, send_from};
 
-use quinn_udp::RecvMeta;
-use rdt_datagram::Ecn;
+#[cfg(linux_api)]
+mod kernel {
+    use std::io;
+    use std::net::UdpSocket;
 
-use crate::Remote;
-use crate::recvmmsg::MessageHeaders;
-use crate::send_batch::Datagrams;
-use crate::sendmmsg::sendmmsg;
-use crate::socket_options;
+    use quinn_udp::RecvMeta;
+    use rdt_datagram::Ecn;
 
-/// Reads of an unconnected socket, with the local address of each datagram.
-pub struct AddressedReads {
-    headers: Box<MessageHeaders>,
-}
+    use crate::Remote;
+    use crate::recvmmsg::MessageHeaders;
+    use crate::send_batch::Datagrams;
+    use crate::sendmmsg::sendmmsg;
+    use crate::socket_options;
 
-impl std::fmt::Debug for AddressedReads {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AddressedReads").finish_non_exhaustive()
+    /// Reads of an unconnected socket, with the local address of each datagram.
+    pub struct AddressedReads {
+        headers: Box<MessageHeaders>,
     }
-}
 
-impl AddressedReads {
-    /// Makes the kernel report the local address of datagrams of `socket`.
+    impl std::fmt::Debug for AddressedReads {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("AddressedReads").finish_non_exhaustive()
+        }
+    }
+
+    impl AddressedReads {
+        /// Makes the kernel report the local address of datagrams of `socket`.
+        ///
+        /// # Errors
+        /// The kernel does not have the option.
+        pub fn new(socket: &UdpSocket) -> io::Result<Self> {
+            socket_options::report_destination(socket)?;
+            Ok(Self { headers: MessageHeaders::new() })
+        }
+
+        /// Receives a datagram of the socket. Returns its length, peer and local address.
+        ///
+        /// # Errors
+        /// Those of the socket; `WouldBlock` after its read timeout.
+        pub fn receive(&mut self, socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, Remote)> {
+            let mut meta = [RecvMeta::default()];
+            self.headers.receive(socket, std::iter::once(buffer), &mut meta)?;
+            Ok((meta[0].len, Remote { addr: meta[0].addr, local: meta[0].dst_ip }))
+        }
+    }
+
+    /// Sends a datagram from the local address of `remote`. Returns its length.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn send_from(socket: &UdpSocket, remote: Remote, bytes: &[u8]) -> io::Result<usize> {
+        let datagrams = Datagrams { bytes, size: bytes.len(), ecn: Ecn::NotEct };
+        sendmmsg(socket, remote, false, datagrams)?;
+        Ok(bytes.len())
+    }
+
+    /// Forbids fragmentation. A datagram larger than the path MTU fails with `EMSGSIZE`.
     ///
     /// # Errors
     /// The kernel does not have the option.
-    pub fn new(socket: &UdpSocket) -> io::Result<Self> {
-        socket_options::report_destination(socket)?;
-        Ok(Self { headers: MessageHeaders::new() })
+    pub fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
+        socket_options::forbid_fragments(socket)
+    }
+}
+
+/// Stand-in without direct system calls (feature `portable`): the system chooses the address of
+/// replies, and may fragment.
+#[cfg(not(linux_api))]
+mod portable {
+    use std::io;
+    use std::net::UdpSocket;
+
+    use crate::Remote;
+
+    /// Reads of an unconnected socket.
+    #[derive(Debug)]
+    pub struct AddressedReads;
+
+    impl AddressedReads {
+        /// Needs no option of the socket.
+        ///
+        /// # Errors
+        /// None.
+        pub fn new(_: &UdpSocket) -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        /// Receives a datagram of the socket. Returns its length and peer.
+        ///
+        /// # Errors
+        /// Those of the socket; `WouldBlock` after its read timeout.
+        pub fn receive(&mut self, socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, Remote)> {
+            socket.recv_from(buffer).map(|(length, peer)| (length, peer.into()))
+        }
     }
 
-    /// Receives a datagram of the socket. Returns its length, peer and local address.
+    /// Sends a datagram. Returns its length.
     ///
     /// # Errors
-    /// Those of the socket; `WouldBlock` after its read timeout.
-    pub fn receive(&mut self, socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, Remote)> {
-        let mut meta = [RecvMeta::default()];
-        self.headers.receive(socket, std::iter::once(buffer), &mut meta)?;
-        Ok((meta[0].len, Remote { addr: meta[0].addr, local: meta[0].dst_ip }))
+    /// Those of the socket.
+    pub fn send_from(socket: &UdpSocket, remote: Remote, bytes: &[u8]) -> io::Result<usize> {
+        socket.send_to(bytes, remote.addr)
+    }
+
+    /// Leaves fragmentation as it is.
+    ///
+    /// # Errors
+    /// None.
+    pub fn forbid_fragments(_: &UdpSocket) -> io::Result<()> {
+        Ok(())
     }
 }
 
-/// Sends a datagram from the local address of `remote`. Returns its length.
-///
-/// # Errors
-/// Those of the socket.
-pub fn send_from(socket: &UdpSocket, remote: Remote, bytes: &[u8]) -> io::Result<usize> {
-    let datagrams = Datagrams { bytes, size: bytes.len(), ecn: Ecn::NotEct };
-    sendmmsg(socket, remote, false, datagrams)?;
-    Ok(bytes.len())
-}
-
-/// Forbids fragmentation. A datagram larger than the path MTU fails with `EMSGSIZE`.
-///
-/// # Errors
-/// The kernel does not have the option.
-pub fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
-    socket_options::forbid_fragments(socket)
-}
-
-#[cfg(test)]
+#[cfg(all(test, linux_api))]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, UdpSocket};
     use std::time::Duration;
 
     use super::*;

@@ -19,10 +19,7 @@
 //! | TCP info | `tcp_info.rs` | TCP connections of the kernel, for measurements (Linux) |
 //! | clock | `clock.rs` | the only place of the libraries that reads the time |
 
-#[cfg(linux_api)]
-mod addressed;
-#[cfg(all(target_os = "linux", not(linux_api)))]
-#[path = "addressed_portable.rs"]
+#[cfg(target_os = "linux")]
 mod addressed;
 mod buffer_occupancy;
 mod buffer_pool;

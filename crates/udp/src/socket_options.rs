@@ -176,6 +176,7 @@ pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_datagram::Ecn) -> std::
 }
 
 #[cfg(not(linux_api))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as with system calls")]
 pub(crate) fn set_codepoint(_socket: &UdpSocket, _ecn: rdt_datagram::Ecn) -> std::io::Result<()> {
     Ok(())
 }
