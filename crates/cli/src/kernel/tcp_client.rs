@@ -182,7 +182,7 @@ fn no_answer(course: &Course<'_>, error: &io::Error) -> Failure {
 fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) -> Result<(), Failure> {
     let begun_at = clock::now();
     let pace = Pace { rate: course.args.max_rate, begun_at };
-    let mut sender = Sender {
+    let mut sender = SendingSide {
         stream,
         begun_at,
         has_input: course.args.file.is_some(),
@@ -224,7 +224,7 @@ fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) ->
 }
 
 /// Side of a connection that sends.
-struct Sender<'a> {
+struct SendingSide<'a> {
     stream: &'a TcpStream,
     begun_at: Instant,
     /// The data is that of a file.
@@ -235,7 +235,7 @@ struct Sender<'a> {
     look_at: Instant,
 }
 
-impl Sender<'_> {
+impl SendingSide<'_> {
     /// Prints, measures and gives up what is due. Returns true if the data must end now. `is_end`:
     /// all data has been written.
     fn step(
