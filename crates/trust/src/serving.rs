@@ -113,7 +113,8 @@ pub fn listen(
     endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) })
 }
 
-/// Accepts connections until `stop`, and starts a session for each. Returns the sessions.
+/// Accepts connections until `stop`, and starts a session for each. Returns the sessions. A session
+/// returns true if the stop cut it.
 ///
 /// # Errors
 /// If the endpoint has ended.
@@ -121,9 +122,9 @@ pub async fn accept_until<F>(
     listener: &Listener,
     stop: impl Future<Output = ()>,
     mut session: impl FnMut(Stream) -> F,
-) -> Result<JoinSet<()>, ListenError>
+) -> Result<JoinSet<bool>, ListenError>
 where
-    F: Future<Output = ()> + Send + 'static,
+    F: Future<Output = bool> + Send + 'static,
 {
     let mut sessions = JoinSet::new();
     tokio::pin!(stop);
@@ -138,20 +139,19 @@ where
     }
 }
 
-/// Returns the number of sessions that have not ended.
-pub fn open_sessions(sessions: &mut JoinSet<()>) -> usize {
-    while sessions.try_join_next().is_some() {}
-    sessions.len()
-}
-
-/// Waits for the sessions, which the stop has ended, and for their last packets.
-pub async fn linger(endpoint: &Endpoint, mut sessions: JoinSet<()>) {
+/// Waits for the sessions, which the stop has ended, and for their last packets. Returns the number
+/// of sessions that the stop cut, or that have not ended.
+pub async fn linger(endpoint: &Endpoint, mut sessions: JoinSet<bool>) -> usize {
+    let mut cut = 0;
     let last_packets = async {
-        while sessions.join_next().await.is_some() {}
+        while let Some(ended) = sessions.join_next().await {
+            cut += usize::from(ended.unwrap_or(true));
+        }
         endpoint.wait_idle().await;
     };
     // After that time the peer finds the end by its idle timeout.
     let _ = timeout(LINGER, last_packets).await;
+    cut + sessions.len()
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ async fn accept_all(
                     sessions.spawn(async move {
                         // Fails if the peer is gone already, and then the first read does too.
                         let _ = local.set_nodelay(true);
-                        session(local, from, &link, &report, &stop).await;
+                        session(local, from, &link, &report, &stop).await
                     });
                 }
                 Err(error) => {
@@ -111,17 +111,21 @@ async fn accept_all(
     Ok(finish(link.endpoint(), sessions).await)
 }
 
-/// Handles one TCP connection.
-async fn session(local: TcpStream, from: SocketAddr, link: &Link, report: &Report, stop: &TaskStop) {
+/// Handles one TCP connection. Returns true if the stop cut it.
+async fn session(local: TcpStream, from: SocketAddr, link: &Link, report: &Report, stop: &TaskStop) -> bool {
     let opened = tokio::select! {
         opened = link.open() => opened,
-        () = stop.wait() => return local.reset_at_drop(),
+        () = stop.wait() => {
+            local.reset_at_drop();
+            return true;
+        }
     };
     let stream = match opened {
         Ok(stream) => stream,
         Err(failure) => {
             local.reset_at_drop();
-            return report.remark(&format!("{from}: {failure}"));
+            report.remark(&format!("{from}: {failure}"));
+            return false;
         }
     };
     match carry(report, stop, &from.to_string(), local, stream).await {
@@ -130,6 +134,8 @@ async fn session(local: TcpStream, from: SocketAddr, link: &Link, report: &Repor
             link.note_end(&end);
             report.remark(&format!("{from}: {}", link.failure(end)));
         }
-        Outcome::Finished | Outcome::Stopped => {}
+        Outcome::Finished => {}
+        Outcome::Stopped => return true,
     }
+    false
 }

@@ -33,7 +33,7 @@ use clap::{CommandFactory as _, Parser};
 use rdt_endpoint::tokio::Endpoint;
 use rdt_program::exit::{INTERRUPTED, IO};
 use rdt_program::{Console, TaskStop, start_logging, talk};
-use rdt_trust::serving::{linger, open_sessions};
+use rdt_trust::serving::linger;
 use tokio::task::JoinSet;
 
 use crate::args::{Arguments, Command, KeyArgs, OutputArgs, SecretArgs};
@@ -127,10 +127,8 @@ fn dispatch(command: &Command, report: &Report) -> Result<Ended, Failure> {
 }
 
 /// Waits for the sessions, which the stop has ended, and for their last packets.
-async fn finish(endpoint: &Endpoint, mut sessions: JoinSet<()>) -> Ended {
-    let open = open_sessions(&mut sessions);
-    linger(endpoint, sessions).await;
-    Ended { open }
+async fn finish(endpoint: &Endpoint, sessions: JoinSet<bool>) -> Ended {
+    Ended { open: linger(endpoint, sessions).await }
 }
 
 fn print_key(args: &KeyArgs, report: &Report) -> Result<Ended, Failure> {

@@ -102,8 +102,8 @@ where
     Ok(finish(endpoint, sessions).await)
 }
 
-/// Handles one connection of a client.
-async fn session<L, F>(mut stream: Stream, target: F, report: &Report, stop: &TaskStop)
+/// Handles one connection of a client. Returns true if the stop cut it.
+async fn session<L, F>(mut stream: Stream, target: F, report: &Report, stop: &TaskStop) -> bool
 where
     L: Local,
     F: Future<Output = io::Result<L>>,
@@ -112,10 +112,10 @@ where
     let mut first = [0];
     match timeout(FIRST_BYTE_TIMEOUT, stream.read(&mut first)).await {
         Ok(Ok(1)) if first == [OPEN] => {}
-        Ok(Ok(1)) => return stream.close(Code::Version.number(), ""),
+        Ok(Ok(1)) => return refuse(&stream, Code::Version.number(), ""),
         // The client only tested whether it is admitted. Dropping the stream ends the connection.
-        Ok(Ok(_)) => return,
-        Ok(Err(_)) | Err(_) => return stream.close(0, ""),
+        Ok(Ok(_)) => return false,
+        Ok(Err(_)) | Err(_) => return refuse(&stream, 0, ""),
     }
     let local = match timeout(TARGET_TIMEOUT, target).await {
         Ok(Ok(local)) => local,
@@ -125,16 +125,24 @@ where
                 io::ErrorKind::ConnectionRefused => Code::TargetRefused,
                 _ => Code::TargetUnreachable,
             };
-            return stream.close(code.number(), &error.to_string());
+            return refuse(&stream, code.number(), &error.to_string());
         }
         Err(_) => {
             report.remark(&format!("{name}: no answer from the target"));
-            return stream.close(Code::TargetUnreachable.number(), "no answer");
+            return refuse(&stream, Code::TargetUnreachable.number(), "no answer");
         }
     };
     match carry(report, stop, &name, local, stream).await {
         Outcome::LocalFailed(error) => report.remark(&format!("{name}: the target: {error}")),
         Outcome::PeerFailed(end) => report.remark(&format!("{name}: {end}")),
-        Outcome::Finished | Outcome::Stopped => {}
+        Outcome::Finished => {}
+        Outcome::Stopped => return true,
     }
+    false
+}
+
+/// Ends a connection that is not carried. Returns false: the stop did not cut it.
+fn refuse(stream: &Stream, code: u32, text: &str) -> bool {
+    stream.close(code, text);
+    false
 }

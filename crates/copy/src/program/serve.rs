@@ -6,8 +6,7 @@ use std::sync::Arc;
 use rdt_endpoint::tokio::Stream;
 use rdt_program::TaskStop;
 use rdt_trust::serving::{
-    Announcement, LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, open_sessions,
-    server_endpoint,
+    Announcement, LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint,
 };
 use serde_json::json;
 
@@ -57,16 +56,16 @@ pub(crate) async fn serve(
         number += 1;
         client(stream, root.clone(), report.clone(), number)
     });
-    let mut clients = accepted.await.map_err(|error| Failure::system("accept")(error.into()))?;
-    let open = open_sessions(&mut clients);
+    let clients = accepted.await.map_err(|error| Failure::system("accept")(error.into()))?;
     endpoint.close(STOPPED, "rdt-copy was stopped there");
-    linger(&endpoint, clients).await;
-    if open == 0 { Ok(()) } else { Err(Failure::Interrupted) }
+    if linger(&endpoint, clients).await == 0 { Ok(()) } else { Err(Failure::Interrupted) }
 }
 
-/// Handles one connection of a client.
-async fn client(stream: Stream, root: Root, report: Report, number: u64) {
+/// Handles one connection of a client. Returns true if it failed: after the stop, because of it.
+async fn client(stream: Stream, root: Root, report: Report, number: u64) -> bool {
     let client = Arc::new(Client::new(report, number, stream.peer_addr()));
     let served = crate::serve(stream, root, Arc::clone(&client) as Arc<dyn crate::Observer>).await;
-    client.ended(served.err().as_ref());
+    let error = served.err();
+    client.ended(error.as_ref());
+    error.is_some()
 }
