@@ -66,13 +66,15 @@ fn reverse_transfer_needs_permission() {
 #[test]
 fn other_receivers_do_not_send() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("kept");
+    let [file, next] = ["kept", "next"].map(|name| folder.path().join(name));
     std::fs::write(&file, "kept").unwrap();
-    let receiver = Receiver::keeping(&file, "--once");
+    std::fs::write(&next, "next").unwrap();
+    let receiver = Receiver::keeping(&file, "");
     let run = send(&receiver.args("--reverse --time 1s --connect-give-up 2s")).with_code(5);
     assert!(run.stderr.contains("does not measure"), "{}", run.stderr);
-    receiver.program.line("cleaned up (unfinished)");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+    send(&receiver.args(&format!("--file {}", next.display()))).with_code(0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "next");
 }
 
 #[test]
