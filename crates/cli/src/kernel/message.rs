@@ -1,5 +1,5 @@
-//! Messages of `--wire tcp` and `--wire udp` beside the data: request, answer and report. Numbers
-//! are little endian.
+//! Messages of measured transfers beside the data, over TCP, UDP and encrypted connections:
+//! request, answer and report. Numbers are little endian.
 
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ pub(super) struct Report {
     pub(super) duplicates: u64,
     /// UDP: interarrival jitter.
     pub(super) jitter: Duration,
-    /// TCP, reverse: counters of the connection of the side that sent.
+    /// TCP and encrypted connections, reverse: counters of the side that sent.
     pub(super) retransmitted: u64,
     pub(super) retransmitted_bytes: u64,
     pub(super) timeouts: Option<u64>,

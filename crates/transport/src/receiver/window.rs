@@ -138,7 +138,7 @@ impl ReceiveWindow {
     ///
     /// If the socket's buffer bounds the window, the steps are half of the share, up to most of a
     /// batch. Without this, the first short batch lasts: its ACK makes room for as short a batch.
-    /// The sender never runs dry, because all data in flight is at least two steps.
+    /// The sender does not run dry: a step is at most half of what it may have in flight.
     pub(crate) fn offer(&mut self, now: Instant) -> u64 {
         if self.growth() >= self.step() {
             let edge = self.right_edge + self.growth();
