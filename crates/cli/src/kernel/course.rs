@@ -37,10 +37,8 @@ pub(super) struct Course<'a> {
     pub(super) report: Option<Report>,
     /// UDP: size of a datagram, bytes.
     pub(super) packet_size: usize,
-    /// UDP: counted datagrams that were sent, by the side that sent them.
-    pub(super) sent_datagrams: u64,
-    /// UDP: true if this number is known.
-    pub(super) is_sent_known: bool,
+    /// UDP: counted datagrams that were sent, by the side that sent them; `None` until it is known.
+    pub(super) sent_datagrams: Option<u64>,
     /// UDP: of these, those that the own host refused to send.
     pub(super) refused: u64,
     /// TCP: congestion control of the side that sends, as the kernel names it.
@@ -73,8 +71,7 @@ impl<'a> Course<'a> {
             stats: SenderStats::default(),
             report: None,
             packet_size: args.packet_size,
-            sent_datagrams: 0,
-            is_sent_known: false,
+            sent_datagrams: None,
             refused: 0,
             congestion: None,
             protection: None,

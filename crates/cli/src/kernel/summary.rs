@@ -18,16 +18,17 @@ impl Course<'_> {
         if wire != Wire::Udp {
             return counted;
         }
+        let datagrams_sent = self.sent_datagrams.unwrap_or(0);
         let Some(report) = self.report else {
             // What was sent may not have arrived.
-            return SenderStats { bytes_acked: 0, lost: 0, datagrams_sent: self.sent_datagrams, ..counted };
+            return SenderStats { bytes_acked: 0, lost: 0, datagrams_sent, ..counted };
         };
         // Datagrams may leave the path later than the last one was sent.
         let elapsed = counted.elapsed().max(report.elapsed);
         SenderStats {
             bytes_acked: report.bytes,
             lost: self.lost().unwrap_or(0),
-            datagrams_sent: self.sent_datagrams,
+            datagrams_sent,
             last_ack_at: counted.first_data_at.map(|first| first + elapsed),
             ..counted
         }
@@ -100,7 +101,7 @@ impl Course<'_> {
         let report = self.report;
         json!({
             "packet_size_bytes": self.packet_size,
-            "sent_packets": self.is_sent_known.then_some(self.sent_datagrams),
+            "sent_packets": self.sent_datagrams,
             "packets": report.map(|report| report.datagrams),
             "lost": self.lost(),
             "lost_share": self.lost_share(),
@@ -118,14 +119,14 @@ impl Course<'_> {
 
     /// Returns the number of lost datagrams; `None` if one of both sides has not reported.
     fn lost(&self) -> Option<u64> {
-        let report = self.report.filter(|_| self.is_sent_known)?;
-        Some(self.sent_datagrams.saturating_sub(report.datagrams))
+        Some(self.sent_datagrams?.saturating_sub(self.report?.datagrams))
     }
 
     /// Returns the share of the datagrams that were lost; `None` without any.
     #[expect(clippy::cast_precision_loss, reason = "a share is printed to four digits")]
     fn lost_share(&self) -> Option<f64> {
-        (self.sent_datagrams > 0).then_some(self.lost()? as f64 / self.sent_datagrams as f64)
+        let sent = self.sent_datagrams.filter(|sent| *sent > 0)?;
+        Some(self.lost()? as f64 / sent as f64)
     }
 
     /// Returns what follows the rate in the last line but one, and the last line.
@@ -143,7 +144,7 @@ impl Course<'_> {
                 let share = self.lost_share().unwrap_or(0.0) * 100.0;
                 let remark = format!(
                     "kernel UDP, {} of {} datagrams lost ({share:.2} %)",
-                    counted.lost, self.sent_datagrams
+                    counted.lost, counted.datagrams_sent
                 );
                 let line = format!(
                     "Main:\tjitter {:.3} ms, {} reordered, {} duplicated",

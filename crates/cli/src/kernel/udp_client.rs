@@ -110,8 +110,7 @@ impl Client {
         let ended = self.receive(course, &mut received);
         course.stats = received.stats(&course.stats);
         course.report = Some(received.arrivals.report());
-        course.sent_datagrams = ended?;
-        course.is_sent_known = true;
+        course.sent_datagrams = Some(ended?);
         self.confirm_end();
         Ok(())
     }
@@ -197,8 +196,7 @@ impl Client {
         let mut source = Source::new(self.session, request, rate, begun_at);
         let ended = self.send_data(course, &mut source);
         course.stats = sent(&course.stats, &source, clock::now());
-        (course.sent_datagrams, course.refused) = (source.counted, source.refused);
-        course.is_sent_known = true;
+        (course.sent_datagrams, course.refused) = (Some(source.counted), source.refused);
         ended?;
         let mut report = self.ask_report(course, source.counted)?;
         if report.datagrams < source.counted {
