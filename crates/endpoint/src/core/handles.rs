@@ -149,7 +149,7 @@ macro_rules! stream_methods {
     ($stream:ty) => {
         impl $stream {
             /// Returns the present address of the peer. It changes when the peer's network does.
-            /// `None` after the end of the connection.
+            /// After the end of the connection it is the last one.
             pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
                 self.handle.shared.with(|core, _| core.peer_address(self.handle.id))
             }
@@ -171,7 +171,7 @@ macro_rules! stream_methods {
                 self.handle.shared.with(|core, _| core.resumption(self.handle.id))
             }
 
-            /// Returns counters and gauges of both streams. `None` after the end of the connection.
+            /// Returns counters and gauges of both streams, also after the end of the connection.
             pub fn stats(&self) -> Option<rdt_transport::ConnectionStats> {
                 self.handle.shared.with(|core, _| core.stats(self.handle.id))
             }
