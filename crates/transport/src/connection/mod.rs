@@ -239,8 +239,10 @@ impl Connection {
         if !streams.has_own_stream {
             return Err(Closed::OneWay);
         }
-        streams.is_write_blocked = !streams.sender.has_spare();
-        Ok(streams.sender.spare().unwrap_or_default())
+        let sender = &mut streams.sender;
+        streams.is_write_blocked = !sender.has_spare();
+        let spare = if sender.buffers_ahead() { sender.spare() } else { sender.spare_now(usize::MAX) };
+        Ok(spare.unwrap_or_default())
     }
 
     /// Appends the first `n` bytes of [`Connection::spare`] to the own stream.

@@ -122,6 +122,17 @@ impl Pair {
         }
     }
 
+    /// Sends the datagrams of the batch.
+    fn send_batch(&mut self, side: usize) {
+        for datagram in self.batch.datagrams() {
+            let mut bytes = datagram.to_vec();
+            self.sent.push((side, bytes.clone()));
+            if (self.filter)(side, &mut bytes) {
+                self.wire.push_back(Flying { at: self.now + DELAY, to: 1 - side, bytes });
+            }
+        }
+    }
+
     /// Sends what both sides have to send, and takes their events.
     fn flush(&mut self) {
         for side in [HERE, THERE] {
@@ -130,13 +141,7 @@ impl Pair {
                 if !self.ends[side].poll_transmit(self.now, &mut self.batch) {
                     break;
                 }
-                for datagram in self.batch.datagrams() {
-                    let mut bytes = datagram.to_vec();
-                    self.sent.push((side, bytes.clone()));
-                    if (self.filter)(side, &mut bytes) {
-                        self.wire.push_back(Flying { at: self.now + DELAY, to: 1 - side, bytes });
-                    }
-                }
+                self.send_batch(side);
             }
             self.events[side].extend(std::iter::from_fn(|| self.ends[side].poll_event()));
         }

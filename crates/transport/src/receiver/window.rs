@@ -136,9 +136,9 @@ impl ReceiveWindow {
     /// Returns the right edge for an ACK sent now: the offset of the first byte not offered. It
     /// moves in steps of at least a packet, or half of the window if that is less.
     ///
-    /// If the socket's buffer bounds the window, the steps are half of the share, up to most of a
-    /// batch. Without this, the first short batch lasts: its ACK makes room for as short a batch.
-    /// The sender does not run dry: a step is at most half of what it may have in flight.
+    /// If the socket's buffer bounds the window, the steps are three quarters of the share, up to
+    /// most of a batch. Without this, the first short batch lasts: its ACK makes room for as short a
+    /// batch. The last quarter of the share may be in flight when the ACK of a step leaves.
     pub(crate) fn offer(&mut self, now: Instant) -> u64 {
         if self.growth() >= self.step() {
             let edge = self.right_edge + self.growth();
@@ -186,7 +186,7 @@ impl ReceiveWindow {
             return packet;
         }
         let share = self.most.saturating_sub(self.arrived);
-        (share / 2).min(MAX_STEP_PACKETS * self.config.mss).max(packet)
+        (share / 4 * 3).min(MAX_STEP_PACKETS * self.config.mss).max(packet)
     }
 
     /// Returns how far the right edge could move, in bytes.
@@ -300,22 +300,22 @@ mod tests {
     }
 
     #[test]
-    fn bounded_edge_moves_by_half_of_share() {
+    fn bounded_edge_moves_by_most_of_share() {
         let (mut window, epoch) = (window(MIB, MIB), epoch());
         window.set_most(40_000);
         assert_eq!(window.offer(epoch), 40_000);
-        for arrived in [1000, 10_000, 19_999] {
+        for arrived in [1000, 10_000, 29_999] {
             window.on_arrival(epoch, arrived, arrived);
             window.set_most(arrived + 40_000);
             assert!(!window.should_update());
-            assert_eq!(window.offer(epoch), 40_000, "less than half of the share");
+            assert_eq!(window.offer(epoch), 40_000, "less than three quarters of the share");
         }
-        window.on_arrival(epoch, 20_000, 20_000);
-        window.set_most(60_000);
+        window.on_arrival(epoch, 30_000, 30_000);
+        window.set_most(70_000);
         assert!(window.should_update());
-        assert_eq!(window.offer(epoch), 60_000);
-        window.set_most(100_000);
-        assert_eq!(window.offer(epoch), 100_000, "32 packets are enough of a larger share");
+        assert_eq!(window.offer(epoch), 70_000);
+        window.set_most(110_000);
+        assert_eq!(window.offer(epoch), 110_000, "32 packets are enough of a larger share");
         window.set_most(10 * MIB);
         window.on_read(epoch, 2000);
         assert_eq!(window.offer(epoch), 2000 + MIB, "the socket's buffer limits no more");

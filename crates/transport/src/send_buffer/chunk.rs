@@ -125,6 +125,13 @@ impl Chunk {
         Some(Spare { memory, first, gap: self.trailer + self.header, mss: self.mss, rest })
     }
 
+    /// True if a chunk of this size would hold `bytes`, but the rest of this one does not, and this
+    /// rest is at most half of the chunk.
+    pub(super) fn splits(&self, bytes: u64) -> bool {
+        let rest = self.capacity - self.written;
+        (rest as u64) < bytes && bytes <= self.capacity as u64 && rest <= self.capacity / 2
+    }
+
     /// Ends the chunk at the bytes written so far.
     pub(super) fn end_here(&mut self) {
         self.capacity = self.written;

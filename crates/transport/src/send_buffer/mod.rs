@@ -93,8 +93,17 @@ impl SendBuffer {
     }
 
     /// Returns room for the next bytes: never empty, at most a frame. `cut` defines where packets
-    /// will have headers and trailers.
-    pub(crate) fn spare(&mut self, cut: Cut) -> Spare<'_> {
+    /// will have headers and trailers; `most` is the number of bytes that may be written and sent
+    /// now.
+    ///
+    /// A batch is sent from one frame. If all `most` bytes fit a frame, but not the rest of the last
+    /// one, they start a frame, unless half of the last one would remain unused.
+    pub(crate) fn spare(&mut self, cut: Cut, most: u64) -> Spare<'_> {
+        if let Some(chunk) = self.chunks.back_mut().filter(|_| self.end == cut.offset)
+            && chunk.splits(most)
+        {
+            chunk.end_here();
+        }
         if self.chunks.back_mut().is_none_or(|chunk| chunk.spare().is_none()) {
             if let Some(chunk) = self.chunks.back_mut() {
                 chunk.end_here();

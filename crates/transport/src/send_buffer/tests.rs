@@ -21,7 +21,7 @@ fn own(checksum: Checksum) -> SendBuffer {
 
 fn write(buffer: &mut SendBuffer, cut: Cut, mut bytes: &[u8]) {
     while !bytes.is_empty() {
-        let n = buffer.spare(cut).copy_from(bytes);
+        let n = buffer.spare(cut, u64::MAX).copy_from(bytes);
         assert!(n > 0, "there is always room");
         buffer.advance(n);
         bytes = &bytes[n..];
@@ -264,18 +264,35 @@ fn empty_buffer_returns_its_frame() {
     let last = Arc::as_ptr(&a.chunks[0].frame);
     a.release(44 * 1464 + 10, 0);
     assert!(a.chunks.is_empty());
-    b.spare(cut(0));
+    b.spare(cut(0), u64::MAX);
     assert_eq!(Arc::as_ptr(&b.chunks[0].frame), last);
-    assert_eq!(a.spare(cut(44 * 1464 + 10)).len(), 44 * 1464);
+    assert_eq!(a.spare(cut(44 * 1464 + 10), u64::MAX).len(), 44 * 1464);
     write(&mut a, cut(44 * 1464 + 10), &vec![2; 44 * 1464]);
     assert_eq!(read(&mut a, 44 * 1464 + 10, 20), [2; 20]);
+}
+
+#[test]
+fn run_that_fits_a_frame_is_not_split() {
+    // Packets written and sent, packets allowed now, packets of them in one frame.
+    for (sent, run, whole) in [(30, 20, 20), (30, 14, 14), (21, 30, 23), (30, 45, 14), (43, 44, 44)] {
+        let mut buffer = own(OfWrites);
+        write(&mut buffer, cut(0), &vec![1; sent * 1464]);
+        let next = cut(sent as u64 * 1464);
+        let most = run * 1464;
+        let room = buffer.spare(next, most as u64).within(most).len();
+        buffer.advance(room);
+        assert_eq!((room, buffer.ready(next)), (whole * 1464, whole), "{run} after {sent}");
+    }
+    let mut buffer = own(OfWrites);
+    write(&mut buffer, cut(0), &vec![1; 30 * 1464]);
+    assert_eq!(buffer.spare(cut(29 * 1464), 20 * 1464).len(), 14 * 1464, "a packet is not sent yet");
 }
 
 #[test]
 #[should_panic(expected = "more than there was room for")]
 fn room_does_not_outlast_the_memory() {
     let mut buffer = own(OfPackets);
-    buffer.spare(cut(0));
+    buffer.spare(cut(0), u64::MAX);
     buffer.release(0, 0);
     buffer.advance(1);
 }
@@ -293,10 +310,10 @@ fn release_of_full_frame_keeps_buffer_usable() {
 fn spare_is_limited_and_split_by_packet() {
     let mut buffer = own(OfWrites);
     write(&mut buffer, cut(0), &[1; 1000]);
-    let pieces: Vec<_> = buffer.spare(cut(0)).within(2000).map(|piece| piece.len()).collect();
+    let pieces: Vec<_> = buffer.spare(cut(0), u64::MAX).within(2000).map(|piece| piece.len()).collect();
     assert_eq!(pieces, [464, 1464, 72]);
-    assert_eq!(buffer.spare(cut(0)).within(0).count(), 0);
-    let room = buffer.spare(cut(0));
+    assert_eq!(buffer.spare(cut(0), u64::MAX).within(0).count(), 0);
+    let room = buffer.spare(cut(0), u64::MAX);
     assert_eq!((room.len(), room.map(|piece| piece.len()).sum::<usize>()), (63_416, 63_416));
 }
 

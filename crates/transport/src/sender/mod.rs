@@ -52,7 +52,7 @@ use patience::Patience;
 use peer_window::Peer;
 use stats::Counters;
 pub use stats::SenderStats;
-use stream::SendStream;
+use stream::{LOOKAHEAD, SendStream};
 
 /// Below this RTT the zero-copy pool (1.5 MiB) sustains over 12 Gbit/s, so waiting for a pool
 /// buffer is faster than copying.
@@ -225,9 +225,20 @@ impl Sender {
         self.flight.board.una_offset()
     }
 
+    /// True if data is buffered before the windows allow it to be sent. Not so if the receive window
+    /// holds no more than that buffer: many connections share a socket then, and what they would
+    /// buffer exceeds the CPU's caches.
+    pub(crate) fn buffers_ahead(&self) -> bool {
+        self.state != State::Open || self.peer.window.size() > LOOKAHEAD
+    }
+
     /// True if the application may write: little unsent data is buffered.
     pub(crate) fn has_spare(&self) -> bool {
-        let wanted = SendStream::lookahead(self.congestion.cwnd, self.path.mss);
+        let wanted = if self.buffers_ahead() {
+            SendStream::lookahead(self.congestion.cwnd, self.path.mss)
+        } else {
+            self.window_room()
+        };
         let waiting = self.stream.end() - self.flight.board.next_offset();
         self.data_flows() && !self.stream.finishing && waiting < wanted && !self.awaits_frames()
     }
@@ -287,7 +298,7 @@ impl Sender {
         if !asked || filled {
             return Ok(Spare::default());
         }
-        let spare = self.stream.buffer.spare(cut);
+        let spare = self.stream.buffer.spare(cut, most);
         Ok(spare.within(usize::try_from(most - waiting).unwrap_or(usize::MAX)))
     }
 

@@ -6,7 +6,7 @@ use crate::wire::Codec;
 
 /// Limit of unsent bytes in the buffer, or the congestion window if that is less: several full
 /// batches for one connection, and little enough to stay in the CPU's caches for many.
-const LOOKAHEAD: u64 = 256 * 1024;
+pub(super) const LOOKAHEAD: u64 = 256 * 1024;
 /// Assumed payload of a batch before the first full one, bytes: the largest send call.
 const FIRST_BATCH: u64 = 64 * 1024;
 

@@ -6,6 +6,16 @@ use crate::PacketKind;
 const CLOSE: u8 = PacketKind::Close as u8;
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Writes until the window of a peer that does not read is full and a packet probes it.
+fn write_beyond_window(pair: &mut Pair, side: usize) {
+    let mut written = 0;
+    while let more @ 1.. = pair.ends[side].write(&bytes(100_000)).unwrap() {
+        written += more;
+        pair.run(SECOND);
+    }
+    assert!((20_001..23_000).contains(&written), "{written}");
+}
+
 fn release(pair: &mut Pair, side: usize) {
     let now = pair.now;
     pair.ends[side].release(now);
@@ -111,7 +121,7 @@ fn released_connection_ends_though_peer_does_not() {
     let mut small = config();
     small.receiver.stream_window = WindowConfig::new(20_000, 1432);
     let mut pair = Pair::new(&small);
-    assert!(pair.ends[THERE].write(&bytes(100_000)).unwrap() > 30_000);
+    write_beyond_window(&mut pair, THERE);
     release(&mut pair, THERE);
     pair.run(290 * SECOND);
     assert_eq!(pair.ends[THERE].closed(), None);
@@ -124,7 +134,7 @@ fn reader_may_pause_for_an_hour() {
     let mut small = config();
     small.receiver.stream_window = WindowConfig::new(20_000, 1432);
     let mut pair = Pair::new(&small);
-    assert!(pair.ends[HERE].write(&bytes(100_000)).unwrap() > 30_000);
+    write_beyond_window(&mut pair, HERE);
     pair.ends[HERE].finish();
     pair.run(3600 * SECOND);
     for end in &pair.ends {
@@ -136,7 +146,7 @@ fn reader_may_pause_for_an_hour() {
         pair.read(THERE, &mut read);
         assert!(pair.step(end), "{} bytes", read.len());
     }
-    assert!(read.len() > 30_000);
+    assert!(read.len() > 15_000, "{}", read.len());
 }
 
 #[test]
@@ -145,7 +155,7 @@ fn lack_of_progress_is_told_to_both_sides() {
     hasty.sender.no_progress = 60 * SECOND;
     hasty.receiver.stream_window = WindowConfig::new(20_000, 1432);
     let mut pair = Pair::new(&hasty);
-    assert!(pair.ends[HERE].write(&bytes(100_000)).unwrap() > 30_000);
+    write_beyond_window(&mut pair, HERE);
     pair.run(300 * SECOND);
     assert_eq!(pair.ends[HERE].closed(), Some(&Closed::NoProgress(60 * SECOND)));
     assert_eq!(pair.ends[THERE].closed(), Some(&aborted()));

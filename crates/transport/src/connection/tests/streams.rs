@@ -185,6 +185,29 @@ fn blocked_writer_hears_of_room() {
     }
 }
 
+/// A receive window that many connections share holds about a batch. What the application writes
+/// for it leaves at once, as one batch.
+#[test]
+fn small_window_is_written_as_it_opens() {
+    let mut reader = config();
+    reader.receiver.stream_window = WindowConfig::new(32 * 1432, 1432);
+    let mut pair = Pair::of([&config(), &reader]);
+    pair.transfer(HERE, &bytes(1_000_000));
+    let (mut batches, end) = (0, pair.now + Duration::from_secs(60));
+    while batches < 50 {
+        let written = pair.ends[HERE].write(&bytes(100_000)).unwrap();
+        pair.batch.clear();
+        let now = pair.now;
+        if written > 0 && pair.ends[HERE].poll_transmit(now, &mut pair.batch) {
+            assert_eq!(pair.batch.segments() * 1432, written, "batch {batches}");
+            batches += 1;
+            pair.send_batch(HERE);
+        }
+        pair.read(THERE, &mut Vec::new());
+        assert!(pair.step(end), "{batches} batches");
+    }
+}
+
 #[test]
 fn path_probe_is_answered() {
     let mut pair = Pair::new(&config());
@@ -262,7 +285,11 @@ fn peer_that_never_reads_ends_connection() {
     let mut writer = config();
     writer.sender.no_progress = Duration::from_secs(5);
     let mut pair = Pair::of([&writer, &reader]);
-    assert!(pair.ends[HERE].write(&bytes(100_000)).unwrap() > 20_000);
+    let end = pair.now + Duration::from_secs(4);
+    pair.ends[HERE].write(&bytes(100_000)).unwrap();
+    while pair.step(end) {
+        pair.ends[HERE].write(&bytes(100_000)).unwrap();
+    }
     pair.run(Duration::from_secs(20));
     assert_eq!(pair.ends[HERE].closed(), Some(&Closed::NoProgress(Duration::from_secs(5))));
 }
