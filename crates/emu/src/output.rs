@@ -69,6 +69,7 @@ pub(crate) struct Watchers<F> {
 
 impl<F> Watchers<F> {
     /// Names the paths of `--to`, in their order, for the accounts at intervals.
+    #[cfg(target_os = "linux")]
     pub(crate) fn naming(mut self, destinations: Vec<DestinationName>) -> Self {
         if let Some(stream) = &mut self.stream {
             stream.destinations = destinations;

@@ -36,6 +36,7 @@ pub(crate) struct PathArgs {
 }
 
 impl PathArgs {
+    #[cfg(target_os = "linux")]
     pub(crate) const fn of(file: Option<PathBuf>, settings: Vec<Setting>) -> Self {
         Self { file, settings }
     }
@@ -58,10 +59,12 @@ impl PathArgs {
         described.changed(&self.settings, FilePath::new(""))
     }
 
+    #[cfg(unix)]
     pub(crate) fn file(&self) -> Option<&FilePath> {
         self.file.as_deref()
     }
 
+    #[cfg(unix)]
     pub(crate) fn settings(&self) -> &[Setting] {
         &self.settings
     }

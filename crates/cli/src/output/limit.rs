@@ -106,6 +106,7 @@ impl Limited {
     }
 
     /// Returns the sentence of [`Limited::sentence`] for a connection of the kernel.
+    #[cfg(target_os = "linux")]
     pub(crate) fn sentence_of_kernel(&self) -> String {
         let (what, help) = match self.by {
             Limit::Congestion if self.retransmitted > 0 => (

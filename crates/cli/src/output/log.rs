@@ -53,7 +53,8 @@ pub(crate) struct EventLog {
 struct Shared {
     unknown: LineBudget,
     memory: ResidentMemory,
-    /// Time of the next report by [`EventLog::poll`].
+    /// Time of the next report by `EventLog::poll`.
+    #[cfg(target_os = "linux")]
     report_at: Option<Instant>,
 }
 
@@ -84,6 +85,7 @@ impl EventLog {
     }
 
     /// Reports lines left out, once in [`REPORT_INTERVAL`] at most.
+    #[cfg(target_os = "linux")]
     pub(crate) fn poll(&self, now: Instant) {
         let is_due = {
             let mut shared = self.shared();
@@ -99,6 +101,7 @@ impl EventLog {
     }
 
     /// True if a line about an unknown peer may be printed now. Otherwise counts it as left out.
+    #[cfg(target_os = "linux")]
     pub(crate) fn has_line(&self, now: Instant) -> bool {
         !self.is_quiet && self.shared().unknown.take(now)
     }

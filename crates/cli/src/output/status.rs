@@ -32,7 +32,8 @@ pub(crate) enum Style {
     Silent,
 }
 
-/// Columns of a status line that have a meaning.
+/// Columns of a status line that have a meaning. Only measured transfers, on Linux, lack some.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "see above"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Columns {
     All,
@@ -93,6 +94,7 @@ impl Status {
     }
 
     /// Sets the size of a full packet of a wire without headers of its own, bytes.
+    #[cfg(target_os = "linux")]
     pub(crate) fn set_packet(&mut self, size: usize) {
         (self.packet_size, self.payload_size) = (size, size);
     }

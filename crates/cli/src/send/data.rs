@@ -2,10 +2,10 @@
 //! programs, a file, or the standard input.
 
 use std::fs::File;
-use std::io::{self, Read, Stdin};
+use std::io::{self, Stdin};
 use std::path::Path;
 
-use rdt_driver::{DwordArray, Fill, Piped, Source, Waker, file_source};
+use rdt_driver::{DwordArray, Piped, Source, Waker, file_source};
 use rdt_payload as payload;
 
 use crate::output::status::Status;
@@ -91,7 +91,7 @@ impl Data {
 
     /// Returns a reader, whose reads may block.
     #[cfg(target_os = "linux")]
-    pub(crate) fn reader(self) -> Box<dyn Read> {
+    pub(crate) fn reader(self) -> Box<dyn io::Read> {
         match self {
             Self::Power(power) => Box::new(array_reader(payload::WORD << power)),
             Self::Bytes(bytes) => Box::new(array_reader(bytes)),
@@ -117,10 +117,12 @@ impl Data {
 
 /// Returns a reader of the first `bytes` bytes of the array.
 #[cfg(target_os = "linux")]
-pub(crate) fn array_reader(bytes: u64) -> impl Read {
+pub(crate) fn array_reader(bytes: u64) -> impl io::Read {
+    use rdt_driver::Fill;
+
     struct Array(DwordArray);
 
-    impl Read for Array {
+    impl io::Read for Array {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
             match self.0.read(out)? {
                 Fill::Bytes(n) => Ok(n),

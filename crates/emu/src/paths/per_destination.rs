@@ -40,6 +40,7 @@ impl Branch {
 
 impl PerDestination {
     /// Creates a path for each configuration and seed.
+    #[cfg(target_os = "linux")]
     pub(crate) fn new(paths: impl IntoIterator<Item = (PathConfig, u64)>) -> Self {
         let branch = |(config, seed): (PathConfig, u64)| Branch {
             limits: [config.forward.memory_limit, config.reverse.memory_limit],

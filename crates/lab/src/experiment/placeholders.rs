@@ -1,4 +1,5 @@
 //! Placeholders in command lines: `{word}` stands for the value of a word. Other braces stay.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "commands run on Linux only"))]
 
 /// Returns the names of the placeholders of a line.
 pub(crate) fn names(line: &str) -> Vec<&str> {
