@@ -141,6 +141,10 @@ impl Directory {
         self.depth
     }
 
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
     /// Returns true if this directory, or one that contains it, has this identity.
     pub(crate) fn is_within(&self, stat: &Stat) -> bool {
         let mut directory = Some(self);

@@ -7,6 +7,8 @@ const PART: &[u8] = b".part";
 const JOURNAL: &[u8] = b".journal";
 const LINK: &[u8] = b".link";
 const NEW: &[u8] = b".new";
+/// Name that a file has for a moment where the system cannot create one without a name.
+pub(crate) const PROBE: &[u8] = b".rdt-copy-time.probe";
 
 /// Returns why a name of the peer must not be used: it is no single component, or one of the
 /// temporary names.

@@ -9,6 +9,9 @@
 mod emulated;
 #[path = "programs/exit_codes.rs"]
 mod exit_codes;
+#[path = "programs/file_systems.rs"]
+#[cfg(target_os = "linux")]
+mod file_systems;
 #[path = "programs/full_disk.rs"]
 #[cfg(target_os = "linux")]
 mod full_disk;

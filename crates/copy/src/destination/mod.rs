@@ -7,9 +7,11 @@
 //! | part | `part.rs` | file in progress and its journal |
 //! | place | `place.rs` | final names |
 //! | marker | `marker.rs` | file beside a new directory, by which the same command goes on |
-//! | tree | `tree.rs` | directories in progress, state of all threads, modes and times |
+//! | tree | `tree.rs` | directories in progress, state of all threads |
+//! | attributes | `attributes.rs` | modes and times, as the file system holds them |
 //! | buffers | `buffers.rs` | limited memory from the network task to the threads |
 
+mod attributes;
 mod buffers;
 mod marker;
 mod part;
@@ -30,6 +32,7 @@ use rustix::fs::{Mode, mkdirat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
 
+use self::attributes::TimeProbe;
 use self::buffers::{Buffers, Room};
 use self::marker::Marker;
 pub(crate) use self::plan::Expected;
@@ -214,6 +217,7 @@ impl Destination {
             nodes: vec![Node::new(directory.clone(), None)],
             top,
             marker: marker.clone(),
+            probe: TimeProbe::new(options.dry_run),
             workers: workers.clone(),
         };
         threads.start("plan", 0, move || {

@@ -11,11 +11,12 @@ use std::sync::mpsc::{Receiver, Sender};
 use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat, readlinkat};
 use rustix::io::Errno;
 
+use super::attributes::{Attributes, TimeProbe};
 use super::buffers::Room;
 use super::marker::Marker;
 use super::part::{find_checkpoint, remove};
 use super::place::{DIFFERS, MAX_NUMBER, place_link};
-use super::tree::{Attributes, Ended, Node, NodeEntry, Shared, Target};
+use super::tree::{Ended, Node, NodeEntry, Shared, Target};
 use super::worker::{Job, Plan, Work};
 use crate::directory::Directory;
 use crate::journal::Subject;
@@ -93,6 +94,7 @@ pub(super) struct Planner {
     pub(super) top: TopNames,
     /// Marker to write when the directory at the top is created under its new name.
     pub(super) marker: Option<Marker>,
+    pub(super) probe: TimeProbe,
     pub(super) workers: Vec<Sender<Work>>,
 }
 
@@ -299,32 +301,45 @@ impl Planner {
 
     /// Decides about a file by what has its name.
     fn judge(
-        &self,
+        &mut self,
         target: &mut Target,
         directory: &Arc<Directory>,
         attributes: &Attributes,
     ) -> Result<Verdict, String> {
         let (checksum, existing) = (self.shared.options.checksum, self.shared.options.existing);
-        match directory.stat_name(&target.name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Verdict::Copy),
-            Err(error) => Err(format!("cannot be examined: {error}")),
-            Ok(stat) => match look(&stat, target.size, attributes, checksum) {
-                Verdict::Copy if existing == Existing::KeepBoth => {
-                    let may_be_same = |name: &[u8]| {
-                        let stat = directory.stat_name(name).ok()?;
-                        Some(look(&stat, target.size, attributes, checksum) != Verdict::Copy)
-                    };
-                    target.other_name = kept_before(&target.name, may_be_same);
-                    Ok(match target.other_name {
-                        Some(_) if checksum => Verdict::Compare,
-                        Some(_) => Verdict::Identical,
-                        None => Verdict::Copy,
-                    })
-                }
-                Verdict::Copy if existing == Existing::Refuse => Err(DIFFERS.into()),
-                Verdict::Copy if is_directory(&stat) => Err("exists and is a directory".into()),
-                verdict => Ok(verdict),
-            },
+        let (probe, size) = (&mut self.probe, target.size);
+        let mut look = |stat: &Stat| {
+            if !is_file_of(stat, size) {
+                Verdict::Copy
+            } else if checksum {
+                Verdict::Compare
+            } else if probe.has_time(stat, attributes, directory) {
+                Verdict::Identical
+            } else {
+                Verdict::Copy
+            }
+        };
+        let stat = match directory.stat_name(&target.name) {
+            Ok(stat) => stat,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Verdict::Copy),
+            Err(error) => return Err(format!("cannot be examined: {error}")),
+        };
+        match look(&stat) {
+            Verdict::Copy if existing == Existing::KeepBoth => {
+                let may_be_same = |name: &[u8]| {
+                    let stat = directory.stat_name(name).ok()?;
+                    Some(look(&stat) != Verdict::Copy)
+                };
+                target.other_name = kept_before(&target.name, may_be_same);
+                Ok(match target.other_name {
+                    Some(_) if checksum => Verdict::Compare,
+                    Some(_) => Verdict::Identical,
+                    None => Verdict::Copy,
+                })
+            }
+            Verdict::Copy if existing == Existing::Refuse => Err(DIFFERS.into()),
+            Verdict::Copy if is_directory(&stat) => Err("exists and is a directory".into()),
+            verdict => Ok(verdict),
         }
     }
 
@@ -349,18 +364,6 @@ enum Verdict {
 pub(super) fn is_file_of(stat: &Stat, size: u64) -> bool {
     let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_regular && u64::try_from(stat.st_size) == Ok(size)
-}
-
-fn look(stat: &Stat, size: u64, attributes: &Attributes, checksum: bool) -> Verdict {
-    if !is_file_of(stat, size) {
-        Verdict::Copy
-    } else if checksum {
-        Verdict::Compare
-    } else if attributes.has_time(stat) {
-        Verdict::Identical
-    } else {
-        Verdict::Copy
-    }
 }
 
 /// Returns true if a name is a link to `to`, false if it is something else, `None` if it is free.

@@ -10,11 +10,12 @@ use std::sync::mpsc::Receiver;
 
 use rustix::fs::{Mode, OFlags};
 
+use super::attributes::Attributes;
 use super::buffers::{Buffer, Room};
 use super::part::{Part, find_checkpoint};
 use super::place::{DIFFERS, place};
 use super::plan::{is_file_of, kept_before};
-use super::tree::{Attributes, Ended, Shared, Target};
+use super::tree::{Ended, Shared, Target};
 use crate::directory::Directory;
 use crate::journal::{Checkpoint, Subject};
 use crate::name::Temporary;

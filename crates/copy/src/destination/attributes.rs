@@ -1,0 +1,131 @@
+//! Modes and times of entries. A file system may hold a time only in part: whole seconds, steps of
+//! two, or some range of years. A time is compared as the destination's file system holds it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat, futimens, utimensat,
+};
+
+use super::part::remove;
+use crate::directory::Directory;
+use crate::name::PROBE;
+use crate::protocol::Entry;
+
+/// Mode and time of the last write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Attributes {
+    mode: u32,
+    mtime: i64,
+    mtime_nanos: u32,
+}
+
+impl Attributes {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        Self { mode: entry.mode, mtime: entry.mtime, mtime_nanos: entry.mtime_nanos.min(999_999_999) }
+    }
+
+    /// Sets mode and time of an open file or directory.
+    pub(crate) fn set(&self, handle: impl AsFd, special_modes: bool) -> io::Result<()> {
+        let handle = handle.as_fd();
+        let mask = if special_modes { 0o7777 } else { 0o777 };
+        fchmod(handle, Mode::from_raw_mode((self.mode & mask) as rustix::fs::RawMode))?;
+        Ok(futimens(handle, &self.times())?)
+    }
+
+    /// Sets the time of a symbolic link.
+    pub(crate) fn set_link_time(&self, directory: impl AsFd, name: &[u8]) -> io::Result<()> {
+        Ok(utimensat(directory, name, &self.times(), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn times(&self) -> Timestamps {
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT as _ };
+        let last_modification = Timespec { tv_sec: self.mtime, tv_nsec: self.mtime_nanos.into() };
+        Timestamps { last_access, last_modification }
+    }
+}
+
+#[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
+fn mtime(stat: &Stat) -> (i64, u64) {
+    (stat.st_mtime as i64, stat.st_mtime_nsec as u64)
+}
+
+/// File without a name, whose time is set and read back to find what its file system makes of it.
+#[derive(Debug)]
+pub(super) struct TimeProbe {
+    is_dry_run: bool,
+    /// The file, and the device that it is on.
+    file: Option<(u64, File)>,
+}
+
+impl TimeProbe {
+    pub(super) fn new(is_dry_run: bool) -> Self {
+        Self { is_dry_run, file: None }
+    }
+
+    /// Returns true if a file of this directory has the time that an earlier copy has set.
+    pub(super) fn has_time(&mut self, stat: &Stat, wanted: &Attributes, directory: &Arc<Directory>) -> bool {
+        mtime(stat) == (wanted.mtime, u64::from(wanted.mtime_nanos))
+            // Without a probe, times must be equal.
+            || self.held(wanted, directory).is_ok_and(|held| mtime(stat) == held)
+    }
+
+    fn held(&mut self, wanted: &Attributes, directory: &Arc<Directory>) -> io::Result<(i64, u64)> {
+        let device = directory.device();
+        let file = match self.file.take() {
+            Some((of, file)) if of == device => file,
+            _ => unnamed_file(directory, self.is_dry_run)?,
+        };
+        let set = futimens(&file, &wanted.times()).and_then(|()| fstat(&file));
+        self.file = Some((device, file));
+        Ok(mtime(&set?))
+    }
+}
+
+/// Creates a file without a name. A dry run creates none where that needs a name for a moment.
+fn unnamed_file(directory: &Arc<Directory>, is_dry_run: bool) -> io::Result<File> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    #[cfg(target_os = "linux")]
+    if let Ok(file) = directory.open(b".", OFlags::TMPFILE | OFlags::WRONLY, mode) {
+        return Ok(file.into());
+    }
+    if is_dry_run {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    // One that an earlier copy left.
+    remove(directory, PROBE)?;
+    let file = directory.open(PROBE, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY, mode)?;
+    remove(directory, PROBE)?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::Links;
+
+    /// Returns a time far behind the range of ext4 and XFS, and what this file system makes of it.
+    fn far_time(directory: &Arc<Directory>) -> (Attributes, Stat) {
+        let far = Attributes { mode: 0o644, mtime: 1 << 40, mtime_nanos: 7 };
+        let flags = OFlags::CREATE | OFlags::WRONLY;
+        let file = directory.open(b"file", flags, Mode::RUSR | Mode::WUSR).unwrap();
+        far.set(&file, false).unwrap();
+        (far, fstat(&file).unwrap())
+    }
+
+    #[test]
+    fn time_out_of_range_is_compared_as_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let handle = File::open(folder.path()).unwrap().into();
+        let directory = Directory::top(handle, "".into(), Links::Keep).unwrap();
+        let (far, stat) = far_time(&directory);
+        let mut probe = TimeProbe::new(false);
+        assert!(probe.has_time(&stat, &far, &directory), "{:?}", mtime(&stat));
+        let later = Attributes { mtime: 1_000_000_000, ..far };
+        assert!(!probe.has_time(&stat, &later, &directory));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a probe has no name");
+    }
+}

@@ -1,0 +1,76 @@
+//! Copies on a file system of a disk, whose times have whole seconds alone.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::home::Home;
+use super::tree;
+
+/// File system in an image, mounted over a loop device.
+struct Disk {
+    image: String,
+    folder: PathBuf,
+    loops: Vec<String>,
+}
+
+impl Disk {
+    /// Makes a file system whose times have whole seconds. `None` without the permission.
+    fn new(home: &Home, folder: &str) -> Option<Self> {
+        let image = home.show("image");
+        let file = fs::File::create(&image).unwrap();
+        file.set_len(128 << 20).unwrap();
+        let mut disk = Self { image, folder: home.folder(folder), loops: vec![] };
+        // 128 bytes of an inode have no room for nanoseconds.
+        let is_made = run("mkfs.ext4", &["-q", "-I", "128", &disk.image]).is_some();
+        if is_made && disk.mount() {
+            return Some(disk);
+        }
+        eprintln!("skipped: no ext4 image can be made and mounted");
+        None
+    }
+
+    /// Mounts the file system over a loop device that it has not had.
+    fn mount(&mut self) -> bool {
+        let Some(device) = run("losetup", &["--find", "--show", &self.image]) else { return false };
+        let is_mounted = run("mount", &[&device, &self.folder.display().to_string()]).is_some();
+        self.loops.push(device);
+        is_mounted
+    }
+
+    fn unmount(&self) {
+        let _ = run("umount", &[&self.folder.display().to_string()]);
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.unmount();
+        for device in &self.loops {
+            let _ = run("losetup", &["--detach", device]);
+        }
+    }
+}
+
+/// Runs a program, and returns its output if it succeeds.
+fn run(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[test]
+fn whole_seconds_of_disk_are_no_difference() {
+    let home = Home::new();
+    let Some(_disk) = Disk::new(&home, "store") else { return };
+    tree::make(&home.folder("tree"));
+    let serve = home.serve("store", &[]);
+    let first = home.copy(&["tree", &serve.tickets[0]]);
+    for option in [&["--keep-both"][..], &[]] {
+        let again = home.copy(&[option, &["tree", &serve.tickets[0]]].concat());
+        let all = first["files"].as_u64().unwrap() + first["links"].as_u64().unwrap();
+        assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &all.into()), "{again}");
+    }
+    home.write("tree/plain", "other");
+    let ended = home.run(&["tree", &serve.tickets[0]]);
+    assert_eq!(ended.code, Some(23), "a later time is a difference: {ended:?}");
+}
