@@ -48,7 +48,7 @@ pub async fn push(
     session.ask(wire).await?;
     let source = Source::start(root, request.sources, &request.source, &session.report)?;
     source.run(&mut session.reader, &mut session.writer).await?;
-    Ok(session.close().await)
+    Ok(session.close().await.0)
 }
 
 /// Copies from the peer, which calls [`serve`], to this host.
@@ -71,8 +71,12 @@ pub async fn pull(
     let SourceOptions { follow, excludes } = request.source;
     session.ask(WireRequest::Pull { sources, follow, excludes }).await?;
     let destination = Destination::start(place, request.destination, &session.report)?;
-    destination.run(&mut session.reader, &mut session.writer).await?;
-    Ok(session.close().await)
+    let marker = destination.run(&mut session.reader, &mut session.writer).await?;
+    let (summary, _) = session.close().await;
+    if let Some(marker) = marker {
+        marker.remove();
+    }
+    Ok(summary)
 }
 
 /// Checks a request of this side, and opens what it needs.
@@ -107,13 +111,20 @@ pub async fn serve(
         }
     };
     session.answer(&Answer::Accepted { version: VERSION }).await?;
-    match prepared {
-        Prepared::Source(source) => source.run(&mut session.reader, &mut session.writer).await?,
-        Prepared::Destination(destination) => {
-            destination.run(&mut session.reader, &mut session.writer).await?;
+    let marker = match prepared {
+        Prepared::Source(source) => {
+            source.run(&mut session.reader, &mut session.writer).await?;
+            None
         }
+        Prepared::Destination(destination) => {
+            destination.run(&mut session.reader, &mut session.writer).await?
+        }
+    };
+    let (summary, has_peer_ended) = session.close().await;
+    if let Some(marker) = marker.filter(|_| has_peer_ended) {
+        marker.remove();
     }
-    Ok(session.close().await)
+    Ok(summary)
 }
 
 /// Side of a server, ready to run.
@@ -206,14 +217,14 @@ impl<S: ByteStream> Session<S> {
     }
 
     /// Ends the own stream and waits for the end of the peer's, so that the last bytes arrive. The
-    /// copy is over, whether that works or not.
-    async fn close(mut self) -> Summary {
+    /// copy is over, whether that works or not. Returns true with the summary if it has worked.
+    async fn close(mut self) -> (Summary, bool) {
         let end = async {
             self.writer.shutdown().await.map_err(CopyError::Stream)?;
             self.reader.head().await
         };
-        let _ = timeout(CLOSE_TIMEOUT, end).await;
-        self.summary()
+        let has_ended = matches!(timeout(CLOSE_TIMEOUT, end).await, Ok(Ok(None)));
+        (self.summary(), has_ended)
     }
 }
 

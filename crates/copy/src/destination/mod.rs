@@ -97,6 +97,20 @@ impl OtherMarker {
     }
 }
 
+/// Marker of a copy that has nothing left to do.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct OwnMarker {
+    marker: Marker,
+    parent: Arc<Directory>,
+}
+
+impl OwnMarker {
+    pub(crate) fn remove(&self) {
+        self.marker.remove(&self.parent);
+    }
+}
+
 impl Place {
     /// Opens the destination of these sources.
     pub(crate) fn open(
@@ -228,8 +242,13 @@ impl Destination {
         Ok(Self { shared, queues, threads, replies, fatal, directory, marker, other })
     }
 
-    /// Runs the copy to its end over a stream whose opening is done.
-    pub(crate) async fn run<R, W>(self, reader: &mut FrameReader<R>, writer: &mut W) -> Result<(), CopyError>
+    /// Runs the copy to its end over a stream whose opening is done. The caller removes the marker
+    /// that it returns when the peer knows of the end: until then, the same command may come again.
+    pub(crate) async fn run<R, W>(
+        self,
+        reader: &mut FrameReader<R>,
+        writer: &mut W,
+    ) -> Result<Option<OwnMarker>, CopyError>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
@@ -246,12 +265,12 @@ impl Destination {
             Some(error) = fatal.recv() => Err(error),
         };
         drop(queues);
-        if result.is_err() {
+        if let Err(error) = result {
             replies.close();
             drop(shared);
             threads.join().await;
             // The peer's protocol error is more specific than the end of the stream.
-            return fatal.try_recv().map_or(result, Err);
+            return Err(fatal.try_recv().unwrap_or(error));
         }
         drop(shared);
         // All replies have left, because the source has counted them.
@@ -262,19 +281,16 @@ impl Destination {
         if let Ok(error) = fatal.try_recv() {
             return Err(error);
         }
-        if let (Some(directory), Some(marker)) = (&directory, &marker)
-            && is_over(&report.summary())
-        {
-            marker.remove(directory);
-        }
-        if sync && let Some(directory) = directory {
+        if sync && let Some(directory) = directory.clone() {
             let error = |error| CopyError::System { step: "cannot sync the destination", error };
             let sync = move || directory.handle().and_then(|handle| Ok(rustix::fs::fsync(&*handle)?));
             tokio::task::spawn_blocking(sync).await.unwrap_or(Ok(())).map_err(error)?;
         }
         let finished = control_frame(&FromDestination::Finished)?;
         writer.write_all(&finished).await.map_err(CopyError::Stream)?;
-        writer.flush().await.map_err(CopyError::Stream)
+        writer.flush().await.map_err(CopyError::Stream)?;
+        let is_over = is_over(&report.summary());
+        Ok(directory.zip(marker).filter(|_| is_over).map(|(parent, marker)| OwnMarker { marker, parent }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,11 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use rdt_testing::Numbers;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex, split};
 
 use super::support::{Folder, Log, PIPE_BYTES, bytes, listing, pushed, write};
+use crate::frame::{FrameReader, control_frame};
 use crate::name::is_temporary;
-use crate::{CopyError, Existing, Root, Summary, push, serve};
+use crate::protocol::{
+    Answer, Entry, EntryKind, FromDestination, FromSource, Hello, MAGIC, VERSION, WireRequest,
+};
+use crate::{CopyError, DestinationOptions, Existing, Request, Root, Summary, push, serve};
 
 /// Stream that breaks after a number of bytes written.
 struct Breaking {
@@ -173,6 +178,46 @@ async fn breaks_at_random_points_lose_little() {
     assert!(sent <= total + breaks * (12 << 20), "{sent} bytes of {total} with {breaks} breaks");
     assert_eq!(check_names(&folder.src(), &folder.dst().join("src")), 0);
     assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+}
+
+#[tokio::test]
+async fn marker_stays_until_source_has_ended() {
+    let folder = Folder::new();
+    let new = folder.dst().join("new");
+    let options = DestinationOptions::default().into();
+    let dest = new.as_os_str().as_bytes().into();
+    let request = WireRequest::Push { dest, sources: 1, first_name: b"src".into(), options };
+    let kind = EntryKind::Directory;
+    let entry = Entry { id: 1, name: b"src".into(), kind, mode: 0o755, mtime: 1, mtime_nanos: 2 };
+    let frames = [
+        control_frame(&Hello { magic: MAGIC, version: VERSION, request }),
+        control_frame(&FromSource::Entry(entry)),
+        control_frame(&FromSource::Leave { id: 1 }),
+    ];
+    let (near, far) = duplex(PIPE_BYTES);
+    let talk = async {
+        let (read, mut write) = split(near);
+        let mut reader = FrameReader::new(read);
+        for frame in frames {
+            write.write_all(&frame.unwrap()).await.unwrap();
+        }
+        assert!(matches!(reader.message().await, Ok(Some(Answer::Accepted { .. }))));
+        let mut reply = reader.message::<FromDestination>().await.unwrap();
+        assert_eq!(reply, Some(FromDestination::Done { id: 1, name: None }));
+        write.write_all(&control_frame(&FromSource::Finish).unwrap()).await.unwrap();
+        while reply != Some(FromDestination::Finished) {
+            reply = reader.message().await.unwrap();
+        }
+        // Killed here, the source says nothing of its success.
+        (reader, write)
+    };
+    tokio::select! {
+        _ = serve(far, Root::whole().unwrap(), Arc::new(())) => panic!("it waits for the source"),
+        _ends = talk => {}
+    }
+    assert!(pushed(Request { dest: new.clone(), ..folder.request() }).await.unwrap().is_complete());
+    assert!(!new.join("src").exists());
+    assert_eq!(listing(&folder.dst()).len(), 1, "the source has ended");
 }
 
 #[tokio::test]
