@@ -37,7 +37,7 @@ pub(crate) struct Temporary {
     pub(crate) journal: Vec<u8>,
     /// Symbolic link that will replace the name.
     pub(crate) link: Vec<u8>,
-    /// Marker: 64 bytes that exist while the name is a new one for the only source of a copy.
+    /// Marker: a file that exists while the name is a new one for the only source of a copy.
     pub(crate) new: Vec<u8>,
     /// BLAKE3 of the final name.
     pub(crate) name_hash: HashBytes,

@@ -2,8 +2,9 @@
 //! source and the copy is not complete. By it, the same command goes on instead of copying into
 //! DEST.
 //!
-//! It names the directory (device, inode, time of creation) and the source (BLAKE3 of its name), so
-//! that a marker which an earlier copy left is not taken for one of this copy.
+//! It names the directory (inode, time of creation) and the source (BLAKE3 of its name), so that a
+//! marker which an earlier copy left is not taken for one of this copy. The device is not named: a
+//! disk may have another number after a boot.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,8 +21,8 @@ use crate::name::Temporary;
 use crate::protocol::HashBytes;
 
 const MAGIC: [u8; 8] = *b"rdtcopyN";
-/// Bytes of magic, device, inode, time of creation and hash.
-const MARKER_BYTES: usize = 64;
+/// Bytes of magic, inode, time of creation and hash.
+const MARKER_BYTES: usize = 56;
 
 /// Marker of one copy.
 #[derive(Debug, Clone)]
@@ -35,7 +36,6 @@ pub(super) struct Marker {
 /// Directory that a marker names. All fields are 0 before it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Identity {
-    device: u64,
     inode: u64,
     /// An inode may be used again, but not with the same time. 0 where the file system has none.
     created_nanos: u64,
@@ -46,7 +46,7 @@ impl Identity {
         let metadata = File::from(directory.as_fd().try_clone_to_owned()?).metadata()?;
         let created = metadata.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         let created_nanos = created.map_or(0, |at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
-        Ok(Self { device: metadata.dev(), inode: metadata.ino(), created_nanos })
+        Ok(Self { inode: metadata.ino(), created_nanos })
     }
 }
 
@@ -123,8 +123,8 @@ impl Marker {
 }
 
 /// Returns the part of a marker that names its directory.
-fn named(Identity { device, inode, created_nanos }: Identity) -> Vec<u8> {
-    [MAGIC, device.to_le_bytes(), inode.to_le_bytes(), created_nanos.to_le_bytes()].concat()
+fn named(Identity { inode, created_nanos }: Identity) -> Vec<u8> {
+    [MAGIC, inode.to_le_bytes(), created_nanos.to_le_bytes()].concat()
 }
 
 fn is_empty(directory: &OwnedFd) -> bool {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::outgoing::{Ended, Outgoing};
 use super::pending::{Pending, SourceFile};
 use crate::Event;
-use crate::directory::{device, inode};
+use crate::directory::inode;
 use crate::protocol::{FromSource, MAX_DATA_BYTES, Start, Token};
 use crate::report::Report;
 use crate::tree_hash::TreeHash;
@@ -233,12 +233,12 @@ fn extent(handle: &File, offset: u64, size: u64, may_have_holes: bool) -> io::Re
 }
 
 /// Returns the identity of a file's contents, which changes when the file is written to or
-/// replaced. It tells the peer nothing but whether that happened.
+/// replaced. It tells the peer nothing but whether that happened. Not with the device: a disk may
+/// have another number after a boot.
 #[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
 pub(crate) fn token(stat: &Stat) -> Token {
     let mut hasher = blake3::Hasher::new_derive_key("rdt-copy 1 source token");
     let numbers = [
-        device(stat).to_le_bytes(),
         inode(stat).to_le_bytes(),
         (stat.st_size as i64).to_le_bytes(),
         (stat.st_mtime as i64).to_le_bytes(),
@@ -255,6 +255,16 @@ pub(crate) fn token(stat: &Stat) -> Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn token_outlives_device_number() {
+        let mut stat = fstat(tempfile::tempfile().unwrap()).unwrap();
+        let before = token(&stat);
+        stat.st_dev += 1;
+        assert_eq!(token(&stat), before);
+        stat.st_ino += 1;
+        assert_ne!(token(&stat), before);
+    }
 
     #[test]
     fn read_error_is_no_change() {

@@ -301,7 +301,7 @@ async fn marker_without_directory_needs_empty_one() {
     let new = folder.dst().join("new");
     let request = || Request { dest: new.clone(), ..folder.request() };
     let marker = folder.dst().join(os(&Temporary::of(b"new").new));
-    let announced = [&b"rdtcopyN"[..], &[0; 24], blake3::hash(b"src").as_bytes()].concat();
+    let announced = [&b"rdtcopyN"[..], &[0; 16], blake3::hash(b"src").as_bytes()].concat();
     fs::create_dir(&new).unwrap();
     fs::write(&marker, &announced).unwrap();
     assert!(pushed(request()).await.unwrap().is_complete());

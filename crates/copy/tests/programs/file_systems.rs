@@ -1,11 +1,16 @@
-//! Copies on a file system of a disk, whose times have whole seconds alone.
+//! Copies on a file system of a disk: whole seconds alone, and another device number after a boot.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::home::Home;
+use rdt_program_testing::programs::pause;
+
+use super::home::{Home, args, names, noise};
+use super::killed::partial_bytes;
 use super::tree;
+
+const LARGE_BYTES: usize = 24 << 20;
 
 /// File system in an image, mounted over a loop device.
 struct Disk {
@@ -70,7 +75,28 @@ fn whole_seconds_of_disk_are_no_difference() {
         let all = first["files"].as_u64().unwrap() + first["links"].as_u64().unwrap();
         assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &all.into()), "{again}");
     }
-    home.write("tree/plain", "other");
+    home.write("tree/plain", "x");
     let ended = home.run(&["tree", &serve.tickets[0]]);
     assert_eq!(ended.code, Some(23), "a later time is a difference: {ended:?}");
+}
+
+#[test]
+fn other_device_number_goes_on() {
+    let home = Home::new();
+    let Some(mut disk) = Disk::new(&home, "disk") else { return };
+    home.write("disk/tree/large", noise(5, LARGE_BYTES));
+    let by_ssh = home.by_ssh();
+    let command = [&args(&by_ssh)[..], &["disk/tree", "host:disk/new"]].concat();
+    let mut program = home.start("anna", &[&command[..], &["--json", "--max-rate", "160mbit"]].concat());
+    program.event("connected");
+    while partial_bytes(&home.path("disk/new")) < LARGE_BYTES as u64 / 2 && !program.has_ended() {
+        pause();
+    }
+    program.signal("INT");
+    assert_eq!(program.ended().code, Some(130));
+    disk.unmount();
+    assert!(disk.mount(), "the disk has another device number now");
+    let summary = home.copy(&command);
+    assert!(summary["resumed_bytes"].as_u64().unwrap() > 0, "{summary}");
+    assert_eq!(names(&home.path("disk/new")), ["large"]);
 }
