@@ -13,9 +13,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, unlinkat};
 
-use super::part::remove;
+use super::part::{is_private, remove};
 use crate::directory::Directory;
 use crate::name::Temporary;
 use crate::protocol::HashBytes;
@@ -96,8 +96,18 @@ impl Marker {
     }
 
     fn write(&self, parent: &Arc<Directory>, identity: Identity) -> io::Result<()> {
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NONBLOCK;
-        let file = File::from(parent.open(&self.name, flags, Mode::RUSR | Mode::WUSR)?);
+        let open = |flag: OFlags| {
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NONBLOCK | flag;
+            parent.open(&self.name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+        };
+        let file = match open(OFlags::empty()) {
+            Ok(file) if is_private(&fstat(&file)?) => file,
+            // A link, or a file that has another name too: another user may have put it there.
+            _ => {
+                remove(parent, &self.name)?;
+                open(OFlags::EXCL)?
+            }
+        };
         file.set_len(MARKER_BYTES as u64)?;
         file.write_all_at(&self.bytes(identity), 0)?;
         file.sync_data()

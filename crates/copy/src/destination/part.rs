@@ -236,13 +236,12 @@ fn open_journal(directory: &Arc<Directory>, names: &Temporary) -> io::Result<Fil
         let file = File::from(directory.open(&names.journal, flags, owner_only())?);
         lock(&file)?;
         let stat = fstat(&file)?;
-        let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if !is_regular || stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_nlink > 1 {
-            return Err(io::Error::other("the name of its journal is taken by a file of another kind"));
-        }
-        // Another copy may have ended, and removed it, before it was locked.
-        if stat.st_nlink == 1 {
+        if is_private(&stat) {
             return Ok(file);
+        }
+        // Without a name: another copy may have ended, and removed it, before it was locked.
+        if stat.st_nlink > 0 {
+            return Err(io::Error::other("the name of its journal is taken by a file of another kind"));
         }
     }
     Err(in_progress())
@@ -281,12 +280,16 @@ fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// Returns true for a part that this user has written, and that has no second name.
-fn is_own(stat: &Stat, size: u64) -> bool {
+/// Returns true for a file of this user that has no second name.
+pub(super) fn is_private(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_uid == rustix::process::geteuid().as_raw()
         && stat.st_nlink == 1
-        && u64::try_from(stat.st_size) == Ok(size)
+}
+
+/// Returns true for a part that this user has written.
+fn is_own(stat: &Stat, size: u64) -> bool {
+    is_private(stat) && u64::try_from(stat.st_size) == Ok(size)
 }
 
 fn in_progress() -> io::Error {

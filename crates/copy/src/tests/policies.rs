@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::support::{
@@ -309,4 +310,26 @@ async fn marker_without_directory_needs_empty_one() {
     fs::write(&marker, &announced).unwrap();
     assert!(pushed(request()).await.unwrap().is_complete());
     assert!(new.join("src/file").is_file());
+}
+
+#[tokio::test]
+async fn planted_marker_changes_no_other_file() {
+    let plants: [fn(&Path, &Path) -> std::io::Result<()>; 2] =
+        [|victim, marker| fs::hard_link(victim, marker), |victim, marker| symlink(victim, marker)];
+    for plant in plants {
+        let folder = Folder::new();
+        write(folder.src().join("file"), b"x");
+        write(folder.src().join(".rdt-copy-x"), b"its failure keeps the marker");
+        let victim = folder.path("victim");
+        write(&victim, b"victim");
+        let marker = folder.dst().join(os(&Temporary::of(b"new").new));
+        plant(&victim, &marker).unwrap();
+        let new = folder.dst().join("new");
+        for _ in 0..2 {
+            let summary = pushed(Request { dest: new.clone(), ..folder.request() }).await.unwrap();
+            assert_eq!((summary.failures, new.join("src").exists()), (1, false));
+        }
+        assert_eq!(fs::read(&victim).unwrap(), b"victim");
+        assert!(fs::symlink_metadata(&marker).unwrap().is_file());
+    }
 }
