@@ -7,6 +7,8 @@ const PART: &[u8] = b".part";
 const JOURNAL: &[u8] = b".journal";
 const LINK: &[u8] = b".link";
 const NEW: &[u8] = b".new";
+/// Digits of the hash in a name.
+const STEM_DIGITS: usize = 16;
 /// Name that a file has for a moment where the system cannot create one without a name.
 pub(crate) const PROBE: &[u8] = b".rdt-copy-time.probe";
 
@@ -30,6 +32,12 @@ pub(crate) fn is_temporary(name: &[u8]) -> bool {
     name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
+/// Returns true for the names of markers, which have no data.
+pub(crate) fn is_marker(name: &[u8]) -> bool {
+    let stem = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(NEW));
+    stem.is_some_and(|stem| stem.len() == STEM_DIGITS && stem.iter().all(u8::is_ascii_hexdigit))
+}
+
 /// Names of the files in progress beside a final name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Temporary {
@@ -46,7 +54,7 @@ pub(crate) struct Temporary {
 impl Temporary {
     pub(crate) fn of(name: &[u8]) -> Self {
         let hash = blake3::hash(name);
-        let stem = [PREFIX, &hash.to_hex().as_bytes()[..16]].concat();
+        let stem = [PREFIX, &hash.to_hex().as_bytes()[..STEM_DIGITS]].concat();
         Self {
             part: [&stem, PART].concat(),
             journal: [&stem, JOURNAL].concat(),
@@ -105,6 +113,7 @@ mod tests {
         assert_eq!(names.part.len(), 31);
         assert!(is_temporary(&names.part) && is_temporary(&names.journal));
         assert_ne!(names.part, Temporary::of(b"other").part);
+        assert!(is_marker(&names.new) && !is_marker(&names.part) && !is_marker(b".rdt-copy-.new"));
     }
 
     #[test]

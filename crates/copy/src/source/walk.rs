@@ -13,7 +13,7 @@ use super::outgoing::{Ended, Outgoing};
 use super::pending::{Item, Pending, SourceFile};
 use super::read::token;
 use crate::directory::{Directory, RootDirectory};
-use crate::name::is_temporary;
+use crate::name::{is_marker, is_temporary};
 use crate::protocol::{Entry, EntryKind, FromSource, MAX_DEPTH, RawPath};
 use crate::report::Report;
 use crate::{CopyError, Event, Kind, SourceOptions};
@@ -226,7 +226,9 @@ impl Walk {
                 continue;
             }
             let place = place(directory, name, path, in_source);
-            if is_temporary(name) {
+            if is_marker(name) {
+                // Of a copy to this side. It says nothing at another place.
+            } else if is_temporary(name) {
                 let is_directory = found.file_type() == FileType::Directory;
                 if !self.is_excluded(&place, is_directory) {
                     self.left_out(&place.path, RESERVED.into())?;

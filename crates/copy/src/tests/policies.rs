@@ -333,3 +333,13 @@ async fn planted_marker_changes_no_other_file() {
         assert!(fs::symlink_metadata(&marker).unwrap().is_file());
     }
 }
+
+#[tokio::test]
+async fn marker_in_source_is_left_out() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"x");
+    write(folder.src().join(os(&Temporary::of(b"new").new)), b"of a copy that was not complete");
+    let summary = pushed(folder.request()).await.unwrap();
+    assert_eq!((summary.files, summary.failures), (1, 0), "{summary:?}");
+    assert_eq!(listing(&folder.dst().join("src")).len(), 1);
+}
