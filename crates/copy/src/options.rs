@@ -67,6 +67,10 @@ pub struct Root {
     /// True: nothing outside of `directory` can be named or reached.
     pub(crate) confined: bool,
     pub(crate) permission: Permission,
+    /// Key of the client, if a client may come again.
+    pub(crate) peer: Option<String>,
+    #[cfg(unix)]
+    pub(crate) turns: crate::turns::Turns,
 }
 
 /// Directions in which a peer may copy.
@@ -86,7 +90,7 @@ impl Root {
     /// directory.
     pub fn whole() -> io::Result<Self> {
         let directory = std::env::current_dir()?;
-        Ok(Self { directory, confined: false, permission: Permission::ReadWrite })
+        Ok(Self::new(directory, false, Permission::ReadWrite))
     }
 
     /// Offers one directory. Its contents can be reached, also by links that stay inside, and
@@ -96,6 +100,24 @@ impl Root {
         if !directory.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self { directory, confined: true, permission })
+        Ok(Self::new(directory, true, permission))
+    }
+
+    /// Returns the same for one client, named by its key. The same push of this client ends the one
+    /// before, which may be of a process that was killed, and goes on where it was.
+    #[must_use]
+    pub fn for_peer(&self, key: &str) -> Self {
+        Self { peer: Some(key.into()), ..self.clone() }
+    }
+
+    fn new(directory: PathBuf, confined: bool, permission: Permission) -> Self {
+        Self {
+            directory,
+            confined,
+            permission,
+            peer: None,
+            #[cfg(unix)]
+            turns: crate::turns::Turns::default(),
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::frame::{FrameReader, control_frame};
 use crate::protocol::{Answer, Hello, MAGIC, VERSION, WireRequest};
 use crate::report::Report;
 use crate::source::{Source, excludes, top_name};
+use crate::turns::{Command, Running, Turn};
 use crate::{
     CopyError, DestinationOptions, Event, Observer, Permission, Request, Root, SourceOptions, Summary,
 };
@@ -70,7 +71,7 @@ pub async fn pull(
     let place = Place::open(&root, &request.dest, named, request.destination)?;
     let SourceOptions { follow, excludes } = request.source;
     session.ask(WireRequest::Pull { sources, follow, excludes }).await?;
-    let destination = Destination::start(place, request.destination, &session.report)?;
+    let destination = Destination::start(place, request.destination, None, &session.report)?;
     let marker = destination.run(&mut session.reader, &mut session.writer).await?;
     let (summary, _) = session.close().await;
     if let Some(marker) = marker {
@@ -102,7 +103,31 @@ pub async fn serve(
 ) -> Result<Summary, CopyError> {
     let mut session = Session::new(stream, observer);
     let request = session.receive_request().await?;
-    let prepared = match prepare(request, &root, &session.report) {
+    let Some(turn) = turn(&request, &root) else { return answer(session, request, root, None).await };
+    let answered = async {
+        let running = turn.begin().await;
+        answer(session, request, root, Some(running)).await
+    };
+    tokio::select! {
+        result = answered => result,
+        () = turn.replaced() => Err(CopyError::Replaced),
+    }
+}
+
+/// Returns the turn of a push by a client that may come again.
+fn turn(request: &WireRequest, root: &Root) -> Option<Turn> {
+    let WireRequest::Push { dest, sources, first_name, .. } = request else { return None };
+    let (peer, dest, first_name) = (root.peer.clone()?, dest.clone(), first_name.clone());
+    Some(root.turns.take(Command { peer, dest, first_name, sources: *sources }))
+}
+
+async fn answer<S: ByteStream>(
+    mut session: Session<S>,
+    request: WireRequest,
+    root: Root,
+    running: Option<Running>,
+) -> Result<Summary, CopyError> {
+    let prepared = match prepare(request, &root, running, &session.report) {
         Ok(prepared) => prepared,
         Err(error) => {
             session.answer(&Answer::Refused { text: error.to_string() }).await?;
@@ -133,7 +158,12 @@ enum Prepared {
     Destination(Box<Destination>),
 }
 
-fn prepare(request: WireRequest, root: &Root, report: &Report) -> Result<Prepared, CopyError> {
+fn prepare(
+    request: WireRequest,
+    root: &Root,
+    running: Option<Running>,
+    report: &Report,
+) -> Result<Prepared, CopyError> {
     let refuse = |text: &str| Err(CopyError::Request(text.into()));
     let directory = open_root(root)?;
     match request {
@@ -152,7 +182,7 @@ fn prepare(request: WireRequest, root: &Root, report: &Report) -> Result<Prepare
             options.special_modes &= !root.confined;
             let sources = Sources { count: sources, first_name, expected: None };
             let place = Place::open(&directory, &dest, sources, options)?;
-            Ok(Prepared::Destination(Box::new(Destination::start(place, options, report)?)))
+            Ok(Prepared::Destination(Box::new(Destination::start(place, options, running, report)?)))
         }
         WireRequest::Pull { sources, follow, excludes } => {
             let sources: Vec<PathBuf> =

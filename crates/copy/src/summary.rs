@@ -62,6 +62,9 @@ pub enum CopyError {
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
+    /// The same client has started the same push again.
+    #[error("the same copy was started again")]
+    Replaced,
     /// This host refused something that the whole copy needs.
     #[error("{step}: {error}")]
     System {

@@ -44,6 +44,7 @@ use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
 use crate::protocol::{Entry, FromDestination, FromSource, MAX_UNRESOLVED};
 use crate::report::Report;
 use crate::threads::Threads;
+use crate::turns::Running;
 use crate::{CopyError, DestinationOptions, Event, Summary};
 
 /// Limit on threads that write files. One file needs one.
@@ -200,6 +201,7 @@ impl Destination {
     pub(crate) fn start(
         place: Place,
         options: DestinationOptions,
+        running: Option<Running>,
         report: &Report,
     ) -> Result<Self, CopyError> {
         let (to_replies, replies) = mpsc::channel(MAX_QUEUED_REPLIES);
@@ -212,6 +214,7 @@ impl Destination {
             fatal: to_fatal,
             unresolved: AtomicUsize::new(0),
             is_stopped: AtomicBool::new(false),
+            _running: running,
         });
         let count = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, MAX_WORKERS);
         let mut workers = Vec::new();

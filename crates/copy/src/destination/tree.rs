@@ -13,6 +13,7 @@ use super::attributes::Attributes;
 use crate::directory::Directory;
 use crate::protocol::{FromDestination, WireSkip};
 use crate::report::Report;
+use crate::turns::Running;
 use crate::{CopyError, DestinationOptions, Kind};
 
 /// The copy has ended, so the thread ends too.
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) unresolved: AtomicUsize,
     /// True after the copy has ended early. Stops work that takes long.
     pub(crate) is_stopped: AtomicBool,
+    /// Ends with the last thread: then the same command may begin.
+    pub(crate) _running: Option<Running>,
 }
 
 /// Directory that is being filled.

@@ -64,6 +64,7 @@ pub(crate) async fn serve(
 /// Handles one connection of a client. Returns true if it failed: after the stop, because of it.
 async fn client(stream: Stream, root: Root, report: Report, number: u64) -> bool {
     let client = Arc::new(Client::new(report, number, stream.peer_addr()));
+    let root = stream.peer_identity().map_or_else(|| root.clone(), |key| root.for_peer(&key.to_string()));
     let served = crate::serve(stream, root, Arc::clone(&client) as Arc<dyn crate::Observer>).await;
     let error = served.err();
     client.ended(error.as_ref());

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use rdt_testing::Numbers;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex, split};
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf, copy, duplex, split,
+};
 
 use super::support::{Folder, Log, PIPE_BYTES, bytes, listing, pushed, write};
 use crate::frame::{FrameReader, control_frame};
@@ -18,7 +20,7 @@ use crate::name::is_temporary;
 use crate::protocol::{
     Answer, Entry, EntryKind, FromDestination, FromSource, Hello, MAGIC, VERSION, WireRequest,
 };
-use crate::{CopyError, DestinationOptions, Existing, Request, Root, Summary, push, serve};
+use crate::{CopyError, DestinationOptions, Existing, Permission, Request, Root, Summary, push, serve};
 
 /// Stream that breaks after a number of bytes written.
 struct Breaking {
@@ -238,4 +240,29 @@ async fn two_copies_of_one_file_exclude_each_other() {
     assert_eq!(second.files, 0, "{second:?}");
     assert!(second.failures == 0 || second.failed[0].text.contains("in progress"), "{second:?}");
     assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+}
+
+#[tokio::test]
+async fn same_push_of_client_replaces_first() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(40 << 20, 9));
+    let root = Root::confined(&folder.dst(), Permission::WriteOnly).unwrap().for_peer("anna");
+    let request = || Request { dest: "/new".into(), ..folder.request() };
+    let (near, relay) = duplex(PIPE_BYTES);
+    let (link, far) = duplex(PIPE_BYTES);
+    let ((relay_read, mut relay_write), (mut link_read, mut link_write)) = (split(relay), split(link));
+    let first = tokio::spawn(serve(far, root.for_peer("anna"), Arc::new(())));
+    let client = tokio::spawn(push(near, request(), Arc::new(())));
+    tokio::spawn(async move { copy(&mut link_read, &mut relay_write).await });
+    // The client of the first push is as good as dead: no more arrives, and no end.
+    let mut arriving = relay_read.take(30 << 20);
+    copy(&mut arriving, &mut link_write).await.unwrap();
+    let (other_near, far) = duplex(PIPE_BYTES);
+    let other = push(other_near, request(), Arc::new(()));
+    let (other, second) = tokio::join!(other, serve(far, root.for_peer("anna"), Arc::new(())));
+    assert!(matches!(first.await.unwrap(), Err(CopyError::Replaced)));
+    let (other, second) = (other.unwrap(), second.unwrap());
+    assert!(other.is_complete() && second.resumed_bytes >= 16 << 20, "{second:?}");
+    assert_eq!(listing(&folder.dst().join("new")), listing(&folder.src()));
+    client.abort();
 }

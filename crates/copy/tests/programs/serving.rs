@@ -3,7 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::home::{Home, names};
+use rdt_program_testing::programs::pause;
+
+use super::home::{Home, names, noise};
+use super::killed::partial_bytes;
+use super::tree::assert_same;
 
 #[test]
 fn nothing_outside_of_folder_is_reached() {
@@ -98,6 +102,26 @@ fn tickets_are_for_one_client_each() {
     // A ticket in a file is not shown by `ps`.
     home.write("ticket", &serve.tickets[0]);
     home.copy(&["@ticket:file", "third"]);
+}
+
+#[test]
+fn killed_client_goes_on_at_once() {
+    let home = Home::new();
+    home.write("tree/large", noise(5, 40 << 20));
+    let serve = home.serve("store", &[]);
+    let command = ["tree", &serve.at("new"), "--json"];
+    let mut program = home.start("anna", &[&command[..], &["--max-rate", "160mbit"]].concat());
+    program.event("connected");
+    while partial_bytes(&home.path("store/new")) < 12 << 20 && !program.has_ended() {
+        pause();
+    }
+    program.kill();
+    program.ended();
+    // The server waits for the killed client as long as its idle timeout.
+    let ended = home.run(&command);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.summary()["resumed_bytes"].as_u64().unwrap() > 0, "{ended:?}");
+    assert_same(&home.path("tree"), &home.path("store/new"));
 }
 
 #[test]
