@@ -46,7 +46,7 @@ pub enum Event<'a> {
         /// Bytes that need not be sent again.
         offset: u64,
     },
-    /// Bytes of files were read and given to the stream, or written. Holes count as bytes.
+    /// Bytes of files were written at the destination. Holes count as bytes.
     Progress {
         /// Bytes since the event before.
         bytes: u64,

@@ -26,7 +26,9 @@
 //!    answers in the order of the wants, one file after the other: data frames and
 //!    [`FromSource::Hole`] by rising offset, [`FromSource::Group`] after every full group but the
 //!    last, and [`FromSource::End`] or [`FromSource::Stopped`].
-//! 5. After all entries are resolved the source sends [`FromSource::Finish`], and the destination
+//! 5. The destination reports its progress with [`FromDestination::Written`], several times a second
+//!    while data arrives, and before the end.
+//! 6. After all entries are resolved the source sends [`FromSource::Finish`], and the destination
 //!    answers [`FromDestination::Finished`]. Both end their streams.
 
 use serde::{Deserialize, Serialize};
@@ -195,6 +197,13 @@ pub(crate) enum FromDestination {
         text: String,
     },
     Finished,
+    /// Bytes of files that were written since the message before.
+    Written {
+        /// All of them, holes included.
+        bytes: u64,
+        /// Those that were sent.
+        sent_bytes: u64,
+    },
 }
 
 /// Where a file that the destination wants begins.

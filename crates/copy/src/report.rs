@@ -3,8 +3,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::protocol::FromDestination;
 use crate::{Event, Failure, Kind, Observer, SkipReason, Summary};
 
 /// Limit on failures that a summary names.
@@ -19,11 +21,13 @@ const MAX_TEXT_CHARS: usize = 512;
 pub(crate) struct Report {
     observer: Arc<dyn Observer>,
     summary: Arc<Mutex<Summary>>,
+    /// Bytes that were written and not reported to the source: all, and those that were sent.
+    unreported: Arc<[AtomicU64; 2]>,
 }
 
 impl Report {
     pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
-        Self { observer, summary: Arc::default() }
+        Self { observer, summary: Arc::default(), unreported: Arc::default() }
     }
 
     pub(crate) fn event(&self, event: &Event<'_>) {
@@ -34,11 +38,27 @@ impl Report {
         self.lock().clone()
     }
 
+    /// Counts bytes that this side has written.
     pub(crate) fn progress(&self, bytes: u64, is_sent: bool) {
-        if is_sent {
-            self.lock().sent_bytes += bytes;
-        }
+        let sent_bytes = if is_sent { bytes } else { 0 };
+        self.written(bytes, sent_bytes);
+        self.unreported[0].fetch_add(bytes, Relaxed);
+        self.unreported[1].fetch_add(sent_bytes, Relaxed);
+    }
+
+    /// Counts bytes that the destination has written, `sent_bytes` of which were sent.
+    pub(crate) fn written(&self, bytes: u64, sent_bytes: u64) {
+        let mut summary = self.lock();
+        // The peer may report any number.
+        summary.sent_bytes = summary.sent_bytes.saturating_add(sent_bytes);
+        drop(summary);
         self.event(&Event::Progress { bytes });
+    }
+
+    /// Returns what is to be reported to the source. `None`: nothing was written.
+    pub(crate) fn take_unreported(&self) -> Option<FromDestination> {
+        let [bytes, sent_bytes] = [0, 1].map(|index: usize| self.unreported[index].swap(0, Relaxed));
+        (bytes > 0).then_some(FromDestination::Written { bytes, sent_bytes })
     }
 
     pub(crate) fn resumed(&self, path: &Path, offset: u64) {

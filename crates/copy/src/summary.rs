@@ -24,7 +24,7 @@ pub struct Summary {
     pub bytes: u64,
     /// Bytes that an earlier copy had sent, and that were not sent again.
     pub resumed_bytes: u64,
-    /// Bytes of files that this copy sent or received; holes count nothing.
+    /// Bytes of files that were sent in this copy and written; holes count nothing.
     pub sent_bytes: u64,
     /// Time since the request.
     pub elapsed: Duration,

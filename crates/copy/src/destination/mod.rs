@@ -27,10 +27,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use rustix::fs::{Mode, mkdirat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
+use tokio::time::{MissedTickBehavior, interval};
 
 use self::attributes::TimeProbe;
 use self::buffers::{Buffers, Room};
@@ -51,6 +53,8 @@ use crate::{CopyError, DestinationOptions, Event, Summary};
 const MAX_WORKERS: usize = 4;
 /// Limit on replies that wait for the stream.
 const MAX_QUEUED_REPLIES: usize = 1024;
+/// Time between two reports of what was written.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Memory charged for each queued frame in addition to its data, bytes.
 const JOB_BYTES: usize = 256;
 
@@ -256,28 +260,27 @@ impl Destination {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let Self { shared, queues, threads, mut replies, mut fatal, directory, marker, other } = self;
+        let Self { shared, queues, threads, replies, mut fatal, directory, marker, other } = self;
         if let (Some(directory), Some(other)) = (&directory, other) {
             other.remove(directory);
         }
         let sync = shared.0.options.sync;
         let report = shared.0.report.clone();
+        // Goes on after the reads, because it may be in the middle of a frame.
+        let mut writing = Box::pin(write_replies(replies, writer, &report));
         let result = tokio::select! {
             result = read(reader, &queues, &shared.0) => result,
-            Err(error) = write_replies(&mut replies, writer) => Err(error),
+            Err(error) = &mut writing => Err(error),
             Some(error) = fatal.recv() => Err(error),
         };
-        drop(queues);
+        drop((queues, shared));
         if let Err(error) = result {
-            replies.close();
-            drop(shared);
+            drop(writing);
             threads.join().await;
             // The peer's protocol error is more specific than the end of the stream.
             return Err(fatal.try_recv().unwrap_or(error));
         }
-        drop(shared);
-        // All replies have left, because the source has counted them.
-        tokio::try_join!(write_replies(&mut replies, writer), async {
+        tokio::try_join!(writing, async {
             threads.join().await;
             Ok(())
         })?;
@@ -302,21 +305,38 @@ fn worker_of(id: u64, workers: usize) -> usize {
     usize::try_from(id % workers as u64).unwrap_or(0)
 }
 
+/// Writes replies, and what was written of files, until the threads have ended.
 async fn write_replies(
-    replies: &mut Receiver<FromDestination>,
+    mut replies: Receiver<FromDestination>,
     writer: &mut (impl AsyncWrite + Unpin),
+    report: &Report,
 ) -> Result<(), CopyError> {
     let mut batch = Batch::new();
-    while let Some(mut reply) = replies.recv().await {
-        // Replies are short, except for texts of the system, which fit an empty batch.
-        while batch.put_control(&reply) {
-            match replies.try_recv() {
-                Ok(next) => reply = next,
-                Err(_) => break,
+    let mut ticks = interval(PROGRESS_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut has_ended = false;
+    while !has_ended {
+        let mut next = tokio::select! {
+            reply = replies.recv() => {
+                has_ended = reply.is_none();
+                reply
             }
+            _ = ticks.tick() => None,
+        };
+        // Replies are short, except for texts of the system, which fit an empty batch.
+        while let Some(reply) = next
+            && batch.put_control(&reply)
+        {
+            next = replies.try_recv().ok();
         }
-        writer.write_all(batch.as_bytes()).await.map_err(CopyError::Stream)?;
-        batch.clear();
+        // After the replies, so that nothing of their files is left out.
+        if let Some(written) = report.take_unreported() {
+            batch.put_control(&written);
+        }
+        if !batch.is_empty() {
+            writer.write_all(batch.as_bytes()).await.map_err(CopyError::Stream)?;
+            batch.clear();
+        }
     }
     Ok(())
 }

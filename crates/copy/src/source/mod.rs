@@ -244,6 +244,7 @@ impl Answers<'_> {
                 let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
                 self.report.failed(&item.path, &text, item.size);
             }
+            FromDestination::Written { bytes, sent_bytes } => self.report.written(bytes, sent_bytes),
             FromDestination::Finished => {
                 return Err(CopyError::Protocol("the end before all entries are resolved".into()));
             }

@@ -137,7 +137,6 @@ impl Reader {
             #[expect(clippy::cast_possible_truncation, reason = "at most 1 MiB")]
             let bytes = batch.put_data(id, offset, n as usize, |room| handle.read_exact_at(room, offset))?;
             let group = tree.update(bytes);
-            self.report.progress(n, true);
             self.group(id, group)?;
         }
         Ok(())
@@ -150,7 +149,6 @@ impl Reader {
             let (offset, len) = (tree.offset(), tree.room().min(end - tree.offset()));
             self.out.message(&FromSource::Hole { id, offset, len })?;
             let group = tree.update_zeros(len);
-            self.report.progress(len, false);
             self.group(id, group)?;
         }
         Ok(())

@@ -59,10 +59,13 @@ async fn source_says(root: &Path, frames: Vec<Vec<u8>>, replies: Option<u64>) ->
         let mut reader = FrameReader::new(read);
         assert!(matches!(reader.message().await, Ok(Some(Answer::Accepted { .. }))));
         if let Some(replies) = replies {
-            for _ in 0..replies {
-                // The destination may have ended the copy, which is its result.
-                if !matches!(reader.message::<FromDestination>().await, Ok(Some(_))) {
-                    return;
+            let mut left = replies;
+            while left > 0 {
+                match reader.message().await {
+                    Ok(Some(FromDestination::Written { .. })) => {}
+                    Ok(Some(_)) => left -= 1,
+                    // The destination may have ended the copy, which is its result.
+                    _ => return,
                 }
             }
             write.write_all(&message(&FromSource::Finish)).await.unwrap();
@@ -170,7 +173,7 @@ async fn after_want(root: &Path, size: u64, frames: Vec<Vec<u8>>) -> Result<Summ
             }
         }
         while let Ok(Some(reply)) = reader.message::<FromDestination>().await {
-            if !matches!(reply, FromDestination::Want { .. }) {
+            if !matches!(reply, FromDestination::Want { .. } | FromDestination::Written { .. }) {
                 let _ = write.write_all(&message(&FromSource::Finish)).await;
                 let _ = write.shutdown().await;
             }

@@ -8,11 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rdt_testing::Numbers;
 use tokio::io::{
     AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf, copy, duplex, split,
 };
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::support::{Folder, Log, PIPE_BYTES, bytes, listing, pushed, write};
 use crate::frame::{FrameReader, control_frame};
@@ -20,7 +23,9 @@ use crate::name::is_temporary;
 use crate::protocol::{
     Answer, Entry, EntryKind, FromDestination, FromSource, Hello, MAGIC, VERSION, WireRequest,
 };
-use crate::{CopyError, DestinationOptions, Existing, Permission, Request, Root, Summary, push, serve};
+use crate::{
+    CopyError, DestinationOptions, Event, Existing, Observer, Permission, Request, Root, Summary, push, serve,
+};
 
 /// Stream that breaks after a number of bytes written.
 struct Breaking {
@@ -242,21 +247,68 @@ async fn two_copies_of_one_file_exclude_each_other() {
     assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
 }
 
+/// Starts a push of which some bytes arrive, and no end, as of a client that is as good as dead.
+/// Returns the tasks of both sides after these bytes.
+async fn stalled_push(
+    request: Request,
+    root: Root,
+    bytes: u64,
+    observer: Arc<dyn Observer>,
+) -> [JoinHandle<Result<Summary, CopyError>>; 2] {
+    let (near, relay) = duplex(PIPE_BYTES);
+    let (link, far) = duplex(PIPE_BYTES);
+    let ((relay_read, mut relay_write), (mut link_read, mut link_write)) = (split(relay), split(link));
+    let sides = [tokio::spawn(push(near, request, observer)), tokio::spawn(serve(far, root, Arc::new(())))];
+    let (arrived, has_arrived) = oneshot::channel();
+    tokio::spawn(async move {
+        let mut arriving = relay_read.take(bytes);
+        copy(&mut arriving, &mut link_write).await.unwrap();
+        arrived.send(()).unwrap();
+        // Keeps the stream open.
+        std::future::pending::<()>().await;
+        drop((arriving, link_write));
+    });
+    tokio::spawn(async move { copy(&mut link_read, &mut relay_write).await });
+    has_arrived.await.unwrap();
+    sides
+}
+
+/// Observer that counts bytes of progress.
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl Observer for Count {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Progress { bytes } = event {
+            self.0.fetch_add(*bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+#[tokio::test]
+async fn progress_of_source_is_what_was_written() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(40 << 20, 9));
+    let count = Arc::new(Count::default());
+    // Two frames of 1 MiB and a part of the third.
+    let root = Root::whole().unwrap();
+    let sides = stalled_push(folder.request(), root, (5 << 20) / 2, count.clone()).await;
+    let mut bytes = 0;
+    while bytes < 2 << 20 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        bytes = count.0.load(Ordering::Relaxed);
+    }
+    assert_eq!(bytes, 2 << 20);
+    sides.iter().for_each(JoinHandle::abort);
+}
+
 #[tokio::test]
 async fn same_push_of_client_replaces_first() {
     let folder = Folder::new();
     write(folder.src().join("large"), &bytes(40 << 20, 9));
     let root = Root::confined(&folder.dst(), Permission::WriteOnly).unwrap().for_peer("anna");
     let request = || Request { dest: "/new".into(), ..folder.request() };
-    let (near, relay) = duplex(PIPE_BYTES);
-    let (link, far) = duplex(PIPE_BYTES);
-    let ((relay_read, mut relay_write), (mut link_read, mut link_write)) = (split(relay), split(link));
-    let first = tokio::spawn(serve(far, root.for_peer("anna"), Arc::new(())));
-    let client = tokio::spawn(push(near, request(), Arc::new(())));
-    tokio::spawn(async move { copy(&mut link_read, &mut relay_write).await });
-    // The client of the first push is as good as dead: no more arrives, and no end.
-    let mut arriving = relay_read.take(30 << 20);
-    copy(&mut arriving, &mut link_write).await.unwrap();
+    let [client, first] = stalled_push(request(), root.for_peer("anna"), 30 << 20, Arc::new(())).await;
     let (other_near, far) = duplex(PIPE_BYTES);
     let other = push(other_near, request(), Arc::new(()));
     let (other, second) = tokio::join!(other, serve(far, root.for_peer("anna"), Arc::new(())));

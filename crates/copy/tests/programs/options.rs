@@ -2,8 +2,11 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::{Command, Stdio};
 
-use super::home::{Home, args, names};
+use rdt_program_testing::programs::{has, output};
+
+use super::home::{Home, PROGRAM, args, names, noise};
 
 #[test]
 fn existing_file_that_differs_needs_option() {
@@ -109,7 +112,7 @@ fn special_modes_are_dropped_unless_asked() {
 #[test]
 fn sync_and_max_rate_copy_everything() {
     let home = Home::new();
-    let bytes = super::home::noise(1, 3_000_000);
+    let bytes = noise(1, 3_000_000);
     home.write("file", &bytes);
     let serve = home.serve("store", &[]);
     home.copy(&["--sync", "--max-rate", "200mbit", "file", &serve.tickets[0]]);
@@ -119,6 +122,41 @@ fn sync_and_max_rate_copy_everything() {
     let by_ssh = home.by_ssh();
     home.copy(&[&args(&by_ssh)[..], &["--max-rate", "200mbit", "host:store/file", "third"]].concat());
     assert!(fs::read(home.path("third")).unwrap() == bytes);
+}
+
+#[test]
+fn interrupted_push_counts_what_arrived() {
+    let home = Home::new();
+    home.write("file", noise(1, 8_000_000));
+    let serve = home.serve("store", &[]);
+    let program = home.start("anna", &["--json", "--max-rate", "4mbit", "file", &serve.tickets[0]]);
+    // The source has read everything long before.
+    let progress = program.event("progress")["bytes"].as_u64().unwrap();
+    program.signal("INT");
+    let ended = program.ended();
+    let sent = ended.summary()["sent_bytes"].as_u64().unwrap();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(progress <= sent && (1..8_000_000).contains(&sent), "{progress} {sent}");
+}
+
+#[test]
+fn bar_on_terminal_shows_what_arrived() {
+    let home = Home::new();
+    if !has("script") {
+        eprintln!("skipped: no script, which has a terminal");
+        return;
+    }
+    home.write("file", noise(1, 3 << 20));
+    let serve = home.serve("store", &[]);
+    let line = format!("stty cols 120; {PROGRAM} --max-rate 8mbit file {}", serve.tickets[0]);
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(home.path(""));
+    script.env("TERM", "xterm").env("XDG_CONFIG_HOME", home.path("anna")).stdin(Stdio::null());
+    let drawn = String::from_utf8(output(&mut script)).unwrap();
+    assert!(["1.05", "2.10"].iter().any(|part| drawn.contains(&format!("{part} MB/3.15 MB ["))), "{drawn}");
+    for part in ["ETA", "1 files left", "1 file copied, 3.15 MB in "] {
+        assert!(drawn.contains(part), "{part}: {drawn}");
+    }
 }
 
 #[test]
