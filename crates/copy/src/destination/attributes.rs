@@ -28,12 +28,36 @@ impl Attributes {
         Self { mode: entry.mode, mtime: entry.mtime, mtime_nanos: entry.mtime_nanos.min(999_999_999) }
     }
 
-    /// Sets mode and time of an open file or directory.
+    /// Sets mode and time of an open file.
     pub(crate) fn set(&self, handle: impl AsFd, special_modes: bool) -> io::Result<()> {
         let handle = handle.as_fd();
-        let mask = if special_modes { 0o7777 } else { 0o777 };
-        fchmod(handle, Mode::from_raw_mode((self.mode & mask) as rustix::fs::RawMode))?;
+        fchmod(handle, self.mode(special_modes))?;
         Ok(futimens(handle, &self.times())?)
+    }
+
+    /// Sets mode and time of a directory. One that has its group from the directory above, by that
+    /// one's setgid bit, passes it on as well.
+    pub(crate) fn set_directory(
+        &self,
+        handle: impl AsFd,
+        mode: NewMode,
+        special_modes: bool,
+    ) -> io::Result<()> {
+        let handle = handle.as_fd();
+        match mode {
+            NewMode::Source => {
+                let inherited = mode_of(&fstat(handle)?) & Mode::SGID;
+                fchmod(handle, self.mode(special_modes) | inherited)?;
+            }
+            NewMode::Restore(mode) => fchmod(handle, mode)?,
+            NewMode::Keep => {}
+        }
+        Ok(futimens(handle, &self.times())?)
+    }
+
+    fn mode(&self, special_modes: bool) -> Mode {
+        let mask = if special_modes { 0o7777 } else { 0o777 };
+        Mode::from_raw_mode((self.mode & mask) as rustix::fs::RawMode)
     }
 
     /// Sets the time of a symbolic link.
@@ -46,6 +70,33 @@ impl Attributes {
         let last_modification = Timespec { tv_sec: self.mtime, tv_nsec: self.mtime_nanos.into() };
         Timestamps { last_access, last_modification }
     }
+}
+
+/// Mode that a directory gets when it is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewMode {
+    /// That of the source.
+    Source,
+    /// The one that it had: it was changed so that it can be filled.
+    Restore(Mode),
+    /// No other.
+    Keep,
+}
+
+/// Mode of a directory that this program has created and not completed. No other program uses it,
+/// so a later copy knows that the directory has no mode of its own yet.
+pub(super) fn unfinished() -> Mode {
+    Mode::RWXU | Mode::SVTX
+}
+
+/// Returns true for a directory that an interrupted copy has created.
+pub(super) fn is_unfinished(stat: &Stat) -> bool {
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
+    is_own && mode_of(stat) & !Mode::SGID == unfinished()
+}
+
+pub(super) fn mode_of(stat: &Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode & 0o7777)
 }
 
 #[expect(clippy::unnecessary_cast, reason = "other systems have other types")]

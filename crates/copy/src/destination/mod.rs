@@ -73,6 +73,8 @@ pub(crate) struct Sources {
 pub(crate) struct Place {
     /// `None`: it would be created in a real run.
     directory: Option<Arc<Directory>>,
+    /// True: this copy has created the directory.
+    is_new: bool,
     top: TopNames,
     /// Marker of DEST if it is the new name of the only source.
     marker: Option<Marker>,
@@ -135,7 +137,13 @@ impl Place {
                 Some(found) if found.marker.is_of(&found.parent, &handle) => {}
                 found => {
                     let other = found.filter(|_| !options.dry_run);
-                    return Ok(Self { directory: Some(wrap(handle)?), top, marker: None, other });
+                    return Ok(Self {
+                        directory: Some(wrap(handle)?),
+                        is_new: false,
+                        top,
+                        marker: None,
+                        other,
+                    });
                 }
             },
             Err(found) if found.kind() == io::ErrorKind::NotFound => {}
@@ -149,21 +157,21 @@ impl Place {
         if may_rename {
             let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
             let marker = (!options.dry_run).then(|| Marker::of(name.as_bytes(), &first_name));
-            return Ok(Self { directory: Some(wrap(parent)?), top, marker, other: None });
+            return Ok(Self { directory: Some(wrap(parent)?), is_new: false, top, marker, other: None });
         }
         if !is_directory {
             let text = "several sources need a directory that exists, or that ends in '/'";
             return Err(error(io::Error::other(text)));
         }
         if options.dry_run {
-            return Ok(Self { directory: None, top, marker: None, other: None });
+            return Ok(Self { directory: None, is_new: true, top, marker: None, other: None });
         }
         mkdirat(&parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map_err(|found| error(found.into()))?;
         if options.sync {
             rustix::fs::fsync(&parent).map_err(|found| error(found.into()))?;
         }
         let directory = wrap(parent)?.open_directory(name.as_bytes()).map_err(error)?;
-        Ok(Self { directory: Some(directory), top, marker: None, other: None })
+        Ok(Self { directory: Some(directory), is_new: true, top, marker: None, other: None })
     }
 }
 
@@ -232,11 +240,12 @@ impl Destination {
             workers.push(jobs);
         }
         let (steps, queue) = channel();
-        let Place { directory, top, marker, other } = place;
+        let Place { directory, is_new, top, marker, other } = place;
         let planner = Planner {
             shared: Arc::clone(&shared),
             nodes: vec![Node::new(directory.clone(), None)],
             top,
+            is_new,
             marker: marker.clone(),
             probe: TimeProbe::new(options.dry_run),
             workers: workers.clone(),

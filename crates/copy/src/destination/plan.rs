@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat, readlinkat};
 use rustix::io::Errno;
 
-use super::attributes::{Attributes, TimeProbe};
+use super::attributes::{Attributes, NewMode, TimeProbe, is_unfinished, mode_of, unfinished};
 use super::buffers::Room;
 use super::marker::Marker;
 use super::part::{find_checkpoint, remove};
@@ -26,7 +27,7 @@ use crate::protocol::{
     WireSkip,
 };
 use crate::tree_hash::GROUP_BYTES;
-use crate::{CopyError, Existing, Kind};
+use crate::{CopyError, DestinationOptions, Existing, Kind};
 
 const NOT_LISTED: &str = "the other side did not list it";
 
@@ -92,6 +93,8 @@ pub(super) struct Planner {
     /// Directories that the source is in, the innermost last. The first is the destination.
     pub(super) nodes: Vec<Arc<Node>>,
     pub(super) top: TopNames,
+    /// True: the destination itself was created by this copy.
+    pub(super) is_new: bool,
     /// Marker to write when the directory at the top is created under its new name.
     pub(super) marker: Option<Marker>,
     pub(super) probe: TimeProbe,
@@ -175,7 +178,8 @@ impl Planner {
             let (id, name, parent) = (target.id, target.name, target.node);
             parent.open();
             let attributes = Attributes::default();
-            let entry = NodeEntry { id, parent, name, attributes, existed: true, is_resolved: true };
+            let (existed, mode, is_resolved) = (true, NewMode::Keep, true);
+            let entry = NodeEntry { id, parent, name, attributes, existed, mode, is_resolved };
             self.nodes.push(Node::new(None, Some(entry)));
         }
         Ok(())
@@ -186,14 +190,19 @@ impl Planner {
             Some(_) if self.nodes.len() > MAX_DEPTH => {
                 Err(io::Error::other("the directories are nested too deep"))
             }
-            Some(parent) if target.name.is_empty() => Ok((Some(Arc::clone(parent)), true)),
+            // What contents go into keeps its mode: with a server, it is DIR itself.
+            Some(parent) if target.name.is_empty() => {
+                let mode = if self.is_new { NewMode::Source } else { NewMode::Keep };
+                Ok(Entered { directory: Some(Arc::clone(parent)), existed: true, mode })
+            }
             Some(parent) => self.enter(parent, &target),
-            None => Ok((None, false)),
+            None => Ok(Entered { directory: None, existed: false, mode: NewMode::Source }),
         };
         match opened {
-            Ok((directory, existed)) => {
+            Ok(Entered { directory, existed, mode }) => {
                 let Target { id, node: parent, name, .. } = target;
-                let entry = NodeEntry { id, parent, name, attributes, existed, is_resolved: false };
+                let is_resolved = false;
+                let entry = NodeEntry { id, parent, name, attributes, existed, mode, is_resolved };
                 self.nodes.push(Node::new(directory, Some(entry)));
                 Ok(())
             }
@@ -201,8 +210,8 @@ impl Planner {
         }
     }
 
-    /// Creates or opens a directory. Returns false with it if it is new.
-    fn enter(&self, parent: &Arc<Directory>, target: &Target) -> io::Result<(Option<Arc<Directory>>, bool)> {
+    /// Creates or opens a directory.
+    fn enter(&self, parent: &Arc<Directory>, target: &Target) -> io::Result<Entered> {
         let is_top = target.node.entry.is_none();
         let marker = self.marker.as_ref().filter(|_| is_top);
         if let Some(marker) = marker
@@ -210,8 +219,8 @@ impl Planner {
         {
             marker.announce(parent);
         }
-        let entered = enter(parent, &target.name, self.shared.options.dry_run)?;
-        if let (Some(marker), (Some(directory), _)) = (marker, &entered) {
+        let entered = enter(parent, &target.name, self.shared.options)?;
+        if let (Some(marker), Some(directory)) = (marker, &entered.directory) {
             marker.bind(parent, directory);
         }
         Ok(entered)
@@ -389,16 +398,25 @@ pub(super) fn kept_before(name: &[u8], mut is_same: impl FnMut(&[u8]) -> Option<
     None
 }
 
-/// Creates or opens a directory. Returns false with it if it is new.
-fn enter(parent: &Arc<Directory>, name: &[u8], dry_run: bool) -> io::Result<(Option<Arc<Directory>>, bool)> {
-    if dry_run {
-        return match parent.open_directory(name) {
-            Ok(directory) => Ok((Some(directory), true)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, false)),
-            Err(error) => Err(error),
+/// Directory that was created or opened.
+struct Entered {
+    /// `None`: a dry run would create it.
+    directory: Option<Arc<Directory>>,
+    existed: bool,
+    mode: NewMode,
+}
+
+/// Creates or opens a directory.
+fn enter(parent: &Arc<Directory>, name: &[u8], options: DestinationOptions) -> io::Result<Entered> {
+    if options.dry_run {
+        let directory = match parent.open_directory(name) {
+            Ok(directory) => Some(directory),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
         };
+        return Ok(Entered { existed: directory.is_some(), directory, mode: NewMode::Keep });
     }
-    let is_new = match mkdirat(&*parent.handle()?, name, Mode::RWXU) {
+    let is_new = match mkdirat(&*parent.handle()?, name, unfinished()) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,
         Err(error) => return Err(error.into()),
@@ -408,16 +426,31 @@ fn enter(parent: &Arc<Directory>, name: &[u8], dry_run: bool) -> io::Result<(Opt
         Err(error) if is_new => return Err(error),
         Err(_) => return Err(io::Error::other("exists and is no directory that can be read")),
     };
-    if !is_new {
-        let handle = directory.handle()?;
-        let stat = fstat(&*handle)?;
-        if stat.st_mode & 0o700 != 0o700 {
-            // A copy that was interrupted may have left it read-only. Of another owner: creating
-            // files says what is wrong.
-            let _ = fchmod(&*handle, Mode::from_raw_mode(stat.st_mode & 0o7777) | Mode::RWXU);
+    let handle = directory.handle()?;
+    let stat = fstat(&*handle)?;
+    let mode = if is_new {
+        // Other systems than Linux create it without the sticky bit.
+        if !is_unfinished(&stat) {
+            let _ = fchmod(&*handle, unfinished() | (mode_of(&stat) & Mode::SGID));
         }
+        NewMode::Source
+    } else if is_unfinished(&stat) {
+        NewMode::Source
+    } else {
+        fillable(&handle, &stat)
+    };
+    let mode = if options.existing == Existing::Overwrite { NewMode::Source } else { mode };
+    Ok(Entered { directory: Some(directory), existed: !is_new, mode })
+}
+
+/// Lets this user fill a directory that exists. Returns the mode that it gets afterwards.
+fn fillable(directory: &OwnedFd, stat: &Stat) -> NewMode {
+    let mode = mode_of(stat);
+    // Of another owner: creating files says what is wrong.
+    if mode.contains(Mode::RWXU) || fchmod(directory, mode | Mode::RWXU).is_err() {
+        return NewMode::Keep;
     }
-    Ok((Some(directory), !is_new))
+    NewMode::Restore(mode)
 }
 
 fn is_directory(stat: &Stat) -> bool {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
-use super::attributes::Attributes;
+use super::attributes::{Attributes, NewMode};
 use crate::directory::Directory;
 use crate::protocol::{FromDestination, WireSkip};
 use crate::report::Report;
@@ -52,6 +52,7 @@ pub(crate) struct NodeEntry {
     pub(crate) attributes: Attributes,
     /// True: it was there before, perhaps of another owner.
     pub(crate) existed: bool,
+    pub(crate) mode: NewMode,
     /// Failure of the directory itself, resolved before.
     pub(crate) is_resolved: bool,
 }
@@ -182,11 +183,11 @@ impl Shared {
 
     fn complete_directory(&self, directory: &Arc<Directory>, entry: &NodeEntry) -> io::Result<()> {
         let handle = directory.handle()?;
-        let result = entry.attributes.set(&*handle, self.options.special_modes);
+        let result = entry.attributes.set_directory(&*handle, entry.mode, self.options.special_modes);
         if self.options.sync {
             rustix::fs::fsync(&*handle)?;
         }
-        // That of another owner keeps its mode.
+        // That of another owner keeps its time.
         if entry.existed { Ok(()) } else { result }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -342,4 +342,68 @@ async fn marker_in_source_is_left_out() {
     let summary = pushed(folder.request()).await.unwrap();
     assert_eq!((summary.files, summary.failures), (1, 0), "{summary:?}");
     assert_eq!(listing(&folder.dst().join("src")).len(), 1);
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+#[tokio::test]
+async fn existing_directory_keeps_mode_unless_overwritten() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.src().join("sub")).unwrap();
+    fs::create_dir_all(folder.dst().join("src/sub")).unwrap();
+    set_mode(&folder.src().join("sub"), 0o755);
+    for (existing, old, new) in [
+        (Existing::Refuse, 0o700, 0o700),
+        (Existing::KeepBoth, 0o500, 0o500),
+        (Existing::Overwrite, 0o700, 0o755),
+    ] {
+        write(folder.src().join(format!("sub/{old:o}")), b"x");
+        set_mode(&folder.dst().join("src/sub"), old);
+        assert!(pushed(folder.request_with(existing)).await.unwrap().is_complete());
+        assert_eq!(mode(&folder.dst().join("src/sub")), new, "{existing:?}");
+    }
+}
+
+#[tokio::test]
+async fn contents_leave_mode_of_served_folder() {
+    let folder = Folder::new();
+    set_mode(&folder.src(), 0o777);
+    set_mode(&folder.dst(), 0o750);
+    for existing in [Existing::Refuse, Existing::Overwrite] {
+        let request = Request {
+            sources: vec![folder.path("src/.")],
+            dest: ".".into(),
+            ..folder.request_with(existing)
+        };
+        let root = Root::confined(&folder.dst(), Permission::WriteOnly).unwrap();
+        assert!(pushed_to(request, root).await.0.unwrap().is_complete());
+        assert_eq!(mode(&folder.dst()), 0o750);
+    }
+    // One that the copy creates has the mode of the source.
+    let request = Request { sources: vec![folder.path("src/.")], dest: "new/".into(), ..folder.request() };
+    assert!(pushed_to(request, confined(&folder.dst())).await.0.unwrap().is_complete());
+    assert_eq!(mode(&folder.dst().join("new")), 0o777);
+}
+
+#[tokio::test]
+async fn directory_of_interrupted_copy_gets_mode_of_source() {
+    let folder = Folder::new();
+    fs::create_dir(folder.dst().join("src")).unwrap();
+    set_mode(&folder.dst().join("src"), 0o1700);
+    set_mode(&folder.src(), 0o751);
+    assert!(pushed(folder.request()).await.unwrap().is_complete());
+    assert_eq!(mode(&folder.dst().join("src")), 0o751);
+}
+
+#[tokio::test]
+async fn new_directories_inherit_setgid() {
+    let folder = Folder::new();
+    fs::create_dir(folder.src().join("sub")).unwrap();
+    set_mode(&folder.src().join("sub"), 0o755);
+    set_mode(&folder.src(), 0o755);
+    set_mode(&folder.dst(), 0o2775);
+    assert!(pushed(folder.request()).await.unwrap().is_complete());
+    assert_eq!([mode(&folder.dst().join("src")), mode(&folder.dst().join("src/sub"))], [0o2755; 2]);
 }
