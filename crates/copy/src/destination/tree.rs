@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use rustix::fs::{Mode, OFlags, fsync};
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::attributes::{Attributes, NewMode};
@@ -104,6 +105,15 @@ impl Target {
     }
 }
 
+/// Syncs a file that was there before: the program that wrote it need not have done so.
+fn sync_existing(target: &Target) -> io::Result<()> {
+    let Some(directory) = target.node.directory.as_ref().filter(|_| target.kind == Kind::File) else {
+        return Ok(());
+    };
+    let name = target.other_name.as_ref().unwrap_or(&target.name);
+    Ok(fsync(directory.open(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?)?)
+}
+
 impl Shared {
     pub(crate) fn done(&self, target: &Target) -> Result<(), Ended> {
         self.report.done(&target.path(), target.kind, target.size);
@@ -111,6 +121,12 @@ impl Shared {
     }
 
     pub(crate) fn skip(&self, target: &Target, reason: WireSkip) -> Result<(), Ended> {
+        if self.options.sync
+            && reason == WireSkip::Identical
+            && let Err(error) = sync_existing(target)
+        {
+            return self.failed(target, &format!("is there and cannot be synced: {error}"));
+        }
         self.report.skipped(&target.path(), target.kind, reason.into(), target.size);
         let name = target.other_name.clone();
         self.resolve(target, FromDestination::Skip { id: target.id, reason, name })
@@ -185,7 +201,7 @@ impl Shared {
         let handle = directory.handle()?;
         let result = entry.attributes.set_directory(&*handle, entry.mode, self.options.special_modes);
         if self.options.sync {
-            rustix::fs::fsync(&*handle)?;
+            fsync(&*handle)?;
         }
         // That of another owner keeps its time.
         if entry.existed { Ok(()) } else { result }

@@ -109,19 +109,57 @@ fn special_modes_are_dropped_unless_asked() {
     }
 }
 
+/// Runs a copy by the stand-in of ssh whose far side is traced. Returns the names of the synced
+/// files and directories; `None` without strace.
+fn synced(home: &Home, options: &[&str]) -> Option<Vec<String>> {
+    let trace = home.show("trace");
+    let strace = ["strace", "-f", "-y", "-e", "trace=fsync,fdatasync,sync_file_range", "-o", &trace];
+    if !Command::new(strace[0]).args(&strace[1..]).arg("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: strace cannot be run");
+        return None;
+    }
+    let far = [&strace[..], &[PROGRAM]].concat().join(" ");
+    home.copy(&[&["-e", &home.fake_ssh(), "--remote-program", &far], options].concat());
+    let lines = fs::read_to_string(trace).unwrap();
+    let path = |line: &str| Some(line.split_once('<')?.1.split_once('>')?.0.to_owned());
+    let name = |path: String| path.rsplit('/').next().unwrap().to_owned();
+    Some(lines.lines().filter_map(path).map(name).collect())
+}
+
 #[test]
-fn sync_and_max_rate_copy_everything() {
+fn sync_reaches_new_and_existing_files() {
     let home = Home::new();
-    let bytes = noise(1, 3_000_000);
-    home.write("file", &bytes);
+    home.write("tree/old", "text");
+    home.write("tree/sub/new", "text");
+    home.folder("store");
+    let copy = |options: &[&str]| synced(&home, &[options, &["tree", "host:store"]].concat());
+    let Some(found) = copy(&[]) else { return };
+    assert_eq!(found, [""; 0], "small files are not synced unless asked");
+    fs::remove_dir_all(home.path("store/tree/sub")).unwrap();
+    let found = copy(&["--sync"]).unwrap();
+    for name in ["old", "sub", "tree", "store"] {
+        assert!(found.contains(&name.to_owned()), "{name}: {found:?}");
+    }
+    assert!(found.iter().any(|name| name.ends_with(".part")), "{found:?}");
+}
+
+#[test]
+fn max_rate_limits_both_directions() {
+    let home = Home::new();
+    home.write("file", noise(1, 1_500_000));
     let serve = home.serve("store", &[]);
-    home.copy(&["--sync", "--max-rate", "200mbit", "file", &serve.tickets[0]]);
-    assert!(fs::read(home.path("store/file")).unwrap() == bytes);
-    home.copy(&["--max-rate", "200mbit", &serve.at("file"), "back"]);
-    assert!(fs::read(home.path("back")).unwrap() == bytes);
     let by_ssh = home.by_ssh();
-    home.copy(&[&args(&by_ssh)[..], &["--max-rate", "200mbit", "host:store/file", "third"]].concat());
-    assert!(fs::read(home.path("third")).unwrap() == bytes);
+    let (push, pull) = (["file", &serve.tickets[0]], [&*serve.at("file"), "back"]);
+    let far = [&args(&by_ssh)[..], &["host:store/file", "third"]].concat();
+    for paths in [&push[..], &pull, &far] {
+        let summary = home.copy(&[&["--max-rate", "10mbit"], paths].concat());
+        // 1.2 s at the rate, less a first burst.
+        assert!(summary["elapsed_ns"].as_u64().unwrap() > 900_000_000, "{paths:?}: {summary}");
+        assert_eq!(summary["sent_bytes"], 1_500_000);
+    }
+    for name in ["store/file", "back", "third"] {
+        assert!(fs::read(home.path(name)).unwrap() == noise(1, 1_500_000), "{name}");
+    }
 }
 
 #[test]
