@@ -1,7 +1,7 @@
 //! Sessions: one copy over one stream.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::directory::RootDirectory;
 use crate::frame::{FrameReader, control_frame};
 use crate::protocol::{Answer, Hello, MAGIC, VERSION, WireRequest};
 use crate::report::Report;
-use crate::source::{Source, excludes, top_name};
+use crate::source::{Source, excludes, is_excluded_source, top_name};
 use crate::turns::{Command, Running, Turn};
 use crate::{
     CopyError, DestinationOptions, Event, Observer, Permission, Request, Root, SourceOptions, Summary,
@@ -62,8 +62,14 @@ pub async fn pull(
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
     let (mut session, root) = open(stream, &request, observer)?;
-    let expected =
-        |source: &PathBuf| Expected { name: top_name(source), path: source.as_os_str().as_bytes().into() };
+    let excludes = excludes(&request.source)?;
+    let expected = |source: &PathBuf| {
+        let name = top_name(source);
+        // As a directory, because this side does not know the kind.
+        let may_be_excluded =
+            !name.is_empty() && is_excluded_source(&excludes, OsStr::from_bytes(&name), true);
+        Expected { name, path: source.as_os_str().as_bytes().into(), may_be_excluded }
+    };
     let expected: Vec<_> = request.sources.iter().map(expected).collect();
     let sources: Vec<_> = expected.iter().map(|source| source.path.clone()).collect();
     let first_name = expected.first().map(|source| source.name.clone()).unwrap_or_default();

@@ -52,6 +52,8 @@ pub(crate) struct Expected {
     pub(crate) name: Vec<u8>,
     /// Its path in the request.
     pub(crate) path: RawPath,
+    /// True: the source may leave it out.
+    pub(crate) may_be_excluded: bool,
 }
 
 /// Names that the source may use at the top.
@@ -119,7 +121,8 @@ impl Planner {
 
     /// Reports the sources that this side asked for, and that the peer did not even name.
     fn name_missing(&mut self) {
-        for Expected { path, .. } in self.top.expected.take().into_iter().flatten() {
+        let expected = self.top.expected.take().into_iter().flatten();
+        for Expected { path, .. } in expected.filter(|source| !source.may_be_excluded) {
             self.shared.report.failed(Path::new(OsStr::from_bytes(&path)), NOT_LISTED, 0);
         }
     }

@@ -26,7 +26,7 @@ use self::outgoing::{Outgoing, Spare};
 use self::pending::Pending;
 use self::read::{Reader, Want};
 use self::walk::Walk;
-pub(crate) use self::walk::{excludes, top_name};
+pub(crate) use self::walk::{excludes, is_excluded_source, top_name};
 use crate::directory::RootDirectory;
 use crate::frame::{Batch, FrameReader, control_frame};
 use crate::name::refuse;

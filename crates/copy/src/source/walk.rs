@@ -46,7 +46,7 @@ struct Place<'a> {
     directory: &'a Arc<Directory>,
     name: &'a [u8],
     path: PathBuf,
-    /// Empty for the source itself, to which no exclude applies.
+    /// Empty for the source itself.
     in_source: PathBuf,
     /// False: a source whose contents alone are copied.
     has_name: bool,
@@ -90,6 +90,7 @@ impl Walk {
                 .open_directory(source)
                 .and_then(|handle| Directory::top(handle, source.into(), self.root.links(self.follow)));
             return match opened {
+                Ok(_) if is_excluded_source(&self.excludes, name, true) => Ok(()),
                 Ok(directory) => self.named_directory(&directory, name.as_bytes(), &path),
                 Err(error) => self.unreadable(source, &error),
             };
@@ -266,8 +267,10 @@ impl Walk {
     }
 
     fn is_excluded(&self, place: &Place<'_>, is_directory: bool) -> bool {
-        let has_path = !place.in_source.as_os_str().is_empty();
-        has_path && self.excludes.matched(&place.in_source, is_directory).is_ignore()
+        if !place.in_source.as_os_str().is_empty() {
+            return self.excludes.matched(&place.in_source, is_directory).is_ignore();
+        }
+        place.has_name && is_excluded_source(&self.excludes, OsStr::from_bytes(place.name), is_directory)
     }
 
     fn entry(&mut self, mut entry: Entry, mut item: Item) -> Result<u64, Ended> {
@@ -312,6 +315,13 @@ pub(crate) fn excludes(options: &SourceOptions) -> Result<Gitignore, CopyError> 
         builder.add_line(None, line).map_err(|error| bad(line, error))?;
     }
     builder.build().map_err(|error| bad("", error))
+}
+
+/// Returns true for a source that is left out by its name. A pattern that begins with `/` is for
+/// names inside of sources.
+pub(crate) fn is_excluded_source(excludes: &Gitignore, name: &OsStr, is_directory: bool) -> bool {
+    let found = excludes.matched(name, is_directory);
+    found.is_ignore() && found.inner().is_some_and(|glob| !glob.original().starts_with('/'))
 }
 
 fn place<'a>(directory: &'a Arc<Directory>, name: &'a [u8], path: &Path, in_source: &Path) -> Place<'a> {

@@ -61,6 +61,30 @@ fn exclude_leaves_out_patterns() {
 }
 
 #[test]
+fn exclude_leaves_out_named_sources() {
+    let home = Home::new();
+    for name in ["a.c", "a.o", "target/x", "other/target/x", "other/a.o", "keep/target"] {
+        home.write(name, name);
+    }
+    let options = ["--exclude", "*.o", "--exclude", "target/", "--exclude", "/keep"];
+    let sources = ["a.c", "a.o", "target", "keep"];
+    let serve = home.serve("store", &[]);
+    home.copy(&[&options[..], &sources, &[&serve.tickets[0]]].concat());
+    assert_eq!(names(&home.path("store")), ["a.c", "keep"]);
+    assert_eq!(names(&home.path("store/keep")), ["target"]);
+    home.copy(&[&options[..], &["other/target/", "other/a.o", &serve.tickets[0]]].concat());
+    assert_eq!(names(&home.path("store")), ["a.c", "keep"]);
+
+    let from = home.serve(".", &[]);
+    let sources = sources.map(|name| from.at(name));
+    home.copy(&[&options[..], &sources.each_ref().map(String::as_str), &["back/"]].concat());
+    assert_eq!(names(&home.path("back")), ["a.c", "keep"]);
+    let absent = ["absent.c", "absent.o"].map(|name| from.at(name));
+    let ended = home.run(&[&options[..], &absent.each_ref().map(String::as_str), &["back"]].concat());
+    assert!(ended.errors.contains("not copied: absent.c"), "{ended:?}");
+}
+
+#[test]
 fn follow_copies_what_links_lead_to() {
     let home = Home::new();
     home.write("p/file", "text");
@@ -140,7 +164,7 @@ fn sync_reaches_new_and_existing_files() {
     for name in ["old", "sub", "tree", "store"] {
         assert!(found.contains(&name.to_owned()), "{name}: {found:?}");
     }
-    assert!(found.iter().any(|name| name.ends_with(".part")), "{found:?}");
+    assert!(found.iter().any(|name| name.starts_with(".rdt-copy-")), "{found:?}");
 }
 
 #[test]
@@ -149,9 +173,10 @@ fn max_rate_limits_both_directions() {
     home.write("file", noise(1, 1_500_000));
     let serve = home.serve("store", &[]);
     let by_ssh = home.by_ssh();
-    let (push, pull) = (["file", &serve.tickets[0]], [&*serve.at("file"), "back"]);
+    let from = serve.at("file");
+    let (push, pull) = (["file", &serve.tickets[0]], [from.as_str(), "back"]);
     let far = [&args(&by_ssh)[..], &["host:store/file", "third"]].concat();
-    for paths in [&push[..], &pull, &far] {
+    for paths in [&push[..], &pull[..], &far[..]] {
         let summary = home.copy(&[&["--max-rate", "10mbit"], paths].concat());
         // 1.2 s at the rate, less a first burst.
         assert!(summary["elapsed_ns"].as_u64().unwrap() > 900_000_000, "{paths:?}: {summary}");
