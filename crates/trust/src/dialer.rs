@@ -67,6 +67,12 @@ impl Dialer {
         &self.identity
     }
 
+    /// Returns true if a ticket admits this side. It is good as long as the program that printed it
+    /// runs.
+    pub fn has_ticket(&self) -> bool {
+        matches!(self.expected, Expected::Ticket { .. })
+    }
+
     /// Returns keys and proofs for a connection. Reads the file of known hosts.
     ///
     /// The peer must prove the key of the ticket, or the one that the file has for the host.

@@ -30,6 +30,9 @@ Exit codes:
 
 /// What a user can do after a copy that ended early.
 pub(crate) const RESUME: &str = "Run the same command again to resume";
+/// The same for a ticket, which ends with the program that printed it.
+const RESUME_BY_TICKET: &str =
+    "Run the same command again to resume, with a new ticket if the program there was restarted";
 
 /// Why the program ends with an exit code other than 0.
 #[derive(Debug, thiserror::Error)]
@@ -49,8 +52,8 @@ pub(crate) enum Failure {
     /// No answer at the addresses of a host that ssh reaches.
     #[error("{name} answers by ssh, and not over UDP ({why}): {hint}")]
     Blocked { name: String, why: String, hint: &'static str },
-    #[error("{name}: {why}. {RESUME}")]
-    Lost { name: String, why: String },
+    #[error("{name}: {why}. {resume}")]
+    Lost { name: String, why: String, resume: &'static str },
     #[error("{name}: {why}")]
     Ended { name: String, why: String },
     #[error("{0}")]
@@ -91,6 +94,7 @@ impl Failure {
     }
 
     fn of_stream(error: &io::Error, name: String, dialer: Option<&Dialer>) -> Self {
+        let resume = if dialer.is_some_and(Dialer::has_ticket) { RESUME_BY_TICKET } else { RESUME };
         let source = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>());
         if let Some(StreamError::Closed(closed)) = source {
             // A responder may refuse a key after this side has opened the connection.
@@ -100,10 +104,10 @@ impl Failure {
             if let Closed::Peer { text, .. } = closed
                 && !text.is_empty()
             {
-                return Self::Ended { name, why: format!("{}. {RESUME}", text.escape_debug()) };
+                return Self::Ended { name, why: format!("{}. {resume}", text.escape_debug()) };
             }
         }
-        Self::Lost { name, why: error.to_string() }
+        Self::Lost { name, why: error.to_string(), resume }
     }
 
     pub(crate) fn code(&self) -> u8 {
