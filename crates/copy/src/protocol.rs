@@ -31,6 +31,10 @@
 //! 6. After all entries are resolved the source sends [`FromSource::Finish`], and the destination
 //!    answers [`FromDestination::Finished`]. Both end their streams.
 
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::{DestinationOptions, Existing, SkipReason};
@@ -48,6 +52,10 @@ pub(crate) const MAX_DATA_BYTES: usize = 1 << 20;
 pub(crate) const MAX_CONTROL_BYTES: usize = 1 << 20;
 /// Limit on nested directories.
 pub(crate) const MAX_DEPTH: usize = 1000;
+/// Limit on sources of a pull.
+pub(crate) const MAX_SOURCES: usize = 65_536;
+/// Limit on lines of `--exclude`.
+pub(crate) const MAX_EXCLUDES: usize = 1000;
 /// Longest name, bytes: the limit of Linux and macOS.
 pub(crate) const MAX_NAME_BYTES: usize = 255;
 /// Longest target of a symbolic link, bytes: `PATH_MAX` of Linux.
@@ -81,7 +89,13 @@ pub(crate) enum WireRequest {
         options: WireOptions,
     },
     /// The server is the source.
-    Pull { sources: Vec<RawPath>, follow: bool, excludes: Vec<String> },
+    Pull {
+        #[serde(deserialize_with = "at_most::<MAX_SOURCES, _, _>")]
+        sources: Vec<RawPath>,
+        follow: bool,
+        #[serde(deserialize_with = "at_most::<MAX_EXCLUDES, _, _>")]
+        excludes: Vec<String>,
+    },
 }
 
 /// [`DestinationOptions`] on the wire.
@@ -89,6 +103,37 @@ pub(crate) enum WireRequest {
 pub(crate) struct WireOptions {
     existing: u8,
     flags: u8,
+}
+
+/// Reads a list. Its values may take one byte of the message each, and much more memory, so their
+/// number is limited.
+fn at_most<'de, const N: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    struct List<const N: usize, T>(PhantomData<T>);
+
+    impl<'de, const N: usize, T: Deserialize<'de>> Visitor<'de> for List<N, T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {N} values")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Vec<T>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(value) = values.next_element()? {
+                if list.len() == N {
+                    return Err(Error::invalid_length(N + 1, &self));
+                }
+                list.push(value);
+            }
+            Ok(list)
+        }
+    }
+
+    deserializer.deserialize_seq(List::<N, T>(PhantomData))
 }
 
 /// Answer of the server to a [`Hello`].

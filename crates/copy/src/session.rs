@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use crate::destination::{Destination, Expected, Place, Sources};
 use crate::directory::RootDirectory;
 use crate::frame::{FrameReader, control_frame};
-use crate::protocol::{Answer, Hello, MAGIC, VERSION, WireRequest};
+use crate::protocol::{Answer, Hello, MAGIC, MAX_SOURCES, VERSION, WireRequest};
 use crate::report::Report;
 use crate::source::{Source, excludes, is_excluded_source, top_name};
 use crate::turns::{Command, Running, Turn};
@@ -62,6 +62,9 @@ pub async fn pull(
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
     let (mut session, root) = open(stream, &request, observer)?;
+    if request.sources.len() > MAX_SOURCES {
+        return Err(CopyError::Request(format!("more than {MAX_SOURCES} sources: name their directory")));
+    }
     let excludes = excludes(&request.source)?;
     let expected = |source: &PathBuf| {
         let name = top_name(source);

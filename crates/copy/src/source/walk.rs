@@ -14,7 +14,7 @@ use super::pending::{Item, Pending, SourceFile};
 use super::read::token;
 use crate::directory::{Directory, RootDirectory};
 use crate::name::{is_marker, is_temporary};
-use crate::protocol::{Entry, EntryKind, FromSource, MAX_DEPTH, RawPath};
+use crate::protocol::{Entry, EntryKind, FromSource, MAX_DEPTH, MAX_EXCLUDES, RawPath};
 use crate::report::Report;
 use crate::{CopyError, Event, Kind, SourceOptions};
 
@@ -24,8 +24,6 @@ const RESERVED: &str = "its name is reserved for unfinished files of rdt-copy: r
 /// Limit on names of directories that are listed before they are visited. Beyond it, a list stays
 /// open while they are: with the longest names, 20 MB of memory.
 const MAX_HELD_NAMES: usize = if cfg!(test) { 4 } else { 65_536 };
-/// Limit on lines of `--exclude`.
-const MAX_EXCLUDES: usize = 1000;
 
 /// Walk over the sources of a copy.
 pub(crate) struct Walk {

@@ -464,14 +464,19 @@ async fn other_protocols_and_versions_are_refused() {
     let folder = Folder::new();
     let say = async |bytes: &[u8]| {
         let (mut near, far): (DuplexStream, _) = duplex(1 << 16);
-        near.write_all(bytes).await.unwrap();
-        near.shutdown().await.unwrap();
-        serve(far, Root::whole().unwrap(), Arc::new(())).await.unwrap_err().to_string()
+        let write = async {
+            let _ = near.write_all(bytes).await;
+            let _ = near.shutdown().await;
+        };
+        tokio::join!(serve(far, Root::whole().unwrap(), Arc::new(())), write).0.unwrap_err().to_string()
     };
     let request = WireRequest::Pull { sources: vec![b"x".into()], follow: false, excludes: Vec::new() };
     let hello = |magic, version| control_frame(&Hello { magic, version, request: request.clone() }).unwrap();
     assert!(say(&hello(*b"rdt-copX", VERSION)).await.contains("not one of rdt-copy"));
     assert!(say(&hello(MAGIC, 999)).await.contains("version"));
+    let many = WireRequest::Pull { sources: vec![Vec::new(); 900_000], follow: false, excludes: Vec::new() };
+    let many = control_frame(&Hello { magic: MAGIC, version: VERSION, request: many }).unwrap();
+    assert!(say(&many).await.contains("protocol"), "each source takes a byte here, and memory there");
     assert!(say(b"GET / HTTP/1.1\r\n\r\n").await.contains("protocol"));
     assert!(say(b"").await.contains("connection failed"));
     let request = Request { sources: vec![folder.src(), folder.path("x/src")], ..folder.request() };
