@@ -80,7 +80,11 @@ impl Report {
 
     pub(crate) fn skipped(&self, path: &Path, kind: Kind, reason: SkipReason, bytes: u64) {
         if kind != Kind::Directory {
-            self.lock().skipped += 1;
+            let mut summary = self.lock();
+            match reason {
+                SkipReason::Identical => summary.skipped += 1,
+                SkipReason::DryRun => summary.planned += 1,
+            }
         }
         self.event(&Event::Skipped { path, reason, bytes });
     }

@@ -14,8 +14,10 @@ pub struct Summary {
     pub directories: u64,
     /// Symbolic links that were created.
     pub links: u64,
-    /// Files and links that were skipped: identical, or a dry run.
+    /// Files and links that were skipped: identical.
     pub skipped: u64,
+    /// Files and links that a dry run would copy.
+    pub planned: u64,
     /// Failures by name, the first 1000.
     pub failed: Vec<Failure>,
     /// Number of failures.

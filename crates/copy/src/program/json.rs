@@ -62,6 +62,7 @@ fn counts(summary: &Summary, elapsed: Duration) -> Value {
         "directories": summary.directories,
         "links": summary.links,
         "skipped": summary.skipped,
+        "planned": summary.planned,
         "failures": summary.failures,
         "failed": summary.failed.iter().map(failure).collect::<Vec<_>>(),
         "bytes": summary.bytes,

@@ -50,7 +50,8 @@ impl Plan {
                 let local = |location| match location {
                     Location::Local(path) => Ok(path),
                     Location::Far(..) => {
-                        Err(usage("SRC and DEST are on other hosts: one side must be on this host"))
+                        let why = "SRC and DEST are on other hosts: one side must be on this host. A local name with a colon is ./NAME";
+                        Err(usage(why))
                     }
                 };
                 let sources = sources.into_iter().map(local).collect::<Result<_, _>>()?;
@@ -258,6 +259,7 @@ mod tests {
             ("a b", "use cp"),
             ("a host:b c", "use cp"),
             ("host:a other:b", "one side"),
+            ("a:b other:", "./NAME"),
             ("host:a other:b c", "different hosts"),
             (":a b", "no host before"),
             ("-oProxyCommand=x:a b", "is no host"),

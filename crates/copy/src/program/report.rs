@@ -240,7 +240,9 @@ fn failures(summary: &Summary) -> Vec<String> {
 
 /// Returns the last line: `12 files, 1.34 GB in 10.2 s, 1.05 Gbit/s; 3 skipped`.
 fn totals(summary: &Summary) -> String {
-    let Summary { files, links, skipped, failures, bytes, resumed_bytes, sent_bytes, elapsed, .. } = summary;
+    let Summary {
+        files, links, skipped, planned, failures, bytes, resumed_bytes, sent_bytes, elapsed, ..
+    } = summary;
     let mut text = format!(
         "{} copied, {} in {:.1} s",
         count(*files, "file"),
@@ -257,6 +259,9 @@ fn totals(summary: &Summary) -> String {
     }
     if *resumed_bytes > 0 {
         rest.push(format!("{} were there from an earlier copy", DecimalBytes(*resumed_bytes)));
+    }
+    if *planned > 0 {
+        rest.push(format!("{} would be copied", HumanCount(*planned)));
     }
     if *skipped > 0 {
         rest.push(format!("{} skipped", HumanCount(*skipped)));

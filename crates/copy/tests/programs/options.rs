@@ -108,6 +108,7 @@ fn dry_run_prints_names_and_copies_nothing() {
     let ended = home.run(&["--dry-run", "p", &serve.tickets[0]]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.lines, ["p/new"], "{ended:?}");
+    assert!(ended.errors.contains("1 would be copied, 1 skipped"), "{ended:?}");
     assert_eq!(names(&home.path("store/p")), ["old"]);
 }
 
