@@ -104,6 +104,33 @@ fn tickets_are_for_one_client_each() {
     home.copy(&["@ticket:file", "third"]);
 }
 
+/// Returns the most memory that a process has had, bytes.
+#[cfg(target_os = "linux")]
+fn peak_memory(program: &rdt_program_testing::programs::Program) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_does_not_grow_with_files() {
+    const LIMIT: u64 = 128 << 20;
+
+    let home = Home::new();
+    let block = noise(1, 1 << 20);
+    home.write("tree/large", block.repeat(160));
+    for index in 0..5000 {
+        home.write(&format!("tree/{}/{index}", index % 50), &block[..1000]);
+    }
+    let serve = home.serve("store", &[]);
+    home.copy(&["tree", &serve.tickets[0]]);
+    home.copy(&[&serve.at("tree"), "back"]);
+    // It has been destination and source, and did not forget its most.
+    let peak = peak_memory(&serve.program);
+    assert!(peak < LIMIT, "{peak} bytes");
+}
+
 #[test]
 fn killed_client_goes_on_at_once() {
     let home = Home::new();
