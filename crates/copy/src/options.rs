@@ -27,8 +27,8 @@ pub struct Request {
 pub struct SourceOptions {
     /// True: copies what symbolic links point to. False: copies links as links.
     pub follow: bool,
-    /// Names that are left out, as lines of a `.gitignore` at each source directory. Those without a
-    /// leading `/` leave out sources, too.
+    /// Names that are left out, as lines of a `.gitignore` at each source directory. Those without
+    /// a leading `/` leave out sources, too.
     pub excludes: Vec<String>,
 }
 

@@ -26,8 +26,8 @@
 //!    answers in the order of the wants, one file after the other: data frames and
 //!    [`FromSource::Hole`] by rising offset, [`FromSource::Group`] after every full group but the
 //!    last, and [`FromSource::End`] or [`FromSource::Stopped`].
-//! 5. The destination reports its progress with [`FromDestination::Written`], several times a second
-//!    while data arrives, and before the end.
+//! 5. The destination reports its progress with [`FromDestination::Written`], several times a
+//!    second while data arrives, and before the end.
 //! 6. After all entries are resolved the source sends [`FromSource::Finish`], and the destination
 //!    answers [`FromDestination::Finished`]. Both end their streams.
 

@@ -35,7 +35,8 @@ Without ssh, by a ticket:
   here$ rdt-copy photos rdt1...
   here$ rdt-copy rdt1...:photos/2026 .               from a server without --write-only
 
-Stopped, crashed or disconnected: the same command again goes on where it was.";
+Stopped, crashed or disconnected: the same command again goes on where it was. After a success, it copies
+into DEST if DEST is a directory, as cp -r does. Not kept: owners, hard links, ACLs, extended attributes.";
 
 /// Copies files and directories between hosts over encrypted rdt connections.
 #[derive(Debug, Parser)]
@@ -76,7 +77,8 @@ pub(crate) struct Arguments {
 /// What is read.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceArgs {
-    /// Leave out what matches PATTERN, written as in .gitignore; may be given several times
+    /// Leave out what matches PATTERN, written as in .gitignore, named sources too; may be given
+    /// several times
     #[arg(long, value_name = "PATTERN")]
     pub(crate) exclude: Vec<String>,
     /// Copy what symbolic links lead to, instead of the links
@@ -91,7 +93,7 @@ pub(crate) struct DestinationArgs {
     /// Compare files that exist by their content, instead of size and time
     #[arg(long)]
     pub(crate) checksum: bool,
-    /// Replace files that exist and differ
+    /// Replace files that exist and differ, and modes of directories that exist
     #[arg(long, conflicts_with = "keep_both")]
     pub(crate) overwrite: bool,
     /// Store a file beside one that exists and differs, as 'name (2).ext'
