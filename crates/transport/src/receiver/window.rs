@@ -137,8 +137,8 @@ impl ReceiveWindow {
     /// moves in steps of at least a packet, or half of the window if that is less.
     ///
     /// If the socket's buffer bounds the window, the steps are three quarters of the share, up to
-    /// most of a batch. Without this, the first short batch lasts: its ACK makes room for as short a
-    /// batch. The last quarter of the share may be in flight when the ACK of a step leaves.
+    /// most of a batch. Without this, the first short batch lasts: its ACK makes room for as short
+    /// a batch. The last quarter of the share may be in flight when the ACK of a step leaves.
     pub(crate) fn offer(&mut self, now: Instant) -> u64 {
         if self.growth() >= self.step() {
             let edge = self.right_edge + self.growth();

@@ -96,8 +96,8 @@ impl SendBuffer {
     /// will have headers and trailers; `most` is the number of bytes that may be written and sent
     /// now.
     ///
-    /// A batch is sent from one frame. If all `most` bytes fit a frame, but not the rest of the last
-    /// one, they start a frame, unless half of the last one would remain unused.
+    /// A batch is sent from one frame. If all `most` bytes fit a frame, but not the rest of the
+    /// last one, they start a frame, unless more than half of the last one would remain unused.
     pub(crate) fn spare(&mut self, cut: Cut, most: u64) -> Spare<'_> {
         if let Some(chunk) = self.chunks.back_mut().filter(|_| self.end == cut.offset)
             && chunk.splits(most)

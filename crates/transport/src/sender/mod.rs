@@ -52,7 +52,7 @@ use patience::Patience;
 use peer_window::Peer;
 use stats::Counters;
 pub use stats::SenderStats;
-use stream::{LOOKAHEAD, SendStream};
+use stream::SendStream;
 
 /// Below this RTT the zero-copy pool (1.5 MiB) sustains over 12 Gbit/s, so waiting for a pool
 /// buffer is faster than copying.
@@ -223,24 +223,6 @@ impl Sender {
     /// Returns the number of bytes that the peer has acknowledged in order.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.flight.board.una_offset()
-    }
-
-    /// True if data is buffered before the windows allow it to be sent. Not so if the receive window
-    /// holds no more than that buffer: many connections share a socket then, and what they would
-    /// buffer exceeds the CPU's caches.
-    pub(crate) fn buffers_ahead(&self) -> bool {
-        self.state != State::Open || self.peer.window.size() > LOOKAHEAD
-    }
-
-    /// True if the application may write: little unsent data is buffered.
-    pub(crate) fn has_spare(&self) -> bool {
-        let wanted = if self.buffers_ahead() {
-            SendStream::lookahead(self.congestion.cwnd, self.path.mss)
-        } else {
-            self.window_room()
-        };
-        let waiting = self.stream.end() - self.flight.board.next_offset();
-        self.data_flows() && !self.stream.finishing && waiting < wanted && !self.awaits_frames()
     }
 
     /// Starts the handshake.
