@@ -6,7 +6,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use rdt_udp::clock;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, unlinkat};
 use rustix::io::Errno;
 
@@ -26,6 +28,8 @@ pub(super) struct Part {
     progress: Progress,
     /// True after the directory was synced: only then a crash leaves part and journal there.
     is_named: bool,
+    /// Time of the last checkpoint; before the first one, of the opening.
+    last_checkpoint: Instant,
 }
 
 /// Journal of a part.
@@ -110,7 +114,7 @@ impl Part {
 
     fn new(directory: &Arc<Directory>, names: Temporary, file: File, progress: Progress) -> Self {
         let (directory, file) = (Arc::clone(directory), Arc::new(file));
-        Self { directory, names, file, progress, is_named: false }
+        Self { directory, names, file, progress, is_named: false, last_checkpoint: clock::now() }
     }
 
     pub(super) fn file(&self) -> &File {
@@ -126,10 +130,15 @@ impl Part {
         &self.names.part
     }
 
+    pub(super) fn since_checkpoint(&self) -> Duration {
+        clock::now().saturating_duration_since(self.last_checkpoint)
+    }
+
     /// Makes the data durable and writes a checkpoint, on another thread. Waits for the checkpoint
     /// before, so that at most the data of two are sent again after a crash.
     pub(super) fn checkpoint(&mut self, checkpoint: Checkpoint) -> io::Result<()> {
         self.settle()?;
+        self.last_checkpoint = clock::now();
         if let Progress::Idle(mut journal) = std::mem::replace(&mut self.progress, Progress::None) {
             let file = Arc::clone(&self.file);
             let directory = if std::mem::replace(&mut self.is_named, true) {

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -26,6 +27,8 @@ use crate::{CopyError, Event, Existing};
 
 /// Distance of checkpoints, bytes. After a crash at most the data of two are sent again.
 const CHECKPOINT_BYTES: u64 = 4 * GROUP_BYTES;
+/// A group that ends so long after the last checkpoint has its own.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Job for the worker of a file.
 pub(super) struct Work {
@@ -359,7 +362,8 @@ impl Receiving {
             }
             Some(_) => {}
         }
-        if self.tree.offset().is_multiple_of(CHECKPOINT_BYTES) {
+        let is_far = self.tree.offset().is_multiple_of(CHECKPOINT_BYTES);
+        if is_far || self.part.since_checkpoint() >= CHECKPOINT_INTERVAL {
             self.part.checkpoint(self.checkpoint())?;
         }
         Ok(())

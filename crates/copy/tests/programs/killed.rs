@@ -119,3 +119,33 @@ fn killed_pushes_resume() {
 fn killed_pulls_resume() {
     kill_and_resume(["host:tree", "copy"], |count| count % 2 == 1);
 }
+
+/// Returns true if a journal in the folder has a checkpoint, which begins after 4096 bytes.
+fn has_checkpoint(folder: &Path) -> bool {
+    let is_written = |entry: fs::DirEntry| {
+        entry.file_name().to_string_lossy().ends_with(".journal")
+            && entry.metadata().is_ok_and(|meta| meta.len() > 4096)
+    };
+    fs::read_dir(folder).unwrap().any(|entry| entry.is_ok_and(is_written))
+}
+
+/// The file is smaller than the distance of checkpoints of a fast copy, 32 MiB.
+#[test]
+fn slow_copy_resumes_at_its_last_group() {
+    let home = Home::new();
+    home.write("large", noise(1, 24_000_000));
+    let copy = home.path("copy");
+    fs::create_dir(&copy).unwrap();
+    let by_ssh = home.by_ssh();
+    let options = [&args(&by_ssh)[..], &["large", "host:copy/"]].concat();
+    let mut program = home.start("anna", &[&options[..], &["--json", "--max-rate", "50mbit"]].concat());
+    while !has_checkpoint(&copy) {
+        assert!(!program.has_ended(), "the copy ended without a checkpoint");
+        pause();
+    }
+    home.kill_far_side();
+    program.ended();
+    let summary = home.copy(&options);
+    assert!(summary["resumed_bytes"].as_u64().unwrap() >= 8 << 20, "{summary}");
+    assert!(fs::read(copy.join("large")).unwrap() == fs::read(home.path("large")).unwrap());
+}
