@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rdt_driver::{SocketError, clock};
 
-use super::wait::{EndWait, Wait, thread_number, waker, with_context};
+use super::wait::{EndWait, Wait, waker, with_context};
 use crate::core::{Core, Shared};
 use crate::error::Stopped;
 
@@ -55,16 +55,7 @@ struct Turn {
 impl Driver {
     /// Starts the endpoint's thread.
     pub(super) fn spawn(shared: Arc<Shared>, wait: Wait) -> io::Result<Arc<Self>> {
-        let driver = Arc::new(Self {
-            shared,
-            end_wait: wait.end_wait(),
-            wait: Mutex::new(wait),
-            thread: OnceLock::new(),
-            waiting: AtomicUsize::new(0),
-            calls: AtomicU64::new(0),
-            is_requested: AtomicBool::new(false),
-            is_asleep: AtomicBool::new(false),
-        });
+        let driver = Arc::new(Self::new(shared, wait));
         let own = Arc::clone(&driver);
         let run = move || {
             let _abandon = Abandon(&own.shared);
@@ -73,6 +64,20 @@ impl Driver {
         let thread = thread::Builder::new().name("rdt-endpoint".to_owned()).spawn(run)?;
         driver.thread.get_or_init(|| thread.thread().clone());
         Ok(driver)
+    }
+
+    /// Creates the driver of an endpoint whose thread does not run yet.
+    fn new(shared: Arc<Shared>, wait: Wait) -> Self {
+        Self {
+            shared,
+            end_wait: wait.end_wait(),
+            wait: Mutex::new(wait),
+            thread: OnceLock::new(),
+            waiting: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            is_requested: AtomicBool::new(false),
+            is_asleep: AtomicBool::new(false),
+        }
     }
 
     /// Waits until `poll` is ready. Returns `None` after `timeout`.
@@ -258,7 +263,7 @@ impl<'a> Call<'a> {
         waiting: Waiting<'a>,
     ) -> Self {
         driver.calls.fetch_add(1, Ordering::Relaxed);
-        end_wait.set_driving(thread_number());
+        end_wait.start();
         Self { driver, end_wait, wait: Some(wait), waiting: Some(waiting) }
     }
 
@@ -297,7 +302,7 @@ impl Drop for Call<'_> {
         }
         // The endpoint's thread looks soon. Until then no timer needs to wake a driver.
         driver.shared.with(Core::suspend_timers);
-        self.end_wait.set_driving(0);
+        self.end_wait.end();
         self.wait = None;
         self.waiting = None;
         fence(Ordering::SeqCst);
@@ -322,12 +327,14 @@ impl Drop for Abandon<'_> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
+    use std::sync::mpsc;
 
     use rdt_crypto::{Entropy, StaticKey};
 
     use super::super::Endpoint;
     use super::*;
     use crate::config::{Connect, EndpointConfig, Listen};
+    use crate::io::Io;
 
     #[test]
     fn only_waiting_call_drives() {
@@ -360,5 +367,39 @@ mod tests {
         for driver in [&client.1, &server.1] {
             assert_eq!(driver.waiting.load(Ordering::SeqCst), 0);
         }
+    }
+
+    /// Its endpoint has no connection, so no timer ends the wait of the call either.
+    #[test]
+    fn close_wakes_accept_that_drives() {
+        let key = Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])));
+        let config = EndpointConfig::new().unwrap();
+        let io = Io::bind("127.0.0.1:0".parse().unwrap(), config.udp).unwrap();
+        let wait = Wait::on(&io).unwrap();
+        let shared = Shared::new(io, config, clock::now).unwrap();
+        let driver = Driver::new(Arc::clone(&shared), wait);
+        let backlog = shared.with(|core, _| core.listen(Listen::new(key))).unwrap();
+        let (ended, end) = mpsc::channel();
+        let polls = AtomicUsize::new(0);
+        let is_closed = thread::scope(|scope| {
+            scope.spawn(|| {
+                let accepted = driver.wait_for(|cx| {
+                    let accepted = shared.with(|core, _| core.poll_accept(cx, &backlog));
+                    polls.fetch_add(1, Ordering::SeqCst);
+                    accepted
+                });
+                ended.send(accepted.is_err()).unwrap();
+            });
+            while polls.load(Ordering::SeqCst) < 2 {
+                thread::yield_now();
+            }
+            shared.with(|core, now| core.close_all(now, 0, ""));
+            let is_closed = end.recv_timeout(Duration::from_secs(20));
+            // Lets the call go on if it was not woken.
+            shared.with(|core, _| core.wake_driver());
+            is_closed
+        });
+        assert_eq!(is_closed, Ok(true));
+        assert_eq!(driver.calls.load(Ordering::Relaxed), 1, "the call drove");
     }
 }

@@ -2,8 +2,8 @@
 //! of the calling thread.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -71,8 +71,17 @@ pub(super) struct EndWait {
 }
 
 impl EndWait {
-    pub(super) fn set_driving(&self, thread: u64) {
-        self.driving.store(thread, Ordering::Relaxed);
+    /// Starts the driving of the calling thread.
+    pub(super) fn start(self: &Arc<Self>) {
+        self.driving.store(thread_number(), Ordering::Relaxed);
+        set_driven(Some(Arc::clone(self)));
+    }
+
+    /// Ends the driving of the calling thread.
+    pub(super) fn end(&self) {
+        set_driven(None);
+        self.driving.store(0, Ordering::Relaxed);
+        self.take_repeated();
     }
 
     /// Takes the wake-up of the driving thread by itself.
@@ -99,40 +108,60 @@ impl Wake for EndWait {
 pub(super) fn waker(end_wait: Option<&Arc<EndWait>>) -> Waker {
     match end_wait {
         Some(end_wait) => Arc::clone(end_wait).into(),
-        None => thread_waker(),
+        None => Arc::new(CallWaker::new()).into(),
     }
 }
 
-struct Unpark(Thread);
+/// Waker of a thread. One that drives sleeps on the socket, where an unpark does not reach it.
+struct CallWaker {
+    thread: Thread,
+    /// Exists while the thread drives an endpoint.
+    driven: Mutex<Option<Arc<EndWait>>>,
+}
 
-impl Wake for Unpark {
+impl CallWaker {
+    fn new() -> Self {
+        Self { thread: thread::current(), driven: Mutex::default() }
+    }
+
+    fn driven(&self) -> MutexGuard<'_, Option<Arc<EndWait>>> {
+        self.driven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for CallWaker {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
+        match &*self.driven() {
+            Some(end_wait) => end_wait.wake_by_ref(),
+            None => self.thread.unpark(),
+        }
     }
 }
 
 static THREADS: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    static WAKER: Waker = thread_waker();
+    static CALL: Arc<CallWaker> = Arc::new(CallWaker::new());
+    static WAKER: Waker = CALL.with(Arc::clone).into();
     static NUMBER: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns a waker that unparks the calling thread.
-fn thread_waker() -> Waker {
-    Arc::new(Unpark(thread::current())).into()
-}
-
-/// Passes a context that unparks the calling thread.
+/// Passes a context that wakes the calling thread.
 pub(super) fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
     WAKER.with(|waker| call(&mut Context::from_waker(waker)))
 }
 
+/// Sets the endpoint that the calling thread drives.
+fn set_driven(end_wait: Option<Arc<EndWait>>) {
+    // A thread that ends has dropped its waker, and waits no more.
+    let _ = CALL.try_with(|call| *call.driven() = end_wait);
+}
+
 /// Returns the number of the calling thread, at least 1.
-pub(super) fn thread_number() -> u64 {
+fn thread_number() -> u64 {
     NUMBER.with(|number| *number)
 }
