@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Endpoint;
 use super::driver::Driver;
+use super::wait::with_context;
 use crate::core::handles::{StreamHandle, stream_methods};
 use crate::error::StreamError;
 
@@ -103,6 +104,13 @@ impl Stream {
         self.timeouts(|timeouts| timeouts.write = timeout);
     }
 
+    /// Returns the error of a call whose time is over. Its thread waits no more.
+    fn timed_out(&self) -> io::Error {
+        let StreamHandle { shared, id } = &**self.handle;
+        with_context(|cx| shared.with(|core, _| core.forget_thread(*id, cx.waker())));
+        io::ErrorKind::WouldBlock.into()
+    }
+
     fn timeouts<R>(&self, access: impl FnOnce(&mut Timeouts) -> R) -> R {
         access(&mut self.handle.timeouts.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -119,7 +127,7 @@ impl Read for &Stream {
                 room = tail;
             })
         });
-        Ok(read.ok_or(io::ErrorKind::WouldBlock)??)
+        Ok(read.ok_or_else(|| self.timed_out())??)
     }
 }
 
@@ -131,7 +139,7 @@ impl Write for &Stream {
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let timeout = self.timeouts(|timeouts| timeouts.write);
         let written = self.handle.driver.block_on(timeout, |cx| self.handle.poll_write(cx, slices));
-        Ok(written.ok_or(io::ErrorKind::WouldBlock)??)
+        Ok(written.ok_or_else(|| self.timed_out())??)
     }
 
     fn flush(&mut self) -> io::Result<()> {

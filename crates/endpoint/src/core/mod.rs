@@ -56,6 +56,9 @@ pub(crate) struct Core {
     idlers: Waiting,
     driver: Option<Waker>,
     /// Time at which the driver runs by itself; `None`: never.
+    /// True if a stream has one reading and one writing task, of which the newest waker counts, as
+    /// `AsyncRead` and `AsyncWrite` demand. False for threads.
+    has_one_task: bool,
     armed: Option<Instant>,
     /// Latest time at which input was handled. Datagrams may arrive after the caller read the
     /// clock, and output must not be earlier.
@@ -124,6 +127,7 @@ impl Shared {
             driver: None,
             armed: None,
             present: None,
+            has_one_task: false,
             is_output_pending: false,
             is_blocked: false,
             is_closed: false,

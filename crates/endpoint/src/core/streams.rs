@@ -41,7 +41,8 @@ impl Core {
             return Poll::Ready(Ok(0));
         }
         if connection.data().is_empty() {
-            if let Err(error) = self.entry(id).map(|entry| entry.readers.register(cx)) {
+            let has_one_task = self.has_one_task;
+            if let Err(error) = self.entry(id).map(|entry| entry.readers.wait(cx, has_one_task)) {
                 return Poll::Ready(self.ended(id).map(|()| 0).map_err(|_| error));
             }
             if self.is_output_pending {
@@ -104,7 +105,8 @@ impl Core {
             return Poll::Ready(Err(closed.into()));
         }
         if wanted && written == 0 {
-            self.entry(id)?.writers.register(cx);
+            let has_one_task = self.has_one_task;
+            self.entry(id)?.writers.wait(cx, has_one_task);
             return Poll::Pending;
         }
         self.output_inline(now);
@@ -141,6 +143,20 @@ impl Core {
     pub(crate) fn forget_watcher(&mut self, id: ConnectionId, waker: &Waker) {
         if let Some(entry) = self.connections.get_mut(&id) {
             entry.watchers.forget(waker, &mut self.wakes);
+        }
+    }
+
+    /// Lets streams have one reading and one writing task.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn set_one_task(&mut self) {
+        self.has_one_task = true;
+    }
+
+    /// Forgets a thread whose read or write timed out.
+    pub(crate) fn forget_thread(&mut self, id: ConnectionId, waker: &Waker) {
+        if let Some(entry) = self.connections.get_mut(&id) {
+            entry.readers.forget(waker, &mut self.wakes);
+            entry.writers.forget(waker, &mut self.wakes);
         }
     }
 

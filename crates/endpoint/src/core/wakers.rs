@@ -13,6 +13,14 @@ impl Waiting {
         }
     }
 
+    /// Same as [`Waiting::register`]. If there `is_one` at a time, it replaces the one before.
+    pub(crate) fn wait(&mut self, cx: &Context<'_>, is_one: bool) {
+        match &mut *self.0 {
+            [waker] if is_one => waker.clone_from(cx.waker()),
+            _ => self.register(cx),
+        }
+    }
+
     /// Removes the task of a call that was dropped. It is woken, because other calls of the same
     /// task may wait with the same waker, and have to register again.
     pub(super) fn forget(&mut self, waker: &Waker, wakes: &mut Wakes) {
@@ -76,6 +84,20 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn newest_task_of_stream_is_woken() {
+        let (mut waiting, mut wakes) = (Waiting::default(), Wakes::default());
+        let tasks: Vec<_> = (0..1000).map(|_| Arc::new(Task::default())).collect();
+        for task in &tasks {
+            waiting.wait(&Context::from_waker(&Waker::from(Arc::clone(task))), true);
+            assert_eq!(waiting.0.len(), 1);
+        }
+        waiting.wake(&mut wakes);
+        wakes.wake();
+        let woken = tasks.iter().position(|task| task.0.load(Ordering::Relaxed) == 1);
+        assert_eq!(woken, Some(999));
     }
 
     #[test]

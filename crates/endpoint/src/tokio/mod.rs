@@ -68,6 +68,7 @@ impl Endpoint {
         timer: Timer,
     ) -> io::Result<Self> {
         let shared = Shared::new(io, config, clock)?;
+        shared.with(|core, _| core.set_one_task());
         ::tokio::spawn(Driver::new(Arc::clone(&shared), socket, timer));
         Ok(Self(Arc::new(EndpointHandle(shared))))
     }
