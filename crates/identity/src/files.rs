@@ -13,6 +13,9 @@ use crate::{FileError, LineError};
 
 /// Largest file, bytes: 8,000 known hosts.
 const MAX_BYTES: u64 = 1 << 20;
+/// Attempts to lock a file, with the processor yielded in between. Programs hold the lock for less
+/// than 1 ms.
+const LOCK_ATTEMPTS: u32 = 1000;
 
 /// Returns the folder of identity and known hosts: `$XDG_CONFIG_HOME/rdt`, else `~/.config/rdt`.
 ///
@@ -182,12 +185,20 @@ fn create_in_place(path: &Path, options: &OpenOptions, text: &str) -> io::Result
 
 /// Opens a file for reading and changing, and makes it with mode 0600 if it is missing. Holds an
 /// exclusive lock until the file is closed, so that programs change it one after the other.
+///
+/// Does not wait for a program that keeps the lock: it is called while an endpoint is locked.
 pub(crate) fn open_locked(path: &Path, forbid: Forbid) -> Result<File, FileError> {
     make_folder_of(path)?;
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     system::set_file_mode(&mut options);
     let file = open(path, &mut options, forbid)?;
+    for _ in 1..LOCK_ATTEMPTS {
+        match system::lock(&file) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+            locked => return locked.map(|()| file).map_err(refused("lock", path)),
+        }
+    }
     system::lock(&file).map_err(refused("lock", path))?;
     Ok(file)
 }
@@ -236,7 +247,7 @@ mod system {
     }
 
     pub(super) fn lock(file: &File) -> io::Result<()> {
-        Ok(flock(file, FlockOperation::LockExclusive)?)
+        Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
     }
 }
 
@@ -383,6 +394,18 @@ pub(crate) mod tests {
         )
         .unwrap();
         assert_eq!(sentence(read_with(&pipe, Forbid::All), &pipe), "pipe is no regular file");
+    }
+
+    /// The check of a key runs while an endpoint is locked.
+    #[cfg(unix)]
+    #[test]
+    fn kept_lock_is_not_waited_for() {
+        let (_folder, path) = file("file", "", 0o600);
+        let kept = open_locked(&path, Forbid::All).unwrap();
+        let refused = open_locked(&path, Forbid::All).unwrap_err().to_string();
+        assert!(refused.contains("cannot lock"), "{refused}");
+        drop(kept);
+        open_locked(&path, Forbid::All).unwrap();
     }
 
     #[cfg(unix)]
