@@ -42,6 +42,7 @@ pub(crate) struct Shared {
 }
 
 /// State behind the lock.
+#[expect(clippy::struct_excessive_bools, reason = "independent of each other")]
 pub(crate) struct Core {
     set: ConnectionSet<PeerAddress>,
     pub(crate) io: Io,
