@@ -22,7 +22,7 @@ fn bad_arguments_get_one_line_each() {
         ("127.0.0.1:0 127.0.0.1:9 --rate-forward 10", "--rate-forward: '10' has no unit"),
         ("127.0.0.1:0 127.0.0.1:9 --rate", "--rate <RATE>"),
         ("127.0.0.1:0 127.0.0.1:9 --path /there/is/none", "--path /there/is/none: "),
-        ("127.0.0.1:0 127.0.0.1:9 --preset dls", "there is no preset 'dls'"),
+        ("127.0.0.1:0 127.0.0.1:9 --preset fibre", "there is no preset 'fibre'; there are dsl, "),
         ("127.0.0.1:0 127.0.0.1:9 --idle 60", "--idle"),
         ("127.0.0.1:0 127.0.0.1:9 --idle 0s", "--idle: must be at least 10 ms"),
         ("127.0.0.1:0 127.0.0.1:9 --max-clients 0", "--max-clients"),

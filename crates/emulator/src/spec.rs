@@ -4,6 +4,7 @@
 //! converts it to a [`PathConfig`]. This module opens no file: the caller reads the trace files
 //! that a specification names.
 
+mod destination;
 mod document;
 mod error;
 mod key;
@@ -20,6 +21,7 @@ use crate::preset::Preset;
 use link::LinkSpec;
 use values::Value;
 
+pub use destination::DestinationSpec;
 pub use error::SpecError;
 pub use key::{Key, LinkKey, UnknownKey};
 
@@ -67,11 +69,22 @@ struct Assignment {
 }
 
 impl PathSpec {
-    /// Parses a TOML text. Missing keys have their defaults.
+    /// Parses a TOML text without destinations. Missing keys have their defaults.
     pub fn from_toml(text: &str) -> Result<Self, SpecError> {
+        let (path, destinations) = Self::with_destinations(text)?;
+        match destinations.first() {
+            Some(first) => Err(first.error("this is one path; `rdt-emu run --path` has destinations")),
+            None => Ok(path),
+        }
+    }
+
+    /// Parses a TOML text, and its tables `[to.NAME]` with the paths of destinations.
+    pub fn with_destinations(text: &str) -> Result<(Self, Vec<DestinationSpec>), SpecError> {
+        let document = document::read(text)?;
         let mut path = Self::default();
-        path.assign(document::read(text)?)?;
-        Ok(path)
+        path.assign(document.assignments)?;
+        let destinations = document.destinations.into_iter().map(DestinationSpec::new);
+        Ok((path, destinations.collect::<Result<_, _>>()?))
     }
 
     /// Returns the specification of a preset.
@@ -155,7 +168,12 @@ impl PathSpec {
     /// Returns a TOML text that describes the same path: all values that are not defaults, and a
     /// table for each direction with the values in which they differ.
     pub fn to_toml(&self) -> String {
-        document::write(self.seed, &self.forward, &self.reverse)
+        document::write("", self.seed, [&self.forward, &self.reverse])
+    }
+
+    /// Returns a TOML table `[to.NAME]` that describes this path for a destination.
+    pub fn to_toml_for(&self, name: &str, destination: &str) -> String {
+        document::write_destination((name, destination), self.seed, [&self.forward, &self.reverse])
     }
 
     /// Sets the keys of one layer, in the order that [`set_all`](Self::set_all) describes.
@@ -195,7 +213,12 @@ impl PathSpec {
             (Key::Link(key), Scope::Reverse) => self.reverse.set(key, text).map_err(explained),
             (_, Scope::Forward | Scope::Reverse) => Err("it applies to both directions together".to_owned()),
             (Key::Preset, Scope::Both) => {
-                let preset = text.parse::<Preset>().map_err(|error| error.to_string())?;
+                let preset = text.parse::<Preset>().map_err(|error| {
+                    match key::nearest(&text.to_ascii_lowercase(), Preset::ALL.map(Preset::name)) {
+                        Some(nearest) => format!("there is no preset '{text}'; did you mean '{nearest}'?"),
+                        None => error.to_string(),
+                    }
+                })?;
                 let preset = Self::preset(preset).map_err(|error| error.to_string())?;
                 *self = Self { seed: self.seed, ..preset };
                 Ok(())

@@ -99,7 +99,7 @@ fn path_errors_name_the_place() {
     let file = |name, text: &[u8]| folder.put(name, text);
     let cases: [(&[&str], &str); 9] = [
         (&["--rate-reverse", "10"], "--rate-reverse: '10' has no unit"),
-        (&["--preset", "dls"], "--preset: there is no preset 'dls'; there are dsl"),
+        (&["--preset", "dls"], "--preset: there is no preset 'dls'; did you mean 'dsl'?"),
         (&["--seed=-1"], "--seed: '-1' is not a whole number"),
         (&["--rtt=1ms", "--delay=1ms"], "rtt and delay exclude each other"),
         (&["--path", "/there/is/none"], "--path /there/is/none: No such file"),

@@ -224,7 +224,9 @@ impl FromStr for Key {
     type Err = UnknownKey;
 
     fn from_str(name: &str) -> Result<Self, UnknownKey> {
-        Self::all().find(|key| key.name() == name).ok_or_else(|| UnknownKey { name: name.to_owned() })
+        Self::all()
+            .find(|key| key.name() == name)
+            .ok_or_else(|| UnknownKey { name: name.to_owned(), other: None })
     }
 }
 
@@ -232,6 +234,8 @@ impl FromStr for Key {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownKey {
     name: String,
+    /// Name that is allowed at this place besides keys and tables of directions.
+    other: Option<&'static str>,
 }
 
 /// Names that other programs use, each with our key.
@@ -252,26 +256,40 @@ const SYNONYMS: [(&str, &str); 10] = [
 pub(super) const TABLES: [&str; 2] = ["forward", "reverse"];
 
 impl UnknownKey {
+    pub(super) fn beside(self, other: &'static str) -> Self {
+        Self { other: Some(other), ..self }
+    }
+
+    /// Returns all allowed names.
+    fn allowed(&self) -> impl Iterator<Item = &'static str> {
+        Key::all().map(Key::name).chain(TABLES).chain(self.other)
+    }
+
     /// Returns the key or table that the user probably meant. `None` if no name is similar.
     fn suggestion(&self) -> Option<&'static str> {
         let name = self.name.to_ascii_lowercase();
         if let Some((_, key)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == name) {
             return Some(key);
         }
-        let keys = Key::all().map(Key::name).chain(TABLES);
-        let (distance, nearest) = keys.map(|key| (strsim::osa_distance(&name, key), key)).min()?;
-        // Up to a third of the letters may differ, but at least two.
-        (distance <= (nearest.len() / 3).max(2)).then_some(nearest)
+        nearest(&name, self.allowed())
     }
+}
+
+/// Returns the name that is most similar to `word`. `None` if none is similar.
+pub(super) fn nearest(word: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+    let distances = names.into_iter().map(|name| (strsim::osa_distance(word, name), name));
+    let (distance, nearest) = distances.min()?;
+    // Up to a third of the letters may differ, at least two, and never all.
+    (distance <= (nearest.len() / 3).max(2).min(nearest.len() - 1)).then_some(nearest)
 }
 
 impl fmt::Display for UnknownKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name } = self;
+        let name = &self.name;
         if let Some(nearest) = self.suggestion() {
             return write!(f, "there is no key '{name}'; did you mean '{nearest}'?");
         }
-        let keys: Vec<_> = Key::all().map(Key::name).chain(TABLES).collect();
+        let keys: Vec<_> = self.allowed().collect();
         write!(f, "there is no key '{name}'; the keys are {}", keys.join(", "))
     }
 }
