@@ -13,8 +13,8 @@ use rdt_emulator::parse_duration;
 #[cfg(target_os = "linux")]
 use crate::calibrate::{CalibrateArgs, load_generator::Flood};
 use crate::calibration::CalibrationArgs;
+use crate::destinations::PathsArgs;
 use crate::output::OutputArgs;
-use crate::path::PathArgs;
 use crate::proxy::ProxyArgs;
 use crate::sim::SimArgs;
 use crate::waiter::Waiting;
@@ -32,6 +32,14 @@ Exit codes: that of CMD (128 + N if signal N killed it), or
    73  FILE cannot be created    74  CMD succeeded, but an output is incomplete
    78  the path has a rate that failed in the calibration of this host
   126  CMD cannot be executed    127  CMD not found";
+
+const AFTER_CHECK: &str = "\
+Examples:
+  rdt-emu check --path link.toml
+  rdt-emu check --preset lte --loss-reverse 1% > link.toml
+  rdt-emu check --rtt 5ms --to web=10.1.0.1:443/tcp 'rtt=100ms; loss=1%'
+
+Exit codes: 0 the description is right    64 it is not; a sentence says where";
 
 /// An emulated network link for any program.
 #[derive(Debug, Parser)]
@@ -83,6 +91,9 @@ pub(crate) enum Command {
     Proxy(ProxyArgs),
     /// Prints the fates of packets on a path, in virtual time: sends nothing and does not wait
     Sim(SimArgs),
+    /// Checks the description of paths, and prints it as TOML, with presets and flags applied
+    #[command(after_help = AFTER_CHECK)]
+    Check(PathsArgs),
     /// Measures what this host can emulate (rates, packets per second, lateness) in up to 50 s, and
     /// saves it: `run` and `proxy` then refuse rates that failed
     #[cfg(target_os = "linux")]
@@ -104,12 +115,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub(crate) path: PathArgs,
-    /// Give a destination a path of its own. DESTINATION is an address or prefix, optionally with
-    /// NAME= before it; PATH is a description file, or settings such as 'rtt=100ms; loss=1%'. The
-    /// far end has its first address, $RDT_PEER_NAME. The longest prefix wins
-    #[arg(long, num_args = 2, value_names = ["DESTINATION", "PATH"], action = clap::ArgAction::Append, help_heading = crate::path::HEADING)]
-    pub(crate) to: Vec<String>,
+    pub(crate) paths: PathsArgs,
     /// MTU of the devices at both ends, 68 (with --ipv6: 1280) to 65535 bytes; --mtu sets the
     /// link's
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65535))]
@@ -124,7 +130,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TOOL", num_args = 0..=1, require_equals = true, default_missing_value = "auto", value_enum)]
     pub(crate) internet: Option<Internet>,
     /// Start a server (a line for `sh -c`) at the far end first; $RDT_LOCAL has its address. The
-    /// command starts when the server listens at a TCP or UDP port, or after 2 s
+    /// command starts when the server listens at a TCP or UDP port, or after 5 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
     /// Create this socket, by which `rdt-emu set SOCKET` changes the path

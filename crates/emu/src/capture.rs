@@ -1,8 +1,8 @@
 //! `--pcapng`: a capture file of every packet as it enters and leaves the link.
 //!
-//! The file has two interfaces, `near` and `far`. A delivered packet appears twice: on one
-//! interface when it arrives, on the other when it departs. A dropped packet appears once, with the
-//! cause as its comment.
+//! The file has two interfaces for each path, its near and its far end. A delivered packet appears
+//! twice: on one interface when it arrives, on the other when it departs. A dropped packet appears
+//! once, with the cause as its comment.
 //!
 //! Writing never blocks the relay. If the disk is too slow, packets are omitted and counted as
 //! missed. So are late drops (of packets that the link had accepted) beyond `MAX_LATE_DROPS` per
@@ -23,6 +23,7 @@ use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use rdt_udp::clock;
 
 use crate::account::Accounts;
+use crate::output::DestinationName;
 use crate::relay::Observer;
 use block::{About, Way};
 use frame::{Carried, Frame};
@@ -37,6 +38,8 @@ const MAX_LATE_DROPS: usize = 4096;
 pub(crate) struct Capture<F> {
     path: PathBuf,
     frame: F,
+    /// True if the tag of a packet is the number of its path. Otherwise there is one path.
+    tags_are_paths: bool,
     /// Limit on the bytes kept of each packet.
     limit: Option<u32>,
     clocks: Clocks,
@@ -84,17 +87,33 @@ impl Captured {
 
 impl<F: Frame> Capture<F> {
     /// Starts a capture to `file`, whose path is `path`. It keeps the first `limit` bytes of each
-    /// packet. `comment` describes the capture.
-    pub(crate) fn start(path: &Path, file: File, frame: F, limit: Option<u32>, comment: &str) -> Self {
+    /// packet. `comment` describes the capture. `destinations` has the paths in the order of their
+    /// numbers, if the tag of a packet is that number; otherwise it is empty.
+    pub(crate) fn start(
+        (path, file): (&Path, File),
+        frame: F,
+        limit: Option<u32>,
+        comment: &str,
+        destinations: &[DestinationName],
+    ) -> Self {
         let writer = Writer::start(path, file);
         let mut chunk = Chunk::default();
         block::section(&mut chunk.bytes, concat!("rdt-emu ", env!("CARGO_PKG_VERSION")), comment);
-        block::interface(&mut chunk.bytes, "near", "where the path begins", limit);
-        block::interface(&mut chunk.bytes, "far", "where the path ends", limit);
+        let mut interface = |name: &str, text: &str| block::interface(&mut chunk.bytes, name, text, limit);
+        if destinations.is_empty() {
+            interface("near", "where the path begins");
+            interface("far", "where the path ends");
+        }
+        for DestinationName { name, to, .. } in destinations {
+            let to = to.as_deref().unwrap_or("all other destinations");
+            interface(&format!("near:{name}"), &format!("where the path to {to} begins"));
+            interface(&format!("far:{name}"), &format!("where the path to {to} ends"));
+        }
         let clocks = Clocks::read();
         Self {
             path: path.to_owned(),
             frame,
+            tags_are_paths: !destinations.is_empty(),
             limit,
             clocks,
             writer,
@@ -118,8 +137,9 @@ impl<F: Frame> Capture<F> {
             self.hand_over();
         }
         self.last = self.chunk.bytes.len();
-        let about =
-            About { interface: interface(packet.direction, way), time_ns: self.clocks.time_ns(at), way };
+        let path = if self.tags_are_paths { packet.tag } else { 0 };
+        let interface = 2 * path + end(packet.direction, way);
+        let about = About { interface, time_ns: self.clocks.time_ns(at), way };
         let frame = &self.frame;
         let is_marked =
             block::packet(&mut self.chunk.bytes, about, self.limit, |out| frame.write(packet, out));
@@ -186,8 +206,8 @@ impl<F: Frame> Observer for Capture<F> {
     }
 }
 
-/// Returns the number of the interface at which a packet enters or leaves: 0 is near, 1 far.
-const fn interface(direction: Direction, way: Way) -> u32 {
+/// Returns the end at which a packet enters or leaves: 0 is near, 1 far.
+const fn end(direction: Direction, way: Way) -> u32 {
     match (direction, way) {
         (Direction::Forward, Way::In) | (Direction::Reverse, Way::Out) => 0,
         (Direction::Forward, Way::Out) | (Direction::Reverse, Way::In) => 1,

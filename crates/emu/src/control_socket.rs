@@ -24,7 +24,7 @@ use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::calibration::{CalibrationArgs, Mode};
-use crate::destinations::{self, OTHER};
+use crate::destinations::{self, Destination, OTHER, Selector};
 use crate::failure::Failure;
 use crate::path::{Described, PathArgs};
 use crate::paths::{Change, Changes};
@@ -68,8 +68,13 @@ impl ControlSocket {
     /// Creates the socket with mode 0600. Replaces one that no program listens at.
     pub(crate) fn bind(file: &FilePath) -> Result<Self, Failure> {
         let cannot = |error| Failure::Create(file.to_owned(), error);
-        let is_socket = fs::symlink_metadata(file).is_ok_and(|found| found.file_type().is_socket());
-        if is_socket && UnixStream::connect(file).is_err() {
+        if let Ok(found) = fs::symlink_metadata(file) {
+            if !found.file_type().is_socket() {
+                return Err(cannot(io::Error::other("it exists already, and is no socket")));
+            }
+            if UnixStream::connect(file).is_ok() {
+                return Err(cannot(io::Error::other("a program listens at it")));
+            }
             fs::remove_file(file).map_err(cannot)?;
         }
         let listener = UnixListener::bind(file).map_err(cannot)?;
@@ -111,6 +116,8 @@ pub(crate) struct InForce {
 /// Settings of a path that are in force.
 struct Settings {
     name: String,
+    /// Its packets; `None` for those of no other path.
+    selector: Option<Selector>,
     described: Described,
     config: PathConfig,
     /// Path without packets.
@@ -118,10 +125,15 @@ struct Settings {
 }
 
 impl Settings {
-    fn new(name: &str, described: Described, config: PathConfig) -> Self {
+    fn new(name: &str, selector: Option<Selector>, described: Described, config: PathConfig) -> Self {
         let mut model = Path::new(config.clone(), 0);
         model.allow_changes();
-        Self { name: name.to_owned(), described, config, model }
+        Self { name: name.to_owned(), selector, described, config, model }
+    }
+
+    fn to_toml(&self) -> String {
+        let path = &self.described.path;
+        self.selector.map_or_else(|| path.to_toml(), |it| path.to_toml_for(&self.name, &it.to_string()))
     }
 }
 
@@ -132,14 +144,22 @@ impl InForce {
         calibration: CalibrationArgs,
         mode: Mode,
     ) -> Self {
-        Self { paths: vec![Settings::new(OTHER, described, config)], calibration, mode }
+        Self { paths: vec![Settings::new(OTHER, None, described, config)], calibration, mode }
     }
 
     /// Adds the path of a destination.
     #[cfg(target_os = "linux")]
-    pub(crate) fn with(mut self, name: &str, described: Described, config: PathConfig) -> Self {
-        self.paths.push(Settings::new(name, described, config));
+    pub(crate) fn with(mut self, it: &Destination, config: PathConfig) -> Self {
+        self.paths.push(Settings::new(&it.name, Some(it.selector), it.described.clone(), config));
         self
+    }
+
+    /// Describes all paths, or one of a destination if the request names it.
+    fn describe(&self, path: usize, request: &Value) -> String {
+        if request["to"].is_string() {
+            return self.paths[path].described.path.to_toml();
+        }
+        self.paths.iter().map(Settings::to_toml).collect()
     }
 
     /// Applies a request. Returns the description of its path, and the change if there is one.
@@ -148,7 +168,7 @@ impl InForce {
         let path = destinations::find(names, request["to"].as_str())?;
         let settings = settings(request).ok_or_else(|| Failure::Usage("the request is damaged".into()))?;
         if settings.is_empty() {
-            return Ok((self.paths[path].described.path.to_toml(), None));
+            return Ok((self.describe(path, request), None));
         }
         let folder = request["folder"].as_str().map(PathBuf::from).unwrap_or_default();
         let described = self.paths[path].described.changed(&settings, &folder)?;
@@ -163,7 +183,7 @@ impl InForce {
         in_force.described = described;
         in_force.config = config.clone();
         let description = in_force.described.path.to_toml();
-        Ok((description.clone(), Some(Change { path, name, at, config, description })))
+        Ok((self.describe(path, request), Some(Change { path, name, at, config, description })))
     }
 }
 
@@ -256,7 +276,7 @@ pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
     let answer = read_line(&peer).map_err(absent)?;
     let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
     if let Some(path) = answer["path"].as_str() {
-        crate::tell(path.trim_end())?;
+        crate::tell(path.trim())?;
         return Ok(0);
     }
     let Some(error) = answer["error"].as_str() else {

@@ -1,16 +1,29 @@
-//! `--to`: a path of its own for each destination. Owns prefixes, names, and the lookup of a
-//! packet's path by its address. Path 0 is that of all other destinations.
+//! Options for the paths of a run: one path, and one for each destination (`--to`, tables of a
+//! description file). Owns names and paths of destinations. Path 0 is that of all other packets.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | selector | `destinations/selector.rs` | prefix, ports, protocol; notation |
+//! | table | `destinations/table.rs` | lookup of a packet's path |
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+#![allow(clippy::doc_markdown, reason = "comments of options are the text of --help")]
+
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "`run` exists on Linux only"))]
+mod selector;
+#[cfg(target_os = "linux")]
+mod table;
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use rdt_emulator::child_seed;
-use rdt_emulator::spec::{Key, Scope};
+use rdt_emulator::spec::{DestinationSpec, Key, Scope, SpecError};
 
 use crate::failure::Failure;
-use crate::path::{Described, PathArgs, Setting};
+use crate::path::{Described, HEADING, PathArgs, Setting};
+pub(crate) use selector::Selector;
+#[cfg(target_os = "linux")]
+pub(crate) use table::{By, Table};
 
 /// Limit on the destinations of a run: each packet is compared with all of them.
 const MAX_DESTINATIONS: usize = 32;
@@ -21,38 +34,105 @@ pub(crate) const OTHER: &str = "other";
 #[derive(Debug, Clone)]
 pub(crate) struct Destination {
     pub(crate) name: String,
-    pub(crate) prefix: Prefix,
+    pub(crate) selector: Selector,
     pub(crate) described: Described,
 }
 
 impl Destination {
     /// Parses the values of `--to`: pairs of a destination and a path.
-    pub(crate) fn parse_all(words: &[String]) -> Result<Vec<Self>, Failure> {
-        if words.len() > 2 * MAX_DESTINATIONS {
-            return Err(Failure::Usage(format!("--to: there are at most {MAX_DESTINATIONS} destinations")));
-        }
+    fn parse_all(words: &[String]) -> Result<Vec<Self>, Failure> {
         let mut all: Vec<Self> = Vec::new();
         for pair in words.chunks_exact(2) {
             let usage = |message: String| Failure::Usage(format!("--to {}: {message}", pair[0]));
             let number = (all.len() + 1).to_string();
-            let (name, prefix) = pair[0].split_once('=').unwrap_or((&number, &pair[0]));
-            if !is_name(name) || name == OTHER {
-                return Err(usage("a name has letters, digits and underscores, and is not 'other'".into()));
+            let (name, selector) = pair[0].split_once('=').unwrap_or((&number, &pair[0]));
+            let described = |()| describe(&pair[1]).map_err(|failure| failure.to_string());
+            let destination =
+                check_name(name).and_then(described).and_then(|it| Self::new(name, selector, it));
+            let destination = destination.map_err(usage)?;
+            if all.iter().any(|it| it.name == name) {
+                return Err(usage(format!("there are two destinations '{name}'")));
             }
-            let prefix: Prefix = prefix.parse().map_err(usage)?;
-            if let Some(same) = all.iter().find(|it| it.name == name || it.prefix == prefix) {
-                return Err(usage(format!("it repeats {}={}", same.name, same.prefix)));
-            }
-            let described = describe(&pair[1]).map_err(|failure| usage(failure.to_string()))?;
-            all.push(Self { name: name.to_owned(), prefix, described });
+            all.push(destination);
         }
         Ok(all)
     }
 
-    /// Returns the seed of the path of destination `number`, from 1, if that of the run is `seed`.
-    pub(crate) fn seed(&self, number: usize, seed: u64) -> u64 {
-        self.described.path.seed().unwrap_or_else(|| child_seed(seed, number as u64))
+    fn new(name: &str, selector: &str, described: Described) -> Result<Self, String> {
+        Ok(Self { name: name.to_owned(), selector: selector.parse()?, described })
     }
+
+    /// Creates the destination of a table in a description file.
+    fn from_file(table: &DestinationSpec, described: Described) -> Result<Self, SpecError> {
+        let destination =
+            check_name(&table.name).and_then(|()| Self::new(&table.name, &table.destination, described));
+        destination.map_err(|message| table.error(message))
+    }
+
+    /// Returns the seed of the path of destination `number`, from 1, if that of the run is `seed`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn seed(&self, number: usize, seed: u64) -> u64 {
+        self.described.path.seed().unwrap_or_else(|| rdt_emulator::child_seed(seed, number as u64))
+    }
+}
+
+/// Options that describe the paths of a run.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct PathsArgs {
+    #[command(flatten)]
+    path: PathArgs,
+    /// Give a destination a path of its own. DESTINATION is an address or prefix, optionally with
+    /// NAME= before it and :PORT[-PORT][/PROTOCOL] behind it: web=10.1.0.1:443/tcp,
+    /// [fd00:1::/64]:5000-5999. PATH is a description file, or settings such as 'rtt=100ms;
+    /// loss=1%'. The far end has its first address, $RDT_PEER_NAME. The longest prefix wins, then
+    /// the fewest ports
+    #[arg(long, num_args = 2, value_names = ["DESTINATION", "PATH"], action = clap::ArgAction::Append, help_heading = HEADING)]
+    to: Vec<String>,
+}
+
+impl PathsArgs {
+    /// Reads the path of the run, and the destinations: those of the description file, then those
+    /// of the options. An option replaces the destination of the file that has its name.
+    pub(crate) fn describe(&self) -> Result<(Described, Vec<Destination>), Failure> {
+        let (described, mut all) = self.path.describe_with_destinations(Destination::from_file)?;
+        for option in Destination::parse_all(&self.to)? {
+            match all.iter_mut().find(|it| it.name == option.name) {
+                Some(same) => *same = option,
+                None => all.push(option),
+            }
+        }
+        if all.len() > MAX_DESTINATIONS {
+            return Err(Failure::Usage(format!("--to: there are at most {MAX_DESTINATIONS} destinations")));
+        }
+        let repeats = |(number, it): (usize, &Destination)| {
+            let same = all[..number].iter().find(|before| before.selector == it.selector)?;
+            Some(format!("--to: destinations {} and {} are both {}", same.name, it.name, it.selector))
+        };
+        match all.iter().enumerate().find_map(repeats) {
+            Some(sentence) => Err(Failure::Usage(sentence)),
+            None => Ok((described, all)),
+        }
+    }
+}
+
+/// Runs `check`: prints the description of all paths as one TOML text.
+pub(crate) fn check(args: &PathsArgs) -> Result<u8, Failure> {
+    let (described, all) = args.describe()?;
+    described.config()?;
+    let mut text = described.path.to_toml();
+    for Destination { name, selector, described } in &all {
+        described.config().map_err(|failure| Failure::Usage(format!("--to {name}: {failure}")))?;
+        text += &described.path.to_toml_for(name, &selector.to_string());
+    }
+    crate::tell(text.trim())?;
+    Ok(0)
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if !is_name(name) || name == OTHER {
+        return Err("a name has letters, digits and underscores, and is not 'other'".into());
+    }
+    Ok(())
 }
 
 fn is_name(name: &str) -> bool {
@@ -89,115 +169,8 @@ fn setting(text: &str) -> Result<Setting, String> {
     Ok((scope, key, value.trim().to_owned()))
 }
 
-/// Addresses that begin with the same bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Prefix {
-    base: IpAddr,
-    length: u8,
-}
-
-impl Prefix {
-    pub(crate) fn contains(self, address: IpAddr) -> bool {
-        self.base.is_ipv4() == address.is_ipv4() && masked(address, self.length) == self.base
-    }
-
-    pub(crate) const fn is_ipv6(self) -> bool {
-        self.base.is_ipv6()
-    }
-
-    /// Returns the address for the far end: the only address, or the first one after that of the
-    /// network. `None` for a prefix of all addresses.
-    pub(crate) fn host(self) -> Option<IpAddr> {
-        let bits = if self.is_ipv6() { 128 } else { 32 };
-        match self.base {
-            _ if self.length == 0 => None,
-            base if self.length == bits => Some(base),
-            IpAddr::V4(base) => Some(Ipv4Addr::from_bits(base.to_bits() | 1).into()),
-            IpAddr::V6(base) => Some(Ipv6Addr::from_bits(base.to_bits() | 1).into()),
-        }
-    }
-}
-
-fn masked(address: IpAddr, length: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-            Ipv4Addr::from_bits(v4.to_bits() & mask).into()
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-            Ipv6Addr::from_bits(v6.to_bits() & mask).into()
-        }
-    }
-}
-
-impl FromStr for Prefix {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (address, length) = text.split_once('/').map_or((text, None), |(it, length)| (it, Some(length)));
-        let wanted = || format!("'{text}' is no address or prefix such as 10.1.0.0/16");
-        let address: IpAddr = address.parse().map_err(|_| wanted())?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        let length = length.map_or(Ok(bits), str::parse).map_err(|_| wanted())?;
-        if length > bits {
-            return Err(format!("a prefix of this address has at most {bits} bits"));
-        }
-        let base = masked(address, length);
-        if base != address {
-            return Err(format!("bits after the prefix are set; did you mean {base}/{length}?"));
-        }
-        Ok(Self { base, length })
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.base, self.length)
-    }
-}
-
-/// Lookup of a packet's path by its address: the longest prefix wins.
-#[derive(Debug, Clone)]
-pub(crate) struct Table {
-    /// Longest first, each with the number of its path.
-    prefixes: Vec<(Prefix, u32)>,
-}
-
-/// Address of a packet by which its path is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// For packets from the near end.
-    Destination,
-    /// For packets from the far end.
-    Source,
-}
-
-impl Table {
-    /// Creates the table of these prefixes; the path of the n-th has the number n, from 1.
-    pub(crate) fn new(prefixes: impl IntoIterator<Item = Prefix>) -> Self {
-        let mut prefixes: Vec<_> = prefixes.into_iter().zip(1..).collect();
-        prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
-        Self { prefixes }
-    }
-
-    /// Returns the number of the path of an IP packet: 0 if no prefix has its address.
-    pub(crate) fn path(&self, packet: &[u8], by: By) -> u32 {
-        let Some(address) = address(packet, by) else { return 0 };
-        self.prefixes.iter().find(|(prefix, _)| prefix.contains(address)).map_or(0, |(_, path)| *path)
-    }
-}
-
-fn address(packet: &[u8], by: By) -> Option<IpAddr> {
-    let skip = |source: usize, length: usize| if by == By::Source { source } else { source + length };
-    match packet.first()? >> 4 {
-        4 => packet.get(skip(12, 4)..)?.first_chunk::<4>().map(|octets| IpAddr::from(*octets)),
-        6 => packet.get(skip(8, 16)..)?.first_chunk::<16>().map(|octets| IpAddr::from(*octets)),
-        _ => None,
-    }
-}
-
 /// Returns the index of the path with this name: 0 without one.
+#[cfg(unix)]
 pub(crate) fn find<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     wanted: Option<&str>,
@@ -206,12 +179,11 @@ pub(crate) fn find<'a>(
     names.clone().position(|name| name == wanted).ok_or_else(|| {
         let nearest = names.clone().map(|name| (strsim::osa_distance(wanted, name), name)).min();
         let hint = match nearest {
-            Some((distance, name)) if distance <= 2 => format!("did you mean '{name}'?"),
+            Some((distance, name)) if distance <= 2 && distance < name.len() => {
+                format!("did you mean '{name}'?")
+            }
             _ => format!("the paths are {}", names.collect::<Vec<_>>().join(", ")),
         };
         Failure::Usage(format!("--to: there is no path '{wanted}'; {hint}"))
     })
 }
-
-#[cfg(test)]
-mod tests;

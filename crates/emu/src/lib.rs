@@ -5,7 +5,7 @@
 //! | arguments | `args.rs` | command line |
 //! | path | `path.rs` | options that describe the path |
 //! | paths | `paths.rs` | one path for all packets, or one for each client |
-//! | destinations | `destinations.rs` | `--to`: which path a packet takes |
+//! | destinations | `destinations.rs` | paths by destination: `--to`, description files; `check` |
 //! | port | `port.rs` | one end of a path, where real packets enter and leave; their buffers |
 //! | relay, observer | `relay.rs` | loop in real time: a path between two ports; its events |
 //! | account | `account.rs` | counters of a relay, by direction |
@@ -32,7 +32,6 @@ mod calibration;
 mod capture;
 #[cfg(unix)]
 mod control_socket;
-#[cfg(unix)]
 mod destinations;
 mod failure;
 mod host;
@@ -104,6 +103,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         #[cfg(unix)]
         Command::Set(args) => control_socket::set(&args),
         Command::Sim(args) => sim::sim(&args),
+        Command::Check(args) => destinations::check(&args),
         #[cfg(target_os = "linux")]
         Command::Inside(args) => Ok(run::inside(&args)),
         #[cfg(target_os = "linux")]
@@ -139,7 +139,6 @@ fn stderr_log() -> Result<Printer, Failure> {
     Printer::spawn(WARNING_QUEUE, print).map_err(Failure::system("cannot start a thread"))
 }
 
-#[cfg(unix)]
 fn tell(line: &str) -> Result<(), Failure> {
     use std::io::Write as _;
 

@@ -67,17 +67,6 @@ pub(crate) struct Watchers<F> {
     pub(crate) published: Option<Published>,
 }
 
-impl<F> Watchers<F> {
-    /// Names the paths of `--to`, in their order, for the accounts at intervals.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn naming(mut self, destinations: Vec<DestinationName>) -> Self {
-        if let Some(stream) = &mut self.stream {
-            stream.destinations = destinations;
-        }
-        self
-    }
-}
-
 impl<F: Frame> Observer for Watchers<F> {
     fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
         if let Some(capture) = &mut self.capture {
@@ -180,21 +169,37 @@ pub(crate) fn destinations_json(all: &[DestinationAccount]) -> Value {
 
 impl OutputArgs {
     /// Creates the observers that the options request (capture, JSON) and opens their files. Failed
-    /// writes during the run are reported to `warnings`.
+    /// writes during the run are reported to `warnings`. `destinations` names the paths of `--to`,
+    /// in their order.
     pub(crate) fn watchers<F: Frame>(
         &self,
         frame: F,
         seed: u64,
         warnings: Printer,
+        destinations: Vec<DestinationName>,
     ) -> Result<Watchers<F>, Failure> {
         let file = self.pcapng.as_deref().map(|path| self.create(path)).transpose()?;
         let capture = self
             .pcapng
             .as_deref()
             .zip(file)
-            .map(|(path, file)| Capture::start(path, file, frame, self.snaplen, &format!("seed {seed}")));
-        let stream = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));
+            .map(|to| Capture::start(to, frame, self.snaplen, &format!("seed {seed}"), &destinations));
+        let mut stream = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));
+        if let Some(stream) = &mut stream {
+            stream.destinations = destinations;
+        }
         Ok(Watchers { alarm: Alarm::new(warnings), stream, capture, published: None })
+    }
+
+    /// Opens the named pipes among the files, which waits until programs read them. Called while
+    /// signals still end the program; the files can then be opened again without a wait, as long as
+    /// the pipes are open.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open_pipes(&self) -> Result<Vec<File>, Failure> {
+        use std::os::unix::fs::FileTypeExt as _;
+        let is_pipe = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo());
+        let files = [&self.json_to, &self.pcapng].into_iter().flatten();
+        files.filter(|path| is_pipe(path)).map(|path| self.create(path)).collect()
     }
 
     fn create(&self, path: &Path) -> Result<File, Failure> {

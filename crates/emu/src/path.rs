@@ -9,7 +9,7 @@ use std::path::{Path as FilePath, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use rdt_emulator::PathConfig;
-use rdt_emulator::spec::{Key, PathSpec, Scope, SpecError};
+use rdt_emulator::spec::{DestinationSpec, Key, PathSpec, Scope, SpecError};
 
 use crate::failure::Failure;
 
@@ -36,7 +36,6 @@ pub(crate) struct PathArgs {
 }
 
 impl PathArgs {
-    #[cfg(target_os = "linux")]
     pub(crate) const fn of(file: Option<PathBuf>, settings: Vec<Setting>) -> Self {
         Self { file, settings }
     }
@@ -48,15 +47,25 @@ impl PathArgs {
 
     /// Like [`describe`](Self::describe). Errors in the file name it after `option`.
     pub(crate) fn describe_as(&self, option: &str) -> Result<Described, Failure> {
-        let mut described = Described::default();
-        if let Some(file) = &self.file {
-            let named =
-                |error: &dyn std::fmt::Display| usage(&format!("{option} {}: {error}", file.display()));
-            let text = read_text(file, MAX_DESCRIPTION).map_err(|error| named(&error))?;
-            described.path = PathSpec::from_toml(&text).map_err(|error| named(&error))?;
-            described.find_traces(file.parent().unwrap_or(FilePath::new("")), |_| true);
-        }
-        described.changed(&self.settings, FilePath::new(""))
+        let parse = |text: &str, folder: &FilePath| Ok(Described::of(PathSpec::from_toml(text)?, folder));
+        let described = self.file.as_deref().map(|file| read(file, option, parse)).transpose()?;
+        described.unwrap_or_default().changed(&self.settings, FilePath::new(""))
+    }
+
+    /// Like [`describe`](Self::describe), and passes the destinations of the file to `convert`.
+    /// Flags do not apply to them.
+    pub(crate) fn describe_with_destinations<T>(
+        &self,
+        convert: impl Fn(&DestinationSpec, Described) -> Result<T, SpecError>,
+    ) -> Result<(Described, Vec<T>), Failure> {
+        let parse = |text: &str, folder: &FilePath| {
+            let (path, all) = PathSpec::with_destinations(text)?;
+            let all = all.iter().map(|it| convert(it, Described::of(it.path.clone(), folder)));
+            Ok((Described::of(path, folder), all.collect::<Result<_, _>>()?))
+        };
+        let parsed = self.file.as_deref().map(|file| read(file, &format!("--{FILE}"), parse)).transpose()?;
+        let (described, destinations) = parsed.unwrap_or_default();
+        Ok((described.changed(&self.settings, FilePath::new(""))?, destinations))
     }
 
     #[cfg(unix)]
@@ -70,6 +79,18 @@ impl PathArgs {
     }
 }
 
+/// Reads a description file. `parse` gets its text and its folder. Errors name the file after
+/// `option`.
+fn read<T>(
+    file: &FilePath,
+    option: &str,
+    parse: impl FnOnce(&str, &FilePath) -> Result<T, SpecError>,
+) -> Result<T, Failure> {
+    let named = |error: &dyn std::fmt::Display| usage(&format!("{option} {}: {error}", file.display()));
+    let text = read_text(file, MAX_DESCRIPTION).map_err(|error| named(&error))?;
+    parse(&text, file.parent().unwrap_or(FilePath::new(""))).map_err(|error| named(&error))
+}
+
 /// Path description, and the location of its trace files.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Described {
@@ -79,6 +100,13 @@ pub(crate) struct Described {
 }
 
 impl Described {
+    /// Describes a path whose trace files are in `folder`.
+    fn of(path: PathSpec, folder: &FilePath) -> Self {
+        let mut described = Self { path, traces: BTreeMap::new() };
+        described.find_traces(folder, |_| true);
+        described
+    }
+
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
         let read = |name: &str| {
             let file = self.traces.get(name).map_or(FilePath::new(name), PathBuf::as_path);

@@ -156,12 +156,20 @@ fn control_socket_is_private_and_not_replaced() {
     let mode = std::fs::metadata(proxy.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let control = proxy.socket();
-    let second = Command::new(PROGRAM)
-        .args(["proxy", "127.0.0.1:0", "127.0.0.1:9", "--control"])
-        .arg(&control)
-        .output()
-        .unwrap();
-    assert_eq!(second.status.code(), Some(73), "{second:?}");
+    let plain = proxy.folder.path().join("plain");
+    std::fs::write(&plain, "text").unwrap();
+    for (file, reason) in
+        [(&control, "a program listens at it"), (&plain, "it exists already, and is no socket")]
+    {
+        let second = Command::new(PROGRAM)
+            .args(["proxy", "127.0.0.1:0", "127.0.0.1:9", "--control"])
+            .arg(file)
+            .output()
+            .unwrap();
+        let told = format!("rdt-emu: cannot create {}: {reason}\n", file.display());
+        assert_eq!((second.status.code(), text(&second.stderr)), (Some(73), told));
+    }
+    assert_eq!(std::fs::read_to_string(&plain).unwrap(), "text");
     assert_eq!(proxy.arrives(1), 1);
     proxy.end();
     let missing = set(&control, "--loss 1%");

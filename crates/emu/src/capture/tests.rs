@@ -19,7 +19,7 @@ struct Read {
     comments: Vec<String>,
 }
 
-/// Returns the packets, and the names of the interfaces.
+/// Returns the packets, and the names and descriptions of the interfaces.
 fn read(path: &Path) -> (Vec<Read>, Vec<String>) {
     let mut reader = PcapNgReader::new(Cursor::new(fs::read(path).unwrap())).unwrap();
     let (mut packets, mut names) = (Vec::new(), Vec::new());
@@ -29,7 +29,8 @@ fn read(path: &Path) -> (Vec<Read>, Vec<String>) {
                 assert_eq!(u32::from(interface.linktype), 101);
                 for option in interface.options {
                     match option {
-                        InterfaceDescriptionOption::IfName(name) => names.push(name.into_owned()),
+                        InterfaceDescriptionOption::IfName(text)
+                        | InterfaceDescriptionOption::IfDescription(text) => names.push(text.into_owned()),
                         InterfaceDescriptionOption::IfTsResol(resolution) => assert_eq!(resolution, 9),
                         _ => {}
                     }
@@ -65,7 +66,7 @@ impl Frame for AsTheyAre {
 }
 
 fn capture_to(path: &Path) -> Capture<AsTheyAre> {
-    Capture::start(path, File::create(path).unwrap(), AsTheyAre, None, "seed 7")
+    Capture::start((path, File::create(path).unwrap()), AsTheyAre, None, "seed 7", &[])
 }
 
 fn delivery(packet: Vec<u8>) -> Delivery {
@@ -96,7 +97,7 @@ fn passed_packets_appear_twice_drops_once() {
     assert_eq!(captured.packets, 11);
 
     let (packets, names) = read(&path);
-    assert_eq!(names, ["near", "far"]);
+    assert_eq!(names, ["near", "where the path begins", "far", "where the path ends"]);
     let expected = (1..=4).flat_map(|len| [(0, vec![1; len], vec![]), (1, vec![1; len], vec![])]).chain([
         (1, vec![2; 5], vec!["dropped: queue full"]),
         (1, vec![3], vec!["dropped after it had been let in: queue management"]),
@@ -110,6 +111,47 @@ fn passed_packets_appear_twice_drops_once() {
         })
         .collect();
     assert_eq!(packets, expected);
+}
+
+#[test]
+fn each_path_of_destinations_has_own_interfaces() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let name = |name: &str, to: Option<&str>| DestinationName {
+        name: name.into(),
+        to: to.map(String::from),
+        seed: 1,
+    };
+    let destinations = [name("other", None), name("web", Some("10.1.0.1/32:443/tcp"))];
+    let file = File::create(&path).unwrap();
+    let mut capture = Capture::start((&path, file), AsTheyAre, None, "seed 7", &destinations);
+    let now = clock::now();
+    capture.on_arrival(Direction::Forward, now, &Packet::from(vec![1]).with_tag(1));
+    capture.on_delivery(Direction::Forward, now, &Delivery { tag: 1, ..delivery(vec![1]) });
+    capture.on_arrival(Direction::Reverse, now, &Packet::from(vec![2]).with_tag(1));
+    let late = LateDrop {
+        at: now,
+        cause: DropCause::Aqm,
+        packet: Packet::from(vec![2]).with_tag(1),
+        is_copy: false,
+    };
+    capture.on_late_drop(Direction::Reverse, &late);
+    capture.on_arrival(Direction::Forward, now, &Packet::from(vec![3]));
+    capture.finish();
+    let (packets, names) = read(&path);
+    let expected = [
+        "near:other",
+        "where the path to all other destinations begins",
+        "far:other",
+        "where the path to all other destinations ends",
+        "near:web",
+        "where the path to 10.1.0.1/32:443/tcp begins",
+        "far:web",
+        "where the path to 10.1.0.1/32:443/tcp ends",
+    ];
+    assert_eq!(names, expected);
+    let interfaces: Vec<_> = packets.iter().map(|packet| (packet.bytes[0], packet.interface)).collect();
+    assert_eq!(interfaces, [(1, 2), (1, 3), (2, 3), (2, 3), (3, 0)]);
 }
 
 #[test]

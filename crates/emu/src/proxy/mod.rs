@@ -157,7 +157,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     };
     #[cfg(not(unix))]
     let changes = None;
-    let mut watchers = args.output.watchers(frame, seed, warnings.clone())?;
+    let mut watchers = args.output.watchers(frame, seed, warnings.clone(), Vec::new())?;
     watchers.published =
         args.metrics.metrics.map(|address| Published::serve(address, clock::now())).transpose()?;
     let (end, watchers, carried) = carry(sockets, (paths, changes), watchers, args.wait);

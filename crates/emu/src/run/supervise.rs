@@ -28,7 +28,7 @@ use crate::account::Account;
 use crate::args::{InsideArgs, RunArgs};
 use crate::calibration::Mode;
 use crate::control_socket::{ControlSocket, InForce};
-use crate::destinations::{By, Destination, OTHER, Prefix, Table};
+use crate::destinations::{By, Destination, OTHER, Selector, Table};
 use crate::failure::Failure;
 use crate::host::LossAlarm;
 use crate::output::{Circumstances, DestinationName, Watchers};
@@ -49,11 +49,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if args.ipv6 && args.device_mtu < MIN_MTU_IPV6 {
         return Err(Failure::Usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
     }
-    let described = args.path.describe()?;
+    let (described, to) = args.paths.describe()?;
     let (config, seed) = (described.config()?, described.seed());
-    let to = destinations(args)?;
+    let to = routed(to, args.ipv6)?;
     let all = iter::once(&config).chain(to.iter().map(|(_, config)| config));
     args.calibration.check_all(all, Mode::Namespace)?;
+    let _pipes = args.output.open_pipes()?;
     let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let warnings = stderr_log()?;
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut inside = Inside::start(args, internet, &to, warnings.clone())?;
     let in_force = || {
         let first = InForce::new(described, config.clone(), args.calibration.clone(), Mode::Namespace);
-        to.iter().fold(first, |all, (it, config)| all.with(&it.name, it.described.clone(), config.clone()))
+        to.iter().fold(first, |all, (it, config)| all.with(it, config.clone()))
     };
     let changes = control.as_ref().map(|control| control.serve(in_force(), warnings.clone())).transpose()?;
     let carried = carry((paths(&to, config, seed), changes), (seed, &to), &mut inside, &mut signals, args);
@@ -87,20 +88,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
 /// Destination, and the configuration of its path.
 type Routed = (Destination, PathConfig);
 
-/// Reads the destinations of `--to`.
-fn destinations(args: &RunArgs) -> Result<Vec<Routed>, Failure> {
-    let all = Destination::parse_all(&args.to)?.into_iter().map(|it| {
-        if it.prefix.is_ipv6() && !args.ipv6 {
-            return Err(Failure::Usage(format!("--to {}: an IPv6 destination needs --ipv6", it.prefix)));
+/// Configures the paths of destinations.
+fn routed(to: Vec<Destination>, ipv6: bool) -> Result<Vec<Routed>, Failure> {
+    let all = to.into_iter().map(|it| {
+        let usage = |message: &str| Failure::Usage(format!("--to {}: {message}", it.name));
+        if it.selector.is_ipv6() && !ipv6 {
+            return Err(usage("an IPv6 destination needs --ipv6"));
         }
-        let config = it.described.config()?;
+        let config = it.described.config().map_err(|failure| usage(&failure.to_string()))?;
         Ok((it, config))
     });
     all.collect()
 }
 
 fn table(to: &[Routed]) -> Option<Table> {
-    (!to.is_empty()).then(|| Table::new(to.iter().map(|(it, _)| it.prefix)))
+    (!to.is_empty()).then(|| Table::new(to.iter().map(|(it, _)| it.selector)))
 }
 
 /// Creates one path, or one for each destination and one for all others, which is number 0.
@@ -120,7 +122,7 @@ fn names(to: &[Routed], seed: u64) -> Vec<DestinationName> {
     let other = DestinationName { name: OTHER.into(), to: None, seed };
     let others = to.iter().zip(1..).map(|((it, _), number)| DestinationName {
         name: it.name.clone(),
-        to: Some(it.prefix.to_string()),
+        to: Some(it.selector.to_string()),
         seed: it.seed(number, seed),
     });
     iter::once(other).chain(others).collect()
@@ -139,10 +141,7 @@ fn carry(
     args: &RunArgs,
 ) -> Result<(Ended, Finished), Failure> {
     let devices = inside.devices(signals)?;
-    let watchers = || {
-        let watchers = args.output.watchers(IpPackets, seed, inside.warnings.clone())?;
-        Ok(watchers.naming(names(to, seed)))
-    };
+    let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone(), names(to, seed));
     let table = table(to);
     // With a NAT, a lookup is refused by the name server of the host, for reasons of its own.
     let lookups = args.internet.is_none().then(|| RefusedLookups::new(inside.warnings.clone()));
@@ -194,7 +193,7 @@ impl Inside {
             }
             Enclosing::Host => (None, Block::OUTERMOST),
         };
-        check_addresses(to.iter().map(|(it, _)| it.prefix), block)?;
+        check_addresses(to.iter().map(|(it, _)| it.selector), block)?;
         let terminal = Foreground::look();
         let (control, theirs) = Control::pair().map_err(Failure::system("no control socket"))?;
         let inside = InsideArgs {
@@ -208,7 +207,7 @@ impl Inside {
             peer: Block::OUTERMOST.far(),
             also: to
                 .iter()
-                .filter_map(|(it, _)| Some(format!("{}={}", it.name, it.prefix.host()?)))
+                .filter_map(|(it, _)| Some(format!("{}={}", it.name, it.selector.host()?)))
                 .collect(),
             internet,
             server: args.server.clone(),
@@ -336,10 +335,10 @@ impl Inside {
 }
 
 /// Refuses destinations whose address at the far end would be that of the command.
-fn check_addresses(to: impl IntoIterator<Item = Prefix>, block: Block) -> Result<(), Failure> {
+fn check_addresses(to: impl IntoIterator<Item = Selector>, block: Block) -> Result<(), Failure> {
     let near: [IpAddr; 2] = [block.near().into(), v6(block.near()).into()];
-    match to.into_iter().find(|prefix| prefix.host().is_some_and(|host| near.contains(&host))) {
-        Some(prefix) => Err(Failure::Usage(format!("--to {prefix}: this address is that of CMD"))),
+    match to.into_iter().find(|selector| selector.host().is_some_and(|host| near.contains(&host))) {
+        Some(selector) => Err(Failure::Usage(format!("--to {selector}: this address is that of CMD"))),
         None => Ok(()),
     }
 }
@@ -415,7 +414,7 @@ mod tests {
     #[test]
     fn address_of_command_is_no_destination() {
         let inner = Block::OUTERMOST.child(1).unwrap();
-        for (block, prefix, is_refused) in [
+        for (block, selector, is_refused) in [
             (Block::OUTERMOST, "10.0.0.2", true),
             (Block::OUTERMOST, "fd72:6474::a00:2", true),
             (Block::OUTERMOST, "fd72:6474::a00:3", false),
@@ -424,8 +423,8 @@ mod tests {
             (inner, "fd72:6474::a10:2", true),
             (inner, "::/0", false),
         ] {
-            let result = check_addresses([prefix.parse().unwrap()], block);
-            assert_eq!(result.is_err(), is_refused, "{prefix} in {block:?}");
+            let result = check_addresses([selector.parse().unwrap()], block);
+            assert_eq!(result.is_err(), is_refused, "{selector} in {block:?}");
         }
     }
 }

@@ -97,7 +97,7 @@ impl Port for TunPort {
             let bytes = &self.scratch[..len];
             let mut buffer = buffers.take(len);
             buffer.extend_from_slice(bytes);
-            let tag = self.table.as_ref().map_or(0, |(table, by)| table.path(bytes, *by));
+            let tag = self.table.as_mut().map_or(0, |(table, by)| table.path(bytes, *by));
             let packet = Packet::from(buffer).with_ecn(ecn::read(bytes)).with_tag(tag);
             take(buffers, clock::now(), packet);
         }

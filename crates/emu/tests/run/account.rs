@@ -185,6 +185,36 @@ fn capture_refuses_links_and_existing_files() {
 }
 
 #[test]
+fn signal_ends_wait_for_reader_of_pipe() {
+    if !host_allows() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    for option in ["--json-to", "--pcapng"] {
+        let mut running = run_with(&["-q", option, pipe.to_str().unwrap()], &["true"]).spawn();
+        // Signals that come before the wait end the program, too.
+        let mut signals = 0;
+        while running.child.try_wait().unwrap().is_none() {
+            assert!(signals < 200, "{option}: the run waits for ever");
+            kill(running.child.id(), Signal::TERM);
+            signals += 1;
+            #[expect(clippy::disallowed_methods, reason = "waits for another process")]
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        assert_eq!(running.end().0, 143, "{option}");
+        // With a reader the run goes on.
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        assert_eq!(code(&run_with(&["-q", option, pipe.to_str().unwrap()], &["true"]).output()), 0);
+        assert!(!reader.join().unwrap().is_empty());
+    }
+}
+
+#[test]
 fn account_balances_however_run_ends() {
     if !host_allows() {
         return;

@@ -193,6 +193,133 @@ fn each_destination_has_own_path_and_account() {
     assert_eq!((&all[0]["to"], &all[2]["to"]), (&Value::Null, &"192.0.2.7/32".into()));
 }
 
+/// Servers at two ports of the far end, which answer datagrams of any length with as many bytes.
+#[test]
+#[ignore = "a program for other tests"]
+fn echo_at_two_ports() {
+    let address = env::var("RDT_LOCAL").unwrap();
+    let sockets = [4243, 4242].map(|port| UdpSocket::bind((address.as_str(), port)).unwrap());
+    let threads = sockets.map(|socket| {
+        std::thread::spawn(move || {
+            let mut bytes = [0; 9000];
+            while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+                let _ = socket.send_to(&bytes[..length], from);
+            }
+        })
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+/// Sends datagrams of several fragments to both ports, and one to a closed port.
+#[test]
+#[ignore = "a program for other tests"]
+fn ask_two_ports() {
+    let peer = env::var("RDT_PEER").unwrap();
+    for port in [4242, 4243] {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.connect((peer.as_str(), port)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket.send(&[0; 4000]).unwrap();
+        assert_eq!(socket.recv(&mut [0; 9000]).unwrap(), 4000);
+    }
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect((peer.as_str(), 4250)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket.send(b"closed").unwrap();
+    let error = socket.recv(&mut [0; 64]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+/// Options with a description file that has two ports of the far end, each with its path.
+fn two_ports(folder: &std::path::Path) -> [String; 2] {
+    let file = folder.join("ports.toml");
+    let text = "[to.fast]\ndestination = '10.0.0.1:4242/udp'\n[to.slow]\ndestination = '10.0.0.1:4243-4250'\nrtt = '60ms'\n";
+    fs::write(&file, text).unwrap();
+    ["--path".into(), file.display().to_string()]
+}
+
+#[test]
+fn ports_of_one_host_have_paths_of_file() {
+    if !host_allows() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [option, file] = two_ports(folder.path());
+    let capture = folder.path().join("capture.pcapng").display().to_string();
+    let server = program("destinations::echo_at_two_ports").join(" ");
+    let ask = program("destinations::ask_two_ports");
+    let ask: Vec<_> = ask.iter().map(String::as_str).collect();
+    let arguments = ["-q", "--json", "--server", &server, &option, &file, "--pcapng", &capture];
+    let output = stdout(&run_with(&arguments, &ask).output());
+    let end = output.lines().find(|line| line.contains("\"end\"")).unwrap();
+    let end: Value = serde_json::from_str(end).unwrap();
+    // Three fragments each way; to the closed port a datagram, and the ICMP error back.
+    let rows = end["destinations"].as_array().unwrap().iter().map(|it| {
+        let delivered = ["forward", "reverse"].map(|direction| it[direction]["delivered"].as_u64().unwrap());
+        (it["name"].as_str().unwrap(), it["to"].as_str(), delivered)
+    });
+    let expected = [
+        ("other", None, [0, 0]),
+        ("fast", Some("10.0.0.1/32:4242/udp"), [3, 3]),
+        ("slow", Some("10.0.0.1/32:4243-4250"), [4, 4]),
+    ];
+    assert_eq!(rows.collect::<Vec<_>>(), expected, "{end}");
+    let Some(interfaces) = interfaces(&capture) else { return };
+    let expected = [("far:fast", 6), ("far:slow", 8), ("near:fast", 6), ("near:slow", 8)]
+        .map(|(name, n)| (name.into(), n));
+    assert_eq!(interfaces, expected);
+}
+
+/// Returns the names of interfaces that tshark shows for packets, each with their number; `None`
+/// without that program.
+fn interfaces(file: &str) -> Option<Vec<(String, usize)>> {
+    let mut tshark = Command::new("tshark");
+    let Ok(output) = tshark.args(["-n", "-r", file, "-T", "fields", "-e", "frame.interface_name"]).output()
+    else {
+        eprintln!("skipped: no tshark (apt-get install tshark)");
+        return None;
+    };
+    assert!(output.status.success(), "{output:?}");
+    let mut counts = std::collections::BTreeMap::new();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        *counts.entry(line.to_owned()).or_default() += 1;
+    }
+    Some(counts.into_iter().collect())
+}
+
+#[test]
+fn check_prints_paths_that_set_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let [option, file] = two_ports(folder.path());
+    let arguments = [&option, &file, "--preset", "lte", "--to", "v6=[fd00:1::/64]:443/tcp", "loss=1%"];
+    let output = Command::new(PROGRAM).arg("check").args(arguments).output().unwrap();
+    let checked = stdout(&output);
+    let expected = "\n[to.slow]\ndestination = \"10.0.0.1/32:4243-4250\"\ndelay = \"30ms\"\n\n[to.v6]\ndestination = \"[fd00:1::/64]:443/tcp\"\nloss = \"0.01\"\n";
+    assert!(checked.starts_with("rate = \"12mbit\"\n") && checked.ends_with(expected), "{checked}");
+    // The text describes the same paths.
+    fs::write(&file, &checked).unwrap();
+    let again = Command::new(PROGRAM).args(["check", "--path", &file]).output().unwrap();
+    assert_eq!(stdout(&again), checked);
+    if host_allows() {
+        let socket = folder.path().join("link").display().to_string();
+        let arguments = ["-q", "--ipv6", "--control", &socket, "--path", &file];
+        let shown = run_with(&arguments, &[PROGRAM, "set", &socket]).output();
+        assert_eq!(stdout(&shown), checked);
+    }
+    fs::write(&file, "[to.web]\ndestination = '10.1.0.1:443'\nlatency = '5ms'\n").unwrap();
+    let bad = Command::new(PROGRAM).args(["check", "--path", &file]).output().unwrap();
+    let told = String::from_utf8(bad.stderr).unwrap();
+    assert_eq!(bad.status.code(), Some(64));
+    assert_eq!(
+        told,
+        format!(
+            "rdt-emu: --path {file}: line 3, column 1: there is no key 'latency'; did you mean 'delay'?\n"
+        )
+    );
+}
+
 #[test]
 fn json_stream_names_paths_of_destinations() {
     if !host_allows() {
