@@ -1,9 +1,9 @@
 //! First process of the namespaces. When it ends, the kernel kills all other processes in them.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::mem;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use super::control::{Control, Message, Overflow};
 use super::enter;
 use super::nat::{self, HostNetwork, Nat};
 use super::network::{self, Beyond, Drops, Shape};
-use super::programs::{self, Place};
+use super::programs::{self, Listening, Place};
 use super::resolver;
 use super::signals::Signals;
 use super::terminal::Terminal;
@@ -27,7 +27,10 @@ use crate::args::InsideArgs;
 use crate::failure::Failure;
 use crate::talk;
 
-const SERVER_START_TIMEOUT: Duration = Duration::from_secs(2);
+const SERVER_START_TIMEOUT: Duration = Duration::from_secs(5);
+/// Age from which a UDP socket at a port of the kernel's choice is taken for one of a server. One
+/// that waits for the answer to a query is closed sooner.
+const QUERY_TIMEOUT: Duration = Duration::from_millis(500);
 const PORT_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval of the reports of packets lost before the relay.
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,6 +57,7 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
         command: None,
         server: None,
         nat: None,
+        host6: None,
         destinations: destinations(&args.also),
         ending: false,
     };
@@ -65,7 +69,9 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
         own_sys();
         // A nested run has the file of the enclosing one.
         if far.is_some() {
-            resolver::ask_at(if args.internet.is_some() { nat::NAME_SERVER } else { args.peer });
+            let of_host = || fs::read_to_string(resolver::RESOLV_CONF).unwrap_or_default();
+            let outside = args.internet.map(|_| nat::name_server(&of_host(), init.host6.is_some()));
+            resolver::ask_at(outside.unwrap_or_else(|| args.peer.into()));
         }
     }
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
@@ -93,6 +99,8 @@ struct Init<'a> {
     server: Option<Pid>,
     /// NAT process; `None` once it has ended.
     nat: Option<Pid>,
+    /// IPv6 address of the host's loopback services, if the NAT passes IPv6 on.
+    host6: Option<Ipv6Addr>,
     /// Names and addresses of the destinations of `--to`.
     destinations: Vec<(String, IpAddr)>,
     /// True once the command has ended. Then the end of the server is not reported.
@@ -109,6 +117,12 @@ impl Init<'_> {
         let mut far = None;
         let mut devices: Vec<OwnedFd> = Vec::new();
         if block == Block::OUTERMOST {
+            if let Some(tool) = args.internet.filter(|_| args.ipv6) {
+                self.host6 = tool.passes_ipv6().then_some(nat::HOST6);
+                if self.host6.is_none() {
+                    talk("--internet: the host has no IPv6 route, so pasta passes only IPv4 on");
+                }
+            }
             // Only the thread of `host` stays in the network of the host.
             let host = args.internet.map(|tool| (tool, HostNetwork::keep()));
             let beyond = if host.is_some() { Beyond::Nothing } else { Beyond::Everything };
@@ -119,8 +133,12 @@ impl Init<'_> {
             far = Some(present_network()?);
             self.drops.push(Drops::here());
             if let Some((tool, host)) = host {
-                self.connect(Nat::start(tool, args.mtu, &host)?)?;
+                let outside = Shape { ipv6: self.host6.is_some(), ..shape };
+                self.connect(Nat::start(tool, outside, &host)?)?;
                 shape.forward_to_nat(nat::DEVICE, block)?;
+                if outside.ipv6 {
+                    network::connect_ipv6(nat::DEVICE, tool, block)?;
+                }
             }
         }
         let beyond = if far.is_some() { Beyond::Everything } else { Beyond::AllBut(block) };
@@ -165,7 +183,20 @@ impl Init<'_> {
             programs::start_server(line, &place).map_err(Failure::system("cannot start the server"))?;
         self.server = Some(server);
         let latest = clock::now() + SERVER_START_TIMEOUT;
-        while self.server.is_some() && !programs::any_server_listens() && clock::now() < latest {
+        let mut perhaps_since = None;
+        while self.server.is_some() {
+            let now = clock::now();
+            match Listening::look() {
+                Listening::Yes => break,
+                Listening::Perhaps if now >= *perhaps_since.get_or_insert(now) + QUERY_TIMEOUT => break,
+                Listening::Perhaps => {}
+                Listening::No => perhaps_since = None,
+            }
+            if now >= latest {
+                let seconds = SERVER_START_TIMEOUT.as_secs();
+                talk(&format!("the server listens at no port after {seconds} s; CMD starts"));
+                break;
+            }
             self.sleep(Some(PORT_CHECK_INTERVAL))?;
             if self.signals.any() {
                 break;
@@ -208,10 +239,11 @@ impl Init<'_> {
 
     /// Addresses for the command.
     fn place(&self) -> Place {
-        let host = self.args.internet.map(|_| nat::HOST);
         let Self { args, destinations, .. } = self;
+        let host = args.internet.map(|_| nat::HOST.into());
+        let hosts = [host, self.host6.map(IpAddr::from)];
         let destinations = destinations.clone();
-        Place { local: args.near, peer: args.peer, ipv6: args.ipv6, host, destinations }
+        Place { local: args.near, peer: args.peer, ipv6: args.ipv6, hosts, destinations }
     }
 
     fn lost(&self) -> Overflow {

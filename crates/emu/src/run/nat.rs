@@ -10,7 +10,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -25,6 +25,7 @@ use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use rustix::process::Pid;
 use tempfile::NamedTempFile;
 
+use super::network::Shape;
 use crate::args::Internet;
 use crate::failure::Failure;
 
@@ -38,6 +39,11 @@ pub(crate) const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 3);
 /// Address of the far end in the network of the NAT.
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 100);
 const PREFIX: u8 = 24;
+/// The same addresses for IPv6. The network is that of slirp4netns, which cannot be changed.
+pub(crate) const HOST6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+pub(crate) const NAME_SERVER6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 3);
+pub(crate) const FAR6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x100);
+pub(crate) const PREFIX6: u8 = 64;
 /// Size limit of the part of the program's output that a failure is searched for in, bytes.
 const MAX_LOG: u64 = 1 << 16;
 
@@ -91,24 +97,45 @@ impl Tool {
         }
     }
 
+    /// Returns true if the program can pass IPv6 on in the current network. pasta (2023-03-09)
+    /// needs a default route.
+    pub(crate) fn passes_ipv6(self) -> bool {
+        let has_route = || {
+            let table = fs::read_to_string("/proc/thread-self/net/ipv6_route");
+            table.is_ok_and(|table| has_default_route6(&table))
+        };
+        self == Self::Slirp4netns || has_route()
+    }
+
     /// Returns the command that connects the network namespace at `network`.
-    fn command(self, network: &Path, mtu: u32) -> Command {
+    fn command(self, network: &Path, mtu: u32, ipv6: bool) -> Command {
         let mut command = Command::new(self.name());
         match self {
             Self::Slirp4netns => {
                 command.arg("--configure").arg(format!("--mtu={mtu}"));
                 command.arg(format!("--cidr={}/{PREFIX}", Ipv4Addr::from_bits(HOST.to_bits() & !0xff)));
+                if ipv6 {
+                    command.arg("--enable-ipv6");
+                }
                 command.arg("--netns-type=path").arg(network).arg(DEVICE);
             }
             Self::Pasta => {
-                command.args(["--foreground", "--ipv4-only", "--config-net", "--ns-ifname", DEVICE]);
+                command.args(["--foreground", "--config-net", "--ns-ifname", DEVICE]);
                 // The program runs in the user namespace already, as its root.
                 command.args(["--netns-only", "--runas", "0", "--no-netns-quit", "--netns"]).arg(network);
                 command.arg("--mtu").arg(mtu.to_string());
-                for (option, address) in
-                    [("--address", FAR), ("--gateway", HOST), ("--dns-forward", NAME_SERVER)]
-                {
-                    command.arg(option).arg(address.to_string());
+                for (option, v4, v6) in [
+                    ("--address", FAR, FAR6),
+                    ("--gateway", HOST, HOST6),
+                    ("--dns-forward", NAME_SERVER, NAME_SERVER6),
+                ] {
+                    command.arg(option).arg(v4.to_string());
+                    if ipv6 {
+                        command.arg(option).arg(v6.to_string());
+                    }
+                }
+                if !ipv6 {
+                    command.arg("--ipv4-only");
                 }
                 command.args(["--netmask", "255.255.255.0"]);
                 // Forwards no ports, neither into the far network nor out of it.
@@ -175,14 +202,14 @@ pub(crate) struct Nat {
 
 impl Nat {
     /// Starts the program for the network of the calling thread.
-    pub(crate) fn start(tool: Tool, mtu: u32, host: &HostNetwork) -> Result<Self, Failure> {
+    pub(crate) fn start(tool: Tool, shape: Shape, host: &HostNetwork) -> Result<Self, Failure> {
         let network = NamedTempFile::new().map_err(Failure::system("no temporary file"))?;
         // The path in /proc would be refused: a NAT program drops the right to look into processes.
         mount_bind("/proc/thread-self/ns/net", network.path())
             .map_err(|errno| Failure::system("cannot name the far network")(errno.into()))?;
         let log = tempfile::tempfile().map_err(Failure::system("no temporary file"))?;
         let output = || log.try_clone().map(Stdio::from).map_err(Failure::system("no descriptor"));
-        let mut command = tool.command(network.path(), mtu);
+        let mut command = tool.command(network.path(), shape.mtu, shape.ipv6);
         command.stdin(Stdio::null()).stdout(output()?).stderr(output()?).process_group(0);
         let prepare = || {
             // It keeps /etc/resolv.conf of the host, which names the server that it asks.
@@ -237,9 +264,55 @@ fn has_default_route(table: &str) -> bool {
     })
 }
 
+/// Looks in the kernel's table of IPv6 routes for one to `::/0` that is no entry of `lo`, which the
+/// kernel has for unreachable addresses.
+fn has_default_route6(table: &str) -> bool {
+    table.lines().any(|line| {
+        let mut columns = line.split_whitespace();
+        let is_default = columns.next() == Some(&"0".repeat(32)) && columns.next() == Some("00");
+        is_default && columns.next_back().is_some_and(|device| device != "lo")
+    })
+}
+
+/// Returns the address at which lookups are passed on. The NAT asks the first name server of the
+/// host that has the family of this address, so it is that of the first one in `resolv_conf`.
+pub(crate) fn name_server(resolv_conf: &str, ipv6: bool) -> IpAddr {
+    let mut servers = resolv_conf.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
+    let first = servers.find_map(|it| it.trim().split('%').next()?.parse().ok());
+    match first {
+        Some(IpAddr::V6(_)) if ipv6 => NAME_SERVER6.into(),
+        _ => NAME_SERVER.into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ipv6_default_route_is_one_of_a_device() {
+        let route = |to: &str, length, device| {
+            format!("{to} {length} {0} 00 {0} 0400 1 0 3 {device}\n", "0".repeat(32))
+        };
+        let zero = "0".repeat(32);
+        assert!(has_default_route6(&route(&zero, "00", "eth0")));
+        assert!(!has_default_route6(&route(&zero, "00", "lo")));
+        assert!(!has_default_route6(&route(&zero, "08", "eth0")));
+        assert!(!has_default_route6(&route("fd000000000000000000000000000000", "40", "eth0")));
+        assert!(!has_default_route6(""));
+    }
+
+    #[test]
+    fn name_server_has_family_of_first_of_host() {
+        for (text, ipv6, expected) in [
+            ("nameserver 127.0.0.53\nnameserver ::1\n", true, "198.18.0.3"),
+            ("# nameserver 192.0.2.1\nsearch example\nnameserver fe80::1%eth0\n", true, "fd00::3"),
+            ("nameserver\t2001:db8::1\nnameserver 192.0.2.1\n", false, "198.18.0.3"),
+            ("", true, "198.18.0.3"),
+        ] {
+            assert_eq!(name_server(text, ipv6).to_string(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn missing_programs_are_named_with_packages() {

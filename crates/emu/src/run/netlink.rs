@@ -96,6 +96,19 @@ impl Netlink {
         self.ask(message)
     }
 
+    /// Adds the default route through a router behind a device.
+    pub(crate) fn add_default_route(&self, router: IpAddr, device: u32) -> io::Result<()> {
+        // As in `add_route_in`, beyond the link.
+        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message
+            .put(&[family(router), 0, 0, 0, libc::RT_TABLE_MAIN])
+            .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST])
+            .put(&[0; 4]);
+        message.attribute(libc::RTA_GATEWAY, &octets(router));
+        message.attribute(libc::RTA_OIF, &device.to_ne_bytes());
+        self.ask(message)
+    }
+
     /// Makes the kernel refuse packets to a prefix, unless there is a route to a longer one.
     pub(crate) fn add_unreachable(&self, to: IpAddr, prefix: u8) -> io::Result<()> {
         // As in `add_route_in`, of another type.

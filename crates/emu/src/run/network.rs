@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 
 use nix::sched::CloneFlags;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
 use super::address::{self, Block};
+use super::nat::{FAR6, HOST6, PREFIX6, Tool};
 use super::netlink::{Netlink, Packets};
 use super::permission_errors::Step;
 use super::tun;
@@ -150,7 +152,6 @@ impl Shape {
             netlink.add_rule(Packets::Through(nat), BACK_TABLE)?;
             netlink.add_rule(Packets::From(block.far()), BACK_TABLE)?;
             if self.ipv6 {
-                // The NAT has no IPv6.
                 netlink.add_route(address::v6(network).into(), address::v6_prefix(prefix), device)?;
             }
             Ok(())
@@ -175,8 +176,64 @@ impl Shape {
             sysctl(&format!("ipv6/conf/{scope}/disable_ipv6"), disable);
             sysctl(&format!("ipv6/conf/{scope}/accept_ra"), "0");
             sysctl(&format!("ipv6/conf/{scope}/router_solicitations"), "0");
+            // Without duplicates to detect, an address of a NAT's device can be used at once.
+            sysctl(&format!("ipv6/conf/{scope}/accept_dad"), "0");
         }
         sysctl("ipv4/ping_group_range", "0 0");
+    }
+}
+
+/// Runs directly inside this one whose addresses the NAT is told of. libslirp 4.7 keeps 16
+/// neighbours, among them this run and two addresses of the far end.
+const MAX_ANNOUNCED: u32 = 12;
+
+/// Connects the NAT of the current namespace, which is the far end of `block`, by IPv6. No host
+/// outside has an address of the block, so the main table suffices.
+pub(crate) fn connect_ipv6(nat: &str, tool: Tool, block: Block) -> Result<(), Failure> {
+    let connect = || {
+        let netlink = Netlink::open()?;
+        let device = netlink.index(nat)?;
+        // pasta has added both; slirp4netns leaves that to its user.
+        unless_present(netlink.add_address(device, FAR6.into(), PREFIX6))?;
+        unless_present(netlink.add_default_route(HOST6.into(), device))?;
+        if tool == Tool::Pasta {
+            // It sends all packets to the one hardware address that it knows.
+            return Ok(());
+        }
+        let inner = (1..=MAX_ANNOUNCED).filter_map(|number| block.child(number));
+        inner.chain([block]).try_for_each(|block| announce(address::v6(block.near())))
+    };
+    connect().map_err(Step::Configure.forbidden())
+}
+
+/// Tells the NAT that a neighbour with this address is behind its device, by an unsolicited
+/// advertisement (RFC 4861, section 7.2.6), which it does not answer. slirp4netns (libslirp 4.7)
+/// learns only the sender, not the target, so that answers of a proxy do not help.
+fn announce(address: Ipv6Addr) -> io::Result<()> {
+    const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
+    const OVERRIDE: u8 = 0x20;
+    let socket = rustix::net::socket_with(
+        AddressFamily::INET6,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        Some(rustix::net::ipproto::ICMPV6),
+    )?;
+    // The address is that of another namespace.
+    sockopt::set_ipv6_freebind(&socket, true)?;
+    // Section 4.4: no router may have forwarded it.
+    sockopt::set_ipv6_unicast_hops(&socket, Some(255))?;
+    rustix::net::bind(&socket, &SocketAddrV6::new(address, 0, 0, 0))?;
+    // The kernel fills the checksum in.
+    let mut message = vec![NEIGHBOUR_ADVERTISEMENT, 0, 0, 0, OVERRIDE, 0, 0, 0];
+    message.extend(address.octets());
+    rustix::net::sendto(&socket, &message, SendFlags::empty(), &SocketAddrV6::new(HOST6, 0, 0, 0))?;
+    Ok(())
+}
+
+fn unless_present(added: io::Result<()>) -> io::Result<()> {
+    match added {
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+        added => added,
     }
 }
 
@@ -186,14 +243,9 @@ pub(crate) fn add_addresses(addresses: &[(String, IpAddr)]) -> Result<(), Failur
         let prefix = if address.is_ipv4() { 32 } else { 128 };
         let added =
             Netlink::open().and_then(|netlink| netlink.add_address(netlink.index(DEVICE)?, *address, prefix));
-        match added {
-            Err(error) if error.raw_os_error() != Some(libc::EEXIST) => {
-                return Err(Failure::Usage(format!(
-                    "--to {name}: the far end cannot have {address}: {error}"
-                )));
-            }
-            _ => {}
-        }
+        unless_present(added).map_err(|error| {
+            Failure::Usage(format!("--to {name}: the far end cannot have {address}: {error}"))
+        })?;
     }
     Ok(())
 }

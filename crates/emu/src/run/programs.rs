@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -20,8 +21,8 @@ const LOCAL: &str = "RDT_LOCAL";
 /// Environment variables with the IPv6 addresses of both ends, set with `--ipv6` only.
 const PEER6: &str = "RDT_PEER6";
 const LOCAL6: &str = "RDT_LOCAL6";
-/// Environment variable with the address of the host's loopback services, set with `--internet`.
-const HOST: &str = "RDT_HOST";
+/// Environment variables with the addresses of the host's loopback services, set with `--internet`.
+const HOSTS: [&str; 2] = ["RDT_HOST", "RDT_HOST6"];
 
 /// Addresses for the environment of a program.
 #[derive(Debug, Clone)]
@@ -29,8 +30,8 @@ pub(crate) struct Place {
     pub(crate) local: Ipv4Addr,
     pub(crate) peer: Ipv4Addr,
     pub(crate) ipv6: bool,
-    /// Address of the host's loopback services, if they can be reached.
-    pub(crate) host: Option<Ipv4Addr>,
+    /// IPv4 and IPv6 address of the host's loopback services, if they can be reached.
+    pub(crate) hosts: [Option<IpAddr>; 2],
     /// Names and addresses of the destinations of `--to`.
     pub(crate) destinations: Vec<(String, IpAddr)>,
 }
@@ -54,25 +55,47 @@ pub(crate) fn start_server(line: &OsStr, place: &Place) -> io::Result<Pid> {
     spawn(command, place, None)
 }
 
-/// Returns true if a program listens at a TCP or UDP port in the current network namespace.
-pub(crate) fn any_server_listens() -> bool {
-    ["tcp", "tcp6", "udp", "udp6"].into_iter().any(|protocol| {
-        let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}"));
-        table.is_ok_and(|table| table.lines().skip(1).any(|line| listens(protocol, line)))
-    })
+/// Sockets in the current network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Listening {
+    /// No socket of a server.
+    No,
+    /// A UDP socket without a peer, at a port that the kernel may have chosen: of a server, or of
+    /// a client that sent a query and waits for the answer.
+    Perhaps,
+    /// A program listens at a TCP or UDP port.
+    Yes,
 }
 
-/// Returns true if a line of the kernel's table of sockets is one of a server. Sockets with a peer
-/// are those of clients: a resolver connects its UDP socket to the name server.
-fn listens(protocol: &str, line: &str) -> bool {
-    /// `TCP_LISTEN` of `include/net/tcp_states.h`.
-    const TCP_LISTEN: &str = "0A";
-    let mut columns = line.split_whitespace().skip(2);
-    let (peer, state) = (columns.next(), columns.next());
-    if protocol.starts_with("tcp") {
-        return state == Some(TCP_LISTEN);
+impl Listening {
+    pub(crate) fn look() -> Self {
+        let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+        let mut range = range.split_whitespace().map_while(|port| port.parse().ok());
+        let chosen = range.next().zip(range.next()).map_or(32_768..=60_999, |(first, last)| first..=last);
+        let of = |protocol: &str| {
+            let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}")).unwrap_or_default();
+            table.lines().skip(1).map(|line| Self::of(protocol, line, &chosen)).max()
+        };
+        ["tcp", "tcp6", "udp", "udp6"].into_iter().filter_map(of).max().unwrap_or(Self::No)
     }
-    peer.is_some_and(|peer| peer.ends_with(":0000"))
+
+    /// Judges a line of the kernel's table of sockets. Sockets with a peer are those of clients: a
+    /// resolver connects its UDP socket to the name server. `chosen` has the ports of sockets that
+    /// were not bound.
+    fn of(protocol: &str, line: &str, chosen: &RangeInclusive<u16>) -> Self {
+        /// `TCP_LISTEN` of `include/net/tcp_states.h`.
+        const TCP_LISTEN: &str = "0A";
+        let mut columns = line.split_whitespace().skip(1);
+        let (own, peer, state) = (columns.next(), columns.next(), columns.next());
+        if protocol.starts_with("tcp") {
+            return if state == Some(TCP_LISTEN) { Self::Yes } else { Self::No };
+        }
+        if !peer.is_some_and(|peer| peer.ends_with(":0000")) {
+            return Self::No;
+        }
+        let port = own.and_then(|own| u16::from_str_radix(own.rsplit(':').next()?, 16).ok());
+        if port.is_some_and(|port| chosen.contains(&port)) { Self::Perhaps } else { Self::Yes }
+    }
 }
 
 /// Starts a program. Returns only its process id, because its end is detected by a wait for any
@@ -89,9 +112,11 @@ fn spawn(mut command: Command, place: &Place, terminal: Option<&Terminal>) -> io
     for (name, address) in &place.destinations {
         command.env(format!("{PEER}_{name}"), address.to_string());
     }
-    // The programs of a nested run inherit that of the enclosing one.
-    if let Some(host) = place.host {
-        command.env(HOST, host.to_string());
+    // The programs of a nested run inherit those of the enclosing one.
+    for (name, address) in HOSTS.into_iter().zip(place.hosts) {
+        if let Some(address) = address {
+            command.env(name, address.to_string());
+        }
     }
     let terminal = terminal.map(Terminal::try_clone).transpose()?;
     let prepare = move || {
@@ -119,10 +144,18 @@ mod tests {
         let connected = "1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 0 0 8 1";
         let bound = "2: 00000000:1451 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 9 2";
         let resolver = "3: 0200000A:D431 08080808:0035 01 00000000:00000000 00:00000000 00000000 0 0 9 2";
-        assert!(listens("tcp", listening) && listens("tcp6", listening));
-        assert!(!listens("tcp", connected));
-        assert!(listens("udp", bound) && listens("udp6", bound));
-        assert!(!listens("udp", resolver));
-        assert!(!listens("udp", ""));
+        let query = "4: 00000000:D431 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 9 2";
+        for (protocol, line, expected) in [
+            ("tcp", listening, Listening::Yes),
+            ("tcp6", listening, Listening::Yes),
+            ("tcp", connected, Listening::No),
+            ("udp", bound, Listening::Yes),
+            ("udp6", bound, Listening::Yes),
+            ("udp", resolver, Listening::No),
+            ("udp", query, Listening::Perhaps),
+            ("udp", "", Listening::No),
+        ] {
+            assert_eq!(Listening::of(protocol, line, &(32_768..=60_999)), expected, "{protocol} {line}");
+        }
     }
 }

@@ -3,12 +3,12 @@
 //! `--internet` the file names the NAT, which asks the name servers of the host.
 
 use std::io::Write as _;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use rdt_program::Printer;
 use rustix::mount::mount_bind;
 
-const RESOLV_CONF: &str = "/etc/resolv.conf";
+pub(crate) const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// UDP port of name servers (RFC 1035, section 4.2.1), on the wire.
 const DNS_PORT: [u8; 2] = 53_u16.to_be_bytes();
 
@@ -17,7 +17,7 @@ const NO_NAME_SERVER: &str = "a program looked up a name, but a run has no netwo
 
 /// Sets the name server of this mount namespace. If that is refused, programs ask those of the
 /// host, which do not answer.
-pub(crate) fn ask_at(name_server: Ipv4Addr) {
+pub(crate) fn ask_at(name_server: IpAddr) {
     let mounted = tempfile::NamedTempFile::new().and_then(|mut file| {
         writeln!(file, "# rdt-emu run: at the far end of the path\nnameserver {name_server}")?;
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);

@@ -129,6 +129,17 @@ fn server_starts_before_command() {
 }
 
 #[test]
+fn server_without_port_is_reported() {
+    if !host_allows() {
+        return;
+    }
+    let output = run_with(&["-q", "--server", "exec sleep 1000"], &["true"]).output();
+    let told = String::from_utf8(output.stderr).unwrap();
+    let expected = "rdt-emu: the server listens at no port after 5 s; CMD starts\n";
+    assert_eq!((output.status.code(), told.as_str()), (Some(0), expected));
+}
+
+#[test]
 fn ipv6_option_adds_second_family() {
     if !host_allows() {
         return;

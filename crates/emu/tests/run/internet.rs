@@ -2,7 +2,7 @@
 //! of the host. Skipped for a NAT program that is not installed.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
@@ -74,10 +74,12 @@ fn echo_servers_at(address: &str, port: u16) -> u16 {
 }
 
 /// Asks the echo servers of the host; prints what they answer, and after how many milliseconds.
+/// `HOST` names the environment variable with their address, by default `RDT_HOST`.
 #[test]
 #[ignore = "a program for other tests"]
 fn ask_host() {
-    let host: Ipv4Addr = env::var("RDT_HOST").unwrap().parse().unwrap();
+    let name = env::var("HOST").unwrap_or_else(|_| "RDT_HOST".into());
+    let host: IpAddr = env::var(name).unwrap().parse().unwrap();
     let port: u16 = env::var("ECHO_PORT").unwrap().parse().unwrap();
     let begin = clock::now();
     let mut stream = TcpStream::connect((host, port)).unwrap();
@@ -87,7 +89,10 @@ fn ask_host() {
     let mut bytes = [0; 6];
     stream.read_exact(&mut bytes).unwrap();
     println!("tcp {}", std::str::from_utf8(&bytes).unwrap());
-    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    if env::var_os("TCP_ALONE").is_some() {
+        return;
+    }
+    let socket = UdpSocket::bind(if host.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     socket.connect((host, port)).unwrap();
     socket.send(b"datagram").unwrap();
@@ -111,6 +116,42 @@ fn outside_traffic_crosses_path_both_ways() {
         for direction in ["forward", "reverse"] {
             assert!(end[direction]["delivered"].as_u64().unwrap() >= 5, "{tool}: {end}");
         }
+    }
+}
+
+#[test]
+fn ipv6_traffic_crosses_path_to_host() {
+    for tool in tools() {
+        // The NAT passes packets for its router on to the loopback device of the host.
+        let Ok(probe) = TcpListener::bind("[::1]:0") else {
+            eprintln!("skipped: this host has no [::1]");
+            return;
+        };
+        drop(probe);
+        let port = echo_servers_at("::1", 0);
+        // pasta (2023-03-09) answers UDP from [::1] by an address of the link.
+        let alone = if tool == "pasta" { "TCP_ALONE=1" } else { "" };
+        let script = format!(
+            "[ -n \"$RDT_HOST6\" ] || exit 9; HOST=RDT_HOST6 ECHO_PORT={port} {alone} {}",
+            program("internet::ask_host").join(" ")
+        );
+        let internet = format!("--internet={tool}");
+        let run = run_with(&[&internet, "--ipv6", "--rtt=200ms", "--json", "-q"], &["sh", "-c", &script]);
+        let output = run.output();
+        if code(&output) == 9 {
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert!(told.contains("the host has no IPv6 route, so pasta passes only IPv4 on"), "{told}");
+            eprintln!("skipped: {told}");
+            continue;
+        }
+        let output = stdout(&output);
+        assert_eq!(said(&output, "tcp "), "stream", "{tool}");
+        assert!(!alone.is_empty() || said(&output, "udp ") == "datagram", "{tool}: {output}");
+        let connected: u64 = said(&output, "connected_ms").parse().unwrap();
+        assert!(connected >= 200, "{tool}: {output}");
+        // The NAT learns the address of CMD without packets on the path.
+        let end: serde_json::Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
+        assert!(end["reverse"]["arrived"].as_u64().unwrap() < 10, "{tool}: {end}");
     }
 }
 
@@ -153,15 +194,16 @@ fn loss_and_rate_limit_outside_traffic() {
     }
 }
 
-/// Address of a host outside that looks like one of a run.
+/// Addresses of a host outside; the first one looks like one of a run.
 const OUTSIDE: &str = "10.1.2.3";
+const OUTSIDE6: &str = "2001:db8::3";
 
 /// Asks the echo servers outside.
 #[test]
 #[ignore = "a program for other tests"]
 fn ask_outside() {
-    let to = (OUTSIDE, 4242);
-    let mut stream = TcpStream::connect(to).unwrap();
+    let to = env::var("ASK").unwrap_or_else(|_| OUTSIDE.into());
+    let mut stream = TcpStream::connect((to.as_str(), 4242)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     stream.write_all(b"stream").unwrap();
     let mut bytes = [0; 6];
@@ -174,6 +216,7 @@ fn ask_outside() {
 #[ignore = "a program for other tests"]
 fn with_servers_outside() {
     echo_servers_at(OUTSIDE, 4242);
+    echo_servers_at(OUTSIDE6, 4242);
     let status = Command::new("sh").args(["-c", &env::var("INSIDE").unwrap()]).status().unwrap();
     println!("\nstatus {status}");
 }
@@ -182,9 +225,12 @@ fn with_servers_outside() {
 /// network cannot be made.
 fn with_host_outside(command: &str) -> Option<String> {
     let device = "ip tuntap add mode tap name host0 && ip link set lo up && ip link set host0 up";
+    let ipv6 = format!(
+        "ip address add {OUTSIDE6}/64 dev host0 nodad && ip address add fe80::1/64 dev host0 nodad && ip -6 route add default via 2001:db8::1 dev host0"
+    );
     let servers = program("internet::with_servers_outside").join(" ");
     let script = format!(
-        "{{ {device} && ip address add {OUTSIDE}/24 dev host0 && ip route add default dev host0; }} || exit 99; {servers}"
+        "{{ {device} && ip address add {OUTSIDE}/24 dev host0 && ip route add default dev host0 && {ipv6}; }} || exit 99; {servers}"
     );
     let mut unshare = Command::new("unshare");
     unshare.args(["-Urn", "sh", "-c", &script]).env("INSIDE", command);
@@ -227,6 +273,19 @@ fn nested_run_reaches_outside_and_far_end() {
         let Some(output) = with_host_outside(&run) else { return };
         assert_eq!(said(&output, "outside "), "stream from 10.16.0.2", "{tool}");
         assert_eq!(said(&output, "echo "), "hello", "{tool}");
+    }
+}
+
+#[test]
+fn ipv6_hosts_outside_are_reached_from_nested_run() {
+    let ask = program("internet::ask_outside").join(" ");
+    let ask = format!("env ASK={OUTSIDE6} {ask}");
+    for tool in tools() {
+        for inner in [ask.clone(), format!("{PROGRAM} run -q --ipv6 -- {ask}")] {
+            let run = format!("{PROGRAM} run -q --ipv6 --internet={tool} -- {inner}");
+            let Some(output) = with_host_outside(&run) else { return };
+            assert!(said(&output, "outside ").starts_with("stream from 10."), "{tool}: {output}");
+        }
     }
 }
 
