@@ -6,14 +6,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{getpid, getsid};
 
 const REQUESTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Came {
     pub(crate) number: u8,
-    /// True if the kernel sent the signal, as for Ctrl-C: then all programs in the foreground
-    /// received it.
+    /// True if the kernel sent the signal to all programs in the foreground, as for Ctrl-C.
     pub(crate) from_terminal: bool,
 }
 
@@ -65,7 +65,9 @@ impl Signals {
             if info.ssi_signo != Signal::SIGCHLD as u32 {
                 // Signal numbers are at most 64.
                 let number = u8::try_from(info.ssi_signo).unwrap_or(u8::MAX);
-                self.came.push_back(Came { number, from_terminal: info.ssi_code == libc::SI_KERNEL });
+                let is_hangup = info.ssi_signo == Signal::SIGHUP as u32 && is_session_leader();
+                let from_terminal = info.ssi_code == libc::SI_KERNEL && !is_hangup;
+                self.came.push_back(Came { number, from_terminal });
             }
         }
     }
@@ -75,6 +77,12 @@ impl Signals {
         let fd = SignalFd::with_flags(set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         Ok(Self { fd, came: VecDeque::new() })
     }
+}
+
+/// Returns true if this process leads its session, as a program that a terminal window or
+/// `ssh -t` starts. The hangup of the terminal is then sent to this process alone (setsid(2)).
+fn is_session_leader() -> bool {
+    getsid(None).is_ok_and(|session| session == getpid())
 }
 
 impl AsFd for Signals {

@@ -103,6 +103,28 @@ fn stop_key_stops_and_continues_run() {
 }
 
 #[test]
+fn hangup_reaches_command_of_session_leader() {
+    if !can_sit() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("end");
+    let command =
+        format!("trap \"echo hup >{}; exit 5\" HUP; echo up; while :; do sleep 0.1; done", file.display());
+    let mut seat = Seat::start(&format!("exec {PROGRAM} run -- sh -c '{command}'"));
+    seat.sees("up");
+    // Closes the terminal, as the end of a window or of `ssh -t` does.
+    seat.terminal = File::open("/dev/null").unwrap();
+    let ended = (0..200).find_map(|_| {
+        #[expect(clippy::disallowed_methods, reason = "waits for another process")]
+        std::thread::sleep(PATIENCE / 200);
+        seat.shell.try_wait().unwrap()
+    });
+    assert_eq!(ended.and_then(|status| status.code()), Some(5), "{ended:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "hup\n");
+}
+
+#[test]
 fn command_in_pipeline_keeps_terminal_shared() {
     if !can_sit() {
         return;
