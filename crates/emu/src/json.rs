@@ -115,6 +115,20 @@ mod tests {
     }
 
     #[test]
+    fn counters_beyond_32_bits_are_exact() {
+        const PACKETS: u64 = 1 << 34;
+        let mut account = of(&Ledger { sent: PACKETS, delivered: PACKETS, ..Ledger::default() }, &[100]);
+        while account.lateness.count() < PACKETS {
+            let half = account.lateness.clone();
+            account.lateness.merge(&half);
+        }
+        account.ledger.merge(&Ledger { sent: 1, dropped_loss: 1, ..Ledger::default() });
+        let told = super::account(&account);
+        assert_eq!((&told["arrived"], &told["balances"]), (&json!(PACKETS + 1), &json!(true)));
+        assert_eq!(told["lateness_ns"]["p99"], json!(100));
+    }
+
+    #[test]
     fn unbalanced_account_is_flagged() {
         assert_eq!(account(&of(&Ledger { sent: 1, ..Ledger::default() }, &[]))["balances"], false);
         let unheard = Ledger { sent: 1, delivered: 1, ..Ledger::default() };

@@ -1,11 +1,13 @@
 //! `--json` and `--json-stream`: accounts as lines of JSON, at intervals and at the end.
 //!
 //! The relay copies its account, and another thread writes it, so that a slow reader delays no
-//! packet. If the writer is busy, an account is skipped, and the next one includes its counts. A
-//! failed write ends the stream, because it may have left an incomplete line.
+//! packet. If the writer is busy, an account is skipped, and the next one includes its counts.
+//! Changes of the path wait for the writer instead. A failed write ends the stream, because it may
+//! have left an incomplete line.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,8 @@ pub(crate) struct JsonStream {
     beat: Option<Beat>,
     /// Names of the paths of `--to`, in their order.
     pub(crate) destinations: Vec<DestinationName>,
+    /// Changes for which the writer had no room, oldest first.
+    changes: VecDeque<Event>,
     to_writer: SyncSender<Event>,
     writer: JoinHandle<io::Result<Out>>,
 }
@@ -68,7 +72,7 @@ impl JsonStream {
         let of_writer = stamp.clone();
         let writer = thread::spawn(move || write(out, &of_writer, &moments));
         let beat = interval.map(|interval| Beat { next: begin + interval, interval });
-        Self { stamp, beat, destinations: Vec::new(), to_writer, writer }
+        Self { stamp, beat, destinations: Vec::new(), changes: VecDeque::new(), to_writer, writer }
     }
 
     /// Returns the stamp of the lines, whose begin is that of the stream.
@@ -78,17 +82,39 @@ impl JsonStream {
 
     /// Waits until everything is written, and returns the output for the final account.
     pub(crate) fn finish(self) -> io::Result<Out> {
+        for change in self.changes {
+            // Fails if the writer has ended by an error, which is its result.
+            let _ = self.to_writer.send(change);
+        }
         drop(self.to_writer);
         self.writer.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
     }
 }
 
+impl JsonStream {
+    /// Passes changes on until the writer has no room. Returns true if none is left.
+    fn send_changes(&mut self) -> bool {
+        while let Some(change) = self.changes.pop_front() {
+            if let Err(TrySendError::Full(change)) = self.to_writer.try_send(change) {
+                self.changes.push_front(change);
+                return false;
+            }
+        }
+        true
+    }
+}
+
 impl Observer for JsonStream {
+    // A relay whose path may change has a turn at least every 20 ms.
     fn on_turn(&mut self, at: Instant, current: &Accounts<'_>) {
+        let has_room = self.send_changes();
         let Some(beat) = self.beat.as_mut().filter(|beat| beat.next <= at) else { return };
         // Several intervals missed in a row result in one account.
         while beat.next <= at {
             beat.next += beat.interval;
+        }
+        if !has_room {
+            return;
         }
         let accounts =
             [Direction::Forward, Direction::Reverse].map(|direction| current.account(direction, at));
@@ -98,7 +124,8 @@ impl Observer for JsonStream {
 
     fn on_change(&mut self, change: &Change) {
         let (destination, path) = (change.name.clone(), change.description.clone());
-        let _ = self.to_writer.try_send(Event::Change { at: change.at, destination, path });
+        self.changes.push_back(Event::Change { at: change.at, destination, path });
+        self.send_changes();
     }
 
     fn next_turn(&self) -> Option<Instant> {
@@ -203,6 +230,43 @@ mod tests {
         for line in lines {
             assert_eq!((&line["event"], &line["forward"]["arrived"]), (&"progress".into(), &0.into()));
         }
+    }
+
+    /// Output that waits for a lock.
+    struct Locked(Arc<Mutex<()>>, Shared);
+
+    impl Write for Locked {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _lock = self.0.lock().unwrap();
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn changes_wait_for_slow_writer() {
+        const CHANGES: usize = 10 * MAX_QUEUED_ACCOUNTS;
+        let (lock, out) = (Arc::new(Mutex::new(())), Shared::default());
+        let busy = lock.lock().unwrap();
+        let mut live = JsonStream::start(None, Box::new(Locked(lock.clone(), out.clone())));
+        for number in 0..CHANGES {
+            let (at, config) = (clock::now(), PathConfig::default());
+            let description = number.to_string();
+            live.on_change(&Change { path: 0, name: None, at, config, description });
+        }
+        drop(busy);
+        live.finish().unwrap();
+        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+        let numbers: Vec<usize> = text
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["path"].as_str().unwrap().parse().unwrap()
+            })
+            .collect();
+        assert_eq!(numbers, (0..CHANGES).collect::<Vec<_>>());
     }
 
     /// Output with room for this number of bytes.
