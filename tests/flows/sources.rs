@@ -64,7 +64,7 @@ fn constant_source_sends_exact_rate_without_jitter() {
     let arrived = &simulation.sink(sink).sources[&source];
     // 10 Mbit/s for 60 s are 51,020.4 datagrams of 1470 bytes.
     assert_eq!((simulation.source(source).sent, arrived.packets), (51_021, 51_021));
-    assert!(arrived.jitter_s < 1e-9, "the rounding of nanoseconds: {arrived:?}");
+    assert!(arrived.jitter.seconds() < 1e-9, "the rounding of nanoseconds: {arrived:?}");
     // 1536 bytes at 100 Mbit/s, and 5 ms.
     assert_eq!(arrived.mean_delay(), Some(Duration::from_nanos(5_122_880)));
     assert!(arrived.longest_gap <= Duration::from_nanos(1_176_001));

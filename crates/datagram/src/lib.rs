@@ -5,6 +5,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | I/O | `lib.rs` | trait of a socket or a simulated network: batches in, batches out |
+//! | jitter | `lib.rs` | of datagrams that carry their time of sending, for measurements |
 //! | batch | `transmit_buf.rs` | datagrams to one peer, laid out for segmentation offload |
 //! | frame | `frame.rs` | memory of unacknowledged packets, for zero-copy sending |
 #![forbid(unsafe_code)]
@@ -15,7 +16,7 @@ mod transmit_buf;
 pub use frame::{FileOffset, Frame, FrameSource, Reuse};
 pub use transmit_buf::{MAX_DATAGRAM, TransmitBuf};
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Batched datagram I/O, which a socket or a simulated network implements.
 pub trait DatagramIo {
@@ -108,6 +109,28 @@ impl Ecn {
     }
 }
 
+/// Interarrival jitter (RFC 3550, section 6.4.1) of datagrams that carry the time at which they
+/// were sent: smoothed change of the transit time. The clocks of both ends need no common zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Jitter {
+    seconds: f64,
+    transit: Option<Duration>,
+}
+
+impl Jitter {
+    /// Adds a datagram whose transit time, with any constant offset, was `transit`.
+    pub fn add(&mut self, transit: Duration) {
+        if let Some(before) = self.transit.replace(transit) {
+            self.seconds += (transit.abs_diff(before).as_secs_f64() - self.seconds) / 16.0;
+        }
+    }
+
+    /// Returns the jitter, seconds; 0 before the second datagram.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +142,14 @@ mod tests {
             assert_eq!(Ecn::from_bits(bits).bits(), bits & 3);
             assert_eq!(Ecn::from_bits(bits).is_capable(), bits & 3 != 0);
         }
+    }
+
+    #[test]
+    fn jitter_smooths_changes_of_transit() {
+        let mut jitter = Jitter::default();
+        for ms in [10, 10, 26, 47] {
+            jitter.add(Duration::from_millis(ms));
+        }
+        assert!((jitter.seconds() * 1e3 - (1.0 + (21.0 - 1.0) / 16.0)).abs() < 1e-9, "{jitter:?}");
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use rdt_datagram::Jitter;
+
 use crate::bins::Bins;
 use crate::node::NodeId;
 use crate::source::{STAMP_BYTES, Source};
@@ -25,8 +27,8 @@ pub struct Arrived {
     pub last_at: Option<Duration>,
     /// Longest time between two arrivals in succession.
     pub longest_gap: Duration,
-    /// Interarrival jitter (RFC 3550, section 6.4.1), seconds.
-    pub jitter_s: f64,
+    /// Interarrival jitter.
+    pub jitter: Jitter,
     /// Shortest time from sending to arrival; zero before the first arrival.
     pub min_delay: Duration,
     /// Longest time from sending to arrival.
@@ -44,8 +46,6 @@ pub struct Arrived {
     incomplete: VecDeque<(u32, usize, usize)>,
     /// Highest number of a datagram so far.
     highest: Option<u32>,
-    /// Time from sending to arrival of the last datagram.
-    transit: Option<Duration>,
 }
 
 impl Arrived {
@@ -62,9 +62,7 @@ impl Arrived {
         self.first_at.get_or_insert(at);
         self.last_at = Some(at);
         let transit = at.saturating_sub(sent_at);
-        if let Some(before) = self.transit.replace(transit) {
-            self.jitter_s += (transit.abs_diff(before).as_secs_f64() - self.jitter_s) / 16.0;
-        }
+        self.jitter.add(transit);
         self.min_delay = if self.packets == 1 { transit } else { self.min_delay.min(transit) };
         self.max_delay = self.max_delay.max(transit);
         self.total_delay += transit;
@@ -159,7 +157,7 @@ mod tests {
         }
         // Transit times 10, 10, 26 and 47 ms: differences 0, 16 and 21 ms.
         let jitter = 1.0 + (21.0 - 1.0) / 16.0;
-        assert!((arrived.jitter_s * 1e3 - jitter).abs() < 1e-9, "{arrived:?}");
+        assert!((arrived.jitter.seconds() * 1e3 - jitter).abs() < 1e-9, "{arrived:?}");
         assert_eq!((arrived.packets, arrived.bytes, arrived.reordered), (4, 288, 1));
         assert_eq!(
             (arrived.longest_gap, arrived.first_at, arrived.last_at),

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | socket | `io.rs`, `connected.rs` | receive slab, counters; a socket with one peer |
 //! | options | `socket_options.rs` | buffers and offloads that a user chooses; kernel options |
-//! | counters | `stats.rs` | statistics; jitter of datagrams, for measurements |
+//! | counters | `stats.rs` | statistics |
 //! | send batch | `send_batch.rs` | batch to send next; send calls that still work |
 //! | kernel socket | `socket.rs` | descriptor, state of its options, the calls of a send batch |
 //! | system calls | `sendmmsg.rs`, `recvmmsg.rs` | many datagrams in one call (Linux) |
@@ -54,10 +54,10 @@ pub use connected::Connected;
 pub use error::SocketError;
 pub use io::{Remote, UdpIo};
 pub use poller::{PollSet, Waker};
-pub use rdt_datagram::{DatagramIo, Ecn, Received, TransmitBuf};
+pub use rdt_datagram::{DatagramIo, Ecn, Jitter, Received, TransmitBuf};
 pub use send_batch::{GivenUp, MAX_SEGMENTS, SendCall};
 pub use socket_options::UdpOptions;
-pub use stats::{Jitter, Offload, UdpStats};
+pub use stats::{Offload, UdpStats};
 #[cfg(target_os = "linux")]
 pub use tcp_info::{NoCongestionControl, TcpInfo, set_congestion};
 pub use waiter::Waiter;

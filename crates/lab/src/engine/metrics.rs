@@ -321,7 +321,7 @@ fn datagrams(
         lost: by_cause.values().sum(),
         reordered: arrived.reordered,
         blocked: source.blocked,
-        jitter_s: arrived.jitter_s,
+        jitter_s: arrived.jitter.seconds(),
         longest_gap: arrived.longest_gap,
         mean_delay: arrived.mean_delay(),
         max_delay: arrived.max_delay,
