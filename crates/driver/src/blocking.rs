@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rdt_transport::wire::native::CloseReason;
@@ -14,7 +14,7 @@ use rdt_transport::{
 
 use crate::{
     Application, Connected, Flow, Remote, Sink, SocketError, Source, UdpIo, UdpOptions, Waiter, clock,
-    file_source, fill, run, send_memory, send_rest, truesize,
+    file_source, fill, run, send_memory, send_rest, truesize, wildcard_for,
 };
 
 /// Time after the transfer in which a receiver still answers retransmitted FINs, because the
@@ -54,11 +54,7 @@ pub fn send_file(
     file: File,
     config: SenderConfig,
 ) -> Result<(SenderStats, u32), BlockingError> {
-    let any: SocketAddr = match receiver {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let io = UdpIo::bind(any, UdpOptions::default())?;
+    let io = UdpIo::bind(wildcard_for(receiver), UdpOptions::default())?;
     let mut waiter = Waiter::new(io.socket(), Duration::ZERO)?;
     let mut socket = Connected::new(io, receiver);
     let mut sender = Sender::with_memory(config, send_memory(&mut socket))?;
@@ -198,6 +194,7 @@ impl Application<Listener<Remote>> for Receiving<'_> {
 #[cfg(test)]
 mod tests {
     use std::io::Seek;
+    use std::net::Ipv4Addr;
     use std::thread;
 
     use rdt_transport::LinkProperties;

@@ -22,6 +22,7 @@ pub use event_loop::{Ended, Many, Member};
 pub use rdt_udp::{
     BufferOccupancy, BusyPoll, Connected, GivenUp, Offload, Policy, Remote, SendCall, SocketError, UdpIo,
     UdpOptions, UdpStats, Waiter, Waker, clock, current_cpu, prefill_batch_pool, start_on_other_cpu,
+    wildcard_for,
 };
 pub use run::{Application, Flow, Refill, Socket, run, send_memory, send_rest};
 pub use source::{DwordArray, Fill, Piped, Sink, Source, file_source, fill};

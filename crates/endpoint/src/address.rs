@@ -3,17 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use rdt_driver::Remote;
-
-/// Returns the address to bind for a connection to `peer`: any interface, any port.
-pub(crate) fn wildcard_for(peer: SocketAddr) -> SocketAddr {
-    match peer {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
-}
 
 /// Address of a peer. Equality, order and hash compare IP address and port only. A reply to a
 /// first packet carries the local address too, which must not look like a change of the peer's

@@ -1,7 +1,7 @@
 //! UDP socket with batched reads and writes. Owns the receive memory (slab) and the counters.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -55,6 +55,14 @@ impl Remote {
 impl From<SocketAddr> for Remote {
     fn from(addr: SocketAddr) -> Self {
         Self { addr, local: None }
+    }
+}
+
+/// Returns the address to bind for datagrams to `peer`: any interface, any port.
+pub fn wildcard_for(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }
 

@@ -52,7 +52,7 @@ pub use buffer_pool::prefill_batch_pool;
 pub use busy_poll::{BusyPoll, Policy};
 pub use connected::Connected;
 pub use error::SocketError;
-pub use io::{Remote, UdpIo};
+pub use io::{Remote, UdpIo, wildcard_for};
 pub use poller::{PollSet, Waker};
 pub use rdt_datagram::{DatagramIo, Ecn, Jitter, Received, TransmitBuf};
 pub use send_batch::{GivenUp, MAX_SEGMENTS, SendCall};

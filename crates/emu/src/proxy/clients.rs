@@ -3,11 +3,11 @@
 //! Owns the limit on the number of clients, and the idle timeout.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_udp::{Connected, PollSet, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
+use rdt_udp::{Connected, PollSet, Remote, SocketError, UdpIo, UdpOptions, UdpStats, wildcard_for};
 
 /// A new client may replace a client that has been silent for this long, if there is no room.
 const REPLACEABLE_AFTER: Duration = Duration::from_secs(1);
@@ -147,10 +147,7 @@ impl Clients {
     }
 
     fn open(&self, remote: Remote, tag: u32, at: Instant, set: &mut PollSet) -> Result<Client, SocketError> {
-        let any = match self.target {
-            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
+        let any = wildcard_for(self.target);
         let io = UdpIo::bind(
             any,
             UdpOptions {

@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::address::wildcard_for;
+use rdt_driver::wildcard_for;
+
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, StreamHandle, endpoint_methods};
 use crate::core::{Backlog, Shared};

@@ -12,7 +12,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::address::wildcard_for;
+use rdt_driver::wildcard_for;
+
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, endpoint_methods};
 use crate::core::{Backlog, Clock, Core, Shared};
