@@ -11,6 +11,7 @@ use rdt_crypto::PublicKey;
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_endpoint::{EndpointConfig, Listen, ListenError};
 use rdt_transport::ConnectionConfig;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -61,6 +62,19 @@ pub struct Announcement {
     pub key: PublicKey,
     /// Tickets, as text.
     pub tickets: Vec<String>,
+}
+
+impl Announcement {
+    /// Returns the event of `--json`.
+    pub fn event(&self) -> Value {
+        json!({
+            "event": "listening",
+            "address": self.address.to_string(),
+            "key": self.key.to_string(),
+            "fingerprint": self.key.fingerprint(),
+            "tickets": self.tickets,
+        })
+    }
 }
 
 /// Issues `count` tickets for a server at `bound`, and remarks its address and key.

@@ -9,9 +9,7 @@ use std::time::Duration;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_program::TaskStop;
 use rdt_program::host_port::HostPort;
-use rdt_trust::serving::{
-    Announcement, LIMITING_OPTIONS, TicketOptions, accept_until, announce, listen, server_endpoint,
-};
+use rdt_trust::serving::{LIMITING_OPTIONS, TicketOptions, accept_until, announce, listen, server_endpoint};
 use rdt_trust::{Gate, PathOptions, bind_any};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
@@ -41,16 +39,11 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
     let surroundings = report.surroundings();
     let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
     let metrics = report.serve_metrics(&args.metrics)?;
-    let Announcement { key, tickets, .. } = announce(&gate, bound, &options, tickets, &surroundings)?;
-    report.result(&tickets.join("\n"), || {
-        json!({
-            "event": "listening",
-            "address": bound.to_string(),
-            "key": key.to_string(),
-            "fingerprint": key.fingerprint(),
-            "tickets": tickets,
-            "metrics": metrics.map(|address| address.to_string()),
-        })
+    let announcement = announce(&gate, bound, &options, tickets, &surroundings)?;
+    report.result(&announcement.tickets.join("\n"), || {
+        let mut event = announcement.event();
+        event["metrics"] = json!(metrics.map(|address| address.to_string()));
+        event
     });
     let dial = {
         let to = args.to.clone();

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use rdt_endpoint::tokio::Stream;
 use rdt_program::TaskStop;
 use rdt_trust::serving::{
-    Announcement, LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint,
+    LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint,
 };
-use serde_json::json;
 
 use super::STOPPED;
 use super::args::{Arguments, DEFAULT_PORT, Ports, ServeArgs};
@@ -39,16 +38,8 @@ pub(crate) async fn serve(
     let bound = endpoint.local_addr();
     let surroundings = report.surroundings();
     let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
-    let Announcement { key, tickets, .. } = announce(&gate, bound, &options, tickets, &surroundings)?;
-    report.result(&tickets.join("\n"), || {
-        json!({
-            "event": "listening",
-            "address": bound.to_string(),
-            "key": key.to_string(),
-            "fingerprint": key.fingerprint(),
-            "tickets": tickets,
-        })
-    });
+    let announcement = announce(&gate, bound, &options, tickets, &surroundings)?;
+    report.result(&announcement.tickets.join("\n"), || announcement.event());
     let listener = listen(&endpoint, &gate, connection(args))
         .map_err(|error| Failure::system("listen")(error.into()))?;
     let mut number = 0;
