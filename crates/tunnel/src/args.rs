@@ -94,19 +94,26 @@ pub(crate) struct ServeArgs {
     pub(crate) metrics: MetricsArgs,
 }
 
+/// Server, and how it is reached.
 #[derive(Debug, Args)]
-pub(crate) struct ConnectArgs {
+pub(crate) struct RemoteArgs {
     /// Ticket that `serve` printed; @FILE with a ticket, which `ps` does not show; or HOST,
     /// HOST:PORT, [V6]:PORT [default port: 22346]
     #[arg(value_name = "TICKET|HOST")]
     pub(crate) remote: String,
-    /// TCP address to listen on
-    #[arg(long, value_name = "ADDR:PORT", value_parser = tcp_address)]
-    pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) trust: ConnectOptions,
     #[command(flatten)]
     pub(crate) path: PathOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// TCP address to listen on
+    #[arg(long, value_name = "ADDR:PORT", value_parser = tcp_address)]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -115,14 +122,8 @@ pub(crate) struct ConnectArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StdioArgs {
-    /// Ticket that `serve` printed; @FILE with a ticket, which `ps` does not show; or HOST,
-    /// HOST:PORT, [V6]:PORT [default port: 22346]
-    #[arg(value_name = "TICKET|HOST")]
-    pub(crate) remote: String,
     #[command(flatten)]
-    pub(crate) trust: ConnectOptions,
-    #[command(flatten)]
-    pub(crate) path: PathOptions,
+    pub(crate) remote: RemoteArgs,
     /// Print no remarks, only errors
     #[arg(long, short)]
     pub(crate) quiet: bool,

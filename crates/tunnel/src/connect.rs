@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdt_program::TaskStop;
-use rdt_trust::{ConnectOptions, PathOptions, Remote};
+use rdt_trust::Remote;
 use serde_json::json;
 use tokio::io::{Join, Stdin, Stdout, join, stdin, stdout};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::args::{ConnectArgs, DEFAULT_PORT, StdioArgs};
+use crate::args::{ConnectArgs, DEFAULT_PORT, RemoteArgs, StdioArgs};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::report::Report;
@@ -26,7 +26,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
     let listener = TcpListener::bind(args.listen).await.map_err(|error| Failure::Bind(args.listen, error))?;
     let bound = listener.local_addr().map_err(Failure::system("address of the TCP socket"))?;
-    let link = link(&args.remote, &args.trust, &args.path, report).await?;
+    let link = link(&args.remote, report).await?;
     tokio::select! {
         tested = link.test() => tested?,
         () = stop.wait() => return Ok(Ended { open: 0 }),
@@ -53,7 +53,7 @@ fn announce(report: &Report, bound: SocketAddr, name: &str, metrics: Option<Sock
 
 /// Passes the standard input and output.
 pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
-    let link = link(&args.remote, &args.trust, &args.path, report).await?;
+    let link = link(&args.remote, report).await?;
     let stream = tokio::select! {
         stream = link.open() => stream?,
         () = stop.wait() => return Err(Failure::Interrupted),
@@ -70,15 +70,10 @@ pub(crate) async fn stdio(args: &StdioArgs, report: &Report, stop: &TaskStop) ->
 
 impl Local for Join<Stdin, Stdout> {}
 
-async fn link(
-    remote: &str,
-    trust: &ConnectOptions,
-    path: &PathOptions,
-    report: &Report,
-) -> Result<Link, Failure> {
-    let remote = Remote::parse(remote, DEFAULT_PORT)?;
-    let dialer = trust.dialer(&remote, &report.surroundings())?;
-    Link::new(remote, dialer, path, report).await
+async fn link(args: &RemoteArgs, report: &Report) -> Result<Link, Failure> {
+    let remote = Remote::parse(&args.remote, DEFAULT_PORT)?;
+    let dialer = args.trust.dialer(&remote, &report.surroundings())?;
+    Link::new(remote, dialer, &args.path, report).await
 }
 
 async fn accept_all(
