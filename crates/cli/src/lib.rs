@@ -13,7 +13,62 @@
 mod args;
 mod compare;
 mod exit;
-mod kernel;
+/// Transfers that are measured and not stored: `--wire tcp` and `--wire udp`, over TCP of the
+/// kernel and UDP at a constant rate, and `rdt-send --reverse` over encrypted connections to
+/// `rdt-recv --measure`. Linux only, because the figures are those of `TCP_INFO`.
+///
+/// | noun | file | owns |
+/// |---|---|---|
+/// | message | `message.rs` | request, answer and report beside the data |
+/// | sending program | `send.rs`, `options.rs` | options, last lines, transfers at once |
+/// | course | `course.rs` | status lines and counts of one transfer |
+/// | summary | `summary.rs` | last lines, last object of `--json` |
+/// | limits | `limits.rs` | what a sender over TCP waited for, when it gives up |
+/// | TCP client, UDP client | `tcp_client.rs`, `udp_client.rs` | a transfer of `rdt-send` |
+/// | receiving program | `recv.rs`, `places.rs` | options, log, limits on peers |
+/// | TCP server, UDP server | `tcp_server.rs`, `udp_server.rs` | peers of `rdt-recv` |
+/// | UDP sender | `udp_sender.rs` | reverse transfer over UDP, proofs of the peer |
+/// | native client, native server | `native_client.rs`, `native_server.rs` | over rdt |
+/// | connection | `connection.rs` | streams of TCP and of encrypted connections |
+/// | stream, datagram | `stream.rs`, `datagram.rs` | reads and writes of TCP; packets of UDP |
+/// | arrivals | `arrivals.rs` | lost, reordered and duplicated datagrams, jitter |
+#[cfg(target_os = "linux")]
+mod kernel {
+    mod arrivals;
+    mod connection;
+    mod course;
+    mod datagram;
+    mod limits;
+    mod message;
+    mod native_client;
+    mod native_server;
+    mod options;
+    mod places;
+    pub(crate) mod recv;
+    pub(crate) mod send;
+    mod stream;
+    mod summary;
+    mod tcp_client;
+    mod tcp_server;
+    mod udp_client;
+    mod udp_sender;
+    mod udp_server;
+
+    use crate::args::Wire;
+}
+/// Refusal of `--wire tcp`, `--wire udp` and `--measure` on systems other than Linux.
+#[cfg(not(target_os = "linux"))]
+mod kernel {
+    pub(crate) mod send {
+        pub(crate) fn command<A>(_: &A, wire: crate::args::Wire) -> Result<(), crate::Failure> {
+            Err(crate::Failure::Usage(format!(
+                "measuring over {} needs Linux, whose kernel tells what limits a connection",
+                wire.name()
+            )))
+        }
+    }
+    pub(crate) use self::send as recv;
+}
 /// All output of the programs except errors, as text and as JSON.
 mod output {
     pub(crate) mod counters;

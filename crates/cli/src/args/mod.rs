@@ -24,7 +24,6 @@ pub(crate) use send::SendArgs;
 pub(crate) use values::share;
 
 use crate::Failure;
-use crate::kernel::Wire;
 
 /// State of a feature that a user can turn off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -78,6 +77,28 @@ impl WireArg {
             Self::Native | Self::Classic => None,
             Self::Tcp => Some(Wire::Tcp),
             Self::Udp => Some(Wire::Udp),
+        }
+    }
+}
+
+/// Transport of a transfer that is measured and not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// TCP of the kernel.
+    Tcp,
+    /// UDP of the kernel, at a constant rate.
+    Udp,
+    /// Encrypted connection of rdt, whose responder sends.
+    Native,
+}
+
+impl Wire {
+    /// Returns the name in options and in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Native => "native 2",
         }
     }
 }

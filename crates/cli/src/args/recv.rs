@@ -15,9 +15,8 @@ use rdt_program::metrics::MetricsArgs;
 use rdt_transport::AckConfig;
 use rdt_trust::ListenOptions;
 
-use super::{AckEvery, OffloadArgs, WireArg, given_options, target, values};
+use super::{AckEvery, OffloadArgs, Wire, WireArg, given_options, target, values};
 use crate::exit::RECV_CODES;
-use crate::kernel::Wire;
 
 /// Heading of the options of `rdt-trust`.
 const TRUST_HEADING: &str = "Keys and permissions";

@@ -18,10 +18,10 @@ use rdt_trust::ConnectOptions;
 use super::positional::{self, WindowArg};
 use super::target::Target;
 use super::{
-    Given, LinkArgs, NativeArgs, OffloadArgs, Switch, WireArg, given, given_options, link, native, values,
+    Given, LinkArgs, NativeArgs, OffloadArgs, Switch, Wire, WireArg, given, given_options, link, native,
+    values,
 };
 use crate::exit::SEND_CODES;
-use crate::kernel::Wire;
 
 const SEND_EXAMPLES: &str = "\
 Examples:
