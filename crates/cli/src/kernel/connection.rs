@@ -1,7 +1,7 @@
 //! Connections that carry a request, an answer, the data and a report: TCP of the kernel, and
 //! encrypted ones of rdt.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
@@ -19,8 +19,16 @@ pub(super) const TOO_MANY_PEERS: u32 = 2;
 /// Pair of byte streams. Reads and writes fail with `WouldBlock` after a moment.
 pub(super) trait Connection {
     fn set_timeouts(&self) -> io::Result<()>;
-    fn read_some(&self, out: &mut [u8]) -> io::Result<usize>;
-    fn write_some(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn io(&self) -> impl Read + Write;
+
+    fn read_some(&self, out: &mut [u8]) -> io::Result<usize> {
+        self.io().read(out)
+    }
+
+    fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.io().write(bytes)
+    }
+
     /// Sets the congestion control. Returns false if there is none of this name.
     fn set_congestion(&self, name: &str) -> bool;
     /// Ends the own stream.
@@ -39,14 +47,8 @@ impl Connection for TcpStream {
         self.set_write_timeout(Some(WRITE_TIMEOUT))
     }
 
-    fn read_some(&self, out: &mut [u8]) -> io::Result<usize> {
-        let mut stream = self;
-        stream.read(out)
-    }
-
-    fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
-        let mut stream = self;
-        stream.write(bytes)
+    fn io(&self) -> impl Read + Write {
+        self
     }
 
     fn set_congestion(&self, name: &str) -> bool {
@@ -90,14 +92,8 @@ impl Connection for Stream {
         Ok(())
     }
 
-    fn read_some(&self, out: &mut [u8]) -> io::Result<usize> {
-        let mut stream = self;
-        stream.read(out)
-    }
-
-    fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
-        let mut stream = self;
-        stream.write(bytes)
+    fn io(&self) -> impl Read + Write {
+        self
     }
 
     fn set_congestion(&self, _: &str) -> bool {

@@ -4,9 +4,10 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_program::Stop;
+use rdt_program::{Stop, talk};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Phase, SenderConfig, SenderStats, TransferError};
+use rdt_udp::clock;
 
 use super::message::{Report, Verdict};
 use crate::Failure;
@@ -20,6 +21,8 @@ use crate::send::sending::Protection;
 const GIVE_UP: Duration = Duration::from_secs(100);
 /// Default of `--connect-give-up`: that of native transfers.
 const CONNECT_GIVE_UP: Duration = Duration::from_secs(180);
+/// Time without an answer after which a line says what is waited for.
+pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct Course<'a> {
     pub(super) args: &'a SendArgs,
@@ -89,6 +92,43 @@ impl<'a> Course<'a> {
     pub(super) fn connect_give_up(&self) -> Duration {
         let native = &self.args.native;
         native.connect_give_up.or(native.give_up).unwrap_or(CONNECT_GIVE_UP)
+    }
+
+    /// Connects to the first of `addresses` that answers. `connect` is for the present address, and
+    /// has the given time.
+    pub(super) fn connect_any<T>(
+        &mut self,
+        addresses: &[SocketAddr],
+        mut connect: impl FnMut(&mut Self, Duration) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let share = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+        let give_up = self.connect_give_up() / share;
+        let mut last = lost(Phase::Connect, "the receiver has no address");
+        for address in addresses {
+            self.address = *address;
+            match connect(self, give_up) {
+                // No answer, or a family of addresses that this host does not have.
+                Err(
+                    failure @ Failure::Transfer {
+                        error: TransferError::Gone | TransferError::FailedSend(_),
+                        ..
+                    },
+                ) => last = failure,
+                ended => return ended,
+            }
+        }
+        Err(last)
+    }
+
+    /// Returns a function that says once, after a second, what is waited for.
+    pub(super) fn waiting_line(&self) -> impl FnMut(Instant) + use<> {
+        let address = self.address;
+        let mut say_at = (!self.status.is_quiet()).then(|| clock::now() + SILENCE);
+        move |now| {
+            if say_at.take_if(|at| *at <= now).is_some() {
+                talk(&format!("rdt-send: waiting for a receiver at {address}"));
+            }
+        }
     }
 
     /// Records that the receiver has taken the transfer. `payload`: bytes of a full packet.
@@ -161,4 +201,22 @@ pub(super) fn failure(phase: Phase, error: TransferError, sentence: impl Into<St
 /// Returns the failure of a connection that ended before its time, or of a peer that is silent.
 pub(super) fn lost(phase: Phase, sentence: impl Into<String>) -> Failure {
     failure(phase, TransferError::Gone, sentence)
+}
+
+/// Returns the counts of data that was sent or received without ACKs of its own.
+pub(super) fn one_way_stats(
+    before: &SenderStats,
+    begun_at: Instant,
+    heard_at: Instant,
+    received: u64,
+) -> SenderStats {
+    SenderStats {
+        snd_una: received,
+        snd_nxt: received,
+        bytes_acked: received,
+        bytes_written: received,
+        first_data_at: Some(begun_at),
+        last_ack_at: Some(heard_at),
+        ..before.clone()
+    }
 }

@@ -1,25 +1,24 @@
 //! `rdt-send --reverse` over an encrypted connection of rdt, whose responder sends.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use rdt_endpoint::blocking::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError};
-use rdt_program::talk;
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, TransferError,
 };
 use rdt_trust::Dialer;
-use rdt_udp::clock;
+use rdt_udp::{clock, wildcard_for};
 
 use super::connection::{Connection as _, TOO_MANY_PEERS};
 use super::course::{Course, failure, lost};
 use super::message::{Request, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause, look};
-use super::tcp_client::{SILENCE, exchange, receive};
+use super::tcp_client::{exchange, receive};
 use crate::Failure;
 use crate::send::encrypted::idle_timeout;
 use crate::send::sending::Protection;
@@ -69,7 +68,7 @@ pub(super) fn run(
     request: &Request,
     keys: &Keys,
 ) -> Result<(), Failure> {
-    let opened = connect_any(course, addresses, keys)?;
+    let opened = course.connect_any(addresses, |course, give_up| connect(course, give_up, keys))?;
     let ended = transfer(course, &opened, request, keys);
     match &ended {
         Ok(()) => confirm_end(course, &opened.stream),
@@ -122,57 +121,23 @@ fn check_two_way(course: &Course<'_>, stream: &Stream) -> Result<(), Failure> {
     }
 }
 
-fn connect_any(course: &mut Course<'_>, addresses: &[SocketAddr], keys: &Keys) -> Result<Opened, Failure> {
-    let share = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-    let give_up = course.connect_give_up() / share;
-    let mut last = lost(Phase::Connect, "the receiver has no address");
-    for address in addresses {
-        course.address = *address;
-        let any = match address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let endpoint = EndpointConfig::new()
-            .and_then(|config| Endpoint::bind(any, config))
-            .map_err(|error| lost(Phase::Connect, format!("no socket can be had: {error}")))?;
-        let opened_at = clock::now();
-        match connect(course, &endpoint, give_up, keys)? {
-            Ok(stream) => {
-                let took = clock::now().saturating_duration_since(opened_at);
-                return Ok(Opened { stream, _endpoint: endpoint, took });
-            }
-            Err(error) => {
-                if let ConnectError::Stream(error) = &error
-                    && let Some(refusal) = keys.refusal(course.host, error)
-                {
-                    return Err(refusal);
-                }
-                last = lost(Phase::Connect, format!("no connection to {address}: {error}"));
-            }
-        }
-    }
-    Err(last)
-}
-
-/// Connects to the present address. After a second, a line says what is waited for. Fails at
-/// Ctrl-C.
-fn connect(
-    course: &Course<'_>,
-    endpoint: &Endpoint,
-    give_up: Duration,
-    keys: &Keys,
-) -> Result<Result<Stream, ConnectError>, Failure> {
+/// Connects to the present address. Fails at Ctrl-C.
+fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, Failure> {
     let address = course.address;
+    let endpoint = EndpointConfig::new()
+        .and_then(|config| Endpoint::bind(wildcard_for(address), config))
+        .map_err(|error| lost(Phase::Connect, format!("no socket can be had: {error}")))?;
     let config = config_of(course.give_up(), give_up);
     let connect = Connect::with(keys.initiator.clone()).config(config);
-    let say_at = (!course.status.is_quiet()).then(|| clock::now() + SILENCE);
-    let mut say_at = say_at.filter(|_| keys.dialer.is_some());
+    let mut say_waiting = course.waiting_line();
+    let opened_at = clock::now();
     let opener = endpoint.clone();
     let connected = in_background(
         move || opener.connect_timeout(address, connect, give_up),
         || {
-            if say_at.take_if(|at| *at <= clock::now()).is_some() {
-                talk(&format!("rdt-send: waiting for a receiver at {address}"));
+            // The receiver of HOST `local` is in this process.
+            if keys.dialer.is_some() {
+                say_waiting(clock::now());
             }
             course.stop.is_set()
         },
@@ -182,7 +147,20 @@ fn connect(
         endpoint.close(0, "");
         return Err(Failure::Interrupted);
     }
-    connected.ok_or_else(|| lost(Phase::Connect, "no thread can be had"))
+    match connected.ok_or_else(|| lost(Phase::Connect, "no thread can be had"))? {
+        Ok(stream) => {
+            let took = clock::now().saturating_duration_since(opened_at);
+            Ok(Opened { stream, _endpoint: endpoint, took })
+        }
+        Err(error) => {
+            let refusal = match &error {
+                ConnectError::Stream(error) => keys.refusal(course.host, error),
+                _ => None,
+            };
+            Err(refusal
+                .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {address}: {error}"))))
+        }
+    }
 }
 
 /// Returns the parameters of a connection, with the times of the command line.

@@ -4,14 +4,13 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use rdt_program::{Stop, talk};
 use rdt_transport::{Phase, SenderStats, TransferError};
 use rdt_udp::{TcpInfo, clock, set_congestion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::connection::Connection;
-use super::course::{Course, failure, lost};
+use super::course::{Course, SILENCE, failure, lost, one_way_stats};
 use super::limits::{Blocked, GiveUp};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
 use super::stream::{
@@ -20,8 +19,6 @@ use super::stream::{
 };
 use crate::Failure;
 
-/// Time without an answer after which a line says what is waited for.
-pub(super) const SILENCE: Duration = Duration::from_secs(1);
 /// Bytes that `tcpi_bytes_acked` counts beside the data: the SYN and the request.
 const OVERHEAD: u64 = 1 + REQUEST_BYTES as u64;
 
@@ -32,7 +29,7 @@ pub(super) fn run(
     request: &Request,
     data: &mut dyn Read,
 ) -> Result<(), Failure> {
-    let (stream, took) = connect_any(course, addresses)?;
+    let (stream, took) = course.connect_any(addresses, |course, give_up| connect(course, give_up))?;
     if !request.is_reverse {
         course.congestion = congestion_of(&stream);
         let known = course.congestion.as_deref().and_then(|name| name.parse().ok());
@@ -70,45 +67,25 @@ pub(super) fn exchange(
     Course::refused_by(verdict)
 }
 
-/// Connects to the first address that answers. Returns the round trip of the handshake, too.
-fn connect_any(course: &mut Course<'_>, addresses: &[SocketAddr]) -> Result<(TcpStream, Duration), Failure> {
-    let share = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-    let give_up = course.connect_give_up() / share;
-    let mut last = lost(Phase::Connect, "the receiver has no address");
-    for address in addresses {
-        course.address = *address;
-        let socket = match prepare(course, *address) {
-            Ok(socket) => socket,
-            // Such as a family of addresses that this host does not have.
-            Err(failure @ Failure::Transfer { .. }) => {
-                last = failure;
-                continue;
-            }
-            Err(failure) => return Err(failure),
-        };
-        let begun_at = clock::now();
-        match connect(&socket, *address, give_up, &course.stop, course.status.is_quiet()) {
-            Ok(()) => {
-                let elapsed = clock::now().saturating_duration_since(begun_at);
-                let stream = TcpStream::from(socket);
-                // The first round trip that the kernel measured: none if the SYN was repeated.
-                let info = TcpInfo::of(&stream).unwrap_or_default();
-                let took = Duration::from_micros(info.srtt_us.into());
-                let took = if took.is_zero() { elapsed } else { took.min(elapsed) };
-                stream.set_timeouts().map_err(|error| system(Phase::Connect, &error))?;
-                return Ok((stream, took));
-            }
-            Err(_) if course.stop.is_set() => return Err(Failure::Interrupted),
-            Err(error) => last = not_connected(*address, &error),
-        }
-    }
-    Err(last)
+/// Connects to the present address. Returns the round trip of the handshake, too.
+fn connect(course: &Course<'_>, give_up: Duration) -> Result<(TcpStream, Duration), Failure> {
+    let socket = prepare(course)?;
+    let begun_at = clock::now();
+    handshake(course, &socket, give_up).map_err(|error| not_connected(course, &error))?;
+    let elapsed = clock::now().saturating_duration_since(begun_at);
+    let stream = TcpStream::from(socket);
+    // The first round trip that the kernel measured: none if the SYN was repeated.
+    let info = TcpInfo::of(&stream).unwrap_or_default();
+    let took = Duration::from_micros(info.srtt_us.into());
+    let took = if took.is_zero() { elapsed } else { took.min(elapsed) };
+    stream.set_timeouts().map_err(|error| system(Phase::Connect, &error))?;
+    Ok((stream, took))
 }
 
 /// Returns a socket with the options of the command line.
-fn prepare(course: &Course<'_>, address: SocketAddr) -> Result<Socket, Failure> {
+fn prepare(course: &Course<'_>) -> Result<Socket, Failure> {
     let create = || {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        let socket = Socket::new(Domain::for_address(course.address), Type::STREAM, None)?;
         if let Some(bytes) = course.args.socket_buffer {
             socket.set_send_buffer_size(bytes)?;
             socket.set_recv_buffer_size(bytes)?;
@@ -125,17 +102,11 @@ fn prepare(course: &Course<'_>, address: SocketAddr) -> Result<Socket, Failure> 
     Ok(socket)
 }
 
-fn connect(
-    socket: &Socket,
-    address: SocketAddr,
-    give_up: Duration,
-    stop: &Stop,
-    is_quiet: bool,
-) -> io::Result<()> {
-    let begun_at = clock::now();
-    let mut say_at = (!is_quiet).then_some(begun_at + SILENCE);
+fn handshake(course: &Course<'_>, socket: &Socket, give_up: Duration) -> io::Result<()> {
+    let until = clock::now() + give_up;
+    let mut say_waiting = course.waiting_line();
     socket.set_nonblocking(true)?;
-    match socket.connect(&address.into()) {
+    match socket.connect(&course.address.into()) {
         Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
             return Err(error);
         }
@@ -143,10 +114,8 @@ fn connect(
     }
     let wait = Timespec::try_from(LOOK_INTERVAL).map_err(io::Error::other)?;
     while poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&wait)).unwrap_or(0) == 0 {
-        look(begun_at + give_up, stop)?;
-        if say_at.take_if(|at| *at <= clock::now()).is_some() {
-            talk(&format!("rdt-send: waiting for a receiver at {address}"));
-        }
+        look(until, &course.stop)?;
+        say_waiting(clock::now());
     }
     if let Some(error) = socket.take_error()? {
         return Err(error);
@@ -154,7 +123,11 @@ fn connect(
     socket.set_nonblocking(false)
 }
 
-fn not_connected(address: SocketAddr, error: &io::Error) -> Failure {
+fn not_connected(course: &Course<'_>, error: &io::Error) -> Failure {
+    if course.stop.is_set() {
+        return Failure::Interrupted;
+    }
+    let address = course.address;
     let sentence = match error.kind() {
         ErrorKind::ConnectionRefused => {
             format!("nothing listens on TCP port {address}: is an rdt-recv --wire tcp running there?")
@@ -308,7 +281,7 @@ pub(super) fn receive(course: &mut Course<'_>, stream: &impl Connection) -> Resu
     let give_up = course.give_up();
     loop {
         let now = clock::now();
-        course.step(now, |before| counted(before, begun_at, heard_at, received))?;
+        course.step(now, |before| one_way_stats(before, begun_at, heard_at, received))?;
         if now >= heard_at + give_up || longest.is_some_and(|time| now >= begun_at + time + give_up) {
             return Err(lost(Phase::Send, format!("nothing arrived for {} s", give_up.as_secs())));
         }
@@ -325,7 +298,7 @@ pub(super) fn receive(course: &mut Course<'_>, stream: &impl Connection) -> Resu
             Err(error) => return Err(broken(&error)),
         }
     }
-    course.stats = counted(&course.stats, begun_at, heard_at, received);
+    course.stats = one_way_stats(&course.stats, begun_at, heard_at, received);
     let report = Report::decode(&chunk[..kept]).filter(|report| report.bytes == received);
     let Some(report) = report else {
         return Err(lost(Phase::Send, "the receiver ended the connection before its data was complete"));
@@ -339,24 +312,6 @@ pub(super) fn receive(course: &mut Course<'_>, stream: &impl Connection) -> Resu
     course.congestion = report.congestion.map(str::to_owned);
     course.report = Some(report);
     Ok(())
-}
-
-/// Returns the counts of data that arrived.
-pub(super) fn counted(
-    before: &SenderStats,
-    begun_at: Instant,
-    heard_at: Instant,
-    received: u64,
-) -> SenderStats {
-    SenderStats {
-        snd_una: received,
-        snd_nxt: received,
-        bytes_acked: received,
-        bytes_written: received,
-        first_data_at: Some(begun_at),
-        last_ack_at: Some(heard_at),
-        ..before.clone()
-    }
 }
 
 fn broken(error: &io::Error) -> Failure {

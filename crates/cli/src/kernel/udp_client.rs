@@ -1,21 +1,19 @@
 //! `rdt-send --wire udp`: numbered datagrams at a constant rate, and the receiver's count of them.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use rdt_program::talk;
 use rdt_transport::{Phase, SenderStats, TransferError};
-use rdt_udp::clock;
+use rdt_udp::{clock, wildcard_for};
 
 use super::arrivals::Arrivals;
-use super::course::{Course, failure, lost};
+use super::course::{Course, failure, lost, one_way_stats};
 use super::datagram::{
     Cookie, Due, END_INTERVAL, KEEP_ALIVE_INTERVAL, MAX_DATAGRAM, Packet, Source, bind, is_too_large,
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause};
-use super::tcp_client::counted;
 use crate::Failure;
 
 /// Time after which a question is repeated.
@@ -41,35 +39,24 @@ pub(super) fn run(
     addresses: &[SocketAddr],
     request: &Request,
 ) -> Result<(), Failure> {
-    let share = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-    let give_up = course.connect_give_up() / share;
-    let mut last = lost(Phase::Connect, "the receiver has no address");
-    for address in addresses {
-        course.address = *address;
-        course.packet_size = packet_size(course, *address);
-        let request =
-            &Request { packet_size: u16::try_from(course.packet_size).unwrap_or(u16::MAX), ..*request };
-        let asked = Client::open(course, *address)
-            .and_then(|mut client| Ok((client.ask(course, request, give_up)?, client)));
-        match asked {
-            Ok(((verdict, took), client)) => {
-                Course::refused_by(verdict)?;
-                course.connected(clock::now(), took, course.packet_size);
-                return client.transfer(course, request);
-            }
-            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
-            // Such as a family of addresses that this host does not have.
-            Err(failure) => last = failure,
-        }
-    }
-    Err(last)
+    let (mut client, request, took) = course.connect_any(addresses, |course, give_up| {
+        course.packet_size = packet_size(course);
+        let packet_size = u16::try_from(course.packet_size).unwrap_or(u16::MAX);
+        let request = Request { packet_size, ..*request };
+        let mut client = Client::open(course)?;
+        let (verdict, took) = client.ask(course, &request, give_up)?;
+        Course::refused_by(verdict)?;
+        Ok((client, request, took))
+    })?;
+    course.connected(clock::now(), took, course.packet_size);
+    if request.is_reverse { client.receive_all(course, &request) } else { client.send_all(course, &request) }
 }
 
-/// Returns the size of datagrams to an address.
-fn packet_size(course: &Course<'_>, address: SocketAddr) -> usize {
+/// Returns the size of datagrams to the present address.
+fn packet_size(course: &Course<'_>) -> usize {
     let args = course.args;
     let is_default = !args.given.iter().any(|option| option == "packet-size");
-    if is_default && address.ip().to_canonical().is_ipv6() {
+    if is_default && course.address.ip().to_canonical().is_ipv6() {
         return args.packet_size.min(IPV6_PACKET_SIZE);
     }
     args.packet_size
@@ -82,24 +69,18 @@ struct Client {
 }
 
 impl Client {
-    fn open(course: &Course<'_>, address: SocketAddr) -> Result<Self, Failure> {
-        let any = match address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
+    fn open(course: &Course<'_>) -> Result<Self, Failure> {
         let open = || {
-            let socket = bind(any, course.args.socket_buffer)?;
-            socket.connect(address)?;
+            let socket = bind(wildcard_for(course.address), course.args.socket_buffer)?;
+            socket.connect(course.address)?;
             Ok(socket)
         };
         let socket = open().map_err(|error: io::Error| system(Phase::Connect, &error))?;
         Ok(Self { socket, session: rand::random(), buffer: vec![0; MAX_DATAGRAM] })
     }
 
-    fn transfer(mut self, course: &mut Course<'_>, request: &Request) -> Result<(), Failure> {
-        if !request.is_reverse {
-            return self.send_all(course, request);
-        }
+    /// Receives the datagrams, and confirms the end.
+    fn receive_all(&mut self, course: &mut Course<'_>, request: &Request) -> Result<(), Failure> {
         let begun_at = clock::now();
         let mut received = Received {
             arrivals: Arrivals::new(request.omit, begun_at),
@@ -143,7 +124,7 @@ impl Client {
         let mut cookie = Cookie::default();
         // `first_at`: time of the first request with this cookie.
         let (mut asked_at, mut first_at, mut refused) = (None::<Instant>, None::<Instant>, 0);
-        let mut say_at = (!course.status.is_quiet()).then_some(begun_at + 2 * REPEAT);
+        let mut say_waiting = course.waiting_line();
         loop {
             let now = clock::now();
             if course.stop.is_set() {
@@ -157,9 +138,7 @@ impl Client {
                 first_at.get_or_insert(now);
                 self.send(Packet::Hello { cookie, request: *request });
             }
-            if say_at.take_if(|at| *at <= now).is_some() {
-                talk(&format!("rdt-send: waiting for a receiver at {}", course.address));
-            }
+            say_waiting(now);
             match self.receive_one() {
                 // A repetition of a cookie is the answer to a repeated request.
                 Ok(Some((Packet::Cookie(given), _))) if given != cookie => {
@@ -351,13 +330,13 @@ impl Received {
     }
 
     fn stats(&self, before: &SenderStats) -> SenderStats {
-        counted(before, self.begun_at, self.last_at, self.total)
+        one_way_stats(before, self.begun_at, self.last_at, self.total)
     }
 }
 
 /// Returns the counts of what was sent.
 fn sent(before: &SenderStats, source: &Source, now: Instant) -> SenderStats {
-    counted(before, source.begun_at, now, source.sent_bytes)
+    one_way_stats(before, source.begun_at, now, source.sent_bytes)
 }
 
 fn gone(course: &Course<'_>) -> Failure {
