@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use rdt_program_testing::programs::allows_emulation;
 use serde_json::Value;
 
+use super::process::number;
+
 const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");
 const RECV: &str = env!("CARGO_BIN_EXE_rdt-recv");
 
@@ -28,10 +30,6 @@ fn over_path(wire: &str, options: &str) -> Option<Value> {
     let output = run.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     Some(serde_json::from_slice(&output.stdout).unwrap())
-}
-
-fn number(summary: &Value, key: &str) -> f64 {
-    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
 }
 
 #[test]

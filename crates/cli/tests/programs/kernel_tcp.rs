@@ -6,13 +6,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rdt_udp::{TcpInfo, clock};
-use serde_json::Value;
 
-use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
-
-fn number(summary: &Value, key: &str) -> f64 {
-    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
-}
+use super::process::{Ended, Program, Receiver, number, rdt_recv, rdt_send, send};
 
 /// Sends to an embedded receiver.
 fn local(options: &str) -> Ended {

@@ -8,11 +8,7 @@ use std::time::Duration;
 use rdt_udp::clock;
 use serde_json::Value;
 
-use super::process::{Ended, Program, Receiver, rdt_recv, rdt_send, send};
-
-fn number(summary: &Value, key: &str) -> f64 {
-    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
-}
+use super::process::{Ended, Program, Receiver, number, rdt_recv, rdt_send, send};
 
 /// Sends to an embedded receiver.
 fn local(options: &str) -> Ended {
@@ -159,23 +155,30 @@ fn answers_come_from_requested_address() {
     }
 }
 
+/// Returns a request of a reverse transfer as a client sends it first, taken from one.
+fn first_request() -> Vec<u8> {
+    let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let args = format!("{} --wire udp --reverse --max-rate 1mbit --time 60s", listener.local_addr().unwrap());
+    let client = Program::start(&mut rdt_send(&args));
+    let mut hello = vec![0; 2000];
+    let length = listener.recv(&mut hello).unwrap();
+    client.signal("KILL");
+    hello.truncate(length);
+    hello
+}
+
 #[test]
 fn sender_without_proof_gets_little() {
     let receiver = Receiver::start("--wire udp --json");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.address).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let args = format!("{} --wire udp --reverse --max-rate 1mbit --time 60s", listener.local_addr().unwrap());
-    let client = Program::start(&mut rdt_send(&args));
-    let mut hello = [0; 2000];
-    let length = listener.recv(&mut hello).unwrap();
-    client.signal("KILL");
+    let mut hello = first_request();
     let mut answer = [0; 2000];
-    socket.send(&hello[..length]).unwrap();
+    socket.send(&hello).unwrap();
     assert_eq!(socket.recv(&mut answer).unwrap(), 40);
     hello[24..40].copy_from_slice(&answer[24..40]);
-    socket.send(&hello[..length]).unwrap();
+    socket.send(&hello).unwrap();
     assert_eq!(socket.recv(&mut answer).unwrap(), 40, "the answer");
     assert!(socket.recv(&mut answer).is_err(), "no data before the first sign of life");
     // Signs of life without the marks of the datagrams, as a host elsewhere could send them.
@@ -234,20 +237,14 @@ fn answers_are_shorter_than_questions() {
     let unknown = UdpSocket::bind("127.0.0.1:0").unwrap();
     unknown.connect(receiver.address).unwrap();
     unknown.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    // A request as a client sends it first, taken from one.
-    let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let args = format!("{} --wire udp --reverse --max-rate 1mbit --time 1s", listener.local_addr().unwrap());
-    let client = Program::start(&mut rdt_send(&args));
-    let mut hello = [0; 2000];
-    let length = listener.recv(&mut hello).unwrap();
-    client.signal("KILL");
+    let hello = first_request();
     let mut answer = [0; 2000];
-    unknown.send(&hello[..length]).unwrap();
+    unknown.send(&hello).unwrap();
     let got = unknown.recv(&mut answer).unwrap();
-    assert!(got < length, "{got} of {length}");
+    assert!(got < hello.len(), "{got} of {}", hello.len());
     // No more than the cookie, although the request was for data.
     assert!(unknown.recv(&mut answer).is_err());
-    for bytes in [&hello[..length - 1], &[0; 200], b"x"] {
+    for bytes in [&hello[..hello.len() - 1], &[0; 200], b"x"] {
         unknown.send(bytes).unwrap();
         assert!(unknown.recv(&mut answer).is_err());
     }

@@ -4,11 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::process::{Ended, Program, rdt_send, send};
-
-fn number(summary: &Value, key: &str) -> f64 {
-    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
-}
+use super::process::{Ended, Program, number, rdt_send, send};
 
 #[test]
 fn timed_transfer_ends_after_its_time() {

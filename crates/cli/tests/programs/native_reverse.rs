@@ -2,13 +2,7 @@
 
 use std::net::UdpSocket;
 
-use serde_json::Value;
-
-use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
-
-fn number(summary: &Value, key: &str) -> f64 {
-    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
-}
+use super::process::{Program, Receiver, number, rdt_recv, rdt_send, send};
 
 #[test]
 fn receiver_sends_over_encrypted_connection() {

@@ -4,14 +4,10 @@ use serde_json::Value;
 
 use super::printf::values;
 use super::process::send;
-use super::status_lines::{CONNECTED, FIN_ACK, FINISHED, LAST, PARAMETERS, STATUS, read};
+use super::status_lines::{CONNECTED, FIN_ACK, FINISHED, LAST, PARAMETERS, STATUS, number, read};
 
 /// Payload of a full packet of 1472 bytes, bytes.
 const PAYLOAD: f64 = 1444.0;
-
-fn number(text: &str) -> f64 {
-    text.parse().unwrap()
-}
 
 #[test]
 fn native_status_lines_have_classic_columns() {

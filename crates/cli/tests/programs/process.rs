@@ -52,6 +52,11 @@ fn command(program: &str, args: &str) -> Command {
     command
 }
 
+/// Returns a number of a summary.
+pub(super) fn number(summary: &Value, key: &str) -> f64 {
+    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
+}
+
 pub(super) fn send(args: &str) -> Ended {
     Program::start(&mut rdt_send(args)).ended()
 }

@@ -28,7 +28,7 @@ pub(super) fn read(format: &str, line: &str) -> Vec<String> {
     values(format, line).unwrap_or_else(|| panic!("'{line}' is not as '{format}'"))
 }
 
-fn number(text: &str) -> f64 {
+pub(super) fn number(text: &str) -> f64 {
     text.parse().unwrap()
 }
 
