@@ -29,8 +29,10 @@ const ASK_BYTES: usize = 160;
 pub(super) const MAX_DATAGRAM: usize = 65_507;
 /// Datagrams that are sent between two looks at the clock and at Ctrl-C.
 const BURST: u64 = 32;
-/// Interval between two repetitions of the end of a reverse transfer.
+/// Interval between two repetitions of the end of a reverse transfer, and of its confirmation.
 pub(super) const END_INTERVAL: Duration = Duration::from_millis(200);
+/// Time for which either is repeated without an answer.
+pub(super) const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without a datagram after which the sending side shows that it is there.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Default receive buffer, bytes. It holds what arrives while the receiver is not scheduled.
@@ -57,7 +59,7 @@ pub(super) enum Packet {
     Report(Report),
     /// The client is there. `mark`: that of the newest datagram it received, else 0.
     Alive { mark: u32 },
-    /// It has the [`Packet::End`].
+    /// It has the [`Packet::End`]; as an answer to that: its peer knows.
     Done,
 }
 

@@ -10,10 +10,11 @@ use rdt_udp::{clock, wildcard_for};
 use super::arrivals::Arrivals;
 use super::course::{Course, failure, lost, one_way_stats};
 use super::datagram::{
-    Cookie, Due, END_INTERVAL, KEEP_ALIVE_INTERVAL, MAX_DATAGRAM, Packet, Source, bind, is_too_large,
+    Cookie, Due, END_INTERVAL, END_TIMEOUT, KEEP_ALIVE_INTERVAL, MAX_DATAGRAM, Packet, Source, bind,
+    is_too_large,
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
-use super::stream::{LOOK_INTERVAL, is_pause};
+use super::stream::{LOOK_INTERVAL, is_pause, look};
 use crate::Failure;
 
 /// Time after which a question is repeated.
@@ -22,8 +23,6 @@ const REPEAT: Duration = Duration::from_millis(500);
 const MAX_REFUSED: u32 = 3;
 /// Largest default of `--packet-size` over IPv6, bytes: Ethernet without the headers.
 const IPV6_PACKET_SIZE: usize = 1452;
-/// Repetitions of the answer to the end of a reverse transfer.
-const LAST_ANSWERS: usize = 3;
 /// Time for datagrams that overtook each other at the end.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 /// Longest wait for the receiver's count.
@@ -92,7 +91,7 @@ impl Client {
         course.stats = received.stats(&course.stats);
         course.report = Some(received.arrivals.report());
         course.sent_datagrams = Some(ended?);
-        self.confirm_end();
+        self.confirm_end(course);
         Ok(())
     }
 
@@ -293,22 +292,20 @@ impl Client {
         }
     }
 
-    /// Confirms the end until the receiver does not repeat it any more.
-    fn confirm_end(&mut self) {
-        let mut heard_at = clock::now();
-        let until = heard_at + STRAGGLERS * 10;
-        loop {
+    /// Confirms the end until the receiver knows of that, or has gone.
+    fn confirm_end(&mut self, course: &Course<'_>) {
+        let until = clock::now() + END_TIMEOUT;
+        let mut next_at = clock::now();
+        while look(until, &course.stop).is_ok() {
             let now = clock::now();
-            if now >= until || now >= heard_at + END_INTERVAL * 3 {
-                break;
-            }
-            if let Ok(Some((Packet::End { .. }, _))) = self.receive_one() {
-                heard_at = now;
+            if now >= next_at {
+                next_at = now + END_INTERVAL;
                 self.send(Packet::Done);
             }
-        }
-        for _ in 0..LAST_ANSWERS {
-            self.send(Packet::Done);
+            match self.receive_one() {
+                Ok(Some((Packet::Done, _))) | Err(_) => return,
+                Ok(_) => {}
+            }
         }
     }
 }

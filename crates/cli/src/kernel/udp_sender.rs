@@ -9,15 +9,13 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::{Remote, clock, send_from};
 
-use super::datagram::{Due, END_INTERVAL, KEEP_ALIVE_INTERVAL, Packet, Source, is_too_large};
+use super::datagram::{Due, END_INTERVAL, END_TIMEOUT, KEEP_ALIVE_INTERVAL, Packet, Source, is_too_large};
 use super::message::{Report, Request, Verdict};
 use super::recv::{MAX_TIME, Server};
 use super::stream::LOOK_INTERVAL;
 
 /// Time without a proof of the peer after which nothing more is sent.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest wait for the peer to confirm the end.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which datagrams carry the same mark.
 const MARK_INTERVAL: Duration = Duration::from_secs(2);
 /// Stack of a thread that sends, bytes.

@@ -19,7 +19,7 @@ use super::udp_sender::Sending;
 
 /// Silence after which an unfinished session ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for which a finished session repeats its report.
+/// Silence of a finished session after which it does not repeat its last packet any more.
 const LINGER: Duration = Duration::from_secs(3);
 /// Validity of a cookie: this one and the one before are good.
 const COOKIE_EPOCH: Duration = Duration::from_secs(15);
@@ -116,7 +116,10 @@ impl Table {
                     sending.start(&self.server, &self.socket, (peer, id), session.request);
                 }
             }
-            (Part::Send(sending), Packet::Done) => sending.on_done(),
+            (Part::Send(sending), Packet::Done) => {
+                sending.on_done();
+                Packet::Done.send(id, |bytes| send_from(&self.socket, peer, bytes));
+            }
             _ => {}
         }
     }
@@ -160,8 +163,10 @@ impl Table {
         self.sessions.retain(|(peer, _), session| {
             let silence = now.saturating_duration_since(session.heard_at);
             let is_over = match &session.part {
-                Part::Receive(_) => silence > if session.is_reported { LINGER } else { IDLE_TIMEOUT },
-                Part::Send(sending) => sending.is_over(now),
+                Part::Send(sending) if !sending.is_over(now) => false,
+                _ if session.is_finished() => silence > LINGER,
+                Part::Receive(_) => silence > IDLE_TIMEOUT,
+                Part::Send(_) => true,
             };
             if is_over {
                 server.cleaned_up(peer.addr, &session.request, !session.is_finished());

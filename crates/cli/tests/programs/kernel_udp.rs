@@ -1,8 +1,8 @@
 //! `--wire udp`: datagrams at a constant rate, counted by the receiver, in both directions.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use rdt_udp::clock;
@@ -261,4 +261,51 @@ fn vanished_receiver_of_reverse_transfer_stops_it() {
     receiver.program.line("cleaned_up");
     let total = receiver.interrupted().with_code(0).summary();
     assert_eq!((&total["unfinished"], &total["finished"]), (&1.into(), &0.into()), "{total}");
+}
+
+/// Starts a relay between a client and `receiver`. It forwards a packet if `passes` allows its kind
+/// and whether it is of the receiver.
+fn relay(receiver: SocketAddr, mut passes: impl FnMut(u8, bool) -> bool + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut bytes, mut client) = ([0; 2000], receiver);
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            let is_answer = from == receiver;
+            if !is_answer {
+                client = from;
+            }
+            if passes(bytes[8], is_answer) {
+                let to = if is_answer { client } else { receiver };
+                socket.send_to(&bytes[..length], to).unwrap();
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn lost_confirmation_of_end_is_repeated() {
+    let receiver = Receiver::start("--wire udp --json");
+    let answers = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&answers);
+    let (mut ends, mut confirmations) = (0, 0);
+    let address = relay(receiver.address, move |kind, is_answer| match (kind, is_answer) {
+        (5, _) => {
+            ends += 1;
+            ends == 1
+        }
+        (8, false) => {
+            confirmations += 1;
+            confirmations > 6
+        }
+        (8, true) => counted.fetch_add(1, Ordering::Relaxed) > 0,
+        _ => true,
+    });
+    let run = send(&format!("{address} --wire udp --reverse --max-rate 8mbit --bytes 20kb --json"));
+    assert_eq!(run.with_code(0).summary()["bytes"], 20_000);
+    assert!(answers.load(Ordering::Relaxed) > 1, "the client ended by itself");
+    receiver.program.line("cleaned_up");
+    let total = receiver.interrupted().with_code(0).summary();
+    assert_eq!((&total["unfinished"], &total["finished"]), (&0.into(), &1.into()), "{total}");
 }
