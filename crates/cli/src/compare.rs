@@ -45,10 +45,12 @@ pub(crate) struct CompareArgs {
 }
 
 /// Keys that the table shows besides those that decide.
-const SHOWN: [&str; 7] = [
+const SHOWN: [&str; 9] = [
     "goodput_bps",
     "rtt_p50_ns",
     "rtt_p99_ns",
+    "srtt_p50_ns",
+    "srtt_p99_ns",
     "rtt_idle_p50_ns",
     "retransmitted_bytes",
     "lost",

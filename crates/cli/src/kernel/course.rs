@@ -12,6 +12,7 @@ use rdt_udp::clock;
 use super::message::{Report, Verdict};
 use crate::Failure;
 use crate::args::SendArgs;
+use crate::output::rtt_histogram::RttHistogram;
 use crate::output::status::{Status, next_line};
 use crate::send::app::STATUS_INTERVAL;
 use crate::send::measure::{Measure, Wanted};
@@ -38,6 +39,8 @@ pub(super) struct Course<'a> {
     pub(super) stats: SenderStats,
     /// Counts of the other side; `None` until they have arrived.
     pub(super) report: Option<Report>,
+    /// TCP: samples of the kernel's smoothed RTT, taken every `LOOK_INTERVAL`.
+    pub(super) srtt: RttHistogram,
     /// UDP: size of a datagram, bytes.
     pub(super) packet_size: usize,
     /// UDP: counted datagrams that were sent, by the side that sent them; `None` until it is known.
@@ -61,6 +64,7 @@ impl<'a> Course<'a> {
         status: Status,
         stop: Stop,
     ) -> Self {
+        let srtt = RttHistogram::default();
         let wanted = Wanted { time: args.time, omit: args.omit.unwrap_or_default(), ..Wanted::default() };
         Self {
             args,
@@ -69,7 +73,8 @@ impl<'a> Course<'a> {
             input: String::new(),
             config,
             status,
-            measure: Measure::new(wanted, None),
+            measure: Measure::new(wanted, Some(srtt.clone())),
+            srtt,
             stop,
             stats: SenderStats::default(),
             report: None,

@@ -1,11 +1,14 @@
 //! Last lines and summary of a transfer over TCP or UDP of the kernel.
 
+use std::time::Duration;
+
 use rdt_program::json::nanos;
 use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
 use super::Wire;
 use super::course::Course;
+use super::stream::LOOK_INTERVAL;
 use crate::output::format::rate_bps;
 use crate::output::limit::Limited;
 use crate::output::status::aead_name;
@@ -76,6 +79,11 @@ impl Course<'_> {
         });
         if !self.args.reverse {
             let limited = Limited::of(&self.config, counted);
+            let srtt = self.srtt.quantiles();
+            value["srtt_min_ns"] = json!(srtt.map(|srtt| srtt.min));
+            value["srtt_p50_ns"] = json!(srtt.map(|srtt| srtt.p50));
+            value["srtt_p90_ns"] = json!(srtt.map(|srtt| srtt.p90));
+            value["srtt_p99_ns"] = json!(srtt.map(|srtt| srtt.p99));
             value["mss_bytes"] = json!(counted.packet_size);
             value["packets"] = json!(self.status.packets(counted.snd_una));
             value["ssthresh_bytes"] = json!(counted.ssthresh);
@@ -138,7 +146,15 @@ impl Course<'_> {
                 let congestion = self.congestion.as_deref().unwrap_or("unknown");
                 let what = if wire == Wire::Tcp { "kernel TCP" } else { "encrypted" };
                 let remark = format!("{what}, {congestion}, {} packets retransmitted", counted.retransmitted);
-                (remark, format!("Main:\testRTT {srtt:.3}"))
+                let samples = self.srtt.quantiles().map_or(String::new(), |samples| {
+                    let [min, p50, p99] = [samples.min, samples.p50, samples.p99]
+                        .map(|ns| Duration::from_nanos(ns).as_secs_f64() * 1e3);
+                    format!(
+                        ", the kernel's smoothed RTT every {} ms: least {min:.3} ms, median {p50:.3} ms, 99 % {p99:.3} ms",
+                        LOOK_INTERVAL.as_millis()
+                    )
+                });
+                (remark, format!("Main:\testRTT {srtt:.3}{samples}"))
             }
             Wire::Udp => {
                 let share = self.lost_share().unwrap_or(0.0) * 100.0;

@@ -18,6 +18,7 @@ use super::stream::{
     write_message,
 };
 use crate::Failure;
+use crate::output::rtt_histogram::Recorder;
 
 /// Bytes that `tcpi_bytes_acked` counts beside the data: the SYN and the request.
 const OVERHEAD: u64 = 1 + REQUEST_BYTES as u64;
@@ -161,7 +162,8 @@ fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) ->
         has_input: course.args.file.is_some(),
         blocked: Blocked::new(course.congestion.as_deref()),
         give_up: GiveUp::new(begun_at, course.give_up(), course.args.no_progress),
-        look_at: begun_at,
+        look_at: begun_at + LOOK_INTERVAL,
+        srtt: course.srtt.recorder(),
     };
     let sent = send(stream, data, pace, |now, progress| sender.step(course, now, progress, false));
     let mut progress = sent.map_err(|error| match error {
@@ -204,8 +206,9 @@ struct SendingSide<'a> {
     has_input: bool,
     blocked: Blocked,
     give_up: GiveUp,
-    /// Time of the next look at `give_up`.
+    /// Time of the next look at `give_up` and the smoothed RTT.
     look_at: Instant,
+    srtt: Recorder,
 }
 
 impl SendingSide<'_> {
@@ -227,6 +230,9 @@ impl SendingSide<'_> {
             && let Ok(info) = TcpInfo::of(self.stream)
         {
             self.look_at = now + LOOK_INTERVAL;
+            if info.srtt_us > 0 {
+                self.srtt.record(Duration::from_micros(info.srtt_us.into()));
+            }
             let counts = (acknowledged(&info, progress.written), progress.written);
             self.give_up.check(now, &info, counts, !is_end)?;
         }

@@ -87,7 +87,7 @@ impl RttHistogram {
 pub(crate) struct Recorder(Arc<Samples>);
 
 impl Recorder {
-    fn record(&self, sample: Duration) {
+    pub(crate) fn record(&self, sample: Duration) {
         let ns = u64::try_from(sample.as_nanos()).unwrap_or(MAX_RTT_NS).min(MAX_RTT_NS);
         let count = &self.0.counts[bucket(ns)];
         count.store(count.load(Relaxed) + 1, Relaxed);

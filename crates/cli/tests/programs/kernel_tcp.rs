@@ -22,7 +22,7 @@ fn both_sides_count_same_bytes() {
     assert_eq!((&summary["wire"], &summary["direction"]), (&"tcp".into(), &"send".into()));
     assert_eq!((&summary["bytes"], &summary["congestion"]), (&3_000_000.into(), &"reno".into()));
     assert!(number(&summary, "srtt_ns") > 0.0 && number(&summary, "cwnd_bytes") > 0.0, "{summary}");
-    assert_eq!(summary.get("crc32"), None, "a key without meaning: {summary}");
+    assert_eq!((summary.get("crc32"), summary.get("rtt_p50_ns")), (None, None), "without meaning: {summary}");
     let events = receiver.program.ended().with_code(0).objects();
     let finished = events.iter().find(|event| event["event"] == "finished").unwrap();
     assert_eq!((&finished["bytes"], &finished["wire"]), (&3_000_000.into(), &"tcp".into()));
@@ -39,7 +39,12 @@ fn status_lines_are_those_of_native_transfers() {
     let last = run.line("Main:\ttransfer finished in ");
     assert!(last.contains(" Kbps, kernel TCP, ") && last.ends_with(" packets retransmitted"), "{last}");
     assert!(run.stderr.contains("limited by "), "{}", run.stderr);
+    let last = run.line("Main:\testRTT ");
+    assert!(last.contains(", the kernel's smoothed RTT every 100 ms: least "), "{last}");
     let json = local("--time 300ms --interval 50ms --json").with_code(0);
+    let quantiles = ["srtt_min_ns", "srtt_p50_ns", "srtt_p90_ns", "srtt_p99_ns"];
+    let quantiles = quantiles.map(|key| number(&json.summary(), key));
+    assert!(quantiles[0] > 0.0 && quantiles.is_sorted(), "{quantiles:?}");
     assert!(json.objects().iter().filter(|event| event["event"] == "interval").count() > 2);
 }
 
