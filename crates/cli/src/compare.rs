@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use rdt_driver::clock;
 use rdt_program::Console;
-use rdt_program::json::EventStamp;
+use rdt_program::json::{EventStamp, SCHEMA_VERSION};
 use serde_json::{Value, json};
 
 use crate::Failure;
@@ -112,9 +112,13 @@ fn summary(path: &Path) -> Result<Value, Failure> {
     let summary =
         objects.find(|value| matches!(value["event"].as_str(), Some("summary" | "parallel_summary")));
     match summary {
+        Some(summary) if summary["schema_version"] != SCHEMA_VERSION => Err(Failure::Data(format!(
+            "{name}: the summary has schema_version {}, and this rdt-send compares those of version {SCHEMA_VERSION}",
+            summary["schema_version"]
+        ))),
         Some(summary) if summary["exit_code"] == 0 => Ok(summary),
         Some(_) => Err(Failure::Data(format!("{name}: the transfer failed"))),
-        None => Err(Failure::Data(format!("{name}: no summary of rdt-send --json in it"))),
+        None => Err(Failure::Data(format!("{name}: no whole summary of rdt-send --json in it"))),
     }
 }
 
@@ -127,7 +131,10 @@ fn compare(a: &Value, b: &Value, deciding: &[String], threshold: f64) -> Result<
         let decides = deciding.iter().any(|decides| decides == key);
         match (a[key].as_f64(), b[key].as_f64()) {
             (Some(a), Some(b)) => metrics.push(Metric::new(key, (a, b), decides, threshold)),
-            _ if decides => return Err(format!("{key} is no number in both files")),
+            (a, _) if decides => {
+                let file = if a.is_some() { "B" } else { "A" };
+                return Err(format!("{file} has no number {key}"));
+            }
             _ => {}
         }
     }

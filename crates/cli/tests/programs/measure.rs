@@ -1,7 +1,5 @@
 //! Measurements: transfers by time, omitted starts, round trips of the idle path, comparisons.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::process::{Ended, Program, number, rdt_send, send};
@@ -87,23 +85,21 @@ fn parallel_failure_has_code_of_transfer() {
     assert_eq!(run.stderr.lines().count(), 2, "a sentence for each: {}", run.stderr);
 }
 
-/// Writes a summary with this rate as `rdt-send --json` does.
-fn measurement(path: &Path, exit_code: u8, rate: f64) {
-    let lines = [
-        json!({ "event": "connected" }),
-        json!({ "event": "summary", "exit_code": exit_code, "goodput_bps": rate, "rtt_p99_ns": 5.0 }),
-    ];
-    std::fs::write(path, lines.map(|line| format!("{line}\n")).concat()).unwrap();
+/// Returns output of `rdt-send --json` with this rate.
+fn measurement(rate: f64) -> String {
+    format!(
+        "{{\"event\":\"connected\"}}\n{{\"event\":\"summary\",\"exit_code\":0,\
+         \"goodput_bps\":{rate:?},\"rtt_p99_ns\":5.0,\"schema_version\":1}}\n"
+    )
 }
 
 #[test]
 fn comparison_ends_with_code_of_threshold() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    for (name, exit_code, rate) in [("a", 0, 100.0), ("b", 0, 94.0), ("c", 0, 96.0), ("failed", 5, 100.0)] {
-        measurement(&path(name), exit_code, rate);
+    for (name, rate) in [("a", 100.0), ("b", 94.0), ("c", 96.0)] {
+        std::fs::write(path(name), measurement(rate)).unwrap();
     }
-    std::fs::write(path("empty"), b"no json\n").unwrap();
     let compare = |a: &str, b: &str, options: &str| -> Ended {
         let mut command = rdt_send("compare");
         command.arg(path(a)).arg(path(b)).args(options.split_ascii_whitespace());
@@ -117,9 +113,6 @@ fn comparison_ends_with_code_of_threshold() {
         ("a", "b", "--threshold 10%", 0),
         ("a", "c", "--threshold 0.03", 9),
         ("a", "b", "--metric rtt_p99_ns", 0),
-        ("a", "b", "--metric no_such_key", 65),
-        ("a", "failed", "", 65),
-        ("a", "empty", "", 65),
         ("a", "missing", "", 66),
         ("a", "b", "--threshold 5", 64),
     ] {
@@ -133,6 +126,30 @@ fn comparison_ends_with_code_of_threshold() {
         (&object["metrics"][0]["key"], &object["metrics"][0]["worse"]),
         (&json!("goodput_bps"), &json!(true))
     );
+}
+
+#[test]
+fn file_that_cannot_be_compared_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
+    let whole = measurement(1.0);
+    std::fs::write(&a, &whole).unwrap();
+    for (text, part) in [
+        (String::new(), "no whole summary"),
+        (whole[..whole.len() - 3].into(), "no whole summary"),
+        ("[1]\nno json\n".into(), "no whole summary"),
+        (whole.replace(":0,", ":5,"), "the transfer failed"),
+        (whole.replace("version\":1", "version\":0"), "schema_version 0, and this rdt-send compares"),
+        (whole.replace("schema_version", "other"), "schema_version null"),
+        (whole.replace("goodput", "other"), "B has no number goodput_bps"),
+        (whole.replace("1.0", "null"), "B has no number goodput_bps"),
+        (whole.replace("1.0", "\"fast\""), "B has no number goodput_bps"),
+    ] {
+        std::fs::write(&b, &text).unwrap();
+        let run = Program::start(rdt_send("compare").args([&a, &b])).ended().with_code(65);
+        assert!(run.stderr.contains(part) && run.stderr.lines().count() == 1, "{text}: {}", run.stderr);
+        assert!(run.stdout.is_empty());
+    }
 }
 
 #[test]
