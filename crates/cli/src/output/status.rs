@@ -439,7 +439,7 @@ impl TransferBar {
         if !io::stdout().is_terminal() || !io::stderr().is_terminal() {
             return None;
         }
-        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.with_key("mb", megabytes).with_key("rate", bar_rate));
         // Only the name, as the path may be longer than the line.
@@ -448,8 +448,12 @@ impl TransferBar {
         Some(Self(bar))
     }
 
-    /// Shows the number of acknowledged bytes.
+    /// Shows the number of acknowledged bytes. The first call follows the lines of the handshake,
+    /// which would be written behind a bar.
     pub(crate) fn show(&self, bytes: u64) {
+        if self.0.is_hidden() {
+            self.0.set_draw_target(ProgressDrawTarget::stderr());
+        }
         self.0.set_position(bytes);
     }
 }

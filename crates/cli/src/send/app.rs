@@ -79,6 +79,7 @@ impl SenderApp {
                 self.status.connected(now, &self.host, took, sender.protection());
             }
             Progress::Finished { crc } => {
+                self.bar = None;
                 self.status.fin_ack(now, &sender.stats(), crc);
                 self.end = Some(Outcome::Finished { crc });
             }

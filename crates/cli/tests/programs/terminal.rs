@@ -46,6 +46,9 @@ fn file_shows_bar_unless_lines_are_wanted() {
         let shown = on_terminal(&mut rdt_send(&args(options)), is_piped);
         assert_eq!(shown.contains("Mbit/s  ETA"), has_bar, "{options}: {shown}");
         assert_eq!(shown.contains("/0.3 MB"), has_bar, "{options}: {shown}");
+        // The bar is cleared before another line is written at its place.
+        let is_left = |line: &str| line.rsplit_once("ETA").is_some_and(|(_, rest)| !rest.contains("\x1b[2K"));
+        assert!(!shown.lines().any(is_left), "{options}: {shown}");
         assert_eq!(shown.contains(" B "), options.starts_with("--interval"), "{options}: {shown}");
     }
 }
