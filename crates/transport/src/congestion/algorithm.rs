@@ -73,7 +73,10 @@ impl Algorithm {
         let Start { mss, initial_window, loss_window, paced, rtt, seed } = start;
         match self {
             Self::Fixed(packets) => Box::new(Fixed::new(mss, packets)),
-            Self::Reno => Box::new(Reno::new(mss, initial_window).with_loss_window(loss_window)),
+            Self::Reno => {
+                let reno = Reno::new(mss, initial_window).with_pacing(paced);
+                Box::new(reno.with_loss_window(loss_window))
+            }
             Self::Cubic => {
                 let cubic = Cubic::new(mss, initial_window, SlowStart::HyStart { paced });
                 Box::new(cubic.with_loss_window(loss_window))

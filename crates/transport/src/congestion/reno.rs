@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use super::{AckEvent, Cause, CongestionEvent, Controller};
 
-/// Window growth per ACK in slow start, segments (`L` of RFC 3465, section 2.2).
+/// Window growth per ACK in slow start, segments (`L` of RFC 3465, section 2.2). None if sending is
+/// paced: the limit prevents bursts, and a paced sender requests few ACKs.
 const SLOW_START_LIMIT: u64 = 2;
 
 /// Limit `L` while retransmissions of a timeout are acknowledged (RFC 3465, section 2.3).
@@ -17,6 +18,7 @@ pub(crate) struct Reno {
     mss: u64,
     /// Window after a timeout, packets.
     loss_window: u32,
+    paced: bool,
     window: Window,
     /// Bytes acknowledged in congestion avoidance since the window last grew.
     bytes_acked: u64,
@@ -42,7 +44,21 @@ impl Reno {
     pub(crate) fn new(mss: u64, initial_window_packets: u32) -> Self {
         let cwnd = u64::from(initial_window_packets.max(1)) * mss;
         let window = Window { cwnd, ssthresh: None };
-        Self { mss, loss_window: 1, window, bytes_acked: 0, episode: None, backed_off: false, undo: None }
+        Self {
+            mss,
+            loss_window: 1,
+            paced: false,
+            window,
+            bytes_acked: 0,
+            episode: None,
+            backed_off: false,
+            undo: None,
+        }
+    }
+
+    /// Sets whether sending is paced.
+    pub(crate) fn with_pacing(self, paced: bool) -> Self {
+        Self { paced, ..self }
     }
 
     /// Sets the window after a timeout, packets (at least one).
@@ -55,8 +71,12 @@ impl Reno {
     }
 
     fn slow_start(&mut self, acked: u64) {
-        let limit = if self.episode == Some(Cause::Timeout) { LIMIT_AFTER_TIMEOUT } else { SLOW_START_LIMIT };
-        let opened = self.window.cwnd + acked.min(limit * self.mss);
+        let limit = match self.episode {
+            Some(Cause::Timeout) => LIMIT_AFTER_TIMEOUT * self.mss,
+            _ if self.paced => u64::MAX,
+            _ => SLOW_START_LIMIT * self.mss,
+        };
+        let opened = self.window.cwnd + acked.min(limit);
         self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(u64::MAX));
     }
 

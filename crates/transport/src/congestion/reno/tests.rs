@@ -43,6 +43,16 @@ fn slow_start_counts_two_segments_per_ack() {
 }
 
 #[test]
+fn paced_slow_start_counts_all_bytes() {
+    let mut reno = reno(10).with_pacing(true);
+    acks(&mut reno, 1, 7 * MSS);
+    assert_eq!(reno.cwnd(), 17 * MSS);
+    reno.on_congestion(&congestion(start(), Cause::Timeout, 16 * MSS));
+    reno.on_ack(&AckEvent { episode: Some(Cause::Timeout), ..ack(start(), 7 * MSS) });
+    assert_eq!(reno.cwnd(), 2 * MSS, "as without pacing");
+}
+
+#[test]
 fn slow_start_stops_at_ssthresh() {
     let mut reno = reno(16);
     reno.on_congestion(&congestion(start(), Cause::Timeout, 9 * MSS));
