@@ -53,7 +53,7 @@ pub(crate) struct Status {
     wire: Wire,
     congestion: Algorithm,
     /// Payload rate of the requested link, bits per second; infinite without a request.
-    ceiling_bps: f64,
+    link_bps: f64,
     /// End of the handshake, to which the times in status lines are relative.
     connected_at: Instant,
     /// Oldest unacknowledged number, and time, of the last status line.
@@ -73,9 +73,11 @@ impl Status {
     ) -> Self {
         let payload_size = format.payload_size(config);
         #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
-        let ceiling = config.link_request.map_or(f64::INFINITY, |link| {
-            link.rate_bps as f64 * payload_size as f64 / config.packet_size as f64
-        });
+        let link_bps = match (config.wire, config.link_request) {
+            (Wire::Classic, _) => f64::from(config.link.speed_bps),
+            (Wire::Native { .. }, link) => link.map_or(f64::INFINITY, |link| link.rate_bps as f64),
+        } * payload_size as f64
+            / config.packet_size as f64;
         Self {
             console,
             style,
@@ -85,7 +87,7 @@ impl Status {
             payload_size,
             wire: config.wire,
             congestion: config.congestion,
-            ceiling_bps: ceiling,
+            link_bps,
             connected_at: start,
             last: (0, start),
             columns: Columns::All,
@@ -325,18 +327,15 @@ impl Status {
         ));
     }
 
-    /// Returns the ideal rate, bits per second: the payload of the window W per round trip. In
-    /// native at most the payload rate of the requested link. `None` where the model does not
-    /// apply: with congestion control, and in native without a requested link, whose rate could be
-    /// less.
+    /// Returns the ideal rate, bits per second: the payload of the window W per round trip, at most
+    /// the payload rate of the requested link. `None` where the model does not apply: with
+    /// congestion control, and without a requested link, whose rate could be less.
     #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
     pub(crate) fn ideal_bps(&self, stats: &SenderStats) -> Option<f64> {
         let Algorithm::Fixed(packets) = self.congestion else { return None };
-        if self.wire != Wire::Classic && self.ceiling_bps.is_infinite() {
-            return None;
-        }
+        let srtt = stats.srtt.filter(|_| self.link_bps.is_finite())?;
         let bits = f64::from(packets) * self.payload_size as f64 * 8.0;
-        stats.srtt.map(|srtt| (bits / srtt.as_secs_f64()).min(self.ceiling_bps))
+        Some((bits / srtt.as_secs_f64()).min(self.link_bps))
     }
 
     /// Prints the status line of a failed transfer in the format of the reference sender. Returns
@@ -367,8 +366,7 @@ pub(crate) fn aead_name(aead: Aead) -> &'static str {
     }
 }
 
-/// Returns the time of the status line after the one due at `due`. Lines missed in a stall are
-/// skipped.
+/// Returns the time of the status line after the one due at `due`. Skips lines missed in a stall.
 pub(crate) fn next_line(due: Instant, interval: Duration, now: Instant) -> Instant {
     if now.saturating_duration_since(due) < interval / 2 { due + interval } else { now + interval }
 }
@@ -476,7 +474,21 @@ fn bar_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
 
 #[cfg(test)]
 mod tests {
+    use rdt_transport::LinkProperties;
+
     use super::*;
+
+    #[test]
+    fn ideal_rate_is_at_most_that_of_link() {
+        let link =
+            LinkProperties { rtt_s: 0.1, speed_bps: 1e7, loss_forward: 0.0, loss_reverse: 0.0, buffer: 9 };
+        let stats = SenderStats { srtt: Some(Duration::from_millis(100)), ..SenderStats::default() };
+        for (window, ideal) in [(10, 10.0 * 1464.0 * 80.0), (5000, 1e7 * 1464.0 / 1472.0)] {
+            let (config, now) = (SenderConfig::new(window, link), rdt_driver::clock::now());
+            let status = Status::new(Console::default(), Style::Silent, now, &config, Format::Classic);
+            assert!((status.ideal_bps(&stats).unwrap() - ideal).abs() < 1.0, "W = {window}");
+        }
+    }
 
     #[test]
     fn stall_skips_missed_status_lines() {
