@@ -38,12 +38,14 @@ impl ChecksumCheck {
 
 pub(crate) struct Summary<'a> {
     pub(crate) host: &'a str,
-    pub(crate) address: SocketAddr,
+    /// `None` if none was found.
+    pub(crate) address: Option<SocketAddr>,
     pub(crate) config: &'a SenderConfig,
     pub(crate) stats: &'a SenderStats,
     pub(crate) measure: &'a Measure,
     pub(crate) status: &'a Status,
-    pub(crate) socket: &'a Connected,
+    /// `None` if the transfer was not opened.
+    pub(crate) socket: Option<&'a Connected>,
     /// Histogram of RTT samples; `None` without `--json`.
     pub(crate) rtt_histogram: Option<&'a RttHistogram>,
     pub(crate) failure: Option<&'a Failure>,
@@ -88,7 +90,7 @@ impl Summary<'_> {
             "exit_code": failure.map_or(0, Failure::code),
             "close_reason": failure.and_then(Failure::close_reason),
             "host": self.host,
-            "address": self.address.to_string(),
+            "address": self.address.map(|address| address.to_string()),
             "wire": self.format.name(),
             "congestion": config.congestion.to_string(),
             "recovery": config.recovery.to_string(),
@@ -99,7 +101,7 @@ impl Summary<'_> {
             "crc32": (self.format != Format::Encrypted).then(|| format!("{:08x}", stats.crc)),
             "memory_peak_bytes": resources::memory().peak,
             "processor_ns": resources::processor_time().map(nanos),
-            "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),
+            "socket": self.socket.map(|socket| socket_json(&socket.io().stats(), socket.io().offload())),
         })
     }
 
@@ -131,7 +133,7 @@ impl Summary<'_> {
                 "malformed": stats.malformed,
                 "stale": stats.stale,
                 "acks_beyond": stats.acks_beyond,
-                "foreign_messages": self.socket.foreign_messages(),
+                "foreign_messages": self.socket.map_or(0, Connected::foreign_messages),
             },
         })
     }

@@ -8,6 +8,7 @@ use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig, StreamName};
 
 use crate::Failure;
 use crate::args::form::Form;
+use crate::args::target::Target;
 use crate::args::{Format, Positional, SendArgs};
 
 /// Smallest datagram of the native format, bytes: room for a SYN.
@@ -18,6 +19,11 @@ const MAX_EXTENSION: usize = 32;
 pub(crate) const MAX_GIVE_UP: Duration = Duration::from_secs(86_400);
 
 pub(super) fn configure(args: &SendArgs, form: &Form<'_>) -> Result<SenderConfig, Failure> {
+    if args.seed.is_some() && form.host.value != Target::Local {
+        return Err(usage(
+            "--seed is for HOST local: the link of another receiver is seeded there, with rdt-recv --seed",
+        ));
+    }
     match (form.format, &form.positional) {
         (Format::Classic, Some(positional)) => classic(args, positional),
         _ => native(args, form.format, form.positional.as_ref()),

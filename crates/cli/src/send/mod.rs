@@ -19,7 +19,7 @@ use std::time::Instant;
 use rdt_driver::{UdpOptions, clock};
 use rdt_identity::os_entropy;
 use rdt_program::{Console, Stop, host_port, talk};
-use rdt_transport::{InitiatorConfig, Phase, Sender, SenderConfig, TransferError};
+use rdt_transport::{InitiatorConfig, Phase, Sender, SenderConfig, SenderStats, TransferError};
 use rdt_trust::{Dialer, Surroundings, TrustError};
 
 use crate::Failure;
@@ -27,12 +27,14 @@ use crate::args::form::Form;
 use crate::args::target::Target;
 use crate::args::{Format, SendArgs, Switch};
 use crate::output::status::{Status, Style};
+use crate::output::summary::Summary;
 use crate::recv::draw_seed;
 use crate::socket;
 use config::configure;
 use data::Data;
 use encrypted::Encrypted;
 use local::LocalReceiver;
+use measure::{Measure, Wanted};
 use sending::Sending;
 use transfer::{Ended, Plan, Remote, Transfer};
 
@@ -41,15 +43,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
         return crate::kernel::send::command(args, wire);
     }
     let form = Form::new(args)?;
-    let target = &form.host.value;
     let config = configure(args, &form)?;
-    if args.seed.is_some() && *target != Target::Local {
-        return Err(Failure::Usage(
-            "--seed is for HOST local: the link of another receiver is seeded there, with rdt-recv --seed"
-                .into(),
-        ));
-    }
-    let buffer = args.socket_buffer;
     let data = Data::parse(args, form.stdin)?;
     for (option, path) in [("--qlog", &args.qlog), ("--csv", &args.csv)] {
         path.as_deref().map_or(Ok(()), |path| qlog_file::check(option, path, &data))?;
@@ -61,12 +55,16 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     status.parameters(&config);
     data.announce(&status);
 
-    let receiver = Receiver::find(args, &form, &config, &status, start)?;
+    let host = form.host_name();
+    let unopened = |failure| {
+        let status = Status::new(console.clone(), style, start, &config, form.format);
+        unopened(&host, &config, &status, form.format, failure)
+    };
+    let receiver = Receiver::find(args, &form, &config, &status, start).map_err(unopened)?;
     let options = UdpOptions {
         by_reference: args.by_reference == Switch::On,
-        ..socket::of_sender(&config, buffer, args.offload.options())
+        ..socket::of_sender(&config, args.socket_buffer, args.offload.options())
     };
-    let host = form.host_name();
     let initiator = receiver.initiator();
     let Receiver { addresses, dialer, local } = receiver;
     let remote = Remote { host: &host, addresses: &addresses, options };
@@ -77,13 +75,35 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     }
     let stop = Stop::default();
     stop.on_interrupt();
-    let plan = Plan { format: form.format, config, dialer, data, status, start, stop };
-    if form.format == Format::Encrypted {
-        run(open_encrypted(args, remote, plan, initiator)?, local)?;
-    } else {
-        run(open_insecure(args, remote, plan)?, local)?;
-    }
+    let plan = Plan { format: form.format, config: config.clone(), dialer, data, status, start, stop };
+    let ended = match form.format {
+        Format::Encrypted => open_encrypted(args, remote, plan, initiator).map(|it| run(it, local)),
+        _ => open_insecure(args, remote, plan).map(|it| run(it, local)),
+    };
+    ended.map_err(unopened)??;
     console.finish().map_err(Failure::stdout)
+}
+
+/// Prints the summary of a transfer that failed before it was opened.
+fn unopened(host: &str, config: &SenderConfig, status: &Status, format: Format, failure: Failure) -> Failure {
+    let summary = Summary {
+        host,
+        address: None,
+        config,
+        stats: &SenderStats::default(),
+        measure: &Measure::new(Wanted::default(), None),
+        status,
+        socket: None,
+        rtt_histogram: None,
+        failure: Some(&failure),
+        crc_received: None,
+        is_confirmed: false,
+        protection: None,
+        format,
+        receiver: None,
+    };
+    status.summary(summary.json());
+    failure
 }
 
 fn open_encrypted(

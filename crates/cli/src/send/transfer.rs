@@ -248,12 +248,12 @@ impl<S: Sending> Transfer<S> {
         }
         let summary = Summary {
             host: &self.host,
-            address: self.address,
+            address: Some(self.address),
             config: &self.config,
             stats: &counted,
             measure: &self.sending.measure,
             status: &self.sending.status,
-            socket: &self.socket,
+            socket: Some(&self.socket),
             rtt_histogram: self.rtt_histogram.as_ref(),
             failure: failure.as_ref(),
             crc_received,

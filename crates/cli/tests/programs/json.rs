@@ -134,6 +134,18 @@ fn failed_transfer_prints_summary() {
     assert_eq!(run.stderr.lines().count(), 1, "and a sentence");
 }
 
+#[test]
+fn failure_before_transfer_prints_summary() {
+    for (args, code) in [("nosuch.invalid --json", 3), ("nosuch.invalid 1 0 0 1 --json", 3)] {
+        let run = send(args).with_code(code);
+        assert_eq!(events(&run), ["summary"], "{args}");
+        let summary = run.summary();
+        assert_eq!((&summary["exit_code"], &summary["address"]), (&code.into(), &Value::Null), "{args}");
+        assert_eq!((&summary["host"], &summary["bytes"]), (&"nosuch.invalid".into(), &0.into()), "{args}");
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn receiver_json_has_connection_end_and_summary() {
