@@ -64,6 +64,7 @@ impl Blocked {
             peer_window: self.peer_window,
             pacing: self.pacing + progress.pacing,
             application: if has_input { progress.reading } else { Duration::ZERO },
+            ..Waited::default()
         }
     }
 }
@@ -148,7 +149,7 @@ mod tests {
             blocked.add(ms(120), &info(500, 10, 99));
             let waited = blocked.waited(&Progress { reading: ms(7), ..Progress::default() }, false);
             let expected =
-                Waited { cwnd: ms(cwnd), peer_window: ms(30), pacing: ms(paced), application: ms(0) };
+                Waited { cwnd: ms(cwnd), peer_window: ms(30), pacing: ms(paced), ..Waited::default() };
             assert_eq!(waited, expected, "{name}");
         }
         let progress = Progress { reading: ms(7), pacing: ms(8), ..Progress::default() };

@@ -1,4 +1,5 @@
-//! Limit of a transfer: the reason for which its sender waited longest.
+//! Limit of a transfer: the reason why its data did not arrive earlier, by the waits of the sender,
+//! its losses, and the round trip.
 
 use std::time::Duration;
 
@@ -17,6 +18,28 @@ const MIN_CAPPED_SHARE: f64 = 0.9;
 /// for: a full link holds up ACKs, and so every window.
 const MIN_LINK_SHARE: f64 = 0.9;
 
+/// The same share while the round trip shows a queue: the link was full except at the start.
+const MIN_QUEUED_LINK_SHARE: f64 = 0.5;
+
+/// The same share for BBR with losses, which fill a link that is too slow in the startup, too.
+const MIN_LOSSY_LINK_SHARE: f64 = 0.75;
+
+/// A queue is full if the smoothed round trip exceeds the shortest one by this factor and by
+/// [`MIN_QUEUE_TIME`]. Schedulers and offloads add a few milliseconds without a queue.
+const QUEUE_FACTOR: f64 = 1.5;
+const MIN_QUEUE_TIME: Duration = Duration::from_millis(10);
+
+/// Share of the time that the growth of the window must take to be the limit.
+const MIN_GROWTH_SHARE: f64 = 0.5;
+
+/// Factors by which a congestion window grows in a round trip: slow start, and BBR's startup where
+/// it paces, as it measures the path's rate early.
+const SLOW_START_FACTOR: f64 = 2.0;
+const BBR_STARTUP_FACTOR: f64 = 4.0;
+
+/// Share of retransmitted bytes from which BBR reduces its rate: it tolerates less.
+const MIN_BBR_LOSS: f64 = 0.01;
+
 /// Reason for which data did not leave earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limit {
@@ -26,12 +49,16 @@ enum Limit {
     Congestion,
     /// Window that the receiver offered.
     Receiver,
-    /// Rate of the path: that of the requested link, or as BBR measured it.
+    /// Rate of the requested link.
     Link,
-    /// Rate at which the sender paced the packets of its congestion window.
+    /// Rate of the path, which shows in a full queue or as BBR measured it.
+    Path,
+    /// Rate at which the sender paced its packets.
     Pacing,
     /// `--max-rate`, bytes per second.
     MaxRate(u64),
+    /// Round trips in which the congestion window grew, or a single one.
+    RoundTrips(u32),
     /// Source of the data.
     Application,
     /// Program itself: processor, system calls.
@@ -44,51 +71,36 @@ pub(crate) struct Limited {
     by: Limit,
     /// Share of the time between the first packet of data and the last ACK, 0 to 1.
     pub(crate) share: f64,
+    congestion: Algorithm,
     /// Reductions of the congestion window.
-    recoveries: u64,
+    reductions: u64,
     /// Packets sent again.
     retransmitted: u64,
+    /// Shortest and smoothed round trip, if they show a full queue.
+    queue: Option<(Duration, Duration)>,
+    /// True if the receiver's window doubles in each round trip from one packet, and did so for
+    /// most of the time.
+    is_opening: bool,
 }
 
 impl Limited {
     /// Returns what limited a transfer; `None` for one of less than 100 ms.
-    #[expect(clippy::cast_precision_loss, reason = "rates are compared to a tenth")]
     pub(crate) fn of(config: &SenderConfig, stats: &SenderStats) -> Option<Self> {
-        let elapsed = stats.elapsed();
-        if elapsed < MIN_ELAPSED {
+        let evidence = Evidence::of(config, stats);
+        if stats.elapsed() < MIN_ELAPSED {
             return None;
         }
-        let rate = stats.bytes_acked as f64 / elapsed.as_secs_f64();
-        if let Some(share) = link_rate(config).map(|link| rate / link).filter(|share| *share > MIN_LINK_SHARE)
-        {
-            return Some(Self::new(Limit::Link, share, stats));
-        }
-        let waited = &stats.waited;
-        let window = match config.congestion {
-            Algorithm::Fixed(packets) => Limit::Window(packets),
-            _ => Limit::Congestion,
-        };
-        let sent = (stats.bytes_acked + stats.retransmitted_bytes) as f64 / elapsed.as_secs_f64();
-        let pacing = match config.max_rate {
-            Some(rate) if sent > MIN_CAPPED_SHARE * rate as f64 => Limit::MaxRate(rate),
-            _ if config.congestion == Algorithm::Bbr => Limit::Link,
-            _ => Limit::Pacing,
-        };
-        let known = [
-            (window, waited.cwnd),
-            (Limit::Receiver, waited.peer_window),
-            (pacing, waited.pacing),
-            (Limit::Application, waited.application),
-        ];
-        let rest = elapsed.saturating_sub(known.iter().map(|(_, time)| *time).sum());
-        let all = known.into_iter().chain([(Limit::Host, rest)]);
-        let (by, time) = all.max_by_key(|(_, time)| *time)?;
-        Some(Self::new(by, time.as_secs_f64() / elapsed.as_secs_f64(), stats))
-    }
-
-    fn new(by: Limit, share: f64, stats: &SenderStats) -> Self {
-        let (recoveries, retransmitted) = (stats.recoveries, stats.retransmitted);
-        Self { by, share: share.min(1.0), recoveries, retransmitted }
+        let (by, share) = evidence.limit()?;
+        Some(Self {
+            by,
+            share: share.min(1.0),
+            congestion: config.congestion,
+            reductions: stats.recoveries + stats.ecn_reductions + stats.timeouts,
+            retransmitted: stats.retransmitted,
+            queue: evidence.queue(),
+            is_opening: config.wire == Wire::Classic
+                && evidence.growth(1, SLOW_START_FACTOR).1 > MIN_GROWTH_SHARE,
+        })
     }
 
     /// Returns the key in the JSON output.
@@ -97,9 +109,10 @@ impl Limited {
             Limit::Window(_) => "window",
             Limit::Congestion => "congestion_window",
             Limit::Receiver => "receiver_window",
-            Limit::Link => "link",
+            Limit::Link | Limit::Path => "link",
             Limit::Pacing => "pacing",
             Limit::MaxRate(_) => "max_rate",
+            Limit::RoundTrips(_) => "round_trips",
             Limit::Application => "application",
             Limit::Host => "host",
         }
@@ -111,13 +124,16 @@ impl Limited {
         let (what, help) = match self.by {
             Limit::Congestion if self.retransmitted > 0 => (
                 format!("the congestion window, while {} packets were sent again", self.retransmitted),
-                "a path with fewer losses helps, or --cc bbr if it is not used",
+                self.fewer_losses(),
             ),
             Limit::Congestion => (
                 "the congestion window".into(),
                 "nothing was sent again, so it still grew or the path was full: a longer transfer tells",
             ),
-            Limit::Receiver => (
+            Limit::RoundTrips(_) => {
+                ("the round trips in which its window grew".into(), "a longer transfer is faster")
+            }
+            Limit::Receiver if self.queue.is_none() => (
                 "the receiver's window".into(),
                 "a larger net.ipv4.tcp_rmem or --socket-buffer there helps, and a faster receiver",
             ),
@@ -127,7 +143,7 @@ impl Limited {
             ),
             _ => return self.sentence(),
         };
-        format!("limited by {what} for {:.0} % of the time: {help}", self.share * 100.0)
+        self.with_share(&what, help)
     }
 
     /// Returns a sentence with the limit, its share and what would help.
@@ -135,132 +151,223 @@ impl Limited {
     pub(crate) fn sentence(&self) -> String {
         let (what, help) = match self.by {
             Limit::Window(packets) => {
-                (format!("its window of {packets} packets"), "a larger W sends more in a round trip")
+                let what = format!("its window of {packets} packets{}", self.losses());
+                (what, "a larger W sends more in a round trip")
             }
-            Limit::Congestion if self.recoveries > 0 => (
-                format!("the congestion window, which {} losses or marks reduced", self.recoveries),
-                "a path with fewer losses helps, or --cc bbr if it is not used",
+            Limit::Congestion => (format!("the congestion window{}", self.losses()), self.window_help()),
+            Limit::Receiver if self.is_opening => (
+                "the receiver's window, which doubles from one packet in each round trip".into(),
+                "a longer transfer is faster",
             ),
-            Limit::Congestion => {
-                ("the congestion window".into(), "it still grew: a longer transfer is faster")
-            }
-            Limit::Receiver => (
-                "the receiver's window".into(),
-                "more --rwnd or --memory there helps, and a receiver that stores faster",
-            ),
+            Limit::Receiver => match self.queue {
+                Some(queue) => (
+                    format!("the receiver's window, {}", rise(queue)),
+                    "a larger one may only lengthen the queue there or at the link",
+                ),
+                None => (
+                    "the receiver's window".into(),
+                    "more --rwnd or --memory there helps, and a receiver that stores faster",
+                ),
+            },
             Limit::Link => ("the link".into(), "nothing at either host makes it faster"),
-            Limit::Pacing => (
-                "pacing of its congestion window".into(),
-                "a path with fewer losses or a longer transfer helps, or --cc bbr",
+            Limit::Path => (
+                self.queue
+                    .map_or("the path's rate".into(), |queue| format!("the path's rate, {}", rise(queue))),
+                "only a faster link, or a faster receiver if that is slower, helps",
             ),
+            Limit::Pacing => match self.congestion {
+                Algorithm::Bbr => {
+                    (format!("pacing at the rate that BBR measured{}", self.losses()), self.window_help())
+                }
+                _ => (format!("pacing of its congestion window{}", self.losses()), self.window_help()),
+            },
             Limit::MaxRate(rate) => {
                 (format!("--max-rate {}mbit", g(rate as f64 * 8e-6)), "a larger one is faster")
             }
+            Limit::RoundTrips(1) => {
+                (format!("1 round trip{}", self.losses()), "only a shorter path is faster")
+            }
+            Limit::RoundTrips(trips) => (
+                format!("{trips} round trips in which its window grew"),
+                "a longer transfer or a larger --initial-window is faster",
+            ),
             Limit::Application => ("its input".into(), "a faster disk or program as the source helps"),
             Limit::Host => ("this host".into(), "more processor time or larger batches (--gso) help"),
         };
+        self.with_share(&what, help)
+    }
+
+    fn with_share(&self, what: &str, help: &str) -> String {
         format!("limited by {what} for {:.0} % of the time: {help}", self.share * 100.0)
+    }
+
+    /// Returns what follows the name of a limit that losses or marks lowered.
+    fn losses(&self) -> String {
+        match (self.congestion, self.reductions, self.retransmitted) {
+            (_, _, 0) | (Algorithm::Fixed(_), 0, _) if self.reductions == 0 => String::new(),
+            (Algorithm::Fixed(_) | Algorithm::Bbr, ..) => {
+                format!(", while {} packets were sent again,", self.retransmitted)
+            }
+            (_, reductions, _) => format!(", which {reductions} losses or marks reduced,"),
+        }
+    }
+
+    fn window_help(&self) -> &'static str {
+        match (self.reductions + self.retransmitted, self.congestion) {
+            (0, Algorithm::Bbr) => "a longer transfer may be faster",
+            (0, _) => "it still grew: a longer transfer is faster",
+            _ => self.fewer_losses(),
+        }
+    }
+
+    fn fewer_losses(&self) -> &'static str {
+        match self.congestion {
+            Algorithm::Bbr => "a path with fewer losses helps",
+            _ => "a path with fewer losses helps, or --cc bbr",
+        }
     }
 }
 
-/// Returns the payload rate of the requested link, bytes per second; `None` without a link.
-#[expect(clippy::cast_precision_loss, reason = "rates are compared to a tenth")]
-fn link_rate(config: &SenderConfig) -> Option<f64> {
-    let bps = match (config.wire, config.link_request) {
-        (Wire::Classic, _) => f64::from(config.link.speed_bps),
-        (Wire::Native { .. }, link) => link?.rate_bps as f64,
-    };
-    Some(bps / 8.0 * config.payload_size() as f64 / config.packet_size as f64)
+/// Returns the words for a round trip that rose.
+fn rise((shortest, smoothed): (Duration, Duration)) -> String {
+    let ms = |rtt: Duration| g(rtt.as_secs_f64() * 1e3);
+    format!("with a round trip that rose from {} ms to {} ms,", ms(shortest), ms(smoothed))
+}
+
+/// Measured values of a transfer.
+struct Evidence<'a> {
+    config: &'a SenderConfig,
+    stats: &'a SenderStats,
+    elapsed: Duration,
+    /// Payload of the retransmissions over all payload sent.
+    loss: f64,
+    /// Rate of all payload sent, bytes per second.
+    sent: f64,
+}
+
+impl<'a> Evidence<'a> {
+    #[expect(clippy::cast_precision_loss, reason = "rates are compared to a tenth")]
+    fn of(config: &'a SenderConfig, stats: &'a SenderStats) -> Self {
+        let elapsed = stats.elapsed();
+        let sent = (stats.bytes_acked + stats.retransmitted_bytes) as f64;
+        let loss = stats.retransmitted_bytes as f64 / sent.max(1.0);
+        Self { config, stats, elapsed, loss, sent: sent / elapsed.as_secs_f64() }
+    }
+
+    /// Returns the limit and its share of the time.
+    fn limit(&self) -> Option<(Limit, f64)> {
+        let link = self.link_share();
+        if link > MIN_LINK_SHARE {
+            return Some((Limit::Link, link));
+        }
+        let waited = &self.stats.waited;
+        let before = waited.cwnd + waited.pacing + waited.peer_window + waited.application;
+        // The wait for the FIN-ACK is not one for data.
+        let last_acks = waited.last_acks.min(self.elapsed.saturating_sub(before));
+        let network = waited.cwnd + waited.pacing + last_acks;
+        let host = self.elapsed.saturating_sub(before + last_acks);
+        let waits = [network, waited.peer_window, waited.application, host];
+        let (longest, time) = waits.into_iter().enumerate().max_by_key(|(_, time)| *time)?;
+        let is_full = link > MIN_QUEUED_LINK_SHARE && self.queue().is_some();
+        let by = match longest {
+            0 | 1 if is_full => return Some((Limit::Link, link)),
+            0 => return Some(self.limit_of_network(last_acks, network)),
+            1 => Limit::Receiver,
+            2 => Limit::Application,
+            _ => Limit::Host,
+        };
+        Some((by, self.share(time)))
+    }
+
+    /// Returns the limit of a transfer that waited for its windows, its pacer or its last ACKs
+    /// longest, `network` in all.
+    fn limit_of_network(&self, last_acks: Duration, network: Duration) -> (Limit, f64) {
+        let (waited, link) = (&self.stats.waited, self.link_share());
+        let is_paced = waited.pacing > waited.cwnd;
+        if let Some(rate) = self.config.max_rate.filter(|rate| is_paced && self.reaches(*rate)) {
+            return (Limit::MaxRate(rate), self.share(waited.pacing));
+        }
+        let is_bbr = self.config.congestion == Algorithm::Bbr;
+        let fixed = match self.config.congestion {
+            Algorithm::Fixed(packets) => Some(packets),
+            _ => None,
+        };
+        if fixed.is_none() {
+            let factor = if is_bbr && is_paced { BBR_STARTUP_FACTOR } else { SLOW_START_FACTOR };
+            let (trips, share) = self.growth(self.config.initial_window, factor);
+            if share > MIN_GROWTH_SHARE.max(link) {
+                return (Limit::RoundTrips(trips), share);
+            }
+        }
+        if last_acks > waited.cwnd + waited.pacing {
+            return (Limit::RoundTrips(1), self.share(last_acks));
+        }
+        // Without losses BBR's rate is what the path delivered, except as far as a requested link
+        // shows that it can deliver more.
+        let is_measured = is_bbr && is_paced && self.loss < MIN_BBR_LOSS && self.link_rate().is_none();
+        let least = if self.loss < MIN_BBR_LOSS { MIN_QUEUED_LINK_SHARE } else { MIN_LOSSY_LINK_SHARE };
+        if is_bbr && link > least {
+            return (Limit::Link, link);
+        }
+        let by = match fixed {
+            _ if is_measured || self.queue().is_some() => Limit::Path,
+            Some(packets) if !is_paced => Limit::Window(packets),
+            _ if is_paced => Limit::Pacing,
+            _ => Limit::Congestion,
+        };
+        (by, self.share(network))
+    }
+
+    fn share(&self, time: Duration) -> f64 {
+        time.as_secs_f64() / self.elapsed.as_secs_f64()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "rates are compared to a tenth")]
+    fn reaches(&self, max_rate: u64) -> bool {
+        self.sent > MIN_CAPPED_SHARE * max_rate as f64
+    }
+
+    /// Returns the share of the requested link that was used; 0 without a request.
+    fn link_share(&self) -> f64 {
+        self.link_rate().map_or(0.0, |rate| self.sent / rate)
+    }
+
+    /// Returns the payload rate of the requested link, bytes per second; `None` without a link.
+    #[expect(clippy::cast_precision_loss, reason = "rates are compared to a tenth")]
+    fn link_rate(&self) -> Option<f64> {
+        let config = self.config;
+        let bps = match (config.wire, config.link_request) {
+            (Wire::Classic, _) => f64::from(config.link.speed_bps),
+            (Wire::Native { .. }, link) => link?.rate_bps as f64,
+        };
+        Some(bps / 8.0 * config.payload_size() as f64 / config.packet_size as f64)
+    }
+
+    /// Returns the shortest and the smoothed round trip, if they show a full queue.
+    fn queue(&self) -> Option<(Duration, Duration)> {
+        let (shortest, smoothed) = self.stats.min_rtt.zip(self.stats.srtt)?;
+        let least = shortest.mul_f64(QUEUE_FACTOR).max(shortest + MIN_QUEUE_TIME);
+        (smoothed > least).then_some((shortest, smoothed))
+    }
+
+    /// Returns the number of round trips in which a window grew, and their share of the time. By
+    /// the model that the window grows from `first` packets by `factor` in each round trip, until
+    /// the rate stays constant: after k round trips, the rest takes at most
+    /// bytes / (first * factor^k) of them.
+    #[expect(clippy::cast_precision_loss, reason = "the numbers of bytes are below 2^53")]
+    #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+    fn growth(&self, first: u32, factor: f64) -> (u32, f64) {
+        let Some(rtt) = self.stats.min_rtt.filter(|rtt| !rtt.is_zero()) else { return (0, 0.0) };
+        let elapsed = self.elapsed.as_secs_f64() / rtt.as_secs_f64();
+        let windows = self.stats.bytes_acked as f64 / (f64::from(first) * self.config.payload_size() as f64);
+        // Without a constant rate, the windows sum up to the whole.
+        let all = (1..64).find(|k| factor.powi(*k) > windows).unwrap_or(64);
+        let trips = (0..all).find(|k| f64::from(*k) + windows / factor.powi(*k) <= elapsed).unwrap_or(all);
+        let share = f64::from(trips) / elapsed;
+        // A window may have grown faster.
+        (trips.min(elapsed.round().max(1.0) as i32).unsigned_abs(), share)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use rdt_driver::clock;
-    use rdt_transport::{LinkProperties, Waited};
-
-    use super::*;
-
-    fn ms(count: u64) -> Duration {
-        Duration::from_millis(count)
-    }
-
-    fn limited(config: &SenderConfig, waited: Waited, elapsed: u64) -> Option<(&'static str, u32)> {
-        let start = clock::now();
-        let stats = SenderStats {
-            waited,
-            first_data_at: Some(start),
-            last_ack_at: Some(start + ms(elapsed)),
-            ..SenderStats::default()
-        };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-        Limited::of(config, &stats).map(|limited| (limited.name(), (limited.share * 100.0) as u32))
-    }
-
-    #[test]
-    fn longest_wait_names_limit() {
-        let (fixed, bbr) = (
-            SenderConfig { congestion: Algorithm::Fixed(8), ..SenderConfig::native(0) },
-            SenderConfig::native(0),
-        );
-        let cwnd = Waited { cwnd: ms(800), application: ms(100), ..Waited::default() };
-        assert_eq!(limited(&fixed, cwnd, 1000), Some(("window", 80)));
-        assert_eq!(limited(&bbr, cwnd, 1000), Some(("congestion_window", 80)));
-        let waits = [
-            ("receiver_window", Waited { peer_window: ms(600), cwnd: ms(100), ..Waited::default() }),
-            ("link", Waited { pacing: ms(600), ..Waited::default() }),
-            ("application", Waited { application: ms(600), ..Waited::default() }),
-        ];
-        for (name, waited) in waits {
-            assert_eq!(limited(&bbr, waited, 1000), Some((name, 60)));
-        }
-        let pacing = Waited { pacing: ms(600), ..Waited::default() };
-        let reno = SenderConfig { congestion: Algorithm::Reno, ..bbr.clone() };
-        assert_eq!(limited(&reno, pacing, 1000), Some(("pacing", 60)));
-        // Nothing was sent in this time.
-        let capped = SenderConfig { max_rate: Some(1000), ..bbr.clone() };
-        assert_eq!(limited(&capped, pacing, 1000), Some(("link", 60)));
-        assert_eq!(limited(&bbr, Waited::default(), 1000), Some(("host", 100)));
-        assert_eq!(limited(&bbr, cwnd, 99), None, "too short");
-    }
-
-    #[test]
-    fn kernel_sentences_name_its_options() {
-        let config = SenderConfig { congestion: Algorithm::Cubic, ..SenderConfig::native(0) };
-        let sentence = |waited: Waited, retransmitted: u64| {
-            let start = clock::now();
-            let stats = SenderStats {
-                waited,
-                retransmitted,
-                first_data_at: Some(start),
-                last_ack_at: Some(start + ms(1000)),
-                ..SenderStats::default()
-            };
-            Limited::of(&config, &stats).unwrap().sentence_of_kernel()
-        };
-        let cwnd = Waited { cwnd: ms(800), ..Waited::default() };
-        assert!(sentence(cwnd, 7).contains("while 7 packets were sent again for 80 %"));
-        assert!(sentence(cwnd, 0).contains("nothing was sent again"));
-        let window = Waited { peer_window: ms(800), ..Waited::default() };
-        let sentence = sentence(window, 0);
-        assert!(sentence.contains("--socket-buffer") && !sentence.contains("--rwnd"), "{sentence}");
-    }
-
-    #[test]
-    fn full_link_is_limit_whatever_is_waited_for() {
-        let start = clock::now();
-        // 1 Mbit/s: 122,622 bytes of payload in a second.
-        let link =
-            LinkProperties { rtt_s: 0.1, speed_bps: 1e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 9 };
-        for (bytes, name) in [(115_000, "link"), (105_000, "window")] {
-            let stats = SenderStats {
-                bytes_acked: bytes,
-                waited: Waited { cwnd: ms(900), ..Waited::default() },
-                first_data_at: Some(start),
-                last_ack_at: Some(start + ms(1000)),
-                ..SenderStats::default()
-            };
-            let limited = Limited::of(&SenderConfig::new(10, link), &stats).unwrap();
-            assert_eq!(limited.name(), name);
-        }
-    }
-}
+mod tests;

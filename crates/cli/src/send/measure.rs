@@ -163,6 +163,7 @@ fn since(stats: &SenderStats, before: &SenderStats, at: Instant) -> SenderStats 
     waited.peer_window = waited.peer_window.saturating_sub(before.waited.peer_window);
     waited.pacing = waited.pacing.saturating_sub(before.waited.pacing);
     waited.application = waited.application.saturating_sub(before.waited.application);
+    waited.last_acks = waited.last_acks.saturating_sub(before.waited.last_acks);
     SenderStats {
         snd_una: stats.snd_una - before.snd_una,
         snd_nxt: stats.snd_nxt - before.snd_nxt,

@@ -209,6 +209,7 @@ impl Sender {
         self.stream.buffer.release(una, self.stats.retransmitted);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
+        self.blocked.count(now);
         self.close_if_done();
         self.expect_fin_ack(now);
     }

@@ -1,4 +1,5 @@
-//! Time that the sender waits, by reason: congestion window, receive window, pacing, application.
+//! Time that the sender waits, by reason: congestion window, receive window, pacing, application,
+//! and the last ACKs.
 //! Decides when the sender is app-limited.
 
 use std::time::{Duration, Instant};
@@ -38,12 +39,19 @@ pub struct Waited {
     pub pacing: Duration,
     /// Time waited for the application to write.
     pub application: Duration,
+    /// Time waited for the ACKs of the end of the stream, after all of it was sent.
+    pub last_acks: Duration,
 }
+
+/// Index in [`BlockedTime::total`] of the waits for the last ACKs.
+const LAST_ACKS: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct BlockedTime {
     since: Option<(Blocked, Instant)>,
-    total: [Duration; 4],
+    /// Start of the wait for the last ACKs, once all of the stream is sent.
+    ended: Option<Instant>,
+    total: [Duration; 5],
     /// Bytes in flight when sending stopped.
     in_flight: u64,
     /// True if the application filled all the room at its last call.
@@ -77,9 +85,18 @@ impl BlockedTime {
     /// Records that sending stops now for this reason, with `in_flight` bytes in flight.
     pub(crate) fn stop(&mut self, now: Instant, why: Blocked, in_flight: u64) {
         self.in_flight = in_flight;
-        self.go(now);
+        self.count(now);
         self.since = Some((why, now));
         self.unpaced = false;
+    }
+
+    /// Records that all of a finished stream is sent: until something is sent again, the sender
+    /// waits for the last ACKs alone.
+    pub(crate) fn end(&mut self, now: Instant) {
+        if self.ended.is_none() {
+            self.count(now);
+            self.ended = Some(now);
+        }
     }
 
     /// True if sending has stopped for this reason and, with pacing, the deadline is valid.
@@ -94,7 +111,16 @@ impl BlockedTime {
 
     /// Records that sending resumes.
     pub(crate) fn go(&mut self, now: Instant) {
-        if let Some((before, since)) = self.since.take() {
+        self.count(now);
+        (self.since, self.ended) = (None, None);
+    }
+
+    /// Adds the time since the last call to the reason in force.
+    pub(crate) fn count(&mut self, now: Instant) {
+        let before = self.since.as_mut().map(|(why, since)| (*why, std::mem::replace(since, now)));
+        if let Some(ended) = &mut self.ended {
+            self.total[LAST_ACKS] += now.saturating_duration_since(std::mem::replace(ended, now));
+        } else if let Some((before, since)) = before {
             let end = match before {
                 // The pacer would have allowed the packet at `until`, so later time is not due to
                 // pacing.
@@ -103,6 +129,12 @@ impl BlockedTime {
             };
             self.total[before.index()] += end.saturating_duration_since(since);
         }
+    }
+
+    /// Forgets the waits so far: those before the first data are of the handshake.
+    pub(crate) fn forget(&mut self) {
+        (self.since, self.ended) = (None, None);
+        self.total = Default::default();
     }
 
     /// Returns the reason to wait, if sending has stopped.
@@ -131,8 +163,8 @@ impl BlockedTime {
     }
 
     pub(crate) fn times(&self) -> Waited {
-        let [cwnd, peer_window, pacing, application] = self.total;
-        Waited { cwnd, peer_window, pacing, application }
+        let [cwnd, peer_window, pacing, application, last_acks] = self.total;
+        Waited { cwnd, peer_window, pacing, application, last_acks }
     }
 }
 
@@ -194,5 +226,13 @@ mod tests {
             (10, 10, 7)
         );
         assert_eq!((times.peer_window, waiting.paced_until()), (Duration::ZERO, None));
+        // The end of the stream is known before the wait for the application is over.
+        waiting.stop(at(200), Blocked::NoData, 9);
+        waiting.end(at(205));
+        waiting.stop(at(207), Blocked::Cwnd, 9);
+        waiting.end(at(207));
+        waiting.count(at(230));
+        let times = waiting.times();
+        assert_eq!((times.application.as_millis(), times.last_acks.as_millis()), (15, 25));
     }
 }

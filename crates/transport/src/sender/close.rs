@@ -252,6 +252,7 @@ impl Sender {
             self.flight.board.acknowledge(ack, |_| false, |run| observers.on_acked(now, run));
             self.stats.bytes_acked = self.flight.board.una_offset();
             self.stats.last_ack_at = Some(now);
+            self.blocked.count(now);
         }
         self.close();
         self.events.push_back(SenderEvent::Finished { crc });

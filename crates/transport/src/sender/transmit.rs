@@ -266,6 +266,10 @@ impl Sender {
     }
 
     fn wait(&mut self, now: Instant, why: Blocked) {
+        if self.stream.finishing && self.fresh_len() == 0 && self.recovery.next(&self.flight.board).is_none()
+        {
+            self.blocked.end(now);
+        }
         if why == Blocked::NoData && !self.blocked.is_starved(now) {
             return self.blocked.cancel_pace();
         }
@@ -325,7 +329,10 @@ impl Sender {
         if fresh.probe {
             self.note_probe(packet_number, false);
         }
-        self.stats.first_data_at.get_or_insert(now);
+        if self.stats.first_data_at.is_none() {
+            self.stats.first_data_at = Some(now);
+            self.blocked.forget();
+        }
         if self.observers.takes_packets() {
             let bytes = cut.offset..self.flight.board.next_offset();
             let run = self.data_run(seq, packet_number, bytes, count);
