@@ -11,7 +11,7 @@ use super::course::Course;
 use super::stream::LOOK_INTERVAL;
 use crate::output::format::rate_bps;
 use crate::output::limit::Limited;
-use crate::output::status::aead_name;
+use crate::output::summary::aead_name;
 use crate::{Failure, resources};
 
 impl Course<'_> {

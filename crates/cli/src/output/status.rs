@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use rdt_crypto::Aead;
 use rdt_program::Console;
 use rdt_program::files::create_private;
 use rdt_program::json::{EventStamp, nanos};
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::args::Format;
 use crate::output::format::{g, rate_bps, short};
+use crate::output::summary::aead_name;
 use crate::send::sending::Protection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -355,14 +355,6 @@ impl Status {
         if matches!(self.style, Style::Json { .. }) {
             self.console.line(&self.stamp.now(event).to_string());
         }
-    }
-}
-
-pub(crate) fn aead_name(aead: Aead) -> &'static str {
-    match aead {
-        Aead::Aes128Gcm => "AES-128-GCM",
-        Aead::Aes256Gcm => "AES-256-GCM",
-        Aead::ChaCha20Poly1305 => "ChaCha20-Poly1305",
     }
 }
 

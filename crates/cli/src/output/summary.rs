@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use rdt_crypto::Aead;
 use rdt_driver::Connected;
 use rdt_program::json::{self, nanos};
 use rdt_transport::{SenderConfig, SenderStats};
@@ -12,7 +13,7 @@ use super::format::rate_bps;
 use super::limit::Limited;
 use super::receiver_report::ReceiverReport;
 use super::rtt_histogram::RttHistogram;
-use super::status::{Status, aead_name};
+use super::status::Status;
 use crate::args::Format;
 use crate::send::measure::Measure;
 use crate::send::sending::Protection;
@@ -171,6 +172,14 @@ fn into_fields(value: Value) -> Option<serde_json::Map<String, Value>> {
     match value {
         Value::Object(fields) => Some(fields),
         _ => None,
+    }
+}
+
+pub(crate) fn aead_name(aead: Aead) -> &'static str {
+    match aead {
+        Aead::Aes128Gcm => "AES-128-GCM",
+        Aead::Aes256Gcm => "AES-256-GCM",
+        Aead::ChaCha20Poly1305 => "ChaCha20-Poly1305",
     }
 }
 

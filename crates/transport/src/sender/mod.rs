@@ -52,7 +52,7 @@ use patience::Patience;
 use peer_window::Peer;
 use stats::Counters;
 pub use stats::SenderStats;
-use stream::SendStream;
+use stream::{LOOKAHEAD, SendStream};
 
 /// Below this RTT the zero-copy pool (1.5 MiB) sustains over 12 Gbit/s, so waiting for a pool
 /// buffer is faster than copying.
@@ -223,6 +223,13 @@ impl Sender {
     /// Returns the number of bytes that the peer has acknowledged in order.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.flight.board.una_offset()
+    }
+
+    /// True if data is buffered before the windows allow it to be sent. Not so if the receive
+    /// window holds no more than that buffer: many connections share a socket then, and what they
+    /// would buffer exceeds the CPU's caches.
+    pub(crate) fn buffers_ahead(&self) -> bool {
+        self.state != State::Open || self.peer.window.size() > LOOKAHEAD
     }
 
     /// Starts the handshake.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::ack_frequency::AckFrequency;
 use super::encode::{Encoded, Heads, Segments, put_segment};
 use super::observer::DataRun;
-use super::stream::{LOOKAHEAD, SendStream};
+use super::stream::SendStream;
 use super::{Blocked, Closing, Sender, State};
 use crate::recovery::{Fate, Leave, Pending, Probe, Repeat, Resent, Segment, Timing};
 use crate::send_buffer::Cut;
@@ -154,13 +154,6 @@ impl Sender {
         let alone = probes || self.windows_allow(self.path.mss).is_ok();
         let larger = self.mtu_candidate_len().unwrap_or(0);
         room.max(u64::from(alone) * mss).max(larger as u64)
-    }
-
-    /// True if data is buffered before the windows allow it to be sent. Not so if the receive
-    /// window holds no more than that buffer: many connections share a socket then, and what they
-    /// would buffer exceeds the CPU's caches.
-    pub(crate) fn buffers_ahead(&self) -> bool {
-        self.state != State::Open || self.peer.window.size() > LOOKAHEAD
     }
 
     /// True if the application may write: little unsent data is buffered.
