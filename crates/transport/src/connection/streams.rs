@@ -413,7 +413,11 @@ impl Streams {
     pub(super) fn shrink(&mut self) {
         self.opening.shrink();
         self.receiver.shrink();
-        self.sender.shrink();
+        self.ack_memory = Vec::new();
+        // Data in flight needs its records, and more follows it.
+        if self.sender.stats().in_flight == 0 {
+            self.sender.shrink();
+        }
     }
 }
 

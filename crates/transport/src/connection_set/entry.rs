@@ -2,13 +2,17 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::address::PathProbe;
 use super::places::Place;
 use super::{ConnectionId, ConnectionSet};
 use crate::connection::Connection;
 use crate::listener::budget::Claim;
+
+/// Time without data after which a connection is idle. Longer than round trips and outages, so that
+/// no packet in flight finds a replay window that was cut.
+const QUIET_TIME: Duration = Duration::from_secs(5);
 
 /// State of one connection.
 #[derive(Debug)]
@@ -38,8 +42,10 @@ pub(super) struct Entry<P> {
     pub(super) is_ended: bool,
     /// True if the connection has nothing more to do: it has no timer.
     pub(super) is_over: bool,
-    /// True if data arrived since the latest timer.
+    /// True if data arrived since `quiet_from`.
     pub(super) is_active: bool,
+    /// Time from which the present quiet time counts; `None` before the first timer.
+    quiet_from: Option<Instant>,
 }
 
 impl<P> Entry<P> {
@@ -58,6 +64,7 @@ impl<P> Entry<P> {
             is_ended: false,
             is_over: false,
             is_active: true,
+            quiet_from: None,
         }
     }
 
@@ -70,8 +77,12 @@ impl<P> Entry<P> {
         [self.connection.poll_timeout(), probe].into_iter().flatten().min()
     }
 
-    /// Releases memory if no data arrived between two timers.
-    pub(super) fn on_quiet_time(&mut self) {
+    /// Handles a timer: releases memory if no data arrived for [`QUIET_TIME`].
+    pub(super) fn on_timer(&mut self, now: Instant) {
+        if self.quiet_from.is_some_and(|from| now.saturating_duration_since(from) < QUIET_TIME) {
+            return;
+        }
+        self.quiet_from = Some(now);
         if !std::mem::take(&mut self.is_active) {
             self.connection.shrink();
         }

@@ -54,7 +54,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             entry.timer = None;
             if entry.deadline().is_some_and(|at| at <= now) {
                 entry.connection.handle_timeout(now);
-                entry.on_quiet_time();
+                entry.on_timer(now);
                 entry.is_over = entry.connection.is_drained(now);
                 if let Some(probe) = &mut entry.probe
                     && probe.handle_timeout(now)

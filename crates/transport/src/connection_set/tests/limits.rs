@@ -115,3 +115,24 @@ fn aborted_connection_holds_no_memory() {
     set.release(now, id);
     assert_eq!((set.len(), set.memory()), (1, 0), "it repeats its CLOSE");
 }
+
+/// Both sides send, so each has timers of its own stream between arrivals.
+#[test]
+fn duplex_transfer_keeps_replay_window() {
+    let mut network = client_and_server(6);
+    network.hosts.iter_mut().for_each(|host| host.releases = false);
+    network.hosts[SERVER].reply = Some(vec![1; 20 << 20]);
+    network.rule = Box::new(|index, datagram| {
+        // Later than many of its successors, but not later than the window allows.
+        let is_late = datagram.bytes.len() > 1000 && index > 8000 && index % 5000 < 4;
+        if is_late { Fate::Delay(Duration::from_millis(10)) } else { Fate::Deliver }
+    });
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![2; 20 << 20]);
+    let end = network.now + Duration::from_secs(100);
+    assert!(network.run_until(end, |network| network.hosts[CLIENT].streams[&id].incoming.len() == 20 << 20));
+    for host in &network.hosts {
+        let streams = host.streams.keys().filter_map(|id| host.set.get(*id));
+        let stats: Vec<_> = streams.map(Connection::stats).collect();
+        assert!(stats.iter().all(|stats| stats.replayed == 0), "{stats:?}");
+    }
+}
