@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use hmac::{Hmac, Mac};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -23,6 +23,14 @@ use crate::{Entropy, StaticKey};
 pub struct ResetKey(Zeroizing<[u8; 32]>);
 
 impl ResetKey {
+    /// Returns the scope of a socket: the first 8 bytes of the SHA-256 of its host, address and
+    /// index as text, little-endian. `host` distinguishes hosts that share the static key and bind
+    /// a wildcard address, `index` sockets that share the address (`SO_REUSEPORT`).
+    pub fn scope(host: &str, local: SocketAddr, index: usize) -> u64 {
+        let hash = Sha256::digest(format!("{host} {local} {index}"));
+        u64::from_le_bytes(std::array::from_fn(|i| hash[i]))
+    }
+
     /// Derives the key from a static key: HMAC-SHA-256 of "rdt2 reset", then with that of the
     /// scope, little-endian.
     pub fn of(key: &StaticKey, scope: u64) -> Self {

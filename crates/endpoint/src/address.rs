@@ -1,4 +1,5 @@
-//! Address of a peer, with the local address that replies leave from.
+//! Address of a peer, with the local address that replies leave from; wildcard addresses, and the
+//! ID of the own host.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,6 +7,15 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
 use rdt_driver::Remote;
+
+/// Returns the boot ID and the name of this host, by which reset tokens differ between hosts that
+/// share an identity. They stay the same until the host starts again. Empty where there is no boot
+/// ID: on other systems than Linux.
+pub fn host_id() -> String {
+    ["random/boot_id", "hostname"]
+        .map(|file| std::fs::read_to_string(format!("/proc/sys/kernel/{file}")).unwrap_or_default())
+        .concat()
+}
 
 /// Address of a peer. Equality, order and hash compare IP address and port only. A reply to a
 /// first packet carries the local address too, which must not look like a change of the peer's
@@ -73,6 +83,15 @@ impl fmt::Debug for PeerAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn host_id_has_boot_and_name() {
+        let id = host_id();
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert!(id.len() > 36 && id.ends_with(&name), "{id}");
+        assert_eq!(id, host_id());
+    }
 
     #[test]
     fn local_address_and_mapping_do_not_distinguish_peers() {

@@ -198,7 +198,8 @@ mod network;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use config::{Connect, EndpointConfig, Listen, generate_key};
+pub use address::host_id;
+pub use config::{Connect, EndpointConfig, Listen, ObserverFactory, generate_key};
 pub use error::{ConnectError, ListenError, Stopped, StreamError};
 #[cfg(feature = "emulator")]
 pub use network::Network;

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rdt_crypto::StaticKey;
+use rdt_crypto::{ResetKey, StaticKey};
 use rdt_driver::{Remote, clock};
+use rdt_endpoint::host_id;
 use rdt_identity::os_entropy;
 use rdt_server::Server;
 use rdt_transport::{ConnectionConfig, ConnectionSetConfig, ResponderConfig};
@@ -136,7 +137,7 @@ impl Admission {
             unix_time: Some((clock::now(), clock::unix_time_s())),
             // The kernel may pass packets of a moved connection to another thread, whose resets
             // must not end it.
-            reset_scope: ConnectionSetConfig::<Remote>::reset_scope_of(self.address, index),
+            reset_scope: ResetKey::scope(&host_id(), self.address, index),
             ..ConnectionSetConfig::default()
         };
         server.listen(responder, environment, entropy);

@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use rdt_crypto::{PublicKey, ResumptionCookie};
+use rdt_crypto::{PublicKey, ResetKey, ResumptionCookie};
 use rdt_driver::truesize;
 use rdt_transport::{Closed, ConnectionId, ConnectionSet, ConnectionSetConfig};
 
-use crate::address::PeerAddress;
-use crate::config::EndpointConfig;
+use crate::address::{PeerAddress, host_id};
+use crate::config::{EndpointConfig, ObserverFactory};
 use crate::error::Stopped;
 use crate::io::Io;
 pub(crate) use accept::Backlog;
@@ -115,7 +115,7 @@ impl Shared {
             socket_buffer: io.receive_buffer().map(truesize::socket_buffer),
             ip_of: Some(PeerAddress::ip),
             unix_time: Some((clock(), unix_time)),
-            reset_scope: ConnectionSetConfig::<PeerAddress>::reset_scope_of(address, 0),
+            reset_scope: ResetKey::scope(&host_id(), address, 0),
         };
         let core = Core {
             set: ConnectionSet::new(limits, config.entropy),

@@ -1,12 +1,11 @@
 //! Limits of a connection set, and what a responder needs to accept connections.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use rdt_crypto::{Psk, PublicKey, SecretId, SharedSecret, StaticKey};
-use sha2::{Digest, Sha256};
 
 use crate::SocketBuffer;
 use crate::connection::{ConnectionConfig, RefuseReason};
@@ -40,8 +39,9 @@ pub struct ConnectionSetConfig<P> {
     /// save a round trip at the next connection, and may use them.
     pub unix_time: Option<(Instant, u64)>,
     /// Scope of the tokens in stateless resets ([`rdt_crypto::ResetKey`]). Sockets with the same
-    /// identity need different scopes, and a socket needs the same one after a restart
-    /// ([`reset_scope_of`](Self::reset_scope_of)).
+    /// identity need different scopes, also on other hosts, and a socket needs the same one after a
+    /// restart of the program
+    /// ([`ResetKey::scope`](rdt_crypto::ResetKey::scope)).
     pub reset_scope: u64,
 }
 
@@ -61,16 +61,6 @@ impl<P> Default for ConnectionSetConfig<P> {
             unix_time: None,
             reset_scope: 0,
         }
-    }
-}
-
-impl<P> ConnectionSetConfig<P> {
-    /// Returns the scope of the reset tokens of a socket: the first 8 bytes of the SHA-256 of its
-    /// address and index as text, little-endian. `index` distinguishes sockets that share the
-    /// address (`SO_REUSEPORT`).
-    pub fn reset_scope_of(local: SocketAddr, index: usize) -> u64 {
-        let hash = Sha256::digest(format!("{local} {index}"));
-        u64::from_le_bytes(std::array::from_fn(|i| hash[i]))
     }
 }
 

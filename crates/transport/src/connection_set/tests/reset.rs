@@ -64,12 +64,21 @@ fn other_key_and_other_token_reset_nothing() {
     assert!(network.hosts[CLIENT].set.stats().unauthentic > 0);
 }
 
-/// A socket tells the tokens of its own scope to everyone.
+/// A socket tells the tokens of its own scope to everyone. Both are bound to the wildcard address.
 #[test]
-fn other_socket_of_identity_resets_nothing() {
-    let (mut network, id) = connected(7, (Pattern::Ik, false));
-    let config = ConnectionSetConfig { reset_scope: 1, ..set_config(network.now) };
-    let other = network.add_host_with("198.51.100.1:2001", config);
+fn other_host_of_identity_resets_nothing() {
+    type Config = ConnectionSetConfig<std::net::SocketAddr>;
+    let scope = |host| ResetKey::scope(host, "[::]:2000".parse().unwrap(), 0);
+    let mut network = Network::new(7);
+    network.add_host("192.0.2.1:1000");
+    let config = Config { reset_scope: scope("first"), ..set_config(network.now) };
+    network.add_host_with("198.51.100.1:2000", config);
+    network.hosts[SERVER].set.listen(responder());
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    network.run(Duration::from_secs(2));
+    let config = Config { reset_scope: scope("second"), ..set_config(network.now) };
+    let other = network.add_host_with("198.51.100.2:2000", config);
     network.hosts[other].set.listen(responder());
     let attacker = network.add_host("203.0.113.1:666");
     let sealed = network.log.iter().rev().find(|sent| sent.to.port() == 2000).unwrap().bytes.clone();
