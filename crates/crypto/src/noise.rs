@@ -23,10 +23,6 @@ use crate::{Entropy, Psk, PublicKey, Secrets, StaticKey, TrafficSecret};
 const OVERHEAD_BYTES: usize = 96;
 /// Largest payload, bytes. Noise limits a message to 65,535 bytes.
 const MAX_PAYLOAD_BYTES: usize = 65_535 - OVERHEAD_BYTES;
-/// Changed third messages that a responder survives. Each costs two Diffie-Hellman operations and a
-/// key pair, about 0.2 ms.
-const MAX_REBUILDS: u8 = 4;
-
 /// Knowledge of static keys before the handshake. The discriminant is the number of the pattern
 /// in a packet, to which a pre-shared secret adds 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -298,7 +294,6 @@ struct Recording {
     first: Vec<u8>,
     second_payload: Zeroizing<Vec<u8>>,
     spoiled: bool,
-    rebuilds: u8,
 }
 
 impl Recording {
@@ -342,7 +337,6 @@ impl Responder {
                 first: message.to_vec(),
                 second_payload: Zeroizing::default(),
                 spoiled: false,
-                rebuilds: 0,
             })
         });
         Ok((Self { state, peer, recording }, payload))
@@ -361,7 +355,7 @@ impl Responder {
     }
 
     /// Reads message 3 of XX and returns its payload. After a message that is not authentic the
-    /// genuine one can still follow, up to four times: then every message is refused.
+    /// genuine one can still follow.
     ///
     /// # Errors
     /// [`NoiseError::Forged`], and [`NoiseError::OutOfTurn`] in other patterns, before message 2
@@ -369,17 +363,21 @@ impl Responder {
     pub fn read_third(&mut self, message: &[u8]) -> Result<Vec<u8>, NoiseError> {
         let recording = self.recording.as_mut().ok_or(NoiseError::OutOfTurn)?;
         if recording.spoiled {
-            if recording.rebuilds == MAX_REBUILDS {
-                return Err(NoiseError::Forged);
-            }
-            recording.rebuilds += 1;
             self.state = recording.rebuild()?;
         }
         let result = read(&mut self.state, message).and_then(|payload| Ok((payload, peer_key(&self.state)?)));
-        recording.spoiled = result == Err(NoiseError::Forged);
+        // A message with a forged static key leaves the state as it was.
+        recording.spoiled = result == Err(NoiseError::Forged) && self.state.get_remote_static().is_some();
         let (payload, peer) = result?;
         self.peer = peer;
         Ok(payload)
+    }
+
+    /// True if the last message 3 had the genuine static key and a changed payload. The next one
+    /// then costs two Diffie-Hellman operations and a key pair more, about 0.2 ms, so a caller
+    /// limits how often it reads.
+    pub fn is_spoiled(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.spoiled)
     }
 
     /// Returns the initiator's key, once a message proved that the initiator has its private key:
@@ -393,7 +391,7 @@ impl Responder {
     /// # Errors
     /// [`NoiseError::OutOfTurn`] before the last message.
     pub fn finish(self) -> Result<Secrets, NoiseError> {
-        if self.recording.is_some_and(|recording| recording.spoiled) {
+        if self.is_spoiled() {
             return Err(NoiseError::OutOfTurn);
         }
         finish(self.state)

@@ -22,6 +22,19 @@ const RESET_INTERVAL: Duration = Duration::from_millis(1);
 /// together. With 4096 peers, the default limit, all senders are reset within 4 s.
 const RESET_BURST: Duration = Duration::from_secs(1);
 
+/// Average interval of AUTH packets that are read although the one before was changed, so that the
+/// handshake is computed again: 100 a second, 2 % of a core.
+const REBUILD_INTERVAL: Duration = Duration::from_millis(10);
+/// Burst of such packets: 32.
+const REBUILD_BURST: Duration = Duration::from_millis(320);
+
+/// Average interval of handshakes that begin while the table of half-open connections is full, so
+/// that an older one ends: 4000 a second. Each costs about 0.12 ms, half a core in all, and a
+/// client has a quarter of a second to complete one in a table of 1024.
+const EVICTION_INTERVAL: Duration = Duration::from_micros(250);
+/// Burst of such handshakes: 400.
+const EVICTION_BURST: Duration = Duration::from_millis(100);
+
 /// Schedule of datagrams to unconnected addresses, among those to connected peers.
 #[derive(Debug)]
 pub(crate) struct StatelessLimit {
@@ -109,6 +122,16 @@ impl RateLimiter {
     /// Returns the limit of stateless resets.
     pub(crate) fn of_resets() -> Self {
         Self::new(RESET_INTERVAL, RESET_BURST)
+    }
+
+    /// Returns the limit of handshakes that are computed again.
+    pub(crate) fn of_rebuilds() -> Self {
+        Self::new(REBUILD_INTERVAL, REBUILD_BURST)
+    }
+
+    /// Returns the limit of handshakes while the table of half-open connections is full.
+    pub(crate) fn of_evictions() -> Self {
+        Self::new(EVICTION_INTERVAL, EVICTION_BURST)
     }
 
     /// Returns the time from which one is granted; `None` before the first.

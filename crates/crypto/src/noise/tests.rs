@@ -180,7 +180,7 @@ fn equal_entropy_gives_equal_messages() {
     }
 }
 
-/// Each byte of message 3 in turn. After five changed ones the genuine one is refused, too.
+/// Each byte of message 3 in turn. Only a genuine static key spoils the state.
 #[test]
 fn changed_auth_does_not_stop_handshake() {
     let pair = Pair::new();
@@ -190,9 +190,9 @@ fn changed_auth_does_not_stop_handshake() {
             let (initiator, mut responder, third) = pair.third(psk);
             let mut changed = third.clone();
             changed[at] ^= 1;
-            for _ in 0..MAX_REBUILDS {
+            for _ in 0..20 {
                 assert_eq!(responder.read_third(&changed), Err(NoiseError::Forged), "byte {at}");
-                assert_eq!(responder.peer(), None, "byte {at}");
+                assert_eq!((responder.peer(), responder.is_spoiled()), (None, at >= 48), "byte {at}");
             }
             assert_eq!(responder.read_third(&third).unwrap(), b"third", "byte {at}");
             assert_eq!(responder.peer(), Some(pair.initiator.public()));
@@ -203,13 +203,11 @@ fn changed_auth_does_not_stop_handshake() {
 }
 
 #[test]
-fn fifth_changed_auth_ends_handshake() {
+fn spoiled_handshake_does_not_finish() {
     let pair = Pair::new();
     let (_, mut responder, third) = pair.third(false);
-    for _ in 0..=MAX_REBUILDS {
-        assert_eq!(responder.read_third(&third[1..]), Err(NoiseError::Forged));
-    }
-    assert_eq!(responder.read_third(&third), Err(NoiseError::Forged));
+    assert_eq!(responder.read_third(&third[..third.len() - 1]), Err(NoiseError::Forged));
+    assert!(responder.is_spoiled());
     assert_eq!(responder.finish().unwrap_err(), NoiseError::OutOfTurn);
 }
 

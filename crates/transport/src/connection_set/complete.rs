@@ -34,6 +34,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             return;
         };
         let payload = match &mut entry.stage {
+            Stage::Auth(awaited) if awaited.noise.is_spoiled() && !self.rebuilds.take(now) => {
+                self.stats.unauthentic += 1;
+                return;
+            }
             Stage::Auth(awaited) => awaited.noise.read_third(noise),
             Stage::Refused(_) => return self.repeat_refusal(now, from, id),
             Stage::Sealed(_) => return,

@@ -88,6 +88,10 @@ pub struct ConnectionSet<P> {
     cookie_epoch: Option<Instant>,
     reset_key: ResetKey,
     resets: RateLimiter,
+    /// Limit of handshakes computed again, because a host on the path changed an AUTH.
+    rebuilds: RateLimiter,
+    /// Limit of handshakes that begin while the table of half-open connections is full.
+    evictions: RateLimiter,
     answers: Answers<P>,
     /// Connections that may have something to send, round-robin.
     ready: VecDeque<u64>,
@@ -137,6 +141,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             cookie_epoch: None,
             reset_key: ResetKey::generate(&mut entropy),
             resets: RateLimiter::of_resets(),
+            rebuilds: RateLimiter::of_rebuilds(),
+            evictions: RateLimiter::of_evictions(),
             answers: Answers::new(),
             ready: VecDeque::new(),
             timers: Timers::default(),

@@ -167,3 +167,65 @@ fn arbitrary_bytes_cause_no_panic() {
     }
     assert_eq!(network.hosts[SERVER].set.stats().accepted, HANDSHAKES.len() as u64);
 }
+
+/// A reader on the path sends changed copies of the AUTH, which arrive before the original. Their
+/// static key is genuine, so that each spoils the responder's state.
+#[test]
+fn forged_auths_do_not_stop_handshake() {
+    for has_secret in [false, true] {
+        let mut network = client_and_server(20);
+        network.hosts[SERVER].reply = Some(Vec::new());
+        let mut is_first = true;
+        network.rule = Box::new(move |_, datagram| {
+            let is_late = datagram.bytes[1] == AUTH && std::mem::take(&mut is_first);
+            if is_late { Fate::Delay(Duration::from_millis(100)) } else { Fate::Deliver }
+        });
+        network.connect(CLIENT, SERVER, initiator(Pattern::Xx, has_secret), b"request");
+        let is_auth = |datagram: &Datagram| datagram.bytes[1] == AUTH;
+        let end = network.now + Duration::from_secs(1);
+        assert!(network.run_until(end, |network| network.log.iter().any(is_auth)));
+        let genuine = network.log.iter().find(|datagram| is_auth(datagram)).unwrap().clone();
+        for _ in 0..100 {
+            let mut forged = genuine.clone();
+            let last = forged.bytes.len() - 1;
+            forged.bytes[last] ^= 1;
+            network.inject(forged);
+        }
+        network.run(Duration::from_millis(180));
+        let stats = network.hosts[SERVER].set.stats();
+        assert_eq!((stats.accepted, stats.unauthentic), (1, 100), "secret {has_secret}");
+        network.run(Duration::from_secs(20));
+        assert!(is_finished(&network, CLIENT));
+    }
+}
+
+/// Copies of packets with another key phase, also of those sealed before a key update.
+#[test]
+fn forged_key_phases_change_nothing() {
+    let mut network = client_and_server(21);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    for round in 0..6_u64 {
+        network.hosts[CLIENT].streams.get_mut(&id).unwrap().outgoing.extend_from_slice(&[7; 5000]);
+        network.run(Duration::from_secs(1));
+        let sent = network.log.iter().rev().find(|sent| sent.to.port() == 2000 && sent.bytes[1] == 4);
+        let sent = sent.unwrap().clone();
+        for phase in (0..4).filter(|phase| sent.bytes[2] & 3 != *phase) {
+            let mut forged = sent.clone();
+            forged.bytes[2] = forged.bytes[2] & !3 | phase;
+            // A number that has not arrived.
+            let number = u32::from_le_bytes(forged.bytes[4..8].try_into().unwrap()) + 50;
+            forged.bytes[4..8].copy_from_slice(&number.to_le_bytes());
+            network.inject(forged);
+        }
+        network.run(Duration::from_millis(100));
+        assert_eq!(network.hosts[SERVER].set.stats().unauthentic, 3 * (round + 1));
+        let now = network.now;
+        network.hosts[CLIENT].set.with(now, id, Connection::use_up_key);
+    }
+    let phases: std::collections::BTreeSet<_> =
+        network.log.iter().filter(|sent| sent.bytes[1] == 4).map(|sent| sent.bytes[2] & 3).collect();
+    assert_eq!(phases.len(), 4, "the key was updated");
+    let theirs = network.hosts[SERVER].streams.values().next().unwrap();
+    assert_eq!((theirs.incoming.len(), &theirs.closed), (7 + 6 * 5000, &None));
+}
