@@ -179,6 +179,10 @@ async fn refusals_have_kinds() {
     };
     assert!(expected(&refused), "{refused:?}");
     assert_eq!(std::io::Error::from(refused).kind(), ErrorKind::ConnectionRefused);
+    // The peer learns the key after the handshake of this side is complete.
+    let mut opened = pair.client.connect(to, Connect::trusting(|_| true)).await.unwrap();
+    assert_eq!(opened.read(&mut [0]).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(opened.write(&[0]).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 
     let pair = Pair::new("rtt 20ms");
     let to = pair.listener.local_addr();
