@@ -24,7 +24,8 @@ pub(crate) struct Arrival {
     pub(crate) authentic: usize,
     /// True if one of them was the newest of its number space when it arrived.
     pub(crate) is_newest: bool,
-    /// Random number of the path probe that one of them answers.
+    /// Random number of the path probe that one of them answers, if it is that of the newest probe
+    /// of an address.
     pub(crate) path_answer: Option<u64>,
 }
 
@@ -278,8 +279,9 @@ impl Connection {
     }
 
     /// Makes the next update of the own key due.
-    #[cfg(test)]
-    pub(crate) fn use_up_key(&mut self) {
+    #[cfg(any(test, feature = "fuzzing"))]
+    #[doc(hidden)]
+    pub fn use_up_key(&mut self) {
         if let Some(streams) = self.streams_mut() {
             streams.sealing.use_up();
         }

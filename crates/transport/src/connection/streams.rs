@@ -73,6 +73,9 @@ pub(super) struct Streams {
     pub(super) confirm: Confirm,
     /// Path probe to send, or answer to one.
     probe: Option<Probe>,
+    /// Random number of the newest probe of an address that is not validated. Answers to probes of
+    /// a quiet path have others.
+    path_random: Option<u64>,
     /// Body of an ACK that waits for a packet.
     ack: Option<Vec<u8>>,
     pub(super) idle_timeout: Duration,
@@ -154,6 +157,7 @@ impl Streams {
             probe: None,
             ack: None,
             idle_timeout: config.idle_timeout,
+            path_random: None,
             heard_at: now,
             probed_at: now,
             has_own_stream,
@@ -338,6 +342,7 @@ impl Streams {
 
     /// Handles timers that are due. Returns the reason if the connection ended.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Closed> {
+        self.path_random = Some(random);
         if self.close.is_some() || self.linger_until.is_some() {
             return None;
         }

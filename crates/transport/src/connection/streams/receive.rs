@@ -155,7 +155,11 @@ impl Streams {
                     None => Closed::Peer { reason, code, text: text.to_owned() },
                 });
             }
-            &Body::Path(Probe { is_response: true, random }) => arrival.path_answer = Some(random),
+            &Body::Path(Probe { is_response: true, random }) => {
+                if self.path_random == Some(random) {
+                    arrival.path_answer = Some(random);
+                }
+            }
             &Body::Path(Probe { is_response: false, random }) => {
                 self.probe = Some(Probe { is_response: true, random });
             }

@@ -219,9 +219,16 @@ fn path_probe_is_answered() {
     assert_eq!(arrival.authentic, probe.len());
     pair.batch.clear();
     assert!(pair.ends[THERE].poll_transmit(now, &mut pair.batch));
-    let mut answer = pair.batch.datagrams().next().unwrap().to_vec();
-    let arrival = pair.ends[HERE].handle_run(now, Ecn::NotEct, &mut answer, 1500, 1 << 30);
-    assert_eq!(arrival.path_answer, Some(77));
+    let mut answers = pair.batch.datagrams().next().unwrap().to_vec();
+    let stride = answers.len();
+    // The answer to a probe of the quiet path follows in the same coalesced message.
+    let mut other = vec![0; sealed::PATH_LEN];
+    pair.ends[THERE].streams_mut().unwrap().sealing.seal(&mut other, |header, packet| {
+        sealed::encode_path(header, &sealed::Probe { is_response: true, random: 0 }, packet);
+    });
+    answers.append(&mut other);
+    let arrival = pair.ends[HERE].handle_run(now, Ecn::NotEct, &mut answers, stride, 1 << 30);
+    assert_eq!((arrival.authentic, arrival.path_answer), (2 * stride, Some(77)));
 }
 
 #[test]
