@@ -16,6 +16,9 @@ use crate::wire::sealed::PATH_LEN;
 const PROBE_INTERVAL: Duration = Duration::from_millis(333);
 /// Largest number of probes of one address. A later packet from there starts again.
 const PROBE_LIMIT: u32 = 4;
+/// Probes of an address after which another one may take its place: 1 s without an answer. Without
+/// it, packets that come from two new addresses in turn would prove neither.
+const KEPT_PROBES: u32 = 2;
 /// Bytes that may be sent for each byte received from an unproved address.
 const AMPLIFICATION: u64 = 3;
 
@@ -42,6 +45,11 @@ impl<P> PathProbe<P> {
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.at
+    }
+
+    /// True if another address may be probed instead of this one.
+    fn is_replaceable(&self) -> bool {
+        self.probes > KEPT_PROBES
     }
 
     /// Handles the timer if it is due. Returns true if the address is given up.
@@ -84,7 +92,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let Some(entry) = self.connections.latest_mut() else { return };
         if entry.probe.as_ref().is_none_or(|probe| probe.peer != from) {
             // An old packet says nothing about the present address.
-            if !arrival.is_newest {
+            if !arrival.is_newest || entry.probe.as_ref().is_some_and(|probe| !probe.is_replaceable()) {
                 return;
             }
             entry.probe = Some(Box::new(PathProbe::new(from, u64::from_le_bytes(random))));

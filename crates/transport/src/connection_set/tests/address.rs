@@ -189,3 +189,56 @@ fn unauthentic_packets_from_elsewhere_cause_no_probe() {
     assert_eq!((stats.path_probes, stats.unauthentic), (0, 1));
     assert_eq!(network.hosts[SERVER].set.address(id), Some(client));
 }
+
+/// A NAT with two addresses sends the client's packets through both in turn.
+#[test]
+fn alternating_addresses_are_proved() {
+    let (mut network, id) = transfer(9, true);
+    let client = network.hosts[CLIENT].address;
+    let outside = ["203.0.113.9:9", "203.0.113.10:9"].map(address);
+    let mut sent = 0;
+    network.rule = Box::new(move |_, datagram| {
+        if datagram.from == client {
+            sent += 1;
+            datagram.from = outside[sent % 2];
+        } else if datagram.to == client {
+            return Fate::Drop;
+        } else if outside.contains(&datagram.to) {
+            datagram.to = client;
+        }
+        Fate::Deliver
+    });
+    let end = network.now + Duration::from_secs(20);
+    let is_moved = |network: &Network| {
+        network.hosts[SERVER].set.address(id).is_none_or(|address| outside.contains(&address))
+    };
+    assert!(network.run_until(end, is_moved));
+}
+
+/// It was sent before the address changed, and arrives late.
+#[test]
+fn late_packet_of_old_address_causes_no_probe() {
+    let mut network = client_and_server(10);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    let stream = network.hosts[CLIENT].streams.get_mut(&id).unwrap();
+    stream.finish = false;
+    network.run(Duration::from_secs(1));
+    let (old, new) = (network.hosts[CLIENT].address, address("192.0.2.1:1001"));
+    let late = Fate::Delay(Duration::from_secs(3));
+    network.rule = Box::new(move |_, datagram| if datagram.from == old { late } else { Fate::Deliver });
+    let write = |network: &mut Network| {
+        network.hosts[CLIENT].streams.get_mut(&id).unwrap().outgoing.extend_from_slice(&[7; 100]);
+        network.run(Duration::from_millis(1));
+    };
+    write(&mut network);
+    network.hosts[CLIENT].address = new;
+    write(&mut network);
+    network.run(Duration::from_secs(2));
+    let stats = network.hosts[SERVER].set.stats();
+    let theirs = *network.hosts[SERVER].streams.keys().next().unwrap();
+    assert_eq!((stats.moved, network.hosts[SERVER].set.address(theirs)), (1, Some(new)));
+    let late = network.hosts[SERVER].set.stats().unauthentic;
+    network.run(Duration::from_secs(2));
+    let after = network.hosts[SERVER].set.stats();
+    assert_eq!((after.path_probes, after.unauthentic), (stats.path_probes, late));
+}
