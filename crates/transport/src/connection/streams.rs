@@ -78,6 +78,8 @@ pub(super) struct Streams {
     path_random: Option<u64>,
     /// Body of an ACK that waits for a packet.
     ack: Option<Vec<u8>>,
+    /// Memory of the newest ACK that had a packet of its own, for the next one.
+    ack_memory: Vec<u8>,
     pub(super) idle_timeout: Duration,
     /// Arrival of the newest authentic packet; at first, the end of the handshake.
     heard_at: Instant,
@@ -157,6 +159,7 @@ impl Streams {
             probe: None,
             ack: None,
             idle_timeout: config.idle_timeout,
+            ack_memory: Vec::new(),
             path_random: None,
             heard_at: now,
             probed_at: now,
@@ -294,7 +297,7 @@ impl Streams {
         }
         self.update_key(now);
         if let Some(ack) = self.ack.take() {
-            return self.transmit_ack(&ack, out);
+            return self.transmit_ack(ack, out);
         }
         if let Some(ack) = self.next_ack(now) {
             self.sender.carry_ack(ack);
@@ -303,9 +306,7 @@ impl Streams {
         self.ack = self.sender.take_carried_ack();
         match self.ack.take() {
             // A shorter packet may end the batch; else it has a batch of its own.
-            Some(ack) if !has_data || out.has_room(sealed::ack_len(ack.len())) => {
-                self.transmit_ack(&ack, out)
-            }
+            Some(ack) if !has_data || out.has_room(sealed::ack_len(ack.len())) => self.transmit_ack(ack, out),
             ack => {
                 self.ack = ack;
                 has_data
@@ -316,7 +317,9 @@ impl Streams {
     /// Returns the body of the ACK to send now.
     fn next_ack(&mut self, now: Instant) -> Option<Vec<u8>> {
         let (ack, blocks) = self.receiver.take_ack(now)?;
-        let mut body = vec![0; sealed::ack_body_len(blocks.len())];
+        let mut body = std::mem::take(&mut self.ack_memory);
+        body.clear();
+        body.resize(sealed::ack_body_len(blocks.len()), 0);
         let len = sealed::encode_ack_body(&ack, blocks, &mut body);
         let window = ack.window;
         body.truncate(len);
@@ -324,10 +327,12 @@ impl Streams {
         Some(body)
     }
 
-    fn transmit_ack(&mut self, body: &[u8], out: &mut TransmitBuf) -> bool {
-        seal_slot(&mut self.sealing, sealed::ack_len(body.len()), out, |header, packet| {
-            sealed::encode_ack(header, body, packet);
-        })
+    fn transmit_ack(&mut self, body: Vec<u8>, out: &mut TransmitBuf) -> bool {
+        let has_sent = seal_slot(&mut self.sealing, sealed::ack_len(body.len()), out, |header, packet| {
+            sealed::encode_ack(header, &body, packet);
+        });
+        self.ack_memory = body;
+        has_sent
     }
 
     fn update_key(&mut self, now: Instant) {
