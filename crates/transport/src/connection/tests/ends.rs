@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::PacketKind;
+use crate::wire::DataHeader;
+use crate::wire::sealed::SealedCodec;
 
 const CLOSE: u8 = PacketKind::Close as u8;
 const SECOND: Duration = Duration::from_secs(1);
@@ -175,4 +177,52 @@ fn invalid_acks_break_the_protocol() {
     assert!(pair.count(HERE, CLOSE) >= 1);
     let closed = Closed::Peer { reason: CloseReason::Protocol, code: 0, text: String::new() };
     assert_eq!(pair.ends[THERE].closed(), Some(&closed));
+}
+
+/// Returns a packet that `side` would not send, sealed with its keys. `seal` gets its number.
+fn forged(pair: &Pair, side: usize, len: usize, seal: impl FnOnce(&SealedCodec, u64, &mut [u8])) -> Vec<u8> {
+    let streams = pair.ends[side].streams().unwrap();
+    let mut packet = vec![0; len];
+    seal(&streams.sealing.codec(), streams.sender.next_number() + 10, &mut packet);
+    packet
+}
+
+/// Delivers a forged packet to the other side, and returns how its connection ended.
+fn end_after(pair: &mut Pair, to: usize, mut packet: Vec<u8>) -> Option<Closed> {
+    let now = pair.now;
+    let arrival = pair.ends[to].handle_run(now, Ecn::NotEct, &mut packet, 1500, 1 << 30);
+    assert_eq!(arrival.authentic, packet.len());
+    pair.ends[to].closed().cloned()
+}
+
+#[test]
+fn second_fin_with_other_length_ends_connection() {
+    for (length, is_broken) in [(100, false), (101, true)] {
+        let mut pair = Pair::new(&config());
+        pair.ends[THERE].write(&bytes(100)).unwrap();
+        pair.ends[THERE].finish();
+        pair.run(SECOND);
+        assert_eq!(pair.ends[HERE].closed(), None);
+        let fin = forged(&pair, THERE, sealed::FIN_LEN, |codec, number, out| {
+            codec.seal_fin(number, length, out);
+        });
+        let closed = end_after(&mut pair, HERE, fin);
+        assert_eq!(matches!(closed, Some(Closed::ProtocolBroken(_))), is_broken, "{length}: {closed:?}");
+    }
+}
+
+/// Data makes a run, an empty packet does not.
+#[test]
+fn data_of_absent_stream_ends_connection() {
+    for payload in [0, 10] {
+        let mut pair = Pair::new(&ConnectionConfig { one_way: true, ..config() });
+        pair.transfer(HERE, b"x");
+        let len = sealed::DATA_HEADER + payload + sealed::TAG;
+        let data = forged(&pair, THERE, len, |codec, packet_number, out| {
+            let data = DataHeader { seq: 0, packet_number, ack_now: false, ack_every: 0 };
+            codec.seal_data(&data, out);
+        });
+        let closed = end_after(&mut pair, HERE, data);
+        assert!(matches!(closed, Some(Closed::ProtocolBroken(_))), "{payload} bytes: {closed:?}");
+    }
 }

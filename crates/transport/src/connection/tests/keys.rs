@@ -1,5 +1,8 @@
 //! Forged, changed and replayed packets, and key updates.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use super::*;
 use crate::connection::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
 use crate::wire::sealed::{PATH_LEN, Probe, encode_path, peek};
@@ -165,4 +168,28 @@ fn idle_timeout_is_checked() {
         let result = Connection::initiate(epoch(), config, keys.clone(), place, entropy(3));
         assert_eq!(result.unwrap_err(), ConfigError::IdleTimeout);
     }
+}
+
+/// The least window, 1024 numbers, would take it for a replay.
+#[test]
+fn packet_of_large_flight_may_be_late() {
+    let mut pair = Pair::new(&config());
+    // The window grows with the packets that have arrived.
+    pair.transfer(HERE, &bytes(8_000_000));
+    let late = Rc::new(RefCell::new(None));
+    let slot = Rc::clone(&late);
+    pair.filter = Box::new(move |from, bytes| {
+        let is_taken = from == HERE && bytes.len() > 1000 && slot.borrow().is_none();
+        if is_taken {
+            *slot.borrow_mut() = Some(bytes.clone());
+        }
+        !is_taken
+    });
+    pair.transfer(HERE, &bytes(4_000_000));
+    let mut packet = late.take().unwrap();
+    let number = peek(&packet).unwrap().number;
+    assert!(pair.ends[HERE].streams().unwrap().sender.next_number() > u64::from(number) + 2000);
+    let now = pair.now;
+    let arrival = pair.ends[THERE].handle_run(now, Ecn::NotEct, &mut packet, 1500, 1 << 30);
+    assert_eq!((arrival.authentic, arrival.unauthentic), (packet.len(), 0));
 }
