@@ -67,6 +67,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             self.stats.source_limited += 1;
             return;
         }
+        if self.half_open.is_full() && !self.evictions.take(now) {
+            self.stats.source_limited += 1;
+            return;
+        }
         let own = self.draw_id();
         let syn = ProvenSyn { peer, remote_id, packet, syn };
         match self.answer(now, &responder, own, &syn) {

@@ -146,6 +146,11 @@ impl<P> HalfOpenTable<P> {
         self.entries.len()
     }
 
+    /// True if the oldest entry would make room for a new one.
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= self.max
+    }
+
     pub(super) fn contains(&self, id: u64) -> bool {
         self.entries.contains_key(&id)
     }
@@ -168,7 +173,7 @@ impl<P> HalfOpenTable<P> {
     /// Adds an entry of the host with this address. Returns false if the oldest one made room for
     /// it.
     pub(super) fn insert(&mut self, id: u64, address: Option<IpAddr>, mut entry: HalfOpen<P>) -> bool {
-        let is_full = self.entries.len() >= self.max;
+        let is_full = self.is_full();
         if is_full && let Some(&(_, oldest)) = self.expiries.first() {
             self.remove(oldest);
         }

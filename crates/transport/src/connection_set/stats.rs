@@ -20,7 +20,8 @@ pub struct ConnectionSetStats {
     pub resumed: u64,
     /// Dropped: SYNs of a connection that has opened already.
     pub replayed: u64,
-    /// Dropped: SYNs of a host with too many half-open connections.
+    /// Dropped: SYNs of a host with too many half-open connections, and of others while the table
+    /// is full and changes fast.
     pub source_limited: u64,
     /// Handshakes refused.
     pub refused: u64,

@@ -131,6 +131,19 @@ fn invalid_first_messages_count_for_their_host() {
     assert!(network.log.iter().all(|datagram| datagram.bytes[1] != 3), "no SYN-ACK");
 }
 
+/// Hosts of many networks prove their addresses and take turns in the full table.
+#[test]
+fn full_table_limits_new_handshakes() {
+    let mut network = half_open_flood(16, false, 0);
+    for _ in 0..2500 {
+        network.connect(2, SERVER, initiator(Pattern::Xx, false), b"");
+        network.run(Duration::from_micros(100));
+    }
+    let stats = network.hosts[SERVER].set.stats();
+    assert!((1000..=1500).contains(&stats.half_open_dropped), "{stats:?}");
+    assert!(stats.source_limited > 500, "{stats:?}");
+}
+
 /// A cookie is valid for its address and connection alone.
 #[test]
 fn cookie_of_other_address_is_refused() {
