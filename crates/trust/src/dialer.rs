@@ -87,10 +87,21 @@ impl Dialer {
                 if let Some((key, _)) = check.known_key() {
                     return InitiatorConfig { remote: Some(key), ..base };
                 }
-                let check = Arc::clone(check);
-                let trust: Trust = Arc::new(move |key| check.trusts(key));
-                InitiatorConfig { trust: Some(trust), ..base }
+                InitiatorConfig { trust: Some(check.trust()), ..base }
             }
+        }
+    }
+
+    /// Returns keys and proofs for another attempt after a connection ended by `closed`. `None`
+    /// unless the peer answered, without a proof, that it has another key than the file. In this
+    /// attempt it proves its key first. `trust` refuses a key that the file does not have, and then
+    /// [`refusal`](Self::refusal) has both.
+    pub fn asking(&self, closed: &Closed) -> Option<InitiatorConfig> {
+        match (closed, &self.expected) {
+            (Closed::Refused(RefuseReason::WrongKey), Expected::Known(check)) => {
+                Some(InitiatorConfig { remote: None, trust: Some(check.trust()), ..self.initiator() })
+            }
+            _ => None,
         }
     }
 
@@ -137,6 +148,11 @@ impl HostCheck {
     fn changed(&self, expected: PublicKey, line: usize, received: Option<PublicKey>) -> ChangedKey {
         let (host, path) = (self.host.clone(), self.hosts.path().to_owned());
         ChangedKey { host, port: self.port, expected, received, path, line }
+    }
+
+    fn trust(self: &Arc<Self>) -> Trust {
+        let check = Arc::clone(self);
+        Arc::new(move |key| check.trusts(key))
     }
 
     fn trusts(&self, key: &PublicKey) -> bool {
@@ -230,6 +246,26 @@ mod tests {
         for part in ["HAS CHANGED", &key(2).fingerprint(), "It is now   not known", "delete line 1"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn proved_key_is_named_after_unproved_answer() {
+        let world = World::new();
+        let dialer = dialer(&world, "host").unwrap();
+        assert!(trusts(&dialer, key(2)));
+        let wrong_key = Closed::Refused(RefuseReason::WrongKey);
+        let asking = dialer.asking(&wrong_key).unwrap();
+        assert!(asking.remote.is_none() && asking.local.is_some());
+        let trust = asking.trust.unwrap();
+        assert!(trust(&key(2)), "the answer was forged");
+        assert!(!trust(&key(3)));
+        let text = dialer.refusal("host", &Closed::NotTrusted(key(3))).unwrap().to_string();
+        for part in ["HAS CHANGED", &key(2).fingerprint(), &format!("It is now   {}", key(3).fingerprint())] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(dialer.asking(&Closed::Idle).is_none());
+        let ticket = super::tests::dialer(&world, &world.ticket(2).to_string()).unwrap();
+        assert!(ticket.asking(&wrong_key).is_none(), "the key of a ticket does not change");
     }
 
     #[test]

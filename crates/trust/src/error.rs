@@ -91,8 +91,8 @@ pub struct ChangedKey {
     pub port: u16,
     /// Key in the file.
     pub expected: PublicKey,
-    /// Key that the peer proved. `None` if the answer was that it has another key than expected:
-    /// such an answer has no proof.
+    /// Key that the peer proved. `None` if it answered that it has another key than expected, and
+    /// did not prove one: the answer alone has no proof.
     pub received: Option<PublicKey>,
     /// File of known hosts.
     pub path: PathBuf,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, StreamError};
-use rdt_transport::Closed;
+use rdt_transport::{Closed, InitiatorConfig};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::{ADDRESS_GIVE_UP, AttemptEnd, Remote};
+use crate::{ADDRESS_GIVE_UP, AttemptEnd, Dialer, Remote};
 
 /// Head start of an address before the next one is tried too (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -21,13 +21,41 @@ pub async fn resolve(remote: &Remote) -> Vec<SocketAddr> {
     tokio::task::spawn_blocking(move || owned.addresses()).await.unwrap_or_default()
 }
 
-/// Tries the addresses, each some time after the one before, with the parameters of `connect`. The
-/// first connection wins. A refusal without a proof fails the race only if no other address
-/// answers.
+/// Tries the addresses, each some time after the one before, with the parameters of `connect` and
+/// the keys of `dialer`. The first connection wins. A refusal without a proof fails the race only
+/// if no other address answers. If the peer says that it has another key than the file of known
+/// hosts, a second race asks for it, so that the user sees both.
 ///
 /// # Errors
 /// The refusal, or the failure of the last attempt.
 pub async fn race(
+    endpoint: &Endpoint,
+    addresses: &[SocketAddr],
+    dialer: &Dialer,
+    connect: impl Fn(InitiatorConfig) -> Connect,
+) -> Result<(Stream, SocketAddr), ConnectError> {
+    let refused = match race_with(endpoint, addresses, || connect(dialer.initiator())).await {
+        Err(ConnectError::Stream(StreamError::Closed(closed))) => closed,
+        ended => return ended,
+    };
+    if dialer.asking(&refused).is_none() {
+        return Err(StreamError::Closed(refused).into());
+    }
+    let asking = || connect(dialer.asking(&refused).unwrap_or_else(|| dialer.initiator()));
+    match race_with(endpoint, addresses, asking).await {
+        // Without an answer, the refusal says more.
+        Err(ConnectError::Stream(StreamError::Closed(closed))) if is_silent(&closed) => {
+            Err(StreamError::Closed(refused).into())
+        }
+        ended => ended,
+    }
+}
+
+fn is_silent(closed: &Closed) -> bool {
+    matches!(closed, Closed::TimedOut(_) | Closed::Idle | Closed::Unreachable | Closed::Reset)
+}
+
+async fn race_with(
     endpoint: &Endpoint,
     addresses: &[SocketAddr],
     connect: impl Fn() -> Connect,

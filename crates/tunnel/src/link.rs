@@ -131,7 +131,7 @@ impl Link {
                 addresses.retain(SocketAddr::is_ipv4);
             }
         }
-        match race(&self.endpoint, &addresses, || self.connect_config()).await {
+        match race(&self.endpoint, &addresses, &self.dialer, |keys| self.connect_config(keys)).await {
             Ok((stream, address)) => {
                 addresses.retain(|other| *other != address);
                 addresses.insert(0, address);
@@ -156,9 +156,9 @@ impl Link {
         }
     }
 
-    fn connect_config(&self) -> Connect {
+    fn connect_config(&self, keys: InitiatorConfig) -> Connect {
         let resumption = self.cookies.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let initiator = InitiatorConfig { resumption, ..self.dialer.initiator() };
+        let initiator = InitiatorConfig { resumption, ..keys };
         Connect::with(initiator).config(self.config.clone())
     }
 

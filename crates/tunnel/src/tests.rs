@@ -452,5 +452,7 @@ async fn changed_key_is_refused_by_client() {
     let refused = world.link("anna", world.host()).test().await.unwrap_err();
     assert_eq!(refused.code(), 76, "{refused}");
     let text = refused.to_string();
-    assert!(text.contains("HAS CHANGED") && text.contains("not known"), "{text}");
+    let now = format!("It is now   {}", world.gate.identity().public().fingerprint());
+    assert!(text.contains("HAS CHANGED") && text.contains(&now), "{text}");
+    assert!(!std::fs::read_to_string(&known).unwrap().contains(&server), "the file keeps the old key");
 }

@@ -168,8 +168,8 @@ async fn dial(
     if endpoint.local_addr().is_ipv4() {
         addresses.retain(SocketAddr::is_ipv4);
     }
-    let connect = || Connect::with(dialer.initiator()).config(config.clone());
-    match race(&endpoint, &addresses, connect).await {
+    let connect = |keys| Connect::with(keys).config(config.clone());
+    match race(&endpoint, &addresses, dialer, connect).await {
         Ok((stream, _)) => Ok((endpoint, stream)),
         Err(error) => Err(connect_failure(error, &remote.name(), dialer)),
     }
