@@ -60,6 +60,9 @@ pub struct PathOptions {
     /// Give up connecting after this long without an answer, from 1s
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = idle_timeout)]
     pub connect_give_up: Duration,
+    /// End connections whose peer answers but takes no byte for this long, from 1s
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = idle_timeout)]
+    pub no_progress: Duration,
 }
 
 impl PathOptions {
@@ -67,6 +70,7 @@ impl PathOptions {
     pub fn connection(&self) -> ConnectionConfig {
         let mut config = ConnectionConfig { idle_timeout: self.idle_timeout, ..ConnectionConfig::default() };
         config.sender.handshake_give_up = self.connect_give_up;
+        config.sender.no_progress = self.no_progress;
         config
     }
 }

@@ -23,8 +23,11 @@ use crate::report::Report;
 use crate::session::{Local, Outcome, carry};
 use crate::{Ended, serve};
 
-const PATH: PathOptions =
-    PathOptions { idle_timeout: Duration::from_secs(30), connect_give_up: Duration::from_secs(20) };
+const PATH: PathOptions = PathOptions {
+    idle_timeout: Duration::from_secs(30),
+    connect_give_up: Duration::from_secs(20),
+    no_progress: Duration::from_secs(3600),
+};
 
 impl Local for DuplexStream {}
 
@@ -326,12 +329,28 @@ async fn session_waits_for_slow_target() {
     let bytes = pattern(200_000, 0);
     client.write_all(&bytes).await.unwrap();
     client.shutdown().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_secs(1800)).await;
     assert!(!outcome.is_finished());
     let mut got = Vec::new();
     target.read_to_end(&mut got).await.unwrap();
     assert!(got == bytes);
     assert!(matches!(end_of(outcome).await, Outcome::Finished));
+}
+
+#[tokio::test(start_paused = true)]
+async fn target_that_reads_nothing_ends_session() {
+    let mut world = World::new("rtt 20ms", tickets);
+    let link = world.link("anna", world.ticket());
+    let (client, outcome) = world.session(&link);
+    let _target = world.target().await;
+    let (_reader, mut writer) = split(client);
+    let started = Instant::now();
+    let writing = tokio::spawn(async move { while writer.write_all(&[1; 10_000]).await.is_ok() {} });
+    let end = end_of(outcome).await;
+    assert!(matches!(&end, Outcome::PeerFailed(PeerEnd::Other(_))), "{end:?}");
+    let waited = started.elapsed().as_secs();
+    assert!((3600..3800).contains(&waited), "{waited} s");
+    writing.await.unwrap();
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn far_options(args: &Arguments) -> Vec<String> {
     let mut options = vec![
         seconds("idle-timeout", args.path.idle_timeout),
         seconds("connect-give-up", args.path.connect_give_up),
+        seconds("no-progress", args.path.no_progress),
     ];
     if let Some(rate) = &args.remote.max_rate {
         options.push(format!("--max-rate={}bit", rate.bytes_per_s.saturating_mul(8)));
