@@ -20,6 +20,35 @@ use crate::args::OutputArgs;
 use crate::copy::Counters;
 use crate::failure::Failure;
 
+/// Lines in a second that peers may cause.
+const MAX_PEER_LINES: u32 = 10;
+
+/// Limit of the lines that peers cause, so that no peer fills the log.
+#[derive(Debug, Default)]
+struct LineLimit {
+    /// Second since 1970 of the newest line.
+    second: u64,
+    /// Lines printed in that second.
+    printed: u32,
+    /// Lines left out since the last one printed.
+    left_out: u64,
+}
+
+impl LineLimit {
+    /// Returns the number of lines left out before this one, or `None` to leave this one out.
+    fn take(&mut self, second: u64) -> Option<u64> {
+        if self.second != second {
+            (self.second, self.printed) = (second, 0);
+        }
+        if self.printed == MAX_PEER_LINES {
+            self.left_out += 1;
+            return None;
+        }
+        self.printed += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
 /// Output of the program, shared by all connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
@@ -27,6 +56,7 @@ pub(crate) struct Report {
     /// Printer of remarks. They are made while the endpoint is locked, so a reader that pauses must
     /// not delay them.
     remarks: Printer,
+    limit: Arc<Mutex<LineLimit>>,
     json: bool,
     quiet: bool,
     totals: Arc<Totals>,
@@ -88,7 +118,8 @@ impl Report {
     pub(crate) fn with_remarks(console: Console, output: &OutputArgs, remarks: Printer) -> Self {
         let OutputArgs { quiet, json } = *output;
         let stamp = EventStamp::new(clock::now());
-        Self { console, remarks, json, quiet, totals: Arc::default(), started_at: Instant::now(), stamp }
+        let (limit, totals) = (Arc::default(), Arc::default());
+        Self { console, remarks, limit, json, quiet, totals, started_at: Instant::now(), stamp }
     }
 
     /// Prints a line for the user, unless `--quiet` was given. Does not wait for a slow reader.
@@ -96,6 +127,24 @@ impl Report {
         if !self.quiet {
             self.warn(line);
         }
+    }
+
+    /// Prints a line that a peer has caused, unless there were [`MAX_PEER_LINES`] in this second:
+    /// then lines are counted, and the next one that is printed follows their number.
+    pub(crate) fn remark_on_peer(&self, line: &str) {
+        let Some(left_out) = self.limit().take(clock::unix_time_s()) else { return };
+        self.remark_left_out(left_out);
+        self.remark(line);
+    }
+
+    fn remark_left_out(&self, lines: u64) {
+        if lines > 0 {
+            self.remark(&format!("{lines} remarks on peers were left out"));
+        }
+    }
+
+    fn limit(&self) -> MutexGuard<'_, LineLimit> {
+        self.limit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Prints a line for the user, also with `--quiet`. Does not wait for a slow reader.
@@ -205,6 +254,7 @@ impl Report {
                 "elapsed_ns": nanos(self.started_at.elapsed()),
             })
         });
+        self.remark_left_out(std::mem::take(&mut self.limit().left_out));
         if let dropped @ 1.. = self.remarks.dropped() {
             self.fail(&format!(
                 "{dropped} remarks are missing: the reader of the standard error was too slow"
@@ -212,5 +262,20 @@ impl Report {
         }
         self.remarks.flush();
         self.console.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_cause_ten_lines_a_second() {
+        let mut limit = LineLimit::default();
+        let printed =
+            |limit: &mut LineLimit, second| (0..1000).filter_map(|_| limit.take(second)).collect::<Vec<_>>();
+        assert_eq!(printed(&mut limit, 5), [0; 10]);
+        let after = printed(&mut limit, 6);
+        assert_eq!((after.len(), after[0], after[1]), (10, 990, 0));
     }
 }

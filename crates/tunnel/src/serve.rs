@@ -113,7 +113,7 @@ where
     let local = match timeout(TARGET_TIMEOUT, target).await {
         Ok(Ok(local)) => local,
         Ok(Err(error)) => {
-            report.remark(&format!("{name}: no connection to the target: {error}"));
+            report.remark_on_peer(&format!("{name}: no connection to the target: {error}"));
             let code = match error.kind() {
                 io::ErrorKind::ConnectionRefused => Code::TargetRefused,
                 _ => Code::TargetUnreachable,
@@ -121,13 +121,13 @@ where
             return refuse(&stream, code.number(), &error.to_string());
         }
         Err(_) => {
-            report.remark(&format!("{name}: no answer from the target"));
+            report.remark_on_peer(&format!("{name}: no answer from the target"));
             return refuse(&stream, Code::TargetUnreachable.number(), "no answer");
         }
     };
     match carry(report, stop, &name, local, stream).await {
-        Outcome::LocalFailed(error) => report.remark(&format!("{name}: the target: {error}")),
-        Outcome::PeerFailed(end) => report.remark(&format!("{name}: {end}")),
+        Outcome::LocalFailed(error) => report.remark_on_peer(&format!("{name}: the target: {error}")),
+        Outcome::PeerFailed(end) => report.remark_on_peer(&format!("{name}: {end}")),
         Outcome::Finished => {}
         Outcome::Stopped => return true,
     }
