@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rdt_crypto::{Entropy, PublicKey, SharedSecret, StaticKey};
@@ -136,12 +137,28 @@ pub struct Listen {
     pub responder: ResponderConfig,
     /// Limit on connections that wait for `accept`. Further ones are refused as busy.
     pub backlog: usize,
+    /// Makes the observer of what the own stream of each connection sends, by the peer's address.
+    pub observer: Option<Box<ObserverFactory>>,
 }
+
+/// Maker of observers.
+pub type ObserverFactory = dyn Fn(SocketAddr) -> Box<dyn Observer> + Send + Sync;
 
 impl Listen {
     /// Accepts every peer. Who that is, `peer_identity` of the stream tells.
     pub fn new(identity: Arc<StaticKey>) -> Self {
-        Self { responder: ResponderConfig::open(identity), backlog: DEFAULT_BACKLOG }
+        Self { responder: ResponderConfig::open(identity), backlog: DEFAULT_BACKLOG, observer: None }
+    }
+
+    /// Reports what the own stream of each connection sends to the observer that `make` returns for
+    /// the peer's address. Both are called with the endpoint [locked](crate#callbacks).
+    #[must_use]
+    pub fn observer<O: Observer + 'static>(
+        mut self,
+        make: impl Fn(SocketAddr) -> O + Send + Sync + 'static,
+    ) -> Self {
+        self.observer = Some(Box::new(move |peer| -> Box<dyn Observer> { Box::new(make(peer)) }));
+        self
     }
 }
 

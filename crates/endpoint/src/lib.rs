@@ -159,7 +159,7 @@
 //! ## Own congestion control and observers
 //!
 //! `ConnectionConfig::sender` has the algorithm, or a factory of one's own. [`Connect::observer`]
-//! sees each packet and each ACK of the own stream.
+//! sees each packet and each ACK of the own stream, and so does that of [`Listen::observer`].
 //!
 //! ```
 //! use std::sync::Arc;

@@ -39,7 +39,7 @@ pub(super) fn listen(endpoint: &Endpoint, mut responder: ResponderConfig) -> Res
     responder.config.confirm = Confirm::ByApplication;
     responder.config.idle_timeout = IDLE_TIMEOUT;
     let listener = endpoint
-        .listen(Listen { responder, backlog: BACKLOG })
+        .listen(Listen { responder, backlog: BACKLOG, observer: None })
         .map_err(|error| SocketError::Receive(io::Error::other(error)))?;
     listener.set_timeout(Some(LOOK_INTERVAL));
     Ok(listener)

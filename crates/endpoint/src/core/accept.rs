@@ -64,7 +64,8 @@ impl Core {
         if self.backlog.is_some() {
             return Err(ListenError::AlreadyListening);
         }
-        let Listen { responder, backlog: limit } = listen;
+        let Listen { responder, backlog: limit, observer } = listen;
+        self.observer = observer;
         let backlog = Backlog::default();
         self.backlog = Some(backlog.clone());
         let (admit, waiting) = (responder.admit, backlog.clone());
@@ -89,7 +90,7 @@ impl Core {
     /// Ends listening. Connections that were not accepted are closed.
     fn stop_listening(&mut self, now: Instant) {
         self.set.stop_listening();
-        self.backlog = None;
+        (self.backlog, self.observer) = (None, None);
         for id in std::mem::take(&mut self.accepted) {
             self.close(now, id, 0, "");
             self.release(now, id);
@@ -102,6 +103,10 @@ impl Core {
         let Some(backlog) = &self.backlog else {
             return self.set.release(now, id);
         };
+        if let Some((make, peer)) = self.observer.as_ref().zip(self.set.address(id)) {
+            let observer = make(peer.canonical());
+            self.set.with(now, id, |connection| connection.observe(observer));
+        }
         let mut entry = Entry::default();
         entry.on_event(event, &mut self.wakes);
         self.connections.insert(id, entry);

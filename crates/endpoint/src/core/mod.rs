@@ -52,14 +52,16 @@ pub(crate) struct Core {
     accepted: VecDeque<ConnectionId>,
     /// Length of `accepted`, for the limit on new connections. Exists while there is a listener.
     backlog: Option<Backlog>,
+    /// Maker of the listener's observers.
+    observer: Option<Box<ObserverFactory>>,
     acceptors: Waiting,
     /// Tasks that wait until there are no connections.
     idlers: Waiting,
-    driver: Option<Waker>,
-    /// Time at which the driver runs by itself; `None`: never.
     /// True if a stream has one reading and one writing task, of which the newest waker counts, as
     /// `AsyncRead` and `AsyncWrite` demand. False for threads.
     has_one_task: bool,
+    driver: Option<Waker>,
+    /// Time at which the driver runs by itself; `None`: never.
     armed: Option<Instant>,
     /// Latest time at which input was handled. Datagrams may arrive after the caller read the
     /// clock, and output must not be earlier.
@@ -123,12 +125,13 @@ impl Shared {
             connections: BTreeMap::new(),
             accepted: VecDeque::new(),
             backlog: None,
+            observer: None,
             acceptors: Waiting::default(),
             idlers: Waiting::default(),
+            has_one_task: false,
             driver: None,
             armed: None,
             present: None,
-            has_one_task: false,
             is_output_pending: false,
             is_blocked: false,
             is_closed: false,

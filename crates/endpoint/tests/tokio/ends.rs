@@ -206,7 +206,7 @@ async fn connect_to_silent_address_times_out() {
 async fn application_confirms_stored_stream() {
     let config = ConnectionConfig { confirm: Confirm::ByApplication, ..ConnectionConfig::default() };
     let responder = ResponderConfig { config, ..ResponderConfig::open(identity()) };
-    let pair = Pair::with("rtt 20ms", Listen { responder, backlog: 9 });
+    let pair = Pair::with("rtt 20ms", Listen { responder, backlog: 9, ..Listen::new(identity()) });
     let (mut client, mut server) = pair.connect().await;
     send(&mut client, 1000).await.unwrap();
     receive(&mut server).await.unwrap();

@@ -1,14 +1,15 @@
 //! A caller's own congestion controller and observer, and reproducible networks.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rdt_endpoint::Connect;
+use rdt_endpoint::{Connect, Listen};
 use rdt_transport::congestion::{AckEvent, CongestionEvent, Controller, Start};
 use rdt_transport::{ConnectionConfig, Observer, Trace};
 use tokio::time::Instant;
 
-use crate::support::{Pair, key, receive, send};
+use crate::support::{Pair, identity, key, receive, send};
 
 /// Controller with a constant window.
 #[derive(Debug)]
@@ -65,6 +66,29 @@ async fn own_controller_and_observer_are_used() {
     assert!(*seen.lock().unwrap() > 900_000);
     let stats = client.stats().unwrap();
     assert_eq!((stats.sender.bytes_acked, stats.receiver.bytes), (1_000_000, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn listener_makes_observer_of_each_connection() {
+    let seen = Arc::new(Mutex::new(Vec::<(SocketAddr, Arc<Mutex<u64>>)>::new()));
+    let made = Arc::clone(&seen);
+    let listen = Listen::new(identity()).observer(move |peer| {
+        let acked = Arc::new(Mutex::new(0));
+        made.lock().unwrap().push((peer, Arc::clone(&acked)));
+        Acked(acked)
+    });
+    let pair = Pair::with("rtt 20ms rate 100mbit", listen);
+    for len in [100_000, 200_000] {
+        let (mut client, mut server) = pair.connect().await;
+        let (sent, received) = tokio::join!(send(&mut server, len), receive(&mut client));
+        sent.unwrap();
+        assert_eq!(received.unwrap(), len);
+        server.delivered().await.unwrap();
+    }
+    let seen = seen.lock().unwrap();
+    let acked: Vec<_> = seen.iter().map(|(_, acked)| *acked.lock().unwrap()).collect();
+    assert!(acked.len() == 2 && acked[0] > 50_000 && acked[1] > 150_000, "{acked:?}");
+    assert!(seen.iter().all(|(peer, _)| *peer == pair.client.local_addr()));
 }
 
 #[test]
