@@ -1,14 +1,15 @@
 //! Two sets of connections and a network that loses, copies, changes, delays and invents packets.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
-use rdt_crypto::{Entropy, StaticKey};
+use rdt_crypto::{Entropy, ResumptionCookie, SharedSecret, StaticKey};
 use rdt_transport::{
-    ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Ecn, Endpoint,
-    InitiatorConfig, ResponderConfig, TransmitBuf,
+    Connection, ConnectionConfig, ConnectionEvent, ConnectionId, ConnectionSet, ConnectionSetConfig, Ecn,
+    Endpoint, InitiatorConfig, ResponderConfig, TransmitBuf,
 };
 
 /// Datagrams that one call may send: more are a defect.
@@ -20,7 +21,8 @@ const MEMORY: u64 = 1 << 20;
 
 #[derive(Debug, Arbitrary)]
 struct Input {
-    /// The initiator knows the responder's key (1), has a key (2), sends alone (4).
+    /// The initiator knows the responder's key (1), has a key (2), sends alone (4), has a secret
+    /// (8). The responder knows the secret (16). Sets know hosts and the time (32).
     flags: u8,
     ops: Vec<Op>,
 }
@@ -80,6 +82,11 @@ enum Op {
         side: bool,
         connection: u8,
     },
+    /// Makes the next update of this side's key due.
+    UpdateKey {
+        side: bool,
+        connection: u8,
+    },
     Advance {
         ms: u16,
     },
@@ -111,9 +118,16 @@ struct Harness {
     network: VecDeque<Packet>,
     now: Instant,
     keys: InitiatorConfig,
+    /// Newest cookie of the responder.
+    resumption: Option<ResumptionCookie>,
     config: ConnectionConfig,
     connects: u8,
     out: TransmitBuf,
+}
+
+/// Host of an address. Four addresses are ports of one host.
+fn host(address: &u8) -> IpAddr {
+    [192, 0, 2, address / 4].into()
 }
 
 /// Byte of every stream at `offset`.
@@ -131,21 +145,31 @@ pub fn run(data: &[u8]) {
             .then(|| Arc::new(StaticKey::generate(&mut Entropy::from_seed([3; 32])))),
         ..InitiatorConfig::default()
     };
+    let secret = Arc::new(SharedSecret::from_array(&[7; 32]));
+    let keys = InitiatorConfig { secret: (input.flags & 8 != 0).then(|| Arc::clone(&secret)), ..keys };
+    let secrets: Vec<_> = (input.flags & 16 != 0).then_some(secret).into_iter().collect();
+    let now = Instant::now();
+    let has_hosts = input.flags & 32 != 0;
     let limits = ConnectionSetConfig {
         max_connections: 4,
+        max_connections_per_source: 3,
+        ip_of: has_hosts.then_some(host as fn(&u8) -> IpAddr),
+        unix_time: has_hosts.then_some((now, 1_800_000_000)),
         memory_limit: MEMORY,
         connection_memory_limit: MEMORY,
         ..ConnectionSetConfig::default()
     };
     let mut sets = [4, 5].map(|seed| ConnectionSet::new(limits, Entropy::from_seed([seed; 32])));
-    sets[1].listen(ResponderConfig { config: config.clone(), ..ResponderConfig::open(identity) });
+    let secrets = Arc::new(secrets);
+    sets[1].listen(ResponderConfig { config: config.clone(), secrets, ..ResponderConfig::open(identity) });
     let mut harness = Harness {
         sets,
         sides: [BTreeMap::new(), BTreeMap::new()],
         addresses: [10, 20],
         network: VecDeque::new(),
-        now: Instant::now(),
+        now,
         keys,
+        resumption: None,
         config,
         connects: 0,
         out: TransmitBuf::new(64),
@@ -166,7 +190,9 @@ impl Harness {
             Op::Connect if self.connects < 4 => {
                 self.connects += 1;
                 let to = self.addresses[1];
-                let id = self.sets[0].connect(now, to, self.keys.clone(), self.config.clone());
+                let resumption = self.resumption.take();
+                let keys = InitiatorConfig { resumption, ..self.keys.clone() };
+                let id = self.sets[0].connect(now, to, keys, self.config.clone());
                 self.sides[0].insert(id.expect("a valid configuration"), Side::default());
             }
             Op::Connect => {}
@@ -237,6 +263,12 @@ impl Harness {
                 if let Some(id) = self.nth(side, connection) {
                     self.sides[side].get_mut(&id).expect("listed").is_released = true;
                     self.sets[side].release(now, id);
+                }
+            }
+            Op::UpdateKey { side, connection } => {
+                let side = usize::from(side);
+                if let Some(id) = self.nth(side, connection) {
+                    self.sets[side].with(now, id, Connection::use_up_key);
                 }
             }
             Op::Advance { ms } => self.advance(now + Duration::from_millis(ms.into())),
@@ -328,7 +360,10 @@ impl Harness {
             let state = self.sides[side].entry(id).or_default();
             assert!(!state.is_over && !state.is_released, "an event after the last one: {event:?}");
             match event {
-                ConnectionEvent::Connected { .. } => state.is_connected = true,
+                ConnectionEvent::Connected { resumption, .. } => {
+                    state.is_connected = true;
+                    self.resumption = resumption.or(self.resumption);
+                }
                 ConnectionEvent::Delivered { bytes } => {
                     assert!(
                         state.is_finished && bytes == state.written,

@@ -1,11 +1,12 @@
 //! A listening set of connections under handshake packets of an attacker who has no key: nothing
 //! completes, and no answer is longer than what it answers.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
-use rdt_crypto::{Entropy, StaticKey};
+use rdt_crypto::{Entropy, SharedSecret, StaticKey};
 use rdt_transport::{
     ConnectionConfig, ConnectionEvent, ConnectionSet, ConnectionSetConfig, Ecn, Endpoint, InitiatorConfig,
     ResponderConfig, TransmitBuf,
@@ -34,10 +35,13 @@ enum Op {
         id: u8,
         /// Whether the SYN has the newest cookie, one of these bytes, or none.
         cookie: Option<Option<u8>>,
+        /// Whether the cookie has the length of those of an earlier connection.
+        is_resumption: bool,
         attempt: u8,
         pattern: u8,
         aeads: u8,
-        secret: u64,
+        /// Number of a secret; `None` is that of the secret which the responder knows.
+        secret: Option<u64>,
         noise: Vec<u8>,
     },
     /// Answers a SYN of the own connection.
@@ -79,6 +83,8 @@ struct Harness {
     set: ConnectionSet<u8>,
     now: Instant,
     cookie: [u8; 32],
+    /// Number of the secret that the responder knows, and the attacker does not.
+    secret: u64,
     /// ID of the own connection, to peer 0.
     own: u64,
     newest: Vec<u8>,
@@ -87,20 +93,32 @@ struct Harness {
     out: TransmitBuf,
 }
 
+/// Host of an address. Four addresses are ports of one host.
+fn host(address: &u8) -> IpAddr {
+    [192, 0, 2, address / 4].into()
+}
+
 pub fn run(data: &[u8]) {
     let mut input = Unstructured::new(data);
-    let mut set = ConnectionSet::new(
-        ConnectionSetConfig { max_half_open: MAX_HALF_OPEN, ..ConnectionSetConfig::default() },
-        Entropy::from_seed([1; 32]),
-    );
-    let identity = Arc::new(StaticKey::generate(&mut Entropy::from_seed([2; 32])));
-    set.listen(ResponderConfig::open(identity));
     let now = Instant::now();
+    let has_hosts: bool = input.arbitrary().unwrap_or_default();
+    let limits = ConnectionSetConfig {
+        max_half_open: MAX_HALF_OPEN,
+        ip_of: has_hosts.then_some(host as fn(&u8) -> IpAddr),
+        unix_time: has_hosts.then_some((now, 1_800_000_000)),
+        ..ConnectionSetConfig::default()
+    };
+    let mut set = ConnectionSet::new(limits, Entropy::from_seed([1; 32]));
+    let identity = Arc::new(StaticKey::generate(&mut Entropy::from_seed([2; 32])));
+    let secret = Arc::new(SharedSecret::from_array(&[7; 32]));
+    let number = secret.id().to_wire();
+    set.listen(ResponderConfig { secrets: Arc::new(vec![secret]), ..ResponderConfig::open(identity) });
     let known = StaticKey::generate(&mut Entropy::from_seed([3; 32])).public();
     let keys = InitiatorConfig { remote: Some(known), ..InitiatorConfig::default() };
     set.connect(now, 0, keys, ConnectionConfig::default()).expect("a valid configuration");
     let (cookie, out) = ([0; 32], TransmitBuf::new(64));
-    let mut harness = Harness { set, now, cookie, own: 0, newest: Vec::new(), received: 0, sent: 0, out };
+    let newest = Vec::new();
+    let mut harness = Harness { set, now, cookie, secret: number, own: 0, newest, received: 0, sent: 0, out };
     harness.drain(true);
     harness.own = connection_id(&harness.newest).expect("a SYN");
     while let Ok(op) = Op::arbitrary(&mut input) {
@@ -115,16 +133,20 @@ pub fn run(data: &[u8]) {
 impl Harness {
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Syn { peer, id, cookie, attempt, pattern, aeads, secret, mut noise } => {
-                let proof = cookie.map(|byte| byte.map_or(self.cookie, |byte| [byte; 32]));
-                noise.truncate(if proof.is_none() { 0 } else { 250 });
+            Op::Syn { peer, id, cookie, is_resumption, attempt, pattern, aeads, secret, mut noise } => {
+                let proof = cookie.map(|byte| {
+                    let cookie = byte.map_or(self.cookie, |byte| [byte; 32]);
+                    let rest = if is_resumption { &cookie[..16] } else { &[] };
+                    [&cookie, rest].concat()
+                });
+                noise.truncate(if proof.is_none() { 0 } else { 240 });
                 let len = if proof.is_none() { SHORT_SYN } else { LONG_SYN };
-                let proof = proof.as_ref().map_or(&[][..], |cookie| cookie);
+                let proof = proof.as_deref().unwrap_or_default();
                 let pattern = [1, 2, 3, 0x11, 0x13, pattern][usize::from(pattern) % 6];
                 let mut body = vec![proof.len() as u8, attempt.max(1), pattern, aeads];
                 // Versions: the second alone. The next field is reserved.
                 body.extend([1 << 2, 0, 0, 0]);
-                body.extend(secret.to_le_bytes());
+                body.extend(secret.unwrap_or(self.secret).to_le_bytes());
                 body.extend(proof);
                 body.extend(&noise);
                 body.resize(len - HEADER, 0);

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use rdt::crypto::{Entropy, PublicKey, StaticKey};
+use rdt::crypto::{Entropy, PublicKey, SharedSecret, StaticKey};
 use rdt::emulator::Path;
 use rdt::sim::{Exchange, Interceptor, NodeId, Simulation, WireId};
 use rdt::transport::{
-    Closed, Confirm, ConnectionConfig, ConnectionId, ConnectionSetConfig, InitiatorConfig, ReceiverConfig,
-    ResponderConfig,
+    Closed, Confirm, Connection, ConnectionConfig, ConnectionId, ConnectionSetConfig, InitiatorConfig,
+    ReceiverConfig, ResponderConfig,
 };
 
 use super::bounds::{self, Facts};
@@ -29,6 +29,9 @@ const LINGER: Duration = Duration::from_secs(15);
 const HEADER: usize = 16;
 /// Time of each control packet that may be lost, besides data.
 const CONTROL: Duration = Duration::from_secs(2);
+
+/// Times at which key updates fall due, of one seed in three.
+const KEY_UPDATES: [Duration; 8] = [30, 90, 270, 810, 2430, 7290, 21_870, 65_610].map(Duration::from_millis);
 
 /// What is opened by a seed.
 struct Opening {
@@ -64,9 +67,11 @@ impl Opening {
         };
         let (ours, theirs) = (key(seed, 1), key(seed, 2));
         let remote: Option<PublicKey> = (!seed.is_multiple_of(3)).then(|| theirs.public());
-        let keys =
-            InitiatorConfig { local: (seed % 3 != 1).then_some(ours), remote, ..InitiatorConfig::default() };
-        let responder = ResponderConfig { config: config.clone(), ..ResponderConfig::open(theirs) };
+        let secret = seed.is_multiple_of(4).then(|| Arc::new(SharedSecret::from_array(&[9; 32])));
+        let local = (seed % 3 != 1).then_some(ours);
+        let keys = InitiatorConfig { local, remote, secret: secret.clone(), ..InitiatorConfig::default() };
+        let secrets = Arc::new(secret.into_iter().collect::<Vec<_>>());
+        let responder = ResponderConfig { config: config.clone(), secrets, ..ResponderConfig::open(theirs) };
         let answer = match seed % 7 {
             _ if one_way => 0,
             0 | 1 => plan.bytes,
@@ -87,6 +92,8 @@ struct Meddler {
     old: Vec<Vec<u8>>,
     /// Sender, and header with key phase and number, of each sealed packet.
     headers: BTreeSet<(NodeId, [u8; HEADER])>,
+    /// Key phases of sealed packets.
+    phases: BTreeSet<u8>,
     violation: Option<String>,
 }
 
@@ -98,6 +105,9 @@ impl Interceptor for Shared {
         let mut meddler = self.0.lock().unwrap();
         let Some(header) = datagram.first_chunk::<HEADER>() else { return };
         let is_sealed = matches!(header[1], 4 | 6..=9 | 12);
+        if is_sealed {
+            meddler.phases.insert(header[2] & 3);
+        }
         // Type and flags may differ for one nonce; space and number may not.
         let mut nonce = *header;
         nonce[1] = u8::from(matches!(header[1], 4 | 7));
@@ -149,33 +159,48 @@ struct Run<'a> {
     shared: Shared,
 }
 
+/// Event of a plan.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    /// The responder reads nothing until this time.
+    Stall(Duration),
+    Restart(Restart),
+    UpdateKeys,
+}
+
 /// Runs `plan` as an encrypted connection.
 ///
 /// # Errors
 /// Returns the rule that was broken.
 pub(super) fn run(plan: &Plan) -> Result<Done, String> {
-    let mut simulation = Simulation::new();
-    let opening = Opening::of(plan);
-    let set = ConnectionSetConfig { connection_memory_limit: plan.memory, ..ConnectionSetConfig::default() };
-    let initiator = simulation.add_connections(set, 2 * plan.seed);
-    let responder = simulation.add_connections(set, 2 * plan.seed + 1);
-    simulation.listen(responder, opening.responder.clone(), opening.answer);
-    let wire = simulation.add_wire(Path::new(plan.path.clone(), plan.seed));
-    simulation.route(initiator, responder, wire);
-    let rng = SmallRng::seed_from_u64(plan.seed ^ 0x5EED);
-    let (forged, headers) = (plan.forged, BTreeSet::new());
-    let shared =
-        Shared(Arc::new(Mutex::new(Meddler { rng, forged, old: Vec::new(), headers, violation: None })));
-    simulation.intercept(Box::new(shared.clone()));
-    let (keys, config) = (opening.keys.clone(), opening.config.clone());
-    let id = simulation
-        .connect(initiator, responder, keys, config, plan.bytes)
-        .map_err(|error| error.to_string())?;
-    let mut run = Run { plan, opening, simulation, initiator, responder, wire, id, shared };
+    let mut run = Run::new(plan)?;
     run.all().map_err(|broken| format!("encrypted: {broken}\n    {}", run.summary()))
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(plan: &'a Plan) -> Result<Self, String> {
+        let mut simulation = Simulation::new();
+        let opening = Opening::of(plan);
+        let set =
+            ConnectionSetConfig { connection_memory_limit: plan.memory, ..ConnectionSetConfig::default() };
+        let initiator = simulation.add_connections(set, 2 * plan.seed);
+        let responder = simulation.add_connections(set, 2 * plan.seed + 1);
+        simulation.listen(responder, opening.responder.clone(), opening.answer);
+        let wire = simulation.add_wire(Path::new(plan.path.clone(), plan.seed));
+        simulation.route(initiator, responder, wire);
+        let rng = SmallRng::seed_from_u64(plan.seed ^ 0x5EED);
+        let (forged, headers) = (plan.forged, BTreeSet::new());
+        let (old, phases) = (Vec::new(), BTreeSet::new());
+        let meddler = Meddler { rng, forged, old, headers, phases, violation: None };
+        let shared = Shared(Arc::new(Mutex::new(meddler)));
+        simulation.intercept(Box::new(shared.clone()));
+        let (keys, config) = (opening.keys.clone(), opening.config.clone());
+        let id = simulation
+            .connect(initiator, responder, keys, config, plan.bytes)
+            .map_err(|error| error.to_string())?;
+        Ok(Self { plan, opening, simulation, initiator, responder, wire, id, shared })
+    }
+
     fn all(&mut self) -> Result<Done, String> {
         let ended = self.play();
         self.on_the_wire()?;
@@ -207,22 +232,36 @@ impl Run<'_> {
     }
 
     fn play(&mut self) -> bool {
-        let mut acts: Vec<(Duration, Option<Restart>)> = Vec::new();
-        acts.extend(self.plan.stall.map(|(from, _)| (from, None)));
-        acts.extend(self.plan.restart.map(|(at, who)| (at, Some(who))));
+        let mut acts: Vec<(Duration, Act)> = Vec::new();
+        acts.extend(self.plan.stall.map(|(from, until)| (from, Act::Stall(until))));
+        acts.extend(self.plan.restart.map(|(at, who)| (at, Act::Restart(who))));
+        if self.plan.seed % 3 == 1 {
+            acts.extend(KEY_UPDATES.map(|at| (at, Act::UpdateKeys)));
+        }
         acts.sort_by_key(|(at, _)| *at);
-        for (at, restart) in acts {
+        for (at, act) in acts {
             if self.simulation.run_connections(at) {
                 break;
             }
             self.simulation.run_until(at);
-            match (restart, self.plan.stall) {
-                (Some(who), _) => self.restart(who),
-                (None, Some((_, until))) => self.simulation.stall_connections(self.responder, until),
-                (None, None) => {}
+            match act {
+                Act::Stall(until) => self.simulation.stall_connections(self.responder, until),
+                Act::Restart(who) => self.restart(who),
+                Act::UpdateKeys => self.update_keys(),
             }
         }
         self.simulation.run_connections(LIMIT)
+    }
+
+    /// Makes key updates due at both ends.
+    fn update_keys(&mut self) {
+        let now = self.simulation.now();
+        for node in [self.initiator, self.responder] {
+            let node = self.simulation.connections_mut(node);
+            for id in node.exchanges.keys().copied().collect::<Vec<_>>() {
+                node.set.with(now, id, Connection::use_up_key);
+            }
+        }
     }
 
     /// Restarts a program: it has no connection any more, but the same static key.
@@ -348,4 +387,18 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Otherwise the search would say nothing about them.
+#[test]
+fn plans_update_keys_and_mix_secrets() {
+    let mut phases = BTreeSet::new();
+    for seed in (1..40).step_by(3) {
+        let plan = Plan::new(seed);
+        let mut run = Run::new(&plan).unwrap();
+        run.play();
+        phases.insert(run.shared.0.lock().unwrap().phases.len());
+        assert_eq!(run.opening.keys.secret.is_some(), seed.is_multiple_of(4));
+    }
+    assert!(phases.contains(&4), "{phases:?}");
 }

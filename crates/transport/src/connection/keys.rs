@@ -30,6 +30,8 @@ pub(super) struct SealingKeys {
     /// Packets of both spaces that earlier keys sealed.
     sealed_before: u64,
     updated_at: Instant,
+    /// Largest number of packets that the key seals.
+    max_packets: u64,
     /// True if a packet of the peer was opened since the last update, so that the peer, which opens
     /// one key phase ahead, cannot fall two phases behind.
     is_followed: bool,
@@ -47,6 +49,7 @@ impl SealingKeys {
             next_control: 0,
             sealed_before: 0,
             updated_at: now,
+            max_packets: MAX_PACKETS_PER_KEY,
             is_followed: false,
         }
     }
@@ -92,7 +95,7 @@ impl SealingKeys {
         adopt: impl FnOnce(Arc<PacketKey>) -> bool,
     ) {
         let sealed = next_data + self.next_control;
-        let is_used_up = sealed - self.sealed_before >= MAX_PACKETS_PER_KEY
+        let is_used_up = sealed - self.sealed_before >= self.max_packets
             || now.saturating_duration_since(self.updated_at) >= MAX_KEY_AGE;
         if is_used_up && self.is_followed {
             self.update(now, sealed, adopt);
@@ -111,13 +114,14 @@ impl SealingKeys {
         self.phase = self.phase.wrapping_add(1);
         self.sealed_before = sealed;
         self.updated_at = now;
+        self.max_packets = MAX_PACKETS_PER_KEY;
         self.is_followed = false;
     }
 
     /// Makes the next update due.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn use_up(&mut self) {
-        self.updated_at -= MAX_KEY_AGE;
+        self.max_packets = 0;
     }
 }
 

@@ -157,10 +157,10 @@ impl Streams {
             proof: None,
             confirm: config.confirm,
             probe: None,
-            ack: None,
-            idle_timeout: config.idle_timeout,
-            ack_memory: Vec::new(),
             path_random: None,
+            ack: None,
+            ack_memory: Vec::new(),
+            idle_timeout: config.idle_timeout,
             heard_at: now,
             probed_at: now,
             has_own_stream,
@@ -342,12 +342,12 @@ impl Streams {
 
     /// Appends a path probe, to be sent to an address that is not validated yet.
     pub(super) fn poll_path_probe(&mut self, random: u64, out: &mut TransmitBuf) -> bool {
+        self.path_random = Some(random);
         self.close.is_none() && seal_probe(&mut self.sealing, Probe { is_response: false, random }, out)
     }
 
     /// Handles timers that are due. Returns the reason if the connection ended.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Closed> {
-        self.path_random = Some(random);
         if self.close.is_some() || self.linger_until.is_some() {
             return None;
         }
