@@ -135,13 +135,14 @@ fn invalid_first_messages_count_for_their_host() {
 #[test]
 fn full_table_limits_new_handshakes() {
     let mut network = half_open_flood(16, false, 0);
-    for _ in 0..2500 {
+    for _ in 0..800 {
         network.connect(2, SERVER, initiator(Pattern::Xx, false), b"");
-        network.run(Duration::from_micros(100));
+        network.run(Duration::from_micros(50));
     }
+    network.run(Duration::from_millis(50));
     let stats = network.hosts[SERVER].set.stats();
-    assert!((1000..=1500).contains(&stats.half_open_dropped), "{stats:?}");
-    assert!(stats.source_limited > 500, "{stats:?}");
+    assert!((400..=650).contains(&stats.half_open_dropped), "{stats:?}");
+    assert!(stats.source_limited > 100, "{stats:?}");
 }
 
 /// A cookie is valid for its address and connection alone.

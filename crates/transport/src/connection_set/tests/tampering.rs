@@ -189,6 +189,7 @@ fn forged_auths_do_not_stop_handshake() {
             let mut forged = genuine.clone();
             let last = forged.bytes.len() - 1;
             forged.bytes[last] ^= 1;
+            reseal(&mut forged.bytes);
             network.inject(forged);
         }
         network.run(Duration::from_millis(180));
@@ -223,7 +224,7 @@ fn forged_key_phases_change_nothing() {
         let now = network.now;
         network.hosts[CLIENT].set.with(now, id, Connection::use_up_key);
     }
-    let phases: std::collections::BTreeSet<_> =
+    let phases: BTreeSet<_> =
         network.log.iter().filter(|sent| sent.bytes[1] == 4).map(|sent| sent.bytes[2] & 3).collect();
     assert_eq!(phases.len(), 4, "the key was updated");
     let theirs = network.hosts[SERVER].streams.values().next().unwrap();
