@@ -31,7 +31,7 @@ const HEADER: usize = 16;
 const CONTROL: Duration = Duration::from_secs(2);
 
 /// Times at which key updates fall due, of one seed in three.
-const KEY_UPDATES: [Duration; 8] = [30, 90, 270, 810, 2430, 7290, 21_870, 65_610].map(Duration::from_millis);
+const KEY_UPDATES_MS: [u64; 8] = [30, 90, 270, 810, 2430, 7290, 21_870, 65_610];
 
 /// What is opened by a seed.
 struct Opening {
@@ -215,8 +215,7 @@ impl<'a> Run<'a> {
 
     fn summary(&self) -> String {
         let here = self.here();
-        let stats =
-            |node, id| self.simulation.connections(node).set.get(id).map(rdt::transport::Connection::stats);
+        let stats = |node, id| self.simulation.connections(node).set.get(id).map(Connection::stats);
         format!(
             "after {:?}\n    initiator {here:?}\n    {:?}\n    responder {:?}\n    {:?}\n    {:?}",
             self.simulation.elapsed(),
@@ -236,7 +235,7 @@ impl<'a> Run<'a> {
         acts.extend(self.plan.stall.map(|(from, until)| (from, Act::Stall(until))));
         acts.extend(self.plan.restart.map(|(at, who)| (at, Act::Restart(who))));
         if self.plan.seed % 3 == 1 {
-            acts.extend(KEY_UPDATES.map(|at| (at, Act::UpdateKeys)));
+            acts.extend(KEY_UPDATES_MS.map(|ms| (Duration::from_millis(ms), Act::UpdateKeys)));
         }
         acts.sort_by_key(|(at, _)| *at);
         for (at, act) in acts {

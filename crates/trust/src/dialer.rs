@@ -264,7 +264,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(dialer.asking(&Closed::Idle).is_none());
-        let ticket = super::tests::dialer(&world, &world.ticket(2).to_string()).unwrap();
+        let ticket = tests::dialer(&world, &world.ticket(2).to_string()).unwrap();
         assert!(ticket.asking(&wrong_key).is_none(), "the key of a ticket does not change");
     }
 

@@ -142,7 +142,7 @@ fn full_table_limits_new_handshakes() {
     network.run(Duration::from_millis(50));
     let stats = network.hosts[SERVER].set.stats();
     assert!((400..=650).contains(&stats.half_open_dropped), "{stats:?}");
-    assert!(stats.source_limited > 100, "{stats:?}");
+    assert!(stats.source_limited > 50, "{stats:?}");
 }
 
 /// A cookie is valid for its address and connection alone.
