@@ -324,10 +324,10 @@ impl Worker {
 impl Receiving {
     fn data(&mut self, shared: &Shared, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         self.check(offset, bytes.len() as u64)?;
-        // The hash first: it brings the bytes into the cache, from which they are written.
-        let group = self.tree.update(bytes);
+        // The hash first: it brings the bytes into the cache, from which they are written. A group
+        // whose write then fails is unconfirmed, so that no checkpoint covers it.
+        self.unconfirmed = self.tree.update(bytes);
         self.part.file().write_all_at(bytes, offset)?;
-        self.unconfirmed = group;
         shared.report.progress(bytes.len() as u64, true);
         Ok(())
     }
