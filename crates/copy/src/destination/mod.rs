@@ -23,7 +23,7 @@ mod worker;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -71,15 +71,24 @@ pub(crate) struct Sources {
 /// Directory where a copy goes, and the names that it may use there.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// `None`: it would be created in a real run.
+    /// `None`: it would be created in a real run, or [`Self::create`] does so.
     directory: Option<Arc<Directory>>,
-    /// True: this copy has created the directory.
+    /// True: this copy creates the directory.
     is_new: bool,
+    /// Directory that does not exist yet.
+    missing: Option<Missing>,
     top: TopNames,
     /// Marker of DEST if it is the new name of the only source.
     marker: Option<Marker>,
     /// Marker that may be one of another directory, if DEST exists.
     other: Option<OtherMarker>,
+}
+
+/// Directory to create. Only an accepted copy creates it.
+#[derive(Debug)]
+struct Missing {
+    parent: OwnedFd,
+    path: PathBuf,
 }
 
 /// Marker to remove if it is one of another directory. Only an accepted copy removes it.
@@ -128,7 +137,7 @@ impl Place {
     ) -> Result<Self, CopyError> {
         let Sources { count, first_name, expected } = sources;
         let top = TopNames { expected, rename: None, left: count };
-        let error = |error: io::Error| CopyError::Request(format!("{}: {error}", dest.display()));
+        let error = |error: io::Error| refused(dest, &error);
         let is_directory = dest.as_os_str().as_bytes().ends_with(b"/");
         let wrap = |handle| Directory::top(handle, dest.into(), Links::Keep).map_err(error);
         let may_rename = !is_directory && count == 1;
@@ -140,6 +149,7 @@ impl Place {
                     return Ok(Self {
                         directory: Some(wrap(handle)?),
                         is_new: false,
+                        missing: None,
                         top,
                         marker: None,
                         other,
@@ -157,22 +167,42 @@ impl Place {
         if may_rename {
             let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
             let marker = (!options.dry_run).then(|| Marker::of(name.as_bytes(), &first_name));
-            return Ok(Self { directory: Some(wrap(parent)?), is_new: false, top, marker, other: None });
+            return Ok(Self {
+                directory: Some(wrap(parent)?),
+                is_new: false,
+                missing: None,
+                top,
+                marker,
+                other: None,
+            });
         }
         if !is_directory {
             let text = "several sources need a directory that exists, or that ends in '/'";
             return Err(error(io::Error::other(text)));
         }
-        if options.dry_run {
-            return Ok(Self { directory: None, is_new: true, top, marker: None, other: None });
-        }
-        mkdirat(&parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO).map_err(|found| error(found.into()))?;
-        if options.sync {
-            rustix::fs::fsync(&parent).map_err(|found| error(found.into()))?;
-        }
-        let directory = wrap(parent)?.open_directory(name.as_bytes()).map_err(error)?;
-        Ok(Self { directory: Some(directory), is_new: true, top, marker: None, other: None })
+        let missing = (!options.dry_run).then(|| Missing { parent, path: dest.to_owned() });
+        Ok(Self { directory: None, is_new: true, missing, top, marker: None, other: None })
     }
+
+    /// Creates DEST if it is missing, for a copy that both sides have accepted.
+    pub(crate) fn create(mut self, options: DestinationOptions) -> Result<Self, CopyError> {
+        let Some(Missing { parent, path }) = self.missing.take() else { return Ok(self) };
+        let create = || {
+            let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
+            mkdirat(&parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
+            if options.sync {
+                rustix::fs::fsync(&parent)?;
+            }
+            Directory::top(parent, path.clone(), Links::Keep)?.open_directory(name.as_bytes())
+        };
+        self.directory = Some(create().map_err(|error| refused(&path, &error))?);
+        Ok(self)
+    }
+}
+
+/// Returns the error of a DEST that cannot be used.
+fn refused(dest: &Path, error: &io::Error) -> CopyError {
+    CopyError::Request(format!("{}: {error}", dest.display()))
 }
 
 /// Returns true if a repeated command has nothing left to copy.
@@ -240,7 +270,7 @@ impl Destination {
             workers.push(jobs);
         }
         let (steps, queue) = channel();
-        let Place { directory, is_new, top, marker, other } = place;
+        let Place { directory, is_new, top, marker, other, .. } = place.create(options)?;
         let planner = Planner {
             shared: Arc::clone(&shared),
             nodes: vec![Node::new(directory.clone(), None)],

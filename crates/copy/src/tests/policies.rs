@@ -297,6 +297,18 @@ async fn marker_belongs_to_source_and_directory() {
 }
 
 #[tokio::test]
+async fn refused_pull_creates_no_directory() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"x");
+    let request = || Request { dest: folder.dst().join("new/"), ..folder.request() };
+    let refusing = Root::confined(&folder.dst(), Permission::WriteOnly).unwrap();
+    assert!(pulled_from(request(), refusing).await.0.is_err());
+    assert!(!folder.dst().join("new").exists());
+    assert!(pulled(request()).await.unwrap().is_complete());
+    assert!(folder.dst().join("new/src/file").is_file());
+}
+
+#[tokio::test]
 async fn marker_without_directory_needs_empty_one() {
     let folder = Folder::new();
     write(folder.src().join("file"), b"x");
