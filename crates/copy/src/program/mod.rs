@@ -157,7 +157,11 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     if result.is_err() {
         endpoint.close(STOPPED, "rdt-copy was stopped there");
     }
-    let linger = if result.is_ok() { last_packets } else { LINGER };
+    let linger = match result {
+        // Without ssh, the far side was killed, or ends by itself: it need not confirm the end.
+        Ok(_) | Err(Failure::Ssh(_)) => last_packets,
+        Err(_) => LINGER,
+    };
     let _ = timeout(linger, endpoint.wait_idle()).await;
     if let Some(ssh) = ssh {
         ssh.finish().await;
@@ -165,8 +169,8 @@ async fn copy(args: &Arguments, report: &Report, stop: &TaskStop) -> Result<(), 
     if result?.is_complete() { Ok(()) } else { Err(Failure::Incomplete) }
 }
 
-/// Returns the time for the last packets of a complete copy, which both sides know to be complete.
-/// It is enough to repeat a lost ACK of the peer's FIN; without it, the peer alone ends later.
+/// Returns the time for the last packets of a copy that both sides know to be over. It is enough to
+/// repeat a lost ACK of the peer's FIN; without it, the peer alone ends later.
 fn last_packets(stream: &Stream) -> Duration {
     let srtt = stream.stats().and_then(|stats| stats.sender.srtt).unwrap_or_default();
     (4 * srtt + Duration::from_millis(100)).min(LINGER)

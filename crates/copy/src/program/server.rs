@@ -31,16 +31,19 @@ pub(crate) async fn server(args: &Arguments, report: &Report, stop: &TaskStop) -
     };
     let last_packets = last_packets(&stream);
     let root = Root::whole().map_err(Failure::system("no current directory"))?;
-    let is_served = tokio::select! {
+    let (is_served, linger) = tokio::select! {
         // The client reports what failed.
-        served = serve(stream, root, Arc::new(())) => served.is_ok(),
-        () = ended(&mut input) => false,
-        () = stop.wait() => false,
+        served = serve(stream, root, Arc::new(())) => match served {
+            Ok(_) => (true, last_packets),
+            Err(_) => (false, LINGER),
+        },
+        // The client was killed, or ends because its ssh has: it need not confirm the end.
+        () = ended(&mut input) => (false, last_packets),
+        () = stop.wait() => (false, LINGER),
     };
     if !is_served {
         endpoint.close(STOPPED, "rdt-copy was stopped there");
     }
-    let linger = if is_served { last_packets } else { LINGER };
     let _ = timeout(linger, endpoint.wait_idle()).await;
     if is_served { Ok(()) } else { Err(Failure::Interrupted) }
 }
