@@ -9,14 +9,16 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, unlinkat};
 
 use super::part::{is_private, remove};
-use crate::directory::Directory;
+use crate::directory::{Directory, RootDirectory};
 use crate::name::Temporary;
 use crate::protocol::HashBytes;
 
@@ -141,4 +143,40 @@ fn is_empty(directory: &OwnedFd) -> bool {
     let Ok(list) = rustix::fs::Dir::read_from(directory) else { return false };
     let mut names = list.map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec()));
     names.all(|name| name.is_ok_and(|name| matches!(&*name, b"." | b"..")))
+}
+
+/// Marker to remove if it is one of another directory. Only an accepted copy removes it.
+#[derive(Debug)]
+pub(super) struct OtherMarker {
+    pub(super) marker: Marker,
+    /// Directory of the marker.
+    pub(super) parent: OwnedFd,
+}
+
+impl OtherMarker {
+    /// Opens the place of the marker that DEST has as the new name of `source`.
+    pub(super) fn find(root: &RootDirectory, dest: &Path, source: &[u8]) -> Option<Self> {
+        let marker = Marker::of(dest.file_name()?.as_bytes(), source);
+        Some(Self { marker, parent: root.open_directory(dest.parent()?).ok()? })
+    }
+
+    pub(super) fn remove(&self, directory: &Arc<Directory>) {
+        if let Ok(handle) = directory.handle() {
+            self.marker.remove_if_other(&self.parent, &handle);
+        }
+    }
+}
+
+/// Marker of a copy that has nothing left to do.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct OwnMarker {
+    pub(super) marker: Marker,
+    pub(super) parent: Arc<Directory>,
+}
+
+impl OwnMarker {
+    pub(crate) fn remove(&self) {
+        self.marker.remove(&self.parent);
+    }
 }

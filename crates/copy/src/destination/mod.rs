@@ -36,7 +36,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use self::attributes::TimeProbe;
 use self::buffers::{Buffers, Room};
-use self::marker::Marker;
+use self::marker::{Marker, OtherMarker, OwnMarker};
 pub(crate) use self::plan::Expected;
 use self::plan::{Planner, Step, TopNames};
 use self::tree::{Node, Shared};
@@ -89,42 +89,6 @@ pub(crate) struct Place {
 struct Missing {
     parent: OwnedFd,
     path: PathBuf,
-}
-
-/// Marker to remove if it is one of another directory. Only an accepted copy removes it.
-#[derive(Debug)]
-struct OtherMarker {
-    marker: Marker,
-    /// Directory of the marker.
-    parent: OwnedFd,
-}
-
-impl OtherMarker {
-    /// Opens the place of the marker that DEST has as the new name of `source`.
-    fn find(root: &RootDirectory, dest: &Path, source: &[u8]) -> Option<Self> {
-        let marker = Marker::of(dest.file_name()?.as_bytes(), source);
-        Some(Self { marker, parent: root.open_directory(dest.parent()?).ok()? })
-    }
-
-    fn remove(&self, directory: &Arc<Directory>) {
-        if let Ok(handle) = directory.handle() {
-            self.marker.remove_if_other(&self.parent, &handle);
-        }
-    }
-}
-
-/// Marker of a copy that has nothing left to do.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct OwnMarker {
-    marker: Marker,
-    parent: Arc<Directory>,
-}
-
-impl OwnMarker {
-    pub(crate) fn remove(&self) {
-        self.marker.remove(&self.parent);
-    }
 }
 
 impl Place {
