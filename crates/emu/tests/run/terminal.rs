@@ -111,7 +111,8 @@ fn hangup_reaches_command_of_session_leader() {
     let file = folder.path().join("end");
     let command =
         format!("trap \"echo hup >{}; exit 5\" HUP; echo up; while :; do sleep 0.1; done", file.display());
-    let mut seat = Seat::start(&format!("exec {PROGRAM} run -- sh -c '{command}'"));
+    // Under nohup, which ignores the signal, no shell could trap it.
+    let mut seat = Seat::start(&format!("exec env --default-signal=HUP {PROGRAM} run -- sh -c '{command}'"));
     seat.sees("up");
     // Closes the terminal, as the end of a window or of `ssh -t` does.
     seat.terminal = File::open("/dev/null").unwrap();
