@@ -32,8 +32,9 @@ pub(super) struct SealingKeys {
     updated_at: Instant,
     /// Largest number of packets that the key seals.
     max_packets: u64,
-    /// True if a packet of the peer was opened since the last update, so that the peer, which opens
-    /// one key phase ahead, cannot fall two phases behind.
+    /// True if a packet of the peer was opened since the last update. The peer opens one key phase
+    /// ahead, so it must have followed before the next update. That packet is no proof, because it
+    /// may have left before: an update follows the one before by 2^24 packets or an hour.
     is_followed: bool,
 }
 

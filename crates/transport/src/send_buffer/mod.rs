@@ -94,7 +94,7 @@ impl SendBuffer {
 
     /// Returns room for the next bytes: never empty, at most a frame. `cut` defines where packets
     /// will have headers and trailers; `most` is the number of bytes that may be written and sent
-    /// now.
+    /// now, [`u64::MAX`] for bytes that may wait.
     ///
     /// A batch is sent from one frame. If all `most` bytes fit a frame, but not the rest of the
     /// last one, they start a frame, unless more than half of the last one would remain unused.
