@@ -4,6 +4,7 @@ use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rdt_crypto::Entropy;
 use rdt_crypto::base32;
@@ -13,9 +14,11 @@ use crate::{FileError, LineError};
 
 /// Largest file, bytes: 8,000 known hosts.
 const MAX_BYTES: u64 = 1 << 20;
-/// Attempts to lock a file, with the processor yielded in between. Programs hold the lock for less
-/// than 1 ms.
-const LOCK_ATTEMPTS: u32 = 1000;
+/// Time between two attempts to lock a file. Programs hold the lock for less than 1 ms, and longer
+/// only while the system does not let them run.
+const LOCK_INTERVAL: Duration = Duration::from_millis(2);
+/// Attempts to lock a file: for 3 s.
+const LOCK_ATTEMPTS: u32 = 1500;
 
 /// Returns the folder of identity and known hosts: `$XDG_CONFIG_HOME/rdt`, else `~/.config/rdt`.
 ///
@@ -186,7 +189,7 @@ fn create_in_place(path: &Path, options: &OpenOptions, text: &str) -> io::Result
 /// Opens a file for reading and changing, and makes it with mode 0600 if it is missing. Holds an
 /// exclusive lock until the file is closed, so that programs change it one after the other.
 ///
-/// Does not wait for a program that keeps the lock: it is called while an endpoint is locked.
+/// Gives up after 3 s if a program keeps the lock: this is called while an endpoint is locked.
 pub(crate) fn open_locked(path: &Path, forbid: Forbid) -> Result<File, FileError> {
     make_folder_of(path)?;
     let mut options = OpenOptions::new();
@@ -195,7 +198,10 @@ pub(crate) fn open_locked(path: &Path, forbid: Forbid) -> Result<File, FileError
     let file = open(path, &mut options, forbid)?;
     for _ in 1..LOCK_ATTEMPTS {
         match system::lock(&file) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                #[expect(clippy::disallowed_methods, reason = "the attempts are counted")]
+                std::thread::sleep(LOCK_INTERVAL);
+            }
             locked => return locked.map(|()| file).map_err(refused("lock", path)),
         }
     }
@@ -399,13 +405,19 @@ pub(crate) mod tests {
     /// The check of a key runs while an endpoint is locked.
     #[cfg(unix)]
     #[test]
-    fn kept_lock_is_not_waited_for() {
+    fn kept_lock_is_waited_for_up_to_limit() {
         let (_folder, path) = file("file", "", 0o600);
         let kept = open_locked(&path, Forbid::All).unwrap();
         let refused = open_locked(&path, Forbid::All).unwrap_err().to_string();
         assert!(refused.contains("cannot lock"), "{refused}");
+        let other = std::thread::spawn({
+            let path = path.clone();
+            move || open_locked(&path, Forbid::All).map(drop)
+        });
+        #[expect(clippy::disallowed_methods, reason = "longer than a thousand turns of the scheduler")]
+        std::thread::sleep(100 * LOCK_INTERVAL);
         drop(kept);
-        open_locked(&path, Forbid::All).unwrap();
+        other.join().unwrap().unwrap();
     }
 
     #[cfg(unix)]

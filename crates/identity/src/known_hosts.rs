@@ -90,9 +90,10 @@ impl KnownHosts {
         Ok(if let [key] = keys[..] { Some(key) } else { None })
     }
 
-    /// Compares a key with the file and appends it if it is new. The file is locked in between: if
-    /// two programs meet different keys at the same time, the second one gets
-    /// [`Known::Changed`]. `now_s` gives the date in the line, seconds since 1970.
+    /// Compares a key with the file and appends it if it is new. For that the file is locked and
+    /// compared once more: if two programs meet different keys at the same time, the second one
+    /// gets [`Known::Changed`]. A key in the file needs neither the lock nor the right to write.
+    /// `now_s` gives the date in the line, seconds since 1970.
     ///
     /// # Errors
     /// As [`check`](Self::check), and if the file cannot be made or written.
@@ -103,6 +104,11 @@ impl KnownHosts {
         key: PublicKey,
         now_s: u64,
     ) -> Result<Known, FileError> {
+        match self.check(host, port, key) {
+            // Another program may be writing: the file counts when it is locked.
+            Ok(Known::New) | Err(_) => {}
+            Ok(known) => return Ok(known),
+        }
         let host = normal_name(host)?;
         let mut file = files::open_locked(&self.path, Forbid::Writing)?;
         let (known, ends_in_line) = self.check_in(&mut file, &host, port, key)?;

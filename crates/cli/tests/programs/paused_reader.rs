@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::data::random;
 use super::keys::{key_of, send_as};
-use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
+use super::process::{PATIENCE, Program, Receiver, rdt_recv, rdt_send, send};
 
 /// More than all buffers between sender and reader together: pipe, queue and receive buffer.
 const BYTES: usize = 12 << 20;
@@ -49,14 +49,24 @@ fn no_progress_ends_transfer_that_waits() {
     }
 }
 
+/// Reads one byte; panics if none comes in time, as when the sender could not connect.
+fn first_byte(reader: &PipeReader) -> Vec<u8> {
+    let mut reader = reader.try_clone().unwrap();
+    let (tell, read) = channel();
+    thread::spawn(move || {
+        let mut byte = vec![0];
+        tell.send(reader.read_exact(&mut byte).map(|()| byte))
+    });
+    read.recv_timeout(PATIENCE).unwrap().unwrap()
+}
+
 fn transfer(args: &str, bytes: usize) {
     let (receiver, mut reader, address) = receiver();
     let data = random(bytes, 7);
     let mut sender = Program::start(rdt_send(&format!("{address} {args}")).stdin(Stdio::piped()));
     sender.feed(data.clone(), &[BYTES]);
     // The first bytes were written, so this transfer has reserved the standard output.
-    let mut kept = vec![0];
-    reader.read_exact(&mut kept).unwrap();
+    let mut kept = first_byte(&reader);
     let (_nobody, never) = channel::<()>();
     assert!(never.recv_timeout(PAUSE).is_err());
     let other = send(&format!("{address} --bytes 1000")).with_code(8);
