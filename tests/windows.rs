@@ -254,17 +254,17 @@ fn slow_start_into_cubic_trajectory() {
 /// Reference trajectory:
 /// - Cookie and early data.
 /// - Slow start doubles ten packets of the smallest size, which are eight of the size that path MTU
-///   discovery then finds. Beyond the path's 172 packets, `HyStart++` slows it, after eight of the
-///   16 ACKs of a round.
+///   discovery then finds. Beyond the path's 172 packets, `HyStart++` slows it, after the first
+///   eight ACKs of a round.
 /// - Two reductions by 0.7, because the first leaves about the capacity of path and queue (170
 ///   packets).
 /// - The concave part of the cubic function.
 const TRAJECTORY: &str = "\
 second: window in packets at each tenth of it
-0:   0   8   8  16  32  62 123 244 403 491
-1: 366 366 366 366 367 257 257 257 260 263
-2: 266 268 271 274 276 278 281 283 285 287
-3: 289 291 292 294 295 297 298 299 300 302
-4: 303 304 305 305 306 307 308 308 309 309
-5: 310 310 311 311 311 311 312 312 312 312
+0:   0   8   8  16  32  62 123 244 387 426
+1: 321 321 321 321 323 328 333 338 343 348
+2: 353 358 253 253 253 253 256 259 262 265
+3: 267 270 272 275 277 279 281 283 285 286
+4: 288 289 291 292 294 295 296 297 298 299
+5: 300 301 302 302 303 304 304 305 305 305
 ";

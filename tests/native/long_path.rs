@@ -18,6 +18,15 @@ fn slow_start_fills_600_ms_path_quickly() {
     assert!(tenth.stats.retransmitted < 1500, "{:?}", tenth.stats);
 }
 
+/// `HyStart++` slows down when eight samples show a longer RTT, which come early in each round.
+#[test]
+fn cubic_leaves_slow_start_soon() {
+    // 833 packets in flight, and as many in the queue. With 16 ACKs a window, 1717 are lost.
+    let cubic = SenderConfig { congestion: Algorithm::Cubic, ..SenderConfig::native(7) };
+    let done = Run::new(100_000_000, ms(100)).queue(833).bytes(25_000_000).config(cubic).run();
+    assert!(done.stats.lost < 1400, "{:?}", done.stats);
+}
+
 #[test]
 fn default_window_holds_125_megabytes() {
     let run = Run::new(2_000_000_000, ms(500)).bytes(u64::MAX / 2);

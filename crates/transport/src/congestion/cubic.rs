@@ -308,6 +308,10 @@ impl Controller for Cubic {
         self.window.ssthresh.map(|ssthresh| self.bytes(ssthresh))
     }
 
+    fn lacks_rtt_samples(&self) -> bool {
+        self.window.ssthresh.is_none() && self.hystart.as_ref().is_some_and(HyStart::lacks_samples)
+    }
+
     fn phase(&self) -> &'static str {
         let first_slow_start = self.window.ssthresh.is_none();
         if self.episode == Some(Cause::Loss) {

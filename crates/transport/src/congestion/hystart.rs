@@ -68,6 +68,11 @@ impl HyStart {
         self.conservative.is_some()
     }
 
+    /// True until this round has enough RTT samples.
+    pub(super) fn lacks_samples(&self) -> bool {
+        self.rtt_sample_count < N_RTT_SAMPLE
+    }
+
     /// Processes an ACK and returns the window growth. The caller ignores `Grow` if the sender was
     /// not cwnd-limited.
     pub(super) fn on_ack(&mut self, ack: &AckEvent, mss: u64) -> Step {
@@ -88,7 +93,7 @@ impl HyStart {
     /// Enters or leaves conservative slow start.
     fn judge(&mut self) {
         let Some(current) = self.current_round_min_rtt else { return };
-        if self.rtt_sample_count < N_RTT_SAMPLE {
+        if self.lacks_samples() {
             return;
         }
         match (self.conservative, self.last_round_min_rtt) {

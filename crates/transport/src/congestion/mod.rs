@@ -172,6 +172,12 @@ pub trait Controller: Debug + Send {
         0
     }
 
+    /// True at the begin of each round of slow start, while the controller lacks RTT samples that
+    /// show its end. Packets that are sent meanwhile request more ACKs for the next round.
+    fn lacks_rtt_samples(&self) -> bool {
+        false
+    }
+
     /// True if proportional rate reduction (RFC 9937) controls the window during recovery. False
     /// for controllers with their own recovery model.
     fn uses_prr(&self) -> bool {

@@ -9,9 +9,8 @@ use crate::congestion::DeliveryRate;
 use crate::recovery::Flight;
 use crate::wire::native::MAX_ACK_EVERY;
 
-/// ACKs per window of data for window-based controllers (Reno, CUBIC): `HyStart++` needs eight
-/// samples a round (RFC 9406, section 4.3), and a sixteenth of the window stays unused until the
-/// next ACK.
+/// ACKs per window of data for window-based controllers (Reno, CUBIC): a sixteenth of the window
+/// stays unused until the next ACK.
 const ACKS_PER_WINDOW: u64 = 16;
 /// ACKs per window of data for rate-based controllers (BBR), whose window exceeds the
 /// bandwidth-delay product. With 32, BBR reaches 12 Mbit/s on a path of 100 Mbit/s with 0.25 Mbit/s
@@ -70,7 +69,9 @@ impl AckFrequency {
 impl AckFrequency {
     /// Returns the ACK frequency for the packets sent now, after `lost` losses in the transfer.
     ///
-    /// Makes no request without SACK, because duplicate ACKs are counted, and without pacing,
+    /// Makes no request at the begin of a round of slow start: `HyStart++` needs eight RTT samples
+    /// (RFC 9406, section 4.3), which come when half of the window is sent with 16 ACKs a window.
+    /// Makes none without SACK, because duplicate ACKs are counted, and without pacing,
     /// because each ACK releases a burst of the data that it covers.
     pub(super) fn choose(
         path: &Path,
@@ -101,6 +102,7 @@ impl AckFrequency {
         }
         let acks = if by_window { ACKS_PER_WINDOW } else { ACKS_PER_RATE };
         let each = if by_window && congestion.cwnd < SMALL_WINDOW * mss { u64::MAX } else { 0 };
-        Self { each, from: LEAST * acks * mss, bytes: acks * mss }
+        let from = if controller.lacks_rtt_samples() { u64::MAX } else { LEAST * acks * mss };
+        Self { each, from, bytes: acks * mss }
     }
 }

@@ -49,6 +49,12 @@ fn each_packet_asks_by_what_is_in_flight() {
 }
 
 #[test]
+fn hystart_gets_samples_early_in_round() {
+    let asked = asked(1000, |config| config.congestion = Algorithm::Cubic);
+    assert_eq!(asked, vec![0; 1000], "no sample yet");
+}
+
+#[test]
 fn small_windows_ask_for_each_packet() {
     for (window, every) in [(15, 1), (16, 0)] {
         assert_eq!(asked(window, |_| {}), vec![every; window as usize], "a window of {window}");
