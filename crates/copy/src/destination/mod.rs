@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+use rdt_udp::clock;
 use rustix::fs::{Mode, mkdirat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
@@ -220,6 +221,7 @@ impl Destination {
             fatal: to_fatal,
             unresolved: AtomicUsize::new(0),
             is_stopped: AtomicBool::new(false),
+            started: clock::now(),
             _running: running,
         });
         let count = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, MAX_WORKERS);

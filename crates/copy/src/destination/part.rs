@@ -302,7 +302,7 @@ fn is_own(stat: &Stat, size: u64) -> bool {
 }
 
 fn in_progress() -> io::Error {
-    io::Error::other("another copy of it is in progress")
+    io::Error::new(io::ErrorKind::ResourceBusy, "another copy of it is in progress")
 }
 
 /// Mode of files in progress. Other users may read a file only when it has its own mode.

@@ -269,19 +269,18 @@ impl Planner {
         }
     }
 
-    fn file(&mut self, mut target: Target, token: Token, attributes: Attributes) -> Result<(), Ended> {
+    fn file(&mut self, target: Target, token: Token, attributes: Attributes) -> Result<(), Ended> {
         let Some(directory) = &target.node.directory else {
             return self.shared.skip(&target, WireSkip::DryRun);
         };
         let directory = Arc::clone(directory);
-        let verdict = self.judge(&mut target, &directory, &attributes);
-        let verdict = match verdict {
-            Ok(verdict) => verdict,
-            Err(text) => return self.shared.failed(&target, &text),
-        };
         let names = Temporary::of(&target.name);
         let subject = Subject { token, size: target.size, name_hash: names.name_hash };
         let mut plan = Plan { target, directory, names, subject, attributes, resume: None };
+        let verdict = match self.decide(&mut plan) {
+            Ok(verdict) => verdict,
+            Err(error) => return self.shared.failed(&plan.target, &error.to_string()),
+        };
         match verdict {
             Verdict::Identical => {
                 if plan.target.size > GROUP_BYTES {
@@ -296,12 +295,6 @@ impl Planner {
             }
             Verdict::Copy if self.shared.options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun),
             Verdict::Copy => {
-                if plan.target.size > GROUP_BYTES {
-                    match find_checkpoint(&plan.directory, &plan.names, &plan.subject) {
-                        Ok(found) => plan.resume = found,
-                        Err(error) => return self.shared.failed(&plan.target, &error.to_string()),
-                    }
-                }
                 let id = plan.target.id;
                 let start = plan.start();
                 // The worker knows the file before the source can send its data.
@@ -309,6 +302,19 @@ impl Planner {
                 self.shared.reply(FromDestination::Want { id, start })
             }
         }
+    }
+
+    /// Decides about a file and where it goes on, again after another copy of it has ended.
+    fn decide(&mut self, plan: &mut Plan) -> io::Result<Verdict> {
+        let shared = Arc::clone(&self.shared);
+        shared.once_released(|| {
+            let verdict = self.judge(&mut plan.target, &plan.directory, &plan.attributes);
+            let verdict = verdict.map_err(io::Error::other)?;
+            if verdict == Verdict::Copy && !shared.options.dry_run {
+                plan.find_checkpoint()?;
+            }
+            Ok(verdict)
+        })
     }
 
     /// Decides about a file by what has its name.
@@ -461,6 +467,14 @@ fn is_directory(stat: &Stat) -> bool {
 }
 
 impl Plan {
+    /// Finds where an earlier copy of a large file ended.
+    pub(super) fn find_checkpoint(&mut self) -> io::Result<()> {
+        if self.target.size > GROUP_BYTES {
+            self.resume = find_checkpoint(&self.directory, &self.names, &self.subject)?;
+        }
+        Ok(())
+    }
+
     /// Returns where the source shall begin.
     pub(super) fn start(&self) -> Start {
         match &self.resume {

@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use rdt_udp::clock;
 use rustix::fs::{Mode, OFlags, fsync};
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
@@ -16,6 +18,12 @@ use crate::protocol::{FromDestination, WireSkip};
 use crate::report::Report;
 use crate::turns::Running;
 use crate::{CopyError, DestinationOptions, Kind};
+
+/// Time after the start for which a copy waits for files that another copy holds. The server of a
+/// killed client holds its files until its ssh has ended and their data are synced.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two attempts to lock a file.
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The copy has ended, so the thread ends too.
 #[derive(Debug)]
@@ -31,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) unresolved: AtomicUsize,
     /// True after the copy has ended early. Stops work that takes long.
     pub(crate) is_stopped: AtomicBool,
+    pub(crate) started: Instant,
     /// Ends with the last thread: then the same command may begin.
     pub(crate) _running: Option<Running>,
 }
@@ -150,6 +159,25 @@ impl Shared {
             node = parent;
         }
         Ok(())
+    }
+
+    /// Calls `open` until no other copy holds the file, but no longer than [`RELEASE_TIMEOUT`]
+    /// after the start.
+    pub(crate) fn once_released<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let end = self.started + RELEASE_TIMEOUT;
+        loop {
+            match open() {
+                Err(error)
+                    if error.kind() == io::ErrorKind::ResourceBusy
+                        && clock::now() < end
+                        && !self.is_stopped.load(Ordering::Relaxed) =>
+                {
+                    #[expect(clippy::disallowed_methods, reason = "no event tells of a lock's end")]
+                    std::thread::sleep(LOCK_INTERVAL);
+                }
+                result => return result,
+            }
+        }
     }
 
     /// Ends the copy for all threads.

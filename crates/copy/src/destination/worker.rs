@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::attributes::Attributes;
 use super::buffers::{Buffer, Room};
-use super::part::{Part, find_checkpoint};
+use super::part::Part;
 use super::place::{DIFFERS, place};
 use super::plan::{is_file_of, kept_before};
 use super::tree::{Ended, Shared, Target};
@@ -298,14 +298,9 @@ impl Worker {
             }
             Job::Different { .. } if options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun)?,
             Job::Different { .. } => {
-                if plan.target.size > GROUP_BYTES {
-                    match find_checkpoint(&plan.directory, &plan.names, &plan.subject) {
-                        Ok(found) => plan.resume = found,
-                        Err(error) => {
-                            self.shared.failed(&plan.target, &error.to_string())?;
-                            return Ok(None);
-                        }
-                    }
+                if let Err(error) = self.shared.once_released(|| plan.find_checkpoint()) {
+                    self.shared.failed(&plan.target, &error.to_string())?;
+                    return Ok(None);
                 }
                 let (id, start) = (plan.target.id, plan.start());
                 self.shared.reply(FromDestination::Want { id, start })?;
@@ -416,19 +411,18 @@ impl Receiving {
 
 /// Creates or opens the part of a file whose data begin to arrive.
 fn begin(shared: &Shared, plan: Box<Plan>) -> Result<Box<Receiving>, (Target, io::Error)> {
-    let (names, size) = (plan.names.clone(), plan.target.size);
-    let mut tree = TreeHash::new(size);
-    let part = match &plan.resume {
-        Some(checkpoint) => {
-            if let Some(resumed) = TreeHash::resume(size, checkpoint.offset, &checkpoint.stack) {
-                tree = resumed;
-            }
-            Part::resume(&plan.directory, names, plan.subject, checkpoint)
+    let size = plan.target.size;
+    let resumed = plan.resume.as_ref().and_then(|at| TreeHash::resume(size, at.offset, &at.stack));
+    let tree = resumed.unwrap_or_else(|| TreeHash::new(size));
+    let open = || {
+        let names = plan.names.clone();
+        match &plan.resume {
+            Some(checkpoint) => Part::resume(&plan.directory, names, plan.subject, checkpoint),
+            None if size > GROUP_BYTES => Part::create_large(&plan.directory, names, plan.subject),
+            None => Part::create_small(&plan.directory, names),
         }
-        None if size > GROUP_BYTES => Part::create_large(&plan.directory, names, plan.subject),
-        None => Part::create_small(&plan.directory, names),
     };
-    match part {
+    match shared.once_released(open) {
         Ok(part) => {
             let path = plan.target.path();
             shared.report.event(&Event::FileStarted { path: &path, size });

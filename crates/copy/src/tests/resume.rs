@@ -303,6 +303,23 @@ async fn progress_of_source_is_what_was_written() {
 }
 
 #[tokio::test]
+async fn copy_waits_for_files_of_killed_one() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(40 << 20, 9));
+    let root = Root::whole().unwrap();
+    let killed = stalled_push(folder.request(), root, 30 << 20, Arc::new(())).await;
+    let kill = async {
+        // Time for the next copy to find the lock.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        killed.iter().for_each(JoinHandle::abort);
+    };
+    let (next, ()) = tokio::join!(pushed(folder.request()), kill);
+    let next = next.unwrap();
+    assert!(next.is_complete() && next.resumed_bytes >= 16 << 20, "{next:?}");
+    assert_eq!(listing(&folder.dst().join("src")), listing(&folder.src()));
+}
+
+#[tokio::test]
 async fn same_push_of_client_replaces_first() {
     let folder = Folder::new();
     write(folder.src().join("large"), &bytes(40 << 20, 9));
