@@ -20,6 +20,9 @@ use super::ssh::Ssh;
 
 /// Time until the other side must have used the ticket that it got through ssh.
 const SSH_TICKET_LIFETIME_S: u64 = 3600;
+/// Largest window, bytes: 5 Gbit/s over 100 ms. A window grows with what arrives while a disk
+/// stalls, and all of it may have to wait in memory.
+const MAX_WINDOW_BYTES: u64 = 64 << 20;
 const HINT: &str = "a firewall may block its port. --port PORT or FIRST-LAST takes another one, --listen-here lets it connect";
 
 /// Open connection to the other side.
@@ -57,6 +60,7 @@ pub(crate) async fn open(args: &Arguments, far: &Far, report: &Report) -> Result
 /// Returns the parameters of connections.
 pub(crate) fn connection(args: &Arguments) -> ConnectionConfig {
     let mut config = args.path.connection();
+    config.receiver.stream_window.max = MAX_WINDOW_BYTES;
     config.sender.max_rate = args.remote.max_rate.as_ref().map(|rate| rate.bytes_per_s);
     config
 }
