@@ -286,15 +286,12 @@ pub(crate) fn is_symlink(stat: &Stat) -> bool {
     rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink
 }
 
-#[cfg_attr(
-    target_os = "linux",
-    expect(clippy::useless_conversion, reason = "other systems have other types")
-)]
+#[allow(clippy::useless_conversion, reason = "systems have different types")]
 pub(crate) fn inode(stat: &Stat) -> u64 {
     stat.st_ino.into()
 }
 
-#[cfg_attr(target_os = "linux", expect(clippy::unnecessary_cast, reason = "other systems have other types"))]
+#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "systems have different types")]
 pub(crate) fn device(stat: &Stat) -> u64 {
     stat.st_dev as u64
 }

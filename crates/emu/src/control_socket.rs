@@ -24,7 +24,9 @@ use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::calibration::{CalibrationArgs, Mode};
-use crate::destinations::{self, Destination, OTHER, Selector};
+#[cfg(target_os = "linux")]
+use crate::destinations::Destination;
+use crate::destinations::{self, OTHER, Selector};
 use crate::failure::Failure;
 use crate::path::{Described, PathArgs};
 use crate::paths::{Change, Changes};

@@ -12,7 +12,7 @@
 mod selector;
 #[cfg(target_os = "linux")]
 mod table;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use std::path::PathBuf;

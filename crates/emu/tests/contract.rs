@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use rdt_program_testing::contract::{Contract, check_named};
+use rdt_program_testing::contract::Contract;
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
@@ -93,7 +93,7 @@ fn proxy_has_metrics_and_stream_that_fit() {
     let name = "rdt_emu_delivered_packets_total{direction=\"forward\"}";
     let text = scrape_until(metrics, name, 3.0);
     assert!((value(&text, "rdt_emu_dropped_packets_total")).abs() < 0.5, "{text}");
-    check_named("docs/PROGRAMS.md", "## Metrics", &names(&text));
+    rdt_program_testing::contract::check_named("docs/PROGRAMS.md", "## Metrics", &names(&text));
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
     let mut out = String::new();
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();

@@ -369,5 +369,5 @@ impl<'a> Evidence<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;

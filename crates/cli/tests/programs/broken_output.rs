@@ -1,6 +1,6 @@
 //! Full disks and closed or paused pipes.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -118,7 +118,7 @@ fn native_sender_gets_close_when_storing_fails() {
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disk_under_stdout_exits_with_74() {
-    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    let full = || Stdio::from(fs::File::options().write(true).open("/dev/full").unwrap());
     for args in ["local 10 0 0 1000 --bytes 5000", "local 10 0 0 1000 --bytes 5000 --json --quiet"] {
         let run = Program::start(rdt_send(args).stdout(full())).ended().with_code(74);
         let sentence = run.stderr.lines().last().unwrap();
@@ -152,7 +152,7 @@ fn qlog_refuses_files_already_in_use() {
     // The shell redirects the output to the same file under another name.
     let lines = directory.path().join("lines");
     let mut command = rdt_send("local --bytes 9000 --json --qlog");
-    command.arg(&lines).stdout(File::create(&lines).unwrap());
+    command.arg(&lines).stdout(fs::File::create(&lines).unwrap());
     let run = Program::start(&mut command).ended().with_code(64);
     assert!(run.stderr.contains("the standard output"), "{}", run.stderr);
     assert!(!Path::new("-").exists() && fs::read(&data).unwrap() == b"precious");

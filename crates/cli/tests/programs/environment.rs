@@ -2,7 +2,9 @@
 
 use std::process::Stdio;
 
-use super::process::{Program, Receiver, rdt_recv_after, rdt_send, send};
+#[cfg(target_os = "linux")]
+use super::process::rdt_recv_after;
+use super::process::{Program, Receiver, rdt_send, send};
 
 /// Runs `rdt-send` in a network namespace without other hosts, where ARP fails after 0.1 s. Returns
 /// `None` if this user may not create a namespace.

@@ -49,6 +49,7 @@ fn default_socket_buffer_does_not_overflow() {
 }
 
 /// Returns the number of overflows of a small receive buffer.
+#[cfg(target_os = "linux")]
 fn overflow(sender: &str) -> u64 {
     let receiver = Receiver::start("--no-link --once --ack-every batch --json --socket-buffer 212992");
     send(&receiver.args(&format!("{sender} --bytes 20000000"))).with_code(0);

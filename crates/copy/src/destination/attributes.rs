@@ -55,6 +55,11 @@ impl Attributes {
         Ok(futimens(handle, &self.times())?)
     }
 
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_possible_truncation,
+        reason = "systems have different types"
+    )]
     fn mode(&self, special_modes: bool) -> Mode {
         let mask = if special_modes { 0o7777 } else { 0o777 };
         Mode::from_raw_mode((self.mode & mask) as rustix::fs::RawMode)
@@ -99,7 +104,7 @@ pub(super) fn mode_of(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode & 0o7777)
 }
 
-#[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
+#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "systems have different types")]
 fn mtime(stat: &Stat) -> (i64, u64) {
     (stat.st_mtime as i64, stat.st_mtime_nsec as u64)
 }

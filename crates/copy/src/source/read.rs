@@ -233,7 +233,7 @@ fn extent(handle: &File, offset: u64, size: u64, may_have_holes: bool) -> io::Re
 /// Returns the identity of a file's contents, which changes when the file is written to or
 /// replaced. It tells the peer nothing but whether that happened. Not with the device: a disk may
 /// have another number after a boot.
-#[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
+#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "systems have different types")]
 pub(crate) fn token(stat: &Stat) -> Token {
     let mut hasher = blake3::Hasher::new_derive_key("rdt-copy 1 source token");
     let numbers = [

@@ -5,6 +5,7 @@ mod compare;
 mod export;
 mod foreign;
 mod process;
+#[cfg(target_os = "linux")]
 mod report;
 mod scale;
 mod schema;
