@@ -1,6 +1,8 @@
 //! `rdt-send` and `rdt-recv` as a user runs them: processes, loopback sockets, files and signals.
 //! Formats and values of their output are specified by the tests, not taken from the programs.
 
+// Signals, pipes and modes of files are those of Unix.
+#[cfg(unix)]
 #[cfg(test)]
 mod programs {
     mod data;

@@ -84,6 +84,7 @@ mod portable {
     pub(in crate::tokio) struct Readiness(::tokio::net::UdpSocket);
 
     impl Readiness {
+        #[expect(clippy::needless_pass_by_value, reason = "other systems keep the socket")]
         pub(in crate::tokio) fn new(socket: Arc<UdpSocket>) -> io::Result<Self> {
             socket.try_clone().and_then(::tokio::net::UdpSocket::from_std).map(Self)
         }

@@ -1,9 +1,12 @@
 //! `scale`, `doctor`, and the scripts that are shipped.
 
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::process::Command;
 
-use crate::process::{LOCK_FOLDER, arg, experiment, run, succeeds, texts};
+#[cfg(unix)]
+use crate::process::{LOCK_FOLDER, texts};
+use crate::process::{arg, experiment, run, succeeds};
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/scale").join(name)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::process::Command;
 use std::thread::sleep;
 
@@ -11,7 +12,9 @@ use rdt_testing::{Numbers, ms};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use crate::process::{LOCK_FOLDER, arg, experiment, lab, run, succeeds, texts};
+#[cfg(unix)]
+use crate::process::{LOCK_FOLDER, texts};
+use crate::process::{arg, experiment, lab, run, succeeds};
 
 fn folder() -> TempDir {
     tempdir().expect("a temporary folder")

@@ -273,6 +273,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "other systems sync")]
 fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
