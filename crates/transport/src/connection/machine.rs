@@ -164,6 +164,12 @@ impl Connection {
         self.after_call(now);
     }
 
+    /// Ends the connection as the idle timeout does.
+    pub(crate) fn end_idle(&mut self, now: Instant) {
+        self.fail(now, Closed::Idle);
+        self.after_call(now);
+    }
+
     /// Returns the time of the next call of [`Connection::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match &self.stage {

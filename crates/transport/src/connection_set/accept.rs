@@ -100,7 +100,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         own: OwnId,
         syn: &ProvenSyn<'_, P>,
     ) -> Result<Answered, RefuseReason> {
-        if !self.has_place_for(&syn.peer) {
+        if !self.may_have_place_for(now, &syn.peer) {
             return Err(RefuseReason::Busy);
         }
         let Some((pattern, secret)) = pattern_of(syn.syn) else { return Ok(Answered::default()) };

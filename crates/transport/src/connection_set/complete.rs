@@ -107,7 +107,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Opens the connection, unless there are too many or its secret was used up meanwhile.
     fn complete(&mut self, now: Instant, proven: Proven<P>) {
         let Some(responder) = self.responder.clone() else { return };
-        if !self.has_place_for(&proven.half_open.peer) {
+        if !self.make_place_for(now, &proven.half_open.peer) {
             return self.refuse(now, proven, RefuseReason::Busy);
         }
         if proven.secret.is_some_and(|id| !responder.secrets.complete(id, proven.peer)) {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::time::Instant;
 
 use super::ConnectionSet;
 use crate::listener::{SourceCounts, source_number};
@@ -25,6 +26,8 @@ pub(super) struct Places {
     /// Ended connections that the application has released, oldest first. An ID stays after its
     /// connection was removed.
     ended: VecDeque<u64>,
+    /// Time before which no peer has been silent for long, so that a full set searches seldom.
+    all_heard_until: Option<Instant>,
 }
 
 /// Place of one connection.
@@ -78,6 +81,39 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             && self.places.taken() + self.beside.peers < self.config.max_connections
             && address
                 .is_none_or(|address| self.places.of_source(address) < self.config.max_connections_per_source)
+    }
+
+    /// True if a peer may open one more connection, perhaps in place of a silent one.
+    pub(super) fn may_have_place_for(&mut self, now: Instant, peer: &P) -> bool {
+        self.has_place_for(peer) || self.find_silent(now).is_some()
+    }
+
+    /// Same for a peer that has proved its keys: ends a silent connection if the set is full.
+    pub(super) fn make_place_for(&mut self, now: Instant, peer: &P) -> bool {
+        if !self.has_place_for(peer)
+            && let Some(id) = self.find_silent(now)
+            && let Some(entry) = self.connections.get_mut(&id)
+        {
+            entry.connection.end_idle(now);
+            self.process_output(id);
+        }
+        self.has_place_for(peer)
+    }
+
+    /// Returns the connection whose peer has been silent the longest, if that is half of the idle
+    /// timeout: a peer that is there sends a keep-alive in every third of it. `None` unless the
+    /// set is full.
+    fn find_silent(&mut self, now: Instant) -> Option<u64> {
+        let is_full = self.places.taken() + self.beside.peers >= self.config.max_connections;
+        if !is_full || self.is_refusing || self.places.all_heard_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        let limit = self.responder.as_ref()?.config.idle_timeout / 2;
+        let with_place = self.connections.iter().filter(|(_, entry)| entry.place.is_some());
+        let heard = with_place.filter_map(|(id, entry)| Some((entry.connection.last_active()?, *id)));
+        let (heard_at, id) = heard.min()?;
+        self.places.all_heard_until = Some(heard_at + limit);
+        (heard_at + limit <= now).then_some(id)
     }
 
     /// Leaves the place of a connection that has ended. If it was released, the oldest of the ended

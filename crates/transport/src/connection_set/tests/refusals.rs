@@ -170,6 +170,33 @@ fn full_set_refuses_until_place_is_free() {
     }
 }
 
+#[test]
+fn silent_peer_loses_its_place_in_full_set() {
+    let mut network = Network::new(4);
+    let hosts: Vec<_> = (1..=4).map(|n| network.add_host(&format!("192.0.2.{n}:1000"))).collect();
+    let config = ConnectionSetConfig { max_connections: 2, ..set_config(network.now) };
+    let server = network.add_host_with("198.51.100.1:2000", config);
+    network.hosts[server].set.listen(responder());
+    let connect = |network: &mut Network, from: usize| {
+        let id = network.connect(from, server, initiator(Pattern::Xx, false), b"request");
+        network.run(Duration::from_secs(1));
+        network.hosts[from].streams[&id].closed.clone()
+    };
+    assert_eq!([connect(&mut network, hosts[0]), connect(&mut network, hosts[1])], [None, None]);
+    let killed = network.hosts[hosts[0]].address;
+    network.rule =
+        Box::new(move |_, datagram| if datagram.from == killed { Fate::Drop } else { Fate::Deliver });
+    network.run(Duration::from_secs(12));
+    let busy = Some(Closed::Refused(RefuseReason::Busy));
+    assert_eq!(connect(&mut network, hosts[2]), busy, "perhaps its keep-alive was lost");
+    network.run(Duration::from_secs(4));
+    assert_eq!([connect(&mut network, hosts[2]), connect(&mut network, hosts[3])], [None, busy]);
+    let ended = network.hosts[server].streams.values().filter_map(|stream| stream.closed.clone());
+    assert_eq!(ended.collect::<Vec<_>>(), [Closed::Idle]);
+    let heard = network.hosts[hosts[1]].streams.values().next().unwrap();
+    assert_eq!(heard.closed, None);
+}
+
 /// Connections that only repeat their last answers need no place.
 #[test]
 fn ended_connections_leave_their_places() {
