@@ -311,7 +311,7 @@ fn worker_of(id: u64, workers: usize) -> usize {
 }
 
 /// Writes replies, and what was written of files, until the threads have ended.
-async fn write_replies(
+pub(crate) async fn write_replies(
     mut replies: Receiver<FromDestination>,
     writer: &mut (impl AsyncWrite + Unpin),
     report: &Report,
@@ -328,20 +328,37 @@ async fn write_replies(
             }
             _ = ticks.tick() => None,
         };
-        // Replies are short, except for texts of the system, which fit an empty batch.
-        while let Some(reply) = next
-            && batch.put_control(&reply)
-        {
+        while let Some(reply) = next {
+            put(&mut batch, &reply, writer).await?;
             next = replies.try_recv().ok();
         }
         // After the replies, so that nothing of their files is left out.
         if let Some(written) = report.take_unreported() {
-            batch.put_control(&written);
+            put(&mut batch, &written, writer).await?;
         }
-        if !batch.is_empty() {
-            writer.write_all(batch.as_bytes()).await.map_err(CopyError::Stream)?;
-            batch.clear();
-        }
+        write_batch(&mut batch, writer).await?;
+    }
+    Ok(())
+}
+
+/// Adds a reply to the batch. A full batch is written before.
+async fn put(
+    batch: &mut Batch,
+    reply: &FromDestination,
+    writer: &mut (impl AsyncWrite + Unpin),
+) -> Result<(), CopyError> {
+    if !batch.put_control(reply) {
+        write_batch(batch, writer).await?;
+        // Replies are short, except for texts of the system, which fit an empty batch.
+        batch.put_control(reply);
+    }
+    Ok(())
+}
+
+async fn write_batch(batch: &mut Batch, writer: &mut (impl AsyncWrite + Unpin)) -> Result<(), CopyError> {
+    if !batch.is_empty() {
+        writer.write_all(batch.as_bytes()).await.map_err(CopyError::Stream)?;
+        batch.clear();
     }
     Ok(())
 }

@@ -6,10 +6,15 @@ use std::sync::Arc;
 
 use rdt_endpoint::tokio::Endpoint;
 use rdt_endpoint::{Connect, Listen, Network, generate_key};
+use tokio::io::duplex;
 
 use super::support::{
-    Folder, Log, bytes, failures, listing, plant, pulled, pushed, pushed_to, set_mode, write,
+    Folder, Log, PIPE_BYTES, bytes, failures, listing, plant, pulled, pushed, pushed_to, set_mode, write,
 };
+use crate::destination::write_replies;
+use crate::frame::FrameReader;
+use crate::protocol::FromDestination;
+use crate::report::Report;
 use crate::{DestinationOptions, Event, Observer, Request, Root, SourceOptions, push, serve};
 
 #[tokio::test]
@@ -242,4 +247,29 @@ async fn special_mode_bits_arrive_only_on_request() {
         assert!(near.unwrap().is_complete() && far.unwrap().is_complete());
         assert_eq!(fs::metadata(folder.path(dest).join("tool")).unwrap().mode() & 0o7777, mode);
     }
+}
+
+#[tokio::test]
+async fn more_replies_than_batch_all_arrive() {
+    const COUNT: u64 = 1000;
+    let (replies, queue) = tokio::sync::mpsc::channel(1024);
+    for id in 1..=COUNT {
+        let text = "x".repeat(3000);
+        replies.send(FromDestination::Failed { id, text }).await.unwrap();
+    }
+    drop(replies);
+    let (mut near, far) = duplex(PIPE_BYTES);
+    let report = Report::new(Arc::new(()));
+    let reading = async {
+        let mut reader = FrameReader::new(far);
+        for id in 1..=COUNT {
+            let reply = reader.message().await.unwrap();
+            assert!(matches!(reply, Some(FromDestination::Failed { id: found, .. }) if found == id), "{id}");
+        }
+    };
+    let writing = async {
+        write_replies(queue, &mut near, &report).await.unwrap();
+        drop(near);
+    };
+    tokio::join!(reading, writing);
 }
