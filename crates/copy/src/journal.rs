@@ -3,7 +3,7 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 0..4096 | header: magic (8), token (16), size (8), BLAKE3 of the name (32), checksum (16) |
+//! | 0..4096 | header: magic (8), token (16), size (8), BLAKE3 of the name (32), inode of the part (8), checksum (16) |
 //! | 4096..8192 | slot 0 |
 //! | 8192..12288 | slot 1 |
 //!
@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt as _;
 use crate::protocol::{HashBytes, Token};
 use crate::tree_hash::{GROUP_BYTES, TreeHash};
 
-const MAGIC: [u8; 8] = *b"rdtcopy1";
-const HEADER_BYTES: usize = 64;
+const MAGIC: [u8; 8] = *b"rdtcopy2";
+const HEADER_BYTES: usize = 72;
 const CHECKSUM_BYTES: usize = 16;
 const SLOT_BYTES: usize = 4096;
 /// Size of a journal, bytes.
@@ -48,33 +48,37 @@ pub(crate) struct Checkpoint {
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
-    subject: Subject,
+    header: Vec<u8>,
     sequence: u64,
 }
 
 impl Journal {
-    /// Starts a journal without a checkpoint. Forgets what the file had.
-    pub(crate) fn create(file: File, subject: Subject) -> io::Result<Self> {
+    /// Starts a journal without a checkpoint, of the part with this inode. Forgets what the file
+    /// had.
+    pub(crate) fn create(file: File, subject: Subject, inode: u64) -> io::Result<Self> {
+        let header = header(&subject, inode);
         file.set_len(0)?;
-        file.write_all_at(&header(&subject), 0)?;
-        Ok(Self { file, subject, sequence: 0 })
+        file.write_all_at(&header, 0)?;
+        Ok(Self { file, header, sequence: 0 })
     }
 
-    /// Continues a journal. `None` if it has no checkpoint of this subject.
-    pub(crate) fn resume(file: File, subject: Subject) -> io::Result<Option<(Self, Checkpoint)>> {
-        let found = latest(&read(&file)?, &subject);
-        Ok(found.map(|(sequence, checkpoint)| (Self { file, subject, sequence }, checkpoint)))
+    /// Continues a journal. `None` if it has no checkpoint of this subject and part.
+    pub(crate) fn resume(file: File, subject: Subject, inode: u64) -> io::Result<Option<(Self, Checkpoint)>> {
+        let header = header(&subject, inode);
+        let found = latest(&read(&file)?, &header, subject.size);
+        Ok(found.map(|(sequence, checkpoint)| (Self { file, header, sequence }, checkpoint)))
     }
 
-    /// Reads the last checkpoint, if there is one of this subject.
-    pub(crate) fn peek(file: &File, subject: &Subject) -> io::Result<Option<Checkpoint>> {
-        Ok(latest(&read(file)?, subject).map(|(_, checkpoint)| checkpoint))
+    /// Reads the last checkpoint, if there is one of this subject and part.
+    pub(crate) fn peek(file: &File, subject: &Subject, inode: u64) -> io::Result<Option<Checkpoint>> {
+        let found = latest(&read(file)?, &header(subject, inode), subject.size);
+        Ok(found.map(|(_, checkpoint)| checkpoint))
     }
 
     /// Writes a checkpoint, after the data before it is durable.
     pub(crate) fn write(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
         self.sequence += 1;
-        let slot = slot(&self.subject, self.sequence, checkpoint);
+        let slot = slot(&self.header, self.sequence, checkpoint);
         self.file.write_all_at(&slot, slot_start(self.sequence) as u64)?;
         self.file.sync_data()
     }
@@ -109,33 +113,33 @@ fn checksum(parts: &[&[u8]]) -> [u8; CHECKSUM_BYTES] {
     sum
 }
 
-fn header(subject: &Subject) -> Vec<u8> {
-    let size = subject.size.to_le_bytes();
-    let mut bytes = [&MAGIC[..], &subject.token, &size, &subject.name_hash].concat();
+fn header(subject: &Subject, inode: u64) -> Vec<u8> {
+    let (size, inode) = (subject.size.to_le_bytes(), inode.to_le_bytes());
+    let mut bytes = [&MAGIC[..], &subject.token, &size, &subject.name_hash, &inode].concat();
     debug_assert_eq!(bytes.len(), HEADER_BYTES);
     bytes.extend(checksum(&[&bytes]));
     bytes
 }
 
-fn slot(subject: &Subject, sequence: u64, checkpoint: &Checkpoint) -> Vec<u8> {
+fn slot(header: &[u8], sequence: u64, checkpoint: &Checkpoint) -> Vec<u8> {
     let mut bytes = sequence.to_le_bytes().to_vec();
     bytes.extend(checkpoint.offset.to_le_bytes());
     bytes.push(u8::try_from(checkpoint.stack.len()).unwrap_or(u8::MAX));
     bytes.extend(checkpoint.stack.as_flattened());
-    bytes.extend(checksum(&[&header(subject), &bytes]));
+    bytes.extend(checksum(&[header, &bytes]));
     bytes
 }
 
-/// Returns the newest checkpoint that is whole and of this subject.
-fn latest(bytes: &[u8], subject: &Subject) -> Option<(u64, Checkpoint)> {
-    if !bytes.starts_with(&header(subject)) {
+/// Returns the newest checkpoint that is whole and of a journal with this header.
+fn latest(bytes: &[u8], header: &[u8], size: u64) -> Option<(u64, Checkpoint)> {
+    if !bytes.starts_with(header) {
         return None;
     }
-    let slots = [SLOT_BYTES, 2 * SLOT_BYTES].map(|start| parse_slot(bytes.get(start..)?, subject));
+    let slots = [SLOT_BYTES, 2 * SLOT_BYTES].map(|start| parse_slot(bytes.get(start..)?, header, size));
     slots.into_iter().flatten().max_by_key(|(sequence, _)| *sequence)
 }
 
-fn parse_slot(bytes: &[u8], subject: &Subject) -> Option<(u64, Checkpoint)> {
+fn parse_slot(bytes: &[u8], header: &[u8], size: u64) -> Option<(u64, Checkpoint)> {
     let (sequence, rest) = bytes.split_first_chunk::<8>()?;
     let (offset, rest) = rest.split_first_chunk::<8>()?;
     let (count, rest) = rest.split_first()?;
@@ -143,8 +147,8 @@ fn parse_slot(bytes: &[u8], subject: &Subject) -> Option<(u64, Checkpoint)> {
     let stack = stack.get(..usize::from(*count))?;
     let sequence = u64::from_le_bytes(*sequence);
     let checkpoint = Checkpoint { offset: u64::from_le_bytes(*offset), stack: stack.to_vec() };
-    let is_whole = bytes.starts_with(&slot(subject, sequence, &checkpoint));
-    let is_state = TreeHash::resume(subject.size, checkpoint.offset, &checkpoint.stack).is_some();
+    let is_whole = bytes.starts_with(&slot(header, sequence, &checkpoint));
+    let is_state = TreeHash::resume(size, checkpoint.offset, &checkpoint.stack).is_some();
     (is_whole && is_state && checkpoint.offset >= GROUP_BYTES).then_some((sequence, checkpoint))
 }
 
@@ -152,6 +156,7 @@ fn parse_slot(bytes: &[u8], subject: &Subject) -> Option<(u64, Checkpoint)> {
 mod tests {
     use super::*;
 
+    const INODE: u64 = 5;
     const SUBJECT: Subject = Subject { token: [1; 16], size: 100 * GROUP_BYTES, name_hash: [2; 32] };
 
     fn checkpoint(groups: u64) -> Checkpoint {
@@ -161,22 +166,23 @@ mod tests {
 
     fn journal() -> (File, Journal) {
         let file = tempfile::tempfile().unwrap();
-        let journal = Journal::create(file.try_clone().unwrap(), SUBJECT).unwrap();
+        let journal = Journal::create(file.try_clone().unwrap(), SUBJECT, INODE).unwrap();
         (file, journal)
     }
 
     #[test]
     fn last_checkpoint_is_found() {
         let (file, mut journal) = journal();
-        assert_eq!(Journal::peek(&file, &SUBJECT).unwrap(), None);
+        assert_eq!(Journal::peek(&file, &SUBJECT, INODE).unwrap(), None);
         for groups in 1..9 {
             journal.write(&checkpoint(groups)).unwrap();
-            assert_eq!(Journal::peek(&file, &SUBJECT).unwrap(), Some(checkpoint(groups)));
+            assert_eq!(Journal::peek(&file, &SUBJECT, INODE).unwrap(), Some(checkpoint(groups)));
         }
-        let (mut journal, last) = Journal::resume(file.try_clone().unwrap(), SUBJECT).unwrap().unwrap();
+        let (mut journal, last) =
+            Journal::resume(file.try_clone().unwrap(), SUBJECT, INODE).unwrap().unwrap();
         assert_eq!(last, checkpoint(8));
         journal.write(&checkpoint(9)).unwrap();
-        assert_eq!(Journal::peek(&file, &SUBJECT).unwrap(), Some(checkpoint(9)));
+        assert_eq!(Journal::peek(&file, &SUBJECT, INODE).unwrap(), Some(checkpoint(9)));
     }
 
     #[test]
@@ -188,8 +194,9 @@ mod tests {
             Subject { size: SUBJECT.size + 1, ..SUBJECT },
             Subject { name_hash: [9; 32], ..SUBJECT },
         ] {
-            assert_eq!(Journal::peek(&file, &other).unwrap(), None);
+            assert_eq!(Journal::peek(&file, &other, INODE).unwrap(), None);
         }
+        assert_eq!(Journal::peek(&file, &SUBJECT, INODE + 1).unwrap(), None);
     }
 
     #[test]
@@ -197,12 +204,12 @@ mod tests {
         let (file, mut journal) = journal();
         journal.write(&checkpoint(5)).unwrap();
         journal.write(&checkpoint(6)).unwrap();
-        let new = slot(&SUBJECT, 3, &checkpoint(7));
+        let new = slot(&header(&SUBJECT, INODE), 3, &checkpoint(7));
         for written in 0..=new.len() {
             // Slot 0 had checkpoint 5, of which the rest remains.
             let mut bytes = read(&file).unwrap();
             bytes[SLOT_BYTES..SLOT_BYTES + written].copy_from_slice(&new[..written]);
-            let found = latest(&bytes, &SUBJECT).unwrap().1;
+            let found = latest(&bytes, &header(&SUBJECT, INODE), SUBJECT.size).unwrap().1;
             let expected = if written == new.len() { 7 } else { 6 };
             assert_eq!(found, checkpoint(expected), "{written} bytes");
         }
@@ -217,10 +224,14 @@ mod tests {
         for at in used {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x40;
-            assert_eq!(latest(&bytes, &SUBJECT), None, "byte {at}");
+            assert_eq!(latest(&bytes, &header(&SUBJECT, INODE), SUBJECT.size), None, "byte {at}");
         }
         for length in 0..bytes.len() {
-            assert_eq!(latest(&bytes[..length], &SUBJECT), None, "{length} bytes");
+            assert_eq!(
+                latest(&bytes[..length], &header(&SUBJECT, INODE), SUBJECT.size),
+                None,
+                "{length} bytes"
+            );
         }
     }
 }

@@ -63,6 +63,13 @@ impl Temporary {
             name_hash: hash.into(),
         }
     }
+
+    /// Returns the names with a part that no other process uses.
+    pub(crate) fn with_own_part(self, number: u64) -> Self {
+        let stem = &self.part[..PREFIX.len() + STEM_DIGITS];
+        let own = format!("-{:x}-{number:x}", std::process::id());
+        Self { part: [stem, own.as_bytes(), PART].concat(), ..self }
+    }
 }
 
 /// Returns `name (number).ext`, cut so that it is a legal name.
@@ -113,6 +120,8 @@ mod tests {
         assert_eq!(names.part.len(), 31);
         assert!(is_temporary(&names.part) && is_temporary(&names.journal));
         assert_ne!(names.part, Temporary::of(b"other").part);
+        let own = names.clone().with_own_part(7).part;
+        assert!(is_temporary(&own) && own.starts_with(&names.part[..26]) && own.ends_with(PART));
         assert!(is_marker(&names.new) && !is_marker(&names.part) && !is_marker(b".rdt-copy-.new"));
     }
 

@@ -1,10 +1,12 @@
 //! File in progress beside its final name. A file larger than a group has a journal too, by which a
-//! later copy goes on; its lock refuses a second copy at the same time.
+//! later copy goes on; its lock refuses a second copy at the same time. On a file system without
+//! locks no part is used again: each copy writes one of its own.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,12 +14,15 @@ use rdt_udp::clock;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, unlinkat};
 use rustix::io::Errno;
 
+use super::attributes::mode_of;
 use crate::directory::{Directory, device, inode};
 use crate::journal::{Checkpoint, Journal, Subject};
 use crate::name::Temporary;
 
 /// Attempts to get a name for which other copies compete.
 const MAX_ATTEMPTS: u32 = 8;
+/// Number of the next part that has a name of this process alone.
+static NEXT_PART: AtomicU64 = AtomicU64::new(0);
 
 /// File in progress. Its lock ends with the handles.
 #[derive(Debug)]
@@ -30,12 +35,15 @@ pub(super) struct Part {
     is_named: bool,
     /// Time of the last checkpoint; before the first one, of the opening.
     last_checkpoint: Instant,
+    /// True after a failed write or sync. The system reports lost data once, so a later sync that
+    /// succeeds proves nothing, and no checkpoint may follow.
+    has_lost_data: bool,
 }
 
 /// Journal of a part.
 #[derive(Debug)]
 enum Progress {
-    /// Small file: it is begun again after an interruption.
+    /// Small file, or one without a lock: it is begun again after an interruption.
     None,
     Idle(Journal),
     /// A thread makes the data durable, and then writes the checkpoint.
@@ -44,12 +52,11 @@ enum Progress {
 
 impl Part {
     /// Creates the part of a small file.
-    pub(super) fn create_small(directory: &Arc<Directory>, names: Temporary) -> io::Result<Self> {
+    pub(super) fn create_small(directory: &Arc<Directory>, mut names: Temporary) -> io::Result<Self> {
         for _ in 0..MAX_ATTEMPTS {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-            match directory.open(&names.part, flags, owner_only()) {
+            match create(directory, &names.part) {
                 Ok(file) => {
-                    let file = File::from(file);
+                    // Without locks it is the own one, too: only its creator removes it.
                     lock(&file)?;
                     // Another copy may have taken it for abandoned before it was locked.
                     if fstat(&file)?.st_nlink > 0 {
@@ -57,7 +64,9 @@ impl Part {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    remove_abandoned(directory, &names.part)?;
+                    if remove_abandoned(directory, &names.part)? == Lock::Unsupported {
+                        names = names.with_own_part(NEXT_PART.fetch_add(1, Ordering::Relaxed));
+                    }
                 }
                 Err(error) => return Err(error),
             }
@@ -71,15 +80,16 @@ impl Part {
         names: Temporary,
         subject: Subject,
     ) -> io::Result<Self> {
-        let journal = open_journal(directory, &names)?;
-        let created = remove(directory, &names.part)
-            .and_then(|()| Journal::create(journal, subject))
-            .and_then(|journal| {
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-                let file = File::from(directory.open(&names.part, flags, owner_only())?);
-                file.set_len(subject.size)?;
-                Ok((file, journal))
-            });
+        let Some(journal) = open_journal(directory, &names)? else {
+            return Self::create_small(directory, names);
+        };
+        let created = remove(directory, &names.part).and_then(|()| {
+            let file = create(directory, &names.part)?;
+            let journal = Journal::create(journal, subject, inode(&fstat(&file)?))?;
+            // After the journal has forgotten an earlier part: one of this size can be resumed.
+            file.set_len(subject.size)?;
+            Ok((file, journal))
+        });
         match created {
             Ok((file, journal)) => Ok(Self::new(directory, names, file, Progress::Idle(journal))),
             Err(error) => {
@@ -98,13 +108,15 @@ impl Part {
         subject: Subject,
         expected: &Checkpoint,
     ) -> io::Result<Self> {
-        let replaced = || io::Error::other("another copy changed it meanwhile: copy again");
-        let journal = open_journal(directory, &names)?;
-        let (journal, found) = Journal::resume(journal, subject)?.ok_or_else(replaced)?;
+        let changed = || io::Error::other("another copy changed it meanwhile: copy again");
+        let journal = open_journal(directory, &names)?.ok_or_else(changed)?;
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
         let file = File::from(directory.open(&names.part, flags, Mode::empty())?);
-        if found != *expected || !is_own(&fstat(&file)?, subject.size) {
-            return Err(replaced());
+        let stat = fstat(&file)?;
+        let found = Journal::resume(journal, subject, inode(&stat))?;
+        let (journal, found) = found.ok_or_else(changed)?;
+        if found != *expected || !is_own(&stat, subject.size) {
+            return Err(changed());
         }
         // What is behind the checkpoint was not verified, and a hole would leave it there.
         file.set_len(found.offset)?;
@@ -114,16 +126,32 @@ impl Part {
 
     fn new(directory: &Arc<Directory>, names: Temporary, file: File, progress: Progress) -> Self {
         let (directory, file) = (Arc::clone(directory), Arc::new(file));
-        Self { directory, names, file, progress, is_named: false, last_checkpoint: clock::now() }
+        let last_checkpoint = clock::now();
+        Self { directory, names, file, progress, is_named: false, last_checkpoint, has_lost_data: false }
     }
 
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns true unless another process has replaced the file: then the name must not be used.
-    pub(super) fn is_at_its_name(&self) -> io::Result<bool> {
-        is_named(&self.directory, &self.names.part, &self.file)
+    /// Notes a failed write or sync of the file.
+    pub(super) fn written(&mut self, result: io::Result<()>) -> io::Result<()> {
+        self.has_lost_data |= result.is_err();
+        result
+    }
+
+    /// Makes the data durable.
+    pub(super) fn sync_data(&mut self) -> io::Result<()> {
+        self.written(self.file.sync_data())
+    }
+
+    /// Fails if another process has replaced the file: then neither its name nor its journal may be
+    /// used.
+    pub(super) fn check_name(&self) -> io::Result<()> {
+        if is_named(&self.directory, &self.names.part, &self.file)? {
+            return Ok(());
+        }
+        Err(io::Error::other("another process has replaced the file in progress"))
     }
 
     pub(super) fn name(&self) -> &[u8] {
@@ -139,6 +167,7 @@ impl Part {
     pub(super) fn checkpoint(&mut self, checkpoint: Checkpoint) -> io::Result<()> {
         self.settle()?;
         self.last_checkpoint = clock::now();
+        self.check_name()?;
         if let Progress::Idle(mut journal) = std::mem::replace(&mut self.progress, Progress::None) {
             let file = Arc::clone(&self.file);
             let directory = if std::mem::replace(&mut self.is_named, true) {
@@ -165,7 +194,7 @@ impl Part {
                 let panicked = |_| io::Error::other("the thread that writes checkpoints has failed");
                 let (journal, result) = thread.join().map_err(panicked)?;
                 self.progress = Progress::Idle(journal);
-                result
+                self.written(result)
             }
             other => {
                 self.progress = other;
@@ -179,9 +208,10 @@ impl Part {
     pub(super) fn suspend(mut self, checkpoint: Option<Checkpoint>) {
         // If it fails, the next copy begins at an earlier checkpoint.
         let _ = self.settle();
+        let may_write = !self.has_lost_data && self.check_name().is_ok();
         match &mut self.progress {
             Progress::Idle(journal) => {
-                if let Some(checkpoint) = checkpoint {
+                if let Some(checkpoint) = checkpoint.filter(|_| may_write) {
                     let _ = self.file.sync_data().and_then(|()| journal.write(&checkpoint));
                 }
             }
@@ -193,7 +223,7 @@ impl Part {
     pub(super) fn discard(mut self) {
         // The next copy of this name removes what stays.
         let _ = self.settle();
-        if self.is_at_its_name().unwrap_or(false) {
+        if self.check_name().is_ok() {
             let _ = remove(&self.directory, &self.names.part);
         }
         let _ = self.remove_journal();
@@ -219,11 +249,11 @@ pub(super) fn find_checkpoint(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    if let Err(Errno::WOULDBLOCK) = flock(&journal, FlockOperation::NonBlockingLockShared) {
-        return Err(in_progress());
+    if take_lock(&journal, FlockOperation::NonBlockingLockShared)? == Lock::Unsupported {
+        return Ok(None);
     }
     let part = match directory.stat_name(&names.part) {
-        Ok(part) if is_own(&part, subject.size) => Journal::peek(&journal, subject)?,
+        Ok(part) if is_own(&part, subject.size) => Journal::peek(&journal, subject, inode(&part))?,
         Ok(_) => None,
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -239,14 +269,44 @@ pub(super) fn remove(directory: &Arc<Directory>, name: &[u8]) -> io::Result<()> 
     }
 }
 
-fn open_journal(directory: &Arc<Directory>, names: &Temporary) -> io::Result<File> {
+/// Removes what an interrupted copy of a large file left, after something else has completed the
+/// file. A copy in progress keeps it.
+pub(super) fn remove_left(directory: &Arc<Directory>, names: &Temporary) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let journal = match directory.open(&names.journal, flags, Mode::empty()) {
+        Ok(journal) => File::from(journal),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if lock(&journal)? == Lock::Held && is_named(directory, &names.journal, &journal)? {
+        remove(directory, &names.part)?;
+        remove(directory, &names.journal)?;
+    }
+    Ok(())
+}
+
+/// Creates a part.
+fn create(directory: &Arc<Directory>, name: &[u8]) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    Ok(directory.open(name, flags, owner_only())?.into())
+}
+
+/// Opens the journal, or creates it. `None`: the file system has no locks, so there is no journal.
+fn open_journal(directory: &Arc<Directory>, names: &Temporary) -> io::Result<Option<File>> {
     for _ in 0..MAX_ATTEMPTS {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
         let file = File::from(directory.open(&names.journal, flags, owner_only())?);
-        lock(&file)?;
+        let lock = lock(&file)?;
         let stat = fstat(&file)?;
+        if lock == Lock::Unsupported {
+            // Another host, whose file system has locks, may use one that is not empty.
+            if stat.st_size == 0 {
+                remove(directory, &names.journal)?;
+            }
+            return Ok(None);
+        }
         if is_private(&stat) {
-            return Ok(file);
+            return Ok(Some(file));
         }
         // Without a name: another copy may have ended, and removed it, before it was locked.
         if stat.st_nlink > 0 {
@@ -256,18 +316,21 @@ fn open_journal(directory: &Arc<Directory>, names: &Temporary) -> io::Result<Fil
     Err(in_progress())
 }
 
-/// Removes a part that no process has locked.
-fn remove_abandoned(directory: &Arc<Directory>, name: &[u8]) -> io::Result<()> {
+/// Removes a part that no process has locked. Without locks, it stays.
+fn remove_abandoned(directory: &Arc<Directory>, name: &[u8]) -> io::Result<Lock> {
     match directory.open(name, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
         Ok(file) => {
             // Locked until it is removed: the name must not pass to another copy before.
             let file = File::from(file);
-            lock(&file)?;
-            if is_named(directory, name, &file)? { remove(directory, name) } else { Ok(()) }
+            let lock = lock(&file)?;
+            if lock == Lock::Held && is_named(directory, name, &file)? {
+                remove(directory, name)?;
+            }
+            Ok(lock)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Lock::Held),
         // A link, pipe or directory that took the name: the system says which one.
-        Err(_) => remove(directory, name),
+        Err(_) => remove(directory, name).map(|()| Lock::Held),
     }
 }
 
@@ -281,11 +344,27 @@ fn is_named(directory: &Arc<Directory>, name: &[u8], file: &File) -> io::Result<
     }
 }
 
-fn lock(file: &File) -> io::Result<()> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+/// What a file system made of the request for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lock {
+    Held,
+    /// It has no locks, so another copy may use the file.
+    Unsupported,
+}
+
+fn lock(file: &File) -> io::Result<Lock> {
+    take_lock(file, FlockOperation::NonBlockingLockExclusive)
+}
+
+fn take_lock(file: &File, operation: FlockOperation) -> io::Result<Lock> {
+    #[cfg(test)]
+    if tests::HAS_NO_LOCKS.get() {
+        return Ok(Lock::Unsupported);
+    }
+    match flock(file, operation) {
+        Ok(()) => Ok(Lock::Held),
         Err(Errno::WOULDBLOCK) => Err(in_progress()),
-        // A file system without locks.
-        Ok(()) | Err(_) => Ok(()),
+        Err(_) => Ok(Lock::Unsupported),
     }
 }
 
@@ -296,9 +375,10 @@ pub(super) fn is_private(stat: &Stat) -> bool {
         && stat.st_nlink == 1
 }
 
-/// Returns true for a part that this user has written.
+/// Returns true for a part that this user has written, and may write to: one that was about to get
+/// its final name may have the mode of a read-only file.
 fn is_own(stat: &Stat, size: u64) -> bool {
-    is_private(stat) && u64::try_from(stat.st_size) == Ok(size)
+    is_private(stat) && mode_of(stat).contains(Mode::WUSR) && u64::try_from(stat.st_size) == Ok(size)
 }
 
 fn in_progress() -> io::Error {
@@ -309,3 +389,6 @@ fn in_progress() -> io::Error {
 fn owner_only() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
+
+#[cfg(test)]
+mod tests;

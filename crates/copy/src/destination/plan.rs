@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::attributes::{Attributes, NewMode, TimeProbe, is_unfinished, mode_of, unfinished};
 use super::buffers::Room;
 use super::marker::Marker;
-use super::part::{find_checkpoint, remove};
+use super::part::{find_checkpoint, remove_left};
 use super::place::{DIFFERS, MAX_NUMBER, place_link};
 use super::tree::{Ended, Node, NodeEntry, Shared, Target};
 use super::worker::{Job, Plan, Work};
@@ -283,9 +283,10 @@ impl Planner {
         };
         match verdict {
             Verdict::Identical => {
-                if plan.target.size > GROUP_BYTES {
-                    // Of a copy that ended just after the file got its name.
-                    let _ = remove(&plan.directory, &plan.names.journal);
+                if plan.target.size > GROUP_BYTES && !self.shared.options.dry_run {
+                    // Of a copy that ended just after the file got its name, or that something else
+                    // has completed. If it cannot be removed, the next copy tries again.
+                    let _ = remove_left(&plan.directory, &plan.names);
                 }
                 self.shared.skip(&plan.target, WireSkip::Identical)
             }

@@ -322,7 +322,8 @@ impl Receiving {
         // The hash first: it brings the bytes into the cache, from which they are written. A group
         // whose write then fails is unconfirmed, so that no checkpoint covers it.
         self.unconfirmed = self.tree.update(bytes);
-        self.part.file().write_all_at(bytes, offset)?;
+        let result = self.part.file().write_all_at(bytes, offset);
+        self.part.written(result)?;
         shared.report.progress(bytes.len() as u64, true);
         Ok(())
     }
@@ -377,17 +378,18 @@ impl Receiving {
         if self.has_holes {
             self.part.file().set_len(target.size)?;
         }
-        attributes.set(self.part.file(), shared.options.special_modes)?;
-        if shared.options.sync {
-            self.part.file().sync_all()?;
-        } else if target.size > GROUP_BYTES {
+        if target.size > GROUP_BYTES {
             // The part has its full size from the start. Without its data, a crash after the rename
             // would leave zeros that pass for the whole file.
-            self.part.file().sync_data()?;
+            self.part.sync_data()?;
         }
-        if !self.part.is_at_its_name()? {
-            return Err(Failure::File("another process has replaced the file in progress".into()));
+        // Last, because a copy that is interrupted here cannot open the part of a read-only file.
+        attributes.set(self.part.file(), shared.options.special_modes)?;
+        if shared.options.sync {
+            let result = self.part.file().sync_all();
+            self.part.written(result)?;
         }
+        self.part.check_name()?;
         let name = place(directory, self.part.name(), &target.name, shared.options.existing)?;
         // The file is complete. The next copy removes a journal that stays.
         let _ = self.part.remove_journal();

@@ -157,6 +157,21 @@ async fn damaged_journal_or_part_starts_again() {
 }
 
 #[tokio::test]
+async fn part_goes_when_file_is_complete() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(50 << 20, 9));
+    let (dst, log) = (folder.dst().join("src"), Arc::new(Log::default()));
+    push_until(&folder, 40 << 20, &log).await[0].as_ref().unwrap_err();
+    write(dst.join("large"), &bytes(50 << 20, 9));
+    let dry_run = DestinationOptions { dry_run: true, ..DestinationOptions::default() };
+    pushed(Request { destination: dry_run, ..folder.request() }).await.unwrap();
+    assert_eq!(check_names(&folder.src(), &dst), 2, "part and journal");
+    let summary = pushed(folder.request()).await.unwrap();
+    assert_eq!((summary.skipped, summary.failures), (1, 0));
+    assert_eq!(check_names(&folder.src(), &dst), 0);
+}
+
+#[tokio::test]
 async fn breaks_at_random_points_lose_little() {
     let folder = Folder::new();
     let mut random = Numbers::new(11);
