@@ -26,15 +26,20 @@ struct Stamp {
     bytes: u64,
     /// An editor that renames a new file over the old one changes this number.
     inode: u64,
+    /// Seconds and nanoseconds of the last change, which no program can set.
+    changed: (i64, i64),
 }
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+        let (inode, changed) = {
+            use std::os::unix::fs::MetadataExt as _;
+            (metadata.ino(), (metadata.ctime(), metadata.ctime_nsec()))
+        };
         #[cfg(not(unix))]
-        let inode = 0;
-        Self { modified: metadata.modified().ok(), bytes: metadata.len(), inode }
+        let (inode, changed) = (0, (0, 0));
+        Self { modified: metadata.modified().ok(), bytes: metadata.len(), inode, changed }
     }
 }
 
@@ -50,8 +55,8 @@ impl AllowList {
         Ok(list)
     }
 
-    /// Reads the list again if the file's time of modification, length or inode changed. True if it
-    /// was read. Costs one `open` and one `fstat` if nothing changed.
+    /// Reads the list again if the file's times, length or inode changed. True if it was read.
+    /// Costs one `open` and one `fstat` if nothing changed.
     ///
     /// # Errors
     /// As [`load`](Self::load). The list is empty from then on until the file can be read: a key
@@ -166,6 +171,24 @@ mod tests {
         rewrite(&path, &format!("{}\n{}\n", key(2), key(3)), 1);
         assert!(list.refresh().unwrap(), "the same time, another length");
         assert_eq!(list.len(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn revoked_key_goes_although_time_is_kept() {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let (_folder, path) = file("allow", "", 0o600);
+        rewrite(&path, &format!("{}\n", key(1)), 0);
+        let mut list = AllowList::load(&path).unwrap();
+        let changed = || fs::metadata(&path).map(|found| (found.ctime(), found.ctime_nsec())).unwrap();
+        let before = changed();
+        // The clock of the file system has steps of some milliseconds.
+        while changed() == before {
+            rewrite(&path, &format!("{}\n", key(2)), 0);
+        }
+        assert!(list.refresh().unwrap(), "the same time, length and inode");
+        assert!(list.admits(&key(2)) && !list.admits(&key(1)));
     }
 
     #[cfg(unix)]
