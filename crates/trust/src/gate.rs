@@ -10,6 +10,9 @@ use rdt_transport::{Admittee, ConnectionConfig, RefuseReason, ResponderConfig, S
 use crate::options::entropy;
 use crate::{Surroundings, TrustError};
 
+/// Why a peer is refused whose secret or ticket this program has not.
+const UNKNOWN: &str = "its ticket or secret is not known here";
+
 /// Number of connections for which a ticket is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketUse {
@@ -50,11 +53,14 @@ enum State {
 }
 
 impl Issued {
-    fn is_for(&self, peer: Option<PublicKey>, now_s: u64) -> bool {
+    /// Returns why the ticket does not admit a peer.
+    fn refusal(&self, peer: Option<PublicKey>, now_s: u64) -> Option<&'static str> {
         match self.state {
-            State::Fresh => now_s < self.expires_s,
-            State::Used => false,
-            State::Held(holder) => peer == Some(holder),
+            State::Fresh if now_s < self.expires_s => None,
+            State::Fresh => Some("its ticket has expired"),
+            State::Used => Some("its ticket is used"),
+            State::Held(holder) if peer == Some(holder) => None,
+            State::Held(_) => Some("its ticket is another client's"),
         }
     }
 }
@@ -124,15 +130,14 @@ impl Gate {
     /// Decides about a peer. Reads the list of allowed keys again if the file has changed. Logs
     /// refused keys, at most one line a second.
     fn admit(&self, Admittee { peer, secret, .. }: Admittee) -> Result<(), RefuseReason> {
-        let refusal = match secret.map(|id| self.admits_secret(id, peer)) {
+        let (refusal, why) = match secret.map(|id| self.admits_secret(id, peer)) {
             Some(Ok(())) => return Ok(()),
-            Some(Err(refusal)) => refusal,
-            None => RefuseReason::NotAdmitted,
+            Some(Err(why)) => (RefuseReason::Secret, why),
+            None => (RefuseReason::NotAdmitted, "it is not allowed"),
         };
         if self.is_open || peer.is_some_and(|key| self.is_allowed(&key)) {
             return Ok(());
         }
-        let why = if refusal == RefuseReason::Secret { "its ticket is used" } else { "it is not allowed" };
         match peer {
             Some(key) => self.remark(|| format!("refused the peer with key {key}: {why}")),
             None => self.remark(|| format!("refused a peer without a key: {why}")),
@@ -140,14 +145,15 @@ impl Gate {
         Err(refusal)
     }
 
-    fn admits_secret(&self, id: SecretId, peer: Option<PublicKey>) -> Result<(), RefuseReason> {
+    /// Decides about a secret or ticket. An error says why it does not admit the peer.
+    fn admits_secret(&self, id: SecretId, peer: Option<PublicKey>) -> Result<(), &'static str> {
         if self.secret.as_ref().is_some_and(|secret| secret.id() == id) {
             return Ok(());
         }
         let now_s = (self.surroundings.unix_time_s)();
         let tickets = self.tickets();
-        let is_good = tickets.iter().any(|issued| issued.id == id && issued.is_for(peer, now_s));
-        if is_good { Ok(()) } else { Err(RefuseReason::Secret) }
+        let issued = tickets.iter().find(|issued| issued.id == id).ok_or(UNKNOWN)?;
+        issued.refusal(peer, now_s).map_or(Ok(()), Err)
     }
 
     fn is_allowed(&self, key: &PublicKey) -> bool {
@@ -181,13 +187,16 @@ impl Secrets for Gate {
         }
         let now_s = (self.surroundings.unix_time_s)();
         let tickets = self.tickets();
-        let issued = tickets.iter().find(|issued| issued.id == id)?;
-        let is_good = match issued.state {
+        let issued = tickets.iter().find(|issued| issued.id == id);
+        let psk = match issued.map(|issued| (issued, issued.state)) {
+            None => Err(UNKNOWN),
             // The key of the peer is compared by `admit`, when it is known.
-            State::Held(_) => true,
-            State::Fresh | State::Used => issued.is_for(None, now_s),
+            Some((issued, State::Held(_))) => Ok(issued.psk.clone()),
+            Some((issued, _)) => issued.refusal(None, now_s).map_or_else(|| Ok(issued.psk.clone()), Err),
         };
-        is_good.then(|| issued.psk.clone())
+        drop(tickets);
+        // Without a PSK the handshake fails before `admit`.
+        psk.map_err(|why| self.remark(|| format!("refused a peer: {why}"))).ok()
     }
 
     fn complete(&self, id: SecretId, peer: Option<PublicKey>) -> bool {
@@ -281,6 +290,29 @@ mod tests {
         world.advance(1);
         assert_eq!(admit(&gate, None, None), Err(RefuseReason::NotAdmitted));
         assert_eq!(world.take_said(), ["refused a peer without a key: it is not allowed"]);
+    }
+
+    #[test]
+    fn refusals_of_tickets_say_why() {
+        let world = World::new();
+        let gate = gate(&world, &world.listen_options());
+        let [once, held, late] =
+            [TicketUse::Once, TicketUse::OneClient, TicketUse::Once].map(|kind| issue(&gate, kind));
+        assert!(gate.complete(once, None) && gate.complete(held, Some(key(2))));
+        let said = |refuse: &dyn Fn()| {
+            world.advance(1);
+            world.take_said();
+            refuse();
+            world.take_said().concat()
+        };
+        let unknown = SecretId::from_wire(7).unwrap();
+        let without_psk = |id| said(&|| assert!(gate.psk(id).is_none()));
+        assert_eq!(without_psk(unknown), "refused a peer: its ticket or secret is not known here");
+        assert_eq!(without_psk(once), "refused a peer: its ticket is used");
+        let other = said(&|| assert!(admit(&gate, Some(key(3)), Some(held)).is_err()));
+        assert!(other.ends_with(": its ticket is another client's"), "{other}");
+        world.advance(3600);
+        assert_eq!(without_psk(late), "refused a peer: its ticket has expired");
     }
 
     #[test]
