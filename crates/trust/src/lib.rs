@@ -38,8 +38,8 @@ pub use error::{ChangedKey, TrustError};
 pub use gate::{Gate, TicketUse};
 pub use options::{ConnectOptions, ListenOptions, PathOptions, identity, parse_lifetime, parse_time};
 #[cfg(feature = "tokio")]
-pub use race::{race, resolve};
-pub use remote::Remote;
+pub use race::{is_silent, race, resolve};
+pub use remote::{Remote, is_ticket};
 
 /// Connection of this crate to the program: remarks for the user, and the time.
 #[derive(Clone)]

@@ -51,7 +51,8 @@ pub async fn race(
     }
 }
 
-fn is_silent(closed: &Closed) -> bool {
+/// Returns true for the end of a connection whose peer, or the path to it, is gone.
+pub fn is_silent(closed: &Closed) -> bool {
     matches!(closed, Closed::TimedOut(_) | Closed::Idle | Closed::Unreachable | Closed::Reset)
 }
 

@@ -12,6 +12,9 @@ use crate::TrustError;
 
 /// Fewer characters after `rdt1` are a host name: a mistyped ticket must not be looked up.
 const MIN_TICKET_CHARACTERS: usize = 20;
+/// Longest label of a host name (RFC 1035, section 2.3.4). A ticket with a wrong '.' has a longer
+/// one.
+const MAX_LABEL_BYTES: usize = 63;
 /// Longest text in a file with a ticket, bytes.
 const MAX_FILE_BYTES: u64 = 4096;
 
@@ -71,10 +74,14 @@ impl Remote {
     }
 }
 
-fn is_ticket(text: &str) -> bool {
-    let text = text.trim();
-    let rest = text.get(..4).filter(|prefix| prefix.eq_ignore_ascii_case("rdt1")).map(|_| &text[4..]);
-    rest.is_some_and(|rest| rest.len() >= MIN_TICKET_CHARACTERS && !rest.contains(['.', ':']))
+/// Returns true for a text that is a ticket up to its first colon, whole or damaged. It is a
+/// secret: no resolver and no other program may get it as the name of a host.
+pub fn is_ticket(text: &str) -> bool {
+    let word = text.trim_start().split(':').next().unwrap_or_default().trim_end();
+    let Some((start, rest)) = word.split_at_checked(4) else { return false };
+    start.eq_ignore_ascii_case("rdt1")
+        && rest.len() >= MIN_TICKET_CHARACTERS
+        && (!rest.contains('.') || word.split('.').any(|label| label.len() > MAX_LABEL_BYTES))
 }
 
 fn read_ticket(path: &Path) -> Result<String, TrustError> {
@@ -123,7 +130,11 @@ mod tests {
         ] {
             assert_eq!(Remote::parse(text, 22346).unwrap(), expected);
         }
-        assert_eq!(sentence(&text[..60]), "the ticket was not copied whole, or a character is wrong");
+        let damaged = "the ticket was not copied whole, or a character is wrong";
+        assert_eq!(sentence(&text[..60]), damaged);
+        for wrong in ["-", ".", ":", "\u{e4}"] {
+            assert!(is_ticket(&format!(" {}{wrong}{}:7", &text[..30], &text[31..])), "{wrong}");
+        }
         assert_eq!(sentence(":7"), "':7' has no name before its port");
         assert_eq!(sentence("host:0"), "'host:0' has port 0");
         assert!(sentence("host:x").starts_with("'x' is no port"));

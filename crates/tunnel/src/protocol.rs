@@ -4,6 +4,7 @@ use std::io;
 
 use rdt_endpoint::StreamError;
 use rdt_transport::{Closed, RefuseReason};
+use rdt_trust::is_silent;
 
 /// First byte of a client's stream: connect to the target. A stream that ends without a byte only
 /// tests whether the client is admitted. Other values are for later versions.
@@ -67,9 +68,7 @@ impl PeerEnd {
             Closed::Peer { code, text, .. } => {
                 Self::of_code(*code, text).unwrap_or_else(|| Self::Other(closed.to_string()))
             }
-            Closed::TimedOut(_) | Closed::Idle | Closed::Unreachable | Closed::Reset => {
-                Self::Lost(closed.to_string())
-            }
+            closed if is_silent(closed) => Self::Lost(closed.to_string()),
             _ => Self::Other(closed.to_string()),
         }
     }

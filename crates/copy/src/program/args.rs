@@ -16,7 +16,8 @@ use rdt_emulator::parse_bitrate;
 use rdt_program::host_port;
 use rdt_trust::{ConnectOptions, ListenOptions, PathOptions, parse_lifetime};
 
-use super::failure::CODES;
+use super::failure::{CODES, Failure};
+use super::location::Far;
 
 /// UDP port of `--serve`. That of `rdt-tunnel serve` is one less.
 pub(crate) const DEFAULT_PORT: u16 = 22347;
@@ -74,15 +75,43 @@ pub(crate) struct Arguments {
     pub(crate) dial: bool,
 }
 
+impl Arguments {
+    /// Checks that no option is given that a copy with this other side does not use.
+    pub(crate) fn check(&self, far: &Far) -> Result<(), Failure> {
+        let Self { remote, serve, trust, .. } = self;
+        let (is_ssh, is_ticket) = (matches!(far, Far::Ssh(_)), matches!(far, Far::Ticket(_)));
+        let is_listening = is_ssh && remote.listen_here;
+        let (ssh, host) = ("HOST:PATH, by ssh", "HOST::PATH");
+        let options = [
+            ("--listen-here", remote.listen_here, is_ssh, ssh),
+            ("-e", remote.ssh.is_some(), is_ssh, ssh),
+            ("--remote-program", remote.remote_program.is_some(), is_ssh, ssh),
+            ("--bind", serve.bind.is_some(), is_listening, "--serve and --listen-here"),
+            ("--advertise", !serve.advertise.is_empty(), is_listening, "--serve and --listen-here"),
+            ("--port", remote.port.is_some(), !is_ticket, "the side that listens: a ticket has its own"),
+            ("--identity", trust.identity.is_some(), !is_ssh, "copies without ssh"),
+            ("--known-hosts", trust.known_hosts.is_some(), !is_ssh && !is_ticket, host),
+            ("--secret-file", trust.secret_file.is_some(), !is_ssh && !is_ticket, host),
+        ];
+        if let Some((name, .., used_for)) = options.iter().find(|(_, given, used, _)| *given && !used) {
+            return Err(Failure::Usage(format!("{name} is for {used_for}")));
+        }
+        if matches!(far, Far::Host(_)) && remote.port.is_some_and(|ports| ports.first < ports.last) {
+            return Err(Failure::Usage("HOST::PATH has one port: --port PORT".to_owned()));
+        }
+        Ok(())
+    }
+}
+
 /// What is read.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceArgs {
     /// Leave out what matches PATTERN, written as in .gitignore, named sources too; may be given
     /// several times
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", conflicts_with = "serve")]
     pub(crate) exclude: Vec<String>,
     /// Copy what symbolic links lead to, instead of the links
-    #[arg(long)]
+    #[arg(long, conflicts_with = "serve")]
     pub(crate) follow: bool,
 }
 
@@ -91,39 +120,39 @@ pub(crate) struct SourceArgs {
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of the command line")]
 pub(crate) struct DestinationArgs {
     /// Compare files that exist by their content, instead of size and time
-    #[arg(long)]
+    #[arg(long, conflicts_with = "serve")]
     pub(crate) checksum: bool,
     /// Replace files that exist and differ, and modes of directories that exist
-    #[arg(long, conflicts_with = "keep_both")]
+    #[arg(long, conflicts_with_all = ["keep_both", "serve"])]
     pub(crate) overwrite: bool,
     /// Store a file beside one that exists and differs, as 'name (2).ext'
-    #[arg(long)]
+    #[arg(long, conflicts_with = "serve")]
     pub(crate) keep_both: bool,
     /// Report success only when files and their names are on the disk
-    #[arg(long)]
+    #[arg(long, conflicts_with = "serve")]
     pub(crate) sync: bool,
     /// Keep setuid, setgid and sticky bits of modes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "serve")]
     pub(crate) special_modes: bool,
     /// Print what would be copied, and copy nothing
-    #[arg(long, short = 'n')]
+    #[arg(long, short = 'n', conflicts_with = "serve")]
     pub(crate) dry_run: bool,
 }
 
 /// How the other side is reached.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RemoteArgs {
-    /// Command to run instead of ssh, with its options
-    #[arg(long, short = 'e', value_name = "CMD", default_value = "ssh", value_parser = ssh_command)]
-    pub(crate) ssh: SshCommand,
-    /// Command that starts rdt-copy on the other host, read by its shell
-    #[arg(long, value_name = "PATH", default_value = "rdt-copy")]
-    pub(crate) remote_program: String,
+    /// Command to run instead of ssh, with its options [default: ssh]
+    #[arg(long, short = 'e', value_name = "CMD", value_parser = ssh_command, conflicts_with = "serve")]
+    pub(crate) ssh: Option<SshCommand>,
+    /// Command that starts rdt-copy on the other host, read by its shell [default: rdt-copy]
+    #[arg(long, value_name = "PATH", conflicts_with = "serve")]
+    pub(crate) remote_program: Option<String>,
     /// Listen on this side, and let the other host connect: for hosts behind a firewall or NAT
-    #[arg(long)]
+    #[arg(long, conflicts_with = "serve")]
     pub(crate) listen_here: bool,
-    /// UDP port, or range FIRST-LAST, of the side that listens [default: 22347 for --serve and
-    /// HOST::PATH, else a free port]
+    /// UDP port, or range FIRST-LAST, of the side that listens; HOST::PATH has one port [default:
+    /// 22347 for --serve and HOST::PATH, else a free port]
     #[arg(long, value_name = "PORT", value_parser = ports)]
     pub(crate) port: Option<Ports>,
     /// Limit on the rate of the data, such as 50mbit
@@ -175,7 +204,7 @@ pub(crate) struct TrustArgs {
     pub(crate) identity: Option<PathBuf>,
     /// Keys of peers, trusted at first use. A changed key is refused: exit code 76 [default:
     /// known_hosts in ~/.config/rdt]
-    #[arg(long, help_heading = TRUST, value_name = "FILE")]
+    #[arg(long, help_heading = TRUST, value_name = "FILE", conflicts_with = "serve")]
     pub(crate) known_hosts: Option<PathBuf>,
     /// Secret that both sides have: a line of base32, at least 16 random bytes (rdt-tunnel secret
     /// makes it). Not with a ticket, which has its own
@@ -283,6 +312,7 @@ fn advertised(text: &str) -> Result<SocketAddr, String> {
 mod tests {
     use clap::CommandFactory;
 
+    use super::super::location::Plan;
     use super::*;
 
     fn parse(line: &str) -> Result<Arguments, String> {
@@ -311,10 +341,62 @@ mod tests {
             "--serve d --read-only --write-only",
             "--serve d --open --allow f",
             "--serve d --open --secret-file f",
+            "--serve d --overwrite",
+            "--serve d --keep-both",
+            "--serve d --checksum",
+            "--serve d --sync",
+            "--serve d --special-modes",
+            "--serve d -n",
+            "--serve d --exclude x",
+            "--serve d --follow",
+            "--serve d -e ssh",
+            "--serve d --remote-program x",
+            "--serve d --listen-here",
+            "--serve d --known-hosts f",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
         parse("--serve d --allow f --secret-file g --tickets 3").unwrap();
+    }
+
+    #[test]
+    fn options_of_other_copies_are_refused() {
+        let refusal = |line: &str| {
+            let args = parse(line).unwrap();
+            let far = Plan::parse(&args.paths).unwrap().far().clone();
+            args.check(&far).err().map(|failure| failure.to_string())
+        };
+        let ticket = "rdt1abcdefghijklmnopqrstuvwxyz:";
+        for (options, far, used_for) in [
+            ("--secret-file f", "host:", "HOST::PATH"),
+            ("--identity f", "host:", "copies without ssh"),
+            ("--known-hosts f", "host:", "HOST::PATH"),
+            ("--bind ::1", "host:", "--serve and --listen-here"),
+            ("--advertise [::1]:5", "host:", "--serve and --listen-here"),
+            ("--port 5", ticket, "the side that listens: a ticket has its own"),
+            ("--bind ::1", ticket, "--serve and --listen-here"),
+            ("--advertise [::1]:5", ticket, "--serve and --listen-here"),
+            ("-e ssh", ticket, "HOST:PATH, by ssh"),
+            ("--remote-program x", ticket, "HOST:PATH, by ssh"),
+            ("--listen-here", ticket, "HOST:PATH, by ssh"),
+            ("--known-hosts f", ticket, "HOST::PATH"),
+            ("--secret-file f", ticket, "HOST::PATH"),
+            ("--bind ::1", "host::", "--serve and --listen-here"),
+            ("-e ssh", "host::", "HOST:PATH, by ssh"),
+        ] {
+            let name = options.split(' ').next().unwrap();
+            let expected = format!("{name} is for {used_for}");
+            assert_eq!(refusal(&format!("{options} a {far}")), Some(expected), "{options} {far}");
+        }
+        let range = refusal("--port 40054-40056 a host::").unwrap();
+        assert!(range.contains("one port"), "{range}");
+        for line in [
+            "--listen-here --bind ::1 --advertise [::1]:5 --port 5-7 -e ssh --remote-program x a host:",
+            "--port 5 --identity f --known-hosts f --secret-file f a host::",
+            &format!("--identity f a {ticket}"),
+        ] {
+            assert_eq!(refusal(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError, generate_key};
 use rdt_identity::Ticket;
-use rdt_transport::{Closed, ConnectionConfig};
+use rdt_program::host_port::HostPort;
+use rdt_transport::ConnectionConfig;
 use rdt_trust::serving::listen;
 use rdt_trust::{
-    Dialer, Gate, ListenOptions, Remote, TicketUse, bind_any, bind_towards, race, reachable, resolve,
+    Dialer, Gate, ListenOptions, Remote, TicketUse, bind_any, bind_towards, is_silent, race, reachable,
+    resolve,
 };
 
 use super::args::{Arguments, DEFAULT_PORT, Ports, ServeArgs};
@@ -39,22 +41,24 @@ pub(crate) struct Session {
 
 /// Opens the connection to the other side of a copy.
 pub(crate) async fn open(args: &Arguments, far: &Far, report: &Report) -> Result<Session, Failure> {
+    args.check(far)?;
     let config = connection(args);
     let port = args.remote.port.map_or(DEFAULT_PORT, |ports| ports.first);
-    let Some(remote) = far.remote(port)? else {
-        let Far::Ssh(host) = far else { return Err(Failure::NoSuchHost(String::new())) };
-        return if args.remote.listen_here {
-            listen_here(args, host, config, report).await
-        } else {
-            dial_by_ssh(args, host, config, report).await
-        };
+    let remote = match far {
+        Far::Ssh(host) if args.remote.listen_here => return listen_here(args, host, config, report).await,
+        Far::Ssh(host) => return dial_by_ssh(args, host, config, report).await,
+        Far::Ticket(text) => Remote::parse(text, port)?,
+        Far::Host(host) => serve_at(host, port)?,
     };
-    if args.remote.listen_here {
-        return Err(Failure::Usage("--listen-here is for HOST:PATH, by ssh".to_owned()));
-    }
     let dialer = args.trust.connect().dialer(&remote, &report.surroundings())?;
     let (endpoint, stream) = dial(&remote, &dialer, &[], config).await?;
     Ok(Session { endpoint, stream, name: remote.name(), dialer: Some(dialer), ssh: None })
+}
+
+/// Returns the address of a `--serve`, whose port is no part of `HOST::PATH`.
+fn serve_at(host: &str, port: u16) -> Result<Remote, Failure> {
+    let HostPort { host, .. } = host.parse().map_err(Failure::Usage)?;
+    Ok(Remote::Host { host, port })
 }
 
 /// Returns the parameters of connections.
@@ -190,12 +194,7 @@ fn connect_failure(error: ConnectError, name: &str, dialer: &Dialer) -> Failure 
         return refusal.into();
     }
     let why = closed.to_string();
-    match closed {
-        Closed::TimedOut(_) | Closed::Idle | Closed::Unreachable | Closed::Reset => {
-            Failure::NoAnswer { name, why }
-        }
-        _ => Failure::Ended { name, why },
-    }
+    if is_silent(&closed) { Failure::NoAnswer { name, why } } else { Failure::Ended { name, why } }
 }
 
 /// Binds a UDP socket to the first free port of a range.
@@ -217,4 +216,15 @@ pub(crate) fn bind(
         result = bind(port);
     }
     result.map_err(|(address, error)| Failure::Bind(address, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_of_serve_has_given_port() {
+        assert_eq!(serve_at("[::1]", 7).unwrap(), Remote::Host { host: "::1".into(), port: 7 });
+        assert_eq!(serve_at("host", 7).unwrap(), Remote::Host { host: "host".into(), port: 7 });
+    }
 }

@@ -3,9 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use rdt_program::host_port::HostPort;
-use rdt_trust::Remote;
-
 use super::failure::Failure;
 
 /// Where a path is.
@@ -92,7 +89,7 @@ impl Location {
     fn parse(text: &OsStr) -> Result<Self, Failure> {
         let local = || Ok(Self::Local(text.into()));
         let bytes = text.as_encoded_bytes();
-        if bytes.first() == Some(&b'@') || is_ticket(bytes) {
+        if bytes.first() == Some(&b'@') || is_ticket(text) {
             let (ticket, path) = split(text, b':').unwrap_or_else(|| (text.to_owned(), OsString::new()));
             return Ok(Self::Far(Far::Ticket(utf8(ticket)?), path.into()));
         }
@@ -124,30 +121,11 @@ impl Location {
     }
 }
 
-impl Far {
-    /// Reads the ticket, or the name of a host. `None` for a host behind ssh.
-    pub(crate) fn remote(&self, port: u16) -> Result<Option<Remote>, Failure> {
-        match self {
-            Self::Ssh(_) => Ok(None),
-            Self::Ticket(text) => Ok(Some(Remote::parse(text, port)?)),
-            Self::Host(host) => {
-                let HostPort { host, .. } = host.parse().map_err(Failure::Usage)?;
-                Ok(Some(Remote::Host { host, port }))
-            }
-        }
-    }
+/// True for a ticket, whole or damaged. A name with a slash is a local path, as in scp.
+fn is_ticket(text: &OsStr) -> bool {
+    let text = text.to_string_lossy();
+    rdt_trust::is_ticket(&text) && !text.split(':').next().is_some_and(|word| word.contains('/'))
 }
-
-/// True for a text that begins as a ticket. Whether it is whole is found when it is read.
-fn is_ticket(bytes: &[u8]) -> bool {
-    let end = bytes.iter().position(|&byte| byte == b':').unwrap_or(bytes.len());
-    bytes.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"rdt1"))
-        && end >= MIN_TICKET_BYTES
-        && bytes[..end].iter().all(u8::is_ascii_alphanumeric)
-}
-
-/// Shorter words that begin with `rdt1` are names of files and hosts.
-const MIN_TICKET_BYTES: usize = 24;
 
 /// Splits `HOST:PATH`, `[V6]:PATH` or `USER@[V6]:PATH`. `None` for a local path.
 fn split_host(text: &OsStr) -> Option<(OsString, OsString)> {
@@ -214,7 +192,17 @@ mod tests {
 
     #[test]
     fn paths_are_local_as_in_scp() {
-        for text in ["a", "./a:b", "/a:b", "dir/a:b", "rdt1", "rdt1-notes.txt", "a@b", "."] {
+        for text in [
+            "a",
+            "./a:b",
+            "/a:b",
+            "dir/a:b",
+            "rdt1",
+            "rdt1-notes.txt",
+            "rdt1-notes-of-the-last-summer/a",
+            "a@b",
+            ".",
+        ] {
             assert_eq!(location(text), Location::Local(text.into()), "{text}");
         }
     }
@@ -234,18 +222,14 @@ mod tests {
         let ticket = |text: &str| Far::Ticket(text.into());
         assert_eq!(location(TICKET), far(ticket(TICKET), ""));
         assert_eq!(location(&format!("{TICKET}:a:b")), far(ticket(TICKET), "a:b"));
+        // Damaged: ssh would ask a resolver for it, and `ps` would show it.
+        for text in [" rdt1abcdefghijklmnopqrstuvwxyz", "rdt1abcdefghijkl-nopqrstuvwxyz"] {
+            assert_eq!(location(&format!("{text}:x")), far(ticket(text), "x"));
+        }
         assert_eq!(location("@/tmp/ticket"), far(ticket("@/tmp/ticket"), ""));
         assert_eq!(location("@ticket:sub"), far(ticket("@ticket"), "sub"));
         assert_eq!(location("host::a"), far(Far::Host("host".into()), "a"));
         assert_eq!(location("[::1]::"), far(Far::Host("[::1]".into()), ""));
-    }
-
-    #[test]
-    fn host_of_serve_has_given_port() {
-        let remote = |text: &str| Far::Host(text.into()).remote(7).unwrap().unwrap();
-        assert_eq!(remote("[::1]"), Remote::Host { host: "::1".into(), port: 7 });
-        assert_eq!(remote("host"), Remote::Host { host: "host".into(), port: 7 });
-        assert_eq!(Far::Ssh("host".into()).remote(7).unwrap(), None);
     }
 
     #[test]

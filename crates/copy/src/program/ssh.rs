@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 
-use super::args::RemoteArgs;
+use super::args::{RemoteArgs, SshCommand};
 use super::failure::{Failure, RESUME};
 
 /// Exit code of ssh for its own failures.
@@ -35,16 +35,19 @@ pub(crate) struct Ssh {
 impl Ssh {
     /// Starts the far side with these options.
     pub(crate) fn start(args: &RemoteArgs, host: &str, options: &[String]) -> Result<Self, Failure> {
-        let (command, words) = args.ssh.0.split_first().unwrap_or((&args.remote_program, &[]));
+        let default = ["ssh".to_owned()];
+        let words = args.ssh.as_ref().map_or(&default[..], |SshCommand(words)| words.as_slice());
+        let command = &words[0];
+        let program = args.remote_program.as_deref().unwrap_or("rdt-copy");
         let mut ssh = Command::new(command);
-        ssh.args(words).arg(host).arg(&args.remote_program).arg("--server").args(options);
+        ssh.args(&words[1..]).arg(host).arg(program).arg("--server").args(options);
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let error = |error| Failure::NoSsh { command: command.clone(), error };
         let mut child = ssh.spawn().map_err(error)?;
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or_else(|| error(std::io::ErrorKind::BrokenPipe.into()))?;
         let output = BufReader::new(output.take(MAX_GREETING_BYTES));
-        Ok(Self { child, input, output, host: host.to_owned(), program: args.remote_program.clone() })
+        Ok(Self { child, input, output, host: host.to_owned(), program: program.to_owned() })
     }
 
     /// Reads the ticket of a far side that listens. Waits as long as ssh does, because a user may
@@ -55,6 +58,9 @@ impl Ssh {
             line.clear();
             // An error is the end of ssh.
             if self.output.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
+                if self.output.get_ref().limit() == 0 {
+                    return Err(self.too_much_greeting());
+                }
                 return Err(self.ended().await);
             }
             let text = String::from_utf8_lossy(&line);
@@ -63,6 +69,14 @@ impl Ssh {
                 return Ok(ticket);
             }
         }
+    }
+
+    /// Ends ssh, which would wait for ever: its output is not read any further.
+    fn too_much_greeting(&mut self) -> Failure {
+        // Fails if ssh has ended.
+        let _ = self.child.start_kill();
+        let (host, kib) = (&self.host, MAX_GREETING_BYTES >> 10);
+        Failure::Ssh(format!("the shell of {host} prints more than {kib} KiB before rdt-copy starts there"))
     }
 
     /// Gives a ticket to a far side that connects. Not as an argument, because other users see

@@ -61,6 +61,7 @@ fn failures_of_ssh_are_explained() {
         (&["-e", "/no/such/ssh"], 69, "cannot run /no/such/ssh"),
         (&["-e", "sh -c 'exit 255'"], 69, "ssh has no connection to host"),
         (&["-e", "sh -c 'exit 4'"], 69, "ended with exit code 4"),
+        (&["-e", "sh -c 'exec yes'"], 69, "prints more than 64 KiB before"),
     ] {
         let ended = home.run(&[options, &["a", "host:"]].concat());
         assert_eq!(ended.code, Some(code), "{options:?}: {ended:?}");
