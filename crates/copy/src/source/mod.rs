@@ -234,15 +234,20 @@ impl Answers<'_> {
             }
             FromDestination::Done { id, name } => {
                 let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
-                self.report.done(&stored_path(item.path, name)?, item.kind, item.size);
+                self.report.done(&stored_path(item.trail.path(), name)?, item.kind, item.size);
             }
             FromDestination::Skip { id, reason, name } => {
                 let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
-                self.report.skipped(&stored_path(item.path, name)?, item.kind, reason.into(), item.size);
+                self.report.skipped(
+                    &stored_path(item.trail.path(), name)?,
+                    item.kind,
+                    reason.into(),
+                    item.size,
+                );
             }
             FromDestination::Failed { id, text } => {
                 let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
-                self.report.failed(&item.path, &text, item.size);
+                self.report.failed(&item.trail.path(), &text, item.size);
             }
             FromDestination::Written { bytes, sent_bytes } => self.report.written(bytes, sent_bytes),
             FromDestination::Finished => {

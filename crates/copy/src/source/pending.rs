@@ -1,18 +1,50 @@
 //! Entries that the destination has not resolved. Their number is limited, so the walk waits.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Kind;
 use crate::directory::Directory;
-use crate::protocol::{MAX_UNRESOLVED, Token};
+use crate::protocol::{MAX_UNRESOLVED, RawPath, Token};
+
+/// Path relative to the destination, as a chain of names. Thousands of entries are pending, and
+/// their paths may have 255 KB each, so they share the names of their directories.
+#[derive(Debug)]
+pub(crate) struct Trail {
+    parent: Option<Arc<Self>>,
+    name: RawPath,
+}
+
+impl Trail {
+    /// Begins a path; empty for a source whose contents alone are copied.
+    pub(crate) fn top(path: &Path) -> Arc<Self> {
+        Arc::new(Self { parent: None, name: path.as_os_str().as_bytes().into() })
+    }
+
+    /// Returns the path of a name in this directory.
+    pub(crate) fn join(self: &Arc<Self>, name: &[u8]) -> Arc<Self> {
+        Arc::new(Self { parent: Some(Arc::clone(self)), name: name.into() })
+    }
+
+    /// Builds the path, which a file system or a reader needs whole.
+    pub(crate) fn path(&self) -> PathBuf {
+        let mut names = vec![&self.name];
+        let mut parent = &self.parent;
+        while let Some(trail) = parent {
+            names.push(&trail.name);
+            parent = &trail.parent;
+        }
+        names.iter().rev().map(|name| OsStr::from_bytes(name)).collect()
+    }
+}
 
 /// Entry that was sent.
 #[derive(Debug)]
 pub(crate) struct Item {
-    /// Path relative to the destination.
-    pub(crate) path: PathBuf,
+    pub(crate) trail: Arc<Trail>,
     pub(crate) kind: Kind,
     /// Size of a file, bytes.
     pub(crate) size: u64,
@@ -29,7 +61,7 @@ pub(crate) struct SourceFile {
     pub(crate) name: Vec<u8>,
     pub(crate) size: u64,
     pub(crate) token: Token,
-    pub(crate) path: PathBuf,
+    pub(crate) trail: Arc<Trail>,
 }
 
 /// Unresolved entries, shared by the threads of a source.
@@ -114,5 +146,19 @@ impl Pending {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trail_is_path_below_its_top() {
+        let top = Trail::top(Path::new("src"));
+        let file = top.join(b"deep").join(b"a\xff");
+        assert_eq!(file.path(), Path::new(OsStr::from_bytes(b"src/deep/a\xff")));
+        assert_eq!(Trail::top(Path::new("")).join(b"file").path(), Path::new("file"));
+        assert_eq!(Trail::top(Path::new("")).path(), Path::new(""));
     }
 }

@@ -106,9 +106,9 @@ impl Reader {
                 return Ok(self.out.message(&answer)?);
             }
             Start::Beginning => {}
-            Start::Resume { offset, .. } => self.report.resumed(&file.path, offset),
+            Start::Resume { offset, .. } => self.report.resumed(&file.trail.path(), offset),
         }
-        self.report.event(&Event::FileStarted { path: &file.path, size: file.size });
+        self.report.event(&Event::FileStarted { path: &file.trail.path(), size: file.size });
         // Without holes, the kernel need not be asked for them.
         let may_have_holes = u64::try_from(stat.st_blocks).is_ok_and(|blocks| blocks * 512 < file.size);
         while tree.offset() < file.size {
@@ -122,6 +122,9 @@ impl Reader {
         }
         if !is_unchanged(&handle, &file)? {
             return Err(Stop::Changed(CHANGED));
+        }
+        if file.size == 0 && handle.read_at(&mut [0], 0)? > 0 {
+            return Err(Stop::Changed("has contents although its size is 0, as in /proc"));
         }
         Ok(self.out.message(&FromSource::End { id, root: tree.finish() })?)
     }

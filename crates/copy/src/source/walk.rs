@@ -10,7 +10,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Stat, readlinkat};
 
 use super::outgoing::{Ended, Outgoing};
-use super::pending::{Item, Pending, SourceFile};
+use super::pending::{Item, Pending, SourceFile, Trail};
 use super::read::token;
 use crate::directory::{Directory, RootDirectory};
 use crate::name::{is_marker, is_temporary};
@@ -43,7 +43,7 @@ pub(crate) struct Walk {
 struct Place<'a> {
     directory: &'a Arc<Directory>,
     name: &'a [u8],
-    path: PathBuf,
+    trail: Arc<Trail>,
     /// Empty for the source itself.
     in_source: PathBuf,
     /// False: a source whose contents alone are copied.
@@ -71,7 +71,7 @@ impl Walk {
             .root
             .open_directory(parent)
             .and_then(|handle| Directory::top(handle, parent.into(), self.root.links(self.follow)));
-        let path = if is_contents { PathBuf::new() } else { name.into() };
+        let trail = Trail::top(Path::new(if is_contents { OsStr::new("") } else { name }));
         let directory = match top {
             Ok(directory) => directory,
             Err(error) => return self.unreadable(source, &error),
@@ -89,13 +89,13 @@ impl Walk {
                 .and_then(|handle| Directory::top(handle, source.into(), self.root.links(self.follow)));
             return match opened {
                 Ok(_) if is_excluded_source(&self.excludes, name, true) => Ok(()),
-                Ok(directory) => self.named_directory(&directory, name.as_bytes(), &path),
+                Ok(directory) => self.named_directory(&directory, name.as_bytes(), &trail),
                 Err(error) => self.unreadable(source, &error),
             };
         }
         let in_source = PathBuf::new();
         let place =
-            Place { directory: &directory, name: name.as_bytes(), path, in_source, has_name: !is_contents };
+            Place { directory: &directory, name: name.as_bytes(), trail, in_source, has_name: !is_contents };
         if let Some(place) = self.visit(place)? {
             self.directory(&place)?;
         }
@@ -103,7 +103,12 @@ impl Walk {
     }
 
     /// Lists a directory that is open, under a name.
-    fn named_directory(&mut self, directory: &Arc<Directory>, name: &[u8], path: &Path) -> Result<(), Ended> {
+    fn named_directory(
+        &mut self,
+        directory: &Arc<Directory>,
+        name: &[u8],
+        trail: &Arc<Trail>,
+    ) -> Result<(), Ended> {
         match directory.stat(b".") {
             Ok(stat) => {
                 let id = self.entry(
@@ -115,12 +120,12 @@ impl Walk {
                         mtime: mtime(&stat),
                         mtime_nanos: mtime_nanos(&stat),
                     },
-                    item(path, Kind::Directory),
+                    item(trail, Kind::Directory),
                 )?;
-                self.contents(directory, path, Path::new(""))?;
+                self.contents(directory, trail, Path::new(""))?;
                 self.out.message(&FromSource::Leave { id })
             }
-            Err(error) => self.unreadable(path, &error),
+            Err(error) => self.unreadable(&trail.path(), &error),
         }
     }
 
@@ -132,10 +137,10 @@ impl Walk {
             Err(error) if self.follow && error.kind() == io::ErrorKind::NotFound => {
                 match place.directory.stat_name(place.name) {
                     Ok(stat) => stat,
-                    Err(_) => return self.unreadable(&place.path, &error).map(|()| None),
+                    Err(_) => return self.unreadable(&place.trail.path(), &error).map(|()| None),
                 }
             }
-            Err(error) => return self.unreadable(&place.path, &error).map(|()| None),
+            Err(error) => return self.unreadable(&place.trail.path(), &error).map(|()| None),
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => return Ok((!self.is_excluded(&place, true)).then_some(place)),
@@ -144,7 +149,7 @@ impl Walk {
             FileType::Symlink => self.link(&place, &stat)?,
             _ => {
                 let error = io::Error::other("neither file, directory nor symbolic link");
-                self.unreadable(&place.path, &error)?;
+                self.unreadable(&place.trail.path(), &error)?;
             }
         }
         Ok(None)
@@ -158,9 +163,10 @@ impl Walk {
             name: place.name.into(),
             size,
             token,
-            path: place.path.clone(),
+            trail: Arc::clone(&place.trail),
         };
-        let item = Item { path: place.path.clone(), kind: Kind::File, size, file: Some(file), wants_left: 2 };
+        let item =
+            Item { trail: Arc::clone(&place.trail), kind: Kind::File, size, file: Some(file), wants_left: 2 };
         self.files += 1;
         self.bytes += size;
         self.entry(entry(place, stat, EntryKind::File { size, token }), item).map(drop)
@@ -172,9 +178,9 @@ impl Walk {
         match target {
             Ok(target) => {
                 let kind = EntryKind::Symlink { target: target.into_bytes() };
-                self.entry(entry(place, stat, kind), item(&place.path, Kind::Symlink)).map(drop)
+                self.entry(entry(place, stat, kind), item(&place.trail, Kind::Symlink)).map(drop)
             }
-            Err(error) => self.unreadable(&place.path, &error),
+            Err(error) => self.unreadable(&place.trail.path(), &error),
         }
     }
 
@@ -191,22 +197,27 @@ impl Walk {
         });
         let (stat, directory) = match opened {
             Ok(opened) => opened,
-            Err(error) => return self.unreadable(&place.path, &error),
+            Err(error) => return self.unreadable(&place.trail.path(), &error),
         };
-        let item = item(&place.path, Kind::Directory);
+        let item = item(&place.trail, Kind::Directory);
         let id = self.entry(entry(place, &stat, EntryKind::Directory), item)?;
-        self.contents(&directory, &place.path, &place.in_source)?;
+        self.contents(&directory, &place.trail, &place.in_source)?;
         self.out.message(&FromSource::Leave { id })
     }
 
     /// Lists a directory in the order of the file system: its files and links first, so that no
     /// handle stays open for the list while subdirectories are visited. One with very many
     /// subdirectories is listed in pieces.
-    fn contents(&mut self, directory: &Arc<Directory>, path: &Path, in_source: &Path) -> Result<(), Ended> {
+    fn contents(
+        &mut self,
+        directory: &Arc<Directory>,
+        trail: &Arc<Trail>,
+        in_source: &Path,
+    ) -> Result<(), Ended> {
         let list = directory.handle().and_then(|handle| Ok(rustix::fs::Dir::read_from(&*handle)?));
         let list = match list {
             Ok(list) => list,
-            Err(error) => return self.unreadable(path, &error),
+            Err(error) => return self.unreadable(&trail.path(), &error),
         };
         let mut directories: Vec<RawPath> = Vec::new();
         for found in list {
@@ -216,7 +227,7 @@ impl Walk {
             let found = match found {
                 Ok(found) => found,
                 Err(error) => {
-                    self.unreadable(path, &error.into())?;
+                    self.unreadable(&trail.path(), &error.into())?;
                     break;
                 }
             };
@@ -224,13 +235,13 @@ impl Walk {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            let place = place(directory, name, path, in_source);
+            let place = place(directory, name, trail, in_source);
             if is_marker(name) {
-                // Of a copy to this side. It says nothing at another place.
+                // Marker of an unfinished copy to this host: of no use at the destination.
             } else if is_temporary(name) {
                 let is_directory = found.file_type() == FileType::Directory;
                 if !self.is_excluded(&place, is_directory) {
-                    self.left_out(&place.path, RESERVED.into())?;
+                    self.left_out(&place.trail.path(), RESERVED.into())?;
                 }
             } else if found.file_type() == FileType::Directory {
                 if !self.is_excluded(&place, true) {
@@ -242,10 +253,10 @@ impl Walk {
                 self.held_names += 1;
             }
             if self.held_names >= MAX_HELD_NAMES {
-                self.directories(&mut directories, directory, path, in_source)?;
+                self.directories(&mut directories, directory, trail, in_source)?;
             }
         }
-        self.directories(&mut directories, directory, path, in_source)
+        self.directories(&mut directories, directory, trail, in_source)
     }
 
     /// Visits the directories with these names, and forgets the names.
@@ -253,13 +264,13 @@ impl Walk {
         &mut self,
         names: &mut Vec<RawPath>,
         directory: &Arc<Directory>,
-        path: &Path,
+        trail: &Arc<Trail>,
         in_source: &Path,
     ) -> Result<(), Ended> {
         debug_assert!(self.held_names <= MAX_HELD_NAMES);
         for name in names.drain(..) {
             self.held_names -= 1;
-            self.directory(&place(directory, &name, path, in_source))?;
+            self.directory(&place(directory, &name, trail, in_source))?;
         }
         Ok(())
     }
@@ -322,14 +333,18 @@ pub(crate) fn is_excluded_source(excludes: &Gitignore, name: &OsStr, is_director
     found.is_ignore() && found.inner().is_some_and(|glob| !glob.original().starts_with('/'))
 }
 
-fn place<'a>(directory: &'a Arc<Directory>, name: &'a [u8], path: &Path, in_source: &Path) -> Place<'a> {
-    let component = OsStr::from_bytes(name);
-    let (path, in_source) = (path.join(component), in_source.join(component));
-    Place { directory, name, path, in_source, has_name: true }
+fn place<'a>(
+    directory: &'a Arc<Directory>,
+    name: &'a [u8],
+    trail: &Arc<Trail>,
+    in_source: &Path,
+) -> Place<'a> {
+    let in_source = in_source.join(OsStr::from_bytes(name));
+    Place { directory, name, trail: trail.join(name), in_source, has_name: true }
 }
 
-fn item(path: &Path, kind: Kind) -> Item {
-    Item { path: path.into(), kind, size: 0, file: None, wants_left: 0 }
+fn item(trail: &Arc<Trail>, kind: Kind) -> Item {
+    Item { trail: Arc::clone(trail), kind, size: 0, file: None, wants_left: 0 }
 }
 
 /// Returns true if the contents of a source are copied, and not its name.
