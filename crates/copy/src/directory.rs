@@ -166,7 +166,7 @@ impl Directory {
     }
 
     fn close(&self) {
-        // Not if another thread is just opening it: then it is needed.
+        // Skipped while another thread opens it, because that thread needs the handle.
         if let Ok(mut slot) = self.handle.try_lock() {
             *slot = None;
         }
@@ -189,6 +189,8 @@ impl Cache {
 /// Where paths of a request begin.
 #[derive(Debug)]
 pub(crate) struct RootDirectory {
+    /// Its path when it was opened.
+    pub(crate) path: PathBuf,
     handle: Arc<OwnedFd>,
     is_confined: bool,
 }
@@ -196,7 +198,7 @@ pub(crate) struct RootDirectory {
 impl RootDirectory {
     pub(crate) fn open(root: &Root) -> io::Result<Self> {
         let handle = rustix::fs::open(&root.directory, DIRECTORY, Mode::empty())?;
-        Ok(Self { handle: Arc::new(handle), is_confined: root.confined })
+        Ok(Self { path: root.directory.clone(), handle: Arc::new(handle), is_confined: root.confined })
     }
 
     /// Opens a directory. Links are followed, inside of the root if it is confined.

@@ -35,9 +35,8 @@ impl Attributes {
         Ok(futimens(handle, &self.times())?)
     }
 
-    /// Sets mode and time of a directory. One that has its group from the directory above, by that
-    /// one's setgid bit, passes it on as well.
-    pub(crate) fn set_directory(
+    /// Sets the mode of a directory. A setgid bit that it inherited stays.
+    pub(crate) fn set_directory_mode(
         &self,
         handle: impl AsFd,
         mode: NewMode,
@@ -52,7 +51,26 @@ impl Attributes {
             NewMode::Restore(mode) => fchmod(handle, mode)?,
             NewMode::Keep => {}
         }
+        Ok(())
+    }
+
+    pub(crate) fn set_times(&self, handle: impl AsFd) -> io::Result<()> {
         Ok(futimens(handle, &self.times())?)
+    }
+
+    /// Sets the mode of a file that exists, if it has another one.
+    pub(crate) fn set_mode(
+        &self,
+        directory: &Arc<Directory>,
+        name: &[u8],
+        special_modes: bool,
+    ) -> io::Result<()> {
+        let mode = self.mode(special_modes);
+        let mask = if special_modes { Mode::all() } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
+        if mode_of(&directory.stat_name(name)?) & mask == mode {
+            return Ok(());
+        }
+        Ok(fchmod(directory.open(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?, mode)?)
     }
 
     #[allow(
@@ -80,11 +98,11 @@ impl Attributes {
 /// Mode that a directory gets when it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewMode {
-    /// That of the source.
+    /// Mode of the source.
     Source,
-    /// The one that it had: it was changed so that it can be filled.
+    /// Mode that it had before it was changed so that it can be filled.
     Restore(Mode),
-    /// No other.
+    /// Unchanged mode.
     Keep,
 }
 
@@ -151,7 +169,7 @@ fn unnamed_file(directory: &Arc<Directory>, is_dry_run: bool) -> io::Result<File
     if is_dry_run {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    // One that an earlier copy left.
+    // A killed copy may have left it.
     remove(directory, PROBE)?;
     let file = directory.open(PROBE, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY, mode)?;
     remove(directory, PROBE)?;

@@ -38,6 +38,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::attributes::TimeProbe;
 use self::buffers::{Buffers, Room};
 use self::marker::{Marker, OtherMarker, OwnMarker};
+use self::place::Placed;
 pub(crate) use self::plan::Expected;
 use self::plan::{Planner, Step, TopNames};
 use self::tree::{Node, Shared};
@@ -220,6 +221,7 @@ impl Destination {
             replies: to_replies,
             fatal: to_fatal,
             unresolved: AtomicUsize::new(0),
+            placed: Placed::default(),
             is_stopped: AtomicBool::new(false),
             started: clock::now(),
             _running: running,

@@ -256,10 +256,11 @@ impl Planner {
         }
         let temporary = Temporary::of(&target.name).link;
         let placed =
-            place_link(&directory, &temporary, to, &target.name, options.existing).and_then(|name| {
-                attributes.set_link_time(&*directory.handle()?, &name)?;
-                Ok(name)
-            });
+            place_link(&directory, &temporary, to, &target.name, options.existing, &self.shared.placed)
+                .and_then(|name| {
+                    attributes.set_link_time(&*directory.handle()?, &name)?;
+                    Ok(name)
+                });
         match placed {
             Ok(name) => {
                 target.placed(name);
@@ -284,11 +285,11 @@ impl Planner {
         match verdict {
             Verdict::Identical => {
                 if plan.target.size > GROUP_BYTES && !self.shared.options.dry_run {
-                    // Of a copy that ended just after the file got its name, or that something else
-                    // has completed. If it cannot be removed, the next copy tries again.
+                    // Left by a copy that was killed after the rename, or whose file another
+                    // program has completed. If the removal fails, the next copy tries again.
                     let _ = remove_left(&plan.directory, &plan.names);
                 }
-                self.shared.skip(&plan.target, WireSkip::Identical)
+                self.shared.identical(&plan)
             }
             Verdict::Compare => {
                 self.queue(plan.target.id, Job::Compare(Box::new(plan)));
@@ -456,7 +457,8 @@ fn enter(parent: &Arc<Directory>, name: &[u8], options: DestinationOptions) -> i
 /// Lets this user fill a directory that exists. Returns the mode that it gets afterwards.
 fn fillable(directory: &OwnedFd, stat: &Stat) -> NewMode {
     let mode = mode_of(stat);
-    // Of another owner: creating files says what is wrong.
+    // Fails for a directory of another owner. If its mode does not suffice, the first file that is
+    // created fails with the reason.
     if mode.contains(Mode::RWXU) || fchmod(directory, mode | Mode::RWXU).is_err() {
         return NewMode::Keep;
     }

@@ -9,15 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rdt_udp::clock;
-use rustix::fs::{Mode, OFlags, fsync};
+use rustix::fs::{Mode, OFlags, fchmod, fsync};
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::attributes::{Attributes, NewMode};
+use super::place::Placed;
+use super::worker::Plan;
 use crate::directory::Directory;
 use crate::protocol::{FromDestination, WireSkip};
 use crate::report::Report;
 use crate::turns::Running;
-use crate::{CopyError, DestinationOptions, Kind};
+use crate::{CopyError, DestinationOptions, Existing, Kind};
 
 /// Time after the start for which a copy waits for files that another copy holds. The server of a
 /// killed client holds its files until its ssh has ended and their data are synced.
@@ -37,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) fatal: UnboundedSender<CopyError>,
     /// Entries that were received and not resolved.
     pub(crate) unresolved: AtomicUsize,
+    pub(crate) placed: Placed,
     /// True after the copy has ended early. Stops work that takes long.
     pub(crate) is_stopped: AtomicBool,
     pub(crate) started: Instant,
@@ -90,6 +93,19 @@ impl Node {
     }
 }
 
+/// Restores the mode of a directory that existed, if the copy ends early.
+impl Drop for Node {
+    fn drop(&mut self) {
+        if *self.open.get_mut() > 0
+            && let (Some(directory), Some(entry)) = (&self.directory, &self.entry)
+            && let NewMode::Restore(mode) = entry.mode
+        {
+            // If it fails, no other step could do it.
+            let _ = directory.handle().and_then(|handle| Ok(fchmod(&*handle, mode)?));
+        }
+    }
+}
+
 /// Entry in a directory, as far as it is needed to resolve it.
 pub(crate) struct Target {
     pub(crate) id: u64,
@@ -127,6 +143,18 @@ impl Shared {
     pub(crate) fn done(&self, target: &Target) -> Result<(), Ended> {
         self.report.done(&target.path(), target.kind, target.size);
         self.resolve(target, FromDestination::Done { id: target.id, name: target.other_name.clone() })
+    }
+
+    /// Resolves a file that is there. With `--overwrite` it gets the mode of the source.
+    pub(crate) fn identical(&self, plan: &Plan) -> Result<(), Ended> {
+        let DestinationOptions { existing, dry_run, special_modes, .. } = self.options;
+        if existing == Existing::Overwrite
+            && !dry_run
+            && let Err(error) = plan.attributes.set_mode(&plan.directory, &plan.target.name, special_modes)
+        {
+            return self.failed(&plan.target, &format!("is there, and its mode cannot be set: {error}"));
+        }
+        self.skip(&plan.target, WireSkip::Identical)
     }
 
     pub(crate) fn skip(&self, target: &Target, reason: WireSkip) -> Result<(), Ended> {
@@ -227,11 +255,12 @@ impl Shared {
 
     fn complete_directory(&self, directory: &Arc<Directory>, entry: &NodeEntry) -> io::Result<()> {
         let handle = directory.handle()?;
-        let result = entry.attributes.set_directory(&*handle, entry.mode, self.options.special_modes);
+        let mode = entry.attributes.set_directory_mode(&*handle, entry.mode, self.options.special_modes);
+        let times = entry.attributes.set_times(&*handle);
         if self.options.sync {
             fsync(&*handle)?;
         }
-        // That of another owner keeps its time.
-        if entry.existed { Ok(()) } else { result }
+        // The times of a directory that existed cannot be set if it has another owner.
+        mode.and(if entry.existed { Ok(()) } else { times })
     }
 }

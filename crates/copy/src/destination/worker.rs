@@ -289,7 +289,7 @@ impl Worker {
             plan.target.other_name = self.find_kept(&plan, *root)?;
         }
         match answer {
-            Job::Same => self.shared.skip(&plan.target, WireSkip::Identical)?,
+            Job::Same => self.shared.identical(&plan)?,
             Job::Different { .. } if plan.target.other_name.is_some() => {
                 self.shared.skip(&plan.target, WireSkip::Identical)?;
             }
@@ -390,7 +390,7 @@ impl Receiving {
             self.part.written(result)?;
         }
         self.part.check_name()?;
-        let name = place(directory, self.part.name(), &target.name, shared.options.existing)?;
+        let name = place(directory, self.part.name(), &target.name, shared.options.existing, &shared.placed)?;
         // The file is complete. The next copy removes a journal that stays.
         let _ = self.part.remove_journal();
         Ok(name)

@@ -420,3 +420,60 @@ async fn new_directories_inherit_setgid() {
     assert!(pushed(folder.request()).await.unwrap().is_complete());
     assert_eq!([mode(&folder.dst().join("src")), mode(&folder.dst().join("src/sub"))], [0o2755; 2]);
 }
+
+#[tokio::test]
+async fn equal_names_of_two_sources_fail() {
+    let folder = Folder::new();
+    for (source, time) in [("a", 5), ("b", 6)] {
+        fs::create_dir_all(folder.path(source).join("sub")).unwrap();
+        for number in 0..20 {
+            let file = folder.path(source).join(format!("sub/{number}"));
+            write(&file, source.as_bytes());
+            set_time(&file, time);
+        }
+        symlink(source, folder.path(source).join("link")).unwrap();
+    }
+    // The names exist before, so that they are replaced once.
+    fs::create_dir(folder.dst().join("sub")).unwrap();
+    write(folder.dst().join("sub/7"), b"older");
+    let sources = ["a/.", "b/."].map(|name| folder.path(name)).to_vec();
+    let summary = pushed(Request { sources, ..folder.request_with(Existing::Overwrite) }).await.unwrap();
+    assert_eq!((summary.files, summary.links, summary.failures), (20, 1, 21), "{summary:?}");
+    assert!(failures(&summary)["sub/3"].contains("another entry of this copy"), "{summary:?}");
+    assert_ne!(fs::read(folder.dst().join("sub/7")).unwrap(), b"older");
+}
+
+#[tokio::test]
+async fn overwrite_sets_mode_of_identical_file() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"text");
+    set_mode(&folder.src().join("file"), 0o644);
+    pushed(folder.request()).await.unwrap();
+    set_mode(&folder.src().join("file"), 0o600);
+    for (existing, mode) in [(Existing::Refuse, 0o644), (Existing::Overwrite, 0o600)] {
+        let summary = pushed(folder.request_with(existing)).await.unwrap();
+        assert_eq!((summary.skipped, summary.failures), (1, 0));
+        let found = fs::metadata(folder.dst().join("src/file")).unwrap().mode();
+        assert_eq!(found & 0o777, mode, "{existing:?}");
+    }
+}
+
+#[tokio::test]
+async fn stopped_copy_restores_mode_of_directory() {
+    let folder = Folder::new();
+    fs::create_dir(folder.dst().join("src")).unwrap();
+    set_mode(&folder.dst().join("src"), 0o555);
+    write(folder.src().join("large"), &[7; 20 << 20]);
+    let mode = || fs::metadata(folder.dst().join("src")).unwrap().mode() & 0o777;
+    let (near, far) = tokio::io::duplex(PIPE_BYTES);
+    let root = confined(&folder.dst());
+    let serving = tokio::spawn(serve(far, root, Arc::new(())));
+    let pushing = tokio::spawn(push(near, Request { dest: "/".into(), ..folder.request() }, Arc::new(())));
+    while mode() == 0o555 {
+        assert!(!serving.is_finished(), "the copy ended before");
+        tokio::task::yield_now().await;
+    }
+    pushing.abort();
+    serving.await.unwrap().unwrap_err();
+    assert_eq!(mode(), 0o555);
+}
