@@ -3,13 +3,14 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 0..4096 | header: magic (8), token (16), size (8), BLAKE3 of the name (32), inode of the part (8), checksum (16) |
+//! | 0..4096 | header: magic (8), token (16), size (8), name (32), inode (8), checksum (16) |
 //! | 4096..8192 | slot 0 |
 //! | 8192..12288 | slot 1 |
 //!
-//! A slot has a sequence number (8), an offset (8), the number of chaining values (1), these (32
-//! each) and a checksum (16). Checkpoints go to the slots in turn, so a torn write leaves the one
-//! before. Checksums are BLAKE3; those of slots cover the header too.
+//! The name is its BLAKE3, the inode that of the part. A slot has a sequence number (8), an offset
+//! (8), the number of chaining values (1), these (32 each) and a checksum (16). Checkpoints go to
+//! the slots in turn, so a torn write leaves the one before. Checksums are BLAKE3; those of slots
+//! cover the header too.
 
 use std::fs::File;
 use std::io;

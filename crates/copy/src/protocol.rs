@@ -87,6 +87,8 @@ pub(crate) enum WireRequest {
         /// Name of the first source; empty if its contents are copied.
         first_name: RawPath,
         options: WireOptions,
+        /// Hash of the whole command: the same one may end a session that a killed client left.
+        command: HashBytes,
     },
     /// The server is the source.
     Pull {
@@ -244,9 +246,9 @@ pub(crate) enum FromDestination {
     Finished,
     /// Bytes of files that were written since the message before.
     Written {
-        /// All of them, holes included.
+        /// Bytes of data and holes.
         bytes: u64,
-        /// Those that were sent.
+        /// Bytes of data, which were sent.
         sent_bytes: u64,
     },
 }

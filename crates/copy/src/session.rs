@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use crate::destination::{Destination, Expected, Place, Sources};
 use crate::directory::RootDirectory;
 use crate::frame::{FrameReader, control_frame};
-use crate::protocol::{Answer, Hello, MAGIC, MAX_SOURCES, VERSION, WireRequest};
+use crate::protocol::{Answer, HashBytes, Hello, MAGIC, MAX_SOURCES, VERSION, WireRequest};
 use crate::report::Report;
 use crate::source::{Source, excludes, is_excluded_source, top_name};
 use crate::turns::{Command, Running, Turn};
@@ -24,6 +24,8 @@ use crate::{
 
 /// Time for the ends of both streams after the copy is complete.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the request of a client, which sends it as soon as it is connected.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Stream that carries a copy: `rdt_endpoint::tokio::Stream`, or anything like it.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -40,11 +42,13 @@ pub async fn push(
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
     let (mut session, root) = open(stream, &request, observer)?;
+    let command = hash_of_command(&request, &root.path);
     let wire = WireRequest::Push {
         dest: request.dest.into_os_string().into_vec(),
         sources: request.sources.len() as u64,
         first_name: request.sources.first().map(|source| top_name(source)).unwrap_or_default(),
         options: request.destination.into(),
+        command,
     };
     session.ask(wire).await?;
     let source = Source::start(root, request.sources, &request.source, &session.report)?;
@@ -111,7 +115,8 @@ pub async fn serve(
     observer: Arc<dyn Observer>,
 ) -> Result<Summary, CopyError> {
     let mut session = Session::new(stream, observer);
-    let request = session.receive_request().await?;
+    let request = timeout(REQUEST_TIMEOUT, session.receive_request()).await;
+    let request = request.unwrap_or(Err(CopyError::NoRequest))?;
     let Some(turn) = turn(&request, &root) else { return answer(session, request, root, None).await };
     let answered = async {
         let running = turn.begin().await;
@@ -123,11 +128,31 @@ pub async fn serve(
     }
 }
 
-/// Returns the turn of a push by a client that may come again.
+/// Returns the turn of a push by a client that may come again. A dry run writes nothing, so it
+/// ends no session.
 fn turn(request: &WireRequest, root: &Root) -> Option<Turn> {
-    let WireRequest::Push { dest, sources, first_name, .. } = request else { return None };
-    let (peer, dest, first_name) = (root.peer.clone()?, dest.clone(), first_name.clone());
-    Some(root.turns.take(Command { peer, dest, first_name, sources: *sources }))
+    let WireRequest::Push { command, options, .. } = request else { return None };
+    let options = DestinationOptions::try_from(*options).ok().filter(|options| !options.dry_run);
+    let peer = options.and(root.peer.clone())?;
+    Some(root.turns.take(Command { peer, hash: *command }))
+}
+
+/// Returns the hash of a command that was given in `folder`. Other folders have other files under
+/// the same relative paths.
+fn hash_of_command(request: &Request, folder: &Path) -> HashBytes {
+    let Request { sources, dest, source: SourceOptions { follow, excludes }, destination } = request;
+    let mut hasher = blake3::Hasher::new_derive_key("rdt-copy 1 command");
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    };
+    add(format!("{destination:?} {follow} {}", sources.len()).as_bytes());
+    for path in [folder, dest].into_iter().chain(sources.iter().map(PathBuf::as_path)) {
+        add(path.as_os_str().as_bytes());
+    }
+    for line in excludes {
+        add(line.as_bytes());
+    }
+    hasher.finalize().into()
 }
 
 async fn answer<S: ByteStream>(
@@ -182,7 +207,7 @@ fn prepare(
         WireRequest::Pull { .. } if root.permission == Permission::WriteOnly => {
             refuse("this side may only be written to")
         }
-        WireRequest::Push { dest, sources, first_name, options } => {
+        WireRequest::Push { dest, sources, first_name, options, .. } => {
             let dest = PathBuf::from(OsString::from_vec(dest));
             report.event(&Event::Request { push: true, path: &dest });
             let mut options: DestinationOptions =

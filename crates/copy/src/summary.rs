@@ -64,6 +64,9 @@ pub enum CopyError {
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
+    /// The client is connected, and has not said what it wants.
+    #[error("it has sent no request")]
+    NoRequest,
     /// The same client has started the same push again.
     #[error("the same copy was started again")]
     Replaced,

@@ -1,5 +1,5 @@
 //! Turns of equal pushes. A client that was killed leaves a session at the server that waits for it
-//! until the idle timeout, and holds its files. The same request of the same client ends that
+//! until the idle timeout, and holds its files. The same command of the same client ends that
 //! session, and begins when its threads have ended.
 
 use std::collections::BTreeMap;
@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, watch};
 
+use crate::protocol::HashBytes;
+
 /// What a client asks for: equal values are the same command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Command {
     /// Key of the client.
     pub(crate) peer: String,
-    pub(crate) dest: Vec<u8>,
-    pub(crate) first_name: Vec<u8>,
-    pub(crate) sources: u64,
+    /// Hash of all sources, the destination and the options.
+    pub(crate) hash: HashBytes,
 }
 
 /// Commands of all clients of a server.
@@ -46,7 +47,7 @@ impl Turns {
     /// Ends the session of the same command, if there is one.
     pub(crate) fn take(&self, command: Command) -> Turn {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those without a session.
+        // Drops the slots of sessions that have ended.
         slots.retain(|_, slot| Arc::strong_count(slot) > 1);
         let slot = Arc::clone(slots.entry(command).or_default());
         drop(slots);

@@ -53,6 +53,8 @@ use ssh::Ssh;
 
 /// Application's code in a CLOSE: the program was stopped. `docs/PROGRAMS.md` lists it.
 const STOPPED: u32 = 1;
+/// The same: the copy has failed at the server, and the text says why.
+const COPY_FAILED: u32 = 2;
 /// Below this number of cores, one thread serves the network of a copy without output, and leaves
 /// the other core to the thread of the files. Its effect on the speed was not measured apart from
 /// other changes: `docs/measurements/2026-11-26-copy.md`.
@@ -83,7 +85,8 @@ pub fn rdt_copy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(args: &Arguments) -> u8 {
-    let report = Report::new(&args.output);
+    let is_serve = args.serve.serve.is_some();
+    let report = if is_serve { Report::in_background(&args.output) } else { Report::new(&args.output) };
     let failure = match dispatch(args, &report) {
         Ok(()) => None,
         // The client at the other side of ssh says why.

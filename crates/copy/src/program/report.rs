@@ -1,5 +1,6 @@
 //! Lines for users on the standard error, results and JSON on the standard output.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -7,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{DecimalBytes, HumanCount};
-use rdt_program::Console;
 use rdt_program::json::EventStamp;
+use rdt_program::{Console, Printer, talk, talk_in_background};
 use rdt_trust::Surroundings;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -19,6 +20,8 @@ use super::json;
 use super::progress::Progress;
 use crate::{CopyError, Event, Observer, SkipReason, Summary};
 
+/// Limit on the text of a client in a remark, characters.
+const MAX_REMARK_CHARS: usize = 500;
 /// Time between two events of progress.
 const PROGRESS_INTERVAL_MS: u64 = 1000;
 
@@ -28,8 +31,10 @@ pub(crate) struct Report(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Waits for a slow reader, because each event reports a file.
+    /// Waits for a slow reader, because each event reports a file. Not with `--serve`.
     console: Console,
+    /// Printer of remarks of `--serve`, whose clients must not wait for their reader.
+    remarks: Option<Printer>,
     json: bool,
     quiet: bool,
     progress: Progress,
@@ -40,12 +45,25 @@ struct Shared {
 }
 
 impl Report {
+    /// Creates the output of one copy, which waits for its readers.
     pub(crate) fn new(output: &OutputArgs) -> Self {
+        let progress = Progress::new(!output.quiet && !output.json);
+        Self::with(output, progress, Console::default(), None)
+    }
+
+    /// Creates the output of `--serve`. Lines that a slow reader does not take are dropped.
+    pub(crate) fn in_background(output: &OutputArgs) -> Self {
+        let remarks = talk_in_background().unwrap_or_else(|_| Printer::discard());
+        let console = Console::in_background().unwrap_or_default();
+        Self::with(output, Progress::new(false), console, Some(remarks))
+    }
+
+    fn with(output: &OutputArgs, progress: Progress, console: Console, remarks: Option<Printer>) -> Self {
         let OutputArgs { quiet, json } = *output;
-        let progress = Progress::new(!quiet && !json);
-        let (console, begun_at) = (Console::default(), Instant::now());
+        let begun_at = Instant::now();
         let shared = Shared {
             console,
+            remarks,
             json,
             quiet,
             progress,
@@ -66,7 +84,11 @@ impl Report {
 
     /// Prints a line for the user, also with `--quiet`.
     pub(crate) fn warn(&self, line: &str) {
-        self.0.progress.talk(&format!("rdt-copy: {line}"));
+        let line = format!("rdt-copy: {line}");
+        match &self.0.remarks {
+            Some(printer) => printer.print(&line),
+            None => self.0.progress.talk(&line),
+        }
     }
 
     /// Prints a line on the standard output.
@@ -132,6 +154,12 @@ impl Report {
             let text = failure.map(ToString::to_string);
             json::summary(&summary, elapsed, exit_code, text.as_deref())
         });
+        if let Some(printer) = &self.0.remarks {
+            printer.flush();
+            if let dropped @ 1.. = printer.dropped() {
+                talk(&format!("rdt-copy: {dropped} remarks are missing: their reader was too slow"));
+            }
+        }
         self.0.console.finish()
     }
 }
@@ -194,13 +222,17 @@ impl Client {
 
     /// Reports the end of the copy.
     pub(crate) fn ended(&self, error: Option<&CopyError>) {
+        let Self { report, number, name, .. } = self;
         if !self.has_request.load(Relaxed) {
+            // A client that tries several addresses ends all streams but one.
+            if let Some(error) = error.filter(|error| !matches!(error, CopyError::Stream(_))) {
+                report.remark(&format!("{name}: {}", escaped(&error.to_string())));
+            }
             return;
         }
-        let Self { report, number, name, .. } = self;
         let summary = self.summary.lock().unwrap_or_else(PoisonError::into_inner);
         for line in failures(&summary) {
-            report.remark(&format!("{name}: {line}"));
+            report.remark(&format!("{name}: {}", short(&line)));
         }
         let text = error.map(ToString::to_string);
         match &text {
@@ -216,7 +248,7 @@ impl Observer for Client {
         if let Event::Request { push, path } = event {
             self.has_request.store(true, Relaxed);
             let verb = if *push { "writes to" } else { "reads" };
-            self.report.remark(&format!("{} {verb} {}", self.name, shown(path)));
+            self.report.remark(&format!("{} {verb} {}", self.name, short(&shown(path))));
             self.report.event(|| json::client(self.number, &self.name, *push, path));
         }
         if let Event::Ended { summary } = *event {
@@ -299,6 +331,17 @@ fn shown(path: &Path) -> String {
     escaped(&path.to_string_lossy())
 }
 
+/// Returns the text, or its beginning and end: a client of `--serve` chooses it, and may send many.
+fn short(text: &str) -> Cow<'_, str> {
+    let count = text.chars().count();
+    if count <= MAX_REMARK_CHARS {
+        return text.into();
+    }
+    let kept = MAX_REMARK_CHARS / 2;
+    let begin = text.chars().take(kept);
+    begin.chain("...".chars()).chain(text.chars().skip(count - kept)).collect::<String>().into()
+}
+
 /// Escapes control characters, and those that change the direction of the text around them.
 fn escaped(text: &str) -> String {
     let escape = |character: char| match character {
@@ -340,6 +383,14 @@ mod tests {
         let failed = vec![crate::Failure { path: "a\n\x1b[2J".into(), text: "no permission".into() }];
         let summary = Summary { failed, failures: 3, ..Summary::default() };
         assert_eq!(failures(&summary), ["not copied: a\\n\\u{1b}[2J: no permission", "not copied: 2 more"]);
+    }
+
+    #[test]
+    fn long_texts_of_clients_are_cut() {
+        assert_eq!(short("path"), "path");
+        let text = short(&format!("begin{}end", "\u{e4}".repeat(4000))).into_owned();
+        assert_eq!(text.chars().count(), MAX_REMARK_CHARS + 3);
+        assert!(text.starts_with("begin") && text.ends_with("end") && text.contains("..."), "{text}");
     }
 
     #[test]

@@ -16,8 +16,9 @@ use super::args::{Arguments, Ports};
 use super::connect::{accept, bind, connection, dial_ticket, gate};
 use super::failure::Failure;
 use super::report::Report;
+use super::serve::serve_stream;
 use super::{STOPPED, last_packets};
-use crate::{Root, serve};
+use crate::Root;
 
 /// Longest line with a ticket, bytes.
 const MAX_TICKET_BYTES: u64 = 4096;
@@ -33,7 +34,7 @@ pub(crate) async fn server(args: &Arguments, report: &Report, stop: &TaskStop) -
     let root = Root::whole().map_err(Failure::system("no current directory"))?;
     let (is_served, linger) = tokio::select! {
         // The client reports what failed.
-        served = serve(stream, root, Arc::new(())) => match served {
+        served = serve_stream(stream, root, Arc::new(())) => match served {
             Ok(_) => (true, last_packets),
             Err(_) => (false, LINGER),
         },

@@ -126,7 +126,7 @@ async fn dropped_copy_reports_its_counts() {
     let folder = Folder::new();
     write(folder.src().join("large"), &bytes(30 << 20, 1));
     let log = Arc::new(Log::default());
-    let (near, far) = tokio::io::duplex(1 << 16);
+    let (near, far) = duplex(1 << 16);
     {
         let serving = serve(far, Root::whole().unwrap(), Arc::new(()));
         let pushing = push(near, folder.request(), log.clone());
@@ -203,7 +203,7 @@ async fn file_that_changes_fails_alone() {
     for name in ["calm", "restless", "tranquil"] {
         write(folder.src().join(name), &bytes(3 << 20, 1));
     }
-    let (near, far) = tokio::io::duplex(1 << 16);
+    let (near, far) = duplex(1 << 16);
     let meddler = Arc::new(Meddler(folder.src().join("restless")));
     let root = Root::whole().unwrap();
     let (near, far) = tokio::join!(push(near, folder.request(), meddler), serve(far, root, Arc::new(())));
@@ -217,6 +217,16 @@ async fn file_that_changes_fails_alone() {
 
 // macOS creates pipes by another call.
 #[cfg(target_os = "linux")]
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn file_with_contents_and_size_zero_fails() {
+    let folder = Folder::new();
+    let request = Request { sources: vec!["/proc/version".into()], ..folder.request() };
+    let summary = pushed(request).await.unwrap();
+    assert!(failures(&summary)["version"].contains("although its size is 0"), "{summary:?}");
+    assert!(listing(&folder.dst()).is_empty());
+}
+
 #[tokio::test]
 async fn unreadable_and_special_entries_fail_alone() {
     let folder = Folder::new();

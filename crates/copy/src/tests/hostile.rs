@@ -149,8 +149,13 @@ async fn first_want(root: &Path, kind: EntryKind) -> FromDestination {
 }
 
 fn push_request(sources: u64, options: DestinationOptions) -> Vec<u8> {
-    let request =
-        WireRequest::Push { dest: b"/".into(), sources, first_name: Vec::new(), options: options.into() };
+    let request = WireRequest::Push {
+        dest: b"/".into(),
+        sources,
+        first_name: Vec::new(),
+        options: options.into(),
+        command: [0; 32],
+    };
     control_frame(&Hello { magic: MAGIC, version: VERSION, request }).unwrap()
 }
 

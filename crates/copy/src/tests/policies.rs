@@ -463,7 +463,7 @@ async fn stopped_copy_restores_mode_of_directory() {
     let folder = Folder::new();
     fs::create_dir(folder.dst().join("src")).unwrap();
     set_mode(&folder.dst().join("src"), 0o555);
-    write(folder.src().join("large"), &[7; 20 << 20]);
+    write(folder.src().join("large"), &vec![7; 20 << 20]);
     let mode = || fs::metadata(folder.dst().join("src")).unwrap().mode() & 0o777;
     let (near, far) = tokio::io::duplex(PIPE_BYTES);
     let root = confined(&folder.dst());

@@ -208,7 +208,8 @@ async fn marker_stays_until_source_has_ended() {
     let new = folder.dst().join("new");
     let options = DestinationOptions::default().into();
     let dest = new.as_os_str().as_bytes().into();
-    let request = WireRequest::Push { dest, sources: 1, first_name: b"src".into(), options };
+    let first_name = b"src".into();
+    let request = WireRequest::Push { dest, sources: 1, first_name, options, command: [0; 32] };
     let kind = EntryKind::Directory;
     let entry = Entry { id: 1, name: b"src".into(), kind, mode: 0o755, mtime: 1, mtime_nanos: 2 };
     let frames = [
@@ -349,4 +350,41 @@ async fn same_push_of_client_replaces_first() {
     assert!(other.is_complete() && second.resumed_bytes >= 16 << 20, "{second:?}");
     assert_eq!(listing(&folder.dst().join("new")), listing(&folder.src()));
     client.abort();
+}
+
+#[tokio::test]
+async fn other_commands_of_client_leave_first() {
+    let folder = Folder::new();
+    let (here, other) = (folder.path("here"), folder.path("other"));
+    for (path, size) in [(&here, 40 << 20), (&other, 1000)] {
+        fs::create_dir(path).unwrap();
+        write(path.join(format!("{size} bytes")), &bytes(size, 9));
+    }
+    let root = Root::confined(&folder.dst(), Permission::WriteOnly).unwrap();
+    let request = |source: &Path, destination| Request {
+        sources: vec![source.join(".")],
+        dest: "/".into(),
+        destination,
+        ..folder.request()
+    };
+    let default = DestinationOptions::default();
+    let anna = || root.for_peer("anna");
+    let [client, first] = stalled_push(request(&here, default), anna(), 30 << 20, Arc::new(())).await;
+    let dry_run = DestinationOptions { dry_run: true, ..default };
+    for (source, options) in [(&here, dry_run), (&other, default)] {
+        let (near, far) = duplex(PIPE_BYTES);
+        let other = push(near, request(source, options), Arc::new(()));
+        let (other, served) = tokio::join!(other, serve(far, anna(), Arc::new(())));
+        assert!(other.unwrap().is_complete() && served.unwrap().is_complete());
+        assert!(!first.is_finished());
+    }
+    client.abort();
+    first.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_without_request_is_ended() {
+    let (_near, far) = duplex(PIPE_BYTES);
+    let served = serve(far, Root::whole().unwrap(), Arc::new(())).await;
+    assert!(matches!(served, Err(CopyError::NoRequest)));
 }

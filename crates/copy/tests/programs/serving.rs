@@ -1,7 +1,9 @@
 //! `--serve`: confinement, permissions, keys, several clients.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
+use std::process::Stdio;
 
 use rdt_program_testing::programs::pause;
 
@@ -149,6 +151,43 @@ fn killed_client_goes_on_at_once() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.summary()["resumed_bytes"].as_u64().unwrap() > 0, "{ended:?}");
     assert_same(&home.path("tree"), &home.path("store/new"));
+}
+
+#[test]
+fn replaced_client_is_told_why() {
+    let home = Home::new();
+    home.write("tree/large", noise(5, 20 << 20));
+    let serve = home.serve("store", &[]);
+    let command = ["tree", &serve.at("new")];
+    let mut first = home.start("anna", &[&command[..], &["--max-rate", "8mbit"]].concat());
+    while partial_bytes(&home.path("store/new")) == 0 && !first.has_ended() {
+        pause();
+    }
+    home.copy(&command);
+    let first = first.ended();
+    assert_eq!(first.code, Some(8), "{first:?}");
+    assert!(first.errors.contains("the same copy was started again"), "{first:?}");
+}
+
+#[test]
+fn unread_remarks_stop_no_client() {
+    let home = Home::new();
+    home.write("store/file", "text");
+    // The remarks on these are more than a pipe holds.
+    for number in 0..900 {
+        home.write(&format!("store/tree/.rdt-copy-{number:0100}"), "");
+    }
+    let line = ["--serve", "store", "--bind", "127.0.0.1", "--port", "0"];
+    let mut serve = home.command("server", line);
+    let mut serve = serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut ticket = String::new();
+    BufReader::new(serve.stdout.as_mut().unwrap()).read_line(&mut ticket).unwrap();
+    let ticket = ticket.trim();
+    let ended = ["tree", "tree", "file"]
+        .map(|path| home.run(&["--connect-give-up", "5s", "-q", &format!("{ticket}:{path}"), "got/"]));
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+    assert_eq!([0, 1, 2].map(|index: usize| ended[index].code), [Some(23), Some(23), Some(0)], "{ended:?}");
 }
 
 #[test]
