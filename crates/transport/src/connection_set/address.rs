@@ -12,13 +12,14 @@ use crate::TransmitBuf;
 use crate::connection::{Arrival, Connection};
 use crate::wire::sealed::PATH_LEN;
 
-/// Time until the first probe is repeated; doubles with every repetition.
+/// Time until the second attempt; doubles with every further one.
 const PROBE_INTERVAL: Duration = Duration::from_millis(333);
-/// Largest number of probes of one address. A later packet from there starts again.
-const PROBE_LIMIT: u32 = 4;
-/// Probes of an address after which another one may take its place: 1 s without an answer. Without
-/// it, packets that come from two new addresses in turn would prove neither.
-const KEPT_PROBES: u32 = 2;
+/// Attempts to probe one address: it is given up 5 s after the first one. A later packet from
+/// there starts again.
+const ATTEMPT_LIMIT: u32 = 4;
+/// Attempts after which another address may take the place of this one: 1 s without an answer.
+/// Without it, packets that come from two new addresses in turn would prove neither.
+const KEPT_ATTEMPTS: u32 = 2;
 /// Bytes that may be sent for each byte received from an unproved address.
 const AMPLIFICATION: u64 = 3;
 
@@ -32,15 +33,16 @@ pub(super) struct PathProbe<P> {
     received: u64,
     /// Bytes sent to the address.
     sent: u64,
-    probes: u32,
+    /// Times at which a probe was due, whether it was sent or held back by [`AMPLIFICATION`].
+    attempts: u32,
     is_due: bool,
-    /// Time of the next probe, or of giving up.
+    /// Time of the next attempt, or of giving up; `None` while an attempt is due.
     at: Option<Instant>,
 }
 
 impl<P> PathProbe<P> {
     fn new(peer: P, random: u64) -> Self {
-        Self { peer, random, received: 0, sent: 0, probes: 0, is_due: true, at: None }
+        Self { peer, random, received: 0, sent: 0, attempts: 0, is_due: true, at: None }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -49,7 +51,7 @@ impl<P> PathProbe<P> {
 
     /// True if another address may be probed instead of this one.
     fn is_replaceable(&self) -> bool {
-        self.probes > KEPT_PROBES
+        self.attempts > KEPT_ATTEMPTS
     }
 
     /// Handles the timer if it is due. Returns true if the address is given up.
@@ -59,10 +61,11 @@ impl<P> PathProbe<P> {
         }
         self.at = None;
         self.is_due = true;
-        self.probes >= PROBE_LIMIT
+        self.attempts >= ATTEMPT_LIMIT
     }
 
-    /// Appends a probe to the empty batch `out` if one is due, and returns its address.
+    /// Appends a probe to the empty batch `out` if one is due and the limit allows it, and returns
+    /// its address.
     pub(super) fn transmit(
         &mut self,
         now: Instant,
@@ -72,13 +75,16 @@ impl<P> PathProbe<P> {
     where
         P: Copy,
     {
-        let len = PATH_LEN as u64;
-        if !self.is_due || self.sent + len > AMPLIFICATION * self.received {
+        if !std::mem::take(&mut self.is_due) {
             return None;
         }
-        self.is_due = false;
-        self.at = Some(now + PROBE_INTERVAL * (1 << self.probes));
-        self.probes += 1;
+        // The timer runs also for a probe that is held back, so that no address stays for ever.
+        self.at = Some(now + PROBE_INTERVAL * (1 << self.attempts));
+        self.attempts += 1;
+        let len = PATH_LEN as u64;
+        if self.sent + len > AMPLIFICATION * self.received {
+            return None;
+        }
         self.sent += len;
         connection.poll_path_probe(self.random, out).then_some(self.peer)
     }

@@ -151,6 +151,31 @@ fn single_packet_limits_probes() {
     assert!(len < 4 * 41 / 3, "without the limit, there would be 4 probes");
 }
 
+/// The packet is a keep-alive: it allows two probes, and nothing else comes from its address.
+#[test]
+fn unanswered_address_gives_way_to_third() {
+    let mut network = client_and_server(11);
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    network.run(Duration::from_secs(1));
+    let (client, victim) = (network.hosts[CLIENT].address, address("203.0.113.9:9"));
+    let mut is_forged = false;
+    network.rule = Box::new(move |_, datagram| {
+        if datagram.from == client && datagram.bytes.len() == 40 && !is_forged {
+            (datagram.from, is_forged) = (victim, true);
+        }
+        Fate::Deliver
+    });
+    network.run(Duration::from_secs(30));
+    assert_eq!(network.bytes_to_and_from(victim).0, 2 * 41);
+    let to = address("192.0.2.1:1001");
+    network.hosts[CLIENT].address = to;
+    network.hosts[CLIENT].streams.get_mut(&id).unwrap().outgoing.extend_from_slice(b"more");
+    network.run(Duration::from_secs(1));
+    let theirs = *network.hosts[SERVER].streams.keys().next().unwrap();
+    assert_eq!(network.hosts[SERVER].set.address(theirs), Some(to));
+}
+
 /// The answer to the probe comes from a third address.
 #[test]
 fn answer_from_other_address_does_not_move() {
