@@ -2,6 +2,9 @@
 //!
 //! The level is in billionths of a byte: one nanosecond at one byte per second adds exactly one
 //! unit. There is no rounding, so the rate does not drift.
+//!
+//! A full bucket holds one burst. It holds more only while the sender waits for its tokens: a
+//! thread that wakes up late then catches up, and idle time saves no more than a burst.
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +23,13 @@ const BURST_PER_SECOND: u64 = 1000;
 /// Batches in the largest burst: the one that is due, and one that makes up for a late wake-up.
 const BURST_BATCHES: u64 = 2;
 
+/// Catch-up credits per second at the pacing rate: a wake-up may be 10 ms late without loss of
+/// rate. On a busy machine, a thread waits for several time slices of 3 ms.
+const CATCH_UP_PER_SECOND: u64 = 100;
+
+/// Smallest catch-up credit, segments: the burst that every path must take (RFC 9002, section 7.7).
+const MIN_CATCH_UP: u64 = 10;
+
 /// Token bucket. Rates are in bytes per second; the caller decides which bytes count.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
@@ -31,6 +41,8 @@ pub(crate) struct Pacer {
     train: u64,
     /// True while a train waits for a full bucket, or a batch for its tokens.
     filling: bool,
+    /// True while the sender waits for tokens alone, so that time beyond a burst is lateness.
+    is_awaited: bool,
     /// Tokens at `updated`, billionths of a byte; negative is debt.
     level: i128,
     updated: Option<Instant>,
@@ -46,6 +58,7 @@ impl Pacer {
             rate: None,
             train: 0,
             filling: false,
+            is_awaited: false,
             level: 0,
             updated: None,
         };
@@ -146,6 +159,15 @@ impl Pacer {
         }
     }
 
+    /// Records whether the sender, which stops now, waits for tokens alone.
+    pub(crate) fn on_stopped(&mut self, now: Instant, is_awaited: bool) {
+        if self.is_awaited != is_awaited {
+            self.settle(now);
+            self.is_awaited = is_awaited;
+            self.level = self.level.min(self.capacity());
+        }
+    }
+
     fn settle(&mut self, now: Instant) {
         self.level = self.level_at(now);
         self.updated = Some(self.updated.map_or(now, |updated| updated.max(now)));
@@ -166,8 +188,13 @@ impl Pacer {
 
     /// Returns the level of a full bucket; if unpaced, the smallest capacity of any rate.
     fn capacity(&self) -> i128 {
-        let burst = if self.rate.is_some() { self.burst() } else { MIN_BURST * self.mss };
-        nano_bytes(burst)
+        nano_bytes(match self.rate {
+            Some(rate) if self.is_awaited => {
+                self.burst().max(rate / CATCH_UP_PER_SECOND).max(MIN_CATCH_UP * self.mss)
+            }
+            Some(_) => self.burst(),
+            None => MIN_BURST * self.mss,
+        })
     }
 }
 
@@ -277,6 +304,44 @@ mod tests {
         let now = begin + Duration::from_secs(1_000_000);
         pacer.on_sent(now, 2 * MSS);
         assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn late_wake_ups_keep_rate() {
+        let rate = 12_500_000;
+        let mut pacer = Pacer::with_rate(MSS, rate);
+        let (mut now, mut sent) = (epoch(), 0);
+        for _ in 0..250 {
+            let count = pacer.allows(now, MSS, u64::MAX);
+            pacer.on_sent(now, count * MSS);
+            pacer.on_stopped(now, true);
+            sent += count * MSS;
+            now += Duration::from_millis(4);
+        }
+        assert!(sent > rate * 99 / 100, "{sent} bytes");
+    }
+
+    #[test]
+    fn catch_up_is_limited_to_wait_for_tokens() {
+        // Segments that leave at once, by rate, reason to stop, and wait in ms.
+        for (rate, is_awaited, millis, segments) in [
+            (14_720_000, true, 5, 50),
+            (14_720_000, true, 10, 100),
+            (14_720_000, true, 1000, 100),
+            (14_720_000, false, 1000, 10),
+            (1_472_000, true, 1000, 10),
+            (1_472_000, false, 1000, 2),
+        ] {
+            let mut pacer = Pacer::with_rate(MSS, rate);
+            let now = epoch();
+            pacer.on_sent(now, pacer.burst());
+            pacer.on_stopped(now, is_awaited);
+            let now = now + Duration::from_millis(millis);
+            assert_eq!(pacer.allows(now, MSS, u64::MAX), segments, "{rate} {is_awaited} {millis}");
+            // The window is full before the credit is used up.
+            pacer.on_stopped(now, false);
+            assert!(pacer.allows(now, MSS, u64::MAX) <= pacer.burst() / MSS);
+        }
     }
 
     #[test]

@@ -157,6 +157,13 @@ impl CongestionControl {
         self.pacer.as_ref().map_or(count, |pacer| pacer.allows(now, len as u64, count))
     }
 
+    /// Records that sending stops now for this reason.
+    pub(super) fn on_stopped(&mut self, now: Instant, why: Blocked) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_stopped(now, matches!(why, Blocked::Pacing(_)));
+        }
+    }
+
     /// Records the transmission of `bytes`, after which `in_flight` bytes are in flight.
     /// `app_limited` is `None` in the classic format, which reports nothing to the controller.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64, app_limited: Option<bool>) {

@@ -259,13 +259,14 @@ impl Sender {
     }
 
     fn wait(&mut self, now: Instant, why: Blocked) {
-        if self.stream.finishing && self.fresh_len() == 0 && self.recovery.next(&self.flight.board).is_none()
-        {
+        let is_over = self.stream.finishing && self.fresh_len() == 0;
+        if is_over && self.recovery.next(&self.flight.board).is_none() {
             self.blocked.end(now);
         }
         if why == Blocked::NoData && !self.blocked.is_starved(now) {
             return self.blocked.cancel_pace();
         }
+        self.congestion.on_stopped(now, why);
         if !self.blocked.is_stopped_for(why) {
             self.blocked.stop(now, why, self.flight.board.in_flight());
         }
