@@ -6,7 +6,7 @@
 //! A retransmission timeout is classified by its cause (congestion, path MTU, closed window) and
 //! backs off, or ends the transfer after the give-up time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::congestion::Prior;
 use super::path_mtu::PathMtu;
@@ -21,11 +21,17 @@ use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 /// reordering window (RFC 8985, section 6.2).
 const FIN_ACK_DELAY: u32 = 4;
 
+/// Longest interval of FINs that the receiver answers, or the RTO if that is longer. The receiver
+/// repeats a lost FIN-ACK for 2 s only, so four FINs must fit.
+const ANSWERED_FIN_INTERVAL: Duration = Duration::from_millis(500);
+
 /// State of the FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Closing {
-    /// FINs sent since all data is acknowledged.
+    /// FINs sent since all data is acknowledged and the receiver last answered one.
     pub(super) attempts: u32,
+    /// FINs sent since all data is acknowledged: the back-off goes on while the receiver answers.
+    sent_count: u32,
     /// True if a FIN is due.
     pub(super) send: bool,
     /// Newest FIN that was sent.
@@ -121,7 +127,7 @@ impl Sender {
         let idle = self.flight.board.is_empty();
         if sent && (idle || self.stream.fin_with_data) {
             self.stop_params_request();
-            self.closing = Some(Closing { attempts: 0, send: true, sent: None });
+            self.closing = Some(Closing { attempts: 0, sent_count: 0, send: true, sent: None });
             if idle {
                 self.recovery.stop();
             }
@@ -141,6 +147,7 @@ impl Sender {
             ack_now: true,
             ack_every: 0,
         };
+        let sent_count = self.closing.map_or(0, |closing| closing.sent_count) + 1;
         let again = self.closing.is_some_and(|closing| closing.is_sent());
         let slot = out.slot(self.codec.fin_len(again))?;
         self.codec.encode_fin(head, self.stream.buffer.crc(), slot);
@@ -151,9 +158,13 @@ impl Sender {
             // answered the FIN without a FIN-ACK has made no progress.
             if again { self.patience.on_answer(now) } else { self.patience.restart(now) }
         }
-        let rto = self.config.fin_timeout(self.path.rtt.rto(), attempt).min(self.patience.left(now));
+        let mut rto = self.config.fin_timeout(self.path.rtt.rto(), sent_count);
+        if again && attempt == 1 {
+            rto = rto.min(self.path.rtt.rto().max(ANSWERED_FIN_INTERVAL));
+        }
+        let rto = rto.min(self.patience.left(now));
         let sent = SentFin { packet_number: head.packet_number, at: now, arrived: false, again };
-        self.closing = Some(Closing { attempts: attempt, send: false, sent: Some(sent) });
+        self.closing = Some(Closing { attempts: attempt, sent_count, send: false, sent: Some(sent) });
         if self.state == State::Open && idle {
             self.control_at = Some(now + rto);
         }
@@ -191,7 +202,7 @@ impl Sender {
         } else {
             self.path.rtt.srtt() / FIN_ACK_DELAY
         };
-        self.closing = self.closing.map(|closing| Closing { attempts: 0, ..closing });
+        self.closing = self.closing.map(|closing| Closing { attempts: 0, sent_count: 0, ..closing });
         self.control_at = Some(now + wait);
     }
 

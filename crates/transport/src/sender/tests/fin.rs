@@ -105,6 +105,22 @@ fn delivered_fin_waits_for_receiver() {
 }
 
 #[test]
+fn answered_fin_backs_off_to_half_second() {
+    let mut script = closing();
+    script.at(200);
+    ack(&mut script, 3, 3, &[]);
+    let mut last = script.now;
+    for wait in [250, 250, 500, 500, 500, 500] {
+        script.expire();
+        assert_eq!(script.now - last, ms(wait));
+        last = script.now;
+        assert_eq!(leaving(&mut script).len(), 1);
+        let packet_number = script.sender.flight.next_number() - 1;
+        ack(&mut script, packet_number, 3, &[]);
+    }
+}
+
+#[test]
 fn fin_is_not_repeated_while_data_is_outstanding() {
     let mut script = closing();
     script.at(200);
