@@ -141,10 +141,6 @@ impl LossRecovery for BaseOnly {
         Some(Pending::Repeat(Repeat { offset: base.offset, reason, leave: Leave::Forced }))
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-
     fn timers(&self) -> [Option<Instant>; 4] {
         [self.deadline, None, None, None]
     }

@@ -117,6 +117,11 @@ impl LossRecovery for Engine {
         self.restart(now, timing, board);
     }
 
+    fn forget_episode(&mut self) {
+        self.stop();
+        self.episode = None;
+    }
+
     fn set_max_ack_delay(&mut self, delay: Duration) {
         self.max_ack_delay = delay;
     }
@@ -211,10 +216,6 @@ impl LossRecovery for Engine {
         let of_episode = |episode: &Episode| episode.next_repeat(board.in_flight());
         let (reason, leave) = self.episode.as_ref().map_or((Resend::Lost, Leave::InWindow), of_episode);
         Some(Pending::Repeat(Repeat { offset: lost.offset, reason, leave }))
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        [self.rto_at, self.probe_at, self.reordering_at].into_iter().flatten().min()
     }
 
     fn timers(&self) -> [Option<Instant>; 4] {

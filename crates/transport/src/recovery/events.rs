@@ -95,6 +95,9 @@ pub(crate) struct AckOutcome {
     pub(crate) repeats: bool,
     /// Bytes newly delivered, in order or not.
     pub(crate) bytes: u64,
+    /// Part of `bytes` that left before the path changed: the congestion controller of the new
+    /// path does not count them.
+    pub(crate) old_path_bytes: u64,
     /// Number of the newest transmission that arrived (native).
     pub(crate) largest_acked: Option<u64>,
     /// The receiver's count of duplicate packets.
@@ -115,6 +118,7 @@ impl AckOutcome {
             moved: false,
             repeats: false,
             bytes: 0,
+            old_path_bytes: 0,
             largest_acked: None,
             duplicates,
             overflow: None,

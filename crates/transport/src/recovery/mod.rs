@@ -143,6 +143,9 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     /// Handles the end of the handshake. Early data may be in flight.
     fn on_open(&mut self, _now: Instant, _timing: &Timing<'_>, _board: &Scoreboard) {}
 
+    /// Stops all timers, and ends the recovery episode without a verdict.
+    fn forget_episode(&mut self) {}
+
     fn set_max_ack_delay(&mut self, _delay: Duration) {}
 
     /// Prepares for an ACK that the scoreboard will process.
@@ -163,7 +166,9 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     fn next(&self, board: &Scoreboard) -> Option<Pending>;
 
     /// Returns the deadline of the next timer.
-    fn deadline(&self) -> Option<Instant>;
+    fn deadline(&self) -> Option<Instant> {
+        self.timers().into_iter().flatten().min()
+    }
 
     /// Returns the deadline of each of [`Timer::ALL`](crate::Timer); the last one, of SYN and FIN,
     /// is always `None`.

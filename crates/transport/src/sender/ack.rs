@@ -53,6 +53,8 @@ struct Arrived {
     /// True if a segment is acknowledged whose only transmission is newer than the echoed one: the
     /// receiver cannot have it.
     impossible: bool,
+    /// Bytes that left before the path changed.
+    old_path_bytes: u64,
     times: Times,
 }
 
@@ -256,11 +258,14 @@ impl Sender {
             None => ack.window == prior_window,
         };
         let repeats = !acked.moved && answers_packet && window.has_room;
+        // If the receiver has nothing of the new path, the original of a retransmission arrived.
+        let is_old = echoes.largest_acked.is_some_and(|number| self.path.is_older(number));
         Some(AckOutcome {
             now,
             moved: acked.moved,
             repeats,
             bytes: acked.bytes,
+            old_path_bytes: if is_old { acked.bytes } else { arrived.old_path_bytes },
             largest_acked: echoes.largest_acked,
             duplicates: self.peer.duplicates,
             overflow: ack.overflow,
@@ -290,7 +295,7 @@ impl Sender {
     /// and sizes in `arrived`.
     fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, arrived: &mut Arrived) -> Acked {
         let Self { config, flight, recovery, path, observers, stats, .. } = self;
-        let Path { rtt, mtu, .. } = path;
+        let Path { rtt, mtu, first_number, .. } = path;
         let blocks = ack.sack.iter();
         let (largest_acked, next_number) = (echoes.largest_acked, flight.next_number());
         let arrival = AckArrival { now, rtt, largest_acked, next_number, full: blocks.len() >= MAX_BLOCKS };
@@ -298,7 +303,7 @@ impl Sender {
         if ack.ack <= flight.board.snd_una() && blocks.len() == 0 {
             return Acked::default();
         }
-        let Arrived { grown, impossible, times } = arrived;
+        let Arrived { grown, impossible, old_path_bytes, times } = arrived;
         let uses_sack = config.recovery.uses_sack();
         // Without SACK the arrival time of a reordered segment is unknown.
         let overtaking = echoes.prior_largest.filter(|_| uses_sack);
@@ -307,6 +312,9 @@ impl Sender {
             let newest = run.last();
             *impossible |=
                 newest.sent_count == 1 && largest_acked.is_some_and(|largest| newest.packet_number > largest);
+            if newest.packet_number < *first_number {
+                *old_path_bytes += run.bytes();
+            }
             if echoes.fresh == Some(run.first().packet_number) {
                 times.echoed = Some(run.first().sent_at);
             }
@@ -462,6 +470,10 @@ impl Sender {
 
     /// Reduces the window in response to congestion.
     pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
+        let is_old = self.flight.largest_acked().is_some_and(|number| self.path.is_older(number));
+        if is_old && cause != Cause::Timeout {
+            return;
+        }
         let reduction = Reduction {
             now,
             cause,

@@ -259,7 +259,8 @@ impl CongestionControl {
             controller.on_train(train);
         }
         let rate = delivery.sample(outcome.now, min_rtt);
-        let newly_delivered = delivery.newly_delivered(outcome.bytes);
+        let bytes = outcome.bytes - outcome.old_path_bytes;
+        let newly_delivered = delivery.newly_delivered(bytes);
         if let Some((limit, sample)) = report.max_rate.zip(rate) {
             self.delivers_limit = sample.delivery_rate >= limit - limit / LIMIT_TOLERANCE_DIVISOR;
         }
@@ -268,7 +269,7 @@ impl CongestionControl {
             now: outcome.now,
             // Duplicate ACKs do not raise the window of a loss-based controller (RFC 5681,
             // section 3.2).
-            acked: if controller.uses_prr() { outcome.bytes } else { newly_delivered },
+            acked: if controller.uses_prr() { bytes } else { newly_delivered },
             lost,
             prior_in_flight: report.prior_in_flight,
             in_flight: report.in_flight,

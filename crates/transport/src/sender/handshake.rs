@@ -7,9 +7,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::congestion::CongestionControl;
 use super::{Sender, SenderConfig, SenderEvent, State};
 use crate::cookie::Cookie;
-use crate::recovery::{Fate, RttQuality, Timing};
+use crate::recovery::{Fate, RttQuality, Segment, Timing};
 use crate::send_buffer::FramePool;
 use crate::wire::Codec;
 use crate::wire::native::{CloseReason, Params, Versions};
@@ -212,7 +213,8 @@ impl Sender {
                     self.path.rtt.on_sample(rtt, 1);
                 }
                 if let Some(sent_at) = answered {
-                    self.give_up_before(sent_at);
+                    // Early data that arrived before the SYN was dropped.
+                    self.give_up_segments(|segment| segment.sent_at < sent_at);
                 }
                 self.peer.window.open(window);
                 self.meet(params);
@@ -275,6 +277,31 @@ impl Sender {
         }
     }
 
+    /// Adapts to a new path to the same peer (version 2): congestion control, path MTU discovery
+    /// and the RTT start again. What is in flight counts as lost, without congestion: it says
+    /// nothing about the new path (RFC 9000, section 9.4).
+    pub(crate) fn on_path_changed(&mut self, now: Instant) {
+        self.path.mtu = self.config.path_mtu();
+        if let (Some(mtu), Some(params)) = (&mut self.path.mtu, self.peer.params) {
+            mtu.limit(usize::from(params.max_datagram));
+        }
+        self.path.resize();
+        self.path.restart_rtt(&self.config, self.flight.next_number());
+        self.congestion = CongestionControl::new(&self.config, self.path.mss);
+        self.resize();
+        if let Some(params) = self.peer.params {
+            self.adopt_ack_delay(&params);
+        }
+        self.recovery.forget_episode();
+        self.give_up_segments(|_| true);
+        if self.state == State::Open {
+            let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
+            self.recovery.on_open(now, &timing, &self.flight.board);
+        }
+        self.pace(now);
+        self.after_call(now);
+    }
+
     /// Adopts the receiver's transport parameters; `None` from a classic receiver.
     fn meet(&mut self, params: Option<Params>) {
         self.stop_params_request();
@@ -299,12 +326,11 @@ impl Sender {
         self.path.rtt.set_max_ack_delay(if params.ack_every > 1 { delay } else { Duration::ZERO });
     }
 
-    /// Marks as lost the early data sent before `sent_at`, the send time of the SYN that the
-    /// SYN-ACK names: the data arrived before that SYN and was dropped. Not counted as congestion.
-    fn give_up_before(&mut self, sent_at: Instant) {
-        let segments = self.flight.board.segments();
-        let unanswered = segments.filter(|s| s.fate == Fate::InFlight && s.sent_at < sent_at);
-        let offsets: Vec<u64> = unanswered.map(|segment| segment.offset).collect();
+    /// Marks segments in flight lost if `is_lost` is true for them. Not counted as congestion.
+    pub(super) fn give_up_segments(&mut self, is_lost: impl Fn(&Segment) -> bool) {
+        let in_flight = self.flight.board.segments().filter(|segment| segment.fate == Fate::InFlight);
+        let offsets: Vec<u64> =
+            in_flight.filter(|segment| is_lost(segment)).map(|segment| segment.offset).collect();
         for offset in offsets {
             self.flight.mark_lost(offset);
             self.stats.lost += 1;

@@ -170,25 +170,6 @@ impl Sender {
         })
     }
 
-    /// Adapts to a new path to the same peer (version 2): congestion control and path MTU discovery
-    /// start again, and the RTT is unknown (RFC 9000, section 9.4). Data in flight keeps its
-    /// timers.
-    pub(crate) fn on_path_changed(&mut self, now: Instant) {
-        self.path.mtu = self.config.path_mtu();
-        if let (Some(mtu), Some(params)) = (&mut self.path.mtu, self.peer.params) {
-            mtu.limit(usize::from(params.max_datagram));
-        }
-        self.resize();
-        self.path.restart_rtt(&self.config, self.flight.next_number());
-        if let Some(params) = self.peer.params {
-            self.adopt_ack_delay(&params);
-        }
-        self.congestion.controller = self.config.controller(None, self.path.mss);
-        self.congestion.forget_recovery();
-        self.pace(now);
-        self.after_call(now);
-    }
-
     /// Returns the number of the next transmission, around which the numbers in ACKs are unwrapped.
     pub(crate) fn next_number(&self) -> u64 {
         self.flight.next_number()

@@ -25,7 +25,8 @@ pub(super) struct Trips {
 }
 
 pub(super) struct Path {
-    /// Number of the first transmission on this path. Earlier ones give no RTT samples.
+    /// Number of the first transmission on this path. Earlier ones give no RTT samples, and mean
+    /// nothing to the congestion controller.
     pub(super) first_number: u64,
     pub(super) rtt: Rtt,
     /// Moving average of the RTT samples with a gain of 1/16.
@@ -64,11 +65,16 @@ impl Path {
         self.rtt.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);
     }
 
+    /// True if this transmission left before the path changed.
+    pub(super) fn is_older(&self, packet_number: u64) -> bool {
+        packet_number < self.first_number
+    }
+
     /// Takes the RTT samples of an ACK: of its echo (native) or by Karn's algorithm (classic), and
     /// of a reordered segment. Returns the newest one. `in_flight` and `ack_every` weight them.
     pub(super) fn on_trips(&mut self, trips: &Trips, in_flight: u64, ack_every: u16) -> Option<Duration> {
         let since = |sent_at: Instant| trips.now.saturating_duration_since(sent_at);
-        let is_here = |number: u64| number >= self.first_number;
+        let is_here = |number: u64| !self.is_older(number);
         let sample = match trips.echo {
             Some(echo) => {
                 let sent_at = trips.echoed.filter(|_| is_here(echo.packet_number));

@@ -37,8 +37,12 @@ struct Sealed {
 impl Sealed {
     /// Creates a sender of `len` bytes whose handshake took 10 ms.
     fn new(len: usize) -> Self {
+        Self::with(Algorithm::Fixed(1000), len)
+    }
+
+    fn with(congestion: Algorithm, len: usize) -> Self {
         let config = SenderConfig {
-            congestion: Algorithm::Fixed(1000),
+            congestion,
             window: 1000,
             pacing: false,
             packet_size: DATAGRAM,
@@ -119,6 +123,85 @@ impl Sealed {
             assert_eq!(packet.payload, &self.data[start..start + packet.payload.len()], "{start}");
         }
     }
+}
+
+/// Acknowledges the packets `from..to` of [`Sealed::sent`] one by one, if none is missing before.
+fn ack_each(sealed: &mut Sealed, packets: std::ops::Range<usize>) {
+    for index in packets {
+        let Opened { number, offset, ref payload, .. } = sealed.sent[index];
+        sealed.ack(offset + payload.len() as u64, number);
+    }
+}
+
+/// Returns a CUBIC sender in slow start with over 500 packets in flight, and the index of the first
+/// one of them.
+fn grown() -> (Sealed, usize) {
+    let mut sealed = Sealed::with(Algorithm::Cubic, 4000 * MSS);
+    let (mut written, mut first) = (0, 0);
+    for _ in 0..20 {
+        loop {
+            let n = sealed.sender.write(&sealed.data[written..]).unwrap();
+            written += n;
+            sealed.drain();
+            if n == 0 {
+                break;
+            }
+        }
+        if sealed.sent.len() - first > 500 {
+            return (sealed, first);
+        }
+        sealed.now += ms(10);
+        let next = sealed.sent.len();
+        ack_each(&mut sealed, first..next);
+        first = next;
+    }
+    panic!("{} packets in flight", sealed.sent.len() - first);
+}
+
+/// Returns the window in packets.
+fn window(sealed: &Sealed) -> u64 {
+    sealed.sender.congestion.cwnd / MSS as u64
+}
+
+#[test]
+fn losses_of_old_path_spare_new_window() {
+    let (mut sealed, lost) = grown();
+    let mut first = sealed.sent.len();
+    sealed.sender.on_path_changed(sealed.now);
+    sealed.drain();
+    assert_eq!(sealed.sent[first].offset, sealed.sent[lost].offset);
+    for round in 0..6 {
+        sealed.drain();
+        let next = sealed.sent.len();
+        assert!(next > first, "round {round}");
+        sealed.now += ms(10);
+        ack_each(&mut sealed, first..next);
+        first = next;
+    }
+    let sender = &sealed.sender;
+    assert_eq!((sender.congestion.controller.ssthresh(), sender.stats().timeouts), (None, 0));
+}
+
+#[test]
+fn acks_of_old_path_grow_no_new_window() {
+    let (mut sealed, old) = grown();
+    let new = sealed.sent.len();
+    sealed.sender.on_path_changed(sealed.now);
+    assert_eq!(window(&sealed), 10);
+    sealed.drain();
+    let leaving = sealed.sent.len() - new;
+    assert_eq!(leaving, 10, "what is in flight elsewhere takes no room");
+    sealed.now += ms(10);
+    ack_each(&mut sealed, old..new - 100);
+    assert_eq!(window(&sealed), 10);
+    // One ACK of the new path covers the rest of the old one.
+    sealed.drain();
+    let Opened { number, .. } = *sealed.sent.last().unwrap();
+    let Opened { offset, .. } = sealed.sent[new - 1];
+    sealed.ack(offset, number);
+    let most = 10 + (sealed.sent.len() - new) as u64;
+    assert!((10..=most).contains(&window(&sealed)), "{} of {most}", window(&sealed));
+    assert_eq!(sealed.sender.congestion.controller.ssthresh(), None);
 }
 
 /// Five packets that more data follows are copied into their batch; a hundred leave from the frames
