@@ -86,7 +86,10 @@ pub struct ConnectionSet<P> {
     cookies: CookieJar,
     /// Time of the first SYN, from which the times of cookies count.
     cookie_epoch: Option<Instant>,
+    /// Key of the tokens that were given to peers and of those in RESETs.
     reset_key: ResetKey,
+    /// True if a peer may have a token, so that `reset_key` stays.
+    is_reset_key_used: bool,
     resets: RateLimiter,
     /// Limit of handshakes computed again, because a host on the path changed an AUTH.
     rebuilds: RateLimiter,
@@ -140,6 +143,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             cookies: CookieJar::new(entropy.array()),
             cookie_epoch: None,
             reset_key: ResetKey::generate(&mut entropy),
+            is_reset_key_used: false,
             resets: RateLimiter::of_resets(),
             rebuilds: RateLimiter::of_rebuilds(),
             evictions: RateLimiter::of_evictions(),
@@ -166,9 +170,12 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Accepts connections of peers. The first event of each is [`ConnectionEvent::Connected`].
     ///
     /// A later set with the same identity and [`reset_scope`](ConnectionSetConfig::reset_scope)
-    /// can reset the connections of this one, as after a restart of the program.
+    /// can reset the connections of this one, as after a restart of the program. It cannot if this
+    /// set had a connection before it first listened: the peer has a token of a random key.
     pub fn listen(&mut self, responder: ResponderConfig) {
-        self.reset_key = ResetKey::of(&responder.identity, self.config.reset_scope);
+        if !self.is_reset_key_used {
+            self.reset_key = ResetKey::of(&responder.identity, self.config.reset_scope);
+        }
         self.resumptions = Some(ResumptionJar::new(&responder.identity));
         self.responder = Some(Arc::new(responder));
     }
@@ -360,6 +367,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         loop {
             let id = u64::from_le_bytes(self.entropy.array());
             if id != 0 && !self.connections.contains_key(&id) && !self.half_open.contains(id) {
+                self.is_reset_key_used = true;
                 return OwnId { id, reset_token: self.reset_key.token(id) };
             }
         }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::network::{DELAY, Datagram};
+use super::network::{DELAY, Datagram, Fate};
 use super::*;
+use crate::wire::native::CloseReason;
 use crate::wire::sealed::{RESET_LEN, encode_reset};
 
 /// Type of a RESET.
@@ -45,6 +46,27 @@ fn restarted_listening_initiator_resets_connection() {
     network.run(Duration::from_secs(2));
     network.restart(CLIENT);
     network.hosts[CLIENT].set.listen(own);
+    let stream = network.hosts[SERVER].streams.values_mut().next().unwrap();
+    stream.outgoing = b"reply".to_vec();
+    network.run(Duration::from_secs(1));
+    let stream = network.hosts[SERVER].streams.values().next().unwrap();
+    assert_eq!(stream.closed, Some(Closed::Reset));
+}
+
+#[test]
+fn connection_opened_before_listening_is_reset() {
+    let (mut network, id) = connected(8, (Pattern::Ik, false));
+    let own = ResponderConfig { identity: key(CLIENT_KEY), ..responder() };
+    network.hosts[CLIENT].set.listen(own);
+    // The client aborts and forgets the connection; the server hears nothing of it.
+    let server = network.hosts[SERVER].address;
+    let lost = move |datagram: &mut Datagram| if datagram.to == server { Fate::Drop } else { Fate::Deliver };
+    network.rule = Box::new(move |_, datagram| lost(datagram));
+    let now = network.now;
+    network.hosts[CLIENT].set.with(now, id, |connection| connection.abort(now, CloseReason::Aborted));
+    network.run(Duration::from_secs(20));
+    assert!(network.hosts[CLIENT].set.is_empty());
+    network.rule = Box::new(|_, _| Fate::Deliver);
     let stream = network.hosts[SERVER].streams.values_mut().next().unwrap();
     stream.outgoing = b"reply".to_vec();
     network.run(Duration::from_secs(1));
