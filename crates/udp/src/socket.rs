@@ -79,6 +79,26 @@ impl KernelSocket {
         Ok(())
     }
 
+    fn send_from(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        if call == SendCall::Sendmmsg {
+            if self.one_peer && datagrams.bytes.len() >= CONNECT_MIN_BYTES {
+                self.connect(peer)?;
+            }
+            #[cfg(linux_api)]
+            return crate::sendmmsg::sendmmsg(&self.socket, peer, self.connected.get(), datagrams);
+            #[cfg(not(linux_api))]
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let Datagrams { bytes, size, ecn } = datagrams;
+        let segment_size = (call == SendCall::Gso).then_some(size);
+        // quinn-udp represents codepoint 0 as `None`.
+        let ecn = EcnCodepoint::from_bits(ecn.bits());
+        let transmit =
+            Transmit { destination: peer.addr, ecn, contents: bytes, segment_size, src_ip: peer.local };
+        self.state.try_send(UdpSockRef::from(&*self.socket), &transmit)?;
+        Ok(bytes.len().div_ceil(size).max(1))
+    }
+
     fn set_codepoint(&self, ecn: Ecn) -> io::Result<()> {
         if self.codepoint.get() != ecn {
             socket_options::set_codepoint(&self.socket, ecn)?;
@@ -102,23 +122,14 @@ impl Kernel for KernelSocket {
         if datagrams.ecn == Ecn::NotEct {
             self.set_codepoint(Ecn::NotEct)?;
         }
-        if call == SendCall::Sendmmsg {
-            if self.one_peer && datagrams.bytes.len() >= CONNECT_MIN_BYTES {
-                self.connect(peer)?;
+        match self.send_from(call, peer, datagrams) {
+            // The host has lost the address to which the peer sent. From another one, the peer
+            // follows this side, and its packets then name the new address.
+            Err(error) if peer.local.is_some() && may_lack_source(&error) => {
+                self.send_from(call, Remote::from(peer.addr), datagrams)
             }
-            #[cfg(linux_api)]
-            return crate::sendmmsg::sendmmsg(&self.socket, peer, self.connected.get(), datagrams);
-            #[cfg(not(linux_api))]
-            return Err(io::ErrorKind::Unsupported.into());
+            result => result,
         }
-        let Datagrams { bytes, size, ecn } = datagrams;
-        let segment_size = (call == SendCall::Gso).then_some(size);
-        // quinn-udp represents codepoint 0 as `None`.
-        let ecn = EcnCodepoint::from_bits(ecn.bits());
-        let transmit =
-            Transmit { destination: peer.addr, ecn, contents: bytes, segment_size, src_ip: peer.local };
-        self.state.try_send(UdpSockRef::from(&*self.socket), &transmit)?;
-        Ok(bytes.len().div_ceil(size).max(1))
     }
 
     fn send_zerocopy(
@@ -187,6 +198,13 @@ impl Kernel for KernelSocket {
     }
 }
 
+/// True if this error of a send call may mean that the host does not have the source address. Linux
+/// returns EINVAL, or ENETUNREACH if the route is gone as well.
+fn may_lack_source(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, InvalidInput, NetworkUnreachable};
+    matches!(error.kind(), AddrNotAvailable | InvalidInput | NetworkUnreachable)
+}
+
 #[cfg(all(test, linux_api))]
 mod tests {
     use std::fs::File;
@@ -207,5 +225,18 @@ mod tests {
         kernel.socket = socket;
         kernel.set_codepoint(Ecn::Ect0).unwrap();
         assert_eq!(SockRef::from(&*kernel.socket).tos_v4().unwrap(), u32::from(Ecn::Ect0.bits()));
+    }
+    #[test]
+    fn lost_source_address_gives_way_to_another() {
+        for call in [SendCall::Single, SendCall::Gso, SendCall::Sendmmsg] {
+            let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            let state = UdpSocketState::new(UdpSockRef::from(&socket)).unwrap();
+            let kernel = KernelSocket::new(socket, state);
+            let peer = Remote { addr: receiver.local_addr().unwrap(), local: "192.0.2.7".parse().ok() };
+            let datagrams = Datagrams { bytes: &[1; 30], size: 30, ecn: Ecn::NotEct };
+            assert_eq!(kernel.send(call, peer, datagrams).unwrap(), 1, "{call:?}");
+            assert_eq!(receiver.recv(&mut [0; 99]).unwrap(), 30);
+        }
     }
 }

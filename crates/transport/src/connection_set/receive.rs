@@ -45,6 +45,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if arrival.authentic > 0 {
             if from != entry.peer {
                 self.on_other_address(now, from, &arrival);
+            } else if arrival.is_newest {
+                // Equal addresses may differ in the local address to which the packet was sent.
+                entry.peer = from;
             }
             if is_data {
                 self.budget.on_bytes(arrival.authentic);

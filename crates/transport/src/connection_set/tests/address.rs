@@ -1,5 +1,6 @@
 //! Peers whose address changes, and forged source addresses.
 
+use std::hash::Hash;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -266,4 +267,85 @@ fn late_packet_of_old_address_causes_no_probe() {
     network.run(Duration::from_secs(2));
     let after = network.hosts[SERVER].set.stats();
     assert_eq!((after.path_probes, after.unauthentic), (stats.path_probes, late));
+}
+
+/// Host, with the address to which its packets were sent.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    from: usize,
+    to: u8,
+}
+
+impl PartialEq for Sent {
+    fn eq(&self, other: &Self) -> bool {
+        self.from == other.from
+    }
+}
+
+impl Eq for Sent {}
+
+impl PartialOrd for Sent {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Sent {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.from.cmp(&other.from)
+    }
+}
+
+impl Hash for Sent {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.from.hash(state);
+    }
+}
+
+/// Lets both sets send all that is due. Packets go to the address `to` of their receiver. Returns
+/// the addresses to which the second set sent.
+fn exchange(sets: &mut [ConnectionSet<Sent>; 2], now: Instant, to: u8) -> Vec<Sent> {
+    let mut batch = TransmitBuf::new(16);
+    let mut answered = Vec::new();
+    let mut idle = 0;
+    for from in [CLIENT, SERVER].into_iter().cycle() {
+        batch.clear();
+        match sets[from].poll_transmit(now, &mut batch) {
+            Some(peer) if from == SERVER => answered.push(peer),
+            Some(_) => idle = 0,
+            None if idle == 1 => return answered,
+            None => idle += 1,
+        }
+        for datagram in batch.datagrams() {
+            idle = 0;
+            let peer = Sent { from, to };
+            sets[1 - from].handle_datagram(now, peer, Ecn::NotEct, &mut datagram.to_vec());
+        }
+    }
+    answered
+}
+
+#[test]
+fn replies_leave_from_newest_local_address() {
+    let mut now = rdt_testing::epoch();
+    let set =
+        |seed| ConnectionSet::<Sent>::new(ConnectionSetConfig::default(), Entropy::from_seed([seed; 32]));
+    let mut sets = [set(1), set(2)];
+    sets[SERVER].listen(responder());
+    let peer = Sent { from: SERVER, to: 0 };
+    let initiator = initiator(Pattern::Ik, false);
+    let id = sets[CLIENT].connect(now, peer, initiator, ConnectionConfig::default()).unwrap();
+    for to in [7, 8] {
+        let mut answered = exchange(&mut sets, now, to);
+        // The last ACKs are delayed.
+        now += Duration::from_millis(100);
+        for set in &mut sets {
+            set.handle_timeout(now);
+        }
+        answered.extend(exchange(&mut sets, now, to));
+        assert!(!answered.is_empty() && answered.iter().all(|peer| peer.to == to), "{answered:?}");
+        let write =
+            |connection: &mut Connection| connection.write(&vec![7; 100_000]).map(|_| connection.push());
+        sets[CLIENT].with(now, id, write).unwrap().unwrap();
+    }
 }
