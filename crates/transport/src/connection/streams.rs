@@ -25,6 +25,10 @@ use crate::{
 
 pub(super) use receive::Message;
 
+/// Packets that no key opens after which the connection ends: the integrity limit of
+/// ChaCha20-Poly1305 (RFC 9001, section 6.6). That of AES-GCM is 2^52.
+pub(super) const MAX_FORGED_PACKETS: u64 = 1 << 36;
+
 /// Upper limit of the time without a packet of the peer after which a side without a keep-alive of
 /// its stream probes the path. Longer than the peer's keep-alive interval of 10 s.
 const MAX_QUIET_TIME: Duration = Duration::from_secs(12);

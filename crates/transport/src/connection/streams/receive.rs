@@ -8,7 +8,7 @@ use rdt_crypto::{HEADER_BYTES, TAG_BYTES};
 use super::super::Arrival;
 use super::super::events::{Closed, RefuseReason};
 use super::super::keys::{Dropped, Opened};
-use super::Streams;
+use super::{MAX_FORGED_PACKETS, Streams};
 use crate::Ecn;
 use crate::wire::sealed::{Body, Close, DataRun, Header, Probe, RunFields, peek};
 use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
@@ -75,6 +75,9 @@ impl Streams {
                     match dropped {
                         Dropped::Replayed => self.replayed += 1,
                         Dropped::Forged => self.unauthentic += 1,
+                    }
+                    if self.unauthentic >= MAX_FORGED_PACKETS && self.close.is_none() {
+                        return Err(Closed::ProtocolBroken(WireError::Check));
                     }
                 }
             }

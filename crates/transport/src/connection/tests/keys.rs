@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 use super::*;
 use crate::connection::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
+use crate::connection::streams::MAX_FORGED_PACKETS;
+use crate::wire::WireError;
 use crate::wire::sealed::{PATH_LEN, Probe, encode_path, peek};
 
 fn keys() -> (SealingKeys, OpeningKeys) {
@@ -167,6 +169,23 @@ fn idle_timeout_is_checked() {
         let place = Place { local_id: 1, reset, share: None, memory: Memory::default(), skip_seed: 5 };
         let result = Connection::initiate(epoch(), config, keys.clone(), place, entropy(3));
         assert_eq!(result.unwrap_err(), ConfigError::IdleTimeout);
+    }
+}
+
+#[test]
+fn too_many_forged_packets_end_connection() {
+    let mut pair = Pair::new(&config());
+    pair.ends[HERE].write(b"text").unwrap();
+    pair.ends[HERE].push();
+    let now = pair.now;
+    assert!(pair.ends[HERE].poll_transmit(now, &mut pair.batch));
+    let packet = pair.batch.datagrams().next().unwrap().to_vec();
+    for (left, closed) in [(2, None), (1, Some(&Closed::ProtocolBroken(WireError::Check)))] {
+        pair.ends[THERE].streams_mut().unwrap().unauthentic = MAX_FORGED_PACKETS - left;
+        let mut forged = packet.clone();
+        *forged.last_mut().unwrap() ^= 1;
+        pair.ends[THERE].handle_run(now, Ecn::NotEct, &mut forged, 1500, 1 << 30);
+        assert_eq!(pair.ends[THERE].closed(), closed);
     }
 }
 
