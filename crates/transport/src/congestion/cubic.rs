@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::hystart::{HyStart, Step};
-use super::{AckEvent, Cause, CongestionEvent, Controller};
+use super::{AckEvent, Cause, CongestionEvent, Controller, slow_start_limit};
 
 /// Steepness of the curve, segments per cubic second (RFC 9438, section 5.1).
 const C: f64 = 0.4;
@@ -24,11 +24,6 @@ const TARGET_LIMIT: f64 = 1.5;
 
 /// Smallest slow-start threshold, segments (section 4.6).
 const MIN_SSTHRESH: f64 = 2.0;
-
-/// Window growth per ACK, in segments, in standard slow start and during recovery from a timeout
-/// (RFC 3465, sections 2.2 and 2.3).
-const SLOW_START_LIMIT: u64 = 2;
-const LIMIT_AFTER_TIMEOUT: u64 = 1;
 
 /// Exit condition of the first slow start besides congestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +126,7 @@ impl Cubic {
     fn slow_start(&mut self, ack: &AckEvent) {
         let step = match &mut self.hystart {
             Some(hystart) if self.window.ssthresh.is_none() => hystart.on_ack(ack, self.mss),
-            _ => Step::Grow(ack.acked.min(self.slow_start_limit())),
+            _ => Step::Grow(ack.acked.min(slow_start_limit(self.paced, self.episode, self.mss))),
         };
         match step {
             Step::Exit => {
@@ -143,15 +138,6 @@ impl Cubic {
                 self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(f64::INFINITY));
             }
             Step::Grow(_) => {}
-        }
-    }
-
-    /// Returns the largest window growth per ACK in slow start, bytes.
-    fn slow_start_limit(&self) -> u64 {
-        match self.episode {
-            _ if self.paced => u64::MAX,
-            Some(Cause::Timeout) => LIMIT_AFTER_TIMEOUT * self.mss,
-            _ => SLOW_START_LIMIT * self.mss,
         }
     }
 

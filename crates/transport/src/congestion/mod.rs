@@ -187,3 +187,19 @@ pub trait Controller: Debug + Send {
     /// Returns the name of the phase in traces: `slow_start`, `congestion_avoidance`, ...
     fn phase(&self) -> &'static str;
 }
+
+/// Window growth per ACK in slow start, segments (`L` of RFC 3465, section 2.2).
+const SLOW_START_LIMIT: u64 = 2;
+
+/// Limit `L` while retransmissions of a timeout are acknowledged (RFC 3465, section 2.3).
+const SLOW_START_LIMIT_AFTER_TIMEOUT: u64 = 1;
+
+/// Returns the largest window growth per ACK in slow start, bytes. There is no limit with pacing,
+/// also after a timeout: the limit prevents bursts, and a paced sender requests few ACKs.
+fn slow_start_limit(paced: bool, episode: Option<Cause>, mss: u64) -> u64 {
+    match episode {
+        _ if paced => u64::MAX,
+        Some(Cause::Timeout) => SLOW_START_LIMIT_AFTER_TIMEOUT * mss,
+        _ => SLOW_START_LIMIT * mss,
+    }
+}

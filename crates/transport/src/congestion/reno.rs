@@ -4,14 +4,7 @@
 
 use std::time::Instant;
 
-use super::{AckEvent, Cause, CongestionEvent, Controller};
-
-/// Window growth per ACK in slow start, segments (`L` of RFC 3465, section 2.2). None if sending is
-/// paced: the limit prevents bursts, and a paced sender requests few ACKs.
-const SLOW_START_LIMIT: u64 = 2;
-
-/// Limit `L` while retransmissions of a timeout are acknowledged (RFC 3465, section 2.3).
-const LIMIT_AFTER_TIMEOUT: u64 = 1;
+use super::{AckEvent, Cause, CongestionEvent, Controller, slow_start_limit};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reno {
@@ -71,11 +64,7 @@ impl Reno {
     }
 
     fn slow_start(&mut self, acked: u64) {
-        let limit = match self.episode {
-            Some(Cause::Timeout) => LIMIT_AFTER_TIMEOUT * self.mss,
-            _ if self.paced => u64::MAX,
-            _ => SLOW_START_LIMIT * self.mss,
-        };
+        let limit = slow_start_limit(self.paced, self.episode, self.mss);
         let opened = self.window.cwnd + acked.min(limit);
         self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(u64::MAX));
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{AckEvent, Cause, CongestionEvent};
+use super::{AckEvent, Cause, CongestionEvent, Controller, Cubic, Reno, SlowStart};
 pub(super) use rdt_testing::epoch as start;
 
 mod models;
@@ -29,4 +29,20 @@ pub(super) fn ack(now: Instant, acked: u64) -> AckEvent {
 
 pub(super) fn congestion(now: Instant, cause: Cause, flight_size: u64) -> CongestionEvent {
     CongestionEvent { now, cause, flight_size }
+}
+
+#[test]
+fn slow_start_after_timeout_is_limited_unless_paced() {
+    const MSS: u64 = 1000;
+    for (paced, packets) in [(false, 2), (true, 9)] {
+        let cubic = Cubic::new(MSS, 20, SlowStart::HyStart { paced });
+        let controllers: [Box<dyn Controller>; 2] =
+            [Box::new(Reno::new(MSS, 20).with_pacing(paced)), Box::new(cubic)];
+        for mut controller in controllers {
+            controller.on_congestion(&congestion(start(), Cause::Timeout, 40 * MSS));
+            assert_eq!(controller.cwnd(), MSS);
+            controller.on_ack(&AckEvent { episode: Some(Cause::Timeout), ..ack(start(), 8 * MSS) });
+            assert_eq!(controller.cwnd(), packets * MSS, "{controller:?}");
+        }
+    }
 }
