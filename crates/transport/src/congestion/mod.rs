@@ -145,8 +145,9 @@ pub trait Controller: Debug + Send {
     /// called for a recovery that began without [`on_congestion`](Self::on_congestion).
     fn on_spurious(&mut self, _now: Instant) {}
 
-    /// Limits the restored window to `cwnd` bytes if sending is not paced, to avoid a burst. Slow
-    /// start grows it back (RFC 4015, section 3.2, step 8).
+    /// Limits the window to `cwnd` bytes if sending is not paced, to avoid a burst: after a window
+    /// is restored (RFC 4015, section 3.2, step 8), and after a pause (RFC 5681, section 4.1). Slow
+    /// start grows it back.
     fn reopen_from(&mut self, _cwnd: u64) {}
 
     /// Changes the payload of a full segment, bytes.

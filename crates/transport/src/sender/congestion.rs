@@ -242,6 +242,15 @@ impl CongestionControl {
         Some(rate)
     }
 
+    /// Limits the window after a pause of a retransmission timeout, against a burst (RFC 5681,
+    /// section 4.1). A paced sender lets none out.
+    pub(super) fn restart_after_idle(&mut self, config: &SenderConfig, mss: usize) {
+        if self.pacer.is_none() {
+            self.controller.reopen_from(u64::from(config.initial_window) * mss as u64);
+            self.cwnd = config.within_memory(self.controller.cwnd(), mss);
+        }
+    }
+
     /// Reports an ACK to the controller. Returns the sample of the delivery rate.
     pub(super) fn on_ack(
         &mut self,

@@ -451,6 +451,10 @@ impl Endpoint for Sender {
             if self.data_flows() {
                 out.set_ecn(self.path.ecn.codepoint());
             }
+            let idle = self.stats.last_ack_at.filter(|_| self.flight.board.is_empty());
+            if idle.is_some_and(|since| now.saturating_duration_since(since) > self.path.rtt.rto()) {
+                self.congestion.restart_after_idle(&self.config, self.path.mss);
+            }
             self.close_if_done();
             while self.transmit_next(now, out) {
                 self.close_if_done();

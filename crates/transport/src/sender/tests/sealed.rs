@@ -164,6 +164,28 @@ fn window(sealed: &Sealed) -> u64 {
 }
 
 #[test]
+fn unpaced_pause_ends_with_first_window() {
+    for (pause, packets) in [(199, 200), (1000, 10)] {
+        let (mut sealed, first) = grown();
+        sealed.now += ms(10);
+        let next = sealed.sent.len();
+        // The application has written nothing more.
+        let end = sealed.sender.stream.end();
+        ack_each(&mut sealed, first..next);
+        while sealed.sender.flight.board.una_offset() < end {
+            let first = sealed.drain();
+            let next = sealed.sent.len();
+            ack_each(&mut sealed, first..next);
+        }
+        sealed.now += ms(pause);
+        let written = usize::try_from(end).unwrap();
+        assert_eq!(sealed.sender.write(&sealed.data[written..written + 200 * MSS]), Ok(200 * MSS));
+        let before = sealed.drain();
+        assert_eq!(sealed.sent.len() - before, packets, "{pause} ms");
+    }
+}
+
+#[test]
 fn losses_of_old_path_spare_new_window() {
     let (mut sealed, lost) = grown();
     let mut first = sealed.sent.len();
