@@ -185,7 +185,7 @@ impl DeliveryRate {
     ///
     /// `delivery_rate` is 0 (the other fields are valid) if the interval is shorter than `min_rtt`.
     /// This happens if an ACK of the original is attributed to a spurious retransmission.
-    pub(crate) fn sample(&mut self, _now: Instant, min_rtt: Duration) -> Option<RateSample> {
+    pub(crate) fn sample(&mut self, min_rtt: Duration) -> Option<RateSample> {
         if self.app_limited() && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
@@ -268,7 +268,7 @@ mod tests {
                 self.rate.on_delivered(self.at(millis), &packet.state, MSS);
                 self.in_flight -= MSS;
             }
-            self.rate.sample(self.at(millis), Duration::from_millis(100)).unwrap()
+            self.rate.sample(Duration::from_millis(100)).unwrap()
         }
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let packet = flow.send(0);
         let sample = flow.ack(40, &[packet]);
         assert_eq!((sample.delivery_rate, sample.delivered), (0, MSS));
-        let again = flow.rate.sample(flow.at(40), Duration::ZERO);
+        let again = flow.rate.sample(Duration::ZERO);
         assert_eq!(again, None, "this ACK delivered nothing more");
     }
 

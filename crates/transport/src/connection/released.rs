@@ -1,7 +1,5 @@
-//! Rest of a connection whose application has dropped its handle. Its own stream is still
-//! delivered. Bytes of the peer that were not read are lost, and the peer must not take them for
-//! delivered: they end the connection by a CLOSE. So does a peer that takes or ends nothing for too
-//! long, because it would hold the place of a connection.
+//! Connection whose handle was dropped. It delivers its own stream, then waits up to 60 s for the
+//! peer's FIN. Unread bytes of the peer close it with CLOSE 4.
 
 use std::time::{Duration, Instant};
 

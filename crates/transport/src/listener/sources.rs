@@ -111,3 +111,17 @@ impl<P> Sources<P> {
         self.counts.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ports and interfaces do not count.
+    #[test]
+    fn source_is_ipv4_address_or_ipv6_network() {
+        let source = |text: &str| source_number(text.parse().unwrap());
+        assert_eq!(source("192.0.2.1"), 0xc000_0201);
+        assert_eq!(source("::ffff:192.0.2.1"), 0xc000_0201);
+        assert_eq!(source("2001:db8:1:2:3:4:5:6"), 0x2001_0db8_0001_0002);
+    }
+}

@@ -172,7 +172,7 @@ impl LossRecovery for Engine {
             self.reopen(ack.now, timing, flight);
         }
         if let Some(messages) = ack.overflow {
-            self.drops.on_told(messages, flight.next_number());
+            self.drops.on_report(messages, flight.next_number());
         }
         self.detect(ack, timing.rtt, flight);
         let congestion = self.is_congestion(0);

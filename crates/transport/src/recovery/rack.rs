@@ -9,7 +9,7 @@ use crate::recovery::{AckOutcome, Fate, Rtt, Scoreboard, Segment, SentPackets};
 
 /// Number of recoveries for which a widened reordering window stays (RFC 8985, section 6.2, step
 /// 4).
-const PERSIST: u32 = 16;
+const WIDENED_RECOVERIES: u32 = 16;
 /// Full segments selectively acknowledged from which on the reordering window is zero if no
 /// reordering was seen (`DupThresh` of RFC 8985, section 6.2, step 4).
 const DUP_THRESHOLD: u64 = 3;
@@ -74,19 +74,20 @@ pub(crate) struct Rack {
     prior_fack: u64,
     prior_newest: Option<(u64, Instant, Instant)>,
     reordering_seen: bool,
-    /// Largest lateness of reordered segments: in the current series of [`PERSIST`] recoveries, and
-    /// in the series before.
+    /// Largest lateness of reordered segments: in the current series of [`WIDENED_RECOVERIES`]
+    /// recoveries, and in the series before.
     late: [Duration; 2],
     recoveries: u32,
     /// Reordering window at the last check.
     given: Duration,
     /// Arrival of the newest ACK.
     ack_at: Option<Instant>,
-    /// Time by which the arrivals that the newest ACK reports were known, had no ACK been lost.
+    /// Arrival of the newest ACK, at most `srtt` / 4 after the ACK before: if ACKs were lost, a
+    /// later one would have reported these arrivals by then.
     known_at: Option<Instant>,
     /// Transmissions before this number may be missing in earlier ACKs, whose SACK blocks were
     /// full.
-    untold: u64,
+    unreported_below: u64,
     /// Reordering window in quarters of the minimum RTT, minus one (`RACK.reo_wnd_mult` - 1).
     widened: u32,
     /// The window is not widened again by segments retransmitted before this transmission
@@ -112,7 +113,7 @@ impl Rack {
             given: Duration::ZERO,
             ack_at: None,
             known_at: None,
-            untold: 0,
+            unreported_below: 0,
             widened: 0,
             widened_until: None,
             persist: 0,
@@ -123,7 +124,7 @@ impl Rack {
     /// of transmissions before `next_number` may be reported late.
     pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_number: u64) {
         if full {
-            self.untold = next_number;
+            self.unreported_below = next_number;
         }
         // If ACKs were lost since the last one, this ACK reports arrivals that are older than
         // itself.
@@ -136,7 +137,9 @@ impl Rack {
     /// Handles the delivery of a segment by its last transmission.
     pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment, srtt: Duration) {
         self.fack = self.fack.max(segment.end());
-        if segment.end() <= self.prior_fack && segment.sent_count == 1 && segment.packet_number >= self.untold
+        if segment.end() <= self.prior_fack
+            && segment.sent_count == 1
+            && segment.packet_number >= self.unreported_below
         {
             self.reordering_seen = true;
             self.on_late(segment.sent_at, srtt);
@@ -164,7 +167,7 @@ impl Rack {
     /// The lateness is the old window plus the time since the retransmission.
     pub(crate) fn on_spurious(&mut self, now: Instant, again: &Segment, next_number: u64) {
         self.reordering_seen = true;
-        self.persist = PERSIST;
+        self.persist = WIDENED_RECOVERIES;
         let late = self.given + now.saturating_duration_since(again.sent_at);
         self.late[0] = self.late[0].max(late);
         let again_number = again.packet_number;
@@ -183,7 +186,7 @@ impl Rack {
             self.widened = 0;
         }
         self.recoveries += 1;
-        if self.recoveries == PERSIST {
+        if self.recoveries == WIDENED_RECOVERIES {
             self.recoveries = 0;
             self.late = [Duration::ZERO, self.late[0]];
         }
@@ -397,11 +400,11 @@ mod tests {
         );
         deliver(&mut rack, at(155), 2, 2);
         assert_eq!(rack.reordering_window(&times(at(155), true), 0), 2 * ms(33));
-        for _ in 0..PERSIST {
+        for _ in 0..WIDENED_RECOVERIES {
             rack.on_recovered(false);
         }
         assert_eq!(rack.reordering_window(&times(at(155), true), 0), ms(33) * 5 / 4);
-        for _ in 0..PERSIST {
+        for _ in 0..WIDENED_RECOVERIES {
             rack.on_recovered(false);
         }
         assert_eq!(rack.reordering_window(&times(at(155), true), 0), ms(25), "forgotten");

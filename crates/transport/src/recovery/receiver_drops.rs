@@ -3,18 +3,18 @@
 //! transmission numbers. Such losses are no sign of congestion.
 
 /// Largest number of datagrams that GRO coalesces into one message.
-const JOINED: u32 = 64;
+const MAX_COALESCED_DATAGRAMS: u32 = 64;
 
 /// Drops reported by the receiver, and the losses attributed to them.
 #[derive(Debug, Default)]
 pub(crate) struct ReceiverDrops {
     /// Newest reported count of dropped messages, modulo 2^32.
-    told: u32,
+    reported_messages: u32,
     /// Reported drops to which no loss is attributed yet, in messages of coalesced datagrams.
     messages: u32,
     /// Number of the next transmission when the drops were reported: only earlier transmissions can
     /// have been dropped.
-    until: u64,
+    sent_before: u64,
     /// Newest transmission attributed to a message, and the number of transmissions attributed to
     /// that message.
     last: Option<(u64, u32)>,
@@ -23,21 +23,21 @@ pub(crate) struct ReceiverDrops {
 impl ReceiverDrops {
     /// Handles the receiver's count `messages`; `next_number` is the number of the next
     /// transmission.
-    pub(crate) fn on_told(&mut self, messages: u32, next_number: u64) {
-        let more = messages.wrapping_sub(self.told);
+    pub(crate) fn on_report(&mut self, messages: u32, next_number: u64) {
+        let more = messages.wrapping_sub(self.reported_messages);
         // A step of over 2^31 is a step back: this ACK was reordered.
         if more == 0 || more > u32::MAX / 2 {
             return;
         }
-        self.told = messages;
+        self.reported_messages = messages;
         self.messages = self.messages.saturating_add(more);
-        self.until = next_number;
+        self.sent_before = next_number;
     }
 
     /// Forgets reported drops that can explain no more loss, given the oldest outstanding
     /// transmission: they hit another sender of the same receiver.
     pub(crate) fn settle(&mut self, oldest: Option<u64>) {
-        if oldest.is_none_or(|packet_number| packet_number >= self.until) {
+        if oldest.is_none_or(|packet_number| packet_number >= self.sent_before) {
             self.messages = 0;
         }
     }
@@ -56,12 +56,12 @@ impl ReceiverDrops {
     pub(crate) fn covers(&mut self, packet_number: u64) -> bool {
         if let Some((last, count)) = self.last
             && (1..=2).contains(&packet_number.saturating_sub(last))
-            && count < JOINED
+            && count < MAX_COALESCED_DATAGRAMS
         {
             self.last = Some((packet_number, count + 1));
             return true;
         }
-        if packet_number >= self.until {
+        if packet_number >= self.sent_before {
             // The reported drops are older than this packet: they belong to losses that were never
             // detected, or to another sender.
             self.messages = 0;
@@ -80,19 +80,19 @@ mod tests {
     #[test]
     fn drop_covers_run_of_at_most_64() {
         let mut losses = ReceiverDrops::default();
-        assert!(!losses.covers(3), "nothing was told");
-        losses.on_told(2, 1000);
-        assert!((10..74).all(|number| losses.covers(number)), "what came joined");
+        assert!(!losses.covers(3), "nothing is reported");
+        losses.on_report(2, 1000);
+        assert!((10..74).all(|number| losses.covers(number)), "one message");
         assert!(losses.covers(74), "the second message");
         assert!(!losses.covers(80) && !losses.covers(81), "there is no third");
-        losses.on_told(2, 1000);
-        assert!(!losses.covers(90), "told again, it is the same");
+        losses.on_report(2, 1000);
+        assert!(!losses.covers(90), "the same count again");
     }
 
     #[test]
     fn skipped_number_does_not_divide_message() {
         let mut losses = ReceiverDrops::default();
-        losses.on_told(1, 1000);
+        losses.on_report(1, 1000);
         assert!([10, 11, 13, 14].into_iter().all(|number| losses.covers(number)));
         assert!(!losses.covers(17), "two numbers are missing");
     }
@@ -100,12 +100,12 @@ mod tests {
     #[test]
     fn unused_drops_belong_to_other_senders() {
         let mut losses = ReceiverDrops::default();
-        losses.on_told(5, 100);
+        losses.on_report(5, 100);
         losses.settle(Some(99));
         assert!(losses.covers_repaired() && losses.covers(99));
         losses.settle(Some(100));
         assert!(!losses.covers(99 + 64) && !losses.covers_repaired());
-        losses.on_told(6, 200);
+        losses.on_report(6, 200);
         losses.settle(None);
         assert!(!losses.covers(150));
     }
@@ -113,23 +113,23 @@ mod tests {
     #[test]
     fn later_losses_are_the_networks() {
         let mut losses = ReceiverDrops::default();
-        losses.on_told(5, 100);
+        losses.on_report(5, 100);
         assert!(losses.covers(99));
         assert!(!losses.covers(102) && !losses.covers(98), "what is left of the count was another's");
     }
 
     #[test]
     fn drop_counts_wrap_and_ignore_late_ones() {
-        let mut losses = ReceiverDrops { told: u32::MAX, ..ReceiverDrops::default() };
-        losses.on_told(0, 10);
-        losses.on_told(u32::MAX - 3, 10);
+        let mut losses = ReceiverDrops { reported_messages: u32::MAX, ..ReceiverDrops::default() };
+        losses.on_report(0, 10);
+        losses.on_report(u32::MAX - 3, 10);
         assert!(losses.covers(1) && !losses.covers(4));
     }
 
     #[test]
     fn repaired_loss_uses_up_one_drop() {
         let mut losses = ReceiverDrops::default();
-        losses.on_told(1, 100);
+        losses.on_report(1, 100);
         assert!(losses.covers_repaired() && !losses.covers_repaired());
     }
 }

@@ -22,18 +22,18 @@ const ACKS_PER_RATE: u64 = 8;
 const ACKS_PER_START: u64 = 64;
 /// Smallest request, packets per ACK. Below it the ACK frequency agreed in the handshake applies:
 /// there is little to save.
-const LEAST: u64 = 4;
+const MIN_PACKETS_PER_ACK: u64 = 4;
 /// Congestion window, packets, below which every packet is acknowledged at once: with a window of
 /// ten, an ACK that waits for a second packet delays the next packets by a twentieth of an RTT.
 const SMALL_WINDOW: u64 = 16;
 /// Largest request, packets per ACK: with packets of 1500 bytes and ACKs of 65, the return path
 /// needs 1/1400 of the forward rate. With 256, BBR's start over 250 Mbit/s and 600 ms lost 1,836
 /// packets instead of 789.
-const MOST: u64 = 64;
-const _: () = assert!(MOST <= MAX_ACK_EVERY as u64);
+const MAX_PACKETS_PER_ACK: u64 = 64;
+const _: () = assert!(MAX_PACKETS_PER_ACK <= MAX_ACK_EVERY as u64);
 /// Smallest RTT with requests. On shorter paths the receiver processes more packets in one turn
 /// than a request would name.
-const LEAST_RTT: Duration = Duration::from_millis(1);
+const MIN_REQUEST_RTT: Duration = Duration::from_millis(1);
 
 /// Loss of one packet in this many, above which ACKs stay frequent because they are presumably lost
 /// as well. With 20 % loss each way and eight ACKs per RTT BBR reaches 0.61 of the path's rate
@@ -61,7 +61,7 @@ impl AckFrequency {
         if in_flight < self.from {
             return u16::from(in_flight < self.each);
         }
-        let packets = (in_flight / self.bytes).clamp(LEAST, MOST);
+        let packets = (in_flight / self.bytes).clamp(MIN_PACKETS_PER_ACK, MAX_PACKETS_PER_ACK);
         u16::try_from(packets).unwrap_or(MAX_ACK_EVERY)
     }
 }
@@ -93,16 +93,16 @@ impl AckFrequency {
         let trains = controller.train() > 0;
         // Trains are used on long paths only, as known from the handshake RTT; there is no other
         // sample in the first flight.
-        let long = trains || path.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT);
+        let long = trains || path.rtt.sampled().is_some_and(|srtt| srtt >= MIN_REQUEST_RTT);
         if !long || lossy() {
             return HANDSHAKE;
         }
         if trains {
-            return Self { each: 0, from: LEAST * mss, bytes: ACKS_PER_START * mss };
+            return Self { each: 0, from: MIN_PACKETS_PER_ACK * mss, bytes: ACKS_PER_START * mss };
         }
         let acks = if by_window { ACKS_PER_WINDOW } else { ACKS_PER_RATE };
         let each = if by_window && congestion.cwnd < SMALL_WINDOW * mss { u64::MAX } else { 0 };
-        let from = if controller.lacks_rtt_samples() { u64::MAX } else { LEAST * acks * mss };
+        let from = if controller.lacks_rtt_samples() { u64::MAX } else { MIN_PACKETS_PER_ACK * acks * mss };
         Self { each, from, bytes: acks * mss }
     }
 }

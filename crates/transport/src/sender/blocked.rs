@@ -55,9 +55,9 @@ pub(crate) struct BlockedTime {
     /// Bytes in flight when sending stopped.
     in_flight: u64,
     /// True if the application filled all the room at its last call.
-    has_more: bool,
-    /// Time at which the data of that call was sent.
-    ran_out: Option<Instant>,
+    filled_room: bool,
+    /// Time at which all data of the last write had been sent.
+    drained_at: Option<Instant>,
     /// True if the pacing deadline is void: the transfer is over, or the paced packet is not
     /// needed.
     unpaced: bool,
@@ -66,20 +66,20 @@ pub(crate) struct BlockedTime {
 impl BlockedTime {
     /// Records whether the application filled all the room at its call.
     pub(crate) fn on_asked(&mut self, filled: bool) {
-        self.has_more = filled;
-        self.ran_out = None;
+        self.filled_room = filled;
+        self.drained_at = None;
     }
 
     /// True if the application would have written more with more room.
-    pub(crate) fn has_more(&self) -> bool {
-        self.has_more
+    pub(crate) fn filled_room(&self) -> bool {
+        self.filled_room
     }
 
     /// Returns true if the sender is app-limited, now that all written data is sent. False within
     /// the instant in which the application filled all the room, because it has had no chance to
     /// write since.
     pub(crate) fn is_starved(&mut self, now: Instant) -> bool {
-        !self.has_more || *self.ran_out.get_or_insert(now) < now
+        !self.filled_room || *self.drained_at.get_or_insert(now) < now
     }
 
     /// Records that sending stops now for this reason, with `in_flight` bytes in flight.

@@ -267,7 +267,7 @@ impl CongestionControl {
         {
             controller.on_train(train);
         }
-        let rate = delivery.sample(outcome.now, min_rtt);
+        let rate = delivery.sample(min_rtt);
         let bytes = outcome.bytes - outcome.old_path_bytes;
         let newly_delivered = delivery.newly_delivered(bytes);
         if let Some((limit, sample)) = report.max_rate.zip(rate) {

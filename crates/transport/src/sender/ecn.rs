@@ -15,9 +15,9 @@ use crate::congestion::Cause;
 use crate::wire::Marks;
 
 /// Packets sent with ECT(0) of which at least one must be acknowledged (RFC 9000, section 13.4.2).
-const TESTED: u64 = 10;
+const VALIDATION_PACKETS: u64 = 10;
 /// Consecutive timeouts after which the path presumably drops packets with ECT(0).
-const TIMEOUTS: u32 = 3;
+const BLACK_HOLE_TIMEOUTS: u32 = 3;
 
 /// State of ECN validation of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -145,8 +145,8 @@ impl PathEcn {
     /// Handles a retransmission timeout after `sent` packets.
     pub(super) fn on_timeout(&mut self, sent: u64) {
         self.timeouts += 1;
-        let none_arrived = self.state == EcnState::Testing && sent >= TESTED;
-        if self.is_used() && (none_arrived || self.timeouts >= TIMEOUTS) {
+        let none_arrived = self.state == EcnState::Testing && sent >= VALIDATION_PACKETS;
+        if self.is_used() && (none_arrived || self.timeouts >= BLACK_HOLE_TIMEOUTS) {
             self.state = EcnState::Failed(EcnFailure::BlackHole);
         }
     }

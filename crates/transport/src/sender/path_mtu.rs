@@ -19,7 +19,7 @@ const COMMON: [usize; 8] = [1232, 1372, 1392, 1400, 1420, 1452, 8952, 8972];
 /// Consecutive lost probes after which a size counts as too large (`MAX_PROBES`).
 const MAX_PROBES: u32 = 3;
 /// Smallest gain worth a probe, bytes. A size that does not fit costs three retransmissions.
-const STEP: usize = 4;
+const MIN_PROBE_GAIN_BYTES: usize = 4;
 /// Consecutive timeouts after which the path presumably drops large packets (RFC 8899, section
 /// 4.3): as many as the attempts of a probe. With a window of one or two packets, a loss rate of a
 /// quarter often causes two in a row.
@@ -29,7 +29,7 @@ const BLACK_HOLE_TIMEOUTS: u32 = MAX_PROBES;
 const SMALL_PATH_TIMEOUTS: u32 = 2 * MAX_PROBES;
 /// Time from the end of a search to the next one, because the path may change (`PMTU_RAISE_TIMER`;
 /// RFC 8899, section 5.1.1).
-const RAISE: Duration = Duration::from_secs(600);
+const RAISE_INTERVAL: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(crate) struct PathMtu {
@@ -93,7 +93,7 @@ impl PathMtu {
         if let Some(size) = COMMON.into_iter().rev().find(fits) {
             return Some(size);
         }
-        (end > self.confirmed + STEP).then_some(usize::midpoint(self.confirmed, end))
+        (end > self.confirmed + MIN_PROBE_GAIN_BYTES).then_some(usize::midpoint(self.confirmed, end))
     }
 
     /// Handles an ACK: starts the next search if it is time. That needs no timer, because without
@@ -102,7 +102,7 @@ impl PathMtu {
         let over = self.confirmed < self.ceiling && self.probe.is_none() && self.candidate().is_none();
         if !over {
             self.raise_at = None;
-        } else if now >= *self.raise_at.get_or_insert(now + RAISE) {
+        } else if now >= *self.raise_at.get_or_insert(now + RAISE_INTERVAL) {
             self.raise_at = None;
             self.refused = None;
         }
@@ -200,7 +200,7 @@ mod tests {
             let mut mtu = PathMtu::new(65_507);
             let tried = search(&mut mtu, path);
             assert!(
-                mtu.size() <= path && path - mtu.size() < 2 * STEP,
+                mtu.size() <= path && path - mtu.size() < 2 * MIN_PROBE_GAIN_BYTES,
                 "{path}: {} by {tried:?}",
                 mtu.size()
             );
@@ -256,7 +256,7 @@ mod tests {
         assert!(fall(&mut mtu));
         search(&mut mtu, 1300);
         mtu.on_ack(epoch);
-        mtu.on_ack(epoch + RAISE);
+        mtu.on_ack(epoch + RAISE_INTERVAL);
         assert_eq!(search(&mut mtu, 1472), [1472]);
     }
 
@@ -301,7 +301,11 @@ mod tests {
             assert_eq!((mtu.size(), mtu.candidate()), (SMALLEST, Some(BASE)));
             assert!(!fall(&mut mtu) && !fall(&mut mtu), "nothing is smaller");
             search(&mut mtu, path);
-            assert!(mtu.size() <= path && path - mtu.size() < 2 * STEP, "{path}: {}", mtu.size());
+            assert!(
+                mtu.size() <= path && path - mtu.size() < 2 * MIN_PROBE_GAIN_BYTES,
+                "{path}: {}",
+                mtu.size()
+            );
         }
     }
 
@@ -320,7 +324,7 @@ mod tests {
         let found = mtu.size();
         assert!(fall(&mut mtu));
         assert!(search(&mut mtu, 1252).iter().all(|size| *size < 1372));
-        assert!(mtu.size().abs_diff(found) < 2 * STEP, "{} after {found}", mtu.size());
+        assert!(mtu.size().abs_diff(found) < 2 * MIN_PROBE_GAIN_BYTES, "{} after {found}", mtu.size());
     }
 
     #[test]

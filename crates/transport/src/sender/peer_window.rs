@@ -32,7 +32,7 @@ pub(super) struct PeerWindow {
     size: u64,
     /// Echo (newest transmission received, and ACK delay) of the ACK that set the window. A larger
     /// transmission number, or the same with a larger delay, shows a later ACK.
-    told_with: Option<Echo>,
+    set_by: Option<Echo>,
 }
 
 /// Persist timer: the interval of zero-window probes doubles with each probe that is answered with
@@ -66,13 +66,13 @@ impl PeerWindow {
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, moved: bool, next_number: u64) {
         let late = |echo: Echo| {
             echo.packet_number >= next_number
-                || self
-                    .told_with
-                    .is_some_and(|told| (echo.packet_number, echo.delay) < (told.packet_number, told.delay))
+                || self.set_by.is_some_and(|set_by| {
+                    (echo.packet_number, echo.delay) < (set_by.packet_number, set_by.delay)
+                })
         };
         if moved || !ack.echo.is_some_and(late) {
             self.size = ack.window;
-            self.told_with = ack.echo;
+            self.set_by = ack.echo;
         }
     }
 }

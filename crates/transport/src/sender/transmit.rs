@@ -94,7 +94,7 @@ impl Sender {
             return if fits { Next::Fresh(Fresh::single(len)) } else { Next::Wait(Blocked::Cwnd) };
         }
         // An application that uses `spare_now` writes nothing while the windows are full.
-        let wanted = if len == 0 && self.blocked.has_more() { self.path.mss } else { len };
+        let wanted = if len == 0 && self.blocked.filled_room() { self.path.mss } else { len };
         match self.windows_allow(wanted) {
             Ok(()) if len == self.path.mss => {
                 Next::Fresh(Fresh { count: self.run_len(), ..Fresh::single(len) })

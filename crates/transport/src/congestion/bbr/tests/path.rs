@@ -308,7 +308,7 @@ impl World {
             srtt: flow.srtt,
             min_rtt: self.path.rtt,
             delivered: flow.delivered(),
-            rate: flow.rate.sample(now, self.path.rtt),
+            rate: flow.rate.sample(self.path.rtt),
         };
         flow.controller.on_ack(&event);
         flow.cwnd_limited = false;
