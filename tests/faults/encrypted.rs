@@ -30,9 +30,9 @@ const HEADER: usize = 16;
 /// Time of each control packet that may be lost, besides data.
 const CONTROL: Duration = Duration::from_secs(2);
 
-/// Time at which a key update falls due, of one seed in three. There is only one: a key is used for
-/// 2^24 packets or an hour, in which the peer follows.
-const KEY_UPDATE: Duration = Duration::from_millis(30);
+/// Times at which key updates fall due, of one seed in three: the first ones while the packets of
+/// the update before may be lost or under way.
+const KEY_UPDATES_MS: [u64; 10] = [30, 60, 90, 180, 270, 810, 2430, 7290, 21_870, 65_610];
 
 /// What is opened by a seed.
 struct Opening {
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         acts.extend(self.plan.stall.map(|(from, until)| (from, Act::Stall(until))));
         acts.extend(self.plan.restart.map(|(at, who)| (at, Act::Restart(who))));
         if self.plan.seed % 3 == 1 {
-            acts.push((KEY_UPDATE, Act::UpdateKeys));
+            acts.extend(KEY_UPDATES_MS.map(|ms| (Duration::from_millis(ms), Act::UpdateKeys)));
         }
         acts.sort_by_key(|(at, _)| *at);
         for (at, act) in acts {
@@ -400,5 +400,5 @@ fn plans_update_keys_and_mix_secrets() {
         phases.insert(run.shared.0.lock().unwrap().phases.len());
         assert_eq!(run.opening.keys.secret.is_some(), seed.is_multiple_of(4));
     }
-    assert!(phases.contains(&2), "{phases:?}");
+    assert!(phases.contains(&4), "{phases:?}");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, PacketKey, Received, ReplayWindow, Space, TrafficSecret};
 
-use crate::wire::sealed::{ControlHeader, Header, PHASES, SealedCodec};
+use crate::wire::sealed::{ControlHeader, Header, PHASES, Probe, SealedCodec};
 use crate::wire::unwrap_near;
 
 /// Largest number of packets that one key seals before it is replaced. AES-GCM loses its proof of
@@ -21,8 +21,10 @@ pub(super) struct SealingKeys {
     aead: Aead,
     secret: TrafficSecret,
     key: Arc<PacketKey>,
-    /// Key phase; its low two bits are sent.
+    /// Number of key updates, modulo 256; its low two bits are sent.
     phase: u8,
+    /// Number of the first packet of the data space that the key seals.
+    first_data: u64,
     /// Connection ID of the peer.
     remote_id: u64,
     /// Number of the next packet of the control space.
@@ -32,9 +34,9 @@ pub(super) struct SealingKeys {
     updated_at: Instant,
     /// Largest number of packets that the key seals.
     max_packets: u64,
-    /// True if a packet of the peer was opened since the last update. The peer opens one key phase
-    /// ahead, so it must have followed before the next update. That packet is no proof, because it
-    /// may have left before: an update follows the one before by 2^24 packets or an hour.
+    /// True if the peer has proved that it opened a packet of the present phase. The peer opens one
+    /// phase ahead, so an update without that proof may leave it two phases behind (RFC 9001,
+    /// section 6.1).
     is_followed: bool,
 }
 
@@ -46,6 +48,7 @@ impl SealingKeys {
             secret,
             key,
             phase: 0,
+            first_data: 0,
             remote_id,
             next_control: 0,
             sealed_before: 0,
@@ -69,8 +72,7 @@ impl SealingKeys {
         self.aead
     }
 
-    /// Number of key updates so far, modulo 256.
-    #[cfg(test)]
+    /// Returns the number of key updates so far, modulo 256.
     pub(super) fn phase(&self) -> u8 {
         self.phase
     }
@@ -83,28 +85,42 @@ impl SealingKeys {
         self.key.seal(Space::Control, number, packet);
     }
 
-    pub(super) fn on_opened(&mut self) {
-        self.is_followed = true;
+    /// Handles an ACK of the peer; `largest` is the largest number of the data space in it.
+    pub(super) fn on_ack(&mut self, largest: u64) {
+        self.is_followed |= largest >= self.first_data;
+    }
+
+    /// Returns a path probe whose answer proves that the peer opened a packet of this key phase.
+    pub(super) fn probe(&self) -> Probe {
+        Probe { is_response: false, random: u64::from(self.phase) }
+    }
+
+    /// Handles the peer's answer to a path probe with this number.
+    pub(super) fn on_path_answer(&mut self, number: u64) {
+        self.is_followed |= number == u64::from(self.phase);
     }
 
     /// Updates the key if it is due. `next_data` is the number of the next packet of the data
     /// space. `adopt` gives the key to the stream, and returns false to postpone the update.
+    /// Returns true if the update waits for a proof of the peer.
     pub(super) fn update_if_due(
         &mut self,
         now: Instant,
         next_data: u64,
         adopt: impl FnOnce(Arc<PacketKey>) -> bool,
-    ) {
+    ) -> bool {
         let sealed = next_data + self.next_control;
         let is_used_up = sealed - self.sealed_before >= self.max_packets
             || now.saturating_duration_since(self.updated_at) >= MAX_KEY_AGE;
         if is_used_up && self.is_followed {
-            self.update(now, sealed, adopt);
+            self.update(now, next_data, adopt);
+            return false;
         }
+        is_used_up
     }
 
     #[cold]
-    fn update(&mut self, now: Instant, sealed: u64, adopt: impl FnOnce(Arc<PacketKey>) -> bool) {
+    fn update(&mut self, now: Instant, next_data: u64, adopt: impl FnOnce(Arc<PacketKey>) -> bool) {
         let secret = self.secret.next();
         let key = Arc::new(secret.packet_key(self.aead));
         if !adopt(Arc::clone(&key)) {
@@ -113,7 +129,8 @@ impl SealingKeys {
         self.secret = secret;
         self.key = key;
         self.phase = self.phase.wrapping_add(1);
-        self.sealed_before = sealed;
+        self.first_data = next_data;
+        self.sealed_before = next_data + self.next_control;
         self.updated_at = now;
         self.max_packets = MAX_PACKETS_PER_KEY;
         self.is_followed = false;

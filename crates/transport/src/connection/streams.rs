@@ -89,6 +89,8 @@ pub(super) struct Streams {
     heard_at: Instant,
     /// Time of the last path probe because of silence; at first, the end of the handshake.
     probed_at: Instant,
+    /// Earliest time of the next path probe that asks for a proof of the peer's key phase.
+    key_probe_at: Instant,
     /// False at the responder of a one-way connection.
     pub(super) has_own_stream: bool,
     /// Emulated link that the peer requests.
@@ -167,6 +169,7 @@ impl Streams {
             idle_timeout: config.idle_timeout,
             heard_at: now,
             probed_at: now,
+            key_probe_at: now,
             has_own_stream,
             link: peer.params.basic.link,
             is_write_blocked: false,
@@ -291,15 +294,15 @@ impl Streams {
         {
             return true;
         }
+        self.update_key(now);
         if let Some(probe) = self.probe.take() {
-            return seal_probe(sealing, probe, out);
+            return seal_probe(&mut self.sealing, probe, out);
         }
         if let Some(length) = self.receiver.take_fin_ack() {
-            return seal_slot(sealing, sealed::FIN_ACK_LEN, out, |header, packet| {
+            return seal_slot(&mut self.sealing, sealed::FIN_ACK_LEN, out, |header, packet| {
                 sealed::encode_fin_ack(header, length, packet);
             });
         }
-        self.update_key(now);
         if let Some(ack) = self.ack.take() {
             return self.transmit_ack(ack, out);
         }
@@ -339,9 +342,18 @@ impl Streams {
         has_sent
     }
 
+    /// Updates the own key if it is due, or requests the proof that the update waits for. ACKs of
+    /// the own stream are such a proof. A side that sends none gets it from a path probe.
     fn update_key(&mut self, now: Instant) {
         let Self { sealing, sender, .. } = self;
-        sealing.update_if_due(now, sender.next_number(), |key| sender.update_key(key));
+        let phase = sealing.phase();
+        let is_unproven = sealing.update_if_due(now, sender.next_number(), |key| sender.update_key(key));
+        if sealing.phase() != phase {
+            self.key_probe_at = now;
+        } else if is_unproven && now >= self.key_probe_at {
+            self.key_probe_at = now + sender.stats().rto;
+            self.probe.get_or_insert(self.sealing.probe());
+        }
     }
 
     /// Appends a path probe, to be sent to an address that is not validated yet.
@@ -367,8 +379,7 @@ impl Streams {
         }
         if self.quiet_deadline().is_some_and(|at| at <= now) {
             self.probed_at = now;
-            // The number is not checked: only the packet and an answer matter.
-            self.probe.get_or_insert(Probe { is_response: false, random: 0 });
+            self.probe.get_or_insert(self.sealing.probe());
         }
         self.sender.handle_timeout(now);
         None

@@ -89,7 +89,6 @@ impl Streams {
     /// Notes that packets which the peer sealed arrived for the first time.
     pub(in super::super) fn on_authentic(&mut self, now: Instant) {
         self.heard_at = now;
-        self.sealing.on_opened();
         self.proof = None;
     }
 
@@ -159,6 +158,7 @@ impl Streams {
                 });
             }
             &Body::Path(Probe { is_response: true, random }) => {
+                self.sealing.on_path_answer(random);
                 if self.path_random == Some(random) {
                     arrival.path_answer = Some(random);
                 }
@@ -172,6 +172,9 @@ impl Streams {
 
     fn on_ack(&mut self, now: Instant, ack: Option<&Ack<'_>>, len: usize) {
         if let Some(ack) = ack {
+            if let Some(echo) = ack.echo {
+                self.sealing.on_ack(echo.packet_number);
+            }
             self.sender.handle_reply(now, &FromReceiver::Ack(*ack), len);
         }
     }

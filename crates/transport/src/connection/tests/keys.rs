@@ -24,7 +24,7 @@ fn packet(sealing: &mut SealingKeys) -> Vec<u8> {
 }
 
 fn update(sealing: &mut SealingKeys) {
-    sealing.on_opened();
+    sealing.on_path_answer(sealing.phase().into());
     sealing.use_up();
     sealing.update_if_due(epoch(), 0, |_| true);
 }
@@ -87,24 +87,83 @@ fn skipped_phase_is_not_opened() {
 }
 
 #[test]
-fn key_waits_for_a_packet_of_the_peer() {
+fn update_waits_for_proof_of_present_phase() {
     let (mut sealing, _) = keys();
     sealing.use_up();
-    sealing.update_if_due(epoch(), 0, |_| true);
-    assert_eq!(sealing.phase(), 0, "nothing of the peer arrived");
-    sealing.on_opened();
-    sealing.update_if_due(epoch(), 0, |_| false);
+    assert!(sealing.update_if_due(epoch(), 3, |_| true), "it waits for a proof");
+    sealing.on_ack(2);
+    assert!(!sealing.update_if_due(epoch(), 3, |_| false));
     assert_eq!(sealing.phase(), 0, "the stream has packets of two phases in flight");
-    sealing.update_if_due(epoch(), 0, |_| true);
+    sealing.update_if_due(epoch(), 3, |_| true);
     assert_eq!(sealing.phase(), 1);
-    sealing.on_opened();
-    sealing.update_if_due(epoch(), (1 << 24) - 1, |_| true);
+    sealing.use_up();
+    sealing.on_ack(2);
+    sealing.on_path_answer(0);
+    assert!(sealing.update_if_due(epoch(), 3, |_| true), "the proofs are of the phase before");
     assert_eq!(sealing.phase(), 1);
-    sealing.update_if_due(epoch(), 1 << 24, |_| true);
-    assert_eq!(sealing.phase(), 2, "after 2^24 packets");
+    sealing.on_ack(3);
+    sealing.update_if_due(epoch(), 4, |_| true);
+    assert_eq!(sealing.phase(), 2, "by an ACK of the first packet of the phase");
+    sealing.use_up();
+    assert_eq!(sealing.probe(), Probe { is_response: false, random: 2 });
+    sealing.on_path_answer(2);
+    sealing.update_if_due(epoch(), 4, |_| true);
+    assert_eq!(sealing.phase(), 3, "by the answer to a probe");
 }
 
-/// Every third packet is lost, so packets of two phases are retransmitted, sealed again.
+#[test]
+fn key_seals_at_most_2_to_the_24_packets() {
+    let (mut sealing, _) = keys();
+    sealing.on_ack(0);
+    assert!(!sealing.update_if_due(epoch(), (1 << 24) - 1, |_| true));
+    assert_eq!(sealing.phase(), 0);
+    sealing.update_if_due(epoch(), 1 << 24, |_| true);
+    assert_eq!(sealing.phase(), 1);
+}
+
+/// The peer sends packets but gets none of those under the new key. A further update would leave
+/// it two phases behind, unable to open anything.
+#[test]
+fn lost_packets_of_a_phase_delay_the_next() {
+    for writer in [HERE, THERE] {
+        let mut pair = Pair::new(&config());
+        pair.transfer(HERE, &bytes(50_000));
+        pair.transfer(THERE, &bytes(50_000));
+        pair.run(Duration::from_secs(1));
+        pair.filter = Box::new(|from, bytes| from != HERE || bytes[2].is_multiple_of(4));
+        let (mut written, mut read) = (0, Vec::new());
+        for _ in 0..4 {
+            pair.ends[HERE].streams_mut().unwrap().sealing.use_up();
+            // Without ACKs, the window has no room for all.
+            written += pair.ends[writer].write(&[7; 2000]).unwrap();
+            pair.ends[writer].push();
+            pair.run(Duration::from_millis(300));
+        }
+        assert_eq!(pair.ends[HERE].streams().unwrap().sealing.phase(), 1, "writer {writer}");
+        pair.filter = Box::new(|_, _| true);
+        pair.run(Duration::from_secs(10));
+        pair.read(1 - writer, &mut read);
+        assert!(written >= 2000 && read == vec![7; written], "writer {writer}: {} bytes", read.len());
+        assert!(pair.ends[HERE].streams().unwrap().sealing.phase() >= 2, "writer {writer}");
+    }
+}
+
+/// A receiver's ACKs are not acknowledged; path probes prove that its peer follows.
+#[test]
+fn side_without_data_updates_its_key() {
+    let mut pair = Pair::new(&config());
+    for _ in 0..12 {
+        pair.ends[THERE].streams_mut().unwrap().sealing.use_up();
+        pair.transfer(HERE, &bytes(200_000));
+        // The answer to a probe arrives.
+        pair.run(Duration::from_millis(100));
+    }
+    let phase = usize::from(pair.ends[THERE].streams().unwrap().sealing.phase());
+    let probes = pair.count(THERE, 12);
+    assert!(phase >= 5 && (phase..=phase + 1).contains(&probes), "{phase} updates, {probes} probes");
+}
+
+/// Every tenth packet is lost, so packets of two phases are retransmitted, sealed again.
 #[test]
 fn streams_go_on_across_key_updates() {
     let mut pair = Pair::new(&config());
@@ -119,6 +178,8 @@ fn streams_go_on_across_key_updates() {
             end.streams_mut().unwrap().sealing.use_up();
         }
         assert_eq!(pair.transfer(HERE, piece), piece);
+        // A lost probe is repeated after a timeout.
+        pair.run(Duration::from_secs(1));
     }
     let phases = pair.ends.each_ref().map(|end| end.streams().unwrap().sealing.phase());
     assert!(phases[HERE] >= 5 && phases[THERE] >= 5, "{phases:?}");
