@@ -123,6 +123,14 @@ pub(crate) struct Memory {
     pub(crate) chunks: ChunkPool,
 }
 
+impl Memory {
+    /// Frees memory that no stream uses.
+    pub(crate) fn shrink(&self) {
+        self.frames.shrink();
+        self.chunks.shrink(0);
+    }
+}
+
 impl Connection {
     /// Begins to open a connection.
     ///

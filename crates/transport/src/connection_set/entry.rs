@@ -151,5 +151,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if let Some(timer) = entry.timer {
             self.timers.remove(timer, id);
         }
+        drop(entry);
+        if self.connections.len() == 0 {
+            self.pools.shrink();
+            self.places.forget_ended();
+        }
     }
 }

@@ -66,6 +66,11 @@ impl Places {
             .unwrap_or(usize::MAX)
     }
 
+    /// Forgets the ended connections: all were removed.
+    pub(super) fn forget_ended(&mut self) {
+        self.ended = VecDeque::new();
+    }
+
     /// Notes an ended connection that was released. Returns the one to be removed for it.
     fn push_ended(&mut self, id: u64, max: usize) -> Option<u64> {
         self.ended.push_back(id);

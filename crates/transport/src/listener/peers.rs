@@ -59,7 +59,12 @@ impl<P: Copy + Ord, V> Peers<P, V> {
     pub(crate) fn remove(&mut self, peer: &P) -> Option<V> {
         let slot = self.index.remove(peer)?;
         self.free.push(slot);
-        self.slots[slot].take().map(|(_, value)| value)
+        let value = self.slots[slot].take().map(|(_, value)| value);
+        if self.index.is_empty() {
+            // Frees what a burst of peers needed.
+            *self = Self::new();
+        }
+        value
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -45,7 +45,7 @@ impl ChunkPool {
 
     /// Frees the empty chunks, unless streams other than the caller's use some. `own` is the number
     /// of chunks that the caller's stream uses.
-    fn shrink(&self, own: usize) {
+    pub(crate) fn shrink(&self, own: usize) {
         let mut spare = self.spare();
         if spare.used == own {
             spare.chunks = Vec::new();

@@ -64,6 +64,11 @@ impl FramePool {
         }
     }
 
+    /// Frees the unused frames, except zero-copy ones.
+    pub(crate) fn shrink(&self) {
+        self.free().frames = Vec::new();
+    }
+
     /// Locks the list. Poisoning is ignored, because no code panics while it changes the list.
     fn free(&self) -> MutexGuard<'_, Free> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
