@@ -110,11 +110,9 @@ impl Dialer {
     pub fn refusal(&self, name: &str, closed: &Closed) -> Option<TrustError> {
         let name = || name.to_owned();
         match (closed, &self.expected) {
-            (Closed::NotTrusted(_), _) => self.take_refusal(),
-            (Closed::Refused(RefuseReason::WrongKey), Expected::Known(check)) => {
-                let (expected, line) = check.known_key()?;
-                Some(Box::new(check.changed(expected, line, None)).into())
-            }
+            // Another connection of this dialer may have taken the reason.
+            (Closed::NotTrusted(key), _) => self.take_refusal().or_else(|| self.changed(Some(*key))),
+            (Closed::Refused(RefuseReason::WrongKey), _) => self.changed(None),
             (Closed::Refused(RefuseReason::NotAdmitted), _) => {
                 Some(TrustError::KeyRefused { name: name(), key: self.identity.public() })
             }
@@ -127,6 +125,13 @@ impl Dialer {
             }
             _ => None,
         }
+    }
+
+    /// Returns that the key in the file is not the one that the peer proved, if it proved one.
+    fn changed(&self, received: Option<PublicKey>) -> Option<TrustError> {
+        let Expected::Known(check) = &self.expected else { return None };
+        let (expected, line) = check.known_key()?;
+        Some(Box::new(check.changed(expected, line, received)).into())
     }
 
     /// Takes the reason for which `trust` of an [`initiator`](Self::initiator) last refused a key.
@@ -263,6 +268,8 @@ mod tests {
         for part in ["HAS CHANGED", &key(2).fingerprint(), &format!("It is now   {}", key(3).fingerprint())] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        let again = dialer.refusal("host", &Closed::NotTrusted(key(3))).unwrap().to_string();
+        assert_eq!(again, text, "of a second connection");
         assert!(dialer.asking(&Closed::Idle).is_none());
         let ticket = tests::dialer(&world, &world.ticket(2).to_string()).unwrap();
         assert!(ticket.asking(&wrong_key).is_none(), "the key of a ticket does not change");

@@ -43,10 +43,8 @@ pub async fn race(
     }
     let asking = || connect(dialer.asking(&refused).unwrap_or_else(|| dialer.initiator()));
     match race_with(endpoint, addresses, asking).await {
-        // Without an answer, the refusal says more.
-        Err(ConnectError::Stream(StreamError::Closed(closed))) if is_silent(&closed) => {
-            Err(StreamError::Closed(refused).into())
-        }
+        // Without an answer that has a proof, the refusal says more.
+        Err(error) if attempt_end(&error) != AttemptEnd::Final => Err(StreamError::Closed(refused).into()),
         ended => ended,
     }
 }

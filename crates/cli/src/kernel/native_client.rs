@@ -11,7 +11,7 @@ use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, TransferError,
 };
-use rdt_trust::Dialer;
+use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, Dialer};
 use rdt_udp::{clock, wildcard_for};
 
 use super::connection::{Connection as _, TOO_MANY_PEERS};
@@ -121,14 +121,47 @@ fn check_two_way(course: &Course<'_>, stream: &Stream) -> Result<(), Failure> {
     }
 }
 
-/// Connects to the present address. Fails at Ctrl-C.
+/// Connects to the present address. If it answers that it has another key than the file of known
+/// hosts, lets it prove that key, so that the user sees both.
 fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, Failure> {
+    let closed_by = |error: &ConnectError| match error {
+        ConnectError::Stream(StreamError::Closed(closed)) => Some(closed.clone()),
+        _ => None,
+    };
+    let mut result = attempt(course, give_up, keys, keys.initiator.clone())?;
+    let refused = result.as_ref().err().and_then(closed_by);
+    let asking = keys.dialer.as_ref().zip(refused).and_then(|(dialer, closed)| dialer.asking(&closed));
+    if let Some(asking) = asking {
+        let asked = attempt(course, ADDRESS_GIVE_UP, keys, asking)?;
+        // Without an answer that has a proof, the refusal says more.
+        let closed = asked.as_ref().err().and_then(closed_by);
+        if closed.is_none_or(|closed| AttemptEnd::of(&closed) == AttemptEnd::Final) {
+            result = asked;
+        }
+    }
+    result.map_err(|error| {
+        let refusal = match &error {
+            ConnectError::Stream(error) => keys.refusal(course.host, error),
+            _ => None,
+        };
+        refusal
+            .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {}: {error}", course.address)))
+    })
+}
+
+/// Opens a connection to the present address. Fails at Ctrl-C.
+fn attempt(
+    course: &Course<'_>,
+    give_up: Duration,
+    keys: &Keys,
+    initiator: InitiatorConfig,
+) -> Result<Result<Opened, ConnectError>, Failure> {
     let address = course.address;
     let endpoint = EndpointConfig::new()
         .and_then(|config| Endpoint::bind(wildcard_for(address), config))
         .map_err(|error| lost(Phase::Connect, format!("no socket can be had: {error}")))?;
     let config = config_of(course.give_up(), give_up);
-    let connect = Connect::with(keys.initiator.clone()).config(config);
+    let connect = Connect::with(initiator).config(config);
     let mut say_waiting = course.waiting_line();
     let opened_at = clock::now();
     let opener = endpoint.clone();
@@ -147,20 +180,9 @@ fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened
         endpoint.close(0, "");
         return Err(Failure::Interrupted);
     }
-    match connected.ok_or_else(|| lost(Phase::Connect, "no thread can be had"))? {
-        Ok(stream) => {
-            let took = clock::now().saturating_duration_since(opened_at);
-            Ok(Opened { stream, _endpoint: endpoint, took })
-        }
-        Err(error) => {
-            let refusal = match &error {
-                ConnectError::Stream(error) => keys.refusal(course.host, error),
-                _ => None,
-            };
-            Err(refusal
-                .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {address}: {error}"))))
-        }
-    }
+    let connected = connected.ok_or_else(|| lost(Phase::Connect, "no thread can be had"))?;
+    let took = clock::now().saturating_duration_since(opened_at);
+    Ok(connected.map(|stream| Opened { stream, _endpoint: endpoint, took }))
 }
 
 /// Returns the parameters of a connection, with the times of the command line.

@@ -59,9 +59,10 @@ impl Sending for Encrypted {
         self.set.with(now, self.id, |connection| connection.observe(observer));
     }
 
-    fn open_elsewhere(&mut self, now: Instant, give_up: Duration) {
+    fn open_again(&mut self, now: Instant, give_up: Duration, keys: Option<InitiatorConfig>) {
         let config = limited(&self.config, give_up);
-        // Cannot fail: a connection was opened with the same values.
+        self.initiator = keys.unwrap_or_else(|| self.initiator.clone());
+        // Cannot fail: a connection was opened with the same values, and keys that are as complete.
         if let Ok(id) = self.set.connect(now, (), self.initiator.clone(), config) {
             self.set.release(now, self.id);
             self.id = id;

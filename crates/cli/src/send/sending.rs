@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rdt_crypto::{Aead, PublicKey};
 use rdt_driver::{Sink, Source, fill};
 use rdt_transport::{
-    Closed, Endpoint, Observer, Phase, Sender, SenderEvent, SenderStats, TransferError, Wire,
+    Closed, Endpoint, InitiatorConfig, Observer, Phase, Sender, SenderEvent, SenderStats, TransferError, Wire,
 };
 
 /// Sender of one transfer.
@@ -14,8 +14,9 @@ pub(crate) trait Sending: Endpoint<Peer = ()> {
     /// Reports packets and timers to `observer` from now on.
     fn observe(&mut self, observer: Box<dyn Observer>);
 
-    /// Opens the transfer to another address of the receiver, which gets `give_up` for an answer.
-    fn open_elsewhere(&mut self, now: Instant, give_up: Duration);
+    /// Opens the transfer again, to another address of the receiver or with other `keys`. The
+    /// receiver gets `give_up` for an answer.
+    fn open_again(&mut self, now: Instant, give_up: Duration, keys: Option<InitiatorConfig>);
 
     /// Returns the next step of the transfer.
     fn progress(&mut self) -> Option<Progress>;
@@ -61,7 +62,7 @@ impl Sending for Sender {
         Self::observe(self, observer);
     }
 
-    fn open_elsewhere(&mut self, _: Instant, _: Duration) {
+    fn open_again(&mut self, _: Instant, _: Duration, _: Option<InitiatorConfig>) {
         debug_assert!(false, "one address is tried without encryption");
     }
 

@@ -10,8 +10,11 @@ use rdt_driver::{
     Connected, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, clock, run, send_memory, send_rest,
 };
 use rdt_program::{Console, Stop, talk};
-use rdt_transport::{ConfigError, FramePool, Observer, Phase, SenderConfig, SenderStats, TransferError};
-use rdt_trust::{Attempt, Candidates, Dialer, bind_towards};
+use rdt_transport::{
+    Closed, ConfigError, FramePool, InitiatorConfig, Observer, Phase, SenderConfig, SenderStats,
+    TransferError,
+};
+use rdt_trust::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, Dialer, bind_towards};
 
 use serde_json::Value;
 
@@ -50,6 +53,8 @@ pub(crate) struct Transfer<S> {
     host: String,
     address: SocketAddr,
     candidates: Candidates,
+    /// Refusal of a receiver that was then asked to prove its key.
+    wrong_key: Option<Closed>,
     is_debug: bool,
     format: Format,
     config: SenderConfig,
@@ -146,6 +151,7 @@ impl<S: Sending> Transfer<S> {
             host: host.into(),
             address,
             candidates,
+            wrong_key: None,
             is_debug: args.debug,
             format,
             config,
@@ -167,7 +173,7 @@ impl<S: Sending> Transfer<S> {
         self.sending.opened(clock::now(), self.address);
         loop {
             run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
-            if !self.try_next_address() {
+            if !self.try_again() {
                 break;
             }
         }
@@ -177,28 +183,47 @@ impl<S: Sending> Transfer<S> {
     }
 
     /// Opens the transfer to the next address, if the receiver did not answer at the present one.
-    /// Returns false if there is none, or the transfer ended otherwise.
-    fn try_next_address(&mut self) -> bool {
+    /// If it answered that it has another key than the file of known hosts, lets it prove that key,
+    /// so that the user sees both. Returns false if there is no further attempt.
+    fn try_again(&mut self) -> bool {
         let Some(Outcome::Closed(closed)) = &self.sending.end else { return false };
         if self.sender.stats().handshake_rtt.is_some() {
             // The address answered, and may have data of the source.
             return false;
         }
         let now = clock::now();
-        let Some(Attempt { address, give_up }) = self.candidates.next(now, closed) else {
-            let (address, closed) = self.candidates.failure(closed.clone());
-            self.address = address;
-            self.sending.end = Some(Outcome::Closed(closed));
+        if let Some(refusal) = self.wrong_key.take() {
+            if AttemptEnd::of(closed) != AttemptEnd::Final {
+                // Without an answer that has a proof, the refusal says more.
+                self.sending.end = Some(Outcome::Closed(refusal));
+            }
             return false;
-        };
+        }
+        if let Some(attempt) = self.candidates.next(now, closed) {
+            self.open_again(now, attempt, None);
+            return true;
+        }
+        let (address, closed) = self.candidates.failure(closed.clone());
+        self.address = address;
+        let keys = self.dialer.as_ref().and_then(|dialer| dialer.asking(&closed));
+        if keys.is_some() {
+            self.wrong_key = Some(closed);
+            self.open_again(now, Attempt { address, give_up: ADDRESS_GIVE_UP }, keys);
+            return true;
+        }
+        self.sending.end = Some(Outcome::Closed(closed));
+        false
+    }
+
+    fn open_again(&mut self, now: Instant, attempt: Attempt, keys: Option<InitiatorConfig>) {
+        let Attempt { address, give_up } = attempt;
         self.sending.end = None;
         self.sending.opened(now, address);
         self.address = address;
         self.earlier = self.socket.io().stats();
         self.socket.set_peer(address);
-        self.sender.open_elsewhere(now, give_up);
+        self.sender.open_again(now, give_up, keys);
         self.observe();
-        true
     }
 
     fn observe(&mut self) {

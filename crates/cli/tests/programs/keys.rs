@@ -71,6 +71,30 @@ fn new_key_is_kept_and_changed_one_refused() {
 }
 
 #[test]
+fn changed_key_is_proved_and_shown() {
+    for (receiver, ways) in
+        [("--no-link", &[("", 1), ("--parallel 3", 3)][..]), ("--measure", &[("--reverse", 1)])]
+    {
+        let receiver = Receiver::start(receiver);
+        let (host, port) = (receiver.address.ip(), receiver.address.port());
+        let new = receiver.program.error_line("own key ").replace("own key ", "");
+        let old = StaticKey::from_bytes([9; 32]).public();
+        let folder = tempfile::tempdir().unwrap();
+        let known = folder.path().join("known");
+        let line = format!("{host} {port} rdt-key-1 {old} 2026-11-23\n");
+        fs::write(&known, &line).unwrap();
+        for (way, transfers) in ways {
+            let args = format!("--bytes 1000 --known-hosts {} {way}", known.display());
+            let run = send_as(folder.path(), &receiver.args(&args)).with_code(76);
+            for part in [format!("It was      {}", old.fingerprint()), format!("It is now   {new}")] {
+                assert_eq!(run.stderr.matches(&part).count(), *transfers, "{way}: {}", run.stderr);
+            }
+        }
+        assert_eq!(fs::read_to_string(&known).unwrap(), line);
+    }
+}
+
+#[test]
 fn wrong_or_missing_secret_exits_with_77() {
     let folder = tempfile::tempdir().unwrap();
     let [right, wrong] = ["right", "wrong"].map(|name| {
