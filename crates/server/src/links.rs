@@ -16,8 +16,8 @@ use crate::{SenderId, ServerConfig};
 /// Limit on the pool of unused packet buffers.
 const MAX_POOLED_BUFFERS: usize = 256;
 /// Limit on the memory of packets inside the links of half-open peers, bytes, and on its share of
-/// the memory of all links.
-const MAX_HALF_OPEN_LINK_MEMORY: u64 = 16 << 20;
+/// the memory of all links. The floor of each of them, 2 KiB, has room for a packet of 1472 bytes.
+pub(crate) const MAX_HALF_OPEN_LINK_MEMORY: u64 = 8 << 20;
 const HALF_OPEN_SHARE: u64 = 4;
 
 /// Datagram that enters or leaves a link, with the address of its sender or of its destination.
@@ -31,7 +31,8 @@ pub(crate) struct Datagram<P, B> {
 /// Paths of all senders that requested one.
 #[derive(Debug)]
 pub(crate) struct Links<P> {
-    pub(crate) paths: BTreeMap<SenderId<P>, PeerPath<P>>,
+    /// Boxed because nodes of the map have room for more entries than they hold.
+    pub(crate) paths: BTreeMap<SenderId<P>, Box<PeerPath<P>>>,
     /// Next wake-up of each path whose links contain packets, earliest first.
     wakeups: BTreeSet<(Instant, SenderId<P>)>,
     pool: Vec<Vec<u8>>,
@@ -91,7 +92,7 @@ impl<P: Copy + Ord + Debug> Links<P> {
         let Some(wanted) = wanted else { return };
         let mut path = PeerPath::new(now, wanted, self.path_memory_limit, seed);
         path.half_open = is_half_open;
-        self.paths.insert(sender, path);
+        self.paths.insert(sender, Box::new(path));
     }
 
     /// Pushes a packet into a link, whose memory it limits to the floor of the path and what the

@@ -11,8 +11,8 @@ use rdt_transport::{
 
 use super::*;
 use crate::link_memory::LinkMemory;
-use crate::links::Datagram;
-use crate::path::classic_path;
+use crate::links::{Datagram, MAX_HALF_OPEN_LINK_MEMORY};
+use crate::path::{PeerPath, classic_path};
 
 /// At 1 Mbit/s, 12 bytes take 96 us, 28 bytes 224 us and 1008 bytes 8064 us.
 const LINK: LinkProperties =
@@ -408,6 +408,25 @@ fn links_of_half_open_peers_have_limit_of_their_own() {
     let (half_open, connected) = (&script.server.links.half_open, &script.server.links.connected);
     assert_eq!(half_open.limit_of(0), LinkMemory::new(256 << 10, MAX_HALF_OPEN_PEERS).limit_of(0));
     assert_eq!(connected.limit_of(0), LinkMemory::new(1 << 20, 4096).limit_of(0), "as before");
+}
+
+/// Each forged SYN requests a link that is slow and holds much.
+#[test]
+fn forged_syns_hold_bounded_links() {
+    let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
+    let mut server = Server::new(ServerConfig::new(receiver, LinkMode::Emulated { seed: 1 }));
+    let now = rdt_testing::epoch();
+    for peer in 0..2 * MAX_HALF_OPEN_PEERS {
+        for _ in 0..100 {
+            let mut syn = packets::classic_syn(29.0, 1000.0, [0.0; 2], 1_000_000);
+            server.handle_datagram(now, peer, Ecn::NotEct, &mut syn);
+        }
+    }
+    assert_eq!((server.links.paths.len(), server.active()), (MAX_HALF_OPEN_PEERS, 0));
+    let (memory, limit) = (server.links.max_memory, MAX_HALF_OPEN_LINK_MEMORY);
+    assert!((limit / 2..=limit).contains(&memory), "{memory} bytes");
+    let path = size_of::<PeerPath<std::net::SocketAddr>>();
+    assert!(path <= 1600, "a half-open peer costs a path of {path} bytes");
 }
 
 #[test]
