@@ -369,5 +369,6 @@ impl<'a> Evidence<'a> {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
