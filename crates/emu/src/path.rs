@@ -1,7 +1,7 @@
 //! Options that describe the path: `--path FILE`, and a flag for each key of a path description.
 //! Owns the flags, and reads the files. The emulator parses the values (docs/PATHS.md).
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,12 @@ use std::path::{Path as FilePath, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use rdt_emulator::PathConfig;
-use rdt_emulator::spec::{DestinationSpec, Key, PathSpec, Scope, SpecError};
+use rdt_emulator::spec::{DestinationSpec, Key, LinkKey, PathSpec, Scope, SpecError};
 
 use crate::failure::Failure;
 
+/// Begin of a rate that is the name of a trace file.
+const TRACE: &str = "trace:";
 /// Name of the flag whose value is a description file.
 const FILE: &str = "path";
 pub(crate) const HEADING: &str =
@@ -91,27 +93,21 @@ fn read<T>(
     parse(&text, file.parent().unwrap_or(FilePath::new(""))).map_err(|error| named(&error))
 }
 
-/// Path description, and the location of its trace files.
+/// Path description, whose trace files have absolute names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Described {
     pub(crate) path: PathSpec,
-    /// Where the trace files are, by the names that the description has for them.
-    traces: BTreeMap<String, PathBuf>,
 }
 
 impl Described {
     /// Describes a path whose trace files are in `folder`.
-    fn of(path: PathSpec, folder: &FilePath) -> Self {
-        let mut described = Self { path, traces: BTreeMap::new() };
-        described.find_traces(folder, |_| true);
-        described
+    fn of(mut path: PathSpec, folder: &FilePath) -> Self {
+        path.rename_traces(|name| absolute(folder, name));
+        Self { path }
     }
 
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
-        let read = |name: &str| {
-            let file = self.traces.get(name).map_or(FilePath::new(name), PathBuf::as_path);
-            read_text(file, MAX_TRACE).map_err(|error| error.to_string())
-        };
+        let read = |name: &str| read_text(FilePath::new(name), MAX_TRACE).map_err(|error| error.to_string());
         self.path.to_path_config(read).map_err(|error: SpecError| usage(&error))
     }
 
@@ -119,22 +115,33 @@ impl Described {
     /// name are looked up in `folder`; empty for the current directory.
     pub(crate) fn changed(&self, settings: &[Setting], folder: &FilePath) -> Result<Self, Failure> {
         let mut changed = self.clone();
-        let texts = settings.iter().map(|(scope, key, value)| (*scope, key.name(), value.as_str()));
+        let values: Vec<_> = settings.iter().map(|(_, key, value)| located(*key, value, folder)).collect();
+        let texts = settings.iter().zip(&values);
+        let texts = texts.map(|((scope, key, _), value)| (*scope, key.name(), &**value));
         changed.path.set_all(texts).map_err(|error| usage(&error))?;
-        changed.find_traces(folder, |name| settings.iter().any(|(_, _, value)| value.contains(name)));
         Ok(changed)
-    }
-
-    /// Records that the trace files with these names are in `folder`.
-    fn find_traces(&mut self, folder: &FilePath, mut is_there: impl FnMut(&str) -> bool) {
-        let names = self.path.trace_files().into_iter().filter(|name| is_there(name));
-        let found: Vec<_> = names.map(|name| (name.to_owned(), folder.join(name))).collect();
-        self.traces.extend(found);
     }
 
     pub(crate) fn seed(&self) -> u64 {
         self.path.seed().unwrap_or_else(rand::random)
     }
+}
+
+/// Returns the value of a key; that of a trace file in `folder` with its absolute name.
+fn located<'a>(key: Key, value: &'a str, folder: &FilePath) -> Cow<'a, str> {
+    match value.strip_prefix(TRACE).map(str::trim) {
+        Some(name) if key == Key::Link(LinkKey::Rate) && !name.is_empty() => {
+            format!("{TRACE}{}", absolute(folder, name)).into()
+        }
+        _ => value.into(),
+    }
+}
+
+/// Returns the absolute path of a file in `folder`; an empty one is the current directory.
+fn absolute(folder: &FilePath, name: &str) -> String {
+    let path = folder.join(name);
+    // Fails without a current directory.
+    std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned()
 }
 
 fn usage(error: &dyn std::fmt::Display) -> Failure {

@@ -150,6 +150,13 @@ impl PathSpec {
         files
     }
 
+    /// Gives each trace file the name that `rename` returns, such as its path from elsewhere.
+    pub fn rename_traces(&mut self, rename: impl Fn(&str) -> String) {
+        for link in [&mut self.forward, &mut self.reverse] {
+            link.rename_trace(&rename);
+        }
+    }
+
     /// Converts the specification to a configuration. `read_trace` returns the text of the trace
     /// file with this name, or an error sentence.
     pub fn to_path_config(

@@ -87,10 +87,32 @@ fn trace_path_is_relative_to_its_file() {
     let flag = format!("trace:{}", folder.put("other", "1\n"));
     assert_eq!(config(&["--rate", &flag]).unwrap().reverse.rate, expected);
     let missing = config(&["--rate-forward", "trace:cell.down"]).unwrap_err();
-    assert!(missing.starts_with("rate (forward): trace 'cell.down': "), "{missing}");
+    assert!(missing.starts_with("rate (forward): trace '") && missing.contains("cell.down': "), "{missing}");
     folder.put("cell.down", "1\nx\n");
     let wrong = config(&["--path", &file]).unwrap_err();
     assert!(wrong.contains("cell.down") && wrong.contains("line 2"), "{wrong}");
+}
+
+#[test]
+fn trace_of_flag_leaves_other_direction_alone() {
+    let folder = Folder::new("directions");
+    folder.put("cell", "1\n");
+    folder.put("up", "1\n1\n");
+    let file = folder.put("path.toml", "[forward]\nrate = 'trace:cell'");
+    let rates = |path: PathConfig| [path.forward.rate, path.reverse.rate];
+    let expected = [12_000_000, 36_000_000].map(|bps| Some(Bitrate::from_bps(bps)));
+    let described = parse(&["--path", &file]).unwrap().describe().unwrap();
+    let other = Folder::new("directions-other");
+    // The same name is another file in another folder, and one name may be part of the other.
+    for name in ["cell", "cell.up", "ell"] {
+        other.put(name, "1\n1\n1\n");
+        let setting = (Scope::Reverse, Key::Link(LinkKey::Rate), format!("trace:{name}"));
+        let changed = described.changed(&[setting], &other.0).unwrap();
+        assert_eq!(rates(changed.config().unwrap()), expected, "{name}");
+        // From any folder.
+        let again = Described::of(PathSpec::from_toml(&changed.path.to_toml()).unwrap(), &other.0);
+        assert_eq!(rates(again.config().unwrap()), expected, "{name}");
+    }
 }
 
 #[test]

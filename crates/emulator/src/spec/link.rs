@@ -93,6 +93,13 @@ impl LinkSpec {
         }
     }
 
+    /// Gives the trace file, if there is one, another name.
+    pub(super) fn rename_trace(&mut self, rename: impl Fn(&str) -> String) {
+        if let RateSpec::Trace(file) = &mut self.rate {
+            *file = rename(file);
+        }
+    }
+
     /// Returns the link's configuration; `rtt` is that of the path. An error is about the trace
     /// file.
     pub(super) fn to_config(

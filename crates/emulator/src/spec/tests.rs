@@ -169,6 +169,9 @@ fn wifi_cell_is_shared_by_both_directions() {
 fn caller_reads_the_trace() {
     let path = PathSpec::from_toml("[reverse]\nrate = 'trace:some where/cell.down'").unwrap();
     assert_eq!(path.trace_files(), ["some where/cell.down"]);
+    let mut renamed = path.clone();
+    renamed.rename_traces(|file| format!("/there/{file}"));
+    assert_eq!(renamed.trace_files(), ["/there/some where/cell.down"]);
     let read = |text: &'static str| path.to_path_config(move |_| Ok(text.to_owned()));
     assert_eq!(
         read("1\n2\n").unwrap().reverse.varying,
