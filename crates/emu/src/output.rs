@@ -1,12 +1,12 @@
 //! Reports of a relay: options, observers, and output at the end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet, parse_duration};
-use rdt_program::files::create_private;
+use rdt_program::files::{create_private, is_same_path};
 use rdt_program::json::seed as seed_json;
 use rdt_program::{Printer, exit};
 use rdt_udp::clock;
@@ -168,6 +168,19 @@ pub(crate) fn destinations_json(all: &[DestinationAccount]) -> Value {
 }
 
 impl OutputArgs {
+    /// Rejects options without effect, and one file for two outputs.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match (&self.json_to, &self.pcapng) {
+            (None, None) if self.force => Err(Failure::Usage(
+                "--force replaces the files of --json-to and --pcapng: none is given".into(),
+            )),
+            (Some(json), Some(pcapng)) if is_same_path(json, pcapng) => {
+                Err(Failure::Usage("--json-to and --pcapng need two files".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Creates the observers that the options request (capture, JSON) and opens their files. Failed
     /// writes during the run are reported to `warnings`. `destinations` names the paths of `--to`,
     /// in their order.
@@ -179,12 +192,13 @@ impl OutputArgs {
         destinations: Vec<DestinationName>,
     ) -> Result<Watchers<F>, Failure> {
         let file = self.pcapng.as_deref().map(|path| self.create(path)).transpose()?;
+        let out = self.json_out().inspect_err(|_| self.pcapng.iter().for_each(|path| remove_empty(path)))?;
         let capture = self
             .pcapng
             .as_deref()
             .zip(file)
             .map(|to| Capture::start(to, frame, self.snaplen, &format!("seed {seed}"), &destinations));
-        let mut stream = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));
+        let mut stream = out.map(|out| JsonStream::start(self.json_stream, out));
         if let Some(stream) = &mut stream {
             stream.destinations = destinations;
         }
@@ -248,6 +262,14 @@ impl OutputArgs {
             }
         }
         code
+    }
+}
+
+/// Removes a file of a run that does not start: the next one would refuse to replace it.
+fn remove_empty(path: &Path) {
+    if path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0) {
+        // If it fails, the file stays.
+        let _ = fs::remove_file(path);
     }
 }
 

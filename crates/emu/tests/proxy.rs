@@ -35,6 +35,36 @@ fn bad_arguments_get_one_line_each() {
 }
 
 #[test]
+fn start_that_fails_leaves_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (capture, missing) = (at("capture"), at("none/json"));
+    let (code, said) = fails(&format!("127.0.0.1:0 127.0.0.1:9 --pcapng {capture} --json-to {missing}"));
+    assert_eq!(code, Some(73), "{said}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let metrics = taken.local_addr().unwrap();
+    let (code, said) = fails(&format!("127.0.0.1:0 127.0.0.1:9 --pcapng {capture} --metrics {metrics}"));
+    assert_eq!(code, Some(69), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn outputs_are_different_files() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    let [one, other] = ["file", "sub/../file"].map(|name| folder.path().join(name).display().to_string());
+    for other in [&one, &other] {
+        let options = format!("--force --json-to {one} --pcapng {other}");
+        let (code, said) = fails(&format!("127.0.0.1:0 127.0.0.1:9 {options}"));
+        assert_eq!(code, Some(64), "{said}");
+        assert!(said.contains("--json-to and --pcapng need two files"), "{said}");
+    }
+    let (code, said) = fails("127.0.0.1:0 127.0.0.1:9 --force");
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("--force replaces the files"), "{said}");
+}
+
+#[test]
 fn taken_address_and_loop_are_refused() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();

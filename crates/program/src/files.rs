@@ -1,5 +1,6 @@
 //! Output files that only their owner may read: captures and traces have the data of others.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
@@ -33,6 +34,19 @@ pub fn create_private(path: &Path, force: bool) -> io::Result<File> {
 
 fn exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "it exists already: --force replaces it")
+}
+
+/// True if both paths lead to the same regular file, or would once it is created.
+pub fn is_same_path(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        (folder.canonicalize().unwrap_or(folder.to_owned()), path.file_name().map(OsStr::to_owned))
+    };
+    let is_file = |path: &Path| path.metadata().map_or(true, |found| found.is_file());
+    let resolved = |path: &Path| path.canonicalize().ok();
+    is_file(one)
+        && (place(one) == place(other) || resolved(one).is_some_and(|path| Some(path) == resolved(other)))
 }
 
 /// True for `/dev/fd/3`, `/dev/stdout` and the like: links to files that this process has open.
@@ -99,6 +113,19 @@ mod tests {
             }
             assert_eq!(fs::read_to_string(&target).ok().as_deref(), text);
         }
+    }
+
+    #[test]
+    fn paths_of_one_file_are_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("sub")).expect("a folder");
+        assert!(is_same_path(&at("new"), &at("sub/../new")) && !is_same_path(&at("new"), &at("sub/new")));
+        fs::write(at("there"), "").expect("a file");
+        symlink(at("there"), at("link")).expect("a link");
+        assert!(is_same_path(&at("there"), &at("link")));
+        assert!(is_same_path(Path::new("new"), Path::new("./new")));
+        assert!(!is_same_path(Path::new("/dev/null"), Path::new("/dev/null")));
     }
 
     #[test]

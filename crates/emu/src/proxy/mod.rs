@@ -121,6 +121,7 @@ pub(crate) struct ProxyArgs {
 }
 
 pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
+    args.output.check()?;
     let (listen, target) = address::both(&args.listen, &args.target)?;
     if args.idle < MIN_IDLE {
         return Err(Failure::Usage("--idle: must be at least 10 ms".into()));
@@ -157,9 +158,11 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     };
     #[cfg(not(unix))]
     let changes = None;
+    let metrics = args.metrics.metrics.map(|address| Published::serve(address, clock::now()));
+    let published = metrics.transpose()?;
+    // Last, because a start that fails must leave no files.
     let mut watchers = args.output.watchers(frame, seed, warnings.clone(), Vec::new())?;
-    watchers.published =
-        args.metrics.metrics.map(|address| Published::serve(address, clock::now())).transpose()?;
+    watchers.published = published;
     let (end, watchers, carried) = carry(sockets, (paths, changes), watchers, args.wait);
     warnings.close();
     let stopped = carried.map_err(Failure::system("the relay stopped"));

@@ -46,6 +46,7 @@ const NOT_NESTED: &str = "this network has a device rdt0 but is not the near end
                      own far end";
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    args.output.check()?;
     if args.ipv6 && args.device_mtu < MIN_MTU_IPV6 {
         return Err(Failure::Usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
     }
