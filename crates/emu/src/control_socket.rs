@@ -32,8 +32,13 @@ use crate::path::{Described, PathArgs};
 use crate::paths::{Change, Changes};
 use crate::talk;
 
-/// Size limit of a request, bytes. A description has some hundred.
+/// Size limit of a request, bytes. The settings of a command line have some hundred.
 const MAX_REQUEST: u64 = 1 << 16;
+/// Size limit of an answer, bytes. It has the whole description, of up to 1 MiB in a file, and more
+/// bytes for the same words in JSON.
+const MAX_ANSWER: u64 = 1 << 24;
+/// Length of the line about a change, characters.
+const MAX_LOGGED: usize = 400;
 /// Time for a peer to send its request or take the answer. A request waits for the one before it.
 const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -223,7 +228,7 @@ fn answer(
 ) -> io::Result<()> {
     peer.set_read_timeout(Some(PEER_TIMEOUT))?;
     peer.set_write_timeout(Some(PEER_TIMEOUT))?;
-    let request = read_line(peer)?;
+    let request = read_line(peer, MAX_REQUEST)?;
     let request: Value = serde_json::from_str(&request).unwrap_or_default();
     let answer = match in_force.apply(&request) {
         Ok((description, change)) => {
@@ -240,13 +245,19 @@ fn answer(
     write_line(peer, &answer)
 }
 
+/// Returns the start of a description in one line.
 fn one_line(toml: &str) -> String {
-    toml.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ")
+    let mut line = toml.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ");
+    if let Some((end, _)) = line.char_indices().nth(MAX_LOGGED) {
+        line.truncate(end);
+        line += "...";
+    }
+    line
 }
 
-fn read_line(peer: &UnixStream) -> io::Result<String> {
+fn read_line(peer: &UnixStream, max_bytes: u64) -> io::Result<String> {
     let mut line = String::new();
-    BufReader::new(peer.take(MAX_REQUEST)).read_line(&mut line)?;
+    BufReader::new(peer.take(max_bytes)).read_line(&mut line)?;
     Ok(line)
 }
 
@@ -275,7 +286,7 @@ pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
     let folder = std::env::current_dir().map_err(Failure::system("no current directory"))?;
     write_line(&peer, &json!({ "to": args.to, "settings": settings, "folder": folder.to_string_lossy() }))
         .map_err(absent)?;
-    let answer = read_line(&peer).map_err(absent)?;
+    let answer = read_line(&peer, MAX_ANSWER).map_err(absent)?;
     let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
     if let Some(path) = answer["path"].as_str() {
         crate::tell(path.trim())?;

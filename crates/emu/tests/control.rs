@@ -138,6 +138,21 @@ fn impossible_changes_are_refused_in_one_line() {
 }
 
 #[test]
+fn long_description_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("path.toml");
+    let steps: Vec<_> = (0..8000).map(|second| format!("{second}s:{}kbit", 1000 + second)).collect();
+    std::fs::write(&file, format!("rate = '{}'", steps.join(","))).unwrap();
+    let mut proxy = Proxy::start(&format!("--path {}", file.display()));
+    let changed = proxy.set("--loss-reverse 1%");
+    assert_eq!(changed.status.code(), Some(0), "{}", text(&changed.stderr));
+    assert!(changed.stdout.len() > 1 << 16 && text(&changed.stdout).contains("loss"));
+    // Not ended: its standard output, which has the event of the change, is longer than a pipe.
+    proxy.child.kill().unwrap();
+    proxy.child.wait().unwrap();
+}
+
+#[test]
 fn trace_is_found_beside_the_caller() {
     let proxy = Proxy::start("");
     let folder = tempfile::tempdir().unwrap();
