@@ -267,7 +267,7 @@ impl Init<'_> {
     }
 
     /// Waits for a signal, the end of a child or a message. Queues signals that arrive as messages.
-    /// Exits the process if the outer process has ended.
+    /// Fails if the outer process has ended.
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<(), Failure> {
         let mut fds = [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(self.control, PollFlags::IN)];
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -288,8 +288,11 @@ impl Init<'_> {
                 Ok(())
             }
             Ok(Some(_)) => Ok(()),
-            // The kernel kills all other processes in the namespaces when this one exits.
-            Ok(None) | Err(_) => std::process::exit(exit::INTERRUPTED.into()),
+            // The kernel kills all other processes in the namespaces when this one exits. That is
+            // after files such as that of a NAT are removed.
+            Ok(None) | Err(_) => {
+                Err(Failure::Inside(exit::INTERRUPTED, "the outer process has ended".into()))
+            }
         }
     }
 

@@ -441,3 +441,19 @@ fn internet_is_for_outermost_run() {
     let output = stdout(&run(&internet, &["sh", "-c", &script]).output());
     assert_eq!(said(&output, "tcp "), "stream");
 }
+
+#[test]
+fn interrupted_start_leaves_no_file() {
+    if !host_allows() {
+        return;
+    }
+    let (_folder, path) = instead_of_pasta("exec sleep 1000");
+    let temporary = tempfile::tempdir().unwrap();
+    let run = run("-q --internet=pasta", &["true"]).with_path(&path);
+    let running = run.with_env("TMPDIR", temporary.path().to_str().unwrap()).spawn();
+    running.process("1000");
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "the name of the far network");
+    kill(running.child.id(), Signal::INT);
+    assert_eq!(running.end().0, 130);
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+}

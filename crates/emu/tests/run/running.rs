@@ -66,8 +66,12 @@ impl Run {
         output
     }
 
-    pub(crate) fn with_path(mut self, folders: &str) -> Self {
-        self.program.env("PATH", folders);
+    pub(crate) fn with_path(self, folders: &str) -> Self {
+        self.with_env("PATH", folders)
+    }
+
+    pub(crate) fn with_env(mut self, name: &str, value: &str) -> Self {
+        self.program.env(name, value);
         self
     }
 
