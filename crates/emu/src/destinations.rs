@@ -12,7 +12,8 @@
 mod selector;
 #[cfg(target_os = "linux")]
 mod table;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 
 use std::path::PathBuf;
