@@ -30,7 +30,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use rdt_udp::clock;
-use rustix::fs::{Mode, mkdirat};
+use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval};
@@ -77,7 +77,7 @@ pub(crate) struct Place {
     directory: Option<Arc<Directory>>,
     /// True: this copy creates the directory.
     is_new: bool,
-    /// Directory that does not exist yet.
+    /// Directory that does not exist before [`Self::create`].
     missing: Option<Missing>,
     top: TopNames,
     /// Marker of DEST if it is the new name of the only source.
@@ -91,6 +91,17 @@ pub(crate) struct Place {
 struct Missing {
     parent: OwnedFd,
     path: PathBuf,
+}
+
+impl Missing {
+    /// Removes the directory that was created for sources that the peer does not have.
+    fn remove_if_unused(&self, summary: &Summary) {
+        if let Some(name) = self.path.file_name().filter(|_| summary.directories == 0 && summary.failures > 0)
+        {
+            // Fails if something is in it.
+            let _ = unlinkat(&self.parent, name, AtFlags::REMOVEDIR);
+        }
+    }
 }
 
 impl Place {
@@ -152,16 +163,17 @@ impl Place {
 
     /// Creates DEST if it is missing, for a copy that both sides have accepted.
     pub(crate) fn create(mut self, options: DestinationOptions) -> Result<Self, CopyError> {
-        let Some(Missing { parent, path }) = self.missing.take() else { return Ok(self) };
+        let Some(Missing { parent, path }) = &self.missing else { return Ok(self) };
         let create = || {
             let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
-            mkdirat(&parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
+            mkdirat(parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
             if options.sync {
-                rustix::fs::fsync(&parent)?;
+                rustix::fs::fsync(parent)?;
             }
+            let parent = parent.try_clone()?;
             Directory::top(parent, path.clone(), Links::Keep)?.open_directory(name.as_bytes())
         };
-        self.directory = Some(create().map_err(|error| refused(&path, &error))?);
+        self.directory = Some(create().map_err(|error| refused(path, &error))?);
         Ok(self)
     }
 }
@@ -193,6 +205,8 @@ pub(crate) struct Destination {
     replies: Receiver<FromDestination>,
     fatal: UnboundedReceiver<CopyError>,
     directory: Option<Arc<Directory>>,
+    /// Directory that this copy has created as DEST.
+    created: Option<Missing>,
     marker: Option<Marker>,
     other: Option<OtherMarker>,
 }
@@ -238,7 +252,7 @@ impl Destination {
             workers.push(jobs);
         }
         let (steps, queue) = channel();
-        let Place { directory, is_new, top, marker, other, .. } = place.create(options)?;
+        let Place { directory, is_new, missing: created, top, marker, other } = place.create(options)?;
         let planner = Planner {
             shared: Arc::clone(&shared),
             nodes: vec![Node::new(directory.clone(), None)],
@@ -253,7 +267,7 @@ impl Destination {
         })?;
         let queues = Queues { steps, workers, buffers: Buffers::new() };
         let shared = StopGuard(shared);
-        Ok(Self { shared, queues, threads, replies, fatal, directory, marker, other })
+        Ok(Self { shared, queues, threads, replies, fatal, directory, created, marker, other })
     }
 
     /// Runs the copy to its end over a stream whose opening is done. The caller removes the marker
@@ -267,7 +281,7 @@ impl Destination {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let Self { shared, queues, threads, replies, mut fatal, directory, marker, other } = self;
+        let Self { shared, queues, threads, replies, mut fatal, directory, created, marker, other } = self;
         if let (Some(directory), Some(other)) = (&directory, other) {
             other.remove(directory);
         }
@@ -294,6 +308,8 @@ impl Destination {
         if let Ok(error) = fatal.try_recv() {
             return Err(error);
         }
+        let summary = report.summary();
+        created.iter().for_each(|created| created.remove_if_unused(&summary));
         if sync && let Some(directory) = directory.clone() {
             let error = |error| CopyError::System { step: "cannot sync the destination", error };
             let sync = move || directory.handle().and_then(|handle| Ok(rustix::fs::fsync(&*handle)?));
@@ -302,8 +318,8 @@ impl Destination {
         let finished = control_frame(&FromDestination::Finished)?;
         writer.write_all(&finished).await.map_err(CopyError::Stream)?;
         writer.flush().await.map_err(CopyError::Stream)?;
-        let is_over = is_over(&report.summary());
-        Ok(directory.zip(marker).filter(|_| is_over).map(|(parent, marker)| OwnMarker { marker, parent }))
+        let own = directory.zip(marker).filter(|_| is_over(&summary));
+        Ok(own.map(|(parent, marker)| OwnMarker { marker, parent }))
     }
 }
 

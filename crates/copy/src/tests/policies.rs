@@ -297,12 +297,15 @@ async fn marker_belongs_to_source_and_directory() {
 }
 
 #[tokio::test]
-async fn refused_pull_creates_no_directory() {
+async fn pull_of_nothing_leaves_no_directory() {
     let folder = Folder::new();
     write(folder.src().join("file"), b"x");
     let request = || Request { dest: folder.dst().join("new/"), ..folder.request() };
     let refusing = Root::confined(&folder.dst(), Permission::WriteOnly).unwrap();
     assert!(pulled_from(request(), refusing).await.0.is_err());
+    assert!(!folder.dst().join("new").exists());
+    let missing = Request { sources: vec![folder.src().join("missing")], ..request() };
+    assert_eq!(pulled(missing).await.unwrap().failures, 1);
     assert!(!folder.dst().join("new").exists());
     assert!(pulled(request()).await.unwrap().is_complete());
     assert!(folder.dst().join("new/src/file").is_file());
