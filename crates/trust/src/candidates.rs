@@ -53,7 +53,7 @@ pub struct Attempt {
 /// each round for twice the time of the round before, because an answer takes longer than the first
 /// attempt on a path with loss or with a long round trip.
 #[derive(Debug)]
-pub struct Candidates {
+pub struct Candidates<F> {
     /// Addresses to try in this round.
     round: VecDeque<SocketAddr>,
     /// Addresses to try in the next round.
@@ -64,10 +64,10 @@ pub struct Candidates {
     /// `None`: never.
     give_up_at: Option<Instant>,
     /// First refusal without a proof, and its address.
-    refusal: Option<(SocketAddr, Closed)>,
+    refusal: Option<(SocketAddr, F)>,
 }
 
-impl Candidates {
+impl<F> Candidates<F> {
     /// Begins with the first address. All attempts together end after `give_up`. `None` without an
     /// address.
     pub fn new(now: Instant, addresses: &[SocketAddr], give_up: Duration) -> Option<Self> {
@@ -90,27 +90,31 @@ impl Candidates {
         self.current
     }
 
-    /// Returns the next attempt after the end of the present one. `None` if it was the last.
-    pub fn next(&mut self, now: Instant, closed: &Closed) -> Option<Attempt> {
-        match AttemptEnd::of(closed) {
-            AttemptEnd::Final => return None,
-            AttemptEnd::NoAnswer => self.silent.push_back(self.current.address),
-            AttemptEnd::NoProgram => {}
-            AttemptEnd::Unproved => {
-                self.refusal.get_or_insert((self.current.address, closed.clone()));
-            }
+    /// Returns the next attempt after the end of the present one, which failed by `failure`.
+    ///
+    /// # Errors
+    ///
+    /// If it was the last one: the failure of all attempts, and its address. A refusal says more
+    /// than addresses without an answer.
+    pub fn next(&mut self, now: Instant, end: AttemptEnd, failure: F) -> Result<Attempt, (SocketAddr, F)> {
+        let failed = (self.current.address, failure);
+        match end {
+            AttemptEnd::Final => return Err(failed),
+            AttemptEnd::NoAnswer => self.silent.push_back(failed.0),
+            AttemptEnd::NoProgram | AttemptEnd::Unproved => {}
         }
+        let is_refused = end == AttemptEnd::Unproved || self.refusal.is_some();
         // After a refusal, the addresses that were not tried yet are tried once.
-        if self.round.is_empty() && self.refusal.is_none() {
+        if self.round.is_empty() && !is_refused {
             self.patience = self.patience.saturating_mul(2);
             self.round = std::mem::take(&mut self.silent);
         }
-        if self.give_up_at.is_some_and(|at| at <= now) {
-            return None;
-        }
-        let address = self.round.pop_front()?;
+        let is_over = self.give_up_at.is_some_and(|at| at <= now);
+        let failure = self.refusal.take().unwrap_or(failed);
+        let Some(address) = self.round.pop_front().filter(|_| !is_over) else { return Err(failure) };
+        self.refusal = is_refused.then_some(failure);
         self.set_current(now, address);
-        Some(self.current)
+        Ok(self.current)
     }
 
     fn set_current(&mut self, now: Instant, address: SocketAddr) {
@@ -118,15 +122,6 @@ impl Candidates {
         let is_only = self.round.is_empty() && self.silent.is_empty() && self.refusal.is_none();
         let give_up = if is_only { rest } else { rest.min(self.patience) };
         self.current = Attempt { address, give_up };
-    }
-
-    /// Returns the failure of all attempts, of which the last ended by `last`, and its address.
-    /// A refusal says more than addresses without an answer.
-    pub fn failure(&self, last: Closed) -> (SocketAddr, Closed) {
-        match &self.refusal {
-            Some(refusal) if AttemptEnd::of(&last) != AttemptEnd::Final => refusal.clone(),
-            _ => (self.current.address, last),
-        }
     }
 }
 
@@ -198,8 +193,7 @@ mod tests {
             found.push((last_byte(address), give_up.as_secs()));
             let (closed, took) = end_of(last_byte(address), give_up);
             now += took;
-            if candidates.next(now, &closed).is_none() {
-                let (address, closed) = candidates.failure(closed);
+            if let Err((address, closed)) = candidates.next(now, AttemptEnd::of(&closed), closed) {
                 return (found, (last_byte(address), closed));
             }
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rdt_program::{Stop, talk};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{Phase, SenderConfig, SenderStats, TransferError};
+use rdt_trust::{AttemptEnd, Candidates};
 use rdt_udp::clock;
 
 use super::message::{Report, Verdict};
@@ -104,25 +105,22 @@ impl<'a> Course<'a> {
     pub(super) fn connect_any<T>(
         &mut self,
         addresses: &[SocketAddr],
-        mut connect: impl FnMut(&mut Self, Duration) -> Result<T, Failure>,
+        mut connect: impl FnMut(&mut Self, Duration) -> Result<T, NotConnected>,
     ) -> Result<T, Failure> {
-        let share = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-        let give_up = self.connect_give_up() / share;
-        let mut last = lost(Phase::Connect, "the receiver has no address");
-        for address in addresses {
-            self.address = *address;
-            match connect(self, give_up) {
-                // No answer, or a family of addresses that this host does not have.
-                Err(
-                    failure @ Failure::Transfer {
-                        error: TransferError::Gone | TransferError::FailedSend(_),
-                        ..
-                    },
-                ) => last = failure,
-                ended => return ended,
-            }
+        let mut candidates = Candidates::new(clock::now(), addresses, self.connect_give_up())
+            .ok_or_else(|| lost(Phase::Connect, "the receiver has no address"))?;
+        let mut attempt = candidates.current();
+        loop {
+            self.address = attempt.address;
+            let NotConnected { end, failure } = match connect(self, attempt.give_up) {
+                Ok(connected) => return Ok(connected),
+                Err(failed) => failed,
+            };
+            attempt = candidates.next(clock::now(), end, failure).map_err(|(address, failure)| {
+                self.address = address;
+                failure
+            })?;
         }
-        Err(last)
     }
 
     /// Returns a function that says once, after a second, what is waited for.
@@ -195,6 +193,26 @@ impl<'a> Course<'a> {
                 Err(failure(Phase::Connect, TransferError::Closed(CloseReason::Refused), verdict.sentence()))
             }
         }
+    }
+}
+
+/// Failed attempt to connect to one address.
+pub(super) struct NotConnected {
+    pub(super) end: AttemptEnd,
+    pub(super) failure: Failure,
+}
+
+impl From<Failure> for NotConnected {
+    /// Without an answer, such as in a family of addresses that this host does not have, another
+    /// address is tried.
+    fn from(failure: Failure) -> Self {
+        let end = match failure {
+            Failure::Transfer { error: TransferError::Gone | TransferError::FailedSend(_), .. } => {
+                AttemptEnd::NoProgram
+            }
+            _ => AttemptEnd::Final,
+        };
+        Self { end, failure }
     }
 }
 

@@ -15,7 +15,7 @@ use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, Dialer};
 use rdt_udp::{clock, wildcard_for};
 
 use super::connection::{Connection as _, TOO_MANY_PEERS};
-use super::course::{Course, failure, lost};
+use super::course::{Course, NotConnected, failure, lost};
 use super::message::{Request, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause, look};
 use super::tcp_client::{exchange, receive};
@@ -123,30 +123,42 @@ fn check_two_way(course: &Course<'_>, stream: &Stream) -> Result<(), Failure> {
 
 /// Connects to the present address. If it answers that it has another key than the file of known
 /// hosts, lets it prove that key, so that the user sees both.
-fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, Failure> {
-    let closed_by = |error: &ConnectError| match error {
-        ConnectError::Stream(StreamError::Closed(closed)) => Some(closed.clone()),
-        _ => None,
+fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, NotConnected> {
+    let mut error = match attempt(course, give_up, keys, keys.initiator.clone())? {
+        Ok(opened) => return Ok(opened),
+        Err(error) => error,
     };
-    let mut result = attempt(course, give_up, keys, keys.initiator.clone())?;
-    let refused = result.as_ref().err().and_then(closed_by);
-    let asking = keys.dialer.as_ref().zip(refused).and_then(|(dialer, closed)| dialer.asking(&closed));
+    // Even with a proof of another key, this name may have an address of the right host.
+    let end = match (&error, closed_by(&error)) {
+        (_, Some(closed)) => AttemptEnd::of(closed),
+        (ConnectError::Timeout(_), None) => AttemptEnd::NoAnswer,
+        _ => AttemptEnd::NoProgram,
+    };
+    let asking =
+        keys.dialer.as_ref().zip(closed_by(&error)).and_then(|(dialer, closed)| dialer.asking(closed));
     if let Some(asking) = asking {
-        let asked = attempt(course, ADDRESS_GIVE_UP, keys, asking)?;
-        // Without an answer that has a proof, the refusal says more.
-        let closed = asked.as_ref().err().and_then(closed_by);
-        if closed.is_none_or(|closed| AttemptEnd::of(&closed) == AttemptEnd::Final) {
-            result = asked;
+        match attempt(course, ADDRESS_GIVE_UP, keys, asking)? {
+            Ok(opened) => return Ok(opened),
+            // Without an answer that has a proof, the refusal says more.
+            Err(asked) if closed_by(&asked).map(AttemptEnd::of) == Some(AttemptEnd::Final) => error = asked,
+            Err(_) => {}
         }
     }
-    result.map_err(|error| {
-        let refusal = match &error {
-            ConnectError::Stream(error) => keys.refusal(course.host, error),
-            _ => None,
-        };
-        refusal
-            .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {}: {error}", course.address)))
-    })
+    let refusal = match &error {
+        ConnectError::Stream(error) => keys.refusal(course.host, error),
+        _ => None,
+    };
+    let failure = refusal
+        .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {}: {error}", course.address)));
+    Err(NotConnected { end, failure })
+}
+
+/// Returns the reason of the end if the connection was closed.
+fn closed_by(error: &ConnectError) -> Option<&Closed> {
+    match error {
+        ConnectError::Stream(StreamError::Closed(closed)) => Some(closed),
+        _ => None,
+    }
 }
 
 /// Opens a connection to the present address. Fails at Ctrl-C.

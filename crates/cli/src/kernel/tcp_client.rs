@@ -5,12 +5,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rdt_transport::{Phase, SenderStats, TransferError};
+use rdt_trust::AttemptEnd;
 use rdt_udp::{TcpInfo, clock, set_congestion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::connection::Connection;
-use super::course::{Course, SILENCE, failure, lost, one_way_stats};
+use super::course::{Course, NotConnected, SILENCE, failure, lost, one_way_stats};
 use super::limits::{Blocked, GiveUp};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
 use super::stream::{
@@ -69,7 +70,7 @@ pub(super) fn exchange(
 }
 
 /// Connects to the present address. Returns the round trip of the handshake, too.
-fn connect(course: &Course<'_>, give_up: Duration) -> Result<(TcpStream, Duration), Failure> {
+fn connect(course: &Course<'_>, give_up: Duration) -> Result<(TcpStream, Duration), NotConnected> {
     let socket = prepare(course)?;
     let begun_at = clock::now();
     handshake(course, &socket, give_up).map_err(|error| not_connected(course, &error))?;
@@ -124,9 +125,9 @@ fn handshake(course: &Course<'_>, socket: &Socket, give_up: Duration) -> io::Res
     socket.set_nonblocking(false)
 }
 
-fn not_connected(course: &Course<'_>, error: &io::Error) -> Failure {
+fn not_connected(course: &Course<'_>, error: &io::Error) -> NotConnected {
     if course.stop.is_set() {
-        return Failure::Interrupted;
+        return Failure::Interrupted.into();
     }
     let address = course.address;
     let sentence = match error.kind() {
@@ -136,7 +137,9 @@ fn not_connected(course: &Course<'_>, error: &io::Error) -> Failure {
         ErrorKind::TimedOut => format!("no answer from TCP port {address}"),
         _ => format!("cannot connect to {address}: {error}"),
     };
-    lost(Phase::Connect, sentence)
+    let is_silent = error.kind() == ErrorKind::TimedOut;
+    let end = if is_silent { AttemptEnd::NoAnswer } else { AttemptEnd::NoProgram };
+    NotConnected { end, failure: lost(Phase::Connect, sentence) }
 }
 
 fn no_answer(course: &Course<'_>, error: &io::Error) -> Failure {

@@ -5,10 +5,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use rdt_transport::{Phase, SenderStats, TransferError};
+use rdt_trust::AttemptEnd;
 use rdt_udp::{clock, wildcard_for};
 
 use super::arrivals::Arrivals;
-use super::course::{Course, failure, lost, one_way_stats};
+use super::course::{Course, NotConnected, failure, lost, one_way_stats};
 use super::datagram::{
     Cookie, Due, END_INTERVAL, END_TIMEOUT, KEEP_ALIVE_INTERVAL, MAX_DATAGRAM, Packet, Source, bind,
     is_too_large,
@@ -118,7 +119,7 @@ impl Client {
         course: &Course<'_>,
         request: &Request,
         give_up: Duration,
-    ) -> Result<(Verdict, Duration), Failure> {
+    ) -> Result<(Verdict, Duration), NotConnected> {
         let begun_at = clock::now();
         let mut cookie = Cookie::default();
         // `first_at`: time of the first request with this cookie.
@@ -127,10 +128,11 @@ impl Client {
         loop {
             let now = clock::now();
             if course.stop.is_set() {
-                return Err(Failure::Interrupted);
+                return Err(Failure::Interrupted.into());
             }
             if now >= begun_at + give_up {
-                return Err(lost(Phase::Connect, format!("no answer from UDP port {}", course.address)));
+                let failure = lost(Phase::Connect, format!("no answer from UDP port {}", course.address));
+                return Err(NotConnected { end: AttemptEnd::NoAnswer, failure });
             }
             if asked_at.is_none_or(|at| now >= at + REPEAT) {
                 asked_at = Some(now);
@@ -158,11 +160,12 @@ impl Client {
                                 "nothing listens on UDP port {}: is an rdt-recv --wire udp running there?",
                                 course.address
                             ),
-                        ));
+                        )
+                        .into());
                     }
                     clock::sleep_until(now + LOOK_INTERVAL);
                 }
-                Err(error) => return Err(system(Phase::Connect, &error)),
+                Err(error) => return Err(system(Phase::Connect, &error).into()),
             }
         }
     }

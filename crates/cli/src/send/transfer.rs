@@ -52,7 +52,7 @@ pub(crate) struct Remote<'a> {
 pub(crate) struct Transfer<S> {
     host: String,
     address: SocketAddr,
-    candidates: Candidates,
+    candidates: Candidates<Closed>,
     /// Refusal of a receiver that was then asked to prove its key.
     wrong_key: Option<Closed>,
     is_debug: bool,
@@ -199,19 +199,24 @@ impl<S: Sending> Transfer<S> {
             }
             return false;
         }
-        if let Some(attempt) = self.candidates.next(now, closed) {
-            self.open_again(now, attempt, None);
-            return true;
-        }
-        let (address, closed) = self.candidates.failure(closed.clone());
-        self.address = address;
-        let keys = self.dialer.as_ref().and_then(|dialer| dialer.asking(&closed));
+        let refused = match self.candidates.next(now, AttemptEnd::of(closed), closed.clone()) {
+            Ok(attempt) => {
+                self.open_again(now, attempt, None);
+                return true;
+            }
+            Err((address, closed)) => {
+                self.address = address;
+                closed
+            }
+        };
+        let keys = self.dialer.as_ref().and_then(|dialer| dialer.asking(&refused));
         if keys.is_some() {
-            self.wrong_key = Some(closed);
-            self.open_again(now, Attempt { address, give_up: ADDRESS_GIVE_UP }, keys);
+            self.wrong_key = Some(refused);
+            let attempt = Attempt { address: self.address, give_up: ADDRESS_GIVE_UP };
+            self.open_again(now, attempt, keys);
             return true;
         }
-        self.sending.end = Some(Outcome::Closed(closed));
+        self.sending.end = Some(Outcome::Closed(refused));
         false
     }
 

@@ -47,6 +47,27 @@ fn embedded_receiver_sends_several_streams() {
 }
 
 #[test]
+fn silent_address_costs_seconds() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addresses = format!("--advertise {} --advertise {free}", silent.local_addr().unwrap());
+    let receiver = Receiver::from(&mut rdt_recv(&format!("--measure --bind {free} --ticket {addresses}")));
+    let ticket = receiver.program.line("rdt1");
+    send(&format!("{ticket} --reverse --bytes 1kb --connect-give-up 3600s")).with_code(0);
+}
+
+#[test]
+fn refusal_of_other_host_is_not_final() {
+    let other = Receiver::start("--measure --ticket");
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addresses = format!("--advertise {} --advertise {free}", other.address);
+    let receiver = Receiver::from(&mut rdt_recv(&format!("--measure --bind {free} --ticket {addresses}")));
+    let ticket = receiver.program.line("rdt1");
+    let run = send(&format!("{ticket} --reverse --bytes 1kb --json")).with_code(0);
+    assert_eq!(run.summary()["address"], free.to_string());
+}
+
+#[test]
 fn reverse_transfer_needs_permission() {
     let receiver = Receiver::start("--measure --ticket --no-reverse");
     let ticket = receiver.program.line("rdt1");
