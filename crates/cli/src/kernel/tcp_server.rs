@@ -10,7 +10,7 @@ use rdt_udp::clock;
 
 use super::connection::Connection;
 use super::message::{REQUEST_BYTES, Report, Request, Verdict};
-use super::places::Place;
+use super::places::{Place, Places};
 use super::recv::{MAX_TIME, Server};
 use super::stream::{
     CHUNK, LOOK_INTERVAL, Pace, SendError, is_pause, look, read_message, send, write_message,
@@ -26,6 +26,8 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of the looks at unacknowledged data.
 const ACK_INTERVAL: Duration = Duration::from_millis(2);
+/// Peers beyond the limits that are told so at the same time. Each takes a thread.
+const MAX_REFUSALS: usize = 16;
 /// Stack of a connection's thread, bytes.
 const STACK: usize = 256 << 10;
 
@@ -33,6 +35,7 @@ const STACK: usize = 256 << 10;
 pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     // On Linux the timeout of reads is that of `accept`, too.
     let _ = socket2::SockRef::from(listener).set_read_timeout(Some(LOOK_INTERVAL));
+    let refusals = Places::new(MAX_REFUSALS, MAX_REFUSALS);
     while !server.is_closing() {
         server.log.poll(clock::now());
         let (stream, peer) = match listener.accept() {
@@ -44,19 +47,27 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
                 continue;
             }
         };
-        // Without a place, the connection is dropped.
-        let Some(place) = server.places.take(peer) else { continue };
+        let place = server.places.take(peer);
+        let is_busy = place.is_none();
+        // Without a place to be refused at, the connection is dropped.
+        let Some(place) = place.or_else(|| refusals.take(peer)) else { continue };
         let server = Arc::clone(server);
+        let serve = move || {
+            if is_busy {
+                let _refused = (admit(&server, &stream, Some(Verdict::Busy)), place);
+            } else {
+                serve_one(&server, &stream, peer, place);
+            }
+        };
         // Without a thread, too.
-        let _ =
-            thread::Builder::new().stack_size(STACK).spawn(move || serve_one(&server, &stream, peer, place));
+        let _ = thread::Builder::new().stack_size(STACK).spawn(serve);
     }
     // Transfers under way end first, unless the program is interrupted.
     server.wait_for_threads();
 }
 
 pub(super) fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, place: Place) {
-    if let Some(request) = admit(server, stream) {
+    if let Some(request) = admit(server, stream, None) {
         serve_request(server, stream, peer, place, &request);
     }
 }
@@ -79,14 +90,15 @@ pub(super) fn serve_request(
     server.cleaned_up(peer, request, ended.is_err());
 }
 
-/// Reads and answers the request. Returns it if it is accepted.
-fn admit(server: &Server, stream: &impl Connection) -> Option<Request> {
+/// Reads and answers the request, by `refusal` if there is one. Returns the request if it is
+/// accepted.
+fn admit(server: &Server, stream: &impl Connection, refusal: Option<Verdict>) -> Option<Request> {
     let until = clock::now() + REQUEST_TIMEOUT;
     let mut message = [0; REQUEST_BYTES];
     stream.set_timeouts().ok()?;
     read_message(stream, &mut message, until, &server.stop).ok()?;
     let request = Request::decode(&message);
-    let mut verdict = server.judge(request.as_ref());
+    let mut verdict = refusal.unwrap_or_else(|| server.judge(request.as_ref()));
     let congestion = request.and_then(|request| request.congestion);
     if verdict == Verdict::Accepted && congestion.is_some_and(|name| !stream.set_congestion(name)) {
         verdict = Verdict::NoCongestionControl;
