@@ -47,6 +47,12 @@ impl Blocked {
         // A small send buffer is a limit of this host.
         rest -= buffer_limited.saturating_sub(self.buffer_limited).min(rest);
         self.peer_window += peer_window;
+        // While its pacer holds segments back, BBR does not see that the receiver has no room for
+        // more than them, nor does the kernel count that time.
+        let in_flight = u64::from(info.in_flight) * u64::from(info.mss);
+        if self.is_bbr && info.peer_window > 0 && in_flight >= u64::from(info.peer_window) / 4 * 3 {
+            self.peer_window += std::mem::take(&mut rest);
+        }
         // BBR: the congestion window is twice what the measured rate fills.
         let is_window_full = info.in_flight >= info.cwnd / 4 * 3;
         if self.is_bbr && !is_window_full {
@@ -152,6 +158,14 @@ mod tests {
                 Waited { cwnd: ms(cwnd), peer_window: ms(30), pacing: ms(paced), ..Waited::default() };
             assert_eq!(waited, expected, "{name}");
         }
+        let mut full = info(0, 0, 31);
+        (full.mss, full.peer_window) = (1000, 40_000);
+        let mut blocked = Blocked::new(Some("bbr"));
+        blocked.add(ms(100), &full);
+        full.peer_window = 50_000;
+        blocked.add(ms(150), &full);
+        let waited = blocked.waited(&Progress::default(), false);
+        assert_eq!((waited.peer_window, waited.pacing), (ms(100), ms(50)));
         let progress = Progress { reading: ms(7), pacing: ms(8), ..Progress::default() };
         let waited = Blocked::new(None).waited(&progress, true);
         assert_eq!((waited.application, waited.pacing), (ms(7), ms(8)));
