@@ -9,7 +9,7 @@ use rdt_udp::{clock, forbid_fragments};
 use socket2::{Domain, Socket, Type};
 
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict, numbers, put};
-use super::stream::LOOK_INTERVAL;
+use super::stream::{LOOK_INTERVAL, Pace};
 
 /// First bytes of each packet, with the version of the format.
 const MAGIC: [u8; 8] = *b"rdt-udp1";
@@ -175,8 +175,7 @@ pub(super) struct Source {
     session: u64,
     /// Datagram under construction; its length is that of all but the last one.
     datagram: Vec<u8>,
-    /// Bytes per second.
-    rate: u64,
+    pace: Pace,
     /// Bytes to send; `None` without end.
     bytes: Option<u64>,
     /// Datagrams sent earlier than this after the start do not count.
@@ -212,8 +211,8 @@ impl Source {
         datagram[..length].copy_from_slice(&header[..length]);
         Self {
             session,
+            pace: Pace::new(Some(rate.max(1)), datagram.len(), begun_at),
             datagram,
-            rate: rate.max(1),
             bytes: request.bytes,
             omit: request.omit,
             begun_at,
@@ -228,25 +227,21 @@ impl Source {
     }
 
     /// True if a datagram is due.
-    pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.next < self.due(now)
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        self.pace.due(now) >= self.datagram.len() as u64
     }
 
-    /// Returns the number of datagrams that are to be sent until `now`.
-    fn due(&self, now: Instant) -> u64 {
-        let life = now.saturating_duration_since(self.begun_at);
-        let bytes = u128::from(self.rate) * life.as_nanos() / 1_000_000_000;
-        u64::try_from(bytes / self.datagram.len() as u128 + 1).unwrap_or(u64::MAX)
-    }
-
-    /// Sends datagrams that are due, overdue ones as soon as the socket takes them.
+    /// Sends datagrams that are due. After a stall, those of [`Pace`]'s burst are.
     pub(super) fn send_due(
         &mut self,
         now: Instant,
         mut send: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<Due> {
-        let (size, due) = (self.datagram.len() as u64, self.due(now));
-        for _ in 0..BURST.min(due.saturating_sub(self.next)) {
+        let size = self.datagram.len() as u64;
+        for _ in 0..BURST {
+            if !self.is_due(now) {
+                break;
+            }
             let left = self.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(self.sent_bytes));
             if left == 0 {
                 return Ok(Due::Ended);
@@ -259,11 +254,7 @@ impl Source {
         if self.bytes.is_some_and(|bytes| self.sent_bytes >= bytes) {
             return Ok(Due::Ended);
         }
-        if self.next < due {
-            return Ok(Due::Now);
-        }
-        let ns = u128::from(self.next) * u128::from(size) * 1_000_000_000 / u128::from(self.rate);
-        Ok(Due::At(self.begun_at + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))))
+        Ok(if self.is_due(now) { Due::Now } else { Due::At(self.pace.due_at(self.datagram.len())) })
     }
 
     fn send_one(
@@ -285,6 +276,7 @@ impl Source {
         };
         self.next += 1;
         self.sent_bytes += length as u64;
+        self.pace.take(length);
         if sent >= self.omit {
             self.counted += 1;
             self.counted_bytes += length as u64;
@@ -366,6 +358,20 @@ mod tests {
     }
 
     #[test]
+    fn stall_leaves_no_burst() {
+        let begun_at = clock::now();
+        let request = Request { packet_size: 1000, ..Request::default() };
+        let mut source = Source::new(1, &request, 1_000_000, begun_at);
+        let mut sent_at = |ms: u64| {
+            let (at, before) = (begun_at + Duration::from_millis(ms), source.sent_bytes);
+            while source.send_due(at, |bytes| Ok(bytes.len())).unwrap() == Due::Now {}
+            source.sent_bytes - before
+        };
+        assert_eq!([sent_at(0), sent_at(1), sent_at(5)], [1000, 1000, 4000]);
+        assert_eq!([sent_at(3000), sent_at(3001)], [11_000, 1000]);
+    }
+
+    #[test]
     fn source_follows_rate_and_size() {
         let begun_at = clock::now();
         let request = Request { packet_size: 100, bytes: Some(350), ..Request::default() };
@@ -379,7 +385,9 @@ mod tests {
         };
         assert_eq!(at(0).unwrap(), Due::At(begun_at + Duration::from_millis(100)));
         assert_eq!(at(50).unwrap(), Due::At(begun_at + Duration::from_millis(100)));
-        assert_eq!(at(250).unwrap(), Due::At(begun_at + Duration::from_millis(300)));
+        // A late wake-up, of 10 ms at most, delays the next datagram by nothing.
+        assert_eq!(at(110).unwrap(), Due::At(begun_at + Duration::from_millis(200)));
+        assert_eq!(at(200).unwrap(), Due::At(begun_at + Duration::from_millis(300)));
         assert_eq!(at(1000).unwrap(), Due::Ended);
         assert_eq!(lengths, [100, 100, 100, 50]);
         assert_eq!((source.counted, source.refused, source.sent_bytes), (4, 0, 350));

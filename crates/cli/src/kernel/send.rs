@@ -1,13 +1,14 @@
 //! `rdt-send --wire tcp` and `--wire udp`: options, one or several transfers, last lines.
 
-use std::io::{self, Read};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
+use rdt_driver::DwordArray;
 use rdt_program::{Console, Stop, talk};
 use rdt_transport::{InitiatorConfig, SenderConfig};
 use rdt_trust::{Dialer, Remote};
-use rdt_udp::clock;
+use rdt_udp::{PollSet, clock};
+use serde_json::Value;
 
 use super::course::Course;
 use super::datagram::MIN_BYTES;
@@ -23,7 +24,7 @@ use crate::output::limit::Limited;
 use crate::output::status::{Columns, CsvFile, Status, Style};
 use crate::send::data::Data;
 use crate::send::parallel;
-use crate::send::qlog_file::or_unwritten;
+use crate::send::qlog_file::{check_outputs, or_unwritten};
 use crate::send::transfer::Ended;
 use crate::send::{lookup, surroundings};
 
@@ -32,9 +33,11 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     let Some(host) = &args.host else { return Ok(()) };
     let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
+    let data = Data::parse(args, false)?;
+    check_outputs(args, &data)?;
+    // Not before: the open of a named pipe waits for a program that writes to it.
     let stop = Stop::default();
     stop.on_interrupt();
-    let data = Data::parse(args, false)?;
     if wire == Wire::Udp && data.bytes().is_some_and(|bytes| bytes < MIN_BYTES) {
         return Err(Failure::Usage(format!(
             "--wire udp sends at least {MIN_BYTES} bytes: those of its headers"
@@ -43,12 +46,16 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     let console = Console::default();
     let status = new_status(args, wire, console.clone(), style, start);
     announce(args, wire, &status, &data);
-    let far = find(args, wire, &host.value, &status, start)?;
-    let host = match &host.value {
+    let target = &host.value;
+    let host = match target {
         // The text of a ticket is a secret.
         Target::Ticket(ticket) => ticket.name(),
         Target::Local | Target::Remote { .. } => host.text.clone(),
     };
+    let far = find(args, wire, target, &status, start).map_err(|failure| {
+        let status = new_status(args, wire, console.clone(), style, start);
+        unopened(args, wire, &host, status, failure)
+    })?;
     let ended = if args.parallel > 1 {
         let one = || {
             let silent = new_status(args, wire, Console::default(), Style::Silent, start);
@@ -125,11 +132,12 @@ fn new_status(args: &SendArgs, wire: Wire, console: Console, style: Style, start
 
 fn announce(args: &SendArgs, wire: Wire, status: &Status, data: &Data) {
     let what = match wire {
-        Wire::Tcp => "kernel TCP, not encrypted",
-        Wire::Udp => "kernel UDP at a constant rate, not encrypted",
-        Wire::Native => "that of the receiver, encrypted",
+        Wire::Tcp => "sending over kernel TCP, not encrypted",
+        Wire::Udp => "sending over kernel UDP at a constant rate, not encrypted",
+        Wire::Native => "receiving over an encrypted connection",
     };
-    status.text(&format!("Main:\tsender W = {what}, no link asked for"));
+    let what = if args.reverse { what.replace("sending", "receiving") } else { what.into() };
+    status.text(&format!("Main:\t{what}"));
     if !args.reverse {
         data.announce(status);
     }
@@ -147,20 +155,31 @@ fn transfer(
     let mut course = Course::new(args, host, far.addresses[0], config_of(args, wire), status, stop.clone());
     course.input = data.name();
     let request = request(args, wire, &data);
-    let mut data = if args.reverse { Box::new(io::empty()) } else { data.reader() };
-    let result = run(&mut course, wire, far, &request, &mut *data);
+    let result = run(&mut course, wire, far, &request, data);
     conclude(course, wire, result)
 }
 
-fn run(
-    course: &mut Course<'_>,
-    wire: Wire,
-    far: &Far,
-    request: &Request,
-    data: &mut dyn Read,
-) -> Result<(), Failure> {
+/// Prints the summary of a transfer that failed before it had an address.
+fn unopened(args: &SendArgs, wire: Wire, host: &str, status: Status, failure: Failure) -> Failure {
+    let none = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let course = Course::new(args, host, none, config_of(args, wire), status, Stop::default());
+    let mut summary = course.summary(wire, &course.counted(wire), Some(&failure));
+    summary["address"] = Value::Null;
+    course.status.summary(summary);
+    failure
+}
+
+fn run(course: &mut Course<'_>, wire: Wire, far: &Far, request: &Request, data: Data) -> Result<(), Failure> {
     match wire {
-        Wire::Tcp => tcp_client::run(course, &far.addresses, request, data),
+        Wire::Tcp if course.args.reverse => {
+            tcp_client::run(course, &far.addresses, request, &mut DwordArray::new(0))
+        }
+        Wire::Tcp => {
+            // The sender looks at the source itself, without a wake-up.
+            let source = PollSet::<UdpSocket>::new(1).and_then(|set| data.source(set.waker()));
+            let mut source = source.map_err(|error| Failure::Input { name: course.input.clone(), error })?;
+            tcp_client::run(course, &far.addresses, request, &mut *source)
+        }
         Wire::Udp => udp_client::run(course, &far.addresses, request),
         Wire::Native => native_client::run(course, &far.addresses, request, &far.keys),
     }

@@ -1,9 +1,10 @@
 //! Reads and writes of connections that notice Ctrl-C, and the rate of data.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rdt_driver::{Fill, Source};
 use rdt_program::Stop;
 use rdt_udp::clock;
 
@@ -16,25 +17,55 @@ pub(super) const CHUNK: usize = 64 << 10;
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout of a write while data is sent: status lines are so much late.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
+/// Interval of the looks at a source that has nothing.
+const INPUT_INTERVAL: Duration = Duration::from_millis(1);
 /// Shortest write that waited for room: a copy of [`CHUNK`] bytes takes less.
 const BLOCKED_MIN: Duration = Duration::from_micros(100);
 /// Interval of the writes of data with a rate.
 const RATE_INTERVAL: Duration = Duration::from_millis(1);
+/// Time whose bytes may leave at once, after a late wake-up. The credit of a longer stall is
+/// dropped, because it would leave at line rate.
+const BURST_TIME: Duration = Duration::from_millis(10);
+/// Credit of a byte: a nanosecond at a rate of 1 byte per second is 1.
+const BYTE: u128 = 1_000_000_000;
 
-/// Rate of data.
+/// Token bucket of data with a rate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     /// Bytes per second; `None` without a limit.
-    pub(super) rate: Option<u64>,
-    pub(super) begun_at: Instant,
+    rate: Option<u64>,
+    /// Credit at the time `counted_at`, and its limit, in parts of [`BYTE`].
+    credit: u128,
+    max_credit: u128,
+    counted_at: Instant,
 }
 
 impl Pace {
+    /// Creates a bucket with the credit of `first` bytes. It can always hold that of `burst` bytes.
+    pub(super) fn new(rate: Option<u64>, (first, burst): (usize, usize), now: Instant) -> Self {
+        let max_credit = burst as u128 * BYTE + u128::from(rate.unwrap_or(0)) * BURST_TIME.as_nanos();
+        Self { rate, credit: first as u128 * BYTE, max_credit, counted_at: now }
+    }
+
     /// Returns the number of bytes that are due.
-    pub(super) fn due(&self, now: Instant) -> u64 {
+    pub(super) fn due(&mut self, now: Instant) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
-        let life = now.saturating_duration_since(self.begun_at);
-        u64::try_from(u128::from(rate) * life.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX)
+        let time = now.saturating_duration_since(self.counted_at);
+        self.credit = self.max_credit.min(self.credit + u128::from(rate) * time.as_nanos());
+        self.counted_at += time;
+        u64::try_from(self.credit / BYTE).unwrap_or(u64::MAX)
+    }
+
+    /// Takes the credit of bytes that have left.
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.credit = self.credit.saturating_sub(bytes as u128 * BYTE);
+    }
+
+    /// Returns the time at which this number of bytes will be due.
+    pub(super) fn due_at(&self, bytes: usize) -> Instant {
+        let missing = (bytes as u128 * BYTE).saturating_sub(self.credit);
+        let ns = missing.div_ceil(u128::from(self.rate.unwrap_or(u64::MAX).max(1)));
+        self.counted_at + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 }
 
@@ -65,40 +96,45 @@ pub(super) fn is_pause(error: &io::Error) -> bool {
 }
 
 /// Sends what `data` has at the rate of `pace`, until it ends or `step` says so. `step` gets the
-/// time and the progress, which is returned in the end.
+/// time and the progress.
 pub(super) fn send(
     stream: &impl Connection,
-    data: &mut dyn Read,
-    pace: Pace,
+    data: &mut dyn Source,
+    mut pace: Pace,
+    progress: &mut Progress,
     mut step: impl FnMut(Instant, &Progress) -> Result<bool, Failure>,
-) -> Result<Progress, SendError> {
+) -> Result<(), SendError> {
     let mut chunk = vec![0; CHUNK];
     let (mut from, mut to) = (0, 0);
-    let mut progress = Progress::default();
     loop {
         let mut now = clock::now();
-        if step(now, &progress).map_err(SendError::Stopped)? {
-            return Ok(progress);
+        if step(now, progress).map_err(SendError::Stopped)? {
+            return Ok(());
         }
-        let due = pace.due(now).saturating_sub(progress.written);
+        let due = pace.due(now);
         if due == 0 {
             clock::sleep_until(now + RATE_INTERVAL);
             progress.pacing += clock::now().saturating_duration_since(now);
             continue;
         }
         if from == to {
-            (from, to) = (0, data.read(&mut chunk).map_err(SendError::Read)?);
-            if to == 0 {
-                return Ok(progress);
+            match data.read(&mut chunk).map_err(SendError::Read)? {
+                Fill::Bytes(read) => (from, to) = (0, read),
+                Fill::Pending => clock::sleep_until(now + INPUT_INTERVAL),
+                Fill::End => return Ok(()),
             }
             let read_at = clock::now();
             progress.reading += read_at.saturating_duration_since(now);
             now = read_at;
+            if from == to {
+                continue;
+            }
         }
         let length = usize::try_from(due).unwrap_or(CHUNK).min(to - from);
         match stream.write_some(&chunk[from..from + length]) {
             Ok(accepted) => {
                 from += accepted;
+                pace.take(accepted);
                 progress.written += accepted as u64;
             }
             Err(error) if is_pause(&error) => {}
@@ -172,8 +208,22 @@ mod tests {
     #[test]
     fn pace_is_bytes_over_time() {
         let now = clock::now();
-        let pace = Pace { rate: Some(1000), begun_at: now };
-        assert_eq!((pace.due(now), pace.due(now + Duration::from_millis(2500))), (0, 2500));
-        assert_eq!(Pace { rate: None, begun_at: now }.due(now), u64::MAX);
+        let at = |ms| now + Duration::from_millis(ms);
+        let mut pace = Pace::new(Some(1_000_000), (1, 1), now);
+        assert_eq!((pace.due(now), pace.due(at(7)), pace.due(at(7))), (1, 7001, 7001));
+        pace.take(7001);
+        assert_eq!((pace.due(at(7)), pace.due_at(2000)), (0, at(9)));
+        assert_eq!(Pace::new(None, (1, 1), now).due(now), u64::MAX);
+        // Less than a byte of credit in the time of a burst.
+        let mut slow = Pace::new(Some(2), (1, 1), now);
+        slow.take(1);
+        assert_eq!((slow.due(at(499)), slow.due_at(1), slow.due(at(500))), (0, at(500), 1));
+    }
+
+    #[test]
+    fn credit_of_stall_is_dropped() {
+        let now = clock::now();
+        let mut pace = Pace::new(Some(1_000_000), (1, 1), now);
+        assert_eq!(pace.due(now + Duration::from_secs(3)), 10_001);
     }
 }

@@ -1,9 +1,11 @@
 //! `rdt-send --wire tcp`: a connection of the kernel, with what its `TCP_INFO` says.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use rdt_driver::Source;
+use rdt_transport::congestion::Algorithm;
 use rdt_transport::{Phase, SenderStats, TransferError};
 use rdt_trust::AttemptEnd;
 use rdt_udp::{TcpInfo, clock, set_congestion};
@@ -29,13 +31,15 @@ pub(super) fn run(
     course: &mut Course<'_>,
     addresses: &[SocketAddr],
     request: &Request,
-    data: &mut dyn Read,
+    data: &mut dyn Source,
 ) -> Result<(), Failure> {
     let (stream, took) = course.connect_any(addresses, |course, give_up| connect(course, give_up))?;
     if !request.is_reverse {
         course.congestion = congestion_of(&stream);
-        let known = course.congestion.as_deref().and_then(|name| name.parse().ok());
-        course.config.congestion = known.unwrap_or(course.config.congestion);
+        if let Some(name) = course.congestion.as_deref().filter(|name| !name.starts_with("bbr")) {
+            // Those that rdt does not have, such as htcp and dctcp, are judged by losses, too.
+            course.config.congestion = name.parse().unwrap_or(Algorithm::Cubic);
+        }
     }
     exchange(course, &stream, request, |_| None)?;
     let info = TcpInfo::of(&stream).unwrap_or_default();
@@ -156,9 +160,8 @@ fn no_answer(course: &Course<'_>, error: &io::Error) -> Failure {
 }
 
 /// Sends the data, and waits for the receiver's count of it.
-fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) -> Result<(), Failure> {
+fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Source) -> Result<(), Failure> {
     let begun_at = clock::now();
-    let pace = Pace { rate: course.args.max_rate, begun_at };
     let mut sender = SendingSide {
         stream,
         begun_at,
@@ -168,31 +171,11 @@ fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Read) ->
         look_at: begun_at + LOOK_INTERVAL,
         srtt: course.srtt.recorder(),
     };
-    let sent = send(stream, data, pace, |now, progress| sender.step(course, now, progress, false));
-    let mut progress = sent.map_err(|error| match error {
-        SendError::Stopped(failure) => failure,
-        SendError::Read(error) => Failure::Input { name: course.input.clone(), error },
-        SendError::Write(error) => broken(&error),
-    })?;
-    stream.finish().map_err(|error| broken(&error))?;
-    let mut message = [0; REPORT_BYTES];
-    let mut rest = &mut message[..];
-    while !rest.is_empty() {
-        let now = clock::now();
-        sender.step(course, now, &progress, true)?;
-        match stream.read_some(rest) {
-            Ok(0) => return Err(broken(&ErrorKind::UnexpectedEof.into())),
-            Ok(length) => rest = &mut rest[length..],
-            Err(error) if is_pause(&error) => {}
-            Err(error) => return Err(broken(&error)),
-        }
-        // What the socket holds leaves under the same limits as before.
-        progress.blocked += clock::now().saturating_duration_since(now);
-    }
-    let now = clock::now();
+    let mut progress = Progress::default();
+    let ended = sender.run(course, data, &mut progress);
     sender.blocked.add(progress.blocked, &TcpInfo::of(stream).unwrap_or_default());
-    course.stats = sender.stats(&course.stats, now, &progress);
-    let written = progress.written;
+    course.stats = sender.stats(&course.stats, clock::now(), &progress);
+    let (written, message) = (progress.written, ended?);
     let report = Report::decode(&message)
         .filter(|report| report.bytes == written)
         .ok_or_else(|| failure(Phase::Close, TransferError::Protocol, "the receiver counted other bytes"))?;
@@ -215,6 +198,39 @@ struct SendingSide<'a> {
 }
 
 impl SendingSide<'_> {
+    /// Sends the data and its end. Returns the report, not decoded.
+    fn run(
+        &mut self,
+        course: &mut Course<'_>,
+        data: &mut dyn Source,
+        progress: &mut Progress,
+    ) -> Result<[u8; REPORT_BYTES], Failure> {
+        let (stream, input) = (self.stream, course.input.clone());
+        let pace = Pace::new(course.args.max_rate, (0, CHUNK), self.begun_at);
+        let step = |now, progress: &_| self.step(course, now, progress, false);
+        send(stream, data, pace, progress, step).map_err(|error| match error {
+            SendError::Stopped(failure) => failure,
+            SendError::Read(error) => Failure::Input { name: input, error },
+            SendError::Write(error) => broken(&error),
+        })?;
+        stream.finish().map_err(|error| broken(&error))?;
+        let mut message = [0; REPORT_BYTES];
+        let mut rest = &mut message[..];
+        while !rest.is_empty() {
+            let now = clock::now();
+            self.step(course, now, progress, true)?;
+            match stream.read_some(rest) {
+                Ok(0) => return Err(broken(&ErrorKind::UnexpectedEof.into())),
+                Ok(length) => rest = &mut rest[length..],
+                Err(error) if is_pause(&error) => {}
+                Err(error) => return Err(broken(&error)),
+            }
+            // What the socket holds leaves under the same limits as before.
+            progress.blocked += clock::now().saturating_duration_since(now);
+        }
+        Ok(message)
+    }
+
     /// Prints, measures and gives up what is due. Returns true if the data must end now. `is_end`:
     /// all data has been written.
     fn step(
@@ -282,36 +298,10 @@ fn acknowledged(info: &TcpInfo, written: u64) -> u64 {
 /// Receives generated data, at whose end the sender's report is.
 pub(super) fn receive(course: &mut Course<'_>, stream: &impl Connection) -> Result<(), Failure> {
     let begun_at = clock::now();
-    let mut chunk = vec![0; CHUNK + REPORT_BYTES];
-    // The last bytes, which are the report if no more follow.
-    let mut kept = 0;
-    let (mut received, mut heard_at) = (0_u64, begun_at);
-    let longest = course.args.time.map(|time| time + course.args.omit.unwrap_or_default());
-    let give_up = course.give_up();
-    loop {
-        let now = clock::now();
-        course.step(now, |before| one_way_stats(before, begun_at, heard_at, received))?;
-        if now >= heard_at + give_up || longest.is_some_and(|time| now >= begun_at + time + give_up) {
-            return Err(lost(Phase::Send, format!("nothing arrived for {} s", give_up.as_secs())));
-        }
-        match stream.read_some(&mut chunk[kept..]) {
-            Ok(0) => break,
-            Ok(read) => {
-                heard_at = clock::now();
-                let all = kept + read;
-                kept = all.min(REPORT_BYTES);
-                received += (all - kept) as u64;
-                chunk.copy_within(all - kept..all, 0);
-            }
-            Err(error) if is_pause(&error) => {}
-            Err(error) => return Err(broken(&error)),
-        }
-    }
-    course.stats = one_way_stats(&course.stats, begun_at, heard_at, received);
-    let report = Report::decode(&chunk[..kept]).filter(|report| report.bytes == received);
-    let Some(report) = report else {
-        return Err(lost(Phase::Send, "the receiver ended the connection before its data was complete"));
-    };
+    let mut received = Received { bytes: 0, begun_at, heard_at: begun_at };
+    let ended = receive_data(course, stream, &mut received);
+    course.stats = received.stats(&course.stats);
+    let report = ended?;
     course.stats.retransmitted = report.retransmitted;
     course.stats.retransmitted_bytes = report.retransmitted_bytes;
     course.stats.timeouts = report.timeouts.unwrap_or(0);
@@ -321,6 +311,54 @@ pub(super) fn receive(course: &mut Course<'_>, stream: &impl Connection) -> Resu
     course.congestion = report.congestion.map(str::to_owned);
     course.report = Some(report);
     Ok(())
+}
+
+/// Data of a reverse transfer that arrived.
+struct Received {
+    bytes: u64,
+    begun_at: Instant,
+    heard_at: Instant,
+}
+
+impl Received {
+    fn stats(&self, before: &SenderStats) -> SenderStats {
+        one_way_stats(before, self.begun_at, self.heard_at, self.bytes)
+    }
+}
+
+/// Counts the data, and returns the report at its end.
+fn receive_data(
+    course: &mut Course<'_>,
+    stream: &impl Connection,
+    received: &mut Received,
+) -> Result<Report, Failure> {
+    let mut chunk = vec![0; CHUNK + REPORT_BYTES];
+    // The last bytes, which are the report if no more follow.
+    let mut kept = 0;
+    let longest = course.args.time.map(|time| time + course.args.omit.unwrap_or_default());
+    let give_up = course.give_up();
+    loop {
+        let now = clock::now();
+        course.step(now, |before| received.stats(before))?;
+        let is_late = longest.is_some_and(|time| now >= received.begun_at + time + give_up);
+        if is_late || now >= received.heard_at + give_up {
+            return Err(lost(Phase::Send, format!("nothing arrived for {} s", give_up.as_secs())));
+        }
+        match stream.read_some(&mut chunk[kept..]) {
+            Ok(0) => break,
+            Ok(read) => {
+                received.heard_at = clock::now();
+                let all = kept + read;
+                kept = all.min(REPORT_BYTES);
+                received.bytes += (all - kept) as u64;
+                chunk.copy_within(all - kept..all, 0);
+            }
+            Err(error) if is_pause(&error) => {}
+            Err(error) => return Err(broken(&error)),
+        }
+    }
+    let report = Report::decode(&chunk[..kept]).filter(|report| report.bytes == received.bytes);
+    report.ok_or_else(|| lost(Phase::Send, "the receiver ended the connection before its data was complete"))
 }
 
 fn broken(error: &io::Error) -> Failure {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rdt_driver::DwordArray;
 use rdt_udp::clock;
 
 use super::connection::Connection;
@@ -13,10 +14,9 @@ use super::message::{REQUEST_BYTES, Report, Request, Verdict};
 use super::places::{Place, Places};
 use super::recv::{MAX_TIME, Server};
 use super::stream::{
-    CHUNK, LOOK_INTERVAL, Pace, SendError, is_pause, look, read_message, send, write_message,
+    CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, is_pause, look, read_message, send, write_message,
 };
 use crate::Failure;
-use crate::send::data::array_reader;
 
 /// Time in which a new connection must send its request.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -136,12 +136,13 @@ fn receive(server: &Server, stream: &impl Connection) -> io::Result<Report> {
 /// Sends generated data, and then the report about it.
 fn send_to(server: &Server, stream: &impl Connection, request: &Request) -> io::Result<Report> {
     let begun_at = clock::now();
-    let mut data = array_reader(request.bytes.unwrap_or(u64::MAX));
-    let pace = Pace { rate: server.rate(request), begun_at };
+    let mut data = DwordArray::new(request.bytes.unwrap_or(u64::MAX));
+    let pace = Pace::new(server.rate(request), (0, CHUNK), begun_at);
     let ends_at = request.bytes.is_none().then(|| begun_at + request.omit + request.time);
     let mut taken = Taken { written: 0, at: begun_at };
     let mut omitted = None;
-    let sent = send(stream, &mut data, pace, |now, progress| {
+    let mut progress = Progress::default();
+    let sent = send(stream, &mut data, pace, &mut progress, |now, progress| {
         let is_late = now >= begun_at + MAX_TIME;
         if server.stop.is_set() || is_late || taken.is_stuck(now, progress.written) {
             return Err(Failure::Interrupted);
@@ -151,14 +152,14 @@ fn send_to(server: &Server, stream: &impl Connection, request: &Request) -> io::
         }
         Ok(ends_at.is_some_and(|at| at <= now))
     });
-    let sent = sent.map_err(|error| match error {
+    sent.map_err(|error| match error {
         SendError::Stopped(_) => ErrorKind::Interrupted.into(),
         SendError::Read(error) | SendError::Write(error) => error,
     })?;
     await_acks(server, stream)?;
     let elapsed = clock::now().saturating_duration_since(begun_at);
     let counters = since(&omitted.unwrap_or_default(), stream.counters());
-    let report = Report { bytes: sent.written, elapsed, ..counters };
+    let report = Report { bytes: progress.written, elapsed, ..counters };
     write_message(stream, &report.encode(), clock::now() + END_TIMEOUT, &server.stop)?;
     end(server, stream)?;
     Ok(report)

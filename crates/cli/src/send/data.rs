@@ -89,18 +89,6 @@ impl Data {
         }
     }
 
-    /// Returns a reader, whose reads may block.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn reader(self) -> Box<dyn io::Read> {
-        match self {
-            Self::Power(power) => Box::new(array_reader(payload::WORD << power)),
-            Self::Bytes(bytes) => Box::new(array_reader(bytes)),
-            Self::Endless => Box::new(array_reader(u64::MAX)),
-            Self::File { file, .. } => Box::new(file),
-            Self::Stdin(stdin) => Box::new(stdin),
-        }
-    }
-
     pub(crate) fn source(self, waker: Waker) -> io::Result<Box<dyn Source>> {
         match self {
             Self::Power(power) => Ok(Box::new(DwordArray::new(payload::WORD << power))),
@@ -113,25 +101,6 @@ impl Data {
             },
         }
     }
-}
-
-/// Returns a reader of the first `bytes` bytes of the array.
-#[cfg(target_os = "linux")]
-pub(crate) fn array_reader(bytes: u64) -> impl io::Read {
-    use rdt_driver::Fill;
-
-    struct Array(DwordArray);
-
-    impl io::Read for Array {
-        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-            match self.0.read(out)? {
-                Fill::Bytes(n) => Ok(n),
-                Fill::Pending | Fill::End => Ok(0),
-            }
-        }
-    }
-
-    Array(DwordArray::new(bytes))
 }
 
 /// Returns the regular file that the shell made the standard input, if it did.

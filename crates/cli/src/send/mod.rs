@@ -45,9 +45,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let form = Form::new(args)?;
     let config = configure(args, &form)?;
     let data = Data::parse(args, form.stdin)?;
-    for (option, path) in [("--qlog", &args.qlog), ("--csv", &args.csv)] {
-        path.as_deref().map_or(Ok(()), |path| qlog_file::check(option, path, &data))?;
-    }
+    qlog_file::check_outputs(args, &data)?;
     let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
     let console = Console::default();

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rdt_program::files::create_private;
+use rdt_program::files::{create_private, is_same_path};
 use rdt_program::talk;
 use rdt_transport::qlog::{Qlog, QlogConfig};
 use rdt_transport::{Observer, SenderConfig, Wire};
 
 use super::data::Data;
-use crate::Failure;
+use crate::{Failure, SendArgs};
 
 /// Size of the write buffer, bytes.
 const BUFFER: usize = 256 * 1024;
@@ -65,9 +65,22 @@ pub(crate) fn or_unwritten(failure: Option<Failure>, written: Result<(), Failure
     failure.or(Some(unwritten))
 }
 
-/// Rejects a path of `option` that the program reads from or prints to, because creating the file
-/// with `--force` would replace it.
-pub(crate) fn check(option: &str, path: &Path, data: &Data) -> Result<(), Failure> {
+/// Rejects output files that are one file, and those that the program reads from or prints to:
+/// creating one with `--force` would replace it.
+pub(crate) fn check_outputs(args: &SendArgs, data: &Data) -> Result<(), Failure> {
+    if let (Some(qlog), Some(csv)) = (&args.qlog, &args.csv)
+        && is_same_path(qlog, csv)
+    {
+        return Err(Failure::Usage("--qlog and --csv need two files".into()));
+    }
+    let outputs = [("--qlog", &args.qlog), ("--csv", &args.csv)];
+    outputs
+        .into_iter()
+        .filter_map(|(option, path)| Some((option, path.as_deref()?)))
+        .try_for_each(|(option, path)| check(option, path, data))
+}
+
+fn check(option: &str, path: &Path, data: &Data) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Err(Failure::Usage(format!(
             "{option} needs the name of a file, not -: the standard output has the program's lines"

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -61,6 +62,35 @@ fn file_and_csv_go_with_tcp() {
 }
 
 #[test]
+fn csv_replaces_neither_input_nor_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("data");
+    std::fs::write(&file, vec![7; 777_777]).unwrap();
+    for (csv, part) in [(file.as_os_str(), "is what is to be sent"), ("-".as_ref(), "the name of a file")] {
+        let mut command = rdt_send("local --wire tcp --quiet --force --file");
+        command.current_dir(directory.path()).arg(&file).arg("--csv").arg(csv);
+        let run = Program::start(&mut command).ended().with_code(64);
+        assert!(run.stderr.contains(part), "{}", run.stderr);
+    }
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 777_777);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn interrupt_ends_wait_for_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Open for reads, too, so that the open does not wait for the program.
+    let mut input = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    input.write_all(b"data").unwrap();
+    let program = Program::start(rdt_send("local --wire tcp --interval 20ms --file").arg(&pipe));
+    program.line("connected");
+    program.signal("INT");
+    program.ended().with_code(130);
+}
+
+#[test]
 fn omitted_start_and_rate_limit_count() {
     let run = local("--max-rate 8mbit --time 500ms --omit 200ms --json").with_code(0);
     let summary = run.summary();
@@ -79,21 +109,42 @@ fn longest_wait_names_limit() {
     assert!(text.stderr.contains("limited by --max-rate 8mbit for "), "{}", text.stderr);
 }
 
-/// Starts a receiver that accepts a transfer and reads nothing of it. Returns its address, and its
-/// thread, which ends with the connection.
-fn blocked_receiver() -> (SocketAddr, JoinHandle<()>) {
+/// Starts a receiver that accepts a transfer, whose connection `then` gets. Returns its address and
+/// its thread.
+fn receiver_that(then: impl FnOnce(TcpStream) + Send + 'static) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let run = move || {
         let mut stream = listener.accept().unwrap().0;
         stream.read_exact(&mut [0; 64]).unwrap();
         stream.write_all(b"rdt-msr1\0\0\0\0\0\0\0\0").unwrap();
+        then(stream);
+    };
+    (address, std::thread::spawn(run))
+}
+
+/// Starts a receiver that reads nothing. Its thread ends with the connection.
+fn blocked_receiver() -> (SocketAddr, JoinHandle<()>) {
+    receiver_that(|stream| {
         let is_open = || TcpInfo::of(&stream).is_ok_and(|info| info.state == 1);
         while is_open() {
             clock::sleep_until(clock::now() + Duration::from_millis(20));
         }
-    };
-    (address, std::thread::spawn(run))
+    })
+}
+
+#[test]
+fn broken_transfer_counts_until_its_end() {
+    let options = "--wire tcp --time 3600s --interval 3600s --json";
+    let (address, receiver) = receiver_that(|mut stream| stream.read_exact(&mut vec![0; 1_000_000]).unwrap());
+    let summary = send(&format!("{address} {options}")).with_code(5).summary();
+    assert!(number(&summary, "bytes") > 0.0 && number(&summary, "goodput_bps") > 0.0, "{summary}");
+    receiver.join().unwrap();
+    let (address, sender) = receiver_that(|mut stream| stream.write_all(&vec![0; 1_000_000]).unwrap());
+    let summary = send(&format!("{address} --reverse {options}")).with_code(5).summary();
+    // The end is kept back, because it may be the report.
+    assert_eq!(summary["bytes"], 999_880);
+    sender.join().unwrap();
 }
 
 #[test]
@@ -186,6 +237,16 @@ fn missing_receiver_is_named() {
 }
 
 #[test]
+fn unknown_host_has_summary() {
+    for options in ["--wire tcp", "--wire udp --max-rate 1mbit", "--reverse"] {
+        let run = send(&format!("no-such-host.invalid {options} --bytes 1kb --json")).with_code(3);
+        let summary = run.summary();
+        assert_eq!((&summary["exit_code"], &summary["bytes"]), (&3.into(), &0.into()), "{summary}");
+        assert!(summary["address"].is_null() && summary["goodput_bps"].is_null(), "{summary}");
+    }
+}
+
+#[test]
 fn unknown_programs_get_no_answer() {
     let receiver = Receiver::start("--wire tcp --max-peers 1");
     let mut unknown = TcpStream::connect(receiver.address).unwrap();
@@ -204,8 +265,9 @@ fn connections_beyond_limit_are_refused() {
     let receiver = Receiver::start("--wire tcp --max-peers 1 --json");
     let first = Program::start(&mut rdt_send(&receiver.args("--wire tcp --time 60s --json")));
     first.line("connected");
-    let second = send(&receiver.args("--wire tcp --bytes 1kb")).with_code(5);
-    assert!(second.stderr.contains("it may have too many peers"), "{}", second.stderr);
+    let second = send(&receiver.args("--wire tcp --bytes 1kb --json")).with_code(8);
+    assert!(second.stderr.contains("the receiver has too many peers"), "{}", second.stderr);
+    assert_eq!(second.summary()["close_reason"], "refused");
     first.signal("INT");
     first.ended().with_code(130);
     receiver.program.line("\"unfinished\":true");
