@@ -9,7 +9,6 @@ use std::time::Duration;
 use rdt_endpoint::blocking::{Endpoint, Listener, Stream};
 use rdt_endpoint::{EndpointConfig, Listen, PublicKey, generate_key};
 use rdt_transport::{Confirm, ResponderConfig};
-use rdt_trust::bind_any;
 use rdt_udp::{SocketError, clock};
 
 use super::connection::{Connection as _, TOO_MANY_PEERS};
@@ -18,7 +17,7 @@ use super::places::{Place, Places};
 use super::recv::Server;
 use super::stream::{LOOK_INTERVAL, is_pause, read_message, write_message};
 use super::tcp_server::{IDLE_TIMEOUT, REQUEST_TIMEOUT, end, serve_request};
-use crate::args::target::DEFAULT_PORT;
+use crate::recv::bind_asked;
 
 /// Connections that wait for a thread.
 const BACKLOG: usize = 64;
@@ -55,11 +54,7 @@ pub(super) fn bind(address: Option<SocketAddr>, places: &Places) -> Result<Endpo
         config.max_connections_per_source = max_per_source.saturating_add(SPARE);
         Endpoint::bind(address, config)
     };
-    let bound = match address {
-        Some(address) => bind(address).map_err(|error| (address, error)),
-        None => bind_any(DEFAULT_PORT, bind),
-    };
-    bound.map_err(|(address, error)| SocketError::Bind { address, error })
+    bind_asked(address, bind)
 }
 
 /// Returns a listener on the loopback interface that admits every peer, and its key.

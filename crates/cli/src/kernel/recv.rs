@@ -2,7 +2,8 @@
 //! that ask for it.
 
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -20,11 +21,11 @@ use super::options::check_recv;
 use super::places::Places;
 use super::stream::LOOK_INTERVAL;
 use super::{Wire, datagram, native_server, tcp_server, udp_server};
-use crate::args::{RecvArgs, target};
+use crate::args::RecvArgs;
 use crate::output::format::{megabytes, rate_bps};
-use crate::output::log::{EventLog, LogForm};
-use crate::recv::VERSION;
+use crate::output::log::{EventLog, LogForm, name};
 use crate::recv::admission::Admission;
+use crate::recv::{VERSION, bind_asked};
 use crate::{Failure, resources};
 
 /// Limit on peers beside `--max-peers`: each TCP connection and each reverse transfer has a thread.
@@ -82,8 +83,6 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
         once: args.once,
         totals: Mutex::default(),
     });
-    let default = SocketAddr::from((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT));
-    let address = args.bind.unwrap_or(default);
     if wire == Wire::Native {
         let endpoint = native_server::bind(args.bind, &server.places)?;
         let admission = Admission::new(args, endpoint.local_addr(), &server.log)?;
@@ -92,15 +91,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
         let served = native_server::serve(&listener, &server);
         return server.conclude().and(served.map_err(Failure::from));
     }
-    let socket = match Bound::new(wire, address, args.socket_buffer) {
-        // A host without IPv6.
-        Err(SocketError::Bind { error, .. })
-            if args.bind.is_none() && error.kind() != std::io::ErrorKind::AddrInUse =>
-        {
-            Bound::new(wire, (Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT).into(), args.socket_buffer)?
-        }
-        bound => bound?,
-    };
+    let socket = bind_asked(args.bind, |address| Bound::new(wire, address, args.socket_buffer))?;
     server.announce(socket.address()?, None);
     socket.serve(&server);
     server.conclude()
@@ -113,8 +104,8 @@ enum Bound {
 }
 
 impl Bound {
-    fn new(wire: Wire, address: SocketAddr, buffer: Option<usize>) -> Result<Self, SocketError> {
-        let bind = || match wire {
+    fn new(wire: Wire, address: SocketAddr, buffer: Option<usize>) -> io::Result<Self> {
+        match wire {
             Wire::Tcp => {
                 let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
                 if address.is_ipv6() {
@@ -136,9 +127,8 @@ impl Bound {
                 let reads = AddressedReads::new(&socket)?;
                 Ok(Self::Udp(socket, reads))
             }
-            Wire::Native => Err(std::io::ErrorKind::Unsupported.into()),
-        };
-        bind().map_err(|error| SocketError::Bind { address, error })
+            Wire::Native => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     fn address(&self) -> Result<SocketAddr, SocketError> {
@@ -343,11 +333,6 @@ fn direction(request: &Request) -> &'static str {
     if request.is_reverse { "send" } else { "receive" }
 }
 
-/// Formats the address of a peer; an IPv4-mapped address as plain IPv4.
-fn name(peer: SocketAddr) -> String {
-    SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string()
-}
-
 /// Receiver on a thread of this process (HOST `local`).
 pub(super) struct Embedded {
     pub(super) address: SocketAddr,
@@ -377,7 +362,7 @@ impl Embedded {
             let thread = thread::spawn(move || drop(native_server::serve(&listener, &server)));
             return Ok(Self { address, key: Some(key), stop, thread });
         }
-        let socket = Bound::new(wire, (Ipv4Addr::LOCALHOST, 0).into(), buffer)?;
+        let socket = bind_asked(Some((Ipv4Addr::LOCALHOST, 0).into()), |it| Bound::new(wire, it, buffer))?;
         let address = socket.address()?;
         let thread = thread::spawn(move || socket.serve(&server));
         Ok(Self { address, key: None, stop, thread })

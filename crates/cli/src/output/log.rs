@@ -319,7 +319,7 @@ impl PeerLog {
         let ledgers = server.path_ledgers(peer);
         self.log.json(json!({
             "event": "finished",
-            "peer": name(peer),
+            "peer": name(peer.address.addr),
             "wire": end.format.map(Format::name),
             "key": end.format.and_then(Format::key).map(|key| key.to_string()),
             "secret": end.format.is_some_and(Format::has_secret),
@@ -337,7 +337,8 @@ impl PeerLog {
         if !self.has_line(peer) {
             return;
         }
-        self.log.talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
+        self.log
+            .talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer.address.addr)));
         self.json_failure(peer, error, &Value::Null);
     }
 
@@ -345,7 +346,7 @@ impl PeerLog {
         let path = path.map(|path| path.display().to_string());
         self.log.talk(&format!(
             "rdt-recv: the transfer of {} is kept in {}, but its name may not outlive a loss of power, and its sender is not told that it is stored: cannot write the folder to the disk: {error}",
-            name(peer),
+            name(peer.address.addr),
             path.as_deref().unwrap_or_default(),
         ));
         self.json_failure(peer, error, &json!(path));
@@ -353,20 +354,20 @@ impl PeerLog {
 
     fn json_failure(&self, peer: Peer, error: &io::Error, path: &Value) {
         self.log.json(json!({
-            "event": "store_failed", "peer": name(peer), "error": error.to_string(), "path": path,
+            "event": "store_failed", "peer": name(peer.address.addr), "error": error.to_string(), "path": path,
         }));
     }
 
     /// Prints a line in the format of the reference receiver's log.
     fn line(&self, peer: Peer, format: Option<Format>, what: &str, active: usize) {
         let remark = format.map(Format::remark).unwrap_or_default();
-        self.log.peer_line(self.now, &name(peer), &remark, what, active);
+        self.log.peer_line(self.now, &name(peer.address.addr), &remark, what, active);
     }
 
     fn json_peer(&self, peer: Peer, event: &str, unfinished: bool, active: usize) {
         self.log.json(json!({
             "event": event,
-            "peer": name(peer),
+            "peer": name(peer.address.addr),
             "wire": self.format(peer).map(Format::name),
             "key": self.format(peer).and_then(Format::key).map(|key| key.to_string()),
             "secret": self.format(peer).is_some_and(Format::has_secret),
@@ -435,8 +436,7 @@ fn time() -> String {
 }
 
 /// Formats the address of a peer; an IPv4-mapped address as plain IPv4.
-pub(crate) fn name(peer: Peer) -> String {
-    let address = peer.address.addr;
+pub(crate) fn name(address: SocketAddr) -> String {
     SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
 }
 

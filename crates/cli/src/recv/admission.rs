@@ -32,7 +32,7 @@ pub(crate) struct Admission {
 
 /// Rules that follow from the options, before any file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Rules {
+pub(crate) struct Rules {
     /// True if formats without encryption are taken.
     unauthenticated: bool,
     /// True if every encrypted sender is admitted.
@@ -44,7 +44,7 @@ struct Rules {
 
 impl Rules {
     /// Fails if files of other hosts would be stored, and no option says which hosts may send.
-    fn new(args: &RecvArgs, address: SocketAddr) -> Result<Self, TrustError> {
+    pub(crate) fn new(args: &RecvArgs, address: SocketAddr) -> Result<Self, TrustError> {
         let trust = &args.trust;
         let is_limited = args.ticket || trust.allow.is_some() || trust.secret_file.is_some();
         let is_safe = args.output.is_none() || address.ip().to_canonical().is_loopback();

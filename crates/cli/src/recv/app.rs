@@ -293,7 +293,7 @@ impl ReceiverApp {
         self.totals.not_stored += u64::from(!is_refused);
         self.peer_log.lost(peer, &error);
         if self.exit_after_first && !is_refused {
-            self.broken = Some((format!("the transfer of {}", name(peer)), error));
+            self.broken = Some((format!("the transfer of {}", name(peer.address.addr)), error));
         }
     }
 

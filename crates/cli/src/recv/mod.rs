@@ -7,7 +7,7 @@ pub(crate) mod peer;
 pub(crate) mod store;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use rdt_driver::{
@@ -25,12 +25,13 @@ use crate::output::log::{EventLog, LogForm};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
 use crate::socket::{self, FLUSH_TIMEOUT};
 use crate::{Failure, resources};
-use admission::Admission;
+use admission::{Admission, Rules};
 use app::{ReceiverApp, Totals};
 use metrics::Published;
 use rdt_program::json::{self, nanos};
 use rdt_program::{Console, Stop, talk_in_background, threads};
-use store::{Output, Store};
+use rdt_trust::bind_any;
+use store::{Output, Store, is_stdout};
 
 /// Time before a link's deadline in which the thread busy-polls, because the kernel wakes threads
 /// up to this much late.
@@ -87,13 +88,16 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     fn new(args: &'a RecvArgs) -> Result<Self, Failure> {
         let (config, seed) = configure(args)?;
-        let output = Output::parse(args.output.as_deref(), args.force)
-            .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
-        if args.json && output == Output::Stdout {
+        if args.json && args.output.as_deref().is_some_and(is_stdout) {
             return Err(Failure::Usage(
                 "--json and --output - both want the standard output: choose one".into(),
             ));
         }
+        // Before the folder of --output is created.
+        let any = (Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT).into();
+        Rules::new(args, args.bind.unwrap_or(any))?;
+        let output = Output::parse(args.output.as_deref(), args.force)
+            .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
         if args.sync && output.is_stream() {
             return Err(Failure::Usage("--sync is for files: this output may be none".into()));
         }
@@ -353,19 +357,11 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
 /// Binds a socket for each thread, all to one port. If this host has no IPv6, the default address
 /// is that of all IPv4 interfaces.
 fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
-    let address = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT).into());
     let options = UdpOptions {
         share_port: args.threads > 1,
         ..socket::of_receiver(args.threads, args.socket_buffer, args.offload.options())
     };
-    let first = match bind_first(address, options) {
-        Err(SocketError::Bind { error, .. })
-            if args.bind.is_none() && error.kind() != io::ErrorKind::AddrInUse =>
-        {
-            bind_first((Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT).into(), options)?
-        }
-        result => result?,
-    };
+    let first = bind_asked(args.bind, |address| bind_first(address, options))?;
     let address = first.local_addr().map_err(SocketError::Receive)?;
     let mut sockets = vec![first];
     for _ in 1..args.threads {
@@ -374,13 +370,32 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     Ok(sockets)
 }
 
+/// Binds a socket by `bind` to the address that was asked for, or to the default port of all
+/// interfaces: of IPv4 alone if this host has no IPv6.
+pub(crate) fn bind_asked<T>(
+    asked: Option<SocketAddr>,
+    bind: impl Fn(SocketAddr) -> io::Result<T>,
+) -> Result<T, SocketError> {
+    let bound = match asked {
+        Some(address) => bind(address).map_err(|error| (address, error)),
+        None => bind_any(target::DEFAULT_PORT, bind),
+    };
+    bound.map_err(|(address, error)| SocketError::Bind { address, error })
+}
+
 /// Binds the first socket of a port. With `SO_REUSEPORT` it would share the port with another
 /// receiver of this user, so the port is first bound without that option.
-fn bind_first(address: SocketAddr, options: UdpOptions) -> Result<UdpIo, SocketError> {
+fn bind_first(address: SocketAddr, options: UdpOptions) -> io::Result<UdpIo> {
+    let bind = |options| {
+        UdpIo::bind(address, options).map_err(|error| match error {
+            SocketError::Bind { error, .. } => error,
+            other => io::Error::other(other),
+        })
+    };
     if options.share_port && address.port() != 0 {
-        UdpIo::bind(address, UdpOptions { share_port: false, ..options })?;
+        bind(UdpOptions { share_port: false, ..options })?;
     }
-    UdpIo::bind(address, options)
+    bind(options)
 }
 
 #[cfg(test)]

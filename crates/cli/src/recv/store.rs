@@ -23,6 +23,11 @@ use stored_name::stored_name;
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
+/// True if `--output` is the standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-") || path == Path::new("/dev/stdout")
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Output {
     Discard,
@@ -42,7 +47,7 @@ impl Output {
     /// to a file is refused, because the file would replace it, unless `force` is set.
     pub(crate) fn parse(path: Option<&Path>, force: bool) -> io::Result<Self> {
         let Some(path) = path else { return Ok(Self::Discard) };
-        if path == Path::new("-") || path == Path::new("/dev/stdout") {
+        if is_stdout(path) {
             return Ok(Self::Stdout);
         }
         if is_descriptor(path) {

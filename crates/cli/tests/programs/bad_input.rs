@@ -38,6 +38,29 @@ fn invalid_positional_arguments_are_refused() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn outputs_are_different_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("sub")).unwrap();
+    for other in ["file", "sub/../file"] {
+        let mut command = rdt_send("local --bytes 1kb --force --qlog");
+        command.arg(at("file")).arg("--csv").arg(at(other));
+        refused("rdt-send", &mut command, 64, "--qlog and --csv need two files");
+    }
+    assert!(!at("file").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn refused_receiver_creates_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = rdt_recv("--bind 0.0.0.0:0 --no-link --output");
+    refused("rdt-recv", command.arg(format!("{}/new/", folder.path().display())), 64, "--ticket");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn values_out_of_range_are_refused() {
     for (args, word) in [
