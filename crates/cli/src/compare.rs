@@ -15,8 +15,8 @@ use crate::args::share;
 
 const EXAMPLES: &str = "\
 Exit codes:
-    0  no metric of --metric is
-    9  a metric is worse by more than the threshold
+    0  no metric of --metric is worse by more than the threshold
+    9  a metric is
    64  wrong arguments     65  a file has no summary of a finished transfer, or not this metric
    66  a file cannot be read
 
@@ -126,8 +126,11 @@ fn summary(path: &Path) -> Result<Value, Failure> {
 fn compare(a: &Value, b: &Value, deciding: &[String], threshold: f64) -> Result<Vec<Metric>, String> {
     let keys = deciding.iter().map(String::as_str);
     let others = SHOWN.into_iter().filter(|key| !deciding.iter().any(|decides| decides == key));
-    let mut metrics = Vec::new();
+    let mut metrics: Vec<Metric> = Vec::new();
     for key in keys.chain(others) {
+        if metrics.iter().any(|metric| metric.key == key) {
+            continue;
+        }
         let decides = deciding.iter().any(|decides| decides == key);
         match (a[key].as_f64(), b[key].as_f64()) {
             (Some(a), Some(b)) => metrics.push(Metric::new(key, (a, b), decides, threshold)),
@@ -205,6 +208,13 @@ mod tests {
             let expected: Vec<_> = expected.chain([("lost".to_owned(), false)]).collect();
             assert_eq!(found, expected, "{goodput} {rtt}");
         }
+    }
+
+    #[test]
+    fn repeated_metric_is_shown_once() {
+        let a = json!({ "goodput_bps": 100.0, "lost": 0 });
+        let found = metrics(&a, &a, &["lost", "lost", "goodput_bps"]).unwrap();
+        assert_eq!(found, [("lost".to_owned(), false), ("goodput_bps".to_owned(), false)]);
     }
 
     #[test]

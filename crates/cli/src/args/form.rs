@@ -117,9 +117,10 @@ impl<'a> Form<'a> {
             ));
         }
         let is_stdin = self.stdin || args.file.as_deref() == Some(Path::new("-"));
-        if args.parallel > 1 && (is_stdin || args.debug || args.qlog.is_some() || args.csv.is_some()) {
+        let has_lines = args.debug || args.interval.is_some() || args.qlog.is_some() || args.csv.is_some();
+        if args.parallel > 1 && (is_stdin || has_lines) {
             return Err(usage(
-                "--parallel goes neither with the standard input nor with --debug, --qlog or --csv",
+                "--parallel goes neither with the standard input nor with --debug, --interval, --qlog or --csv",
             ));
         }
         if args.parallel > 1 && args.idle_rtt.is_some() {

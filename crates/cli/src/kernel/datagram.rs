@@ -59,7 +59,7 @@ pub(super) enum Packet {
     Report(Report),
     /// The client is there. `mark`: that of the newest datagram it received, else 0.
     Alive { mark: u32 },
-    /// It has the [`Packet::End`]; as an answer to that: its peer knows.
+    /// The client has received [`Packet::End`]. The server returns the packet as a confirmation.
     Done,
 }
 
@@ -211,7 +211,7 @@ impl Source {
         datagram[..length].copy_from_slice(&header[..length]);
         Self {
             session,
-            pace: Pace::new(Some(rate.max(1)), datagram.len(), begun_at),
+            pace: Pace::new(Some(rate.max(1)), (datagram.len(), datagram.len()), begun_at),
             datagram,
             bytes: request.bytes,
             omit: request.omit,

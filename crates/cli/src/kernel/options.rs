@@ -71,8 +71,8 @@ pub(super) fn check_send(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
             "{name} sends files and the array: the standard input goes with the native format"
         )));
     }
-    if args.parallel > 1 && args.csv.is_some() {
-        return Err(usage("--parallel does not go with --csv"));
+    if args.parallel > 1 && (args.csv.is_some() || args.interval.is_some()) {
+        return Err(usage("--parallel goes neither with --csv nor with --interval"));
     }
     if args.reverse && args.given.iter().any(|option| option == "no-progress") {
         return Err(usage("--no-progress is for data that this side sends: with --reverse, --give-up"));
@@ -195,6 +195,7 @@ mod tests {
             ("h --wire tcp --reverse --file f", "generated data"),
             ("h --wire tcp --reverse --no-progress 3s", "--give-up"),
             ("h --wire tcp --parallel 2 --csv f", "--csv"),
+            ("h --reverse --parallel 2 --interval 1s", "--interval"),
             ("--wire tcp", "<HOST>"),
             ("h --reverse --cc bbr", "--cc does not go with --reverse"),
             ("h --reverse --rtt 1s", "rdt-recv --measure"),

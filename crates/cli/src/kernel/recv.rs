@@ -370,7 +370,7 @@ impl Embedded {
 
     pub(super) fn finish(self) {
         self.stop.set();
-        // The thread counts for its peers alone, who have their reports.
+        // A panic of the thread changes nothing: the transfers have their reports.
         let _ = self.thread.join();
     }
 }
