@@ -153,6 +153,12 @@ impl<'a> Course<'a> {
         self.stats.handshake_rtt = rtt;
         self.protection = protection;
         self.status.connected(now, self.host, took, protection);
+        self.begin(now);
+    }
+
+    /// Begins the times of the status lines and of the measured part, or begins them again.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.status.begin(now);
         self.next_line = Some(now + self.interval);
         self.measure.on_connected(now);
     }

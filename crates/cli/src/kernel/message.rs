@@ -75,6 +75,13 @@ impl Request {
     }
 }
 
+/// Returns the least time of this number of bytes at a rate; zero without one. The first and the
+/// last of n datagrams are n - 1 intervals apart, so that time alone would give too high a rate.
+pub(super) fn least_time(rate: Option<u64>, bytes: u64) -> Duration {
+    let ns = rate.map_or(0, |rate| u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1)));
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+}
+
 /// Decision of a receiver about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {

@@ -16,7 +16,7 @@ use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
 use super::datagram::{MAX_DATAGRAM, MIN_BYTES, MIN_DATAGRAM};
-use super::message::{Report, Request, Verdict};
+use super::message::{Report, Request, Verdict, least_time};
 use super::options::check_recv;
 use super::places::Places;
 use super::stream::LOOK_INTERVAL;
@@ -218,21 +218,25 @@ impl Server {
             totals.open = totals.open.saturating_sub(1);
             totals.bytes += report.bytes;
         }
-        let rate = rate_bps(report.bytes, report.elapsed);
+        let elapsed = match self.wire {
+            Wire::Udp => {
+                let rate = if request.is_reverse { self.rate(request) } else { request.rate };
+                report.elapsed.max(least_time(rate, report.bytes))
+            }
+            Wire::Tcp | Wire::Native => report.elapsed,
+        };
+        let rate = rate_bps(report.bytes, elapsed);
         let kbps = rate.unwrap_or(0.0) / 1e3;
         let verb = if request.is_reverse { "sent" } else { "finished" };
-        let mut what = format!(
-            "{verb}: {} bytes in {:.3} sec, {kbps:.2} Kbps",
-            report.bytes,
-            report.elapsed.as_secs_f64()
-        );
+        let mut what =
+            format!("{verb}: {} bytes in {:.3} sec, {kbps:.2} Kbps", report.bytes, elapsed.as_secs_f64());
         let mut event = json!({
             "event": "finished",
             "peer": name(peer),
             "wire": self.wire.name(),
             "direction": direction(request),
             "bytes": report.bytes,
-            "elapsed_ns": nanos(report.elapsed),
+            "elapsed_ns": nanos(elapsed),
             "rate_bps": rate,
         });
         if self.wire == Wire::Udp && !request.is_reverse {

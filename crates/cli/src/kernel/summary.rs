@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Wire;
 use super::course::Course;
+use super::message::least_time;
 use super::stream::LOOK_INTERVAL;
 use crate::output::format::rate_bps;
 use crate::output::limit::Limited;
@@ -27,7 +28,8 @@ impl Course<'_> {
             return SenderStats { bytes_acked: 0, lost: 0, datagrams_sent, ..counted };
         };
         // Datagrams may leave the path later than the last one was sent.
-        let elapsed = counted.elapsed().max(report.elapsed);
+        let least = least_time(self.args.max_rate, counted.bytes_acked.max(report.bytes));
+        let elapsed = counted.elapsed().max(report.elapsed).max(least);
         SenderStats {
             bytes_acked: report.bytes,
             lost: self.lost().unwrap_or(0),

@@ -81,13 +81,7 @@ impl Client {
 
     /// Receives the datagrams, and confirms the end.
     fn receive_all(&mut self, course: &mut Course<'_>, request: &Request) -> Result<(), Failure> {
-        let begun_at = clock::now();
-        let mut received = Received {
-            arrivals: Arrivals::new(request.omit, begun_at),
-            begun_at,
-            last_at: begun_at,
-            total: 0,
-        };
+        let mut received = Received::new(request.omit, clock::now());
         let ended = self.receive(course, &mut received);
         course.stats = received.stats(&course.stats);
         course.report = Some(received.arrivals.report());
@@ -250,12 +244,16 @@ impl Client {
 
     /// Counts what the receiver sends. Returns the number of datagrams that it sent.
     fn receive(&mut self, course: &mut Course<'_>, received: &mut Received) -> Result<u64, Failure> {
-        let (mut heard_at, mut alive_at) = (received.begun_at, received.begun_at);
+        let (mut heard_at, mut alive_at) = (received.last_at, received.last_at);
         let (mut newest, mut mark) = (0, 0);
         let mut end: Option<(u64, Instant)> = None;
         loop {
             let now = clock::now();
-            course.step(now, |before| received.stats(before))?;
+            if received.begun_at.is_some() {
+                course.step(now, |before| received.stats(before))?;
+            } else if course.stop.is_set() {
+                return Err(Failure::Interrupted);
+            }
             if let Some((counted, at)) = end
                 && now >= at + STRAGGLERS
             {
@@ -275,6 +273,9 @@ impl Client {
                         Packet::Data { number, sent, mark: given } => {
                             if number >= newest {
                                 (newest, mark) = (number, given);
+                            }
+                            if received.begun_at.is_none() {
+                                course.begin(heard_at);
                             }
                             received.add(heard_at, number, sent, length);
                         }
@@ -316,21 +317,27 @@ impl Client {
 /// Datagrams of a reverse transfer that arrived.
 struct Received {
     arrivals: Arrivals,
-    begun_at: Instant,
+    /// Time of the first datagram, which comes a round trip after the request for the data.
+    begun_at: Option<Instant>,
     last_at: Instant,
     /// Bytes, with those of the omitted start.
     total: u64,
 }
 
 impl Received {
+    fn new(omit: Duration, now: Instant) -> Self {
+        Self { arrivals: Arrivals::new(omit, now), begun_at: None, last_at: now, total: 0 }
+    }
+
     fn add(&mut self, now: Instant, number: u64, sent: Duration, length: usize) {
+        self.begun_at.get_or_insert(now);
         self.last_at = now;
         self.total += length as u64;
         self.arrivals.add(now, number, sent, length);
     }
 
     fn stats(&self, before: &SenderStats) -> SenderStats {
-        one_way_stats(before, self.begun_at, self.last_at, self.total)
+        one_way_stats(before, self.begun_at.unwrap_or(self.last_at), self.last_at, self.total)
     }
 }
 
@@ -353,4 +360,21 @@ fn system(phase: Phase, error: &io::Error) -> Failure {
         format!("the system refuses to send datagrams: {error}")
     };
     failure(phase, TransferError::FailedSend(error.raw_os_error().unwrap_or(0)), sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_of_arrivals_has_no_idle_round_trip() {
+        let asked_at = clock::now();
+        let at = |ms| asked_at + Duration::from_millis(ms);
+        let mut received = Received::new(Duration::ZERO, asked_at);
+        for (number, ms) in [(0, 400), (1, 900), (2, 1400)] {
+            received.add(at(ms), number, Duration::from_millis(ms), 1000);
+        }
+        let stats = received.stats(&SenderStats::default());
+        assert_eq!((stats.elapsed(), stats.bytes_acked), (Duration::from_secs(1), 3000));
+    }
 }

@@ -25,6 +25,8 @@ const STACK: usize = 256 << 10;
 pub(super) struct Sending {
     peer: Mutex<Peer>,
     has_begun: AtomicBool,
+    /// All data has been sent.
+    is_sent: AtomicBool,
     /// The peer has confirmed the end.
     is_done: AtomicBool,
     /// The thread has ended.
@@ -66,6 +68,7 @@ impl Sending {
         Arc::new(Self {
             peer: Mutex::new(Peer { heard_at: now, marks: Marks { newest: [0; 4], changed_at: None } }),
             has_begun: AtomicBool::new(false),
+            is_sent: AtomicBool::new(false),
             is_done: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
         })
@@ -86,8 +89,11 @@ impl Sending {
         !self.has_begun.swap(true, Relaxed)
     }
 
-    pub(super) fn on_done(&self) {
-        self.is_done.store(true, Relaxed);
+    /// Notes that the peer confirms the end. Returns false if the data has not ended.
+    pub(super) fn on_done(&self) -> bool {
+        let is_sent = self.is_sent.load(Relaxed);
+        self.is_done.fetch_or(is_sent, Relaxed);
+        is_sent
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -165,6 +171,7 @@ impl Sending {
                 say(Packet::Answer(Verdict::Accepted));
             }
         }
+        self.is_sent.store(true, Relaxed);
         let ended_at = clock::now();
         while !self.is_done() {
             let now = clock::now();
@@ -206,6 +213,14 @@ mod tests {
         assert!(!sending.is_alive(at + ALIVE_TIMEOUT));
         sending.on_alive(at + MARK_INTERVAL, last);
         assert!(sending.is_alive(at + ALIVE_TIMEOUT));
+    }
+
+    #[test]
+    fn end_is_confirmed_after_data_alone() {
+        let sending = Sending::new(clock::now());
+        assert!(!sending.on_done() && !sending.is_done());
+        sending.is_sent.store(true, Relaxed);
+        assert!(sending.on_done() && sending.is_done());
     }
 
     #[test]

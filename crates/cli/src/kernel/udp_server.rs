@@ -11,9 +11,9 @@ use sha2::Sha256;
 
 use super::arrivals::Arrivals;
 use super::datagram::{Cookie, MAX_DATAGRAM, Packet};
-use super::message::{Request, Verdict};
+use super::message::{Report, Request, Verdict};
 use super::places::Place;
-use super::recv::Server;
+use super::recv::{MAX_PEERS, Server};
 use super::stream::LOOK_INTERVAL;
 use super::udp_sender::Sending;
 
@@ -21,6 +21,8 @@ use super::udp_sender::Sending;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Silence of a finished session after which it does not repeat its last packet any more.
 const LINGER: Duration = Duration::from_secs(3);
+/// Sessions at a time, with those that have ended and may repeat their last packet.
+const MAX_SESSIONS: usize = 2 * MAX_PEERS;
 /// Validity of a cookie: this one and the one before are good.
 const COOKIE_EPOCH: Duration = Duration::from_secs(15);
 
@@ -48,7 +50,8 @@ pub(super) fn serve(socket: UdpSocket, mut reads: AddressedReads, server: &Arc<S
             }
         }
     }
-    for ((peer, _), session) in &table.sessions {
+    for ((peer, _), mut session) in std::mem::take(&mut table.sessions) {
+        session.log_report(server, peer);
         if !session.is_finished() {
             server.cleaned_up(peer.addr, &session.request, true);
         }
@@ -69,17 +72,35 @@ struct Table {
 struct Session {
     request: Request,
     heard_at: Instant,
-    /// The report has been sent.
-    is_reported: bool,
+    /// Newest report that was sent.
+    report: Option<Report>,
+    /// The report is logged: the peer asks for no other.
+    is_logged: bool,
     part: Part,
-    _place: Place,
+    /// `None` after the end, while the last packet may have to be repeated.
+    place: Option<Place>,
 }
 
 impl Session {
     fn is_finished(&self) -> bool {
         match &self.part {
-            Part::Receive(_) => self.is_reported,
+            Part::Receive(_) => self.report.is_some(),
             Part::Send(sending) => sending.is_done(),
+        }
+    }
+
+    /// Frees the place, and logs the end.
+    fn end(&mut self, server: &Server, peer: Remote) {
+        self.place = None;
+        self.log_report(server, peer);
+        server.cleaned_up(peer.addr, &self.request, !self.is_finished());
+    }
+
+    /// Logs the newest report, if there is one and none is logged.
+    fn log_report(&mut self, server: &Server, peer: Remote) {
+        if let Some(report) = self.report.filter(|_| !self.is_logged) {
+            self.is_logged = true;
+            server.finished(peer.addr, &self.request, &report);
         }
     }
 }
@@ -102,12 +123,15 @@ impl Table {
             (Part::Receive(arrivals), Packet::Data { number, sent, .. }) => {
                 arrivals.add(now, number, sent, bytes.len());
             }
-            (Part::Receive(arrivals), Packet::End { .. }) => {
+            (Part::Receive(arrivals), Packet::End { counted }) => {
                 let report = arrivals.report();
+                session.report = Some(report);
+                session.place = None;
                 Packet::Report(report).send(id, |bytes| send_from(&self.socket, peer, bytes));
-                if !session.is_reported {
-                    session.is_reported = true;
-                    self.server.finished(peer.addr, &session.request, &report);
+                // The peer asks again for datagrams that are late. So an incomplete count is logged
+                // at the end of the session.
+                if report.datagrams >= counted {
+                    session.log_report(&self.server, peer);
                 }
             }
             (Part::Send(sending), Packet::Alive { mark }) => {
@@ -116,8 +140,9 @@ impl Table {
                     sending.start(&self.server, &self.socket, (peer, id), session.request);
                 }
             }
-            (Part::Send(sending), Packet::Done) => {
-                sending.on_done();
+            // Before the end of the data, the thread still needs the place.
+            (Part::Send(sending), Packet::Done) if sending.on_done() => {
+                session.place = None;
                 Packet::Done.send(id, |bytes| send_from(&self.socket, peer, bytes));
             }
             _ => {}
@@ -151,10 +176,23 @@ impl Table {
         } else {
             Part::Receive(Box::new(Arrivals::new(request.omit, now)))
         };
+        self.make_room();
         self.server.connected(key.0.addr, &request);
-        let session = Session { request, heard_at: now, is_reported: false, part, _place: place };
+        let session =
+            Session { request, heard_at: now, report: None, is_logged: false, part, place: Some(place) };
         self.sessions.insert(key, session);
         Verdict::Accepted
+    }
+
+    /// Removes the session without a place that was silent longest, if there are too many sessions.
+    fn make_room(&mut self) {
+        let ended = self.sessions.iter().filter(|(_, session)| session.place.is_none());
+        if self.sessions.len() >= MAX_SESSIONS
+            && let Some((&key, _)) = ended.min_by_key(|(_, session)| session.heard_at)
+            && let Some(mut session) = self.sessions.remove(&key)
+        {
+            session.end(&self.server, key.0);
+        }
     }
 
     /// Removes sessions that are over.
@@ -169,7 +207,7 @@ impl Table {
                 Part::Send(_) => true,
             };
             if is_over {
-                server.cleaned_up(peer.addr, &session.request, !session.is_finished());
+                session.end(server, *peer);
             }
             !is_over
         });

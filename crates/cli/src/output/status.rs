@@ -167,8 +167,7 @@ impl Status {
         took: Duration,
         protection: Option<Protection>,
     ) {
-        self.connected_at = now;
-        self.last.1 = now;
+        self.begin(now);
         self.text(&format!(
             "Main:\tconnected to {host} in {:.3} sec, pkt size {} bytes",
             took.as_secs_f64(),
@@ -178,6 +177,11 @@ impl Status {
             "event": "connected", "host": host, "connect_ns": nanos(took), "packet_size_bytes": self.packet_size,
             "receiver_key": protection.map(|protection| protection.receiver.to_string()),
         }));
+    }
+
+    /// Begins the times of the status lines.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        (self.connected_at, self.last.1) = (now, now);
     }
 
     /// Prints the status line of an interval. The rate S is measured over the actual time since the

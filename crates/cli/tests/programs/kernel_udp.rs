@@ -46,6 +46,42 @@ fn time_and_omitted_start_bound_datagrams() {
 }
 
 #[test]
+fn few_datagrams_have_no_higher_rate() {
+    let receiver = Receiver::start("--wire udp --json");
+    for (packets, reverse) in [(1, ""), (2, ""), (1, "--reverse"), (2, "--reverse")] {
+        let bytes = packets * 1472;
+        let options = format!("--wire udp --max-rate 1mbit --bytes {bytes} --json {reverse}");
+        let summary = send(&receiver.args(&options)).with_code(0).summary();
+        assert_eq!(summary["bytes"], bytes);
+        assert!(number(&summary, "goodput_bps") < 1.01e6, "{summary}");
+        let finished = receiver.program.line(&format!("\"bytes\":{bytes},"));
+        let finished: Value = serde_json::from_str(&finished).unwrap();
+        assert!(number(&finished, "rate_bps") < 1.01e6, "{finished}");
+    }
+}
+
+#[test]
+fn ended_transfer_frees_its_place() {
+    let receiver = Receiver::start("--wire udp --max-peers 1 --json");
+    for reverse in ["", "--reverse", "", "--reverse", ""] {
+        let options = format!("--wire udp --max-rate 8mbit --bytes 10kb --json {reverse}");
+        send(&receiver.args(&options)).with_code(0);
+    }
+    let total = receiver.interrupted().with_code(0).summary();
+    assert_eq!((&total["refused"], &total["finished"]), (&0.into(), &5.into()), "{total}");
+}
+
+#[test]
+fn peer_is_logged_as_gone_without_its_place() {
+    for reverse in ["", "--reverse"] {
+        let receiver = Receiver::start("--wire udp --json");
+        send(&receiver.args(&format!("--wire udp --max-rate 8mbit --bytes 10kb {reverse}"))).with_code(0);
+        let gone: Value = serde_json::from_str(&receiver.program.line("cleaned_up")).unwrap();
+        assert_eq!((&gone["active"], &gone["unfinished"]), (&0.into(), &false.into()), "{gone}");
+    }
+}
+
+#[test]
 fn last_lines_name_loss_and_jitter() {
     let run = local("--max-rate 8mbit --time 300ms --interval 50ms").with_code(0);
     let last = run.line("Main:\ttransfer finished in ");
@@ -282,6 +318,42 @@ fn relay(receiver: SocketAddr, mut passes: impl FnMut(u8, bool) -> bool + Send +
         }
     });
     address
+}
+
+#[test]
+fn both_sides_count_late_datagrams() {
+    let receiver = Receiver::start("--wire udp --json");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (address, to) = (socket.local_addr().unwrap(), receiver.address);
+    // Holds back the fifth datagram until the first report has passed, and loses the sixth.
+    let run = move || {
+        let (mut bytes, mut client, mut count, mut late) = ([0; 2000], to, 0, Vec::new());
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            let packet = &bytes[..length];
+            count += u32::from(packet[8] == 4);
+            if from == to {
+                socket.send_to(packet, client).unwrap();
+                if packet[8] == 6 && !late.is_empty() {
+                    socket.send_to(&std::mem::take(&mut late), to).unwrap();
+                }
+                continue;
+            }
+            client = from;
+            match (packet[8], count) {
+                (4, 5) => late = packet.to_vec(),
+                (4, 6) => {}
+                _ => drop(socket.send_to(packet, to).unwrap()),
+            }
+        }
+    };
+    std::thread::spawn(run);
+    let run = send(&format!("{address} --wire udp --max-rate 8mbit --bytes 14720 --json"));
+    let summary = run.with_code(0).summary();
+    assert_eq!((&summary["packets"], &summary["lost"]), (&9.into(), &1.into()), "{summary}");
+    let finished: Value = serde_json::from_str(&receiver.program.line("\"finished\"")).unwrap();
+    assert_eq!([&finished["packets"], &finished["bytes"]], [&summary["packets"], &summary["bytes"]]);
+    let total = receiver.interrupted().with_code(0).summary();
+    assert_eq!((&total["bytes"], &total["finished"]), (&summary["bytes"], &1.into()), "{total}");
 }
 
 #[test]
