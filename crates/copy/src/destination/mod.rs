@@ -2,6 +2,7 @@
 //!
 //! | noun | file | runs on |
 //! |---|---|---|
+//! | destination directory | `dest.rs` | the task of the copy, before its threads |
 //! | planner | `plan.rs` | a thread: directories, links, and which files are wanted |
 //! | worker | `worker.rs` | several threads, each with files of its own |
 //! | part | `part.rs` | file in progress and its journal |
@@ -13,6 +14,7 @@
 
 mod attributes;
 mod buffers;
+mod dest;
 mod marker;
 mod part;
 mod place;
@@ -21,29 +23,29 @@ mod tree;
 mod worker;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use rdt_udp::clock;
-use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, Receiver, UnboundedReceiver, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::attributes::TimeProbe;
 use self::buffers::{Buffers, Room};
+use self::dest::Missing;
+pub(crate) use self::dest::{Place, Sources};
 use self::marker::{Marker, OtherMarker, OwnMarker};
 use self::place::Placed;
 pub(crate) use self::plan::Expected;
-use self::plan::{Planner, Step, TopNames};
+use self::plan::{Planner, Step};
 use self::tree::{Node, Shared};
 use self::worker::{Job, Work, Worker};
-use crate::directory::{Directory, Links, RootDirectory};
+use crate::directory::Directory;
 use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
 use crate::protocol::{Entry, FromDestination, FromSource, MAX_UNRESOLVED};
 use crate::report::Report;
@@ -59,129 +61,6 @@ const MAX_QUEUED_REPLIES: usize = 1024;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Memory charged for each queued frame in addition to its data, bytes.
 const JOB_BYTES: usize = 256;
-
-/// Sources of a copy, as the request names them.
-#[derive(Debug)]
-pub(crate) struct Sources {
-    pub(crate) count: u64,
-    /// Name of the first one; empty if its contents are copied.
-    pub(crate) first_name: Vec<u8>,
-    /// All of them, if this side has chosen them.
-    pub(crate) expected: Option<Vec<Expected>>,
-}
-
-/// Directory where a copy goes, and the names that it may use there.
-#[derive(Debug)]
-pub(crate) struct Place {
-    /// `None`: it would be created in a real run, or [`Self::create`] does so.
-    directory: Option<Arc<Directory>>,
-    /// True: this copy creates the directory.
-    is_new: bool,
-    /// Directory that does not exist before [`Self::create`].
-    missing: Option<Missing>,
-    top: TopNames,
-    /// Marker of DEST if it is the new name of the only source.
-    marker: Option<Marker>,
-    /// Marker that may be one of another directory, if DEST exists.
-    other: Option<OtherMarker>,
-}
-
-/// Directory to create. Only an accepted copy creates it.
-#[derive(Debug)]
-struct Missing {
-    parent: OwnedFd,
-    path: PathBuf,
-}
-
-impl Missing {
-    /// Removes the directory that was created for sources that the peer does not have.
-    fn remove_if_unused(&self, summary: &Summary) {
-        if let Some(name) = self.path.file_name().filter(|_| summary.directories == 0 && summary.failures > 0)
-        {
-            // Fails if something is in it.
-            let _ = unlinkat(&self.parent, name, AtFlags::REMOVEDIR);
-        }
-    }
-}
-
-impl Place {
-    /// Opens the destination of these sources.
-    pub(crate) fn open(
-        root: &RootDirectory,
-        dest: &Path,
-        sources: Sources,
-        options: DestinationOptions,
-    ) -> Result<Self, CopyError> {
-        let Sources { count, first_name, expected } = sources;
-        let top = TopNames { expected, rename: None, left: count };
-        let error = |error: io::Error| refused(dest, &error);
-        let is_directory = dest.as_os_str().as_bytes().ends_with(b"/");
-        let wrap = |handle| Directory::top(handle, dest.into(), Links::Keep).map_err(error);
-        let may_rename = !is_directory && count == 1;
-        match root.open_directory(dest) {
-            Ok(handle) => match may_rename.then(|| OtherMarker::find(root, dest, &first_name)).flatten() {
-                Some(found) if found.marker.is_of(&found.parent, &handle) => {}
-                found => {
-                    let other = found.filter(|_| !options.dry_run);
-                    return Ok(Self {
-                        directory: Some(wrap(handle)?),
-                        is_new: false,
-                        missing: None,
-                        top,
-                        marker: None,
-                        other,
-                    });
-                }
-            },
-            Err(found) if found.kind() == io::ErrorKind::NotFound => {}
-            Err(found) if found.kind() == io::ErrorKind::NotADirectory && may_rename => {}
-            Err(found) => return Err(error(found)),
-        }
-        let (Some(parent), Some(name)) = (dest.parent(), dest.file_name()) else {
-            return Err(error(io::ErrorKind::NotFound.into()));
-        };
-        let parent = root.open_directory(parent).map_err(error)?;
-        if may_rename {
-            let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
-            let marker = (!options.dry_run).then(|| Marker::of(name.as_bytes(), &first_name));
-            return Ok(Self {
-                directory: Some(wrap(parent)?),
-                is_new: false,
-                missing: None,
-                top,
-                marker,
-                other: None,
-            });
-        }
-        if !is_directory {
-            let text = "several sources need a directory that exists, or that ends in '/'";
-            return Err(error(io::Error::other(text)));
-        }
-        let missing = (!options.dry_run).then(|| Missing { parent, path: dest.to_owned() });
-        Ok(Self { directory: None, is_new: true, missing, top, marker: None, other: None })
-    }
-
-    /// Creates DEST if it is missing, for a copy that both sides have accepted.
-    pub(crate) fn create(mut self, options: DestinationOptions) -> Result<Self, CopyError> {
-        let Some(Missing { parent, path }) = &self.missing else { return Ok(self) };
-        let create = || {
-            let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
-            mkdirat(parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
-            if options.sync {
-                rustix::fs::fsync(parent)?;
-            }
-            let parent = parent.try_clone()?;
-            Directory::top(parent, path.clone(), Links::Keep)?.open_directory(name.as_bytes())
-        };
-        self.directory = Some(create().map_err(|error| refused(path, &error))?);
-        Ok(self)
-    }
-}
-
-/// Returns the error of a DEST that cannot be used.
-fn refused(dest: &Path, error: &io::Error) -> CopyError {
-    CopyError::Request(format!("{}: {error}", dest.display()))
-}
 
 /// Returns true if a repeated command has nothing left to copy.
 fn is_over(summary: &Summary) -> bool {
@@ -309,7 +188,9 @@ impl Destination {
             return Err(error);
         }
         let summary = report.summary();
-        created.iter().for_each(|created| created.remove_if_unused(&summary));
+        if let Some(created) = &created {
+            created.remove_if_unused(&summary);
+        }
         if sync && let Some(directory) = directory.clone() {
             let error = |error| CopyError::System { step: "cannot sync the destination", error };
             let sync = move || directory.handle().and_then(|handle| Ok(rustix::fs::fsync(&*handle)?));
