@@ -1,6 +1,6 @@
 //! Cost of encrypted connections alone at line rate: two connection sets exchange coalesced batches
 //! as with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`. `cargo run
-//! --example connections -- one-way`, or another of the cases.
+//! --bin connections -- one-way`, or another of the cases.
 
 use std::env;
 use std::sync::Arc;

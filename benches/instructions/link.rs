@@ -1,5 +1,5 @@
 //! Cost of the emulator alone: packets pass one link that queues, delays and drops them, without
-//! protocol endpoints. Counted by `.ci/instructions`. `cargo run --example link`.
+//! protocol endpoints. Counted by `.ci/instructions`. `cargo run --bin link`.
 
 use std::time::Duration;
 

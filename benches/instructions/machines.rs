@@ -1,6 +1,6 @@
 //! Cost of the protocol endpoints alone at line rate: a sender and a listener exchange coalesced
 //! batches as with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`.
-//! `cargo run --example machines -- native`, or another of the cases.
+//! `cargo run --bin machines -- native`, or another of the cases.
 
 use std::env;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Cost of a whole transfer over a lossy path in virtual time. Counted by `.ci/instructions`.
-//! `cargo run --example transfer -- native` (or `classic`).
+//! `cargo run --bin transfer -- native` (or `classic`).
 //!
 //! Packets are small, so that the cost per packet dominates the cost per byte.
 
