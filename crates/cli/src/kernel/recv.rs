@@ -258,11 +258,13 @@ impl Server {
     /// Logs that a peer has gone.
     pub(super) fn cleaned_up(&self, peer: SocketAddr, request: &Request, unfinished: bool) {
         let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
+        // Before the line: whoever reads it may stop the program, which cuts no transfer then.
+        let is_cut = self.stop.is_interrupted();
         self.peer_event(peer, ("cleaned_up", what), request, unfinished);
         if unfinished {
             let mut totals = self.totals();
             totals.unfinished += 1;
-            totals.cut += u64::from(self.stop.is_interrupted());
+            totals.cut += u64::from(is_cut);
             totals.open = totals.open.saturating_sub(1);
         }
     }
