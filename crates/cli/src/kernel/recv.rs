@@ -258,7 +258,7 @@ impl Server {
     /// Logs that a peer has gone.
     pub(super) fn cleaned_up(&self, peer: SocketAddr, request: &Request, unfinished: bool) {
         let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
-        // Before the line: whoever reads it may stop the program, which cuts no transfer then.
+        // Read first: a program that sees the line may stop this one, which cuts no transfer then.
         let is_cut = self.stop.is_interrupted();
         self.peer_event(peer, ("cleaned_up", what), request, unfinished);
         if unfinished {
