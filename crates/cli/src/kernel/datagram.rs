@@ -231,7 +231,7 @@ impl Source {
         self.pace.due(now) >= self.datagram.len() as u64
     }
 
-    /// Sends datagrams that are due. After a stall, those of [`Pace`]'s burst are.
+    /// Sends the datagrams that are due: after a stall, at most the burst of [`Pace`].
     pub(super) fn send_due(
         &mut self,
         now: Instant,
@@ -385,7 +385,7 @@ mod tests {
         };
         assert_eq!(at(0).unwrap(), Due::At(begun_at + Duration::from_millis(100)));
         assert_eq!(at(50).unwrap(), Due::At(begun_at + Duration::from_millis(100)));
-        // A late wake-up, of 10 ms at most, delays the next datagram by nothing.
+        // A wake-up that is up to 10 ms late does not delay the next datagram.
         assert_eq!(at(110).unwrap(), Due::At(begun_at + Duration::from_millis(200)));
         assert_eq!(at(200).unwrap(), Due::At(begun_at + Duration::from_millis(300)));
         assert_eq!(at(1000).unwrap(), Due::Ended);

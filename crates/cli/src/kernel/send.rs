@@ -35,7 +35,7 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
     let start = clock::now();
     let data = Data::parse(args, false)?;
     check_outputs(args, &data)?;
-    // Not before: the open of a named pipe waits for a program that writes to it.
+    // Caught only now: before, Ctrl-C ends a program that waits for the writer of a named pipe.
     let stop = Stop::default();
     stop.on_interrupt();
     if wire == Wire::Udp && data.bytes().is_some_and(|bytes| bytes < MIN_BYTES) {

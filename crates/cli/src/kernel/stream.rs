@@ -17,14 +17,14 @@ pub(super) const CHUNK: usize = 64 << 10;
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout of a write while data is sent: status lines are so much late.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_millis(20);
-/// Interval of the looks at a source that has nothing.
+/// Interval between two attempts to read from a source without data.
 const INPUT_INTERVAL: Duration = Duration::from_millis(1);
 /// Shortest write that waited for room: a copy of [`CHUNK`] bytes takes less.
 const BLOCKED_MIN: Duration = Duration::from_micros(100);
 /// Interval of the writes of data with a rate.
 const RATE_INTERVAL: Duration = Duration::from_millis(1);
-/// Time whose bytes may leave at once, after a late wake-up. The credit of a longer stall is
-/// dropped, because it would leave at line rate.
+/// Largest credit, as time at the rate: it may leave at once after a late wake-up. The credit of a
+/// longer stall is dropped, because it would leave at line rate.
 const BURST_TIME: Duration = Duration::from_millis(10);
 /// Credit of a byte: a nanosecond at a rate of 1 byte per second is 1.
 const BYTE: u128 = 1_000_000_000;

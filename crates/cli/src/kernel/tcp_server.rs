@@ -26,7 +26,7 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of the looks at unacknowledged data.
 const ACK_INTERVAL: Duration = Duration::from_millis(2);
-/// Peers beyond the limits that are told so at the same time. Each takes a thread.
+/// Limit on peers that are refused at the same time because no place is free. Each takes a thread.
 const MAX_REFUSALS: usize = 16;
 /// Stack of a connection's thread, bytes.
 const STACK: usize = 256 << 10;

@@ -56,7 +56,7 @@ impl Part {
         for _ in 0..MAX_ATTEMPTS {
             match create(directory, &names.part) {
                 Ok(file) => {
-                    // Without locks it is the own one, too: only its creator removes it.
+                    // Without locks no other copy uses it either: only its creator removes it.
                     lock(&file)?;
                     // Another copy may have taken it for abandoned before it was locked.
                     if fstat(&file)?.st_nlink > 0 {
@@ -344,11 +344,11 @@ fn is_named(directory: &Arc<Directory>, name: &[u8], file: &File) -> io::Result<
     }
 }
 
-/// What a file system made of the request for a lock.
+/// Result of a request for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lock {
     Held,
-    /// It has no locks, so another copy may use the file.
+    /// The file system has no locks, so another copy may use the file.
     Unsupported,
 }
 

@@ -173,8 +173,8 @@ pub trait Controller: Debug + Send {
         0
     }
 
-    /// True at the begin of each round of slow start, while the controller lacks RTT samples that
-    /// show its end. Packets that are sent meanwhile request more ACKs for the next round.
+    /// True in slow start while this round has too few RTT samples to detect a growing queue.
+    /// Packets sent meanwhile request more ACKs, which arrive early in the next round.
     fn lacks_rtt_samples(&self) -> bool {
         false
     }

@@ -69,8 +69,8 @@ impl AckFrequency {
 impl AckFrequency {
     /// Returns the ACK frequency for the packets sent now, after `lost` losses in the transfer.
     ///
-    /// Makes no request at the begin of a round of slow start: `HyStart++` needs eight RTT samples
-    /// (RFC 9406, section 4.3), which come when half of the window is sent with 16 ACKs a window.
+    /// Requests no fewer ACKs while the controller lacks RTT samples: `HyStart++` needs eight in a
+    /// round (RFC 9406, section 4.3). With 16 ACKs a window they come when half of it is sent.
     /// Makes none without SACK, because duplicate ACKs are counted, and without pacing,
     /// because each ACK releases a burst of the data that it covers.
     pub(super) fn choose(
