@@ -1,5 +1,7 @@
 //! Names: which ones a peer may use, and those of temporary files.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::protocol::{HashBytes, MAX_NAME_BYTES};
 
 const PREFIX: &[u8] = b".rdt-copy-";
@@ -43,8 +45,6 @@ pub(crate) fn is_marker(name: &[u8]) -> bool {
 pub(crate) struct Temporary {
     pub(crate) part: Vec<u8>,
     pub(crate) journal: Vec<u8>,
-    /// Symbolic link that will replace the name.
-    pub(crate) link: Vec<u8>,
     /// Marker: a file that exists while the name is a new one for the only source of a copy.
     pub(crate) new: Vec<u8>,
     /// BLAKE3 of the final name.
@@ -58,17 +58,27 @@ impl Temporary {
         Self {
             part: [&stem, PART].concat(),
             journal: [&stem, JOURNAL].concat(),
-            link: [&stem, LINK].concat(),
             new: [&stem, NEW].concat(),
             name_hash: hash.into(),
         }
     }
 
     /// Returns the names with a part that no other process uses.
-    pub(crate) fn with_own_part(self, number: u64) -> Self {
-        let stem = &self.part[..PREFIX.len() + STEM_DIGITS];
-        let own = format!("-{:x}-{number:x}", std::process::id());
-        Self { part: [stem, own.as_bytes(), PART].concat(), ..self }
+    pub(crate) fn with_own_part(self) -> Self {
+        Self { part: self.own(PART), ..self }
+    }
+
+    /// Returns a name for a symbolic link that will replace what has the final name.
+    pub(crate) fn own_link(&self) -> Vec<u8> {
+        self.own(LINK)
+    }
+
+    /// Returns a name that no other process of this host uses, and this one once.
+    fn own(&self, suffix: &[u8]) -> Vec<u8> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let stem = &self.journal[..PREFIX.len() + STEM_DIGITS];
+        let own = format!("-{:x}-{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        [stem, own.as_bytes(), suffix].concat()
     }
 }
 
@@ -120,8 +130,9 @@ mod tests {
         assert_eq!(names.part.len(), 31);
         assert!(is_temporary(&names.part) && is_temporary(&names.journal));
         assert_ne!(names.part, Temporary::of(b"other").part);
-        let own = names.clone().with_own_part(7).part;
+        let own = names.clone().with_own_part().part;
         assert!(is_temporary(&own) && own.starts_with(&names.part[..26]) && own.ends_with(PART));
+        assert_ne!(names.own_link(), names.own_link());
         assert!(is_marker(&names.new) && !is_marker(&names.part) && !is_marker(b".rdt-copy-.new"));
     }
 

@@ -123,7 +123,7 @@ pub(super) fn mode_of(stat: &Stat) -> Mode {
 }
 
 #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "systems have different types")]
-fn mtime(stat: &Stat) -> (i64, u64) {
+pub(super) fn mtime(stat: &Stat) -> (i64, u64) {
     (stat.st_mtime as i64, stat.st_mtime_nsec as u64)
 }
 

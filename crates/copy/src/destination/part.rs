@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,8 +20,6 @@ use crate::name::Temporary;
 
 /// Attempts to get a name for which other copies compete.
 const MAX_ATTEMPTS: u32 = 8;
-/// Number of the next part that has a name of this process alone.
-static NEXT_PART: AtomicU64 = AtomicU64::new(0);
 
 /// File in progress. Its lock ends with the handles.
 #[derive(Debug)]
@@ -65,7 +62,7 @@ impl Part {
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     if remove_abandoned(directory, &names.part)? == Lock::Unsupported {
-                        names = names.with_own_part(NEXT_PART.fetch_add(1, Ordering::Relaxed));
+                        names = names.with_own_part();
                     }
                 }
                 Err(error) => return Err(error),

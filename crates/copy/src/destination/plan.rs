@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat, readlinkat};
+use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
 use super::attributes::{Attributes, NewMode, TimeProbe, is_unfinished, mode_of, unfinished};
 use super::buffers::Room;
 use super::marker::Marker;
 use super::part::{find_checkpoint, remove_left};
-use super::place::{DIFFERS, MAX_NUMBER, place_link};
+use super::place::{DIFFERS, FinalName, MAX_NUMBER, Placement, is_link};
 use super::tree::{Ended, Node, NodeEntry, Shared, Target};
 use super::worker::{Job, Plan, Work};
 use crate::directory::Directory;
@@ -254,17 +254,26 @@ impl Planner {
             Ok(_) if options.dry_run => return self.shared.skip(&target, WireSkip::DryRun),
             Ok(_) => {}
         }
-        let temporary = Temporary::of(&target.name).link;
-        let placed =
-            place_link(&directory, &temporary, to, &target.name, options.existing, &self.shared.placed)
-                .and_then(|name| {
-                    attributes.set_link_time(&*directory.handle()?, &name)?;
-                    Ok(name)
-                });
+        let name = FinalName {
+            directory: &directory,
+            name: &target.name,
+            existing: options.existing,
+            placed: &self.shared.placed,
+        };
+        let placed = name.take_by_link(to).and_then(|placement| {
+            if let Placement::New(name) = &placement {
+                attributes.set_link_time(&*directory.handle()?, name)?;
+            }
+            Ok(placement)
+        });
         match placed {
-            Ok(name) => {
+            Ok(Placement::New(name)) => {
                 target.placed(name);
                 self.shared.done(&target)
+            }
+            Ok(Placement::Same(name)) => {
+                target.placed(name);
+                self.shared.skip(&target, WireSkip::Identical)
             }
             Err(error) => self.shared.failed(&target, &format!("cannot be created: {error}")),
         }
@@ -384,17 +393,6 @@ enum Verdict {
 pub(super) fn is_file_of(stat: &Stat, size: u64) -> bool {
     let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_regular && u64::try_from(stat.st_size) == Ok(size)
-}
-
-/// Returns true if a name is a link to `to`, false if it is something else, `None` if it is free.
-fn is_link(directory: &Arc<Directory>, name: &[u8], to: &[u8]) -> io::Result<Option<bool>> {
-    match readlinkat(&*directory.handle()?, name, Vec::new()) {
-        Ok(found) => Ok(Some(found.as_bytes() == to)),
-        Err(Errno::NOENT) => Ok(None),
-        // Something that is no link.
-        Err(Errno::INVAL) => Ok(Some(false)),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Returns the numbered name under which an earlier copy that kept both has stored an entry.

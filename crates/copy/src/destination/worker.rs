@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, fstat};
 
-use super::attributes::Attributes;
+use super::attributes::{Attributes, mtime};
 use super::buffers::{Buffer, Room};
 use super::part::Part;
-use super::place::{DIFFERS, place};
+use super::place::{DIFFERS, FinalName, Placement};
 use super::plan::{is_file_of, kept_before};
 use super::tree::{Ended, Shared, Target};
 use crate::directory::Directory;
@@ -188,9 +188,10 @@ impl Worker {
             Job::Data { offset, bytes } => receiving.data(&self.shared, offset, bytes.as_bytes()),
             Job::Hole { offset, len } => receiving.hole(&self.shared, offset, len),
             Job::Group(value) => receiving.group(value),
-            Job::End(root) => {
-                receiving.end(&self.shared, root).map(|name| receiving.plan.target.placed(name))
-            }
+            Job::End(root) => match receiving.end(&self.shared, root) {
+                Ok(placement) => return self.ended(*receiving, placement),
+                Err(failure) => Err(failure),
+            },
             Job::Stopped { text, is_unchanged: true } => {
                 let target = receiving.suspend();
                 return self.stopped(&target, &text);
@@ -205,10 +206,6 @@ impl Worker {
             }
         };
         match result {
-            Ok(()) if is_end => {
-                self.shared.done(&receiving.plan.target)?;
-                Ok(None)
-            }
             Ok(()) => Ok(Some(State::Receiving(receiving))),
             Err(Failure::File(text)) => {
                 let Receiving { part, plan, .. } = *receiving;
@@ -228,6 +225,25 @@ impl Worker {
         }
     }
 
+    /// Resolves a file whose data are complete.
+    fn ended(&self, receiving: Receiving, placement: Placement) -> Result<Option<State>, Failure> {
+        let Receiving { part, mut plan, .. } = receiving;
+        match placement {
+            Placement::New(name) => {
+                // The next copy removes a journal that stays.
+                let _ = part.remove_journal();
+                plan.target.placed(name);
+                self.shared.done(&plan.target)?;
+            }
+            Placement::Same(name) => {
+                part.discard();
+                plan.target.placed(name);
+                self.shared.skip(&plan.target, WireSkip::Identical)?;
+            }
+        }
+        Ok(None)
+    }
+
     fn stopped(&self, target: &Target, text: &str) -> Result<Option<State>, Failure> {
         let text = if text.is_empty() { "the source gave it up" } else { text };
         self.shared.failed(target, text)?;
@@ -237,7 +253,7 @@ impl Worker {
     /// Asks the source whether its file is the same as the existing one.
     fn compare(&self, plan: Box<Plan>) -> Result<Option<State>, Failure> {
         let id = plan.target.id;
-        match self.hash(&plan, plan.target.other_name.as_ref().unwrap_or(&plan.target.name)) {
+        match hash(&self.shared, &plan, plan.target.other_name.as_ref().unwrap_or(&plan.target.name)) {
             Ok(root) => {
                 self.shared.reply(FromDestination::Want { id, start: Start::IfDifferent { root } })?;
                 Ok(Some(State::Comparing(plan)))
@@ -251,15 +267,6 @@ impl Worker {
         }
     }
 
-    fn hash(&self, plan: &Plan, name: &[u8]) -> Result<HashBytes, Failure> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let file = File::from(plan.directory.open(name, flags, Mode::empty())?);
-        let mut tree = TreeHash::new(plan.target.size);
-        hash_rest(&file, &mut tree, || {
-            if self.shared.is_stopped.load(Ordering::Relaxed) { Err(Failure::Ended) } else { Ok(()) }
-        })
-    }
-
     /// Returns the numbered name under which an earlier copy has stored contents with this hash.
     fn find_kept(&self, plan: &Plan, root: HashBytes) -> Result<Option<Vec<u8>>, Failure> {
         let mut has_ended = false;
@@ -268,7 +275,7 @@ impl Worker {
             if !is_file_of(&stat, plan.target.size) {
                 return Some(false);
             }
-            match self.hash(plan, name) {
+            match hash(&self.shared, plan, name) {
                 Ok(found) => Some(found == root),
                 Err(Failure::Ended) => {
                     has_ended = true;
@@ -314,6 +321,16 @@ impl Worker {
         }
         Ok(None)
     }
+}
+
+/// Returns the hash of a file that exists.
+fn hash(shared: &Shared, plan: &Plan, name: &[u8]) -> Result<HashBytes, Failure> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = File::from(plan.directory.open(name, flags, Mode::empty())?);
+    let mut tree = TreeHash::new(plan.target.size);
+    hash_rest(&file, &mut tree, || {
+        if shared.is_stopped.load(Ordering::Relaxed) { Err(Failure::Ended) } else { Ok(()) }
+    })
 }
 
 impl Receiving {
@@ -365,8 +382,8 @@ impl Receiving {
         Ok(())
     }
 
-    /// Gives the file its final name, and returns that name.
-    fn end(&mut self, shared: &Shared, root: HashBytes) -> Result<Vec<u8>, Failure> {
+    /// Gives the file its final name.
+    fn end(&mut self, shared: &Shared, root: HashBytes) -> Result<Placement, Failure> {
         let Plan { target, directory, attributes, .. } = &*self.plan;
         if self.tree.offset() != target.size {
             return Err(Failure::Protocol("the end of a file before its last byte"));
@@ -390,10 +407,21 @@ impl Receiving {
             self.part.written(result)?;
         }
         self.part.check_name()?;
-        let name = place(directory, self.part.name(), &target.name, shared.options.existing, &shared.placed)?;
-        // The file is complete. The next copy removes a journal that stays.
-        let _ = self.part.remove_journal();
-        Ok(name)
+        let (existing, placed) = (shared.options.existing, &shared.placed);
+        let name = FinalName { directory, name: &target.name, existing, placed };
+        Ok(name.take_by_file(self.part.name(), |name| self.is_same(shared, root, name))?)
+    }
+
+    /// Returns true if a name has the same file, as another copy would have placed it.
+    fn is_same(&self, shared: &Shared, root: HashBytes, name: &[u8]) -> bool {
+        let Plan { target, directory, .. } = &*self.plan;
+        let (Ok(found), Ok(own)) = (directory.stat_name(name), fstat(self.part.file())) else { return false };
+        is_file_of(&found, target.size)
+            && if shared.options.checksum {
+                hash(shared, &self.plan, name).is_ok_and(|found| found == root)
+            } else {
+                mtime(&found) == mtime(&own)
+            }
     }
 
     fn checkpoint(&self) -> Checkpoint {
