@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rdt_udp::clock;
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, unlinkat};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, unlinkat};
 use rustix::io::Errno;
 
 use super::attributes::mode_of;
@@ -203,6 +203,9 @@ impl Part {
     /// Ends the part of an interrupted copy: a large file stays for the next one, with a last
     /// checkpoint.
     pub(super) fn suspend(mut self, checkpoint: Option<Checkpoint>) {
+        // It may have the final mode already, which may be that of a read-only file. If this fails,
+        // the next copy begins it again.
+        let _ = fchmod(&*self.file, owner_only());
         // If it fails, the next copy begins at an earlier checkpoint.
         let _ = self.settle();
         let may_write = !self.has_lost_data && self.check_name().is_ok();

@@ -102,10 +102,11 @@ struct Receiving {
 
 /// Why a job fails.
 enum Failure {
-    /// The file fails alone.
-    File(String),
-    /// The disk is full: the file fails alone, and a later copy goes on with its data.
-    Full(String),
+    /// The data are wrong: the file fails alone, and is begun again.
+    Wrong(String),
+    /// The system fails, or the final name is taken: the file fails alone, and a later copy goes on
+    /// with its data.
+    System(String),
     /// The peer broke the protocol.
     Protocol(&'static str),
     Ended,
@@ -119,10 +120,7 @@ impl From<Ended> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(error.to_string()),
-            _ => Self::File(error.to_string()),
-        }
+        Self::System(error.to_string())
     }
 }
 
@@ -153,7 +151,7 @@ impl Worker {
                     return Err(self.shared.fail(CopyError::Protocol(text.into())));
                 }
                 // Steps resolve the failures of their file.
-                Err(Failure::Ended | Failure::File(_) | Failure::Full(_)) => return Err(Ended),
+                Err(Failure::Ended | Failure::Wrong(_) | Failure::System(_)) => return Err(Ended),
             }
         }
         Ok(())
@@ -207,13 +205,13 @@ impl Worker {
         };
         match result {
             Ok(()) => Ok(Some(State::Receiving(receiving))),
-            Err(Failure::File(text)) => {
+            Err(Failure::Wrong(text)) => {
                 let Receiving { part, plan, .. } = *receiving;
                 part.discard();
                 self.shared.failed(&plan.target, &text)?;
                 Ok((!is_end).then_some(State::Discarding))
             }
-            Err(Failure::Full(text)) => {
+            Err(Failure::System(text)) => {
                 let target = receiving.suspend();
                 self.shared.failed(&target, &text)?;
                 Ok((!is_end).then_some(State::Discarding))
@@ -258,7 +256,7 @@ impl Worker {
                 self.shared.reply(FromDestination::Want { id, start: Start::IfDifferent { root } })?;
                 Ok(Some(State::Comparing(plan)))
             }
-            Err(Failure::File(text) | Failure::Full(text)) => {
+            Err(Failure::Wrong(text) | Failure::System(text)) => {
                 self.shared.failed(&plan.target, &format!("cannot be compared: {text}"))?;
                 // The source was not asked, so nothing follows.
                 Ok(None)
@@ -371,7 +369,7 @@ impl Receiving {
         match self.unconfirmed.take() {
             None => return Err(Failure::Protocol("chaining value without a group")),
             Some(own) if own != value => {
-                return Err(Failure::File("its data differ from what the source read".into()));
+                return Err(Failure::Wrong("its data differ from what the source read".into()));
             }
             Some(_) => {}
         }
@@ -389,7 +387,7 @@ impl Receiving {
             return Err(Failure::Protocol("the end of a file before its last byte"));
         }
         if self.tree.finish() != root {
-            return Err(Failure::File("its data differ from what the source read".into()));
+            return Err(Failure::Wrong("its data differ from what the source read".into()));
         }
         self.part.settle()?;
         if self.has_holes {

@@ -3,5 +3,6 @@
 mod copies;
 mod hostile;
 mod policies;
+mod races;
 mod resume;
 mod support;

@@ -1,0 +1,103 @@
+//! Names that another copy or program takes while a copy runs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+
+use tokio::io::duplex;
+
+use super::support::{Folder, PIPE_BYTES, bytes, failures, listing, pushed, set_time, write};
+use crate::{DestinationOptions, Event, Existing, Observer, Request, Root, Summary, push, serve};
+
+/// Observer of a source that acts when a file is read, after the destination has asked for it.
+struct AtStart<F>(F);
+
+impl<F: Fn() + Send + Sync> Observer for AtStart<F> {
+    fn event(&self, event: &Event<'_>) {
+        if matches!(event, Event::FileStarted { .. }) {
+            (self.0)();
+        }
+    }
+}
+
+/// Pushes, and calls `act` when the first file is read.
+async fn pushed_while(request: Request, act: impl Fn() + Send + Sync + 'static) -> Summary {
+    let (near, far) = duplex(PIPE_BYTES);
+    let pushing = push(near, request, Arc::new(AtStart(act)));
+    let (near, far) = tokio::join!(pushing, serve(far, Root::whole().unwrap(), Arc::new(())));
+    assert_eq!(near.as_ref().unwrap().failures, far.unwrap().failures);
+    near.unwrap()
+}
+
+#[tokio::test]
+async fn file_of_equal_copy_is_skipped() {
+    for (existing, checksum) in
+        [(Existing::Refuse, false), (Existing::Refuse, true), (Existing::KeepBoth, false)]
+    {
+        let folder = Folder::new();
+        let (source, file) = (folder.src().join("file"), folder.dst().join("file"));
+        write(&source, b"content");
+        let destination = DestinationOptions { existing, checksum, ..DestinationOptions::default() };
+        let request = Request { sources: vec![source], destination, ..folder.request() };
+        let summary = pushed_while(request, move || write(&file, b"content")).await;
+        assert_eq!(
+            (summary.files, summary.skipped, summary.failures),
+            (0, 1, 0),
+            "{existing:?}: {summary:?}"
+        );
+        assert_eq!(listing(&folder.dst()), listing(&folder.src()));
+    }
+}
+
+#[tokio::test]
+async fn other_file_that_takes_name_stays() {
+    for (content, seconds, checksum) in
+        [("other", 1_000_000_000, false), ("CONTENT", 5, false), ("CONTENT", 1_000_000_000, true)]
+    {
+        let folder = Folder::new();
+        let (source, file) = (folder.src().join("file"), folder.dst().join("file"));
+        write(&source, b"content");
+        let destination = DestinationOptions { checksum, ..DestinationOptions::default() };
+        let request = Request { sources: vec![source], destination, ..folder.request() };
+        let act = move || {
+            write(&file, content.as_bytes());
+            set_time(&file, seconds);
+        };
+        let summary = pushed_while(request, act).await;
+        assert!(failures(&summary)["file"].contains("--overwrite"), "{summary:?}");
+        assert_eq!(fs::read(folder.dst().join("file")).unwrap(), content.as_bytes());
+        assert_eq!(listing(&folder.dst()).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn verified_data_outlive_taken_name() {
+    let folder = Folder::new();
+    let (source, file) = (folder.src().join("large"), folder.dst().join("large"));
+    write(&source, &bytes(40 << 20, 9));
+    // The part must be opened again although it has had the mode of the source.
+    super::support::set_mode(&source, 0o444);
+    let request = |existing| Request { sources: vec![source.clone()], ..folder.request_with(existing) };
+    let act = {
+        let file = file.clone();
+        move || write(&file, b"of another program")
+    };
+    let summary = pushed_while(Request { dest: folder.dst(), ..request(Existing::Refuse) }, act).await;
+    assert!(failures(&summary)["large"].contains("--overwrite"), "{summary:?}");
+    let again = pushed(Request { dest: folder.dst(), ..request(Existing::Overwrite) }).await.unwrap();
+    assert!(again.is_complete() && again.resumed_bytes >= 32 << 20, "{again:?}");
+    assert_eq!(listing(&folder.dst()), listing(&folder.src()));
+}
+
+#[tokio::test]
+async fn link_of_equal_copy_is_skipped() {
+    let folder = Folder::new();
+    for name in ["a", "b"] {
+        fs::create_dir(folder.path(name)).unwrap();
+        symlink("target", folder.path(name).join("link")).unwrap();
+    }
+    let request = |name: &str| Request { sources: vec![folder.path(name).join(".")], ..folder.request() };
+    let (one, two) = tokio::join!(pushed(request("a")), pushed(request("b")));
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!((one.links + two.links, one.failures + two.failures), (1, 0), "{one:?} {two:?}");
+}
