@@ -6,10 +6,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
+use rustix::fs::{AtFlags, Mode, fstat, mkdirat, unlinkat};
+use rustix::io::Errno;
 
+use super::attributes::is_unfinished;
 use super::marker::{Marker, OtherMarker};
-use super::plan::{Expected, TopNames};
+use super::plan::{Expected, TopNames, enter};
 use crate::directory::{Directory, Links, RootDirectory};
 use crate::{CopyError, DestinationOptions, Summary};
 
@@ -28,7 +30,8 @@ pub(crate) struct Sources {
 pub(crate) struct Place {
     /// `None`: it would be created in a real run, or [`Self::create`] does so.
     pub(super) directory: Option<Arc<Directory>>,
-    /// True: this copy creates the directory.
+    /// True: the directory has no mode of its own yet. This copy creates it, or an interrupted one
+    /// has done so.
     pub(super) is_new: bool,
     /// Directory that does not exist before [`Self::create`].
     pub(super) missing: Option<Missing>,
@@ -44,6 +47,8 @@ pub(crate) struct Place {
 pub(super) struct Missing {
     parent: OwnedFd,
     path: PathBuf,
+    /// True: it gets the mode of a source when that is complete.
+    takes_contents: bool,
 }
 
 impl Missing {
@@ -76,9 +81,12 @@ impl Place {
                 Some(found) if found.marker.is_of(&found.parent, &handle) => {}
                 found => {
                     let other = found.filter(|_| !options.dry_run);
+                    // DIR of a server keeps its mode.
+                    let is_new =
+                        dest.file_name().is_some() && fstat(&handle).is_ok_and(|stat| is_unfinished(&stat));
                     return Ok(Self {
                         directory: Some(wrap(handle)?),
-                        is_new: false,
+                        is_new,
                         missing: None,
                         top,
                         marker: None,
@@ -110,28 +118,60 @@ impl Place {
             let text = "several sources need a directory that exists, or that ends in '/'";
             return Err(error(io::Error::other(text)));
         }
-        let missing = (!options.dry_run).then(|| Missing { parent, path: dest.to_owned() });
+        let takes_contents = first_name.is_empty();
+        let missing = (!options.dry_run).then(|| Missing { parent, path: dest.to_owned(), takes_contents });
         Ok(Self { directory: None, is_new: true, missing, top, marker: None, other: None })
     }
 
     /// Creates DEST if it is missing, for a copy that both sides have accepted.
     pub(crate) fn create(mut self, options: DestinationOptions) -> Result<Self, CopyError> {
-        let Some(Missing { parent, path }) = &self.missing else { return Ok(self) };
+        let Some(Missing { parent, path, takes_contents }) = &self.missing else { return Ok(self) };
         let create = || {
             let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
-            mkdirat(parent, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
+            let parent = Directory::top(parent.try_clone()?, path.clone(), Links::Keep)?;
+            let directory = if *takes_contents {
+                enter(&parent, name.as_bytes(), options)?.directory.ok_or(io::ErrorKind::NotFound)?
+            } else {
+                mkdirat(&*parent.handle()?, name, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
+                parent.open_directory(name.as_bytes())?
+            };
             if options.sync {
-                rustix::fs::fsync(parent)?;
+                rustix::fs::fsync(&*parent.handle()?)?;
             }
-            let parent = parent.try_clone()?;
-            Directory::top(parent, path.clone(), Links::Keep)?.open_directory(name.as_bytes())
+            Ok(directory)
         };
         self.directory = Some(create().map_err(|error| refused(path, &error))?);
         Ok(self)
     }
 }
 
-/// Returns the error of a DEST that cannot be used.
+/// Returns the error of a DEST that cannot be used: a wrong request, or a failure of the system.
 pub(super) fn refused(dest: &Path, error: &io::Error) -> CopyError {
-    CopyError::Request(format!("{}: {error}", dest.display()))
+    let text = format!("{}: {error}", dest.display());
+    // Errors of this program have no number.
+    let is_request = Errno::from_io_error(error).is_none_or(|errno| {
+        matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::INVAL | Errno::NAMETOOLONG | Errno::LOOP)
+    });
+    if is_request {
+        return CopyError::Request(text);
+    }
+    CopyError::System { step: "cannot use the destination", error: io::Error::new(error.kind(), text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_errors_of_destination_are_told_apart() {
+        let of = |error: io::Error| refused(Path::new("new/"), &error);
+        for errno in [Errno::ACCESS, Errno::ROFS, Errno::NOSPC, Errno::MFILE, Errno::IO] {
+            let error = of(errno.into());
+            assert!(matches!(error, CopyError::System { .. }), "{error:?}");
+            assert!(error.to_string().starts_with("cannot use the destination: new/: "), "{error}");
+        }
+        for error in [Errno::NOENT.into(), Errno::LOOP.into(), io::Error::other("no directory")] {
+            assert!(matches!(of(error), CopyError::Request(_)));
+        }
+    }
 }

@@ -95,7 +95,7 @@ pub(super) struct Planner {
     /// Directories that the source is in, the innermost last. The first is the destination.
     pub(super) nodes: Vec<Arc<Node>>,
     pub(super) top: TopNames,
-    /// True: the destination itself was created by this copy.
+    /// True: the destination itself has no mode of its own yet.
     pub(super) is_new: bool,
     /// Marker to write when the directory at the top is created under its new name.
     pub(super) marker: Option<Marker>,
@@ -408,15 +408,19 @@ pub(super) fn kept_before(name: &[u8], mut is_same: impl FnMut(&[u8]) -> Option<
 }
 
 /// Directory that was created or opened.
-struct Entered {
+pub(super) struct Entered {
     /// `None`: a dry run would create it.
-    directory: Option<Arc<Directory>>,
+    pub(super) directory: Option<Arc<Directory>>,
     existed: bool,
     mode: NewMode,
 }
 
 /// Creates or opens a directory.
-fn enter(parent: &Arc<Directory>, name: &[u8], options: DestinationOptions) -> io::Result<Entered> {
+pub(super) fn enter(
+    parent: &Arc<Directory>,
+    name: &[u8],
+    options: DestinationOptions,
+) -> io::Result<Entered> {
     if options.dry_run {
         let directory = match parent.open_directory(name) {
             Ok(directory) => Some(directory),

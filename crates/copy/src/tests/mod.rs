@@ -2,6 +2,7 @@
 
 mod copies;
 mod hostile;
+mod modes;
 mod policies;
 mod races;
 mod resume;
