@@ -35,14 +35,14 @@ field("connection_id", "uint64", "Connection id", base.HEX)
 field("check", "uint32", "CRC-32 of the packet", base.HEX)
 field("check.status", "uint8", "Check", base.DEC, CHECK_STATUS)
 field("seq", "uint64", "Sequence number (classic: packets, native: bytes)")
-field("packet_number", "uint32", "Transmission number")
+field("packet_number", "uint32", "Packet number")
 field("length", "uint32", "Payload bytes")
 field("payload", "bytes", "Payload")
 field("ack", "uint64", "Next expected (classic: packets, native: bytes)")
 field("window", "uint64", "Window (classic: packets, native: bytes)")
 field("ack_at_once", "bool", "ACK wanted at once")
 field("ack_every", "uint16", "ACK after this number of packets (0: as agreed)")
-field("ack.largest", "uint32", "Largest transmission number received")
+field("ack.largest", "uint32", "Largest packet number received")
 field("ack.delay", "uint32", "Delay of the ACK (us)")
 field("ack.received", "uint32", "Packets received")
 field("ack.duplicates", "uint32", "Duplicates received")
@@ -241,7 +241,7 @@ local function side_of(stream, at)
     return side, stream.sides[at.side .. " " .. at.target]
 end
 
--- DATA of a format with transmission numbers. A packet is a retransmission if one with a lower number carried bytes
+-- DATA of a format with packet numbers. A packet is a retransmission if one with a lower number carried bytes
 -- at or beyond its offset; an equal number is a copy that the network made.
 local function analyse_native(side, number, offset, length, mark)
     if side.packets[number] then
