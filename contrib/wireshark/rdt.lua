@@ -10,7 +10,7 @@ local TYPES = {
     [10] = "VERSIONS", [11] = "AUTH", [12] = "PATH", [13] = "RESET", [14] = "REFUSE",
 }
 local REASONS = {
-    [1] = "refused or too busy", [2] = "version", [3] = "protocol broken", [4] = "application gave up",
+    [1] = "refused or too busy", [2] = "version", [3] = "protocol violation", [4] = "application gave up",
     [5] = "storing failed", [6] = "checksums differ", [7] = "idle for too long", [8] = "no such connection",
     [9] = "too many connections", [10] = "key not admitted", [11] = "other secret wanted, or secret used up",
     [12] = "Noise message does not open",

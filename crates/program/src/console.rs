@@ -58,7 +58,7 @@ impl Console {
     pub fn finish(&self) -> io::Result<()> {
         self.flush();
         if let dropped @ 1.. = self.dropped() {
-            talk(&format!("{dropped} lines are missing: the reader of the standard output was too slow"));
+            talk(&format!("{dropped} lines were dropped because standard output was read too slowly"));
         }
         let foreground = self.error.lock().ok().and_then(|mut first| first.take());
         foreground.or_else(|| self.background.as_ref()?.take_error()).map_or(Ok(()), Err)

@@ -165,11 +165,11 @@ impl fmt::Display for CloseReason {
         match self {
             Self::Refused => f.write_str("it takes no further transfer"),
             Self::Version => f.write_str("it speaks another version of the protocol"),
-            Self::Protocol => f.write_str("it found the protocol broken"),
+            Self::Protocol => f.write_str("it detected a protocol violation"),
             Self::Aborted => f.write_str("its application gave up"),
             Self::Storage => f.write_str("it could not store the data"),
             Self::Checksum => f.write_str("the data arrived with another checksum"),
-            Self::Idle => f.write_str("it heard nothing for too long"),
+            Self::Idle => f.write_str("no packet reached it for its idle timeout"),
             Self::NoConnection => f.write_str("it has no such connection"),
             Self::Other(code) => write!(f, "for reason {code}"),
         }

@@ -53,8 +53,8 @@ pub struct ListenOptions {
 /// Options of the path to a peer.
 #[derive(Debug, Clone, Args)]
 pub struct PathOptions {
-    /// End connections when nothing was heard from the peer for this long, from 1s; keep-alives
-    /// hold idle ones
+    /// End a connection if no packet of the peer arrived for this long, from 1s; keep-alives hold
+    /// idle connections
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = idle_timeout)]
     pub idle_timeout: Duration,
     /// Give up connecting after this long without an answer, from 1s

@@ -124,7 +124,7 @@ pub(crate) struct ConnectArgs {
 pub(crate) struct StdioArgs {
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
-    /// Print no remarks, only errors
+    /// Print only errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -145,7 +145,7 @@ pub(crate) struct SecretArgs {
 /// Options of what is printed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// Print no remarks, only errors
+    /// Print only errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Print JSON, one object a line: connections with their statistics; the last one is the

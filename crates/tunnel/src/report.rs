@@ -139,7 +139,9 @@ impl Report {
 
     fn remark_left_out(&self, lines: u64) {
         if lines > 0 {
-            self.remark(&format!("{lines} remarks on peers were left out"));
+            self.remark(&format!(
+                "{lines} log lines about peers were left out: at most {MAX_PEER_LINES} a second are printed"
+            ));
         }
     }
 
@@ -257,7 +259,7 @@ impl Report {
         self.remark_left_out(std::mem::take(&mut self.limit().left_out));
         if let dropped @ 1.. = self.remarks.dropped() {
             self.fail(&format!(
-                "{dropped} remarks are missing: the reader of the standard error was too slow"
+                "{dropped} log lines were dropped because standard error was read too slowly"
             ));
         }
         self.remarks.flush();

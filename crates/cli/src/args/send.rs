@@ -34,7 +34,7 @@ Examples:
   rdt-send 10.0.0.7 --wire udp --max-rate 50mbit --time 10s    datagrams at a constant rate
   rdt-send 10.0.0.7 --reverse --time 10s    an rdt-recv --measure sends
   rdt-send local --rtt 20ms --rate 50mbit --loss 1%    over a link of this shape in this process
-  rdt-send local 64 0.1 0.01 100            the classic main job with an embedded receiver and link
+  rdt-send local 64 0.1 0.01 100            classic: window 64, RTT 0.1 s, loss 1 %, 100 Mbit/s
   rdt-send localhost 64 0.1 0.01 100        the same to an rdt-recv in another terminal
   rdt-send local 64 0.1 0.01 100 --wire native    the same window and link in the native format
   rdt-send local 300 0.2 0/0.1 10 --power 23 --json";
@@ -162,8 +162,8 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) offload: OffloadArgs,
     /// Zero-copy: large batches are sent from memory shared with the kernel (Linux 6.5 or later)
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) by_reference: Switch,
+    #[arg(long, alias = "by-reference", value_enum, default_value_t = Switch::On)]
+    pub(crate) zero_copy: Switch,
     /// Write the sender's packets, losses and timers to FILE as qlog, for qvis (name it FILE.sqlog)
     #[arg(long, value_name = "FILE")]
     pub(crate) qlog: Option<PathBuf>,

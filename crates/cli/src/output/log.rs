@@ -169,7 +169,7 @@ impl EventLog {
     pub(crate) fn finish(&self) -> io::Result<()> {
         self.remarks.flush();
         if let dropped @ 1.. = self.remarks.dropped() {
-            talk(&format!("{dropped} lines are missing: the reader of the standard error was too slow"));
+            talk(&format!("{dropped} log lines were dropped because standard error was read too slowly"));
         }
         self.console.finish()
     }

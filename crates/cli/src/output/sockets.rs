@@ -42,7 +42,7 @@ pub(crate) fn warnings(stats: &UdpStats, offload: &Offload) -> Vec<String> {
     lines.extend(given_up.sendmmsg.map(|errno| failed("sendmmsg", errno)));
     // Zero-copy needs GSO, and the failure of GSO is already reported.
     if stats.sent_by_reference > 0 && !offload.by_reference && given_up.gso.is_none() {
-        lines.push("warning: sending by reference failed; copied from then on".into());
+        lines.push("warning: zero-copy failed; the kernel copied batches from then on".into());
     }
     lines
 }
@@ -147,7 +147,7 @@ mod tests {
         let copies = Offload { by_reference: false, ..OFFLOAD };
         assert_eq!(
             warnings(&stats(), &copies),
-            ["warning: sending by reference failed; copied from then on"]
+            ["warning: zero-copy failed; the kernel copied batches from then on"]
         );
         assert_eq!(warnings(&UdpStats { sent_by_reference: 0, ..stats() }, &copies), [""; 0], "never worked");
         let given_up = GivenUp { gso: Some(22), sendmmsg: Some(38) };

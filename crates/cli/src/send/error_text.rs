@@ -183,7 +183,7 @@ impl ErrorContext<'_> {
 fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
     if reason == CloseReason::NoConnection {
         return format!(
-            "the receiver at {receiver} no longer knows this transfer: it was restarted, or heard nothing from here for too long; {arrived}"
+            "the receiver at {receiver} no longer knows this transfer: it was restarted, or got no packet for its idle timeout; {arrived}"
         );
     }
     let help = match reason {

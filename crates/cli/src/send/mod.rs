@@ -60,7 +60,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     };
     let receiver = Receiver::find(args, &form, &config, &status, start).map_err(unopened)?;
     let options = UdpOptions {
-        by_reference: args.by_reference == Switch::On,
+        by_reference: args.zero_copy == Switch::On,
         ..socket::of_sender(&config, args.socket_buffer, args.offload.options())
     };
     let initiator = receiver.initiator();

@@ -168,6 +168,16 @@ fn file_arrives_with_every_offload_and_ack_policy() {
     }
 }
 
+#[test]
+fn zero_copy_off_copies_every_batch() {
+    // The second name is an earlier one.
+    for option in ["--zero-copy", "--by-reference"] {
+        let sent = send(&format!("local --bytes 20000000 --json {option} off")).with_code(0).summary();
+        let socket = &sent["socket"];
+        assert_eq!((&socket["by_reference"], &socket["sent_by_reference"]), (&false.into(), &0.into()));
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn batch_acks_on_emulated_link_warn() {

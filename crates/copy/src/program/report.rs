@@ -157,7 +157,9 @@ impl Report {
         if let Some(printer) = &self.0.remarks {
             printer.flush();
             if let dropped @ 1.. = printer.dropped() {
-                talk(&format!("rdt-copy: {dropped} remarks are missing: their reader was too slow"));
+                talk(&format!(
+                    "rdt-copy: {dropped} log lines were dropped because standard error was read too slowly"
+                ));
             }
         }
         self.0.console.finish()

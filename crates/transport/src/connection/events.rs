@@ -76,7 +76,7 @@ pub enum Closed {
     #[error("the peer acknowledged packets that were never sent, or that had not arrived")]
     InvalidAcks,
     /// No authentic packet arrived for the idle timeout.
-    #[error("nothing was heard from the peer for too long")]
+    #[error("idle timeout: no packet arrived from the peer")]
     Idle,
     /// For some seconds every answer was an ICMP "port unreachable", or that was the answer to two
     /// SYNs.

@@ -24,7 +24,7 @@ pub(super) const WELCOME_MAX: usize = WELCOME + LIST_MAX_WITHOUT_LINK + 1 + RESU
 /// Status of a message 2 that accepts; others are the reason of a refusal.
 const ACCEPTED: u8 = 0;
 
-/// First words of the initiator: payload of message 1 (IK, NK) or 3 (XX).
+/// Payload by which the initiator introduces itself: of message 1 (IK, NK) or 3 (XX).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
     /// Initial receive window, bytes.
@@ -37,7 +37,7 @@ pub(crate) struct Hello {
     pub(crate) name: Option<StreamName>,
 }
 
-/// First words of the responder: payload of message 2.
+/// Payload by which the responder accepts or refuses: of message 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// The connection is accepted.
