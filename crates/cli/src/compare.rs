@@ -39,6 +39,10 @@ pub(crate) struct CompareArgs {
     /// Key of the summary that decides; repeatable
     #[arg(long, value_name = "KEY", default_value = "goodput_bps")]
     metric: Vec<String>,
+    /// Whether more or less of the deciding keys is better [default: by their names: more of rates,
+    /// bytes, packets and fairness, less of times, losses, retransmissions and timeouts]
+    #[arg(long, value_name = "DIRECTION", value_parser = ["more", "less"])]
+    better: Option<String>,
     /// Print JSON, one object
     #[arg(long)]
     json: bool,
@@ -56,6 +60,30 @@ const SHOWN: [&str; 9] = [
     "lost",
     "processor_ns",
 ];
+
+/// Keys of which more is better, besides rates.
+const MORE_IS_BETTER: [&str; 4] = ["bytes", "packets", "sent_packets", "fairness"];
+/// Keys of which less is better, besides times.
+const LESS_IS_BETTER: [&str; 16] = [
+    "lost",
+    "lost_share",
+    "lost_to_receiver_socket",
+    "retransmitted",
+    "retransmitted_bytes",
+    "refused_packets",
+    "fast_retransmits",
+    "recoveries",
+    "timeouts",
+    "spurious",
+    "dup_acks",
+    "duplicates",
+    "reordered",
+    "ce_marks",
+    "ecn_reductions",
+    "memory_peak_bytes",
+];
+/// Times of which neither more nor less is better.
+const NEUTRAL_TIMES: [&str; 2] = ["time_ns", "rto_ns"];
 
 /// One key of both summaries.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,8 +106,15 @@ pub(crate) fn arguments(args: &[OsString]) -> Option<Vec<OsString>> {
 }
 
 pub(crate) fn command(args: &CompareArgs) -> Result<(), Failure> {
+    let given = args.better.as_ref().map(|better| better == "more");
+    let unknown = args.metric.iter().find(|key| given.or(more_is_better(key)).is_none());
+    if let Some(key) = unknown {
+        return Err(Failure::Usage(format!(
+            "whether more or less of {key} is better does not follow from its name: add --better more or --better less"
+        )));
+    }
     let (a, b) = (summary(&args.a)?, summary(&args.b)?);
-    let metrics = compare(&a, &b, &args.metric, args.threshold)
+    let metrics = compare(&a, &b, &args.metric, given, args.threshold)
         .map_err(|sentence| Failure::Data(format!("{sentence}, so they cannot be compared")))?;
     let console = Console::default();
     if args.json {
@@ -122,8 +157,26 @@ fn summary(path: &Path) -> Result<Value, Failure> {
     }
 }
 
-/// Returns the metrics that both summaries have. Fails if one of those that decide is missing.
-fn compare(a: &Value, b: &Value, deciding: &[String], threshold: f64) -> Result<Vec<Metric>, String> {
+/// Returns true if more of a metric is better, false if less is. `None` if its name does not tell,
+/// as that of a window.
+fn more_is_better(key: &str) -> Option<bool> {
+    let is_time = key.ends_with("_ns") && !key.starts_with("waited_") && !NEUTRAL_TIMES.contains(&key);
+    if key.ends_with("_bps") || MORE_IS_BETTER.contains(&key) {
+        Some(true)
+    } else {
+        (is_time || LESS_IS_BETTER.contains(&key)).then_some(false)
+    }
+}
+
+/// Returns the metrics that both summaries have. `given` says whether more of those that decide is
+/// better; without it, their names do. Fails if one of those that decide is missing.
+fn compare(
+    a: &Value,
+    b: &Value,
+    deciding: &[String],
+    given: Option<bool>,
+    threshold: f64,
+) -> Result<Vec<Metric>, String> {
     let keys = deciding.iter().map(String::as_str);
     let others = SHOWN.into_iter().filter(|key| !deciding.iter().any(|decides| decides == key));
     let mut metrics: Vec<Metric> = Vec::new();
@@ -133,7 +186,10 @@ fn compare(a: &Value, b: &Value, deciding: &[String], threshold: f64) -> Result<
         }
         let decides = deciding.iter().any(|decides| decides == key);
         match (a[key].as_f64(), b[key].as_f64()) {
-            (Some(a), Some(b)) => metrics.push(Metric::new(key, (a, b), decides, threshold)),
+            (Some(a), Some(b)) => {
+                let more = given.or(more_is_better(key)).unwrap_or_default();
+                metrics.push(Metric::new(key, (a, b), decides.then_some(more), threshold));
+            }
             (a, _) if decides => {
                 let file = if a.is_some() { "B" } else { "A" };
                 return Err(format!("{file} has no number {key}"));
@@ -145,14 +201,12 @@ fn compare(a: &Value, b: &Value, deciding: &[String], threshold: f64) -> Result<
 }
 
 impl Metric {
-    fn new(key: &str, (a, b): (f64, f64), decides: bool, threshold: f64) -> Self {
+    /// `more_is_better` of a metric that decides.
+    fn new(key: &str, (a, b): (f64, f64), more_is_better: Option<bool>, threshold: f64) -> Self {
         let difference = b - a;
         let change = if difference == 0.0 { 0.0 } else { difference / a.abs() };
-        // Rates, bytes in a given time and the fairness are better the higher they are; times and
-        // counts of losses the lower.
-        let higher_is_better = key.ends_with("_bps") || matches!(key, "bytes" | "fairness");
-        let loss = if higher_is_better { -change } else { change };
-        Self { key: key.to_owned(), a, b, change, decides, is_worse: decides && loss > threshold }
+        let is_worse = more_is_better.is_some_and(|more| if more { -change } else { change } > threshold);
+        Self { key: key.to_owned(), a, b, change, decides: more_is_better.is_some(), is_worse }
     }
 
     fn line(&self) -> String {
@@ -192,7 +246,7 @@ mod tests {
 
     fn metrics(a: &Value, b: &Value, deciding: &[&str]) -> Result<Vec<(String, bool)>, String> {
         let deciding: Vec<_> = deciding.iter().map(|key| (*key).to_owned()).collect();
-        let metrics = compare(a, b, &deciding, 0.05)?;
+        let metrics = compare(a, b, &deciding, None, 0.05)?;
         Ok(metrics.into_iter().map(|metric| (metric.key, metric.is_worse)).collect())
     }
 
@@ -218,10 +272,21 @@ mod tests {
     }
 
     #[test]
-    fn more_bytes_and_fairness_are_better() {
-        let (low, high) = (json!({ "bytes": 1, "fairness": 0.5 }), json!({ "bytes": 2, "fairness": 1.0 }));
-        let worse = |a, b| metrics(a, b, &["bytes", "fairness"]).unwrap().iter().filter(|it| it.1).count();
-        assert_eq!((worse(&low, &high), worse(&high, &low)), (0, 2));
+    fn more_bytes_packets_and_fairness_are_better() {
+        let low = json!({ "bytes": 1, "packets": 1, "fairness": 0.5 });
+        let high = json!({ "bytes": 2, "packets": 2, "fairness": 1.0 });
+        let deciding = ["bytes", "packets", "fairness"];
+        let worse = |a, b| metrics(a, b, &deciding).unwrap().iter().filter(|it| it.1).count();
+        assert_eq!((worse(&low, &high), worse(&high, &low)), (0, 3));
+    }
+
+    #[test]
+    fn unknown_direction_has_to_be_given() {
+        let (low, high) = (json!({ "cwnd_bytes": 1 }), json!({ "cwnd_bytes": 2 }));
+        assert_eq!(["cwnd_bytes", "rto_ns", "waited_pacing_ns", "seed"].map(more_is_better), [None; 4]);
+        let worse =
+            |more| compare(&low, &high, &["cwnd_bytes".into()], Some(more), 0.05).unwrap()[0].is_worse;
+        assert_eq!((worse(true), worse(false)), (false, true));
     }
 
     #[test]

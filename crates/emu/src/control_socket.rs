@@ -10,7 +10,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -68,7 +68,13 @@ pub(crate) struct SetArgs {
 /// Socket of `--control`. Its file is removed when this is dropped.
 pub(crate) struct ControlSocket {
     file: PathBuf,
+    /// Device and inode of the file. Another program may have replaced it.
+    identity: Option<(u64, u64)>,
     listener: UnixListener,
+}
+
+fn identity(file: &FilePath) -> Option<(u64, u64)> {
+    fs::symlink_metadata(file).ok().map(|found| (found.dev(), found.ino()))
 }
 
 impl ControlSocket {
@@ -79,13 +85,15 @@ impl ControlSocket {
             if !found.file_type().is_socket() {
                 return Err(cannot(io::Error::other("it exists already, and is no socket")));
             }
-            if UnixStream::connect(file).is_ok() {
-                return Err(cannot(io::Error::other("a program listens at it")));
+            match UnixStream::connect(file) {
+                Ok(_) => return Err(cannot(io::Error::other("a program listens at it"))),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(cannot(error)),
             }
             fs::remove_file(file).map_err(cannot)?;
         }
         let listener = UnixListener::bind(file).map_err(cannot)?;
-        let socket = Self { file: file.to_owned(), listener };
+        let socket = Self { file: file.to_owned(), identity: identity(file), listener };
         fs::set_permissions(file, fs::Permissions::from_mode(0o600)).map_err(cannot)?;
         Ok(socket)
     }
@@ -108,8 +116,10 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // Fails if a user has removed it.
-        let _ = fs::remove_file(&self.file);
+        // That of another program stays, after a user has removed this one.
+        if identity(&self.file) == self.identity {
+            let _ = fs::remove_file(&self.file);
+        }
     }
 }
 
@@ -298,4 +308,22 @@ pub(crate) fn set(args: &SetArgs) -> Result<u8, Failure> {
     talk(error);
     let code = answer["exit_code"].as_u64().and_then(|code| u8::try_from(code).ok());
     Ok(code.unwrap_or(rdt_program::exit::OS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn socket_of_another_program_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("link");
+        let own = ControlSocket::bind(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let other = ControlSocket::bind(&file).unwrap();
+        drop(own);
+        assert!(UnixStream::connect(&file).is_ok());
+        drop(other);
+        assert!(!file.exists());
+    }
 }

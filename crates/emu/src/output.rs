@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
 use crate::metrics::Published;
+use crate::path::Described;
 use crate::paths::Change;
 use crate::relay::Observer;
 use crate::{STDOUT, json, report, talk};
@@ -179,6 +180,20 @@ impl OutputArgs {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Rejects output files from which the paths were read: with `--force` they would be replaced.
+    pub(crate) fn check_inputs<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a Described>,
+    ) -> Result<(), Failure> {
+        let inputs: Vec<_> = paths.into_iter().flat_map(Described::files).collect();
+        let is_input = |output: &PathBuf| inputs.iter().any(|input| is_same_path(input, output));
+        let outputs = [("--json-to", &self.json_to), ("--pcapng", &self.pcapng)];
+        let found = outputs.iter().find(|(_, file)| file.iter().any(|file| is_input(file)));
+        found.map_or(Ok(()), |(option, _)| {
+            Err(Failure::Usage(format!("{option}: the path is read from this file; choose another one")))
+        })
     }
 
     /// Creates the observers that the options request (capture, JSON) and opens their files. Failed

@@ -2,6 +2,7 @@
 //! Owns the flags, and reads the files. The emulator parses the values (docs/PATHS.md).
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -51,7 +52,7 @@ impl PathArgs {
     pub(crate) fn describe_as(&self, option: &str) -> Result<Described, Failure> {
         let parse = |text: &str, folder: &FilePath| Ok(Described::of(PathSpec::from_toml(text)?, folder));
         let described = self.file.as_deref().map(|file| read(file, option, parse)).transpose()?;
-        described.unwrap_or_default().changed(&self.settings, FilePath::new(""))
+        self.changed(described.unwrap_or_default())
     }
 
     /// Like [`describe`](Self::describe), and passes the destinations of the file to `convert`.
@@ -67,7 +68,12 @@ impl PathArgs {
         };
         let parsed = self.file.as_deref().map(|file| read(file, &format!("--{FILE}"), parse)).transpose()?;
         let (described, destinations) = parsed.unwrap_or_default();
-        Ok((described.changed(&self.settings, FilePath::new(""))?, destinations))
+        Ok((self.changed(described)?, destinations))
+    }
+
+    /// Returns what was read from the file with the values of the flags.
+    fn changed(&self, described: Described) -> Result<Described, Failure> {
+        Described { file: self.file.clone(), ..described }.changed(&self.settings, FilePath::new(""))
     }
 
     #[cfg(unix)]
@@ -97,13 +103,25 @@ fn read<T>(
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Described {
     pub(crate) path: PathSpec,
+    /// File that it was read from.
+    file: Option<PathBuf>,
 }
 
 impl Described {
     /// Describes a path whose trace files are in `folder`.
     fn of(mut path: PathSpec, folder: &FilePath) -> Self {
         path.rename_traces(|name| absolute(folder, name));
-        Self { path }
+        Self { path, file: None }
+    }
+
+    /// Returns the files that were read: the description and its traces.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let files = RefCell::new(Vec::from_iter(self.file.clone()));
+        self.path.clone().rename_traces(|name| {
+            files.borrow_mut().push(name.into());
+            name.to_owned()
+        });
+        files.into_inner()
     }
 
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {

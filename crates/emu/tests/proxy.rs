@@ -49,6 +49,23 @@ fn start_that_fails_leaves_no_files() {
 }
 
 #[test]
+fn outputs_are_no_inputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let [toml, trace, other] = ["p.toml", "t.txt", "o"].map(|name| folder.path().join(name));
+    std::fs::write(&toml, "rate = \"trace:t.txt\"\n").unwrap();
+    std::fs::write(&trace, "1\n2\n").unwrap();
+    for (json, pcapng) in [(&toml, &other), (&other, &trace)] {
+        let options = format!("--json-to {} --pcapng {}", json.display(), pcapng.display());
+        let path = format!("--path {}", toml.display());
+        let (code, said) = fails(&format!("127.0.0.1:0 127.0.0.1:9 {path} --force {options}"));
+        assert_eq!(code, Some(64), "{said}");
+        assert!(said.contains("the path is read from this file"), "{said}");
+    }
+    assert_eq!(std::fs::read(&trace).unwrap(), b"1\n2\n");
+    assert!(!other.exists());
+}
+
+#[test]
 fn outputs_are_different_files() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("sub")).unwrap();

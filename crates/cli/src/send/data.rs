@@ -64,10 +64,13 @@ impl Data {
         }
     }
 
-    pub(crate) fn file(&self) -> Option<(&str, &File)> {
+    /// Calls `is` with the name and the file that is read, if there is one. The name is empty for
+    /// the standard input.
+    pub(crate) fn is_file(&self, is: impl FnOnce(&str, &File) -> bool) -> bool {
         match self {
-            Self::File { name, file, .. } => Some((name, file)),
-            _ => None,
+            Self::File { name, file, .. } => is(name, file),
+            Self::Stdin(stdin) => redirected_file(stdin).is_some_and(|file| is("", &file)),
+            Self::Power(_) | Self::Bytes(_) | Self::Endless => false,
         }
     }
 

@@ -97,7 +97,7 @@ fn check(option: &str, path: &Path, data: &Data) -> Result<(), Failure> {
 }
 
 fn use_of(there: &Metadata, path: &Path, data: &Data) -> Option<&'static str> {
-    if data.file().is_some_and(|(name, file)| is_input(there, path, name, file)) {
+    if data.is_file(|name, file| is_input(there, path, name, file)) {
         return Some("what is to be sent");
     }
     standard(there)

@@ -149,6 +149,13 @@ fn qlog_refuses_files_already_in_use() {
         assert!(run.stderr.contains(what), "{qlog}: {}", run.stderr);
         assert_eq!((run.stdout.len(), run.stderr.lines().count()), (0, 1), "{qlog}: {}", run.stderr);
     }
+    // The shell redirects the input.
+    for option in ["--qlog", "--csv"] {
+        let mut command = rdt_send(&format!("local - --force {option}"));
+        command.arg(&data).stdin(fs::File::open(&data).unwrap());
+        let run = Program::start(&mut command).ended().with_code(64);
+        assert!(run.stderr.contains("what is to be sent"), "{}", run.stderr);
+    }
     // The shell redirects the output to the same file under another name.
     let lines = directory.path().join("lines");
     let mut command = rdt_send("local --bytes 9000 --json --qlog");

@@ -115,6 +115,8 @@ fn comparison_ends_with_code_of_threshold() {
         ("a", "b", "--metric rtt_p99_ns", 0),
         ("a", "missing", "", 66),
         ("a", "b", "--threshold 5", 64),
+        ("a", "a", "--metric cwnd_bytes", 64),
+        ("a", "b", "--better less", 0),
     ] {
         compare(a, b, options).with_code(code);
     }

@@ -127,6 +127,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         return Err(Failure::Usage("--idle: must be at least 10 ms".into()));
     }
     let mut described = args.path.describe()?;
+    args.output.check_inputs([&described])?;
     described.path.assume_headers(if target.is_ipv4() { HEADERS_IPV4 } else { HEADERS_IPV6 });
     let (config, seed) = (described.config()?, described.seed());
     let limits = Limits { most: args.max_clients.into(), idle: args.idle };

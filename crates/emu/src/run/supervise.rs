@@ -51,6 +51,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         return Err(Failure::Usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
     }
     let (described, to) = args.paths.describe()?;
+    args.output.check_inputs(iter::once(&described).chain(to.iter().map(|it| &it.described)))?;
     let (config, seed) = (described.config()?, described.seed());
     let to = routed(to, args.ipv6)?;
     let all = iter::once(&config).chain(to.iter().map(|(_, config)| config));

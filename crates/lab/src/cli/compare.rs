@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::failure::{CLAIM_FAILS, Failure};
+use super::failure::{CLAIM_FAILS, Failure, INCOMPLETE};
 use super::verdicts::of_folder;
 use super::{output, talk};
 use crate::cell::{Cell, levels_json, levels_text};
@@ -27,7 +27,8 @@ flow's name, such as a.goodput, which may be left out if there is one flow. Of r
 utilisation and delivered packets more is better; of times, losses, retransmissions, queues and
 other costs less is. Metrics that are neither, such as windows, need --better.
 
-Exit codes: 0 no cell is worse; 1 a cell is worse.
+Exit codes: 0 no cell is worse; 1 a cell is worse; 3 none is known to be worse, but a cell of A with
+values cannot be compared: B lacks it, or has no values, or the values have no ratio.
 
 Examples:
   rdt-lab compare before/000-a after/000-a
@@ -114,8 +115,8 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     if !pairs.iter().any(|pair| !matches!(pair.ratio, Ratio::Unknown(NO_VALUES))) {
         return Err(nothing(args, &before, pairs.is_empty()));
     }
-    for (folder, results) in [(&args.before, &before), (&args.after, &after)] {
-        let alone = results.cells.len().saturating_sub(pairs.len());
+    let alone = |results: &Results| results.cells.len().saturating_sub(pairs.len());
+    for (folder, alone) in [(&args.before, alone(&before)), (&args.after, alone(&after))] {
         if alone > 0 {
             let folder = folder.display();
             talk(&format!("{alone} cells of {folder} are not compared: the other folder has no such cells"));
@@ -141,7 +142,12 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     } else {
         output::text(&text(&pairs, &outcomes, args))?;
     }
-    Ok(if outcomes.contains(&Outcome::Worse) { CLAIM_FAILS } else { 0 })
+    let is_unjudged = |pair: &Pair<'_>| matches!(pair.ratio, Ratio::Unknown(_)) && !pair.before.is_empty();
+    Ok(match outcomes.contains(&Outcome::Worse) {
+        true => CLAIM_FAILS,
+        false if alone(&before) > 0 || pairs.iter().any(is_unjudged) => INCOMPLETE,
+        false => 0,
+    })
 }
 
 /// Returns the error of a comparison without values.

@@ -72,8 +72,37 @@ fn cells_without_counterpart_are_counted() {
     let (file, two) = (experiment(place.path(), 1, 10), place.path().join("two"));
     succeeds(&["run", &file, "-q", "-o", arg(&two)]);
     let (code, out, err) = run(&["compare", arg(&one), arg(&two.join("short"))]);
-    assert!(code == 0 && out.contains("4 the same"), "{out}{err}");
+    assert!(code == 3 && out.contains("4 the same"), "{out}{err}");
     assert!(err.contains("4 cells of ") && err.contains("one/short are not compared"), "{err}");
+    let (code, out, err) = run(&["compare", arg(&two.join("short")), arg(&one)]);
+    assert!(code == 0 && err.contains("one/short are not compared"), "{out}{err}");
+}
+
+#[test]
+fn cells_that_lost_their_values_are_not_the_same() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (one, two) = (results(&place, "one", 1), results(&place, "two", 1));
+    let metric = |folder: &Path, value: Option<f64>| {
+        rewrite(folder, |record| {
+            record.metrics.remove("a.lost");
+            record.metrics.extend(value.map(|value| ("a.lost".to_owned(), value + f64::from(record.rep))));
+        });
+        folder.to_owned()
+    };
+    let (none, some) = (metric(&one, None), metric(&two, Some(500.0)));
+    assert_eq!(run(&["compare", arg(&some), arg(&none), "--by", "lost"]).0, 64, "nothing to compare");
+    rewrite(&one, |record| _ = record.metrics.insert("a.lost".to_owned(), 0.0));
+    let (code, out, _) = run(&["compare", arg(&one), arg(&two), "--by", "lost"]);
+    assert!(code == 3 && out.contains("not positive"), "{out}");
+    let cell = std::cell::RefCell::new(None);
+    rewrite(&one, |record| {
+        let cell = *cell.borrow_mut().get_or_insert(record.cell);
+        (record.cell == cell).then(|| record.metrics.remove("a.goodput"));
+    });
+    let (code, out, _) = run(&["compare", arg(&two), arg(&one)]);
+    assert!(code == 3 && out.contains("no valid values"), "{out}");
+    let (code, out, _) = run(&["compare", arg(&one), arg(&two)]);
+    assert_eq!(code, 0, "A has no value to compare with: {out}");
 }
 
 #[test]
