@@ -40,7 +40,7 @@ pub(crate) fn is_marker(name: &[u8]) -> bool {
     stem.is_some_and(|stem| stem.len() == STEM_DIGITS && stem.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Names of the files in progress beside a final name.
+/// Names of one user's files in progress beside a final name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Temporary {
     pub(crate) part: Vec<u8>,
@@ -52,14 +52,20 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
+    /// Returns the names of this user. In a shared folder, other users can neither open nor replace
+    /// them.
     pub(crate) fn of(name: &[u8]) -> Self {
-        let hash = blake3::hash(name);
-        let stem = [PREFIX, &hash.to_hex().as_bytes()[..STEM_DIGITS]].concat();
+        Self::of_user(name, rustix::process::geteuid().as_raw())
+    }
+
+    fn of_user(name: &[u8], user: u32) -> Self {
+        let stem = blake3::hash(&[&user.to_le_bytes(), name].concat());
+        let stem = [PREFIX, &stem.to_hex().as_bytes()[..STEM_DIGITS]].concat();
         Self {
             part: [&stem, PART].concat(),
             journal: [&stem, JOURNAL].concat(),
             new: [&stem, NEW].concat(),
-            name_hash: hash.into(),
+            name_hash: blake3::hash(name).into(),
         }
     }
 
@@ -130,6 +136,8 @@ mod tests {
         assert_eq!(names.part.len(), 31);
         assert!(is_temporary(&names.part) && is_temporary(&names.journal));
         assert_ne!(names.part, Temporary::of(b"other").part);
+        let [anna, bob] = [1000, 1001].map(|user| Temporary::of_user(b"name", user));
+        assert!(anna.part != bob.part && anna.journal != bob.journal && anna.new != bob.new);
         let own = names.clone().with_own_part().part;
         assert!(is_temporary(&own) && own.starts_with(&names.part[..26]) && own.ends_with(PART));
         assert_ne!(names.own_link(), names.own_link());

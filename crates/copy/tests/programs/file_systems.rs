@@ -1,12 +1,15 @@
 //! Copies on a file system of a disk: whole seconds alone, and another device number after a boot.
+//! Folders that users share.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use rdt_program_testing::programs::pause;
+use rdt_program_testing::programs::{Program, pause};
 
-use super::home::{Home, args, names, noise};
+use super::home::{Home, PROGRAM, args, names, noise};
 use super::killed::partial_bytes;
 use super::tree;
 
@@ -99,4 +102,41 @@ fn other_device_number_goes_on() {
     let summary = home.copy(&command);
     assert!(summary["resumed_bytes"].as_u64().unwrap() > 0, "{summary}");
     assert_eq!(names(&home.path("disk/new")), ["large"]);
+}
+
+/// Returns a copy of `user`, who has this id on the system.
+fn copy_of(home: &Home, (user, id): (&str, u32), args: &[&str]) -> Program {
+    let mut command = home.command(user, args.iter().copied());
+    Program::start(command.uid(id).gid(id))
+}
+
+#[test]
+fn users_of_shared_folder_have_own_parts() {
+    let home = Home::new();
+    let (anna, bob) = (("anna", 10_001), ("bob", 10_002));
+    let mut other_user = Command::new(PROGRAM);
+    other_user.arg("--version").stdout(Stdio::null()).uid(anna.1).gid(anna.1);
+    if !other_user.status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no program can be run as another user");
+        return;
+    }
+    home.write("large", noise(1, LARGE_BYTES));
+    fs::set_permissions(home.path(""), Permissions::from_mode(0o755)).unwrap();
+    for folder in ["store", "anna", "bob"] {
+        fs::set_permissions(home.folder(folder), Permissions::from_mode(0o777)).unwrap();
+    }
+    let serve = home.serve(".", &["--tickets", "2"]);
+    let [of_anna, of_bob] = [0, 1].map(|number| format!("{}:large", serve.tickets[number]));
+    let mut first = copy_of(&home, anna, &["--max-rate", "8mbit", &of_anna, "store/"]);
+    while partial_bytes(&home.path("store")) == 0 {
+        assert!(!first.has_ended(), "{:?}", first.ended());
+        pause();
+    }
+    first.signal("KILL");
+    let ended = copy_of(&home, bob, &[&of_bob, "store/"]).ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(names(&home.path("store")).len(), 3, "the file, and part and journal of the first user");
+    let ended = copy_of(&home, anna, &[&of_anna, "store/"]).ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(names(&home.path("store")), ["large"]);
 }
