@@ -7,7 +7,7 @@ use rdt_endpoint::tokio::{Endpoint, Stream};
 use rdt_endpoint::{Connect, ConnectError, EndpointConfig, StreamError, generate_key};
 use rdt_identity::Ticket;
 use rdt_program::host_port::HostPort;
-use rdt_transport::ConnectionConfig;
+use rdt_transport::{ConnectionConfig, WindowConfig};
 use rdt_trust::serving::listen;
 use rdt_trust::{
     Dialer, Gate, ListenOptions, Remote, TicketUse, bind_any, bind_towards, is_silent, race, reachable,
@@ -25,6 +25,9 @@ const SSH_TICKET_LIFETIME_S: u64 = 3600;
 /// Largest window, bytes: 5 Gbit/s over 100 ms. A window grows with what arrives while a disk
 /// stalls, and all of it may have to wait in memory.
 const MAX_WINDOW_BYTES: u64 = 64 << 20;
+/// Smallest window of a side that reads at `--max-rate`, bytes. Otherwise its window has half a
+/// second at the rate.
+const MIN_PACED_WINDOW_BYTES: u64 = 64 << 10;
 const HINT: &str = "a firewall may block its port. --port PORT or FIRST-LAST takes another one, --listen-here lets it connect";
 
 /// Open connection to the other side.
@@ -51,7 +54,7 @@ pub(crate) async fn open(args: &Arguments, far: &Far, report: &Report) -> Result
         Far::Host(host) => serve_at(host, port)?,
     };
     let dialer = args.trust.connect().dialer(&remote, &report.surroundings())?;
-    let (endpoint, stream) = dial(&remote, &dialer, &[], config).await?;
+    let (endpoint, stream) = dial(&remote, &dialer, &[], paced(config)).await?;
     Ok(Session { endpoint, stream, name: remote.name(), dialer: Some(dialer), ssh: None })
 }
 
@@ -66,6 +69,17 @@ pub(crate) fn connection(args: &Arguments) -> ConnectionConfig {
     let mut config = args.path.connection();
     config.receiver.stream_window.max = MAX_WINDOW_BYTES;
     config.sender.max_rate = args.remote.max_rate.as_ref().map(|rate| rate.bytes_per_s);
+    config
+}
+
+/// Limits what a peer may send before this side has read it, if there is a limit on the rate. By ssh,
+/// the peer knows that limit itself.
+fn paced(mut config: ConnectionConfig) -> ConnectionConfig {
+    if let Some(bytes_per_s) = config.sender.max_rate {
+        let window = &mut config.receiver.stream_window;
+        let bytes = (bytes_per_s / 2).clamp(MIN_PACED_WINDOW_BYTES, window.max);
+        *window = WindowConfig::fixed(bytes, window.mss);
+    }
     config
 }
 
@@ -220,7 +234,41 @@ pub(crate) fn bind(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use clap::Parser as _;
+    use rdt_endpoint::{Listen, Network};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::timeout;
+
+    use super::super::paced::Paced;
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn rate_limits_what_peer_sends_unread() {
+        let network = Network::new("rtt 20ms rate 1gbit", 5).unwrap();
+        let [client, server] = [0, 1].map(|_| Endpoint::on_network(&network).unwrap());
+        let identity = generate_key().unwrap();
+        let listener = server.listen(Listen::new(identity.clone())).unwrap();
+        let args = Arguments::try_parse_from(["rdt-copy", "--max-rate", "8mbit", "h::a", "b"]).unwrap();
+        let connect = Connect::to(identity.public()).config(paced(connection(&args)));
+        let (near, far) = tokio::join!(client.connect(listener.local_addr(), connect), listener.accept());
+        let (near, mut far) = (near.unwrap(), far.unwrap());
+        let writing = tokio::spawn(async move { far.write_all(&vec![7; 32 << 20]).await });
+        let mut near = Paced::new(near, Some(1_000_000));
+        let mut read = 0;
+        let reading = async {
+            let mut bytes = vec![0; 1 << 16];
+            loop {
+                read += near.read(&mut bytes).await.unwrap();
+            }
+        };
+        assert!(timeout(Duration::from_secs(2), reading).await.is_err());
+        let sent = network.ledger().sent_bytes;
+        // 2 MB at the rate, the window, a burst of 64 KiB, and headers.
+        assert!(read >= 1_900_000 && sent <= 2_800_000, "{read} bytes read, {sent} sent");
+        writing.abort();
+    }
 
     #[test]
     fn host_of_serve_has_given_port() {
