@@ -29,6 +29,8 @@ use crate::protocol::{
 use crate::tree_hash::GROUP_BYTES;
 use crate::{CopyError, DestinationOptions, Existing, Kind};
 
+/// A file that is empty by intention may have the same time, so it is not replaced unasked.
+const EMPTIED: &str = "exists and is empty, as after a loss of power: --overwrite replaces it";
 const NOT_LISTED: &str = "the other side did not list it";
 
 /// Step of the source's list.
@@ -366,7 +368,10 @@ impl Planner {
                     None => Verdict::Copy,
                 })
             }
-            Verdict::Copy if existing == Existing::Refuse => Err(DIFFERS.into()),
+            Verdict::Copy if existing == Existing::Refuse => {
+                let is_emptied = is_file_of(&stat, 0) && self.probe.has_time(&stat, attributes, directory);
+                Err(if is_emptied { EMPTIED } else { DIFFERS }.into())
+            }
             Verdict::Copy if is_directory(&stat) => Err("exists and is a directory".into()),
             verdict => Ok(verdict),
         }

@@ -393,8 +393,8 @@ impl Receiving {
         if self.has_holes {
             self.part.file().set_len(target.size)?;
         }
-        if target.size > GROUP_BYTES {
-            // The part has its full size from the start. Without its data, a crash after the rename
+        if target.size > GROUP_BYTES || self.has_holes {
+            // The part has its full size before its data are durable. A crash after the rename
             // would leave zeros that pass for the whole file.
             self.part.sync_data()?;
         }

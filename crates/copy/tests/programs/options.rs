@@ -160,6 +160,11 @@ fn sync_reaches_new_and_existing_files() {
     let copy = |options: &[&str]| synced(&home, &[options, &["tree", "host:store"]].concat());
     let Some(found) = copy(&[]) else { return };
     assert_eq!(found, [""; 0], "small files are not synced unless asked");
+    // The end of one with a hole has its size before its data.
+    let holey = fs::File::create(home.path("tree/sub/holey")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&holey, b"text", 0).unwrap();
+    holey.set_len(1 << 20).unwrap();
+    assert_eq!(copy(&[]).unwrap().len(), 1, "the file with a hole");
     fs::remove_dir_all(home.path("store/tree/sub")).unwrap();
     let found = copy(&["--sync"]).unwrap();
     for name in ["old", "sub", "tree", "store"] {
