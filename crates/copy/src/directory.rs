@@ -10,11 +10,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
 
 use crate::Root;
+use crate::protocol::HashBytes;
 
 /// Limit on handles of directories that are kept open.
 const MAX_OPEN_DIRECTORIES: usize = 128;
@@ -145,6 +146,11 @@ impl Directory {
         self.device
     }
 
+    /// Returns the identity of this directory for both sides of a copy.
+    pub(crate) fn identity(&self) -> Option<HashBytes> {
+        identity(self.device, self.inode)
+    }
+
     /// Returns true if this directory, or one that contains it, has this identity.
     pub(crate) fn is_within(&self, stat: &Stat) -> bool {
         let mut directory = Some(self);
@@ -218,6 +224,17 @@ impl RootDirectory {
             (true, true) => Links::FollowBeneath(Arc::clone(&self.handle)),
         }
     }
+}
+
+/// Returns a hash that names a directory of this host until it is booted. `None`: the system has no
+/// name for the time between two boots.
+pub(crate) fn identity(device: u64, inode: u64) -> Option<HashBytes> {
+    static BOOT: OnceLock<Option<String>> = OnceLock::new();
+    let boot = BOOT.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
+    let mut hasher = blake3::Hasher::new_derive_key("rdt-copy 1 directory");
+    hasher.update(boot.as_ref()?.as_bytes());
+    hasher.update(&device.to_le_bytes()).update(&inode.to_le_bytes());
+    Some(hasher.finalize().into())
 }
 
 /// Opens a path below a directory. Links and `..` may not lead out of it.

@@ -97,6 +97,8 @@ pub(crate) enum WireRequest {
         follow: bool,
         #[serde(deserialize_with = "at_most::<MAX_EXCLUDES, _, _>")]
         excludes: Vec<String>,
+        /// Identity of the destination, which no source may contain.
+        into: Option<HashBytes>,
     },
 }
 
@@ -141,8 +143,14 @@ where
 /// Answer of the server to a [`Hello`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    Accepted { version: u16 },
-    Refused { text: String },
+    /// `into` is the identity of the destination of a push, which no source may contain.
+    Accepted {
+        version: u16,
+        into: Option<HashBytes>,
+    },
+    Refused {
+        text: String,
+    },
 }
 
 /// Message from the source.

@@ -19,7 +19,8 @@ use crate::report::Report;
 use crate::source::{Source, excludes, is_excluded_source, top_name};
 use crate::turns::{Command, Running, Turn};
 use crate::{
-    CopyError, DestinationOptions, Event, Observer, Permission, Request, Root, SourceOptions, Summary,
+    CopyError, DestinationOptions, Event, Observer, Permission, Request, Root, SourceOptions,
+    Summary,
 };
 
 /// Time for the ends of both streams after the copy is complete.
@@ -50,8 +51,8 @@ pub async fn push(
         options: request.destination.into(),
         command,
     };
-    session.ask(wire).await?;
-    let source = Source::start(root, request.sources, &request.source, &session.report)?;
+    let into = session.ask(wire).await?;
+    let source = Source::start(root, request.sources, &request.source, into, &session.report)?;
     source.run(&mut session.reader, &mut session.writer).await?;
     Ok(session.close().await.0)
 }
@@ -83,7 +84,8 @@ pub async fn pull(
     let named = Sources { count: sources.len() as u64, first_name, expected: Some(expected) };
     let place = Place::open(&root, &request.dest, named, request.destination)?;
     let SourceOptions { follow, excludes } = request.source;
-    session.ask(WireRequest::Pull { sources, follow, excludes }).await?;
+    let into = place.identity();
+    session.ask(WireRequest::Pull { sources, follow, excludes, into }).await?;
     let destination = Destination::start(place, request.destination, None, &session.report)?;
     let marker = destination.run(&mut session.reader, &mut session.writer).await?;
     let (summary, _) = session.close().await;
@@ -169,7 +171,11 @@ async fn answer<S: ByteStream>(
             return Err(error);
         }
     };
-    session.answer(&Answer::Accepted { version: VERSION }).await?;
+    let into = match &prepared {
+        Prepared::Destination(destination) => destination.identity(),
+        Prepared::Source(_) => None,
+    };
+    session.answer(&Answer::Accepted { version: VERSION, into }).await?;
     let marker = match prepared {
         Prepared::Source(source) => {
             source.run(&mut session.reader, &mut session.writer).await?;
@@ -218,13 +224,13 @@ fn prepare(
             let place = Place::open(&directory, &dest, sources, options)?;
             Ok(Prepared::Destination(Box::new(Destination::start(place, options, running, report)?)))
         }
-        WireRequest::Pull { sources, follow, excludes } => {
+        WireRequest::Pull { sources, follow, excludes, into } => {
             let sources: Vec<PathBuf> =
                 sources.into_iter().map(|source| OsString::from_vec(source).into()).collect();
             let Some(first) = sources.first() else { return refuse("no source is named") };
             report.event(&Event::Request { push: false, path: first });
             let options = SourceOptions { follow, excludes };
-            Ok(Prepared::Source(Box::new(Source::start(directory, sources, &options, report)?)))
+            Ok(Prepared::Source(Box::new(Source::start(directory, sources, &options, into, report)?)))
         }
     }
 }
@@ -244,14 +250,14 @@ impl<S: ByteStream> Session<S> {
         Self { reader, writer, report, started: Instant::now() }
     }
 
-    /// Sends the request and waits for the answer.
-    async fn ask(&mut self, request: WireRequest) -> Result<(), CopyError> {
+    /// Sends the request and waits for the answer. Returns the identity of the peer's destination.
+    async fn ask(&mut self, request: WireRequest) -> Result<Option<HashBytes>, CopyError> {
         let hello = control_frame(&Hello { magic: MAGIC, version: VERSION, request })?;
         self.writer.write_all(&hello).await.map_err(CopyError::Stream)?;
         self.writer.flush().await.map_err(CopyError::Stream)?;
         match self.reader.message().await? {
-            Some(Answer::Accepted { version: VERSION }) => Ok(()),
-            Some(Answer::Accepted { version }) => {
+            Some(Answer::Accepted { version: VERSION, into }) => Ok(into),
+            Some(Answer::Accepted { version, .. }) => {
                 Err(CopyError::Protocol(format!("the peer answers in version {version}")))
             }
             Some(Answer::Refused { text }) => Err(CopyError::Refused(text)),

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use super::attributes::is_unfinished;
 use super::marker::{Marker, OtherMarker};
 use super::plan::{Expected, TopNames, enter};
-use crate::directory::{Directory, Links, RootDirectory};
+use crate::directory::{Directory, Links, RootDirectory, device, identity, inode};
+use crate::protocol::HashBytes;
 use crate::{CopyError, DestinationOptions, Summary};
 
 /// Sources of a copy, as the request names them.
@@ -121,6 +122,18 @@ impl Place {
         let takes_contents = first_name.is_empty();
         let missing = (!options.dry_run).then(|| Missing { parent, path: dest.to_owned(), takes_contents });
         Ok(Self { directory: None, is_new: true, missing, top, marker: None, other: None })
+    }
+
+    /// Returns the identity of the directory where the copy goes, or of the one above it if it is
+    /// missing: no source may contain it.
+    pub(crate) fn identity(&self) -> Option<HashBytes> {
+        match (&self.directory, &self.missing) {
+            (Some(directory), _) => directory.identity(),
+            (_, Some(missing)) => {
+                fstat(&missing.parent).ok().and_then(|stat| identity(device(&stat), inode(&stat)))
+            }
+            _ => None,
+        }
     }
 
     /// Creates DEST if it is missing, for a copy that both sides have accepted.

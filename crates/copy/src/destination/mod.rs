@@ -47,7 +47,7 @@ use self::tree::{Node, Shared};
 use self::worker::{Job, Work, Worker};
 use crate::directory::Directory;
 use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
-use crate::protocol::{Entry, FromDestination, FromSource, MAX_UNRESOLVED};
+use crate::protocol::{Entry, FromDestination, FromSource, HashBytes, MAX_UNRESOLVED};
 use crate::report::Report;
 use crate::threads::Threads;
 use crate::turns::Running;
@@ -98,6 +98,11 @@ struct Queues {
 }
 
 impl Destination {
+    /// Returns the identity of the directory where the copy goes.
+    pub(crate) fn identity(&self) -> Option<HashBytes> {
+        self.directory.as_ref().and_then(|directory| directory.identity())
+    }
+
     /// Starts the threads.
     pub(crate) fn start(
         place: Place,

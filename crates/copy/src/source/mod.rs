@@ -30,7 +30,7 @@ pub(crate) use self::walk::{excludes, is_excluded_source, top_name};
 use crate::directory::RootDirectory;
 use crate::frame::{Batch, FrameReader, control_frame};
 use crate::name::refuse;
-use crate::protocol::{FromDestination, FromSource, RawPath, Start};
+use crate::protocol::{FromDestination, FromSource, HashBytes, RawPath, Start};
 use crate::report::Report;
 use crate::threads::Threads;
 use crate::tree_hash::TreeHash;
@@ -63,11 +63,12 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Starts to list the sources.
+    /// Starts to list the sources, but for the destination with the identity `into`.
     pub(crate) fn start(
         root: RootDirectory,
         sources: Vec<PathBuf>,
         options: &SourceOptions,
+        into: Option<HashBytes>,
         report: &Report,
     ) -> Result<Self, CopyError> {
         let pending = Arc::new(Pending::default());
@@ -77,6 +78,7 @@ impl Source {
             root,
             follow: options.follow,
             excludes,
+            into,
             pending: Arc::clone(&pending),
             out: to_walk,
             report: report.clone(),

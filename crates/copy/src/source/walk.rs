@@ -14,13 +14,14 @@ use super::pending::{Item, Pending, SourceFile, Trail};
 use super::read::token;
 use crate::directory::{Directory, RootDirectory};
 use crate::name::{is_marker, is_temporary};
-use crate::protocol::{Entry, EntryKind, FromSource, MAX_DEPTH, MAX_EXCLUDES, RawPath};
+use crate::protocol::{Entry, EntryKind, FromSource, HashBytes, MAX_DEPTH, MAX_EXCLUDES, RawPath};
 use crate::report::Report;
 use crate::{CopyError, Event, Kind, SourceOptions};
 
 /// Bytes of entries that leave together.
 const FLUSH_BYTES: usize = 16 << 10;
 const RESERVED: &str = "its name is reserved for unfinished files of rdt-copy: rename or exclude it";
+const INTO_ITSELF: &str = "the copy goes into it: exclude it, or choose another destination";
 /// Limit on names of directories that are listed before they are visited. Beyond it, a list stays
 /// open while they are: with the longest names, 20 MB of memory.
 const MAX_HELD_NAMES: usize = if cfg!(test) { 4 } else { 65_536 };
@@ -30,6 +31,8 @@ pub(crate) struct Walk {
     pub(crate) root: RootDirectory,
     pub(crate) follow: bool,
     pub(crate) excludes: Gitignore,
+    /// Identity of the destination. A list of it would find what the copy makes there, without end.
+    pub(crate) into: Option<HashBytes>,
     pub(crate) pending: Arc<Pending>,
     pub(crate) out: Outgoing,
     pub(crate) report: Report,
@@ -110,6 +113,7 @@ impl Walk {
         trail: &Arc<Trail>,
     ) -> Result<(), Ended> {
         match directory.stat(b".") {
+            Ok(_) if self.is_destination(directory) => self.left_out(&trail.path(), INTO_ITSELF.into()),
             Ok(stat) => {
                 let id = self.entry(
                     Entry {
@@ -199,6 +203,9 @@ impl Walk {
             Ok(opened) => opened,
             Err(error) => return self.unreadable(&place.trail.path(), &error),
         };
+        if self.is_destination(&directory) {
+            return self.left_out(&place.trail.path(), INTO_ITSELF.into());
+        }
         let item = item(&place.trail, Kind::Directory);
         let id = self.entry(entry(place, &stat, EntryKind::Directory), item)?;
         self.contents(&directory, &place.trail, &place.in_source)?;
@@ -273,6 +280,10 @@ impl Walk {
             self.directory(&place(directory, &name, trail, in_source))?;
         }
         Ok(())
+    }
+
+    fn is_destination(&self, directory: &Directory) -> bool {
+        self.into.is_some() && directory.identity() == self.into
     }
 
     fn is_excluded(&self, place: &Place<'_>, is_directory: bool) -> bool {

@@ -159,6 +159,10 @@ fn push_request(sources: u64, options: DestinationOptions) -> Vec<u8> {
     control_frame(&Hello { magic: MAGIC, version: VERSION, request }).unwrap()
 }
 
+fn pull_request(sources: Vec<Vec<u8>>) -> WireRequest {
+    WireRequest::Pull { sources, follow: false, excludes: Vec::new(), into: None }
+}
+
 /// Waits for the server to want file 1, then sends frames.
 async fn after_want(root: &Path, size: u64, frames: Vec<Vec<u8>>) -> Result<Summary, CopyError> {
     let (near, far) = duplex(1 << 16);
@@ -345,7 +349,10 @@ async fn pull_from(
         let (read, mut write) = split(far);
         let mut reader = FrameReader::new(read);
         reader.message::<Hello>().await.unwrap().unwrap();
-        write.write_all(&control_frame(&Answer::Accepted { version: VERSION }).unwrap()).await.unwrap();
+        write
+            .write_all(&control_frame(&Answer::Accepted { version: VERSION, into: None }).unwrap())
+            .await
+            .unwrap();
         for frame in frames {
             if write.write_all(&frame).await.is_err() {
                 break;
@@ -424,8 +431,7 @@ async fn destination_says(root: &Path, answers: &[FromDestination]) -> Result<Su
     let (near, far) = duplex(1 << 16);
     let talk = async {
         let (read, mut write) = split(near);
-        let request =
-            WireRequest::Pull { sources: vec![b"file".into()], follow: false, excludes: Vec::new() };
+        let request = pull_request(vec![b"file".into()]);
         let hello = control_frame(&Hello { magic: MAGIC, version: VERSION, request }).unwrap();
         write.write_all(&hello).await.unwrap();
         let mut reader = FrameReader::new(read);
@@ -475,11 +481,11 @@ async fn other_protocols_and_versions_are_refused() {
         };
         tokio::join!(serve(far, Root::whole().unwrap(), Arc::new(())), write).0.unwrap_err().to_string()
     };
-    let request = WireRequest::Pull { sources: vec![b"x".into()], follow: false, excludes: Vec::new() };
+    let request = pull_request(vec![b"x".into()]);
     let hello = |magic, version| control_frame(&Hello { magic, version, request: request.clone() }).unwrap();
     assert!(say(&hello(*b"rdt-copX", VERSION)).await.contains("not one of rdt-copy"));
     assert!(say(&hello(MAGIC, 999)).await.contains("version"));
-    let many = WireRequest::Pull { sources: vec![Vec::new(); 900_000], follow: false, excludes: Vec::new() };
+    let many = pull_request(vec![Vec::new(); 900_000]);
     let many = control_frame(&Hello { magic: MAGIC, version: VERSION, request: many }).unwrap();
     assert!(say(&many).await.contains("protocol"), "each source takes a byte here, and memory there");
     assert!(say(b"GET / HTTP/1.1\r\n\r\n").await.contains("protocol"));

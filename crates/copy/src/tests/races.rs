@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::io::duplex;
 
-use super::support::{Folder, PIPE_BYTES, bytes, failures, listing, pushed, set_time, write};
+use super::support::{Folder, PIPE_BYTES, bytes, failures, listing, pulled, pushed, set_time, write};
 use crate::{DestinationOptions, Event, Existing, Observer, Request, Root, Summary, push, serve};
 
 /// Observer of a source that acts when a file is read, after the destination has asked for it.
@@ -87,6 +87,29 @@ async fn verified_data_outlive_taken_name() {
     let again = pushed(Request { dest: folder.dst(), ..request(Existing::Overwrite) }).await.unwrap();
     assert!(again.is_complete() && again.resumed_bytes >= 32 << 20, "{again:?}");
     assert_eq!(listing(&folder.dst()), listing(&folder.src()));
+}
+
+// Other systems have no identity of directories.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn copy_into_own_source_ends() {
+    for is_push in [true, false] {
+        for dest in ["src/sub", "src/sub/new/", "src/sub/new"] {
+            let folder = Folder::new();
+            fs::create_dir(folder.src().join("sub")).unwrap();
+            // More than one batch, so that the walk meets what the destination makes.
+            for number in 0..1000 {
+                write(folder.src().join(format!("{number:0200}")), b"");
+            }
+            let request = Request { dest: folder.path(dest), ..folder.request() };
+            let summary = if is_push { pushed(request).await } else { pulled(request).await }.unwrap();
+            let failed = failures(&summary);
+            let text = failed.values().next().unwrap();
+            assert!(failed.len() == 1 && text.contains("goes into it"), "{dest}: {failed:?}");
+            let nested = listing(&folder.src()).into_keys().filter(|path| path.ends_with("sub"));
+            assert!(nested.count() <= 2, "{dest}");
+        }
+    }
 }
 
 #[tokio::test]
