@@ -82,8 +82,10 @@ pub enum Permission {
     ReadWrite,
     /// Pull alone.
     ReadOnly,
-    /// Push alone.
+    /// Push alone. Contents that exist are not compared, because that would tell about them.
     WriteOnly,
+    /// The same, and what exists is not replaced.
+    AddOnly,
 }
 
 impl Root {

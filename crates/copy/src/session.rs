@@ -19,7 +19,7 @@ use crate::report::Report;
 use crate::source::{Source, excludes, is_excluded_source, top_name};
 use crate::turns::{Command, Running, Turn};
 use crate::{
-    CopyError, DestinationOptions, Event, Observer, Permission, Request, Root, SourceOptions,
+    CopyError, DestinationOptions, Event, Existing, Observer, Permission, Request, Root, SourceOptions,
     Summary,
 };
 
@@ -206,18 +206,25 @@ fn prepare(
 ) -> Result<Prepared, CopyError> {
     let refuse = |text: &str| Err(CopyError::Request(text.into()));
     let directory = open_root(root)?;
+    let is_write_only = matches!(root.permission, Permission::WriteOnly | Permission::AddOnly);
     match request {
         WireRequest::Push { .. } if root.permission == Permission::ReadOnly => {
             refuse("this side may only be read")
         }
-        WireRequest::Pull { .. } if root.permission == Permission::WriteOnly => {
-            refuse("this side may only be written to")
-        }
+        WireRequest::Pull { .. } if is_write_only => refuse("this side may only be written to"),
         WireRequest::Push { dest, sources, first_name, options, .. } => {
             let dest = PathBuf::from(OsString::from_vec(dest));
             report.event(&Event::Request { push: true, path: &dest });
             let mut options: DestinationOptions =
                 options.try_into().map_err(|text: &str| CopyError::Request(text.into()))?;
+            if options.checksum && is_write_only {
+                return refuse(
+                    "this side may only be written to, and tells no contents: leave out --checksum",
+                );
+            }
+            if options.existing == Existing::Overwrite && root.permission == Permission::AddOnly {
+                return refuse("this side lets no file be replaced: leave out --overwrite");
+            }
             // A file that runs with the rights of the server's user is not for a client to make.
             options.special_modes &= !root.confined;
             let sources = Sources { count: sources, first_name, expected: None };

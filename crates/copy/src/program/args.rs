@@ -169,9 +169,12 @@ pub(crate) struct ServeArgs {
     /// Clients may only read
     #[arg(long, requires = "serve", conflicts_with = "paths", help_heading = "Serving")]
     pub(crate) read_only: bool,
-    /// Clients may only write
+    /// Clients may only write, and replace no file
     #[arg(long, requires = "serve", conflicts_with_all = ["paths", "read_only"], help_heading = "Serving")]
     pub(crate) write_only: bool,
+    /// With --write-only: clients may replace files
+    #[arg(long, requires = "write_only", conflicts_with = "paths", help_heading = "Serving")]
+    pub(crate) allow_overwrite: bool,
     /// Local address to listen on, with --serve or --listen-here [default: all]
     #[arg(long, value_name = "ADDR", help_heading = "Serving")]
     pub(crate) bind: Option<IpAddr>,
@@ -342,6 +345,7 @@ mod tests {
             "--serve d --open --allow f",
             "--serve d --open --secret-file f",
             "--serve d --overwrite",
+            "--serve d --allow-overwrite",
             "--serve d --keep-both",
             "--serve d --checksum",
             "--serve d --sync",

@@ -27,9 +27,11 @@ pub(crate) async fn serve(
     report: &Report,
     stop: &TaskStop,
 ) -> Result<(), Failure> {
-    let permission = match (args.serve.read_only, args.serve.write_only) {
-        (true, _) => Permission::ReadOnly,
-        (_, true) => Permission::WriteOnly,
+    let ServeArgs { read_only, write_only, allow_overwrite, .. } = args.serve;
+    let permission = match (read_only, write_only, allow_overwrite) {
+        (true, ..) => Permission::ReadOnly,
+        (_, true, false) => Permission::AddOnly,
+        (_, true, true) => Permission::WriteOnly,
         _ => Permission::ReadWrite,
     };
     let root = Root::confined(folder, permission).map_err(|error| Failure::Root(folder.to_owned(), error))?;

@@ -46,6 +46,17 @@ async fn existing_name_fails_by_default() {
 }
 
 #[tokio::test]
+async fn file_emptied_by_power_loss_is_explained() {
+    let folder = Folder::new();
+    write(folder.src().join("file"), b"text");
+    fs::create_dir(folder.dst().join("src")).unwrap();
+    write(folder.dst().join("src/file"), b"");
+    let summary = pushed(folder.request()).await.unwrap();
+    assert!(failures(&summary)["src/file"].contains("loss of power"), "{summary:?}");
+    assert_eq!(pushed(folder.request_with(Existing::Overwrite)).await.unwrap().files, 1);
+}
+
+#[tokio::test]
 async fn overwrite_replaces_files_and_links() {
     let folder = conflict();
     let summary = pushed(folder.request_with(Existing::Overwrite)).await.unwrap();
@@ -208,6 +219,8 @@ async fn permissions_of_server_are_kept() {
     let (near, _) = pushed_to(request(), root(Permission::WriteOnly)).await;
     assert!(near.unwrap().is_complete());
     assert!(folder.dst().join("file").is_file());
+    let (near, _) = pulled_from(folder.request(), root(Permission::AddOnly)).await;
+    assert!(near.unwrap_err().to_string().contains("only be written"));
 }
 
 #[tokio::test]

@@ -56,6 +56,24 @@ fn permissions_limit_direction() {
 }
 
 #[test]
+fn write_only_folder_keeps_and_hides_contents() {
+    let home = Home::new();
+    home.write("pin", "1234");
+    home.write("in/pin", "56789");
+    let serve = home.serve("in", &["--write-only"]);
+    for (option, part) in [("--checksum", "tells no contents"), ("--overwrite", "be replaced")] {
+        let ended = home.run(&[option, "pin", &serve.tickets[0]]);
+        assert_eq!(ended.code, Some(8), "{ended:?}");
+        assert!(ended.errors.contains(part), "{ended:?}");
+    }
+    assert_eq!(fs::read_to_string(home.path("in/pin")).unwrap(), "56789");
+    let serve = home.serve("in", &["--write-only", "--allow-overwrite"]);
+    assert_eq!(home.run(&["--checksum", "pin", &serve.tickets[0]]).code, Some(8));
+    home.copy(&["--overwrite", "pin", &serve.tickets[0]]);
+    assert_eq!(fs::read_to_string(home.path("in/pin")).unwrap(), "1234");
+}
+
+#[test]
 fn allowed_key_copies_by_host_name() {
     let home = Home::new();
     home.write("store/file", "text");
