@@ -72,8 +72,8 @@ pub(crate) fn connection(args: &Arguments) -> ConnectionConfig {
     config
 }
 
-/// Limits what a peer may send before this side has read it, if there is a limit on the rate. By ssh,
-/// the peer knows that limit itself.
+/// Limits what a peer may send before this side has read it, if there is a limit on the rate. By
+/// ssh, the peer knows that limit itself.
 fn paced(mut config: ConnectionConfig) -> ConnectionConfig {
     if let Some(bytes_per_s) = config.sender.max_rate {
         let window = &mut config.receiver.stream_window;
