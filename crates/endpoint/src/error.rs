@@ -95,9 +95,11 @@ fn closed_kind(closed: &Closed) -> io::ErrorKind {
         | Closed::NoProgress(_)
         | Closed::Idle => io::ErrorKind::TimedOut,
         Closed::NotTrusted(_) => io::ErrorKind::PermissionDenied,
-        Closed::Handshake | Closed::ProtocolBroken(_) | Closed::InvalidAcks | Closed::Version(_) => {
-            io::ErrorKind::InvalidData
-        }
+        Closed::Handshake
+        | Closed::ProtocolBroken(_)
+        | Closed::InvalidAcks
+        | Closed::AeadLimit
+        | Closed::Version(_) => io::ErrorKind::InvalidData,
         _ => io::ErrorKind::Other,
     }
 }

@@ -55,6 +55,9 @@ impl ErrorContext<'_> {
         };
         let sentence = match closed {
             Closed::Idle => self.silence_of(idle_timeout(self.config), ""),
+            Closed::AeadLimit => {
+                format!("the transfer to {} ({}) ended: {closed}", self.host, self.address)
+            }
             // The text of a peer is escaped.
             Closed::Peer { text, .. } if !text.is_empty() => {
                 format!(
@@ -244,6 +247,7 @@ mod tests {
             (Closed::Idle, Phase::Send, 5, "no answer for 100.0 s"),
             (Closed::NoProgress(Duration::from_secs(7)), Phase::Send, 5, "took nothing for 7 s"),
             (Closed::InvalidAcks, Phase::Send, 8, "cheats"),
+            (Closed::AeadLimit, Phase::Send, 8, "a limit of the encryption"),
             (Closed::TimedOut(Phase::Close), Phase::Close, 5, "stopped answering"),
         ] {
             let (found, error, sentence) = context.closed(&end);

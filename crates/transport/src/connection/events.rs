@@ -75,6 +75,10 @@ pub enum Closed {
     /// The peer acknowledged what it cannot have received.
     #[error("the peer acknowledged packets that were never sent, or that had not arrived")]
     InvalidAcks,
+    /// A key reached a limit of its AEAD (RFC 9001, section 6.6): the peer did not follow a key
+    /// update for 2^28 packets, or 2^36 packets with this connection's ID were forged.
+    #[error("a limit of the encryption is reached: too many packets under one key, or too many forged ones")]
+    AeadLimit,
     /// No authentic packet arrived for the idle timeout.
     #[error("idle timeout: no packet arrived from the peer")]
     Idle,

@@ -9,9 +9,16 @@ use rdt_crypto::{Aead, PacketKey, Received, ReplayWindow, Space, TrafficSecret};
 use crate::wire::sealed::{ControlHeader, Header, PHASES, Probe, SealedCodec};
 use crate::wire::unwrap_near;
 
-/// Largest number of packets that one key seals before it is replaced. AES-GCM loses its proof of
-/// confidentiality beyond 2^28 packets of 1500 bytes (RFC 9001, appendix B.1).
+/// Largest number of packets that one key seals before it is replaced.
 const MAX_PACKETS_PER_KEY: u64 = 1 << 24;
+/// Bytes of full packets that one key may seal. AES-GCM loses its proof of confidentiality beyond
+/// 2^28 packets of 2^11 bytes, or 2^23 of 2^16 (RFC 9001, section 6.6 and appendix B.1).
+const MAX_BYTES_PER_KEY: u64 = 1 << 39;
+/// Size for which the RFC gives the larger one of these numbers of packets, bytes.
+const SMALL_PACKET: u64 = 1 << 11;
+/// Part of the limit that is left for a batch in progress and for CLOSE, packets. A batch has 64
+/// KiB, and a packet 40 bytes or more.
+pub(super) const RESERVED_PACKETS: u64 = 1 << 12;
 /// Longest use of one key.
 const MAX_KEY_AGE: Duration = Duration::from_secs(3600);
 
@@ -32,8 +39,10 @@ pub(super) struct SealingKeys {
     /// Packets of both spaces that earlier keys sealed.
     sealed_before: u64,
     updated_at: Instant,
-    /// Largest number of packets that the key seals.
+    /// Number of packets after which an update of the key is due.
     max_packets: u64,
+    /// Number of packets that a key never exceeds.
+    pub(super) limit: u64,
     /// True if the peer has proved that it opened a packet of the present phase. The peer opens one
     /// phase ahead, so an update without that proof may leave it two phases behind (RFC 9001,
     /// section 6.1).
@@ -41,7 +50,15 @@ pub(super) struct SealingKeys {
 }
 
 impl SealingKeys {
-    pub(super) fn new(now: Instant, aead: Aead, secret: TrafficSecret, remote_id: u64) -> Self {
+    /// Creates the keys of packets that have at most `packet_size` bytes.
+    pub(super) fn new(
+        now: Instant,
+        aead: Aead,
+        secret: TrafficSecret,
+        remote_id: u64,
+        packet_size: usize,
+    ) -> Self {
+        let limit = MAX_BYTES_PER_KEY / (packet_size as u64).max(SMALL_PACKET);
         let key = Arc::new(secret.packet_key(aead));
         Self {
             aead,
@@ -53,7 +70,8 @@ impl SealingKeys {
             next_control: 0,
             sealed_before: 0,
             updated_at: now,
-            max_packets: MAX_PACKETS_PER_KEY,
+            max_packets: due_after(limit),
+            limit,
             is_followed: false,
         }
     }
@@ -109,14 +127,23 @@ impl SealingKeys {
         next_data: u64,
         adopt: impl FnOnce(Arc<PacketKey>) -> bool,
     ) -> bool {
-        let sealed = next_data + self.next_control;
-        let is_used_up = sealed - self.sealed_before >= self.max_packets
+        let is_due = self.sealed(next_data) >= self.max_packets
             || now.saturating_duration_since(self.updated_at) >= MAX_KEY_AGE;
-        if is_used_up && self.is_followed {
+        if is_due && self.is_followed {
             self.update(now, next_data, adopt);
             return false;
         }
-        is_used_up
+        is_due
+    }
+
+    /// True if the key must not seal a further batch: no update was possible in time.
+    pub(super) fn is_used_up(&self, next_data: u64) -> bool {
+        self.sealed(next_data) + RESERVED_PACKETS >= self.limit
+    }
+
+    /// Returns the number of packets that the key has sealed, skipped numbers included.
+    fn sealed(&self, next_data: u64) -> u64 {
+        next_data + self.next_control - self.sealed_before
     }
 
     #[cold]
@@ -132,7 +159,7 @@ impl SealingKeys {
         self.first_data = next_data;
         self.sealed_before = next_data + self.next_control;
         self.updated_at = now;
-        self.max_packets = MAX_PACKETS_PER_KEY;
+        self.max_packets = due_after(self.limit);
         self.is_followed = false;
     }
 
@@ -141,6 +168,11 @@ impl SealingKeys {
     pub(super) fn use_up(&mut self) {
         self.max_packets = 0;
     }
+}
+
+/// Returns the number of packets after which the update of a key with this limit is due.
+fn due_after(limit: u64) -> u64 {
+    MAX_PACKETS_PER_KEY.min(limit / 2)
 }
 
 /// Keys of the packets that the peer sends, and the numbers of those that arrived.

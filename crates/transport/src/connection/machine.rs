@@ -267,7 +267,7 @@ impl Connection {
         }
         match &mut self.stage {
             Stage::Open(streams) => match closed {
-                Closed::ProtocolBroken(_) | Closed::InvalidAcks => {
+                Closed::ProtocolBroken(_) | Closed::InvalidAcks | Closed::AeadLimit => {
                     streams.close(now, CloseReason::Protocol, 0, "");
                 }
                 Closed::Local | Closed::NoProgress(_) => streams.close(now, CloseReason::Aborted, 0, ""),

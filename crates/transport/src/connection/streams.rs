@@ -124,7 +124,8 @@ impl Streams {
         } else {
             (from_responder, from_initiator)
         };
-        let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id);
+        let packet_size = config.sender.packet_size;
+        let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, packet_size);
         let opening = OpeningKeys::new(peer.aead, theirs);
         let start = SenderStart {
             window: peer.window,
@@ -237,6 +238,9 @@ impl Streams {
             self.linger_until = Some(now + time);
             return Some(Closed::Finished);
         }
+        if self.is_key_used_up() {
+            return Some(Closed::AeadLimit);
+        }
         self.end_of_released(now)
     }
 
@@ -295,6 +299,9 @@ impl Streams {
             return true;
         }
         self.update_key(now);
+        if self.is_key_used_up() {
+            return false;
+        }
         if let Some(probe) = self.probe.take() {
             return seal_probe(&mut self.sealing, probe, out);
         }
@@ -354,6 +361,11 @@ impl Streams {
             self.key_probe_at = now + sender.stats().rto;
             self.probe.get_or_insert(self.sealing.probe());
         }
+    }
+
+    /// True if the own key seals nothing but a CLOSE any more.
+    fn is_key_used_up(&self) -> bool {
+        self.sealing.is_used_up(self.sender.next_number())
     }
 
     /// Appends a path probe, to be sent to an address that is not validated yet.

@@ -77,7 +77,7 @@ impl Streams {
                         Dropped::Forged => self.unauthentic += 1,
                     }
                     if self.unauthentic >= MAX_FORGED_PACKETS && self.close.is_none() {
-                        return Err(Closed::ProtocolBroken(WireError::Check));
+                        return Err(Closed::AeadLimit);
                     }
                 }
             }

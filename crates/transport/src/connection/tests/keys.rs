@@ -4,14 +4,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use crate::connection::keys::{Dropped, Opened, OpeningKeys, SealingKeys};
+use crate::connection::keys::{Dropped, Opened, OpeningKeys, RESERVED_PACKETS, SealingKeys};
 use crate::connection::streams::MAX_FORGED_PACKETS;
-use crate::wire::WireError;
 use crate::wire::sealed::{PATH_LEN, Probe, encode_path, peek};
 
 fn keys() -> (SealingKeys, OpeningKeys) {
     let [ours, theirs] = secrets();
-    let sealing = SealingKeys::new(epoch(), Aead::Aes128Gcm, ours.from_initiator, 7);
+    let sealing = SealingKeys::new(epoch(), Aead::Aes128Gcm, ours.from_initiator, 7, 1472);
     (sealing, OpeningKeys::new(Aead::Aes128Gcm, theirs.from_initiator))
 }
 
@@ -119,6 +118,46 @@ fn key_seals_at_most_2_to_the_24_packets() {
     assert_eq!(sealing.phase(), 0);
     sealing.update_if_due(epoch(), 1 << 24, |_| true);
     assert_eq!(sealing.phase(), 1);
+}
+
+#[test]
+fn size_of_packets_limits_their_number() {
+    // RFC 9001, appendix B.1.
+    for (size, limit, due) in [(1472, 1 << 28, 1 << 24), (1 << 16, 1 << 23, 1 << 22)] {
+        let [ours, _] = secrets();
+        let mut sealing = SealingKeys::new(epoch(), Aead::Aes128Gcm, ours.from_initiator, 7, size);
+        assert!(!sealing.is_used_up(limit - RESERVED_PACKETS - 1), "{size} bytes");
+        assert!(sealing.is_used_up(limit - RESERVED_PACKETS), "{size} bytes");
+        assert!(!sealing.update_if_due(epoch(), due - 1, |_| true), "{size} bytes");
+        assert!(sealing.update_if_due(epoch(), due, |_| true), "{size} bytes");
+        sealing.on_ack(0);
+        sealing.update_if_due(epoch(), due, |_| true);
+        assert!(!sealing.is_used_up(limit), "{size} bytes: the next key has sealed fewer");
+    }
+}
+
+/// The peer reads and writes, but answers no path probe.
+#[test]
+fn key_without_update_ends_connection_at_limit() {
+    let mut pair = Pair::new(&config());
+    pair.filter = Box::new(|from, bytes| from == HERE || bytes[1] != 12);
+    let limit = RESERVED_PACKETS + 100;
+    let sealing = &mut pair.ends[HERE].streams_mut().unwrap().sealing;
+    sealing.limit = limit;
+    sealing.use_up();
+    for _ in 0..100 {
+        // Fails once the connection is closed.
+        let _ = pair.ends[THERE].write(&bytes(50_000));
+        pair.ends[THERE].push();
+        pair.run(ms(100));
+        pair.read(HERE, &mut Vec::new());
+    }
+    let sealed = pair.sent.iter().filter(|(from, _)| *from == HERE).count() as u64;
+    assert!((100..=104).contains(&sealed), "{sealed} packets, of which up to 4 are CLOSEs");
+    assert_eq!(pair.ends[HERE].streams().unwrap().sealing.phase(), 0);
+    assert_eq!(pair.ends[HERE].closed(), Some(&Closed::AeadLimit));
+    let Some(Closed::Peer { reason, .. }) = pair.ends[THERE].closed() else { panic!("it is not told") };
+    assert_eq!(*reason, native::CloseReason::Protocol);
 }
 
 /// The peer sends packets but gets none of those under the new key. A further update would leave
@@ -241,7 +280,7 @@ fn too_many_forged_packets_end_connection() {
     let now = pair.now;
     assert!(pair.ends[HERE].poll_transmit(now, &mut pair.batch));
     let packet = pair.batch.datagrams().next().unwrap().to_vec();
-    for (left, closed) in [(2, None), (1, Some(&Closed::ProtocolBroken(WireError::Check)))] {
+    for (left, closed) in [(2, None), (1, Some(&Closed::AeadLimit))] {
         pair.ends[THERE].streams_mut().unwrap().unauthentic = MAX_FORGED_PACKETS - left;
         let mut forged = packet.clone();
         *forged.last_mut().unwrap() ^= 1;
