@@ -4,7 +4,8 @@
 //!
 //! Every data packet, retransmissions and probes included, is sent with ECT(0) until validation
 //! fails, and the receiver reports counts of packets and of codepoints. So every received packet
-//! must have a codepoint, and the sender needs no record per packet. A path that changes ECT(0) to
+//! must have a codepoint, and the sender needs no record per packet. Validation begins again on a
+//! new path. The counts go on there, and packets of the old path may still arrive. A path that changes ECT(0) to
 //! ECT(1) is not detected: the receiver reports one count for both, and a sender that treats CE as
 //! loss need not tell them apart.
 
@@ -29,7 +30,7 @@ pub enum EcnState {
     Testing,
     /// Validated: the codepoints arrive and are reported.
     On,
-    /// Validation failed; ECN is not used for the rest of the transfer.
+    /// Validation failed; ECN is not used on this path.
     Failed(EcnFailure),
 }
 
@@ -74,11 +75,17 @@ impl fmt::Display for EcnFailure {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(super) struct PathEcn {
     state: EcnState,
     /// Newest counts reported by the receiver.
     counts: Marks,
+    /// Number of the first transmission on this path.
+    first_number: u64,
+    /// Packets without a codepoint that the receiver had reported when the path began.
+    plain_before: u32,
+    /// Limit of further packets without one: those of the path before that were not acknowledged.
+    late: u32,
     /// Timeouts since counts were last reported.
     timeouts: u32,
     answered: Answered,
@@ -108,6 +115,22 @@ impl PathEcn {
         if self.is_used() { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
+    /// Begins validation again, on a new path. Its first transmission is `first_number`, and
+    /// `largest_acked` is the newest one that is acknowledged.
+    pub(super) fn restart(&mut self, first_number: u64, largest_acked: Option<u64>) {
+        if self.state == EcnState::Off {
+            return;
+        }
+        let late = first_number - largest_acked.map_or(0, |number| number + 1);
+        self.state = EcnState::Testing;
+        self.first_number = first_number;
+        self.plain_before = plain(self.counts);
+        self.late = u32::try_from(late).unwrap_or(u32::MAX / 2);
+        self.timeouts = 0;
+        // Marks of the old path say nothing about the new one.
+        self.answered = Answered { below: first_number, to_mark: false };
+    }
+
     /// Disables ECN, for a receiver that reports no marks.
     pub(super) fn refuse(&mut self) {
         self.state = EcnState::Off;
@@ -125,16 +148,19 @@ impl PathEcn {
     fn on_report(&mut self, counts: Marks) -> u32 {
         let arrived = counts.packets.wrapping_sub(self.counts.packets);
         // A reordered ACK has old counts.
-        if !self.is_used() || arrived == 0 || arrived > u32::MAX / 2 {
+        if arrived == 0 || arrived > u32::MAX / 2 {
             return 0;
         }
         let marked = counts.ce.wrapping_sub(self.counts.ce);
-        let plain = counts.packets.wrapping_sub(counts.ect).wrapping_sub(counts.ce);
         self.counts = counts;
+        if !self.is_used() {
+            return 0;
+        }
+        let plain = plain(counts).wrapping_sub(self.plain_before);
         self.timeouts = 0;
         self.state = if marked > arrived || plain > u32::MAX / 2 {
             EcnState::Failed(EcnFailure::Counts)
-        } else if plain > 0 {
+        } else if plain > self.late {
             EcnState::Failed(EcnFailure::Bleached)
         } else {
             EcnState::On
@@ -142,9 +168,10 @@ impl PathEcn {
         if self.is_used() { marked } else { 0 }
     }
 
-    /// Handles a retransmission timeout after `sent` packets.
-    pub(super) fn on_timeout(&mut self, sent: u64) {
+    /// Handles a retransmission timeout; `next_number` is the number of the next transmission.
+    pub(super) fn on_timeout(&mut self, next_number: u64) {
         self.timeouts += 1;
+        let sent = next_number.saturating_sub(self.first_number);
         let none_arrived = self.state == EcnState::Testing && sent >= VALIDATION_PACKETS;
         if self.is_used() && (none_arrived || self.timeouts >= BLACK_HOLE_TIMEOUTS) {
             self.state = EcnState::Failed(EcnFailure::BlackHole);
@@ -173,6 +200,11 @@ impl PathEcn {
     fn is_used(&self) -> bool {
         matches!(self.state, EcnState::Testing | EcnState::On)
     }
+}
+
+/// Returns the number of packets without a codepoint.
+fn plain(counts: Marks) -> u32 {
+    counts.packets.wrapping_sub(counts.ect).wrapping_sub(counts.ce)
 }
 
 #[cfg(test)]
@@ -247,10 +279,39 @@ mod tests {
     }
 
     #[test]
+    fn new_path_is_validated_again() {
+        let mut ecn = PathEcn::new(true);
+        ecn.on_report(counts(10, 0, 0));
+        assert_eq!(ecn.state(), EcnState::Failed(EcnFailure::Bleached));
+        ecn.on_report(counts(20, 0, 0));
+        // Numbers 20 to 24 may still arrive, and they left without a codepoint.
+        ecn.restart(25, Some(19));
+        assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::Testing, Ecn::Ect0));
+        let mut moved = ecn;
+        assert_eq!(ecn.on_report(counts(35, 2, 8)), 2);
+        assert_eq!(ecn.state(), EcnState::On);
+        assert_eq!(ecn.on_report(counts(36, 2, 8)), 0);
+        assert_eq!(ecn.state(), EcnState::Failed(EcnFailure::Bleached), "one more than may be late");
+        moved.on_timeout(34);
+        assert_eq!(moved.state(), EcnState::Testing, "9 packets of the new path");
+        moved.on_timeout(35);
+        assert_eq!(moved.state(), EcnState::Failed(EcnFailure::BlackHole));
+    }
+
+    #[test]
+    fn marks_of_old_path_are_no_news() {
+        let mut ecn = PathEcn::new(true);
+        ecn.restart(25, Some(19));
+        assert!(!ecn.is_news(24, 5, 5) && ecn.is_news(25, 1, 1));
+    }
+
+    #[test]
     fn unwanted_or_refused_ecn_stays_off() {
         let mut refused = PathEcn::new(true);
         refused.refuse();
-        for mut ecn in [refused, PathEcn::new(false)] {
+        let mut moved = refused;
+        moved.restart(7, None);
+        for mut ecn in [refused, moved, PathEcn::new(false)] {
             assert_eq!(ecn.on_report(counts(9, 1, 8)), 0);
             for _ in 0..9 {
                 ecn.on_timeout(99);

@@ -277,8 +277,8 @@ impl Sender {
         }
     }
 
-    /// Adapts to a new path to the same peer (version 2): congestion control, path MTU discovery
-    /// and the RTT start again. What is in flight counts as lost, without congestion: it says
+    /// Adapts to a new path to the same peer (version 2): congestion control, path MTU
+    /// discovery, ECN validation and the RTT start again. What is in flight counts as lost, without congestion: it says
     /// nothing about the new path (RFC 9000, section 9.4).
     pub(crate) fn on_path_changed(&mut self, now: Instant) {
         self.path.mtu = self.config.path_mtu();
@@ -286,7 +286,7 @@ impl Sender {
             mtu.limit(usize::from(params.max_datagram));
         }
         self.path.resize();
-        self.path.restart_rtt(&self.config, self.flight.next_number());
+        self.path.restart(&self.config, self.flight.next_number(), self.flight.largest_acked());
         self.congestion = CongestionControl::new(&self.config, self.path.mss);
         self.resize();
         if let Some(params) = self.peer.params {

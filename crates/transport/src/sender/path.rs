@@ -57,9 +57,11 @@ impl Path {
         }
     }
 
-    /// Forgets the RTT: the path changes before transmission `next_number`.
-    pub(super) fn restart_rtt(&mut self, config: &SenderConfig, next_number: u64) {
+    /// Forgets the RTT and validates ECN again: the path changes before transmission `next_number`,
+    /// and `largest_acked` is the newest one that is acknowledged.
+    pub(super) fn restart(&mut self, config: &SenderConfig, next_number: u64, largest_acked: Option<u64>) {
         self.first_number = next_number;
+        self.ecn.restart(next_number, largest_acked);
         self.mean_rtt = None;
         self.rtt = Rtt::new(config.rto);
         self.rtt.on_handshake(INITIAL_RTT, config.min_rto, RttQuality::Provisional);

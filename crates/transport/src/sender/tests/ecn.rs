@@ -103,3 +103,17 @@ fn bleaching_path_gets_no_codepoints() {
     assert_eq!(script.stats().ecn, EcnState::Failed(EcnFailure::Bleached));
     assert_eq!(leaving(&mut script).1, Ecn::NotEct);
 }
+
+#[test]
+fn new_path_gets_codepoints_again() {
+    let mut script = connected(true);
+    script.write(40 * PAYLOAD);
+    leaving(&mut script);
+    script.at(200);
+    ack(&mut script, 2, 0, 0);
+    assert_eq!(leaving(&mut script).1, Ecn::NotEct);
+    script.sender.on_path_changed(script.now);
+    let (sent, codepoint) = leaving(&mut script);
+    assert!(sent > 0 && codepoint == Ecn::Ect0, "{sent} {codepoint:?}");
+    assert_eq!(script.stats().ecn, EcnState::Testing);
+}
