@@ -63,14 +63,20 @@ fn classic_syn_flood_leaves_native_opens() {
 }
 
 #[test]
-fn pairs_of_spoofed_packets_open_no_file() {
+fn pairs_of_spoofed_packets_open_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let receiver = Receiver::keeping(directory.path(), "");
+    let threads = || {
+        let status = receiver.program.proc("status");
+        status.lines().find(|line| line.starts_with("Threads:")).map(str::to_owned)
+    };
+    let before = threads();
     let data = b"\x00\xaa\x11\x83\x00\x00\x00\x00spoofed";
     for n in 0..1500 {
         forge(n, receiver.address, &[&syn(), data]);
     }
     Program::start(&mut rdt_send(&receiver.args("--bytes 5000"))).ended().with_code(0);
+    assert!(before.is_some() && threads() == before, "{before:?} became {:?}", threads());
     let names: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(names.len(), 1, "{names:?}");

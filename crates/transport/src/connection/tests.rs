@@ -62,22 +62,10 @@ struct Pair {
 impl Pair {
     /// Returns an ACK that `side` would not send, sealed with its keys.
     fn forged_ack(&mut self, side: usize, largest_received: u64, ack: u64) -> Vec<u8> {
-        let ack = native::Ack {
-            largest_received,
-            echo_delay_us: 0,
-            ack,
-            window: 1 << 20,
-            packets: 1,
-            duplicates: 0,
-            ce: 0,
-            ect: 0,
-            overflow: None,
-        };
-        let mut body = vec![0; sealed::ack_body_len(0)];
-        let len = sealed::encode_ack_body(&ack, &[], &mut body);
-        let mut packet = vec![0; sealed::ack_len(len)];
+        let body = ack_body(largest_received, ack);
+        let mut packet = vec![0; sealed::ack_len(body.len())];
         let sealing = &mut self.ends[side].streams_mut().unwrap().sealing;
-        sealing.seal(&mut packet, |header, packet| sealed::encode_ack(header, &body[..len], packet));
+        sealing.seal(&mut packet, |header, packet| sealed::encode_ack(header, &body, packet));
         packet
     }
 
@@ -210,6 +198,25 @@ impl Pair {
     fn count(&self, from: usize, kind: u8) -> usize {
         self.sent.iter().filter(|(side, bytes)| *side == from && bytes[1] == kind).count()
     }
+}
+
+/// Returns the body of an ACK without SACK blocks.
+fn ack_body(largest_received: u64, ack: u64) -> Vec<u8> {
+    let ack = native::Ack {
+        largest_received,
+        echo_delay_us: 0,
+        ack,
+        window: 1 << 20,
+        packets: 1,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+        overflow: None,
+    };
+    let mut body = vec![0; sealed::ack_body_len(0)];
+    let len = sealed::encode_ack_body(&ack, &[], &mut body);
+    body.truncate(len);
+    body
 }
 
 fn bytes(len: usize) -> Vec<u8> {

@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn native_gives_up_as_rfc_1122_has_it() {
         let config = SenderConfig::native(7);
-        let limits = (config.give_up.as_secs(), config.handshake_give_up.as_secs());
-        assert_eq!(limits, (100, 180));
+        let limits = [config.give_up, config.handshake_give_up, config.no_progress];
+        assert_eq!(limits.map(|limit| limit.as_secs()), [100, 180, 300]);
     }
 }

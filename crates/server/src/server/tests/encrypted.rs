@@ -1,5 +1,7 @@
 //! Tests of encrypted connections against a server, over a network with a delay and virtual time.
 
+mod handshake;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -65,6 +67,8 @@ struct World {
     is_storing: bool,
     sender: Option<SenderId<SocketAddr>>,
     is_delivered: bool,
+    /// Datagrams of the client that still reach the server.
+    passing: u64,
 }
 
 impl World {
@@ -119,6 +123,7 @@ impl World {
             is_storing: true,
             sender: None,
             is_delivered: false,
+            passing: u64::MAX,
         }
     }
 
@@ -133,6 +138,10 @@ impl World {
 
     fn put(&mut self, from: SocketAddr, is_to_server: bool, out: &TransmitBuf) {
         for datagram in out.datagrams() {
+            if is_to_server && self.passing == 0 {
+                continue;
+            }
+            self.passing -= u64::from(is_to_server);
             self.count += 1;
             let flight = (from, is_to_server, out.ecn(), datagram.to_vec());
             self.in_flight.insert((self.now + DELAY, self.count), flight);

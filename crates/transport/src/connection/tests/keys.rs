@@ -3,10 +3,15 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use rdt_crypto::{PacketKey, Space};
+
 use super::*;
+use crate::PacketKind;
 use crate::connection::keys::{Dropped, Opened, OpeningKeys, RESERVED_PACKETS, SealingKeys};
 use crate::connection::streams::MAX_FORGED_PACKETS;
-use crate::wire::sealed::{PATH_LEN, Probe, encode_path, peek};
+use crate::wire::DataHeader;
+use crate::wire::native::CloseReason;
+use crate::wire::sealed::{Close, ControlHeader, PATH_LEN, Probe, encode_path, peek};
 
 fn keys() -> (SealingKeys, OpeningKeys) {
     let [ours, theirs] = secrets();
@@ -157,7 +162,7 @@ fn key_without_update_ends_connection_at_limit() {
     assert_eq!(pair.ends[HERE].streams().unwrap().sealing.phase(), 0);
     assert_eq!(pair.ends[HERE].closed(), Some(&Closed::AeadLimit));
     let Some(Closed::Peer { reason, .. }) = pair.ends[THERE].closed() else { panic!("it is not told") };
-    assert_eq!(*reason, native::CloseReason::Protocol);
+    assert_eq!(*reason, CloseReason::Protocol);
 }
 
 /// The peer sends packets but gets none of those under the new key. A further update would leave
@@ -223,6 +228,96 @@ fn streams_go_on_across_key_updates() {
     let phases = pair.ends.each_ref().map(|end| end.streams().unwrap().sealing.phase());
     assert!(phases[HERE] >= 5 && phases[THERE] >= 5, "{phases:?}");
     assert_eq!(rdt_crypto::reused_nonces(), 0);
+}
+
+/// Returns a packet to [`HERE`] that `key` seals, with values that have an effect.
+fn sealed_by(key: &PacketKey, kind: PacketKind, number: u64) -> Vec<u8> {
+    let (id, phase) = (0xAAAA_0001, 0);
+    let control = ControlHeader { connection_id: id, phase, number };
+    let mut packet = vec![0; 200];
+    let len = match kind {
+        PacketKind::Data => {
+            let data = DataHeader { seq: 0, packet_number: number, ack_now: true, ack_every: 0 };
+            sealed::encode_data_header(id, phase, &data, false, &mut packet);
+            packet[sealed::DATA_HEADER..][..4].copy_from_slice(b"evil");
+            sealed::DATA_HEADER + 4 + sealed::TAG
+        }
+        PacketKind::Fin => {
+            sealed::encode_fin_header(id, phase, number, 0, false, &mut packet);
+            sealed::FIN_LEN
+        }
+        PacketKind::Ack => {
+            let body = ack_body(0, 9);
+            sealed::encode_ack(&control, &body, &mut packet);
+            sealed::ack_len(body.len())
+        }
+        PacketKind::FinAck => {
+            sealed::encode_fin_ack(&control, 4, &mut packet);
+            sealed::FIN_ACK_LEN
+        }
+        PacketKind::Close => {
+            let close = Close { reason: CloseReason::Aborted, code: 0, text: "" };
+            sealed::encode_close(&control, &close, &mut packet);
+            sealed::close_len("")
+        }
+        _ => {
+            encode_path(&control, &Probe { is_response: false, random: 5 }, &mut packet);
+            PATH_LEN
+        }
+    };
+    packet.truncate(len);
+    let is_data = matches!(kind, PacketKind::Data | PacketKind::Fin);
+    key.seal(if is_data { Space::Data } else { Space::Control }, number, &mut packet);
+    packet
+}
+
+/// Delivers a packet to [`HERE`] and returns whether it had an effect.
+fn has_effect(pair: &mut Pair, mut packet: Vec<u8>) -> bool {
+    let seen = |pair: &mut Pair| {
+        pair.flush();
+        let (end, events) = (&pair.ends[HERE], pair.events[HERE].len());
+        let stats = ConnectionStats { unauthentic: 0, ..end.stats() };
+        format!("{stats:?} {:?} {:?} {events} {}", end.closed(), end.data(), pair.sent.len())
+    };
+    let before = seen(pair);
+    let now = pair.now;
+    pair.ends[HERE].handle_run(now, Ecn::NotEct, &mut packet, 1500, 1 << 30);
+    seen(pair) != before
+}
+
+/// A reader on the path knows the IDs and numbers of a connection, and no key.
+#[test]
+fn forged_packets_of_every_kind_change_nothing() {
+    let [ours, theirs] = secrets();
+    let genuine = theirs.from_responder.packet_key(Aead::Aes128Gcm);
+    let others = [
+        ("of the other direction", ours.from_initiator.packet_key(Aead::Aes128Gcm)),
+        ("of the next phase", ours.from_responder.next().packet_key(Aead::Aes128Gcm)),
+        ("of another AEAD", ours.from_responder.packet_key(Aead::ChaCha20Poly1305)),
+        ("of zeros", PacketKey::new(Aead::Aes128Gcm, &[0; 16], [0; 12])),
+    ];
+    let kinds = [
+        PacketKind::Data,
+        PacketKind::Ack,
+        PacketKind::Fin,
+        PacketKind::FinAck,
+        PacketKind::Close,
+        PacketKind::Path,
+    ];
+    for (number, kind) in (50..).zip(kinds) {
+        let mut pair = Pair::new(&config());
+        pair.transfer(HERE, b"text");
+        pair.run(Duration::from_secs(1));
+        // The FIN is outstanding.
+        pair.filter = Box::new(|_, _| false);
+        pair.ends[HERE].finish();
+        for (name, key) in &others {
+            let forged = sealed_by(key, kind, number);
+            assert!(!has_effect(&mut pair, forged), "{kind:?} by a key {name}");
+        }
+        assert_eq!(pair.ends[HERE].stats().unauthentic, others.len() as u64, "{kind:?}");
+        assert!(has_effect(&mut pair, sealed_by(&genuine, kind, number)), "{kind:?} by the right key");
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Forged VERSIONS and REFUSE, which have no proof. Before its SYN-ACK an initiator believes them,
-//! if they have its connection ID and come from the responder's address.
+//! if they have its connection ID and come from the responder's address. Answers of version 1 mean
+//! nothing to it.
 
 use std::time::Duration;
 
 use super::network::Datagram;
 use super::*;
 use crate::connection::RefuseReason;
-use crate::wire::native::{VERSIONS_LEN, Versions, encode_versions};
+use crate::wire::native::{self, CloseReason, VERSIONS_LEN, Versions, encode_versions};
 use crate::wire::sealed::{REFUSE_LEN, encode_refuse};
 
 /// Packet that a third party sends to the initiator.
@@ -16,6 +17,8 @@ enum Forged {
     Versions(u16),
     /// With this reason.
     Refuse(u16),
+    /// Answer of version 1 with this type.
+    Version1(u8),
 }
 
 impl Forged {
@@ -31,8 +34,37 @@ impl Forged {
                 encode_refuse(id, reason, &mut bytes);
                 bytes
             }
+            Self::Version1(kind) => version_1_answer(id, kind),
         }
     }
+}
+
+/// Returns the answer of a responder that goes on in version 1, without encryption.
+fn version_1_answer(id: u64, kind: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 200];
+    let len = match kind {
+        2 => {
+            native::encode_retry(id, &[9; 32], &mut bytes);
+            native::RETRY_LEN
+        }
+        3 => {
+            let syn_ack = native::SynAck { window: 1 << 20, params: native::Params::default() };
+            native::encode_syn_ack(id, &syn_ack, &mut bytes);
+            native::syn_ack_len(&syn_ack)
+        }
+        8 => {
+            native::encode_fin_ack(id, &native::FinAck { length: 7, crc: 0 }, &mut bytes);
+            native::FIN_ACK_LEN
+        }
+        _ => {
+            let close = native::Close::new(CloseReason::Aborted, "");
+            native::encode_close(id, &close, &mut bytes);
+            native::close_len(&close)
+        }
+    };
+    bytes.truncate(len);
+    assert!(native::decode_from_receiver(&bytes, 0).is_ok(), "type {kind}");
+    bytes
 }
 
 /// How a forged packet differs from the best one.
@@ -114,6 +146,18 @@ fn third_wrong_key_refuse_is_believed() {
         let end = |copies| end_after(Forged::Refuse(12), copies, Flaw::None, handshake);
         assert_eq!([end(1), end(2)], [Some(Closed::Finished), Some(Closed::Finished)], "{handshake:?}");
         assert_eq!(end(3), Some(Closed::Refused(RefuseReason::WrongKey)), "{handshake:?}");
+    }
+}
+
+#[test]
+fn answers_of_version_1_change_nothing() {
+    for handshake in HANDSHAKES {
+        for kind in [2, 3, 8, 9] {
+            for flaw in [Flaw::None, Flaw::Late] {
+                let closed = end_after(Forged::Version1(kind), 5, flaw, handshake);
+                assert_eq!(closed, Some(Closed::Finished), "{handshake:?} type {kind} {flaw:?}");
+            }
+        }
     }
 }
 

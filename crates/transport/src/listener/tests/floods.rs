@@ -91,6 +91,24 @@ fn classic_flood_leaves_native_opens() {
 }
 
 #[test]
+fn full_half_open_table_drops_oldest() {
+    let mut flooded = Flooded::new(|_| {});
+    let full = u32::try_from(MAX_HALF_OPEN_PEERS).unwrap();
+    for peer in 0..full {
+        flooded.now += Duration::from_millis(1);
+        flooded.recv(peer, &syn(0, LINK));
+    }
+    for peer in full..full + 3 {
+        let oldest = peer - full;
+        assert!(flooded.listener.is_half_open(oldest));
+        flooded.now += Duration::from_millis(1);
+        flooded.recv(peer, &syn(0, LINK));
+        assert!(!flooded.listener.knows(oldest) && flooded.listener.is_half_open(oldest + 1));
+    }
+    assert_eq!(flooded.listener.stats().half_open_dropped, 3);
+}
+
+#[test]
 fn classic_peer_connects_at_third_packet() {
     let mut flooded = Flooded::new(|_| {});
     flooded.classic(1, 2);

@@ -47,9 +47,9 @@ pub(crate) use header::{Header, PHASES, TAG, connection_id, peek};
 pub(crate) use params::Params;
 pub(crate) use payload::{Hello, Reply, Welcome};
 pub(crate) use run::{DataRun, RunFields};
-#[cfg(test)]
-pub(crate) use stream::encode_data_header;
 pub(crate) use stream::{DATA_HEADER, FIN_LEN};
+#[cfg(test)]
+pub(crate) use stream::{encode_data_header, encode_fin_header};
 
 /// Version of this module.
 pub(crate) const VERSION: u8 = 2;
