@@ -104,6 +104,16 @@ fn closed_kind(closed: &Closed) -> io::ErrorKind {
     }
 }
 
+impl ConnectError {
+    /// Returns how the connection ended, if it was closed.
+    pub fn closed(&self) -> Option<&Closed> {
+        match self {
+            Self::Stream(StreamError::Closed(closed)) => Some(closed),
+            _ => None,
+        }
+    }
+}
+
 impl From<StreamError> for io::Error {
     fn from(error: StreamError) -> Self {
         Self::new(error.kind(), error)

@@ -6,7 +6,7 @@ use rdt_crypto::{PublicKey, SharedSecret, StaticKey};
 use rdt_identity::{Known, KnownHosts, Ticket};
 use rdt_transport::{Closed, InitiatorConfig, RefuseReason, Trust};
 
-use crate::{ChangedKey, Surroundings, TrustError};
+use crate::{AttemptEnd, ChangedKey, Surroundings, TrustError};
 
 /// Keys and secret for connections to one peer. The peer's key is known, or the file of known hosts
 /// decides.
@@ -92,11 +92,10 @@ impl Dialer {
         }
     }
 
-    /// Returns keys and proofs for another attempt after a connection ended by `closed`. `None`
-    /// unless the peer answered, without a proof, that it has another key than the file. In this
-    /// attempt it proves its key first. `trust` refuses a key that the file does not have, and then
-    /// [`refusal`](Self::refusal) has both.
-    pub fn asking(&self, closed: &Closed) -> Option<InitiatorConfig> {
+    /// Returns keys and proofs for an attempt in which the peer proves its key first; see
+    /// [`Asking`]. `None` unless it answered, without a proof, that it has another key than the
+    /// file.
+    fn asking(&self, closed: &Closed) -> Option<InitiatorConfig> {
         match (closed, &self.expected) {
             (Closed::Refused(RefuseReason::WrongKey), Expected::Known(check)) => {
                 Some(InitiatorConfig { remote: None, trust: Some(check.trust()), ..self.initiator() })
@@ -139,6 +138,53 @@ impl Dialer {
         match &self.expected {
             Expected::Ticket { .. } => None,
             Expected::Known(check) => check.refusal.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        }
+    }
+}
+
+/// Proof of a changed key. A peer that answers, without a proof, that it has another key than the
+/// file of known hosts gets one further attempt, in which it proves its key first. `trust` refuses
+/// a key that the file does not have, and [`Dialer::refusal`] then has both, for the user.
+#[derive(Debug)]
+pub struct Asking<E> {
+    /// Failure by the answer without a proof.
+    refusal: Option<E>,
+}
+
+impl<E> Default for Asking<E> {
+    fn default() -> Self {
+        Self { refusal: None }
+    }
+}
+
+impl<E> Asking<E> {
+    /// True during the further attempt.
+    pub fn has_begun(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// Handles the failure of an attempt. Returns the keys of the further attempt, which gets
+    /// [`ADDRESS_GIVE_UP`](crate::ADDRESS_GIVE_UP) for an answer.
+    ///
+    /// # Errors
+    /// If there is none: the failure to report. Without an answer that has a proof, that is the
+    /// first one.
+    pub fn next(
+        &mut self,
+        dialer: Option<&Dialer>,
+        failure: E,
+        closed: impl Fn(&E) -> Option<&Closed>,
+    ) -> Result<InitiatorConfig, E> {
+        if let Some(refusal) = self.refusal.take() {
+            let is_proved = closed(&failure).map(AttemptEnd::of) == Some(AttemptEnd::Final);
+            return Err(if is_proved { failure } else { refusal });
+        }
+        match dialer.zip(closed(&failure)).and_then(|(dialer, closed)| dialer.asking(closed)) {
+            Some(keys) => {
+                self.refusal = Some(failure);
+                Ok(keys)
+            }
+            None => Err(failure),
         }
     }
 }
@@ -259,7 +305,7 @@ mod tests {
         let dialer = dialer(&world, "host").unwrap();
         assert!(trusts(&dialer, key(2)));
         let wrong_key = Closed::Refused(RefuseReason::WrongKey);
-        let asking = dialer.asking(&wrong_key).unwrap();
+        let asking = Asking::default().next(Some(&dialer), wrong_key.clone(), |closed| Some(closed)).unwrap();
         assert!(asking.remote.is_none() && asking.local.is_some());
         let trust = asking.trust.unwrap();
         assert!(trust(&key(2)), "the answer was forged");
@@ -270,9 +316,35 @@ mod tests {
         }
         let again = dialer.refusal("host", &Closed::NotTrusted(key(3))).unwrap().to_string();
         assert_eq!(again, text, "of a second connection");
-        assert!(dialer.asking(&Closed::Idle).is_none());
         let ticket = tests::dialer(&world, &world.ticket(2).to_string()).unwrap();
-        assert!(ticket.asking(&wrong_key).is_none(), "the key of a ticket does not change");
+        let cases = [(Some(&dialer), Closed::Idle), (Some(&ticket), wrong_key.clone()), (None, wrong_key)];
+        for (dialer, closed) in cases {
+            assert_eq!(
+                Asking::default().next(dialer, closed.clone(), |closed| Some(closed)).unwrap_err(),
+                closed
+            );
+        }
+    }
+
+    #[test]
+    fn answer_with_proof_outweighs_refusal() {
+        let world = World::new();
+        let dialer = dialer(&world, "host").unwrap();
+        let wrong_key = Closed::Refused(RefuseReason::WrongKey);
+        let ends = [
+            (Closed::NotTrusted(key(3)), true),
+            (Closed::TimedOut(rdt_transport::Phase::Connect), false),
+            (wrong_key.clone(), false),
+        ];
+        for (end, has_proof) in ends {
+            let mut asking = Asking::default();
+            assert!(
+                asking.next(Some(&dialer), wrong_key.clone(), |closed| Some(closed)).is_ok()
+                    && asking.has_begun()
+            );
+            let reported = asking.next(Some(&dialer), end.clone(), |closed| Some(closed)).unwrap_err();
+            assert_eq!(reported, if has_proof { end } else { wrong_key.clone() });
+        }
     }
 
     #[test]

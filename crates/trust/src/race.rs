@@ -9,7 +9,7 @@ use rdt_transport::{Closed, InitiatorConfig};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::{ADDRESS_GIVE_UP, AttemptEnd, Dialer, Remote};
+use crate::{ADDRESS_GIVE_UP, Asking, AttemptEnd, Dialer, Remote};
 
 /// Head start of an address before the next one is tried too (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -34,18 +34,13 @@ pub async fn race(
     dialer: &Dialer,
     connect: impl Fn(InitiatorConfig) -> Connect,
 ) -> Result<(Stream, SocketAddr), ConnectError> {
-    let refused = match race_with(endpoint, addresses, || connect(dialer.initiator())).await {
-        Err(ConnectError::Stream(StreamError::Closed(closed))) => closed,
-        ended => return ended,
-    };
-    if dialer.asking(&refused).is_none() {
-        return Err(StreamError::Closed(refused).into());
-    }
-    let asking = || connect(dialer.asking(&refused).unwrap_or_else(|| dialer.initiator()));
-    match race_with(endpoint, addresses, asking).await {
-        // Without an answer that has a proof, the refusal says more.
-        Err(error) if attempt_end(&error) != AttemptEnd::Final => Err(StreamError::Closed(refused).into()),
-        ended => ended,
+    let (mut asking, mut keys) = (Asking::default(), dialer.initiator());
+    loop {
+        let ended = race_with(endpoint, addresses, || connect(keys.clone())).await;
+        match ended {
+            Ok(connected) => return Ok(connected),
+            Err(error) => keys = asking.next(Some(dialer), error, ConnectError::closed)?,
+        }
     }
 }
 
@@ -105,8 +100,5 @@ async fn race_with(
 }
 
 fn attempt_end(error: &ConnectError) -> AttemptEnd {
-    match error {
-        ConnectError::Stream(StreamError::Closed(closed)) => AttemptEnd::of(closed),
-        _ => AttemptEnd::Final,
-    }
+    error.closed().map_or(AttemptEnd::Final, AttemptEnd::of)
 }

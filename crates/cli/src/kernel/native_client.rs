@@ -11,7 +11,7 @@ use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, TransferError,
 };
-use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, Dialer};
+use rdt_trust::{ADDRESS_GIVE_UP, Asking, AttemptEnd, Dialer};
 use rdt_udp::{clock, wildcard_for};
 
 use super::connection::{Connection as _, TOO_MANY_PEERS};
@@ -121,29 +121,26 @@ fn check_two_way(course: &Course<'_>, stream: &Stream) -> Result<(), Failure> {
     }
 }
 
-/// Connects to the present address. If it answers that it has another key than the file of known
-/// hosts, lets it prove that key, so that the user sees both.
+/// Connects to the present address.
 fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, NotConnected> {
-    let mut error = match attempt(course, give_up, keys, keys.initiator.clone())? {
-        Ok(opened) => return Ok(opened),
-        Err(error) => error,
-    };
-    // Even with a proof of another key, this name may have an address of the right host.
-    let end = match (&error, closed_by(&error)) {
-        (_, Some(closed)) => AttemptEnd::of(closed),
-        (ConnectError::Timeout(_), None) => AttemptEnd::NoAnswer,
-        _ => AttemptEnd::NoProgram,
-    };
-    let asking =
-        keys.dialer.as_ref().zip(closed_by(&error)).and_then(|(dialer, closed)| dialer.asking(closed));
-    if let Some(asking) = asking {
-        match attempt(course, ADDRESS_GIVE_UP, keys, asking)? {
+    let (mut asking, mut give_up, mut initiator) = (Asking::default(), give_up, keys.initiator.clone());
+    let (end, error) = loop {
+        let error = match attempt(course, give_up, keys, initiator)? {
             Ok(opened) => return Ok(opened),
-            // Without an answer that has a proof, the refusal says more.
-            Err(asked) if closed_by(&asked).map(AttemptEnd::of) == Some(AttemptEnd::Final) => error = asked,
-            Err(_) => {}
+            Err(error) => error,
+        };
+        let end = match (&error, error.closed()) {
+            // Even with a proof of another key, this name may have an address of the right host.
+            _ if asking.has_begun() => AttemptEnd::Unproved,
+            (_, Some(closed)) => AttemptEnd::of(closed),
+            (ConnectError::Timeout(_), None) => AttemptEnd::NoAnswer,
+            _ => AttemptEnd::NoProgram,
+        };
+        match asking.next(keys.dialer.as_ref(), error, ConnectError::closed) {
+            Ok(keys) => (give_up, initiator) = (ADDRESS_GIVE_UP, keys),
+            Err(error) => break (end, error),
         }
-    }
+    };
     let refusal = match &error {
         ConnectError::Stream(error) => keys.refusal(course.host, error),
         _ => None,
@@ -151,14 +148,6 @@ fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened
     let failure = refusal
         .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {}: {error}", course.address)));
     Err(NotConnected { end, failure })
-}
-
-/// Returns the reason of the end if the connection was closed.
-fn closed_by(error: &ConnectError) -> Option<&Closed> {
-    match error {
-        ConnectError::Stream(StreamError::Closed(closed)) => Some(closed),
-        _ => None,
-    }
 }
 
 /// Opens a connection to the present address. Fails at Ctrl-C.

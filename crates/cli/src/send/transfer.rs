@@ -14,7 +14,7 @@ use rdt_transport::{
     Closed, ConfigError, FramePool, InitiatorConfig, Observer, Phase, SenderConfig, SenderStats,
     TransferError,
 };
-use rdt_trust::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, Dialer, bind_towards};
+use rdt_trust::{ADDRESS_GIVE_UP, Asking, Attempt, AttemptEnd, Candidates, Dialer, bind_towards};
 
 use serde_json::Value;
 
@@ -53,8 +53,7 @@ pub(crate) struct Transfer<S> {
     host: String,
     address: SocketAddr,
     candidates: Candidates<Closed>,
-    /// Refusal of a receiver that was then asked to prove its key.
-    wrong_key: Option<Closed>,
+    asking: Asking<Closed>,
     is_debug: bool,
     format: Format,
     config: SenderConfig,
@@ -151,7 +150,7 @@ impl<S: Sending> Transfer<S> {
             host: host.into(),
             address,
             candidates,
-            wrong_key: None,
+            asking: Asking::default(),
             is_debug: args.debug,
             format,
             config,
@@ -183,41 +182,34 @@ impl<S: Sending> Transfer<S> {
     }
 
     /// Opens the transfer to the next address, if the receiver did not answer at the present one.
-    /// If it answered that it has another key than the file of known hosts, lets it prove that key,
-    /// so that the user sees both. Returns false if there is no further attempt.
+    /// The last address may get a further attempt ([`Asking`]). Returns false if there is none.
     fn try_again(&mut self) -> bool {
         let Some(Outcome::Closed(closed)) = &self.sending.end else { return false };
         if self.sender.stats().handshake_rtt.is_some() {
             // The address answered, and may have data of the source.
             return false;
         }
-        let now = clock::now();
-        if let Some(refusal) = self.wrong_key.take() {
-            if AttemptEnd::of(closed) != AttemptEnd::Final {
-                // Without an answer that has a proof, the refusal says more.
-                self.sending.end = Some(Outcome::Closed(refusal));
+        let (now, mut failure) = (clock::now(), closed.clone());
+        if !self.asking.has_begun() {
+            match self.candidates.next(now, AttemptEnd::of(closed), failure) {
+                Ok(attempt) => {
+                    self.open_again(now, attempt, None);
+                    return true;
+                }
+                Err(last) => (self.address, failure) = last,
             }
-            return false;
         }
-        let refused = match self.candidates.next(now, AttemptEnd::of(closed), closed.clone()) {
-            Ok(attempt) => {
-                self.open_again(now, attempt, None);
-                return true;
+        match self.asking.next(self.dialer.as_deref(), failure, |closed| Some(closed)) {
+            Ok(keys) => {
+                let attempt = Attempt { address: self.address, give_up: ADDRESS_GIVE_UP };
+                self.open_again(now, attempt, Some(keys));
+                true
             }
-            Err((address, closed)) => {
-                self.address = address;
-                closed
+            Err(closed) => {
+                self.sending.end = Some(Outcome::Closed(closed));
+                false
             }
-        };
-        let keys = self.dialer.as_ref().and_then(|dialer| dialer.asking(&refused));
-        if keys.is_some() {
-            self.wrong_key = Some(refused);
-            let attempt = Attempt { address: self.address, give_up: ADDRESS_GIVE_UP };
-            self.open_again(now, attempt, keys);
-            return true;
         }
-        self.sending.end = Some(Outcome::Closed(refused));
-        false
     }
 
     fn open_again(&mut self, now: Instant, attempt: Attempt, keys: Option<InitiatorConfig>) {
