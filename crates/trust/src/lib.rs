@@ -8,7 +8,7 @@
 //! | remote | `remote.rs` | the argument TICKET or HOST |
 //! | candidates | `candidates.rs` | addresses of a peer: order, time, and which failure counts |
 //! | race | `race.rs` | connecting to the first address that answers (feature `tokio`) |
-//! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key, also of a changed one |
+//! | dialer | `dialer.rs` | own key and secret of the connecting side; check of the peer's key |
 //! | gate | `gate.rs` | peers that the listening side admits; tickets and their use |
 //! | serving | `serving.rs` | tickets, accepting and end of a server (feature `tokio`) |
 //! | error | `error.rs` | sentences and exit codes |

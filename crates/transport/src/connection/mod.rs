@@ -10,6 +10,7 @@
 //! | `proof.rs` | its last step: proof of the own keys |
 //! | `machine.rs` | calls of the set of connections: packets, timers, steps to the end |
 //! | `streams.rs` | the open phase: both streams, ACKs, path probes, idle timeout, graceful end |
+//! | `streams/start.rs` | their start, from the result of a handshake |
 //! | `streams/receive.rs` | arrival of sealed packets |
 //! | `keys.rs` | keys of both directions, key updates, replay windows |
 //! | `close.rs` | abortive end |

@@ -1,29 +1,25 @@
 //! Open phase of a connection: the own stream, the peer's stream, and the packets that carry them.
 
 mod receive;
+mod start;
 
 use std::time::{Duration, Instant};
 
-use rdt_crypto::{Aead, ResetToken, Secrets};
+use rdt_crypto::ResetToken;
 
-use super::Place;
 use super::close::{CLOSE_REPEATS, CloseSent};
-use super::config::{Confirm, ConnectionConfig};
+use super::config::Confirm;
 use super::events::{Closed, ConnectionEvent};
 use super::keys::{OpeningKeys, SealingKeys};
 use super::proof::KeyProof;
 use super::released::Released;
-use crate::StreamName;
 use crate::receiver::Receiver;
-use crate::sender::{Established as SenderStart, INITIAL_RTT};
-use crate::wire::native::{CloseReason, LinkRequest, Params};
+use crate::wire::native::{CloseReason, LinkRequest};
 use crate::wire::sealed::{self, Probe};
-use crate::{ConfigError, SenderConfig, Wire};
-use crate::{
-    Endpoint, Observer, ReceiverConfig, ReceiverEvent, Sender, SenderEvent, TransferError, TransmitBuf,
-};
+use crate::{Endpoint, Observer, ReceiverEvent, Sender, SenderEvent, TransferError, TransmitBuf};
 
 pub(super) use receive::Message;
+pub(crate) use start::Established;
 
 /// Packets that no key opens after which the connection ends: the integrity limit of
 /// ChaCha20-Poly1305 (RFC 9001, section 6.6). That of AES-GCM is 2^52.
@@ -40,28 +36,6 @@ const LINGER: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Dura
 /// Payload of a packet by which the replay window is sized, bytes: the smallest one in a bulk
 /// transfer, on a path that carries no more than 548 bytes.
 const SMALL_PAYLOAD: u64 = 508;
-
-/// Result of a handshake, on either side.
-#[derive(Debug)]
-pub(crate) struct Established {
-    pub(crate) local_id: u64,
-    pub(crate) remote_id: u64,
-    pub(crate) is_initiator: bool,
-    pub(crate) secrets: Secrets,
-    pub(crate) aead: Aead,
-    /// Initial receive window of the peer, bytes.
-    pub(crate) window: u64,
-    /// Transport parameters of the peer.
-    pub(crate) params: sealed::Params,
-    /// Name that the peer suggests for its stream, if the peer is the initiator.
-    pub(crate) name: Option<StreamName>,
-    /// Token of the peer's RESETs.
-    pub(crate) peer_reset: ResetToken,
-    /// Round trip of the handshake, if no packet of it was repeated.
-    pub(crate) rtt: Option<Duration>,
-    /// Time at which the own receive window was offered.
-    pub(crate) offered_at: Instant,
-}
 
 /// Streams and keys of an open connection.
 #[expect(clippy::struct_excessive_bools, reason = "both streams end independently")]
@@ -112,83 +86,11 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(
-        now: Instant,
-        config: &ConnectionConfig,
-        peer: Established,
-        place: Place,
-    ) -> Result<Self, ConfigError> {
-        let Secrets { from_initiator, from_responder, .. } = peer.secrets;
-        let (ours, theirs) = if peer.is_initiator {
-            (from_initiator, from_responder)
-        } else {
-            (from_responder, from_initiator)
-        };
-        let packet_size = config.sender.packet_size;
-        let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, packet_size);
-        let opening = OpeningKeys::new(peer.aead, theirs);
-        let start = SenderStart {
-            window: peer.window,
-            params: peer.params.basic,
-            rtt: peer.rtt.unwrap_or(INITIAL_RTT),
-            is_rtt_sample: peer.rtt.is_some(),
-        };
-        let wire = Wire::of_connection(peer.remote_id);
-        let sender_config = SenderConfig { wire, skip_seed: Some(place.skip_seed), ..config.sender.clone() };
-        let mut sender =
-            Sender::established(sender_config, sealing.codec(), place.memory.frames, now, &start)?;
-        let is_one_way = config.one_way || peer.params.is_one_way;
-        let has_own_stream = peer.is_initiator || !is_one_way;
-        if !has_own_stream {
-            sender.abort();
-        }
-        let wanted = Params {
-            ack_delay_max_us: peer.params.wanted_ack_delay_us,
-            ack_every: peer.params.wanted_ack_every,
-            ..peer.params.basic
-        };
-        let mut receiver = Receiver::established(
-            ReceiverConfig { checksum: false, ..config.receiver },
-            peer.local_id,
-            wanted,
-            place.share,
-            peer.offered_at,
-        );
-        receiver.set_pool(place.memory.chunks);
-        Ok(Self {
-            sender,
-            receiver,
-            sealing,
-            opening,
-            peer_reset: peer.peer_reset,
-            proof: None,
-            confirm: config.confirm,
-            probe: None,
-            path_random: None,
-            ack: None,
-            ack_memory: Vec::new(),
-            idle_timeout: config.idle_timeout,
-            heard_at: now,
-            probed_at: now,
-            key_probe_at: now,
-            has_own_stream,
-            link: peer.params.basic.link,
-            is_write_blocked: false,
-            is_delivered: !has_own_stream,
-            is_received: is_one_way && peer.is_initiator,
-            released: None,
-            linger_until: None,
-            close: None,
-            unauthentic: 0,
-            replayed: 0,
-        })
-    }
-
     pub(super) fn observe(&mut self, observer: Box<dyn Observer>) {
         self.sender.observe(observer);
     }
 
-    /// Moves what happened in the streams to `events`. Returns the reason if the connection ended.
+    /// Passes what happened in the streams to `report`. Returns the reason if the connection ended.
     pub(super) fn collect(
         &mut self,
         now: Instant,
@@ -197,22 +99,8 @@ impl Streams {
         if self.close.is_some() {
             return None;
         }
-        while let Some(event) = self.sender.poll_event() {
-            match event {
-                SenderEvent::Connected { .. } => {}
-                SenderEvent::Finished { .. } => {
-                    self.is_delivered = true;
-                    report(ConnectionEvent::Delivered { bytes: self.sender.stats().bytes_written });
-                }
-                SenderEvent::Failed { phase, error } => {
-                    return Some(match error {
-                        TransferError::Gone => Closed::Unreachable,
-                        TransferError::NoProgress(limit) => Closed::NoProgress(limit),
-                        TransferError::InvalidAcks => Closed::InvalidAcks,
-                        _ => Closed::TimedOut(phase),
-                    });
-                }
-            }
+        if let Some(closed) = self.collect_sent(&mut report) {
+            return Some(closed);
         }
         while let Some(event) = self.receiver.poll_event() {
             match event {
@@ -242,6 +130,29 @@ impl Streams {
             return Some(Closed::AeadLimit);
         }
         self.end_of_released(now)
+    }
+
+    /// Passes what happened in the own stream to `report`. Returns the reason if the connection
+    /// ended.
+    fn collect_sent(&mut self, report: &mut impl FnMut(ConnectionEvent)) -> Option<Closed> {
+        while let Some(event) = self.sender.poll_event() {
+            match event {
+                SenderEvent::Connected { .. } => {}
+                SenderEvent::Finished { .. } => {
+                    self.is_delivered = true;
+                    report(ConnectionEvent::Delivered { bytes: self.sender.stats().bytes_written });
+                }
+                SenderEvent::Failed { phase, error } => {
+                    return Some(match error {
+                        TransferError::Gone => Closed::Unreachable,
+                        TransferError::NoProgress(limit) => Closed::NoProgress(limit),
+                        TransferError::InvalidAcks => Closed::InvalidAcks,
+                        _ => Closed::TimedOut(phase),
+                    });
+                }
+            }
+        }
+        None
     }
 
     /// Confirms the peer's stream once the application has read all of it.

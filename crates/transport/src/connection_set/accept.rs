@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rdt_crypto::{Aead, Keys, Pattern, Psk, Responder, SecretId};
+use rdt_crypto::{Aead, Keys, Pattern, Responder, SecretId};
 use sha2::{Digest, Sha256};
 
 use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, OwnId, Stage};
@@ -36,6 +36,14 @@ struct Answered {
     stage: Stage,
 }
 
+/// Message 1 that was read.
+struct First {
+    noise: Responder,
+    /// `None` in XX, where message 3 has it.
+    hello: Option<Hello>,
+    secret: Option<SecretId>,
+}
+
 impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Handles a SYN.
     pub(super) fn on_syn(&mut self, now: Instant, peer: P, remote_id: u64, datagram: &[u8], syn: &Syn<'_>) {
@@ -63,11 +71,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             return;
         }
         let address = self.config.ip_of.map(|ip_of| ip_of(&peer));
-        if address.is_some_and(|address| !self.half_open.has_room_for(address)) {
-            self.stats.source_limited += 1;
-            return;
-        }
-        if self.half_open.is_full() && !self.evictions.take(now) {
+        let has_room = address.is_none_or(|address| self.half_open.has_room_for(address))
+            && (!self.half_open.is_full() || self.evictions.take(now));
+        if !has_room {
             self.stats.source_limited += 1;
             return;
         }
@@ -108,44 +114,62 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             Some(id) => Some(responder.secrets.psk(id).ok_or(RefuseReason::Secret)?),
             None => None,
         };
-        let Some((mut noise, payload)) = self.accept(responder, pattern, psk.as_ref(), syn) else {
-            return Ok(Answered::default());
+        let keys = Keys { local: Some(&responder.identity), remote: None, psk: psk.as_ref() };
+        let answered = self.read_first(pattern, keys, syn).and_then(|(noise, hello)| {
+            let first = First { noise, hello, secret };
+            self.write_second(now, responder, own, syn, first)
+        });
+        Ok(answered.unwrap_or_default())
+    }
+
+    /// Reads message 1. It has no payload in XX. `None` if it is invalid.
+    fn read_first(
+        &mut self,
+        pattern: Pattern,
+        keys: Keys<'_>,
+        syn: &ProvenSyn<'_, P>,
+    ) -> Option<(Responder, Option<Hello>)> {
+        let (prologue, entropy) = (prologue(syn.packet), self.entropy.child());
+        let (noise, payload) = Responder::accept(pattern, keys, &prologue, entropy, syn.syn.noise).ok()?;
+        let hello = match pattern {
+            Pattern::Xx => None,
+            Pattern::Nk | Pattern::Ik => Some(Hello::decode(&payload).ok()?),
         };
-        let hello = if pattern == Pattern::Xx { None } else { Hello::decode(&payload).ok() };
-        if hello.is_none() && pattern != Pattern::Xx {
-            return Ok(Answered::default());
-        }
+        Some((noise, hello))
+    }
+
+    /// Writes message 2, which accepts or refuses. `None` if message 1 turns out to be invalid.
+    fn write_second(
+        &mut self,
+        now: Instant,
+        responder: &Arc<ResponderConfig>,
+        own: OwnId,
+        syn: &ProvenSyn<'_, P>,
+        First { mut noise, hello, secret }: First,
+    ) -> Option<Answered> {
         let preferred = hello.as_ref().map_or(0, |hello| hello.params.aead);
-        let config = &responder.config;
-        let Some(aead) = choose_aead(syn.syn.aeads, preferred, config.aead) else {
-            return Ok(Answered::default());
-        };
+        let aead = choose_aead(syn.syn.aeads, preferred, responder.config.aead)?;
         if hello.is_some()
             && let Err(reason) = (responder.admit)(Admittee { peer: noise.peer(), secret })
         {
             self.stats.refused += 1;
             let code = u8::try_from(reason.code()).unwrap_or(u8::MAX).max(1);
-            let Ok(second) = noise.write_second(&Reply::Refused(code).encode()) else {
-                return Ok(Answered::default());
-            };
-            return Ok(Answered { second, stage: Stage::default() });
+            let second = noise.write_second(&Reply::Refused(code).encode()).ok()?;
+            return Some(Answered { second, stage: Stage::default() });
         }
         let share = self.budget.share_of_new();
         let welcome = self.welcome(now, responder, own, syn.peer, (aead, share));
-        let Ok(second) = noise.write_second(&Reply::Accepted(welcome).encode()) else {
-            return Ok(Answered::default());
-        };
+        let second = noise.write_second(&Reply::Accepted(welcome).encode()).ok()?;
         let Some(hello) = hello else {
             let awaited = AwaitedAuth { noise, aead, secret, offered_at: now, share };
-            return Ok(Answered { second, stage: Stage::Auth(Box::new(awaited)) });
+            return Some(Answered { second, stage: Stage::Auth(Box::new(awaited)) });
         };
         let peer = noise.peer();
-        let Ok(secrets) = noise.finish() else { return Ok(Answered::default()) };
         let established = Established {
             local_id: own.id,
             remote_id: syn.remote_id,
             is_initiator: false,
-            secrets,
+            secrets: noise.finish().ok()?,
             aead,
             window: hello.window,
             params: hello.params,
@@ -155,18 +179,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             offered_at: now,
         };
         let awaited = AwaitedSealed { established, peer, secret, share };
-        Ok(Answered { second, stage: Stage::Sealed(Box::new(awaited)) })
-    }
-
-    fn accept(
-        &mut self,
-        responder: &ResponderConfig,
-        pattern: Pattern,
-        psk: Option<&Psk>,
-        syn: &ProvenSyn<'_, P>,
-    ) -> Option<(Responder, Vec<u8>)> {
-        let keys = Keys { local: Some(&responder.identity), remote: None, psk };
-        Responder::accept(pattern, keys, &prologue(syn.packet), self.entropy.child(), syn.syn.noise).ok()
+        Some(Answered { second, stage: Stage::Sealed(Box::new(awaited)) })
     }
 
     /// Returns the payload of a message 2 that accepts.

@@ -16,13 +16,8 @@ use crate::endpoint::one_by_one;
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckArrival, AckOutcome, Ended, Lost, SegmentRun, Timing, Verdict, WindowUpdate};
-use crate::wire::native::CloseReason;
 use crate::wire::{Ack, Echo, FromReceiver};
-use crate::{Ecn, Endpoint, RtoPolicy, Trace, TransferError};
-
-/// Number of invalid ACKs after which a native sender ends the transfer. No path turns a valid ACK
-/// into one that passes the check, but a defect of a receiver may.
-const MAX_INVALID_ACKS: u64 = 100;
+use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 
 /// Send times of acknowledged segments, for RTT samples.
 #[derive(Debug, Default)]
@@ -133,13 +128,7 @@ impl Sender {
         if !self.data_flows() || ack.ack < una {
             return self.stats.stale += 1;
         }
-        if ack.echo.is_some_and(|echo| self.flight.was_skipped(echo.packet_number)) {
-            return self.end_for_invalid_acks();
-        }
-        let unsent = ack.echo.is_some_and(|echo| echo.packet_number >= self.flight.next_number());
-        if unsent || ack.ack > self.flight.board.snd_nxt() {
-            self.stats.acks_beyond += 1;
-            self.limit_invalid_acks();
+        if !self.is_possible(ack) {
             return;
         }
         self.open_by_answer(now);
@@ -179,21 +168,6 @@ impl Sender {
         if !self.limit_invalid_acks() && !outcome.moved && outcome.bytes == 0 {
             self.limit_no_progress(now);
         }
-    }
-
-    /// Ends a native transfer after too many invalid ACKs. Returns true if there were too many.
-    fn limit_invalid_acks(&mut self) -> bool {
-        let too_many = self.stats.acks_beyond >= MAX_INVALID_ACKS && self.codec.numbers_transmissions();
-        if too_many {
-            self.end_for_invalid_acks();
-        }
-        too_many
-    }
-
-    /// Ends the transfer: the receiver acknowledges what it cannot have received.
-    #[cold]
-    fn end_for_invalid_acks(&mut self) {
-        self.fail_and_close(TransferError::InvalidAcks, CloseReason::Protocol);
     }
 
     /// Handles an advance of `snd_una`.
@@ -249,14 +223,8 @@ impl Sender {
             self.path.on_trips(&trips, self.flight.board.in_flight(), self.peer.ack_every)
         };
         let window = self.on_window(ack, prior_window);
-        // RFC 5681, section 2, tells duplicate ACKs from window updates by an unchanged window. A
-        // native window may change with every packet, but native ACKs echo a transmission: a new
-        // echo shows that a packet arrived. It is no duplicate ACK if the packet itself was a
-        // duplicate, or was dropped for lack of room.
-        let answers_packet = match ack.echo {
-            Some(_) => echoes.fresh.is_some() && self.peer.duplicates == prior_duplicates,
-            None => ack.window == prior_window,
-        };
+        let is_duplicate = self.peer.duplicates != prior_duplicates;
+        let answers_packet = answers_packet(ack, &echoes, prior_window, is_duplicate);
         let repeats = !acked.moved && answers_packet && window.has_room;
         // If the receiver has nothing of the new path, the original of a retransmission arrived.
         let is_old = echoes.largest_acked.is_some_and(|number| self.path.is_older(number));
@@ -494,5 +462,20 @@ impl Sender {
         if let Some(rate) = self.congestion.follow_controller(now, &self.config, self.path.mss, srtt) {
             self.observers.on(now, &Trace::Paced { rate });
         }
+    }
+}
+
+/// True if the ACK answers a packet, so that it may be a duplicate ACK. `is_duplicate` is true if
+/// that packet was one itself.
+///
+/// RFC 5681, section 2, tells duplicate ACKs from window updates by an unchanged window. A native
+/// window may change with every packet, but native ACKs echo a transmission: a new echo shows that
+/// a packet arrived. It is no duplicate ACK if the packet itself was a duplicate, or was dropped
+/// for lack of room.
+#[inline]
+fn answers_packet(ack: &Ack<'_>, echoes: &Echoes, prior_window: u64, is_duplicate: bool) -> bool {
+    match ack.echo {
+        Some(_) => echoes.fresh.is_some() && !is_duplicate,
+        None => ack.window == prior_window,
     }
 }

@@ -1,7 +1,7 @@
-//! Ends of a transfer: FIN and FIN-ACK, a CLOSE from the receiver, or timeouts. In the native
-//! format the FIN follows the last data at once. While data is outstanding, the timers of data
-//! cover the FIN, and ACKs show whether it arrived. When all data is acknowledged, the FIN has its
-//! own timer.
+//! Ends of a transfer: FIN and FIN-ACK, a CLOSE from the receiver, invalid ACKs, or timeouts. In
+//! the native format the FIN follows the last data at once. While data is outstanding, the timers
+//! of data cover the FIN, and ACKs show whether it arrived. When all data is acknowledged, the FIN
+//! has its own timer.
 //!
 //! A retransmission timeout is classified by its cause (congestion, path MTU, closed window) and
 //! backs off, or ends the transfer after the give-up time.
@@ -24,6 +24,10 @@ const FIN_ACK_DELAY: u32 = 4;
 /// Longest interval of FINs that the receiver answers, or the RTO if that is longer. The receiver
 /// repeats a lost FIN-ACK for 2 s only, so four FINs must fit.
 const ANSWERED_FIN_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Number of invalid ACKs after which a native sender ends the transfer. No path turns a valid ACK
+/// into one that passes the check, but a defect of a receiver may.
+const MAX_INVALID_ACKS: u64 = 100;
 
 /// State of the FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +142,12 @@ impl Sender {
     /// True if neither data nor a FIN is outstanding.
     pub(super) fn is_idle(&self) -> bool {
         self.flight.board.is_empty() && self.closing.is_none()
+    }
+
+    pub(super) fn transmit_close(&mut self, reason: CloseReason, out: &mut TransmitBuf) -> Option<()> {
+        self.codec.encode_close(reason, out.slot(self.codec.close_len())?);
+        self.state = State::Closed;
+        Some(())
     }
 
     pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
@@ -315,6 +325,38 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// Checks that the receiver can have what an ACK reports. Otherwise counts it as invalid, or
+    /// ends the transfer.
+    #[inline]
+    pub(super) fn is_possible(&mut self, ack: &Ack<'_>) -> bool {
+        if ack.echo.is_some_and(|echo| self.flight.was_skipped(echo.packet_number)) {
+            self.end_for_invalid_acks();
+            return false;
+        }
+        let unsent = ack.echo.is_some_and(|echo| echo.packet_number >= self.flight.next_number());
+        let is_beyond = unsent || ack.ack > self.flight.board.snd_nxt();
+        if is_beyond {
+            self.stats.acks_beyond += 1;
+            self.limit_invalid_acks();
+        }
+        !is_beyond
+    }
+
+    /// Ends a native transfer after too many invalid ACKs. Returns true if there were too many.
+    pub(super) fn limit_invalid_acks(&mut self) -> bool {
+        let too_many = self.stats.acks_beyond >= MAX_INVALID_ACKS && self.codec.numbers_transmissions();
+        if too_many {
+            self.end_for_invalid_acks();
+        }
+        too_many
+    }
+
+    /// Ends the transfer: the receiver acknowledges what it cannot have received.
+    #[cold]
+    pub(super) fn end_for_invalid_acks(&mut self) {
+        self.fail_and_close(TransferError::InvalidAcks, CloseReason::Protocol);
     }
 
     /// Responds to a retransmission timeout caused by loss in the network.

@@ -5,9 +5,9 @@
 //! Every data packet, retransmissions and probes included, is sent with ECT(0) until validation
 //! fails, and the receiver reports counts of packets and of codepoints. So every received packet
 //! must have a codepoint, and the sender needs no record per packet. Validation begins again on a
-//! new path. The counts go on there, and packets of the old path may still arrive. A path that changes ECT(0) to
-//! ECT(1) is not detected: the receiver reports one count for both, and a sender that treats CE as
-//! loss need not tell them apart.
+//! new path. The counts go on there, and packets of the old path may still arrive. A path that
+//! changes ECT(0) to ECT(1) is not detected: the receiver reports one count for both, and a sender
+//! that treats CE as loss need not tell them apart.
 
 use std::fmt;
 

@@ -56,10 +56,25 @@ pub(super) struct Encoded {
 }
 
 impl Segments<'_> {
+    /// Encodes the segments: behind the body of an ACK, in place, or as copies. In place only if
+    /// `resent` is given, the number of retransmissions so far. `None` without room for the ACK.
+    pub(super) fn encode(
+        &mut self,
+        ack: Option<&[u8]>,
+        resent: Option<u64>,
+        out: &mut TransmitBuf,
+    ) -> Option<Encoded> {
+        if let Some(ack) = ack {
+            return self.encode_with_ack(ack, out);
+        }
+        let in_place = resent.and_then(|resent| self.encode_in_place(resent, out));
+        Some(in_place.unwrap_or_else(|| self.encode_copies(out)))
+    }
+
     /// Encodes the segments in place. `resent` is the number of retransmissions so far. `None` if
     /// the payload is not laid out for that, or if the segments are so few that copies make a
     /// better batch.
-    pub(super) fn encode_in_place(&mut self, resent: u64, out: &mut TransmitBuf) -> Option<Encoded> {
+    fn encode_in_place(&mut self, resent: u64, out: &mut TransmitBuf) -> Option<Encoded> {
         let Self { codec, buffer, heads, cut, count } = self;
         let size = cut.packet_len();
         if !out.is_empty() || !out.has_room(size) {
@@ -102,7 +117,7 @@ impl Segments<'_> {
 
     /// Copies a single segment into the batch, behind the body of an ACK (version 2). `None` if the
     /// batch has no room.
-    pub(super) fn encode_with_ack(&mut self, ack: &[u8], out: &mut TransmitBuf) -> Option<Encoded> {
+    fn encode_with_ack(&mut self, ack: &[u8], out: &mut TransmitBuf) -> Option<Encoded> {
         let Codec::Sealed(codec) = self.codec else { return None };
         let slot = out.slot(self.cut.packet_len() + ack.len())?;
         let payload = sealed::DATA_HEADER + ack.len()..slot.len() - sealed::TAG;
@@ -113,7 +128,7 @@ impl Segments<'_> {
     }
 
     /// Copies as many segments into the batch as fit.
-    pub(super) fn encode_copies(&mut self, out: &mut TransmitBuf) -> Encoded {
+    fn encode_copies(&mut self, out: &mut TransmitBuf) -> Encoded {
         let (codec, heads, cut, wanted) = (self.codec, self.heads, self.cut, self.count);
         let buffer = &mut *self.buffer;
         let unready = if wanted > 1 { buffer.unready(cut) } else { None };

@@ -277,9 +277,9 @@ impl Sender {
         }
     }
 
-    /// Adapts to a new path to the same peer (version 2): congestion control, path MTU
-    /// discovery, ECN validation and the RTT start again. What is in flight counts as lost, without congestion: it says
-    /// nothing about the new path (RFC 9000, section 9.4).
+    /// Adapts to a new path to the same peer (version 2): congestion control, path MTU discovery,
+    /// ECN validation and the RTT start again. What is in flight counts as lost, without
+    /// congestion: it says nothing about the new path (RFC 9000, section 9.4).
     pub(crate) fn on_path_changed(&mut self, now: Instant) {
         self.path.mtu = self.config.path_mtu();
         if let (Some(mtu), Some(params)) = (&mut self.path.mtu, self.peer.params) {

@@ -289,17 +289,12 @@ impl Sender {
         let ack = self.stream.carried_ack.take_if(|ack| fresh.count == 1 && ack.len() <= room);
         let Self { codec, stream, stats, .. } = self;
         let mut segments = Segments { codec, buffer: &mut stream.buffer, heads, cut, count: fresh.count };
-        let full_size = fresh.len == self.path.mss && !fresh.probe;
-        let in_place = if full_size { segments.encode_in_place(stats.retransmitted, out) } else { None };
-        let encoded = match &ack {
-            Some(ack) => segments.encode_with_ack(ack, out),
-            None => Some(in_place.unwrap_or_else(|| segments.encode_copies(out))),
-        };
-        let Some(encoded) = encoded else {
+        let in_place = fresh.len == self.path.mss && !fresh.probe;
+        let encoded = segments.encode(ack.as_deref(), in_place.then_some(stats.retransmitted), out);
+        let Some(Encoded { count, full }) = encoded else {
             self.stream.carried_ack = ack;
             return None;
         };
-        let Encoded { count, full } = encoded;
         let last = count.checked_sub(1)?;
         self.peer.ack_every = heads.nth(last).ack_every;
         if starts {
@@ -470,12 +465,6 @@ impl Sender {
         self.stats.keep_alives += 1;
         let offset = self.flight.board.next_offset();
         self.observers.on_sent(now, PacketKind::KeepAlive, (packet_number, seq), offset, length);
-        Some(())
-    }
-
-    fn transmit_close(&mut self, reason: CloseReason, out: &mut TransmitBuf) -> Option<()> {
-        self.codec.encode_close(reason, out.slot(self.codec.close_len())?);
-        self.state = State::Closed;
         Some(())
     }
 

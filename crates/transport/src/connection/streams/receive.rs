@@ -149,25 +149,32 @@ impl Streams {
                 let reply = FromReceiver::FinAck { ack: length, crc: 0 };
                 self.sender.handle_reply(now, &reply, len);
             }
-            &Body::Close(Close { reason, code, text }) => {
-                // A responder refuses the initiator after its AUTH, and sends nothing else before.
-                let is_first = self.proof.is_some();
-                return Err(match RefuseReason::named(reason.code()).filter(|_| is_first) {
-                    Some(refusal) => Closed::Refused(refusal),
-                    None => Closed::Peer { reason, code, text: text.to_owned() },
-                });
-            }
-            &Body::Path(Probe { is_response: true, random }) => {
-                self.sealing.on_path_answer(random);
-                if self.path_random == Some(random) {
-                    arrival.path_answer = Some(random);
-                }
-            }
-            &Body::Path(Probe { is_response: false, random }) => {
-                self.probe = Some(Probe { is_response: true, random });
-            }
+            Body::Close(close) => return Err(self.reason_of(close)),
+            Body::Path(probe) => self.on_path(*probe, arrival),
         }
         Ok(())
+    }
+
+    /// Returns why the peer has closed the connection.
+    fn reason_of(&self, &Close { reason, code, text }: &Close<'_>) -> Closed {
+        // A responder refuses the initiator after its AUTH, and sends nothing else before.
+        let is_first = self.proof.is_some();
+        match RefuseReason::named(reason.code()).filter(|_| is_first) {
+            Some(refusal) => Closed::Refused(refusal),
+            None => Closed::Peer { reason, code, text: text.to_owned() },
+        }
+    }
+
+    /// Handles a path probe, or the answer to one.
+    fn on_path(&mut self, Probe { is_response, random }: Probe, arrival: &mut Arrival) {
+        if !is_response {
+            self.probe = Some(Probe { is_response: true, random });
+            return;
+        }
+        self.sealing.on_path_answer(random);
+        if self.path_random == Some(random) {
+            arrival.path_answer = Some(random);
+        }
     }
 
     fn on_ack(&mut self, now: Instant, ack: Option<&Ack<'_>>, len: usize) {

@@ -1,0 +1,120 @@
+//! Start of an open connection: both streams and their keys, from the result of a handshake.
+
+use std::time::{Duration, Instant};
+
+use rdt_crypto::{Aead, ResetToken, Secrets, TrafficSecret};
+
+use super::super::Place;
+use super::super::config::ConnectionConfig;
+use super::super::keys::{OpeningKeys, SealingKeys};
+use super::Streams;
+use crate::receive_buffer::chunks::ChunkPool;
+use crate::receiver::{BufferShare, Receiver};
+use crate::sender::{Established as SenderStart, INITIAL_RTT, Sender};
+use crate::wire::native::Params;
+use crate::wire::sealed;
+use crate::{ConfigError, ReceiverConfig, SenderConfig, StreamName, Wire};
+
+/// Result of a handshake, on either side.
+#[derive(Debug)]
+pub(crate) struct Established {
+    pub(crate) local_id: u64,
+    pub(crate) remote_id: u64,
+    pub(crate) is_initiator: bool,
+    pub(crate) secrets: Secrets,
+    pub(crate) aead: Aead,
+    /// Initial receive window of the peer, bytes.
+    pub(crate) window: u64,
+    /// Transport parameters of the peer.
+    pub(crate) params: sealed::Params,
+    /// Name that the peer suggests for its stream, if the peer is the initiator.
+    pub(crate) name: Option<StreamName>,
+    /// Token of the peer's RESETs.
+    pub(crate) peer_reset: ResetToken,
+    /// Round trip of the handshake, if no packet of it was repeated.
+    pub(crate) rtt: Option<Duration>,
+    /// Time at which the own receive window was offered.
+    pub(crate) offered_at: Instant,
+}
+
+impl Established {
+    /// Returns what the handshake says for the sender of the own stream.
+    fn sender_start(&self) -> SenderStart {
+        SenderStart {
+            window: self.window,
+            params: self.params.basic,
+            rtt: self.rtt.unwrap_or(INITIAL_RTT),
+            is_rtt_sample: self.rtt.is_some(),
+        }
+    }
+
+    /// Returns the receiver of the peer's stream.
+    fn receiver(&self, config: ReceiverConfig, share: Option<BufferShare>, chunks: ChunkPool) -> Receiver {
+        let wanted = Params {
+            ack_delay_max_us: self.params.wanted_ack_delay_us,
+            ack_every: self.params.wanted_ack_every,
+            ..self.params.basic
+        };
+        let config = ReceiverConfig { checksum: false, ..config };
+        let mut receiver = Receiver::established(config, self.local_id, wanted, share, self.offered_at);
+        receiver.set_pool(chunks);
+        receiver
+    }
+}
+
+impl Streams {
+    pub(in super::super) fn new(
+        now: Instant,
+        config: &ConnectionConfig,
+        peer: Established,
+        place: Place,
+    ) -> Result<Self, ConfigError> {
+        let (start, base) = (peer.sender_start(), &config.sender);
+        let receiver = peer.receiver(config.receiver, place.share, place.memory.chunks);
+        let (ours, theirs) = by_sender(peer.secrets, peer.is_initiator);
+        let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, base.packet_size);
+        let opening = OpeningKeys::new(peer.aead, theirs);
+        let wire = Wire::of_connection(peer.remote_id);
+        let sender_config = SenderConfig { wire, skip_seed: Some(place.skip_seed), ..base.clone() };
+        let codec = sealing.codec();
+        let mut sender = Sender::established(sender_config, codec, place.memory.frames, now, &start)?;
+        let is_one_way = config.one_way || peer.params.is_one_way;
+        let has_own_stream = peer.is_initiator || !is_one_way;
+        if !has_own_stream {
+            sender.abort();
+        }
+        Ok(Self {
+            sender,
+            receiver,
+            sealing,
+            opening,
+            peer_reset: peer.peer_reset,
+            proof: None,
+            confirm: config.confirm,
+            probe: None,
+            path_random: None,
+            ack: None,
+            ack_memory: Vec::new(),
+            idle_timeout: config.idle_timeout,
+            heard_at: now,
+            probed_at: now,
+            key_probe_at: now,
+            has_own_stream,
+            link: peer.params.basic.link,
+            is_write_blocked: false,
+            is_delivered: !has_own_stream,
+            is_received: is_one_way && peer.is_initiator,
+            released: None,
+            linger_until: None,
+            close: None,
+            unauthentic: 0,
+            replayed: 0,
+        })
+    }
+}
+
+/// Returns the secrets of the own packets and of those of the peer.
+fn by_sender(secrets: Secrets, is_initiator: bool) -> (TrafficSecret, TrafficSecret) {
+    let Secrets { from_initiator: ours, from_responder: theirs, .. } = secrets;
+    if is_initiator { (ours, theirs) } else { (theirs, ours) }
+}
