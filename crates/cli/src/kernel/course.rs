@@ -48,6 +48,8 @@ pub(super) struct Course<'a> {
     pub(super) sent_datagrams: Option<u64>,
     /// UDP: of these, those that the own host refused to send.
     pub(super) refused: u64,
+    /// UDP, reverse: rate at which the receiver sent, by its time stamps, bits per second.
+    pub(super) sent_bps: Option<f64>,
     /// TCP: congestion control of the side that sends, as the kernel names it.
     pub(super) congestion: Option<String>,
     /// Encryption of the connection, once it is open.
@@ -82,6 +84,7 @@ impl<'a> Course<'a> {
             packet_size: args.packet_size,
             sent_datagrams: None,
             refused: 0,
+            sent_bps: None,
             congestion: None,
             protection: None,
             next_line: None,

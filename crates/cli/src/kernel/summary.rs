@@ -10,10 +10,13 @@ use super::Wire;
 use super::course::Course;
 use super::message::least_time;
 use super::stream::LOOK_INTERVAL;
-use crate::output::format::rate_bps;
+use crate::output::format::{g, rate_bps};
 use crate::output::limit::Limited;
 use crate::output::summary::aead_name;
 use crate::{Failure, resources};
+
+/// A receiver that sends less than this share of the requested rate is named.
+const SLOW_SHARE: f64 = 0.95;
 
 impl Course<'_> {
     /// Returns the counts of the measured part, as the receiver of the data knows them.
@@ -112,6 +115,7 @@ impl Course<'_> {
         json!({
             "packet_size_bytes": self.packet_size,
             "sent_packets": self.sent_datagrams,
+            "sent_bps": self.sent_bps,
             "packets": report.map(|report| report.datagrams),
             "lost": self.lost(),
             "lost_share": self.lost_share(),
@@ -139,6 +143,16 @@ impl Course<'_> {
         Some(self.lost()? as f64 / sent as f64)
     }
 
+    /// Says at which rate the receiver sent, if that is not the rate that was requested.
+    fn slow_receiver(&self) -> Option<String> {
+        let asked = rate_bps(self.args.max_rate?, Duration::from_secs(1))?;
+        let sent = self.sent_bps.filter(|sent| *sent < SLOW_SHARE * asked)?;
+        let [sent, asked] = [sent, asked].map(|rate| g(rate / 1e6));
+        Some(format!(
+            "; the receiver sent {sent} Mbit/s of the {asked} requested: its --max-rate or its host is the limit"
+        ))
+    }
+
     /// Returns what follows the rate in the last line but one, and the last line.
     pub(super) fn last_lines(&self, wire: Wire, counted: &SenderStats) -> (String, String) {
         let report = self.report.unwrap_or_default();
@@ -161,8 +175,10 @@ impl Course<'_> {
             Wire::Udp => {
                 let share = self.lost_share().unwrap_or(0.0) * 100.0;
                 let remark = format!(
-                    "kernel UDP, {} of {} datagrams lost ({share:.2} %)",
-                    counted.lost, counted.datagrams_sent
+                    "kernel UDP, {} of {} datagrams lost ({share:.2} %){}",
+                    counted.lost,
+                    counted.datagrams_sent,
+                    self.slow_receiver().unwrap_or_default()
                 );
                 let line = format!(
                     "Main:\tjitter {:.3} ms, {} reordered, {} duplicated",

@@ -17,6 +17,7 @@ use super::datagram::{
 use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause, look};
 use crate::Failure;
+use crate::output::format::rate_bps;
 
 /// Time after which a question is repeated.
 const REPEAT: Duration = Duration::from_millis(500);
@@ -85,6 +86,7 @@ impl Client {
         let ended = self.receive(course, &mut received);
         course.stats = received.stats(&course.stats);
         course.report = Some(received.arrivals.report());
+        course.sent_bps = received.sent_bps();
         course.sent_datagrams = Some(ended?);
         self.confirm_end(course);
         Ok(())
@@ -322,18 +324,30 @@ struct Received {
     last_at: Instant,
     /// Bytes, with those of the omitted start.
     total: u64,
+    /// Number, time of sending and length of the first datagram and of that with the highest number.
+    ends: Option<[(u64, Duration, usize); 2]>,
 }
 
 impl Received {
     fn new(omit: Duration, now: Instant) -> Self {
-        Self { arrivals: Arrivals::new(omit, now), begun_at: None, last_at: now, total: 0 }
+        Self { arrivals: Arrivals::new(omit, now), begun_at: None, last_at: now, total: 0, ends: None }
     }
 
     fn add(&mut self, now: Instant, number: u64, sent: Duration, length: usize) {
         self.begun_at.get_or_insert(now);
         self.last_at = now;
         self.total += length as u64;
+        let this = (number, sent, length);
+        let [_, newest] = self.ends.get_or_insert([this; 2]);
+        *newest = this.max(*newest);
         self.arrivals.add(now, number, sent, length);
+    }
+
+    /// Returns the rate at which the receiver sent, bits per second.
+    fn sent_bps(&self) -> Option<f64> {
+        let [(first, begun, _), (newest, ended, length)] = self.ends?;
+        let bytes = newest.saturating_sub(first).saturating_mul(length as u64);
+        rate_bps(bytes, ended.saturating_sub(begun))
     }
 
     fn stats(&self, before: &SenderStats) -> SenderStats {

@@ -92,6 +92,18 @@ fn last_lines_name_loss_and_jitter() {
 }
 
 #[test]
+fn receiver_that_sends_less_than_requested_is_named() {
+    let receiver = Receiver::start("--wire udp --max-rate 2mbit");
+    let options = "--wire udp --reverse --max-rate 20mbit --bytes 150kb";
+    let run = send(&receiver.args(options)).with_code(0);
+    let line = run.line("Main:\ttransfer finished");
+    assert!(line.contains("Mbit/s of the 20 requested: its --max-rate or its host is the limit"), "{line}");
+    let summary = send(&receiver.args(&format!("{options} --json"))).with_code(0).summary();
+    assert!((1e6..2.1e6).contains(&number(&summary, "sent_bps")), "{summary}");
+    assert_eq!(summary["lost"], 0, "{summary}");
+}
+
+#[test]
 fn receiver_sends_in_reverse_transfer() {
     let receiver = Receiver::start("--wire udp --json");
     for (options, packets) in [("--bytes 100kb", Some(68)), ("--time 300ms --omit 100ms", None)] {
