@@ -324,7 +324,7 @@ struct Received {
     last_at: Instant,
     /// Bytes, with those of the omitted start.
     total: u64,
-    /// Number, time of sending and length of the first datagram and of that with the highest number.
+    /// Number, time of sending and length of the first datagram and of the newest one.
     ends: Option<[(u64, Duration, usize); 2]>,
 }
 
