@@ -1,5 +1,5 @@
 //! Encrypted connections over the drawn paths: a stream each way, with copied, changed and
-//! reflected packets besides the faults of the plan.
+//! reflected packets, key updates and changes of address besides the faults of the plan.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -33,6 +33,12 @@ const CONTROL: Duration = Duration::from_secs(2);
 /// Times at which key updates fall due, of one seed in three: the first ones while the packets of
 /// the update before may be lost or under way.
 const KEY_UPDATES_MS: [u64; 10] = [30, 60, 90, 180, 270, 810, 2430, 7290, 21_870, 65_610];
+
+/// Times at which the initiator gets another address, of four seeds in eleven.
+const MOVES_MS: [u64; 3] = [50, 700, 9000];
+/// Time that a move may cost: the peer hears of it by a keep-alive after at most 12 s, proves the
+/// address, and sends what it had sent to the old one again.
+const MOVE: Duration = Duration::from_secs(20);
 
 /// What is opened by a seed.
 struct Opening {
@@ -91,8 +97,9 @@ struct Meddler {
     /// Arrivals in a thousand that are followed by a forged packet.
     forged: u32,
     old: Vec<Vec<u8>>,
-    /// Sender, and header with key phase and number, of each sealed packet.
-    headers: BTreeSet<(NodeId, [u8; HEADER])>,
+    responder: NodeId,
+    /// Whether the responder sent it, and header with key phase and number, of each sealed packet.
+    headers: BTreeSet<(bool, [u8; HEADER])>,
     /// Key phases of sealed packets.
     phases: BTreeSet<u8>,
     violation: Option<String>,
@@ -113,7 +120,8 @@ impl Interceptor for Shared {
         let mut nonce = *header;
         nonce[1] = u8::from(matches!(header[1], 4 | 7));
         nonce[2..4].fill(0);
-        if is_sealed && !meddler.headers.insert((from, nonce)) {
+        let is_from_responder = from == meddler.responder;
+        if is_sealed && !meddler.headers.insert((is_from_responder, nonce)) {
             meddler.violation.get_or_insert_with(|| format!("a nonce was used twice: {header:02x?}"));
         }
     }
@@ -167,6 +175,7 @@ enum Act {
     Stall(Duration),
     Restart(Restart),
     UpdateKeys,
+    Move,
 }
 
 /// Runs `plan` as an encrypted connection.
@@ -192,7 +201,7 @@ impl<'a> Run<'a> {
         let rng = SmallRng::seed_from_u64(plan.seed ^ 0x5EED);
         let (forged, headers) = (plan.forged, BTreeSet::new());
         let (old, phases) = (Vec::new(), BTreeSet::new());
-        let meddler = Meddler { rng, forged, old, headers, phases, violation: None };
+        let meddler = Meddler { rng, forged, old, responder, headers, phases, violation: None };
         let shared = Shared(Arc::new(Mutex::new(meddler)));
         simulation.intercept(Box::new(shared.clone()));
         let (keys, config) = (opening.keys.clone(), opening.config.clone());
@@ -238,6 +247,9 @@ impl<'a> Run<'a> {
         if self.plan.seed % 3 == 1 {
             acts.extend(KEY_UPDATES_MS.map(|ms| (Duration::from_millis(ms), Act::UpdateKeys)));
         }
+        if moves(self.plan) {
+            acts.extend(MOVES_MS.map(|ms| (Duration::from_millis(ms), Act::Move)));
+        }
         acts.sort_by_key(|(at, _)| *at);
         for (at, act) in acts {
             if self.simulation.run_connections(at) {
@@ -248,6 +260,10 @@ impl<'a> Run<'a> {
                 Act::Stall(until) => self.simulation.stall_connections(self.responder, until),
                 Act::Restart(who) => self.restart(who),
                 Act::UpdateKeys => self.update_keys(),
+                Act::Move => {
+                    self.initiator = self.simulation.move_connections(self.initiator);
+                    self.simulation.route(self.initiator, self.responder, self.wire);
+                }
             }
         }
         self.simulation.run_connections(LIMIT)
@@ -354,7 +370,8 @@ impl<'a> Run<'a> {
         let controls = u32::try_from((lost(&forward) + lost(&reverse)).min(8)).unwrap_or(8);
         let facts = Facts { forward, reverse, at_stake: 0, in_a_row: 4, without_syn: 0, controls };
         let idle = if self.plan.restart.is_some() || !self.plan.must_finish { IDLE + LINGER } else { LINGER };
-        let longest = 2 * bounds::longest(&both, &facts) + idle + CONTROL;
+        let moving = if moves(self.plan) { MOVES_MS.iter().map(|_| MOVE).sum() } else { Duration::ZERO };
+        let longest = 2 * bounds::longest(&both, &facts) + idle + CONTROL + moving;
         let share = elapsed.as_secs_f64() / longest.as_secs_f64();
         rule(share <= 1.0, || format!("after {elapsed:?}, at most {longest:?} expected"))?;
         Ok(share)
@@ -387,6 +404,24 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// True if the initiator changes its address. Not beside a restart, after which nothing moves.
+fn moves(plan: &Plan) -> bool {
+    plan.seed % 11 < 4 && plan.restart.is_none()
+}
+
+#[test]
+fn plans_move_initiators() {
+    let moved = (0..44).map(|seed| {
+        let plan = Plan::new(seed);
+        let mut run = Run::new(&plan).unwrap();
+        run.play();
+        let moved = run.simulation.connections(run.responder).set.stats().moved;
+        assert!(moved <= if moves(&plan) { MOVES_MS.len() as u64 } else { 0 }, "seed {seed}");
+        moved
+    });
+    assert!(moved.sum::<u64>() >= 10);
 }
 
 /// Otherwise the search would say nothing about them.

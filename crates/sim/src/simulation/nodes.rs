@@ -89,6 +89,14 @@ impl Simulation {
         Ok(id)
     }
 
+    /// Gives the connections of a node another address, and returns it. They send from there, and
+    /// get nothing that is on its way to the old one. The new address needs routes of its own.
+    pub fn move_connections(&mut self, id: NodeId) -> NodeId {
+        let gone = Node::Sink(Box::new(SinkNode::new(self.epoch)));
+        let node = std::mem::replace(&mut self.nodes[id.index()], gone);
+        self.add(node)
+    }
+
     /// Returns a node with connections.
     ///
     /// # Panics
