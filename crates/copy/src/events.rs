@@ -64,6 +64,8 @@ pub enum Event<'a> {
     Skipped {
         /// Its path.
         path: &'a Path,
+        /// Kind of the entry.
+        kind: Kind,
         /// Why.
         reason: SkipReason,
         /// Size of a file, bytes; otherwise 0.
@@ -75,8 +77,12 @@ pub enum Event<'a> {
         path: &'a Path,
         /// Why, in a sentence for the user.
         text: &'a str,
+        /// Kind of the entry; `None` for a name that was not listed.
+        kind: Option<Kind>,
         /// Size of a file, bytes; otherwise 0.
         bytes: u64,
+        /// Bytes of a file that neither this copy nor an earlier one has written.
+        missing_bytes: u64,
     },
     /// The copy has ended: it is complete, has failed, or was dropped. No event follows, except
     /// from threads that were at work when it was dropped.

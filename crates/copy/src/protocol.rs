@@ -250,6 +250,8 @@ pub(crate) enum FromDestination {
     Failed {
         id: u64,
         text: String,
+        /// Bytes of a file that were not written.
+        missing_bytes: u64,
     },
     Finished,
     /// Bytes of files that were written since the message before.

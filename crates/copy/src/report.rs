@@ -16,6 +16,16 @@ const MAX_PATH_BYTES: usize = 4096;
 /// Limit on its text, characters.
 const MAX_TEXT_CHARS: usize = 512;
 
+/// Entry that failed. The default is a name that was not listed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lost {
+    pub(crate) kind: Option<Kind>,
+    /// Size of a file.
+    pub(crate) bytes: u64,
+    /// Bytes of it that were not written.
+    pub(crate) missing_bytes: u64,
+}
+
 /// Account that the threads of a copy share.
 #[derive(Clone)]
 pub(crate) struct Report {
@@ -86,10 +96,10 @@ impl Report {
                 SkipReason::DryRun => summary.planned += 1,
             }
         }
-        self.event(&Event::Skipped { path, reason, bytes });
+        self.event(&Event::Skipped { path, kind, reason, bytes });
     }
 
-    pub(crate) fn failed(&self, path: &Path, text: &str, bytes: u64) {
+    pub(crate) fn failed(&self, path: &Path, text: &str, lost: Lost) {
         let mut summary = self.lock();
         summary.failures += 1;
         if summary.failed.len() < MAX_NAMED_FAILURES {
@@ -98,7 +108,8 @@ impl Report {
             summary.failed.push(Failure { path, text: text.chars().take(MAX_TEXT_CHARS).collect() });
         }
         drop(summary);
-        self.event(&Event::Failed { path, text, bytes });
+        let Lost { kind, bytes, missing_bytes } = lost;
+        self.event(&Event::Failed { path, text, kind, bytes, missing_bytes });
     }
 
     fn lock(&self) -> MutexGuard<'_, Summary> {

@@ -48,7 +48,7 @@ use self::worker::{Job, Work, Worker};
 use crate::directory::Directory;
 use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
 use crate::protocol::{Entry, FromDestination, FromSource, HashBytes, MAX_UNRESOLVED};
-use crate::report::Report;
+use crate::report::{Lost, Report};
 use crate::threads::Threads;
 use crate::turns::Running;
 use crate::{CopyError, DestinationOptions, Event, Summary};
@@ -310,7 +310,7 @@ fn handle(
         }
         FromSource::Leave { id } => queues.step(Step::Leave { id }, room),
         FromSource::Unreadable { path, text } => {
-            shared.report.failed(Path::new(std::ffi::OsStr::from_bytes(&path)), &text, 0);
+            shared.report.failed(Path::new(std::ffi::OsStr::from_bytes(&path)), &text, Lost::default());
             queues.step(Step::Unreadable { path }, room);
         }
         FromSource::Total { files, bytes } => shared.report.event(&Event::Total { files, bytes }),

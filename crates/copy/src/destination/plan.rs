@@ -26,6 +26,7 @@ use crate::protocol::{
     Entry, EntryKind, FromDestination, MAX_DEPTH, MAX_NAME_BYTES, MAX_TARGET_BYTES, RawPath, Start, Token,
     WireSkip,
 };
+use crate::report::Lost;
 use crate::tree_hash::GROUP_BYTES;
 use crate::{CopyError, DestinationOptions, Existing, Kind};
 
@@ -125,7 +126,7 @@ impl Planner {
     fn name_missing(&mut self) {
         let expected = self.top.expected.take().into_iter().flatten();
         for Expected { path, .. } in expected.filter(|source| !source.may_be_excluded) {
-            self.shared.report.failed(Path::new(OsStr::from_bytes(&path)), NOT_LISTED, 0);
+            self.shared.report.failed(Path::new(OsStr::from_bytes(&path)), NOT_LISTED, Lost::default());
         }
     }
 
@@ -162,7 +163,15 @@ impl Planner {
             EntryKind::Symlink { .. } => (Kind::Symlink, 0),
         };
         node.open();
-        let target = Target { id: entry.id, node, name: entry.name, other_name: None, kind, size };
+        let target = Target {
+            id: entry.id,
+            node,
+            name: entry.name,
+            other_name: None,
+            kind,
+            size,
+            missing_bytes: size,
+        };
         if !is_contents && let Some(why) = refuse(&target.name) {
             return self.fail(target, why);
         }
@@ -269,14 +278,7 @@ impl Planner {
             Ok(placement)
         });
         match placed {
-            Ok(Placement::New(name)) => {
-                target.placed(name);
-                self.shared.done(&target)
-            }
-            Ok(Placement::Same(name)) => {
-                target.placed(name);
-                self.shared.skip(&target, WireSkip::Identical)
-            }
+            Ok(placement) => self.shared.placed(&mut target, placement),
             Err(error) => self.shared.failed(&target, &format!("cannot be created: {error}")),
         }
     }

@@ -13,11 +13,11 @@ use rustix::fs::{Mode, OFlags, fchmod, fsync};
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::attributes::{Attributes, NewMode};
-use super::place::Placed;
+use super::place::{Placed, Placement};
 use super::worker::Plan;
 use crate::directory::Directory;
 use crate::protocol::{FromDestination, WireSkip};
-use crate::report::Report;
+use crate::report::{Lost, Report};
 use crate::turns::Running;
 use crate::{CopyError, DestinationOptions, Existing, Kind};
 
@@ -115,6 +115,8 @@ pub(crate) struct Target {
     pub(crate) other_name: Option<Vec<u8>>,
     pub(crate) kind: Kind,
     pub(crate) size: u64,
+    /// Bytes of a file that neither this copy nor an earlier one has written.
+    pub(crate) missing_bytes: u64,
 }
 
 impl Target {
@@ -145,6 +147,20 @@ impl Shared {
         self.resolve(target, FromDestination::Done { id: target.id, name: target.other_name.clone() })
     }
 
+    /// Resolves an entry that has a final name, or whose equal has it.
+    pub(super) fn placed(&self, target: &mut Target, placement: Placement) -> Result<(), Ended> {
+        match placement {
+            Placement::New(name) => {
+                target.placed(name);
+                self.done(target)
+            }
+            Placement::Same(name) => {
+                target.placed(name);
+                self.skip(target, WireSkip::Identical)
+            }
+        }
+    }
+
     /// Resolves a file that is there. With `--overwrite` it gets the mode of the source.
     pub(crate) fn identical(&self, plan: &Plan) -> Result<(), Ended> {
         let DestinationOptions { existing, dry_run, special_modes, .. } = self.options;
@@ -170,8 +186,10 @@ impl Shared {
     }
 
     pub(crate) fn failed(&self, target: &Target, text: &str) -> Result<(), Ended> {
-        self.report.failed(&target.path(), text, target.size);
-        self.resolve(target, FromDestination::Failed { id: target.id, text: text.into() })
+        let Target { id, kind, size, missing_bytes, .. } = *target;
+        let lost = Lost { kind: Some(kind), bytes: size, missing_bytes };
+        self.report.failed(&target.path(), text, lost);
+        self.resolve(target, FromDestination::Failed { id, text: text.into(), missing_bytes })
     }
 
     /// Ends one entry of a directory, or the source's visit to it. Completes the directory with its
@@ -247,8 +265,9 @@ impl Shared {
             }
             Err(error) => {
                 let text = format!("mode or times cannot be set: {error}");
-                self.report.failed(&path, &text, 0);
-                self.reply(FromDestination::Failed { id, text })
+                let lost = Lost { kind: Some(Kind::Directory), ..Lost::default() };
+                self.report.failed(&path, &text, lost);
+                self.reply(FromDestination::Failed { id, text, missing_bytes: 0 })
             }
         }
     }

@@ -226,19 +226,12 @@ impl Worker {
     /// Resolves a file whose data are complete.
     fn ended(&self, receiving: Receiving, placement: Placement) -> Result<Option<State>, Failure> {
         let Receiving { part, mut plan, .. } = receiving;
-        match placement {
-            Placement::New(name) => {
-                // The next copy removes a journal that stays.
-                let _ = part.remove_journal();
-                plan.target.placed(name);
-                self.shared.done(&plan.target)?;
-            }
-            Placement::Same(name) => {
-                part.discard();
-                plan.target.placed(name);
-                self.shared.skip(&plan.target, WireSkip::Identical)?;
-            }
+        match &placement {
+            // The next copy removes a journal that stays.
+            Placement::New(_) => drop(part.remove_journal()),
+            Placement::Same(_) => part.discard(),
         }
+        self.shared.placed(&mut plan.target, placement)?;
         Ok(None)
     }
 
@@ -340,6 +333,7 @@ impl Receiving {
         let result = self.part.file().write_all_at(bytes, offset);
         self.part.written(result)?;
         shared.report.progress(bytes.len() as u64, true);
+        self.plan.target.missing_bytes -= bytes.len() as u64;
         Ok(())
     }
 
@@ -352,6 +346,7 @@ impl Receiving {
         self.has_holes = true;
         self.unconfirmed = self.tree.update_zeros(len);
         shared.report.progress(len, false);
+        self.plan.target.missing_bytes -= len;
         Ok(())
     }
 
@@ -438,7 +433,7 @@ impl Receiving {
 }
 
 /// Creates or opens the part of a file whose data begin to arrive.
-fn begin(shared: &Shared, plan: Box<Plan>) -> Result<Box<Receiving>, (Target, io::Error)> {
+fn begin(shared: &Shared, mut plan: Box<Plan>) -> Result<Box<Receiving>, (Target, io::Error)> {
     let size = plan.target.size;
     let resumed = plan.resume.as_ref().and_then(|at| TreeHash::resume(size, at.offset, &at.stack));
     let tree = resumed.unwrap_or_else(|| TreeHash::new(size));
@@ -457,6 +452,7 @@ fn begin(shared: &Shared, plan: Box<Plan>) -> Result<Box<Receiving>, (Target, io
             if tree.offset() > 0 {
                 shared.report.resumed(&path, tree.offset());
             }
+            plan.target.missing_bytes = size - tree.offset();
             Ok(Box::new(Receiving { plan, part, tree, unconfirmed: None, has_holes: false }))
         }
         Err(error) => Err((plan.target, error)),

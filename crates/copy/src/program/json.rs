@@ -21,10 +21,10 @@ pub(crate) fn event(event: &Event<'_>, moved_bytes: Option<u64>) -> Option<Value
         Event::Done { path, kind, bytes } => {
             with_path(json!({ "event": "done", "kind": kind_word(kind), "bytes": bytes }), path)
         }
-        Event::Skipped { path, reason, bytes } => {
+        Event::Skipped { path, reason, bytes, .. } => {
             with_path(json!({ "event": "skipped", "reason": reason_word(reason), "bytes": bytes }), path)
         }
-        Event::Failed { path, text, bytes } => {
+        Event::Failed { path, text, bytes, .. } => {
             with_path(json!({ "event": "failed", "text": text, "bytes": bytes }), path)
         }
         Event::Request { .. } | Event::Ended { .. } => return None,

@@ -65,11 +65,15 @@ impl Progress {
             }
             Event::Progress { bytes } => self.bar.inc(bytes),
             Event::Resumed { offset, .. } => self.leave_out(offset),
-            Event::Skipped { bytes, .. } => {
+            Event::Skipped { kind, bytes, .. } => {
                 self.leave_out(bytes);
-                self.count(1);
+                self.count(u64::from(kind == Kind::File));
             }
-            Event::Done { kind: Kind::File, .. } | Event::Failed { .. } => self.count(1),
+            Event::Failed { kind, missing_bytes, .. } => {
+                self.leave_out(missing_bytes);
+                self.count(u64::from(kind == Some(Kind::File)));
+            }
+            Event::Done { kind: Kind::File, .. } => self.count(1),
             _ => {}
         }
     }
@@ -118,7 +122,7 @@ mod tests {
     fn skipped_and_resumed_bytes_shorten_bar() {
         let progress = Progress::new(false);
         let path = Path::new("a");
-        let skipped = Event::Skipped { path, reason: SkipReason::Identical, bytes: 100 };
+        let skipped = Event::Skipped { path, kind: Kind::File, reason: SkipReason::Identical, bytes: 100 };
         progress.event(&skipped);
         progress.event(&Event::Total { files: 4, bytes: 1000 });
         progress.event(&Event::Resumed { path, offset: 50 });
@@ -126,5 +130,24 @@ mod tests {
         progress.event(&Event::Progress { bytes: 750 });
         assert_eq!((progress.bar.length(), progress.bar.position()), (Some(750), 750));
         assert_eq!(progress.ended_files.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn failures_and_links_leave_right_total() {
+        let progress = Progress::new(false);
+        let path = Path::new("a");
+        progress.event(&Event::Total { files: 3, bytes: 1000 });
+        let failed = |kind, bytes, missing_bytes| {
+            progress.event(&Event::Failed { path, text: "", kind, bytes, missing_bytes });
+        };
+        progress.event(&Event::Progress { bytes: 150 });
+        failed(Some(Kind::File), 600, 450);
+        failed(Some(Kind::Directory), 0, 0);
+        failed(None, 0, 0);
+        let reason = SkipReason::Identical;
+        progress.event(&Event::Skipped { path, kind: Kind::Symlink, reason, bytes: 0 });
+        progress.event(&Event::Progress { bytes: 400 });
+        assert_eq!((progress.bar.length(), progress.bar.position()), (Some(550), 550));
+        assert_eq!(progress.ended_files.load(Relaxed), 1);
     }
 }

@@ -31,7 +31,7 @@ use crate::directory::RootDirectory;
 use crate::frame::{Batch, FrameReader, control_frame};
 use crate::name::refuse;
 use crate::protocol::{FromDestination, FromSource, HashBytes, RawPath, Start};
-use crate::report::Report;
+use crate::report::{Lost, Report};
 use crate::threads::Threads;
 use crate::tree_hash::TreeHash;
 use crate::{CopyError, SourceOptions};
@@ -247,9 +247,11 @@ impl Answers<'_> {
                     item.size,
                 );
             }
-            FromDestination::Failed { id, text } => {
+            FromDestination::Failed { id, text, missing_bytes } => {
                 let item = self.pending.resolve(id).ok_or_else(|| unknown(id))?;
-                self.report.failed(&item.trail.path(), &text, item.size);
+                let (kind, bytes) = (Some(item.kind), item.size);
+                let lost = Lost { kind, bytes, missing_bytes: missing_bytes.min(bytes) };
+                self.report.failed(&item.trail.path(), &text, lost);
             }
             FromDestination::Written { bytes, sent_bytes } => self.report.written(bytes, sent_bytes),
             FromDestination::Finished => {

@@ -15,7 +15,7 @@ use super::read::token;
 use crate::directory::{Directory, RootDirectory};
 use crate::name::{is_marker, is_temporary};
 use crate::protocol::{Entry, EntryKind, FromSource, HashBytes, MAX_DEPTH, MAX_EXCLUDES, RawPath};
-use crate::report::Report;
+use crate::report::{Lost, Report};
 use crate::{CopyError, Event, Kind, SourceOptions};
 
 /// Bytes of entries that leave together.
@@ -319,7 +319,7 @@ impl Walk {
 
     /// Reports an entry that is not listed, on both sides.
     fn left_out(&mut self, path: &Path, text: String) -> Result<(), Ended> {
-        self.report.failed(path, &text, 0);
+        self.report.failed(path, &text, Lost::default());
         self.out.message(&FromSource::Unreadable { path: path.as_os_str().as_bytes().into(), text })
     }
 }

@@ -265,7 +265,7 @@ async fn more_replies_than_batch_all_arrive() {
     let (replies, queue) = tokio::sync::mpsc::channel(1024);
     for id in 1..=COUNT {
         let text = "x".repeat(3000);
-        replies.send(FromDestination::Failed { id, text }).await.unwrap();
+        replies.send(FromDestination::Failed { id, text, missing_bytes: 0 }).await.unwrap();
     }
     drop(replies);
     let (mut near, far) = duplex(PIPE_BYTES);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::io::duplex;
 
@@ -17,6 +18,46 @@ impl<F: Fn() + Send + Sync> Observer for AtStart<F> {
         if matches!(event, Event::FileStarted { .. }) {
             (self.0)();
         }
+    }
+}
+
+/// Observer that sums up bytes of progress, and those of failed files that are missing.
+#[derive(Default)]
+struct Bytes([AtomicU64; 2]);
+
+impl Observer for Bytes {
+    fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Progress { bytes } => self.0[0].fetch_add(*bytes, Relaxed),
+            Event::Failed { missing_bytes, .. } => self.0[1].fetch_add(*missing_bytes, Relaxed),
+            _ => 0,
+        };
+    }
+}
+
+#[tokio::test]
+async fn progress_and_missing_bytes_are_whole() {
+    let folder = Folder::new();
+    let changing = folder.src().join("changing");
+    write(&changing, &bytes(40 << 20, 9));
+    write(folder.src().join("there"), b"source");
+    fs::create_dir(folder.dst().join("src")).unwrap();
+    write(folder.dst().join("src/there"), b"destination");
+    let counts = [Arc::new(Bytes::default()), Arc::new(Bytes::default())];
+    let (near, far) = duplex(PIPE_BYTES);
+    let pushing = push(near, folder.request(), counts[0].clone());
+    let serving = serve(far, Root::whole().unwrap(), counts[1].clone());
+    let change = async {
+        while counts[1].0[0].load(Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        write(&changing, b"changed");
+    };
+    let (near, far, ()) = tokio::join!(pushing, serving, change);
+    assert_eq!((near.unwrap().failures, far.unwrap().failures), (2, 2));
+    for Bytes([written, missing]) in counts.iter().map(AsRef::as_ref) {
+        let (written, missing) = (written.load(Relaxed), missing.load(Relaxed));
+        assert_eq!(written + missing, (40 << 20) + 6, "{written} written, {missing} missing");
     }
 }
 
