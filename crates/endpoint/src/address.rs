@@ -1,5 +1,5 @@
 //! Address of a peer, with the local address that replies leave from; wildcard addresses, and the
-//! ID of the own host.
+//! ID of the local host.
 
 use std::cmp::Ordering;
 use std::fmt;

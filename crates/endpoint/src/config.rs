@@ -69,7 +69,7 @@ pub struct Connect {
     /// Parameters of the connection, such as the congestion controller
     /// (`config.sender.congestion`, or one's own as `config.sender.controller_factory`).
     pub config: ConnectionConfig,
-    /// Observer of what the own stream sends.
+    /// Observer of what the outgoing stream sends.
     pub observer: Option<Box<dyn Observer>>,
 }
 
@@ -80,7 +80,7 @@ impl Connect {
     }
 
     /// Connects to a peer whose key is not known beforehand. `trust` decides on the key, before the
-    /// peer learns the own one. A `trust` that accepts every key protects against eavesdroppers
+    /// peer learns the local key. A `trust` that accepts every key protects against eavesdroppers
     /// alone: a host on the path can pose as the peer.
     ///
     /// `trust` must return at once and must not call the endpoint, which is
@@ -116,7 +116,7 @@ impl Connect {
         self
     }
 
-    /// Reports what the own stream sends to `observer`, which is called with the endpoint
+    /// Reports what the outgoing stream sends to `observer`, which is called with the endpoint
     /// [locked](crate#callbacks).
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
@@ -137,7 +137,8 @@ pub struct Listen {
     pub responder: ResponderConfig,
     /// Limit on connections that wait for `accept`. Further ones are refused as busy.
     pub backlog: usize,
-    /// Makes the observer of what the own stream of each connection sends, by the peer's address.
+    /// Makes the observer of what the outgoing stream of each connection sends, by the peer's
+    /// address.
     pub observer: Option<Box<ObserverFactory>>,
 }
 
@@ -145,13 +146,13 @@ pub struct Listen {
 pub type ObserverFactory = dyn Fn(SocketAddr) -> Box<dyn Observer> + Send + Sync;
 
 impl Listen {
-    /// Accepts every peer. Who that is, `peer_identity` of the stream tells.
+    /// Accepts every peer. `peer_identity` of the stream returns its key.
     pub fn new(identity: Arc<StaticKey>) -> Self {
         Self { responder: ResponderConfig::open(identity), backlog: DEFAULT_BACKLOG, observer: None }
     }
 
-    /// Reports what the own stream of each connection sends to the observer that `make` returns for
-    /// the peer's address. Both are called with the endpoint [locked](crate#callbacks).
+    /// Reports what the outgoing stream of each connection sends to the observer that `make`
+    /// returns for the peer's address. Both are called with the endpoint [locked](crate#callbacks).
     #[must_use]
     pub fn observer<O: Observer + 'static>(
         mut self,

@@ -54,7 +54,7 @@ pub enum StreamError {
     /// The connection is over.
     #[error(transparent)]
     Closed(#[from] Closed),
-    /// The application has ended the own stream, and writes nevertheless.
+    /// The application has ended the outgoing stream, and writes nevertheless.
     #[error("the stream was shut down for writing")]
     Finished,
     /// The endpoint does nothing any more.

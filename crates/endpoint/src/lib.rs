@@ -31,7 +31,7 @@
 //! let connect = Connect::to(identity.public());
 //! let mut stream = rdt_endpoint::tokio::connect(server.local_addr(), connect).await?;
 //! stream.write_all(b"hello").await?;
-//! stream.shutdown().await?; // the end of the own stream; the peer's goes on
+//! stream.shutdown().await?; // ends the outgoing stream; the incoming one goes on
 //! let mut answer = String::new();
 //! stream.read_to_string(&mut answer).await?;
 //! assert_eq!(answer, "hello");
@@ -69,7 +69,7 @@
 //!
 //! ## Ends
 //!
-//! | event | own stream | peer's stream |
+//! | event | outgoing stream | incoming stream |
 //! |---|---|---|
 //! | `shutdown` | ends after what was written | can still be read |
 //! | drop of the stream | ends after what was written | unread bytes are lost; writes of it fail |
@@ -78,9 +78,10 @@
 //! | peer's `shutdown` | goes on | a read returns 0 after the last byte |
 //! | peer's `close`, or peer gone | fails | fails after the bytes that have arrived |
 //!
-//! A dropped stream is closed at once where the peer has lost bytes and the own ones have arrived.
-//! It is also closed if the peer does not end its stream for a minute, or takes none of the own
-//! bytes for five minutes.
+//! After a drop, the rest of the outgoing stream is still delivered. If bytes of the peer were left
+//! unread, the connection is reset as soon as all written bytes have arrived. It is also closed if
+//! the peer does not end the incoming stream within a minute, or acknowledges nothing for five
+//! minutes.
 //!
 //! Written bytes leave without a flush. A program that ends right after its last write waits for
 //! `delivered`, or for the endpoint's `wait_idle`, because the packets leave with the program's
@@ -159,7 +160,7 @@
 //! ## Own congestion control and observers
 //!
 //! `ConnectionConfig::sender` has the algorithm, or a factory of one's own. [`Connect::observer`]
-//! sees each packet and each ACK of the own stream, and so does that of [`Listen::observer`].
+//! sees each packet and each ACK of the outgoing stream, and so does that of [`Listen::observer`].
 //!
 //! ```
 //! use std::sync::Arc;

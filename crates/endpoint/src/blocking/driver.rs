@@ -1,8 +1,9 @@
 //! Driver of an endpoint: reads arriving datagrams and handles timers.
 //!
-//! One thread at a time drives. It is a call that waits, if no other call of the endpoint waits: a
-//! datagram then wakes the thread that reads it. Otherwise it is the endpoint's own thread. While
-//! calls drive, that thread only checks every 500 us whether any call still drives.
+//! Exactly one thread at a time runs the event loop ("drives"). If a single application thread is
+//! blocked in a call, that thread drives, so a datagram wakes the thread that wants it. Otherwise
+//! the endpoint's own thread drives. While application threads drive, the endpoint's thread polls
+//! every 500 us whether it must take over.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -13,18 +14,20 @@ use std::time::{Duration, Instant};
 
 use rdt_driver::{SocketError, clock};
 
-use super::wait::{EndWait, Wait, waker, with_context};
+use super::wait::{DriverWaker, Wait, waker, with_context};
 use crate::core::{Core, Shared};
 use crate::error::Stopped;
 
-/// Time in which a thread that input has woken should write or read again, which sends the output:
-/// ACKs then travel in its data. Much longer than a wake-up, much shorter than a delayed ACK.
+/// Time by which output is delayed after input has woken an application thread. The next write or
+/// read of that thread sends the output, so ACKs travel with its data. Much longer than a wake-up,
+/// much shorter than a delayed ACK.
 const OUTPUT_GRACE: Duration = Duration::from_micros(250);
-/// Interval at which the endpoint's thread looks whether calls still drive. A timer may be this
-/// late after a call has stopped driving: much shorter than a delayed ACK.
-const REST: Duration = Duration::from_micros(500);
-/// Rests during one call, 10 ms, after which the thread sleeps until that call has ended.
-const RESTS_BEFORE_SLEEP: u32 = 20;
+/// Interval at which the endpoint's thread checks whether application threads still drive. After a
+/// call has stopped driving, a timer may be this late: much less than a delayed ACK.
+const TAKEOVER_POLL_INTERVAL: Duration = Duration::from_micros(500);
+/// Polls during one call, 10 ms in all, after which the endpoint's thread sleeps until that call
+/// ends.
+const POLLS_BEFORE_SLEEP: u32 = 20;
 
 /// Driver of one endpoint. Shared by its thread and its calls.
 pub(super) struct Driver {
@@ -32,13 +35,14 @@ pub(super) struct Driver {
     /// Held by the thread that drives.
     wait: Mutex<Wait>,
     /// Exists for a socket. On an emulated network, only the endpoint's thread drives.
-    end_wait: Option<Arc<EndWait>>,
+    driver_waker: Option<Arc<DriverWaker>>,
     thread: OnceLock<Thread>,
-    /// Number of calls that wait.
+    /// Number of calls that are blocked.
     waiting: AtomicUsize,
     /// Number of calls that have driven.
     calls: AtomicU64,
-    /// True if a call waited alone while the endpoint's thread drove.
+    /// True if a single call was blocked while the endpoint's thread drove: it should drive
+    /// instead.
     is_requested: AtomicBool,
     /// True if the endpoint's thread sleeps until the driving call ends.
     is_asleep: AtomicBool,
@@ -70,7 +74,7 @@ impl Driver {
     fn new(shared: Arc<Shared>, wait: Wait) -> Self {
         Self {
             shared,
-            end_wait: wait.end_wait(),
+            driver_waker: wait.driver_waker(),
             wait: Mutex::new(wait),
             thread: OnceLock::new(),
             waiting: AtomicUsize::new(0),
@@ -94,9 +98,9 @@ impl Driver {
             let deadline = timeout.and_then(|timeout| clock::now().checked_add(timeout));
             let is_alone = self.waiting.fetch_add(1, Ordering::SeqCst) == 0;
             let waiting = Waiting(&self.waiting);
-            if is_alone && let Some(end_wait) = &self.end_wait {
+            if is_alone && let Some(driver_waker) = &self.driver_waker {
                 if let Some(wait) = self.try_lock() {
-                    return Call::new(self, end_wait, wait, waiting).drive(deadline, cx, poll);
+                    return Call::new(self, driver_waker, wait, waiting).drive(deadline, cx, poll);
                 }
                 self.is_requested.store(true, Ordering::Relaxed);
             }
@@ -127,7 +131,7 @@ impl Driver {
 
     /// Runs the endpoint's thread until the endpoint is closed and has no connection.
     fn run(&self) {
-        let waker = waker(self.end_wait.as_ref());
+        let waker = waker(self.driver_waker.as_ref());
         let cx = Context::from_waker(&waker);
         let mut wait = self.lock();
         loop {
@@ -135,26 +139,27 @@ impl Driver {
             if self.shared.with(|core, _| core.is_over()) {
                 return;
             }
-            // The woken call reads or writes, and drives when it waits next.
+            // Let the woken call drive when it blocks next.
             if turn.has_woken
                 && self.is_requested.swap(false, Ordering::Relaxed)
                 && self.waiting.load(Ordering::SeqCst) <= 1
             {
                 self.shared.with(Core::suspend_timers);
                 drop(wait);
-                wait = self.rest();
+                wait = self.wait_for_takeover();
             } else if !turn.more {
                 self.wait(&mut wait, turn.deadline, turn.is_blocked);
             }
         }
     }
 
-    /// Waits until calls have stopped driving, or calls wait and none drives.
-    fn rest(&self) -> MutexGuard<'_, Wait> {
+    /// Waits until this thread must drive again: calls are blocked and none of them drives, or no
+    /// call has driven for one interval.
+    fn wait_for_takeover(&self) -> MutexGuard<'_, Wait> {
         let mut calls = self.calls.load(Ordering::Relaxed);
-        let mut rests = 0;
+        let mut polls = 0;
         loop {
-            thread::park_timeout(REST);
+            thread::park_timeout(TAKEOVER_POLL_INTERVAL);
             let now = self.calls.load(Ordering::Relaxed);
             let has_driven = std::mem::replace(&mut calls, now) != now;
             if let Some(wait) = self.try_lock()
@@ -162,11 +167,11 @@ impl Driver {
             {
                 return wait;
             }
-            rests = if has_driven { 0 } else { rests + 1 };
-            if rests < RESTS_BEFORE_SLEEP {
+            polls = if has_driven { 0 } else { polls + 1 };
+            if polls < POLLS_BEFORE_SLEEP {
                 continue;
             }
-            rests = 0;
+            polls = 0;
             self.sleep_until_free();
             if self.waiting.load(Ordering::SeqCst) > 0
                 && let Some(wait) = self.try_lock()
@@ -249,7 +254,7 @@ impl Drop for Waiting<'_> {
 /// Call that drives the endpoint while it waits.
 struct Call<'a> {
     driver: &'a Driver,
-    end_wait: &'a Arc<EndWait>,
+    driver_waker: &'a Arc<DriverWaker>,
     /// `None` once the call has stopped driving.
     wait: Option<MutexGuard<'a, Wait>>,
     waiting: Option<Waiting<'a>>,
@@ -258,13 +263,13 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn new(
         driver: &'a Driver,
-        end_wait: &'a Arc<EndWait>,
+        driver_waker: &'a Arc<DriverWaker>,
         wait: MutexGuard<'a, Wait>,
         waiting: Waiting<'a>,
     ) -> Self {
         driver.calls.fetch_add(1, Ordering::Relaxed);
-        end_wait.start();
-        Self { driver, end_wait, wait: Some(wait), waiting: Some(waiting) }
+        driver_waker.start();
+        Self { driver, driver_waker, wait: Some(wait), waiting: Some(waiting) }
     }
 
     fn drive<T>(
@@ -273,7 +278,7 @@ impl<'a> Call<'a> {
         cx: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Option<T> {
-        let waker = waker(Some(self.end_wait));
+        let waker = waker(Some(self.driver_waker));
         let driver_cx = Context::from_waker(&waker);
         loop {
             let turn = self.driver.turn(&driver_cx);
@@ -284,7 +289,7 @@ impl<'a> Call<'a> {
                 return None;
             }
             if !turn.more
-                && !self.end_wait.take_repeated()
+                && !self.driver_waker.take_woke_itself()
                 && let Some(wait) = &mut self.wait
             {
                 let until = [turn.deadline, deadline].into_iter().flatten().min();
@@ -300,9 +305,9 @@ impl Drop for Call<'_> {
         if thread::panicking() {
             driver.shared.with(Core::abandon);
         }
-        // The endpoint's thread looks soon. Until then no timer needs to wake a driver.
+        // The endpoint's thread polls soon, so no timer needs to wake a driver until then.
         driver.shared.with(Core::suspend_timers);
-        self.end_wait.end();
+        self.driver_waker.end();
         self.wait = None;
         self.waiting = None;
         fence(Ordering::SeqCst);

@@ -11,15 +11,15 @@ use super::wait::with_context;
 use crate::core::handles::{StreamHandle, stream_methods};
 use crate::error::StreamError;
 
-/// Connection to a peer: reads its stream, writes the own one.
+/// Bidirectional byte stream to a peer: reads return the peer's bytes, writes send to it.
 ///
-/// Used as [`std::net::TcpStream`]. A read of 0 bytes is the end of the peer's stream. Bytes are
+/// Used as [`std::net::TcpStream`]. A read of 0 bytes is the end of the incoming stream. Bytes are
 /// sent without a flush. Clones ([`Stream::try_clone`]) are the same connection, for another
 /// thread.
 ///
-/// Dropping the last clone ends the own stream as [`Stream::shutdown`] does. If the peer's stream
-/// was not read to its end, the peer's writes and its `delivered` fail with `ConnectionReset`,
-/// after the own stream has arrived.
+/// Dropping the last clone ends the outgoing stream as [`Stream::shutdown`] does. If the incoming
+/// stream was not read to its end, the peer's writes and its `delivered` fail with
+/// `ConnectionReset`, after the outgoing stream has arrived.
 #[derive(Debug)]
 pub struct Stream {
     handle: Arc<Handle>,
@@ -72,7 +72,7 @@ impl Stream {
         Self { handle: Arc::clone(&self.handle) }
     }
 
-    /// Ends the own stream: the peer reads its end after all bytes.
+    /// Ends the outgoing stream: the peer reads its end after all bytes.
     ///
     /// # Errors
     /// If the connection has failed. [`io::ErrorKind::Unsupported`] unless `how` is
@@ -84,8 +84,8 @@ impl Stream {
         }
     }
 
-    /// Waits until the peer's application has received and confirmed the whole own stream. Call
-    /// [`Stream::shutdown`] first. Returns the length of the stream.
+    /// Waits until the peer's application has received and confirmed the whole outgoing stream.
+    /// Call [`Stream::shutdown`] first. Returns the length of the stream.
     ///
     /// # Errors
     /// If the connection ended before.

@@ -1,5 +1,4 @@
-//! Ways in which the thread that drives an endpoint waits, and its waker. The waker and the number
-//! of the calling thread.
+//! How the driving thread blocks (socket poll or park), and the [`Waker`]s that unblock it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +11,7 @@ use rdt_driver::Waiter;
 
 use crate::io::Io;
 
-/// Way in which the driving thread waits.
+/// How the driving thread blocks.
 pub(super) enum Wait {
     Socket(Box<Waiter>),
     /// By parking: packets of an emulated network are due at known times.
@@ -31,14 +30,14 @@ impl Wait {
         }
     }
 
-    /// Returns a waker that ends the wait of the driving thread on the socket. `None` on an
-    /// emulated network.
-    pub(super) fn end_wait(&self) -> Option<Arc<EndWait>> {
+    /// Returns a waker that interrupts the driver's poll of the socket. `None` on an emulated
+    /// network.
+    pub(super) fn driver_waker(&self) -> Option<Arc<DriverWaker>> {
         match self {
-            Self::Socket(waiter) => Some(Arc::new(EndWait {
+            Self::Socket(waiter) => Some(Arc::new(DriverWaker {
                 waker: waiter.waker(),
                 driving: AtomicU64::new(0),
-                is_repeated: AtomicBool::new(false),
+                woke_itself: AtomicBool::new(false),
             })),
             #[cfg(feature = "emulator")]
             Self::Park => None,
@@ -61,62 +60,64 @@ impl Wait {
     }
 }
 
-/// Waker of a [`Waiter`] as that of a task. The driving thread itself needs no system call.
-pub(super) struct EndWait {
+/// [`Waker`] that interrupts the driver's poll. If the driving thread wakes itself, it only sets a
+/// flag, which saves the system call.
+pub(super) struct DriverWaker {
     waker: rdt_driver::Waker,
-    /// Number of the thread that drives, by [`thread_number`]; 0: none.
+    /// [`thread_number`] of the driving thread; 0 for none.
     driving: AtomicU64,
-    /// True if the driving thread was woken by itself: its next wait ends at once.
-    is_repeated: AtomicBool,
+    /// True if the driving thread woke itself: it must not block before its next turn.
+    woke_itself: AtomicBool,
 }
 
-impl EndWait {
-    /// Starts the driving of the calling thread.
+impl DriverWaker {
+    /// Marks the calling thread as the driving one.
     pub(super) fn start(self: &Arc<Self>) {
         self.driving.store(thread_number(), Ordering::Relaxed);
         set_driven(Some(Arc::clone(self)));
     }
 
-    /// Ends the driving of the calling thread.
+    /// Ends that: the calling thread no longer drives.
     pub(super) fn end(&self) {
         set_driven(None);
         self.driving.store(0, Ordering::Relaxed);
-        self.take_repeated();
+        self.take_woke_itself();
     }
 
-    /// Takes the wake-up of the driving thread by itself.
-    pub(super) fn take_repeated(&self) -> bool {
-        self.is_repeated.swap(false, Ordering::Relaxed)
+    /// Returns and clears the flag that the driving thread woke itself.
+    pub(super) fn take_woke_itself(&self) -> bool {
+        self.woke_itself.swap(false, Ordering::Relaxed)
     }
 }
 
-impl Wake for EndWait {
+impl Wake for DriverWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.driving.load(Ordering::Relaxed) == thread_number() {
-            self.is_repeated.store(true, Ordering::Relaxed);
+            self.woke_itself.store(true, Ordering::Relaxed);
         } else {
             self.waker.wake();
         }
     }
 }
 
-/// Returns the waker of the driving thread.
-pub(super) fn waker(end_wait: Option<&Arc<EndWait>>) -> Waker {
-    match end_wait {
-        Some(end_wait) => Arc::clone(end_wait).into(),
+/// Returns the waker of the driving thread: that of its socket, or an unpark.
+pub(super) fn waker(driver_waker: Option<&Arc<DriverWaker>>) -> Waker {
+    match driver_waker {
+        Some(driver_waker) => Arc::clone(driver_waker).into(),
         None => Arc::new(CallWaker::new()).into(),
     }
 }
 
-/// Waker of a thread. One that drives sleeps on the socket, where an unpark does not reach it.
+/// Waker of an application thread. A thread that drives is blocked on the socket, where an unpark
+/// does not reach it.
 struct CallWaker {
     thread: Thread,
-    /// Exists while the thread drives an endpoint.
-    driven: Mutex<Option<Arc<EndWait>>>,
+    /// Waker of the endpoint that the thread drives; `None` if it drives none.
+    driven: Mutex<Option<Arc<DriverWaker>>>,
 }
 
 impl CallWaker {
@@ -124,7 +125,7 @@ impl CallWaker {
         Self { thread: thread::current(), driven: Mutex::default() }
     }
 
-    fn driven(&self) -> MutexGuard<'_, Option<Arc<EndWait>>> {
+    fn driven(&self) -> MutexGuard<'_, Option<Arc<DriverWaker>>> {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,7 +137,7 @@ impl Wake for CallWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         match &*self.driven() {
-            Some(end_wait) => end_wait.wake_by_ref(),
+            Some(driver_waker) => driver_waker.wake_by_ref(),
             None => self.thread.unpark(),
         }
     }
@@ -156,9 +157,9 @@ pub(super) fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
 }
 
 /// Sets the endpoint that the calling thread drives.
-fn set_driven(end_wait: Option<Arc<EndWait>>) {
+fn set_driven(driver_waker: Option<Arc<DriverWaker>>) {
     // A thread that ends has dropped its waker, and waits no more.
-    let _ = CALL.try_with(|call| *call.driven() = end_wait);
+    let _ = CALL.try_with(|call| *call.driven() = driver_waker);
 }
 
 /// Returns the number of the calling thread, at least 1.

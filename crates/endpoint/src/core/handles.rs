@@ -154,7 +154,7 @@ macro_rules! stream_methods {
                 self.handle.shared.with(|core, _| core.peer_address(self.handle.id))
             }
 
-            /// Returns the address of the own endpoint.
+            /// Returns the address of the local endpoint.
             pub fn local_addr(&self) -> std::net::SocketAddr {
                 self.handle.shared.address
             }
@@ -184,7 +184,7 @@ macro_rules! stream_methods {
 
             /// Ends the connection at once, without the rest of what was written. The peer's reads
             /// and writes fail with [`Closed::Peer`](rdt_transport::Closed::Peer) and this code and
-            /// text; the own ones with [`Closed::Local`](rdt_transport::Closed::Local).
+            /// text; those of this side with [`Closed::Local`](rdt_transport::Closed::Local).
             pub fn close(&self, code: u32, text: &str) {
                 self.handle.shared.with(|core, now| core.close(now, self.handle.id, code, text));
             }

@@ -84,9 +84,9 @@ struct Entry {
     is_connected: bool,
     peer: Option<PublicKey>,
     resumption: Option<Box<ResumptionCookie>>,
-    /// True once the own stream is finished: nothing more can be written.
+    /// True once the outgoing stream is finished: nothing more can be written.
     is_finished: bool,
-    /// Length of the own stream, once the peer's application has confirmed it.
+    /// Length of the outgoing stream, once the peer's application has confirmed it.
     delivered: Option<u64>,
     closed: Option<Closed>,
     readers: Waiting,

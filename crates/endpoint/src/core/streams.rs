@@ -113,7 +113,7 @@ impl Core {
         Poll::Ready(Ok(written))
     }
 
-    /// Ends the own stream: the peer reads its end after all bytes.
+    /// Ends the outgoing stream: the peer reads its end after all bytes.
     pub(crate) fn finish(&mut self, now: Instant, id: ConnectionId) -> Result<(), StreamError> {
         let entry = match self.entry(id) {
             Err(StreamError::Closed(Closed::Finished)) => return Ok(()),
@@ -126,7 +126,7 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until the peer's application has confirmed the own stream. Returns its length.
+    /// Waits until the peer's application has confirmed the outgoing stream. Returns its length.
     pub(crate) fn poll_delivered(
         &mut self,
         id: ConnectionId,
@@ -160,7 +160,7 @@ impl Core {
         }
     }
 
-    /// Confirms the peer's stream, if the configuration leaves that to the application.
+    /// Confirms the incoming stream, if the configuration leaves that to the application.
     pub(crate) fn confirm(&mut self, now: Instant, id: ConnectionId) {
         self.set.with(now, id, Connection::confirm);
         self.output_inline(now);

@@ -81,14 +81,14 @@ impl Core {
         }
     }
 
-    /// Returns when the driver has to run next, at `latest` if that is a time. It must do so: until
-    /// then nothing wakes it for a timer.
+    /// Returns the driver's next deadline, not after `latest`, and records it. Calls wake the
+    /// driver only for an earlier deadline.
     pub(crate) fn arm(&mut self, latest: Option<Instant>) -> Option<Instant> {
         self.armed = [self.set.poll_timeout(), self.io.next_arrival(), latest].into_iter().flatten().min();
         self.armed
     }
 
-    /// Requests no wake-up for timers that are due from now on: a driver looks soon anyway.
+    /// Stops waking the driver for timers: it polls soon.
     pub(crate) fn suspend_timers(&mut self, now: Instant) {
         self.armed = Some(now);
     }

@@ -13,7 +13,8 @@ impl Waiting {
         }
     }
 
-    /// Same as [`Waiting::register`]. If there `is_one` at a time, it replaces the one before.
+    /// Same as [`Waiting::register`]. With `is_one`, there is a single waiter: a new waker replaces
+    /// the previous one.
     pub(crate) fn wait(&mut self, cx: &Context<'_>, is_one: bool) {
         match &mut *self.0 {
             [waker] if is_one => waker.clone_from(cx.waker()),

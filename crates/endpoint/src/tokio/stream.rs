@@ -14,15 +14,15 @@ use crate::core::Core;
 use crate::core::handles::{StreamHandle, stream_methods};
 use crate::error::StreamError;
 
-/// Connection to a peer: reads its stream, writes the own one.
+/// Bidirectional byte stream to a peer: reads return the peer's bytes, writes send to it.
 ///
 /// Used as [`tokio::net::TcpStream`](::tokio::net::TcpStream). A read of 0 bytes is the end of the
-/// peer's stream. `shutdown` ends the own stream, and the peer's can still be read. Bytes are sent
-/// without a flush. All calls are cancel safe: bytes are read or written only if the call returns
-/// so.
+/// incoming stream. `shutdown` ends the outgoing stream; the incoming one can still be read. Bytes
+/// are sent without a flush. All calls are cancel safe: bytes are read or written only if the call
+/// returns their number.
 ///
-/// Dropping the stream ends it as `shutdown` does. If the peer's stream was not read to its end,
-/// the peer's writes and its `delivered` fail with `ConnectionReset`, after the own stream has
+/// Dropping the stream ends it as `shutdown` does. If the incoming stream was not read to its end,
+/// the peer's writes and its `delivered` fail with `ConnectionReset`, after the outgoing stream has
 /// arrived.
 #[derive(Debug)]
 pub struct Stream {
@@ -61,8 +61,8 @@ impl Stream {
         &self.handle
     }
 
-    /// Waits until the peer's application has received and confirmed the whole own stream. Call
-    /// `shutdown` first. Returns the length of the stream. Cancel safe.
+    /// Waits until the peer's application has received and confirmed the whole outgoing stream.
+    /// Call `shutdown` first. Returns the length of the stream. Cancel safe.
     ///
     /// # Errors
     /// If the connection ended before.
@@ -85,7 +85,7 @@ pub struct ReadHalf {
 
 stream_methods!(ReadHalf);
 
-/// Writing half of a [`Stream`]. Dropping it ends the own stream, as `shutdown` does.
+/// Writing half of a [`Stream`]. Dropping it ends the outgoing stream, as `shutdown` does.
 #[derive(Debug)]
 pub struct WriteHalf {
     handle: Arc<Handle>,
