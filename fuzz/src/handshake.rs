@@ -44,7 +44,7 @@ enum Op {
         secret: Option<u64>,
         noise: Vec<u8>,
     },
-    /// Answers a SYN of the own connection.
+    /// Answers a SYN of the local connection.
     SynAck {
         attempt: u8,
         noise: Vec<u8>,
@@ -85,7 +85,7 @@ struct Harness {
     cookie: [u8; 32],
     /// Number of the secret that the responder knows, and the attacker does not.
     secret: u64,
-    /// ID of the own connection, to peer 0.
+    /// ID of the local connection, to peer 0.
     own: u64,
     newest: Vec<u8>,
     received: usize,
@@ -204,7 +204,7 @@ impl Harness {
                 if datagram.starts_with(&[0xD2, RETRY]) {
                     self.cookie = datagram[HEADER..].try_into().expect("the cookie of a RETRY");
                 }
-                // Peer 0 is that of the own connection, whose SYNs are no answers.
+                // Peer 0 is that of the local connection, whose SYNs are no answers.
                 self.sent += if peer == 0 || is_own { 0 } else { datagram.len() };
                 self.newest = datagram.to_vec();
             }

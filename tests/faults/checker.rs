@@ -83,7 +83,7 @@ struct Connection {
     in_a_row: u32,
     /// SYNs and FINs that the timer repeated.
     controls: u32,
-    /// Number of the first transmission, and the count of later numbers, sent or skipped.
+    /// First packet number, and the count of later numbers, sent or skipped.
     first_tx: Option<u32>,
     transmissions: u32,
     /// The same count after the last skipped number.

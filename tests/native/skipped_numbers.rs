@@ -1,5 +1,4 @@
-//! Skipped transmission numbers, against receivers that acknowledge early, cost honest transfers
-//! nothing.
+//! Skipped packet numbers, against receivers that acknowledge early, cost honest transfers nothing.
 
 use super::*;
 

@@ -10,21 +10,21 @@ use crate::Endpoint;
 /// Limits of the work of one turn, so that the caller regains control for other work and the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// Largest number of received batches.
+    /// Largest number of batches (datagrams coalesced by GRO) that a turn reads.
     pub receive: usize,
-    /// Received bytes after which no more batches are read, so that ACKs are prompt: the window of
-    /// the sender may be only as large as the caches.
+    /// Received bytes after which a turn reads no more batches, so that ACKs leave in time: the
+    /// window of the sender may be only as large as the caches.
     pub receive_bytes: usize,
-    /// Transmitted datagrams after which no more batches are filled.
+    /// Transmitted datagrams after which a turn fills no more batches.
     pub transmit: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        // Bytes limit the work of large batches. ACKs of many connections arrive one by one, and a
-        // turn must read more of them than its output causes: unread ones delay the next data, and
-        // their timers would find them missing. A received batch of 64 datagrams (GRO) may cause
-        // 64 replies.
+        // Bytes limit the work of large batches. ACKs of many connections arrive one by one. A turn
+        // must read more ACKs than its output can trigger: otherwise unread ACKs accumulate, and
+        // retransmission timers fire although the ACK is in the socket. A received batch of 64
+        // datagrams (GRO) may cause 64 replies.
         Self { receive: 128, receive_bytes: 256 * 1024, transmit: 32 * 64 }
     }
 }

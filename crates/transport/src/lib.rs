@@ -8,19 +8,25 @@
 //!  application -- write / finish --> Sender -- poll_transmit --> datagrams -+
 //!                                      ^                                    | network or link
 //!                                      +-------- handle_datagram <-- ACKs -+ |
-//!  application <-- read / consume -- Receiver (one a peer, in a Listener) -+<+
+//!  application <-- read / consume -- Receiver (one per peer, in Listener) -+<+
 //! ```
 //!
-//! | noun | file | owns |
-//! |---|---|---|
-//! | contract | `endpoint.rs`, `drive.rs` | what a machine offers, in which order it is called |
-//! | wire | `wire/` | bytes to values and back; sequence numbers leave it unwrapped to `u64` |
-//! | sender | `sender/` | send buffer, scoreboard, RTT, timer, window of the peer |
-//! | receiver | `receiver/` | reassembly, window to offer, replies |
-//! | connection | `connection/` | an encrypted connection: two streams, keys, handshake |
-//! | cookie | `cookie.rs` | the proof that a peer receives at its address |
-//! | listener | `listener/` | the receivers behind one socket, their admission and clean-up |
-//! | qlog | `qlog/` (feature `qlog`) | a trace of a sender's events, for tools such as qvis |
+//! | file | contents |
+//! |---|---|
+//! | `endpoint.rs`, `drive.rs` | contract of a machine: its calls and their order |
+//! | `wire/` | packets to values and back; unwraps sequence numbers to `u64` |
+//! | `sender/` | one stream: handshake, next packet, path MTU, ECN, zero-window probes, close |
+//! | `send_buffer/` | stream bytes that are not acknowledged, and their buffers |
+//! | `recovery/` | scoreboard, RTT and RTO, loss detection, spurious retransmissions |
+//! | `congestion/` | Reno, CUBIC, BBR; pacer, PRR, delivery rate |
+//! | `receiver/` | one stream: ACKs, receive window, close |
+//! | `receive_buffer/` | reassembly of stream bytes |
+//! | `listener/` | receivers of all peers behind one socket: admission, idle timeouts, replies |
+//! | `connection/` | encrypted connection (version 2): handshake, keys, two streams |
+//! | `connection_set/` | encrypted connections behind one socket: admission, address changes |
+//! | `cookie.rs` | stateless cookies, which prove that a peer receives at its address |
+//! | `stateless_limit.rs` | rate limits of replies to unconnected addresses |
+//! | `observer.rs`, `qlog/` | events of a sender; their trace for tools such as qvis |
 #![forbid(unsafe_code)]
 
 pub mod congestion;

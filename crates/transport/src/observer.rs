@@ -174,8 +174,7 @@ pub enum Trace {
         crc: u32,
     },
     /// A datagram of `length` bytes was sent, with `len` bytes of the stream from `offset` on.
-    /// `number` is the transmission number (native), the packet number (classic), or the attempt
-    /// (SYN).
+    /// `number` is the packet number (native), the sequence number (classic), or the attempt (SYN).
     PacketSent {
         kind: PacketKind,
         number: u64,
@@ -194,7 +193,7 @@ pub enum Trace {
         length: usize,
     },
     /// A segment was newly acknowledged; [`Trace::AckProcessed`] of the same ACK follows.
-    /// `packet_number` is its last transmission number (native).
+    /// `packet_number` is its last packet number (native).
     PacketAcked {
         packet_number: Option<u64>,
         offset: u64,

@@ -14,7 +14,7 @@ const FULL_PAYLOAD: u64 = 1432;
 /// Largest receive window of a stream, bytes. The memory limit of the set may be less.
 const MAX_WINDOW: u64 = 4 << 30;
 
-/// When the peer's stream is confirmed, so that the peer learns that all of it was delivered.
+/// When the incoming stream is confirmed, so that the peer learns that all of it was delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Confirm {
     /// When the application has read the whole stream.
@@ -28,15 +28,15 @@ pub enum Confirm {
 /// Parameters of a connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionConfig {
-    /// The own stream: congestion control, window, pacing, size of datagrams, time limits. Its
+    /// The outgoing stream: congestion control, window, pacing, size of datagrams, time limits. Its
     /// `wire` and `skip_seed` are ignored: each connection has its own.
     pub sender: SenderConfig,
-    /// The peer's stream: window and frequency of ACKs.
+    /// The incoming stream: window and frequency of ACKs.
     pub receiver: ReceiverConfig,
     /// Silence of the peer after which the connection ends, 1 s to a day. An idle side sends
     /// keep-alives, so only a peer that is gone is silent.
     pub idle_timeout: Duration,
-    /// When the peer's stream is confirmed.
+    /// When the incoming stream is confirmed.
     pub confirm: Confirm,
     /// True if only the initiator sends a stream.
     pub one_way: bool,
@@ -46,7 +46,7 @@ pub struct ConnectionConfig {
 }
 
 impl ConnectionConfig {
-    /// Returns the payload of a full packet of the own stream, bytes.
+    /// Returns the payload of a full packet of the outgoing stream, bytes.
     pub fn payload_size(&self) -> usize {
         self.sender.packet_size.saturating_sub(DATA_HEADER + TAG)
     }
@@ -54,7 +54,7 @@ impl ConnectionConfig {
 
 impl Default for ConnectionConfig {
     /// Returns two streams with BBR, RACK-TLP and pacing, datagrams of up to 1472 bytes, and an
-    /// idle timeout of 30 s. A peer that answers may leave the own stream unread for ever (RFC
+    /// idle timeout of 30 s. A peer that answers may leave the outgoing stream unread for ever (RFC
     /// 9293, section 3.8.6.1).
     fn default() -> Self {
         Self {
@@ -90,7 +90,7 @@ pub struct InitiatorConfig {
     /// Cookie of an earlier connection to the same responder, which saves a round trip.
     pub resumption: Option<ResumptionCookie>,
     /// Asked about the responder's key if [`remote`](Self::remote) is `None`, before the responder
-    /// learns the own key. `None` trusts every key: then a host on the path can pose as the
+    /// learns the local key. `None` trusts every key: then a host on the path can pose as the
     /// responder.
     pub trust: Option<Trust>,
 }

@@ -32,7 +32,7 @@ pub enum ConnectionEvent {
         /// Time from the first to the last data packet.
         elapsed: Duration,
     },
-    /// The peer's application has confirmed the whole own stream.
+    /// The peer's application has confirmed the whole outgoing stream.
     Delivered {
         /// Length of the stream, bytes.
         bytes: u64,

@@ -36,7 +36,7 @@ impl Connection {
     }
 
     /// Handles the leading packets of a message that are sealed, of one kind and with this
-    /// connection's ID. `memory` limits what the peer's stream may hold, bytes.
+    /// connection's ID. `memory` limits what the incoming stream may hold, bytes.
     pub(crate) fn handle_run(
         &mut self,
         now: Instant,
@@ -204,7 +204,7 @@ impl Connection {
         self.after_call(now);
     }
 
-    /// Returns the memory of the peer's stream, bytes.
+    /// Returns the memory of the incoming stream, bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.streams().map_or(0, |streams| streams.receiver.memory())
     }
@@ -284,7 +284,7 @@ impl Connection {
         self.events.push_back(ConnectionEvent::Closed(closed));
     }
 
-    /// Makes the next update of the own key due.
+    /// Makes the next update of the local key due.
     #[cfg(any(test, feature = "fuzzing"))]
     #[doc(hidden)]
     pub fn use_up_key(&mut self) {

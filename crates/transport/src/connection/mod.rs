@@ -7,7 +7,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `initiator.rs` | the handshake of the side that opens |
-//! | `proof.rs` | its last step: proof of the own keys |
+//! | `proof.rs` | its last step: proof of the local keys |
 //! | `machine.rs` | calls of the set of connections: packets, timers, steps to the end |
 //! | `streams.rs` | the open phase: both streams, ACKs, path probes, idle timeout, graceful end |
 //! | `streams/start.rs` | their start, from the result of a handshake |
@@ -59,9 +59,9 @@ enum Stage {
 /// Counters and gauges of a connection. Before the handshake is complete, all are zero.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectionStats {
-    /// The own stream, and the path.
+    /// The outgoing stream, and the path.
     pub sender: SenderStats,
-    /// The peer's stream.
+    /// The incoming stream.
     pub receiver: ReceiverStats,
     /// AEAD of both directions.
     pub aead: Option<Aead>,
@@ -98,7 +98,7 @@ pub struct Connection {
     /// Name that the peer suggests for its stream.
     peer_name: Option<StreamName>,
     handshake_hash: Option<[u8; 32]>,
-    /// True if the application ended the own stream before the handshake was complete.
+    /// True if the application ended the outgoing stream before the handshake was complete.
     is_finish_due: bool,
 }
 
@@ -111,16 +111,16 @@ pub(crate) struct Place {
     /// Share of the socket's receive buffer; `None` for no limit.
     pub(crate) share: Option<BufferShare>,
     pub(crate) memory: Memory,
-    /// Random seed of the transmission numbers to skip.
+    /// Random seed that chooses which packet numbers are skipped.
     pub(crate) skip_seed: u64,
 }
 
 /// Memory that the connections of a set share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
-    /// Memory of the own streams.
+    /// Memory of the outgoing streams.
     pub(crate) frames: FramePool,
-    /// Memory of the peers' streams.
+    /// Memory of the incoming streams.
     pub(crate) chunks: ChunkPool,
 }
 
@@ -202,7 +202,7 @@ impl Connection {
         }
     }
 
-    /// Reports the SYNs and the events of the own stream to `observer`.
+    /// Reports the SYNs and the events of the outgoing stream to `observer`.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         match &mut self.stage {
             Stage::Open(streams) => streams.observe(observer),
@@ -210,7 +210,7 @@ impl Connection {
         }
     }
 
-    /// Appends as much of `bytes` as fits to the own stream and returns the number of bytes; 0
+    /// Appends as much of `bytes` as fits to the outgoing stream and returns the number of bytes; 0
     /// before the handshake is complete. If that is less than all,
     /// [`Writable`](ConnectionEvent::Writable) follows when there is room.
     ///
@@ -254,7 +254,7 @@ impl Connection {
         Ok(spare.unwrap_or_default())
     }
 
-    /// Appends the first `n` bytes of [`Connection::spare`] to the own stream.
+    /// Appends the first `n` bytes of [`Connection::spare`] to the outgoing stream.
     ///
     /// # Panics
     /// If `n` exceeds the room. There is none after [`Connection::finish`].
@@ -272,7 +272,8 @@ impl Connection {
         }
     }
 
-    /// Ends the own stream: the remaining data is sent, then the FIN. The peer's stream goes on.
+    /// Ends the outgoing stream: the remaining data is sent, then the FIN. The incoming stream goes
+    /// on.
     pub fn finish(&mut self) {
         match &mut self.stage {
             Stage::Open(_) if self.unproven.is_some() => self.is_finish_due = true,
@@ -283,7 +284,7 @@ impl Connection {
         }
     }
 
-    /// Returns the next unread bytes of the peer's stream. Empty only if there are none.
+    /// Returns the next unread bytes of the incoming stream. Empty only if there are none.
     pub fn data(&self) -> &[u8] {
         self.streams().map_or(&[], |streams| streams.receiver.data())
     }
@@ -300,7 +301,7 @@ impl Connection {
         self.streams().is_some_and(|streams| streams.is_received() || streams.receiver.is_read())
     }
 
-    /// Confirms the peer's stream ([`Confirm::ByApplication`]), once all of it has arrived.
+    /// Confirms the incoming stream ([`Confirm::ByApplication`]), once all of it has arrived.
     pub fn confirm(&mut self) {
         if let Some(streams) = self.streams_mut() {
             streams.confirm();

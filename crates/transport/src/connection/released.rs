@@ -1,5 +1,5 @@
-//! Connection whose handle was dropped. It delivers its own stream, then waits up to 60 s for the
-//! peer's FIN. Unread bytes of the peer close it with CLOSE 4.
+//! Connection whose handle was dropped. It delivers the outgoing stream, then waits up to 60 s for
+//! the peer's FIN. Unread bytes of the peer close it with CLOSE 4.
 
 use std::time::{Duration, Instant};
 
@@ -7,25 +7,26 @@ use super::config::Confirm;
 use super::events::Closed;
 use super::streams::Streams;
 
-/// Time without progress after which an own stream that has not arrived is given up, although the
-/// peer answers.
+/// Time without progress after which an outgoing stream that has not arrived is given up, although
+/// the peer answers.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(300);
-/// Time for the peer to end its stream after the own one has arrived (Linux: `tcp_fin_timeout`).
+/// Time for the peer to end the incoming stream after the outgoing one has arrived (Linux:
+/// `tcp_fin_timeout`).
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Progress of a released connection.
 #[derive(Debug)]
 pub(super) struct Released {
-    /// Bytes of the own stream that were acknowledged at `since`.
+    /// Bytes of the outgoing stream that were acknowledged at `since`.
     acknowledged: u64,
-    /// True if the whole own stream had arrived, with its FIN.
+    /// True if the whole outgoing stream had arrived, with its FIN.
     has_arrived: bool,
     /// Time of the latest progress.
     since: Instant,
 }
 
 impl Streams {
-    /// Ends the own stream, and reads nothing any more.
+    /// Ends the outgoing stream. The incoming one is no longer read.
     pub(super) fn release(&mut self, now: Instant) {
         // `finish` fails only before the handshake.
         let _ = self.sender.finish();
@@ -33,7 +34,7 @@ impl Streams {
         self.released = Some(Box::new(Released { acknowledged, has_arrived: false, since: now }));
     }
 
-    /// True if the application gave up its handle and the peer's stream is empty so far.
+    /// True if the application gave up its handle and the incoming stream is empty so far.
     pub(super) fn is_released_unused(&self) -> bool {
         self.released.is_some() && self.receiver.rcv_nxt() == 0
     }

@@ -1,4 +1,5 @@
-//! Open phase of a connection: the own stream, the peer's stream, and the packets that carry them.
+//! Open phase of a connection: the outgoing stream, the incoming stream, and the packets that carry
+//! them.
 
 mod receive;
 mod start;
@@ -46,7 +47,7 @@ pub(super) struct Streams {
     opening: OpeningKeys,
     /// Token of the peer's RESETs.
     peer_reset: ResetToken,
-    /// Proof of the own keys, repeated until the peer has shown that it arrived (initiator).
+    /// Proof of the local keys, repeated until the peer has shown that it arrived (initiator).
     pub(super) proof: Option<KeyProof>,
     pub(super) confirm: Confirm,
     /// Path probe to send, or answer to one.
@@ -71,9 +72,9 @@ pub(super) struct Streams {
     link: Option<LinkRequest>,
     /// True after the application wrote less than it wanted.
     pub(super) is_write_blocked: bool,
-    /// True if the peer has confirmed the own stream, or there is none.
+    /// True if the peer has confirmed the outgoing stream, or there is none.
     pub(super) is_delivered: bool,
-    /// True if the peer's stream is confirmed, or there is none.
+    /// True if the incoming stream is confirmed, or there is none.
     pub(super) is_received: bool,
     /// State after the application has given up its handle, so that nothing is read.
     pub(super) released: Option<Box<Released>>,
@@ -260,8 +261,8 @@ impl Streams {
         has_sent
     }
 
-    /// Updates the own key if it is due, or requests the proof that the update waits for. ACKs of
-    /// the own stream are such a proof. A side that sends none gets it from a path probe.
+    /// Updates the local key if it is due, or requests the proof that the update waits for. ACKs of
+    /// the outgoing stream are such a proof. A side that sends none gets it from a path probe.
     fn update_key(&mut self, now: Instant) {
         let Self { sealing, sender, .. } = self;
         let phase = sealing.phase();

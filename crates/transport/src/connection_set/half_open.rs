@@ -2,8 +2,8 @@
 //! that has proved its address gets an entry. The oldest entry makes room for a new one, and one
 //! host may have a quarter of the table.
 //!
-//! An entry is found by the own connection ID, and by the SYN that made it, because a repeated SYN
-//! gets the same answer.
+//! An entry is found by the local connection ID, and by the SYN that made it, because a repeated
+//! SYN gets the same answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -60,7 +60,7 @@ use crate::{ConfigError, Ecn, Endpoint, TransmitBuf};
 /// Capacity of a queue below which its memory is kept.
 const KEPT_CAPACITY: usize = 256;
 
-/// Handle of a connection within its set: the own connection ID. Never used twice.
+/// Handle of a connection within its set: the local connection ID. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
@@ -74,7 +74,7 @@ pub struct ConnectionSet<P> {
     entropy: Entropy,
     connections: Peers<u64, Entry<P>>,
     places: Places,
-    /// Connection IDs of peers and the own ones: a RESET names the former.
+    /// Pairs of remote and local connection ID. A RESET of a peer names the remote one.
     by_remote: BTreeSet<(u64, u64)>,
     /// Connections that this side opens, until their handshake ends.
     opening: BTreeSet<u64>,
@@ -129,7 +129,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         Self::with_memory(config, entropy, FramePool::new())
     }
 
-    /// Same as [`ConnectionSet::new`], with frames for the own streams from `memory`.
+    /// Same as [`ConnectionSet::new`], with frames for outgoing streams from `memory`.
     pub fn with_memory(config: ConnectionSetConfig<P>, mut entropy: Entropy, memory: FramePool) -> Self {
         Self {
             connections: Peers::new(),

@@ -32,7 +32,7 @@ pub(super) struct Writer<W> {
     syns: u64,
     /// Transmissions acknowledged by the current ACK, as inclusive ranges.
     acked: Vec<[u64; 2]>,
-    /// Cumulative ACK of the last ACK. In classic, which has no transmission numbers, the next ACK
+    /// Cumulative ACK of the last ACK. In classic, which has no packet numbers, the next ACK
     /// acknowledges the packets from here on.
     snd_una: u64,
     window_unit: u64,

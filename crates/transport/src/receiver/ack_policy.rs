@@ -2,8 +2,7 @@
 //! 4.2), at once for urgent packets, otherwise when the ACK delay is over.
 //!
 //! ACKs are created only when the endpoint is polled, so all packets of one turn share one ACK.
-//! Owns the echoed fields: the largest transmission number, its arrival time, and the packet
-//! counts.
+//! Owns the echoed fields: the largest packet number, its arrival time, and the packet counts.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +67,7 @@ pub(crate) enum Order {
 /// Packets to acknowledge: one, or a run of packets in order with consecutive numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received {
-    /// Transmission number of the first packet; a retransmission has a new one.
+    /// Packet number of the first packet; a retransmission has a new one.
     pub packet_number: u64,
     /// Number of packets, at least 1.
     pub count: u32,
@@ -83,7 +82,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Returns the number of the last packet.
+    /// Returns the packet number of the last packet.
     pub(crate) fn last(&self) -> u64 {
         self.packet_number.saturating_add(u64::from(self.count) - 1)
     }
@@ -92,7 +91,7 @@ impl Received {
 /// Echoed fields of an ACK. Counts are of packets since the start of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AckFields {
-    /// Largest transmission number received.
+    /// Largest packet number received.
     pub largest_received: u64,
     /// Time since the arrival of `largest_received`, which the sender subtracts from the RTT
     /// sample.
@@ -242,9 +241,9 @@ impl Acks {
         if named && !overtaken && self.urgent < MAX_URGENT { every.div_ceil(2) } else { 1 }
     }
 
-    /// True if the transmission number does not follow the largest: loss or reordering, even
-    /// without a hole in the stream, because a retransmission may be lost, too. Senders skip single
-    /// numbers, so before data in order one missing number is neither.
+    /// True if the packet number does not follow the largest: loss or reordering, even without a
+    /// hole in the stream, because a retransmission may be lost, too. Senders skip single numbers,
+    /// so before data in order one missing number is neither.
     fn is_out_of_order(&self, packet: &Received) -> bool {
         let allowed = if packet.order == Order::Next { 1..=2 } else { 1..=1 };
         self.largest.is_some_and(|largest| {

@@ -152,7 +152,7 @@ impl Receiver {
         self.stream.flow.limit.set_share(share);
     }
 
-    /// Handles the path's shortest RTT, as the own sender knows it.
+    /// Handles the minimum RTT, as measured by the sender of this side's stream.
     pub(crate) fn on_min_rtt(&mut self, rtt: Duration) {
         self.stream.flow.limit.on_rtt(rtt);
     }

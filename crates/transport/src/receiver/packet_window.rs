@@ -12,7 +12,7 @@ const MIN_UNREAD_LIMIT: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct PacketWindow {
     policy: WindowPolicy,
-    /// Largest right edge offered so far, packet number.
+    /// Largest right edge offered so far, as a sequence number.
     edge: u64,
     /// True if packets beyond `edge` are accepted, as the reference does.
     accepts_beyond_edge: bool,

@@ -133,7 +133,7 @@ impl SelectiveAcks {
         self.acks.request();
     }
 
-    /// Returns the number of the newest transmission received.
+    /// Returns the largest packet number received.
     pub(super) fn largest_received(&self) -> u64 {
         self.largest_received
     }

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::WindowConfig;
 
-/// Largest step of the right edge that a bounded window waits for, in packets: most of a batch of
-/// segmentation offload.
+/// Largest step of the right edge that a bounded window waits for, in packets: most of a GSO batch.
 const MAX_STEP_PACKETS: u64 = 32;
 
 /// One RTT of arrivals and reads.
@@ -136,9 +135,10 @@ impl ReceiveWindow {
     /// Returns the right edge for an ACK sent now: the offset of the first byte not offered. It
     /// moves in steps of at least a packet, or half of the window if that is less.
     ///
-    /// If the socket's buffer bounds the window, the steps are three quarters of the share, up to
-    /// most of a batch. Without this, the first short batch lasts: its ACK makes room for as short
-    /// a batch. The last quarter of the share may be in flight when the ACK of a step leaves.
+    /// If the socket's buffer bounds the window, the edge moves in steps of 3/4 of the share, at
+    /// most [`MAX_STEP_PACKETS`]. Smaller steps would keep the sender at small batches: each ACK
+    /// would release only what the last small batch freed (silly window). The last quarter of the
+    /// share may be in flight when the ACK of a step leaves.
     pub(crate) fn offer(&mut self, now: Instant) -> u64 {
         if self.growth() >= self.step() {
             let edge = self.right_edge + self.growth();

@@ -31,10 +31,10 @@ pub(crate) struct BaseOnly {
     pending: Option<Resend>,
     episode: Option<Episode>,
     suspect: Option<Suspect>,
-    /// Transmission number of a lost segment that was divided. All pieces but the first still have
-    /// this number.
+    /// Packet number of a lost segment that was divided. All pieces but the first still have this
+    /// number.
     recut: Option<u64>,
-    /// Transmission number of a path MTU probe, whose loss is no sign of congestion.
+    /// Packet number of a path MTU probe, whose loss is no sign of congestion.
     excused: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ struct Episode {
 /// Base whose presumed loss began an episode, until an ACK acknowledges it.
 #[derive(Debug, Clone, Copy)]
 struct Suspect {
-    /// Number of the first transmission after the loss was declared.
+    /// First packet number sent after the loss was declared.
     first_number: u64,
     /// Time of the base's only earlier transmission; `None` if there were several.
     sent_at: Option<Instant>,

@@ -42,7 +42,7 @@ pub(crate) struct Engine {
     silent: bool,
     probe_at: Option<Instant>,
     reordering_at: Option<Instant>,
-    /// Transmission number of a path MTU probe, whose loss is no sign of congestion.
+    /// Packet number of a path MTU probe, whose loss is no sign of congestion.
     excused: Option<u64>,
     /// Drops in the receiver's socket, which are no sign of congestion.
     drops: ReceiverDrops,

@@ -15,7 +15,7 @@ pub(super) const MANY_HOLES: u32 = 16;
 pub(super) struct Episode {
     /// `RecoveryPoint`: end of the data sent before the episode, stream offset.
     pub(super) recover: u64,
-    /// Number of the first transmission of the episode.
+    /// First packet number of the episode.
     pub(super) first_number: u64,
     /// `first_number` of the episode that this one continues, if a timeout interrupted it; else its
     /// own. Segments retransmitted since then are not examined by SACK counts.
@@ -28,8 +28,8 @@ pub(super) struct Episode {
     pub(super) timed_out: Option<LostTo>,
     /// Cause, as reported to the congestion controller. In Tahoe duplicate ACKs count as a timeout.
     pub(super) cause: Cause,
-    /// Number of the first transmission after the first of consecutive timeouts; this episode
-    /// follows the last of them.
+    /// First packet number after the first of consecutive timeouts; this episode follows the last
+    /// of them.
     pub(super) series_start: u64,
     /// True if anything was delivered since the episode began.
     pub(super) answered: bool,

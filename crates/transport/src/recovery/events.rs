@@ -10,7 +10,7 @@ use crate::congestion::{Cause, SentState};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lost {
     pub(crate) offset: u64,
-    /// Number of the segment's last transmission.
+    /// Packet number of the segment's last transmission.
     pub(crate) packet_number: u64,
     pub(crate) bytes: u32,
     /// Delivery-rate state at the segment's last transmission; `None` if the record is gone.
@@ -59,7 +59,7 @@ pub(crate) struct Resent<'a> {
 /// Tail loss probe that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
-    /// Transmission number of the probe.
+    /// Packet number of the probe.
     pub(crate) packet_number: u64,
     /// End of the data sent so far, stream offset.
     pub(crate) end: u64,
@@ -98,7 +98,7 @@ pub(crate) struct AckOutcome {
     /// Part of `bytes` that left before the path changed: the congestion controller of the new
     /// path does not count them.
     pub(crate) old_path_bytes: u64,
-    /// Number of the newest transmission that arrived (native).
+    /// Largest packet number in this ACK (native).
     pub(crate) largest_acked: Option<u64>,
     /// The receiver's count of duplicate packets.
     pub(crate) duplicates: u32,
@@ -142,9 +142,9 @@ impl AckOutcome {
 pub(crate) struct AckArrival<'a> {
     pub(crate) now: Instant,
     pub(crate) rtt: &'a Rtt,
-    /// Number of the newest transmission that arrived (native).
+    /// Largest packet number in this ACK (native).
     pub(crate) largest_acked: Option<u64>,
-    /// Number of the next transmission.
+    /// Next packet number.
     pub(crate) next_number: u64,
     /// True if the ACK has the maximum number of SACK blocks, so that it may omit some.
     pub(crate) full: bool,

@@ -16,9 +16,9 @@ pub(crate) struct Flight {
     pub(crate) sent: SentPackets,
     /// `None` before the handshake completes, and in the classic format.
     rate: Option<DeliveryRate>,
-    /// True if the format numbers transmissions (native).
+    /// True if the format has packet numbers (native).
     numbered: bool,
-    /// Number of the newest transmission that arrived, as reported by the receiver.
+    /// Largest packet number that arrived, as reported by the receiver.
     largest_acked: Option<u64>,
     /// End of the data that duplicate ACKs have reported, stream offset.
     reported_end: u64,
@@ -42,7 +42,7 @@ impl Flight {
         }
     }
 
-    /// Skips some transmission numbers, chosen by the secret `seed` (native).
+    /// Skips some packet numbers, chosen by the secret `seed` (native).
     pub(crate) fn skip_numbers(&mut self, seed: u64) {
         if self.numbered {
             self.sent.skip_numbers(seed);
@@ -61,7 +61,7 @@ impl Flight {
         self.sent.shrink();
     }
 
-    /// Returns the number of the next transmission.
+    /// Returns the next packet number.
     pub(crate) fn next_number(&self) -> u64 {
         self.sent.next_number()
     }
@@ -76,7 +76,7 @@ impl Flight {
         self.sent.was_skipped(packet_number)
     }
 
-    /// Returns the number of the newest transmission that arrived, as reported by the receiver.
+    /// Returns the largest packet number that arrived, as reported by the receiver.
     pub(crate) fn largest_acked(&self) -> Option<u64> {
         self.largest_acked
     }

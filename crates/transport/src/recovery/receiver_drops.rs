@@ -1,6 +1,6 @@
 //! Losses in the receiver's socket. Native ACKs report how many messages the full receive buffer
-//! dropped (`SO_RXQ_OVFL`). Each message is a run of coalesced datagrams with consecutive
-//! transmission numbers. Such losses are no sign of congestion.
+//! dropped (`SO_RXQ_OVFL`). Each message is a run of coalesced datagrams with consecutive packet
+//! numbers. Such losses are no sign of congestion.
 
 /// Largest number of datagrams that GRO coalesces into one message.
 const MAX_COALESCED_DATAGRAMS: u32 = 64;
@@ -12,8 +12,7 @@ pub(crate) struct ReceiverDrops {
     reported_messages: u32,
     /// Reported drops to which no loss is attributed yet, in messages of coalesced datagrams.
     messages: u32,
-    /// Number of the next transmission when the drops were reported: only earlier transmissions can
-    /// have been dropped.
+    /// Next packet number when the drops were reported: only earlier packets can have been dropped.
     sent_before: u64,
     /// Newest transmission attributed to a message, and the number of transmissions attributed to
     /// that message.

@@ -1,5 +1,5 @@
-//! Records of sent packets by transmission number: the segment that each carried, and the
-//! delivery-rate state at that time. Packets of one batch share a record. Native format only.
+//! Records of sent packets by packet number: the segment that each carried, and the delivery-rate
+//! state at that time. Packets of one batch share a record. Native format only.
 //!
 //! Some numbers between batches are skipped. A receiver that acknowledges packets before they
 //! arrive must guess their numbers, and an ACK of a skipped one shows it (RFC 9000, section 21.4).
@@ -11,8 +11,8 @@ use super::scoreboard::{Fate, Scoreboard};
 use crate::congestion::SentState;
 use sha2::{Digest as _, Sha256};
 
-/// Smallest number of transmissions between two skipped numbers. A skipped number may cost an ACK,
-/// so the average distance of 256 keeps the cost far below 1 %.
+/// Smallest distance between two skipped packet numbers. A skipped number may cost an ACK, so the
+/// average distance of 256 keeps the cost far below 1 %.
 const MIN_SKIP_DISTANCE: u64 = 128;
 /// Number of equally likely distances from [`MIN_SKIP_DISTANCE`] on.
 const SKIP_DISTANCES: u64 = 256;
@@ -29,9 +29,9 @@ pub(crate) struct SentPacket {
 /// Transmissions of one batch: same length, same time, consecutive segments.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    /// Number of the first transmission.
+    /// Packet number of the first transmission.
     packet_number: u64,
-    /// Number of transmissions, at least 1.
+    /// Count of transmissions, at least 1.
     count: u64,
     /// Stream bytes of each transmission.
     len: u64,
@@ -64,7 +64,7 @@ impl Run {
     }
 }
 
-/// Choice of the transmission numbers to skip, unpredictable without the seed.
+/// Choice of the packet numbers to skip, unpredictable without the seed.
 #[derive(Debug)]
 struct Skips {
     seed: u64,
@@ -87,7 +87,7 @@ impl Skips {
 /// Records of the transmissions that may still be acknowledged or declared lost.
 #[derive(Debug)]
 pub(crate) struct SentPackets {
-    /// Runs in ascending order of transmission numbers. A gap between two runs is a skipped number.
+    /// Runs in ascending order of packet numbers. A gap between two runs is a skipped number.
     runs: VecDeque<Run>,
     next_number: u64,
     /// `None` if no number is skipped.
@@ -95,12 +95,12 @@ pub(crate) struct SentPackets {
 }
 
 impl SentPackets {
-    /// Returns an empty record. The first transmission will have number `first`.
+    /// Returns an empty record. The first packet number will be `first`.
     pub(crate) fn new(first: u64) -> Self {
         Self { runs: VecDeque::new(), next_number: first, skips: None }
     }
 
-    /// Skips about one transmission number in 256 from now on, chosen by the secret `seed`.
+    /// Skips about one packet number in 256 from now on, chosen by the secret `seed`.
     pub(crate) fn skip_numbers(&mut self, seed: u64) {
         let mut skips = Skips { seed, count: 0, at: 0 };
         skips.choose(self.next_number);
@@ -112,7 +112,7 @@ impl SentPackets {
         self.runs.shrink_to_fit();
     }
 
-    /// Returns the number of the next transmission.
+    /// Returns the next packet number.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number
     }

@@ -24,19 +24,21 @@ use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 struct Times {
     /// Send time of the echoed transmission, taken from its segment; needed if its record is gone.
     echoed: Option<Instant>,
-    /// Newest segment sent once that arrived after a later one: its ACK was sent at once, but
-    /// echoes the later one.
+    /// Newest never-retransmitted segment that was overtaken: its ACK names the overtaking packet.
+    /// Its packet number and send time.
     overtaken: Option<(u64, Instant)>,
 }
 
-/// Transmission numbers echoed by the receiver.
+/// Packet numbers that the receiver echoes.
 #[derive(Default)]
 struct Echoes {
-    /// Echo of this ACK, if it is newer than all earlier ones, and the send time of that packet.
+    /// Echo of this ACK, if it is above all earlier ones.
     fresh: Option<u64>,
+    /// Send time of `fresh`.
     sent_at: Option<Instant>,
-    /// Echo of this ACK, and the newest earlier one.
+    /// Echo of this ACK, also if the ACK was reordered ("Largest Acknowledged" of RFC 9000).
     largest_acked: Option<u64>,
+    /// Largest echo of all earlier ACKs.
     prior_largest: Option<u64>,
 }
 
@@ -217,7 +219,8 @@ impl Sender {
             None
         } else {
             let Times { echoed, overtaken } = arrived.times;
-            // After a timeout the records are gone, but a segment sent once has its send time.
+            // After a timeout the records are gone, but a segment that was never retransmitted has
+            // its send time.
             let echoed = echoes.sent_at.or(echoed);
             let trips = Trips { now, echo: ack.echo, echoed, karn: acked.karn, overtaken };
             self.path.on_trips(&trips, self.flight.board.in_flight(), self.peer.ack_every)
@@ -243,7 +246,7 @@ impl Sender {
         })
     }
 
-    /// Records the transmission that an ACK echoes.
+    /// Records the packet number that an ACK echoes.
     fn on_echo(&mut self, ack: &Ack<'_>) -> Echoes {
         let mut echoes = Echoes { prior_largest: self.flight.largest_acked(), ..Echoes::default() };
         let Some(Echo { packet_number, .. }) = ack.echo else { return echoes };

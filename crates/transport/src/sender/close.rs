@@ -32,9 +32,10 @@ const MAX_INVALID_ACKS: u64 = 100;
 /// State of the FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Closing {
-    /// FINs sent since all data is acknowledged and the receiver last answered one.
-    pub(super) attempts: u32,
-    /// FINs sent since all data is acknowledged: the back-off goes on while the receiver answers.
+    /// FINs sent since the receiver's last answer (or since all data is acknowledged). Compared
+    /// with the attempt limit.
+    pub(super) unanswered: u32,
+    /// All FINs sent since all data is acknowledged. Sets the back-off, which answers do not reset.
     sent_count: u32,
     /// True if a FIN is due.
     pub(super) send: bool,
@@ -44,7 +45,7 @@ pub(super) struct Closing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SentFin {
-    /// Transmission number of the FIN.
+    /// Packet number of the FIN.
     packet_number: u64,
     at: Instant,
     /// True if an ACK echoed the FIN.
@@ -131,7 +132,7 @@ impl Sender {
         let idle = self.flight.board.is_empty();
         if sent && (idle || self.stream.fin_with_data) {
             self.stop_params_request();
-            self.closing = Some(Closing { attempts: 0, sent_count: 0, send: true, sent: None });
+            self.closing = Some(Closing { unanswered: 0, sent_count: 0, send: true, sent: None });
             if idle {
                 self.recovery.stop();
             }
@@ -174,7 +175,7 @@ impl Sender {
         }
         let rto = rto.min(self.patience.left(now));
         let sent = SentFin { packet_number: head.packet_number, at: now, arrived: false, again };
-        self.closing = Some(Closing { attempts: attempt, sent_count, send: false, sent: Some(sent) });
+        self.closing = Some(Closing { unanswered: attempt, sent_count, send: false, sent: Some(sent) });
         if self.state == State::Open && idle {
             self.control_at = Some(now + rto);
         }
@@ -212,7 +213,7 @@ impl Sender {
         } else {
             self.path.rtt.srtt() / FIN_ACK_DELAY
         };
-        self.closing = self.closing.map(|closing| Closing { attempts: 0, sent_count: 0, ..closing });
+        self.closing = self.closing.map(|closing| Closing { unanswered: 0, sent_count: 0, ..closing });
         self.control_at = Some(now + wait);
     }
 
@@ -225,7 +226,7 @@ impl Sender {
         let has_echo = ack.echo.is_some_and(|echo| echo.packet_number == fin.packet_number);
         fin.arrived |= has_echo;
         if has_echo || ack.echo.is_none() && ack.window == 0 {
-            closing.attempts = 0;
+            closing.unanswered = 0;
             self.patience.on_answer(now);
             self.limit_no_progress(now);
         }
@@ -234,15 +235,15 @@ impl Sender {
     pub(super) fn on_fin_timeout(&mut self, now: Instant) {
         let patient = !self.patience.left(now).is_zero();
         let Some(closing) = &mut self.closing else { return };
-        if closing.attempts < self.config.attempts.fin && patient {
+        if closing.unanswered < self.config.attempts.fin && patient {
             closing.send = true;
             return;
         }
-        let (packet, attempts) = (self.flight.board.snd_nxt(), closing.attempts);
+        let (packet, attempts) = (self.flight.board.snd_nxt(), closing.unanswered);
         self.fail(Phase::Close, TransferError::Timeout { packet, attempts });
     }
 
-    /// Handles a CLOSE. `answers` is the transmission number that a stateless reset answers.
+    /// Handles a CLOSE. `answers` is the packet number that a stateless reset answers.
     pub(super) fn on_close(&mut self, reason: CloseReason, answers: Option<u64>) {
         let over = matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed);
         if over || answers.is_some_and(|packet_number| !self.proves_forgotten(packet_number)) {

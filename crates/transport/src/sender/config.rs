@@ -106,10 +106,10 @@ pub struct SenderConfig {
     pub ecn: bool,
     /// Attempt limits.
     pub attempts: Attempts,
-    /// Secret seed of the transmission numbers to skip (native); `None` to skip none. An ACK of a
-    /// skipped number ends the transfer: it shows that the receiver acknowledges packets before
-    /// they arrive, to be sent more than its path carries. Must be random, and unknown to the
-    /// receiver.
+    /// Secret seed that chooses which packet numbers are skipped (native); `None` to skip none. An
+    /// ACK of a skipped number ends the transfer: it shows that the receiver acknowledges packets
+    /// before they arrive, to be sent more than its path carries. Must be random, and unknown to
+    /// the receiver.
     pub skip_seed: Option<u64>,
     /// Largest number of bytes sent before the receiver offers a window, at most 65,536 (native). 0
     /// for none: then data waits for the SYN-ACK.

@@ -12,7 +12,7 @@ pub(super) struct Heads {
     /// Sequence number of the first packet, and the step to the next.
     pub(super) seq: u64,
     pub(super) span: u64,
-    /// Transmission number of the first packet, and the step to the next.
+    /// Packet number of the first packet, and the step to the next.
     pub(super) packet_number: u64,
     pub(super) number_step: u64,
     /// Payload of each packet, bytes.

@@ -28,8 +28,8 @@ const PARAMS_RETRY_LIMIT: u32 = 5;
 pub(super) struct Handshake {
     syns: Syns,
     request: Option<ParamsRequest>,
-    /// Number of the first transmission sent after the first packet from the receiver; that of the
-    /// next one if none was sent yet.
+    /// First packet number sent after the first packet from the receiver arrived; the next one if
+    /// none was sent since.
     pub(super) first_after_open: u64,
 }
 

@@ -164,13 +164,13 @@ impl Sender {
             blocked: BlockedTime::default(),
             events: VecDeque::new(),
             stats: Counters::default(),
-            observers: Observers::new(codec.numbers_transmissions()),
+            observers: Observers::new(codec.has_packet_numbers()),
             codec,
             config,
         })
     }
 
-    /// Returns the number of the next transmission, around which the numbers in ACKs are unwrapped.
+    /// Returns the next packet number, around which the numbers in ACKs are unwrapped.
     pub(crate) fn next_number(&self) -> u64 {
         self.flight.next_number()
     }

@@ -17,7 +17,7 @@ pub(super) struct Observers {
     /// Boxed, because most senders have none.
     full: Option<Box<Observed>>,
     round_trips: Option<Box<dyn Observer>>,
-    /// True if the format numbers transmissions (native).
+    /// True if the format has packet numbers (native).
     numbered: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct CoalescedAck {
 pub(super) struct DataRun {
     /// Sequence number of the first packet.
     pub(super) seq: u64,
-    /// Transmission number of the first packet.
+    /// Packet number of the first packet.
     pub(super) packet_number: u64,
     /// Stream offsets of the payload.
     pub(super) bytes: Range<u64>,
@@ -97,7 +97,7 @@ pub(super) struct DataRun {
 }
 
 impl Observers {
-    /// Returns a list without observers; `numbered` is true if the format numbers transmissions.
+    /// Returns a list without observers; `numbered` is true if the format has packet numbers.
     pub(super) fn new(numbered: bool) -> Self {
         Self { numbered, ..Self::default() }
     }

@@ -18,15 +18,15 @@ pub(super) struct Trips {
     pub(super) echo: Option<Echo>,
     /// Send time of the echoed transmission.
     pub(super) echoed: Option<Instant>,
-    /// Send time of the newest segment that was sent once (Karn's algorithm).
+    /// Send time of the newest segment that was never retransmitted (Karn's algorithm).
     pub(super) karn: Option<Instant>,
-    /// Number and send time of the newest segment that arrived after a later one.
+    /// Packet number and send time of the newest segment that arrived after a later one.
     pub(super) overtaken: Option<(u64, Instant)>,
 }
 
 pub(super) struct Path {
-    /// Number of the first transmission on this path. Earlier ones give no RTT samples, and mean
-    /// nothing to the congestion controller.
+    /// First packet number on this path. Earlier packets give no RTT samples, and mean nothing to
+    /// the congestion controller.
     pub(super) first_number: u64,
     pub(super) rtt: Rtt,
     /// Moving average of the RTT samples with a gain of 1/16.
@@ -109,7 +109,7 @@ impl Path {
         if plausible { without } else { rtt }
     }
 
-    /// Returns the transmission number of the path MTU probe in flight.
+    /// Returns the packet number of the path MTU probe in flight.
     pub(super) fn mtu_probe(&self) -> Option<u64> {
         self.mtu.as_ref().and_then(PathMtu::probe)
     }

@@ -39,7 +39,7 @@ pub(crate) struct PathMtu {
     ceiling: usize,
     /// Smallest size known not to arrive.
     refused: Option<usize>,
-    /// Size and transmission number of the probe in flight.
+    /// Size and packet number of the probe in flight.
     probe: Option<(usize, u64)>,
     failures: u32,
     timeouts: u32,
@@ -112,7 +112,7 @@ impl PathMtu {
         self.probe = Some((size, packet_number));
     }
 
-    /// Returns the transmission number of the probe in flight.
+    /// Returns the packet number of the probe in flight.
     pub(crate) fn probe(&self) -> Option<u64> {
         self.probe.map(|(_, packet_number)| packet_number)
     }

@@ -31,7 +31,7 @@ pub(super) struct PeerWindow {
     /// Packets (classic) or bytes (native) from `snd_una` on.
     size: u64,
     /// Echo (newest transmission received, and ACK delay) of the ACK that set the window. A larger
-    /// transmission number, or the same with a larger delay, shows a later ACK.
+    /// packet number, or the same with a larger delay, shows a later ACK.
     set_by: Option<Echo>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct PeerWindow {
 #[derive(Debug, Default)]
 struct Persist {
     answered: u32,
-    /// Transmission number of the last probe answered with a closed window.
+    /// Packet number of the last probe answered with a closed window.
     packet_number: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ impl PeerWindow {
     }
 
     /// Adopts the window of an ACK, unless the ACK is reordered. `moved` is true if it advances
-    /// `snd_una`. `next_number` is the number of the next transmission.
+    /// `snd_una`. `next_number` is the next packet number.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, moved: bool, next_number: u64) {
         let late = |echo: Echo| {
             echo.packet_number >= next_number

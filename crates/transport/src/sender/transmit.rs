@@ -56,7 +56,7 @@ impl Sender {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
             State::Open if self.handshake.requests_params() => Next::ParamsRequest,
             State::Opening { .. } | State::Open if self.data_flows() => match self.closing {
-                Some(Closing { attempts, send: true, .. }) => Next::Fin { attempt: attempts + 1 },
+                Some(Closing { unanswered, send: true, .. }) => Next::Fin { attempt: unanswered + 1 },
                 _ => self.next_data(now),
             },
             State::Aborting { reason } => Next::Close(reason),

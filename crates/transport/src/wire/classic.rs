@@ -1,6 +1,6 @@
-//! Classic format: fixed headers, little-endian, 32-bit packet numbers, cumulative ACKs.
-//! `docs/PROTOCOL.md` has the byte tables. Lengths are checked once, before any field is read, so
-//! no datagram can cause a panic.
+//! Classic format: fixed headers, little-endian, 32-bit sequence numbers of packets, cumulative
+//! ACKs. `docs/PROTOCOL.md` has the byte tables. Lengths are checked once, before any field is
+//! read, so no datagram can cause a panic.
 
 use super::{
     Ack, FromReceiver, FromSender, LinkProperties, Open, PacketKind, Piece, WireError, unwrap_near, wrap,

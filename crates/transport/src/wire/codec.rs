@@ -10,11 +10,11 @@ use crate::cookie::Cookie;
 /// The format of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wire {
-    /// Format of the reference programs: packet numbers and cumulative ACKs. A receiver assumes it
-    /// before a SYN.
+    /// Format of the reference programs: sequence numbers of packets and cumulative ACKs. A
+    /// receiver assumes it before a SYN.
     #[default]
     Classic,
-    /// Format of rdt: byte offsets, selective ACKs, numbered transmissions.
+    /// Format of rdt: byte offsets, packet numbers, selective ACKs.
     Native {
         /// Random connection ID. A third party must guess it to inject packets.
         connection_id: u64,
@@ -125,7 +125,7 @@ impl Codec {
     }
 
     /// True if transmissions are numbered and echoed (native).
-    pub(crate) fn numbers_transmissions(&self) -> bool {
+    pub(crate) fn has_packet_numbers(&self) -> bool {
         self.numbering() == Numbering::Bytes
     }
 

@@ -135,12 +135,12 @@ impl Ack<'_> {
     }
 }
 
-/// Echo of a transmission in an ACK.
+/// Packet number that an ACK echoes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Echo {
-    /// Number of the newest transmission that arrived.
+    /// Largest packet number that arrived.
     pub packet_number: u64,
-    /// ACK delay: time from the arrival of that transmission to the ACK.
+    /// ACK delay: time from the arrival of that packet to the ACK.
     pub delay: Duration,
 }
 
@@ -206,11 +206,11 @@ pub enum LinkWanted {
 /// A piece of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Packet number (classic), or stream offset of the first byte (native).
+    /// Sequence number (classic), or stream offset of the first byte (native).
     pub seq: u64,
     /// Payload; may be empty.
     pub payload: &'a [u8],
-    /// Number of this transmission (native).
+    /// Packet number, which a retransmission does not repeat (native).
     pub packet_number: Option<u64>,
     /// CRC-32 of the payload, if the check of the packet computed it (native).
     pub crc: Option<u32>,
@@ -263,8 +263,8 @@ impl<'a> FromSender<'a> {
         }
     }
 
-    /// Returns the transmission number of DATA and FIN packets (native), which a sender sends only
-    /// after its SYN.
+    /// Returns the packet number of DATA and FIN packets (native), which a sender sends only after
+    /// its SYN.
     pub(crate) fn packet_number(&self) -> Option<u64> {
         match self {
             Self::Data(piece) => piece.packet_number,

@@ -24,7 +24,7 @@ pub(in super::super) struct Message {
     pub(in super::super) ecn: Ecn,
     /// Length of each datagram but the last, bytes.
     pub(in super::super) stride: usize,
-    /// Limit on what the peer's stream may hold, bytes.
+    /// Limit on what the incoming stream may hold, bytes.
     pub(in super::super) memory: u64,
 }
 

@@ -115,9 +115,9 @@ impl Scoreboard {
         acked
     }
 
-    /// Returns the start of the first segment below `ack` that was sent after a skipped
-    /// transmission number. `None` if the segments below `ack` have consecutive numbers, or more
-    /// than one is missing.
+    /// Returns the start of the first segment below `ack` that was sent after a skipped packet
+    /// number. `None` if the segments below `ack` have consecutive numbers, or more than one is
+    /// missing.
     pub(crate) fn skip_below(&self, ack: u64) -> Option<u64> {
         let count = self.covered(ack);
         let (first, last) = (self.segments.front()?, self.segments.get(count.checked_sub(1)?)?);
@@ -143,7 +143,7 @@ impl Scoreboard {
         }
         let (first, last) = (self.segments.front()?, self.segments.get(count.checked_sub(1)?)?);
         let others = count as u64 - 1;
-        // Without transmission numbers nothing depends on how often the segments between were sent.
+        // Without packet numbers nothing depends on how often the segments between were sent.
         let numbered = self.numbering == Numbering::Bytes;
         let once = !numbered || self.segments.range(..count).all(|segment| segment.sent_count == 1);
         let in_turn = !numbered || last.packet_number.checked_sub(first.packet_number) == Some(others);

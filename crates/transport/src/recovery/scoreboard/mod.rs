@@ -69,7 +69,7 @@ impl Scoreboard {
     }
 
     /// Records the first transmission of the next `count` segments of `len` bytes each;
-    /// `packet_number` maps the index of a segment to its transmission number.
+    /// `packet_number` maps the index of a segment to its packet number.
     pub(crate) fn push_run(
         &mut self,
         now: Instant,
@@ -186,7 +186,7 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the segment with this packet number (classic).
+    /// Returns the segment with this sequence number (classic).
     pub(crate) fn numbered(&self, number: u64) -> Option<&Segment> {
         debug_assert_eq!(self.numbering, Numbering::Packets);
         self.segments.get(usize::try_from(number.checked_sub(self.snd_una)?).ok()?)

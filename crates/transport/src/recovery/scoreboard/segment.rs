@@ -21,11 +21,11 @@ pub(crate) struct Segment {
     pub(crate) offset: u64,
     /// Time of the segment's last transmission.
     pub(crate) sent_at: Instant,
-    /// Number of the segment's last transmission.
+    /// Packet number of the segment's last transmission.
     pub(crate) packet_number: u64,
     /// Length, bytes.
     pub(crate) len: u32,
-    /// Number of the segment's transmissions; saturates.
+    /// Count of the segment's transmissions; saturates.
     pub(crate) sent_count: u16,
     pub(crate) fate: Fate,
 }
@@ -71,7 +71,7 @@ impl<'a> SegmentRun<'a> {
         self.last.end() - self.first.offset
     }
 
-    /// Returns the transmission numbers (native).
+    /// Returns the packet numbers (native).
     pub(crate) fn packet_numbers(&self) -> RangeInclusive<u64> {
         self.first.packet_number..=self.last.packet_number
     }

@@ -15,7 +15,7 @@ fn skipping(skip_seed: Option<u64>) -> Script {
     connected_to(config, Params::default())
 }
 
-/// Returns the transmission numbers of the packets sent now.
+/// Returns the packet numbers of the packets sent now.
 fn numbers(script: &mut Script) -> Vec<u64> {
     native::leaving(script).into_iter().map(|(_, number, _)| number).collect()
 }

@@ -36,7 +36,7 @@ pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
     script
 }
 
-/// Returns the data sent now: segment index, transmission number, and whether it requests an ACK.
+/// Returns the data sent now: segment index, packet number, and whether it requests an ACK.
 pub(super) fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
     script.datagrams().iter().map(|datagram| read(datagram)).collect()
 }

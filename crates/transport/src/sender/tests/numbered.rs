@@ -1,4 +1,4 @@
-//! Sender in a format that numbers transmissions: effects of their echoes.
+//! Sender in a format with packet numbers: effects of their echoes.
 
 use super::*;
 use crate::wire::Numbering;

@@ -7,7 +7,7 @@ use super::header::{self, HEADER, exact, info, no_info, put, u32_at, u64_at};
 use super::varint::{self, put_varint};
 use super::{check, stream};
 
-/// Length of the transmission number, which precedes the varints, bytes.
+/// Length of the packet number, which precedes the varints, bytes.
 const LARGEST: usize = 4;
 /// Length of an ACK before its varints, bytes.
 pub(crate) const ACK_HEADER: usize = HEADER + LARGEST;

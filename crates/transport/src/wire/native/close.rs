@@ -20,7 +20,7 @@ const _: () = assert!(HEADER + ANSWERS <= stream::DATA_HEADER && stream::DATA_HE
 pub struct Close<'a> {
     /// Reason as a code.
     pub reason: CloseReason,
-    /// Number of the transmission that a stateless reset answers: present only with
+    /// Packet number that a stateless reset answers: present only with
     /// [`CloseReason::NoConnection`].
     pub answers: Option<u64>,
     /// Reason in words, for users; may be empty. It is untrusted input: escape control characters

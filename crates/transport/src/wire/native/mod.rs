@@ -47,7 +47,7 @@ pub(crate) use stream::{DATA_HEADER, FIN_LEN, Fin, MAX_ACK_EVERY, encode_data_he
 /// 1122, section 3.3.3).
 pub(crate) const SMALLEST_PATH: usize = 548;
 
-/// Decodes a packet for a receiver. Transmission numbers are unwrapped around `near`: the largest
+/// Decodes a packet for a receiver. Packet numbers are unwrapped around `near`: the largest
 /// received in this transfer, or 0 before the first.
 pub(crate) fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
     match header::kind_of(datagram)? {
@@ -68,8 +68,8 @@ pub(crate) fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSende
     }
 }
 
-/// Decodes a packet for a sender. Transmission numbers are unwrapped around `near`, the largest
-/// sent in this transfer.
+/// Decodes a packet for a sender. Packet numbers are unwrapped around `near`, the largest sent in
+/// this transfer.
 pub(crate) fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver<'_>, WireError> {
     match header::kind_of(datagram)? {
         PacketKind::Ack => ack::decode_ack(datagram, near).map(FromReceiver::Ack),

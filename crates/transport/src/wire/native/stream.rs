@@ -1,4 +1,4 @@
-//! DATA and FIN packets. Each has a transmission number, unique in a transfer.
+//! DATA and FIN packets. Each has a packet number, unique in a transfer.
 
 use super::super::{DataHeader, PacketKind, Piece, WireError, unwrap_near, wrap};
 use super::check;
@@ -75,7 +75,7 @@ pub(in super::super) fn decode_fin(datagram: &[u8], near: u64) -> Result<Fin, Wi
     })
 }
 
-/// Unwraps a transmission number around `near`.
+/// Unwraps a packet number around `near`.
 pub(in super::super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
     unwrap_near(low, near).ok_or(WireError::Sequence)
 }
