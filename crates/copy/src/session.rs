@@ -293,8 +293,8 @@ impl<S: ByteStream> Session<S> {
         self.writer.flush().await.map_err(CopyError::Stream)
     }
 
-    /// Ends the own stream and waits for the end of the peer's, so that the last bytes arrive. The
-    /// copy is over, whether that works or not. Returns true with the summary if it has worked.
+    /// Ends the outgoing stream and waits for the end of the peer's, so that the last bytes arrive.
+    /// The copy is over, whether that works or not. Returns true with the summary if it has worked.
     async fn close(mut self) -> (Summary, bool) {
         let end = async {
             self.writer.shutdown().await.map_err(CopyError::Stream)?;

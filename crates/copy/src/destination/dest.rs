@@ -29,7 +29,7 @@ pub(crate) struct Sources {
 /// Directory where a copy goes, and the names that it may use there.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// `None`: it would be created in a real run, or [`Self::create`] does so.
+    /// `None` in a dry run, and before [`Self::create`].
     pub(super) directory: Option<Arc<Directory>>,
     /// True: the directory has no mode of its own yet. This copy creates it, or an interrupted one
     /// has done so.
@@ -39,7 +39,7 @@ pub(crate) struct Place {
     pub(super) top: TopNames,
     /// Marker of DEST if it is the new name of the only source.
     pub(super) marker: Option<Marker>,
-    /// Marker that may be one of another directory, if DEST exists.
+    /// Stale marker beside an existing DEST; removed if it names another directory.
     pub(super) other: Option<OtherMarker>,
 }
 

@@ -40,7 +40,7 @@ pub(super) enum Step {
     Leave {
         id: u64,
     },
-    /// The source has named this path as one that it cannot read.
+    /// The source reports that it cannot read this path.
     Unreadable {
         path: RawPath,
     },

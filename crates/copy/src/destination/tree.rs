@@ -49,11 +49,11 @@ pub(crate) struct Shared {
 
 /// Directory that is being filled.
 pub(crate) struct Node {
-    /// `None`: it could not be created, or would be in a real run.
+    /// `None`: creation failed, or dry run.
     pub(crate) directory: Option<Arc<Directory>>,
     /// Entry of the source; `None` for the destination itself.
     pub(crate) entry: Option<NodeEntry>,
-    /// Entries in it that are not complete, and one until the source has left it.
+    /// Incomplete entries, plus 1 while the source still lists the directory.
     open: AtomicUsize,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Target {
     pub(crate) id: u64,
     pub(crate) node: Arc<Node>,
     pub(crate) name: Vec<u8>,
-    /// Name that it got, or that an equal file has, because another file has its own name.
+    /// Final name, if another file already had this one (`--keep-both`).
     pub(crate) other_name: Option<Vec<u8>>,
     pub(crate) kind: Kind,
     pub(crate) size: u64,
@@ -124,7 +124,7 @@ impl Target {
         self.node.path_of(self.other_name.as_ref().unwrap_or(&self.name))
     }
 
-    /// Notes the name that it got.
+    /// Sets the final name.
     pub(crate) fn placed(&mut self, name: Vec<u8>) {
         if name != self.name {
             self.other_name = Some(name);

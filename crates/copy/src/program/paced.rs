@@ -1,7 +1,7 @@
 //! Limit on the rate at which a stream is read (`--max-rate`).
 //!
-//! The own sender has a limit of its own. A peer's sender need not have one: it stops at the window
-//! that this side offers while it does not read.
+//! It slows down the peer's sender: bytes that are not read close the receive window. The sender of
+//! this side is paced by its configuration.
 
 use std::io;
 use std::pin::Pin;
