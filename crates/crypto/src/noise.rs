@@ -78,7 +78,7 @@ impl Pattern {
 /// Keys of one side before a handshake. Keys that the pattern does not use are ignored.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Keys<'a> {
-    /// Own key. Required, except for the initiator of NK.
+    /// Local key. Required, except for the initiator of NK.
     pub local: Option<&'a StaticKey>,
     /// Key of the responder. Required for the initiator of NK and IK.
     pub remote: Option<PublicKey>,
@@ -238,7 +238,7 @@ impl Initiator {
     }
 
     /// Returns message 3 of XX. Before, the caller decides whether to trust [`peer`](Self::peer):
-    /// message 3 shows the own key.
+    /// message 3 shows the local key.
     ///
     /// # Errors
     /// [`NoiseError::OutOfTurn`] in other patterns and before message 2, and

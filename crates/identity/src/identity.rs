@@ -1,4 +1,4 @@
-//! The own private key: one line `rdt-secret-1` and 52 characters of base32.
+//! Private key of this side: one line `rdt-secret-1` and 52 characters of base32.
 
 use std::fs::OpenOptions;
 use std::io;

@@ -4,7 +4,7 @@
 //!
 //! | noun | file | holds |
 //! |---|---|---|
-//! | identity | `identity.rs` | the own private key, made at first use |
+//! | identity | `identity.rs` | the private key of this side, made at first use |
 //! | known hosts | `known_hosts.rs` | public keys of receivers, trusted at first use |
 //! | allow list | `allow.rs` | public keys that a receiver admits |
 //! | secret file | `secret.rs` | a secret that both sides share |

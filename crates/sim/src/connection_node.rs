@@ -13,7 +13,7 @@ use crate::node::NodeId;
 /// One side of a connection, as its application sees it.
 #[derive(Debug, Clone, Default)]
 pub struct Exchange {
-    /// Length of the own stream, bytes.
+    /// Length of the outgoing stream, bytes.
     pub bytes: u64,
     /// Bytes written so far.
     pub written: u64,
@@ -25,7 +25,7 @@ pub struct Exchange {
     pub is_corrupt: bool,
     /// Time at which the handshake was complete.
     pub connected_at: Option<Instant>,
-    /// Time at which the peer had confirmed the own stream.
+    /// Time at which the peer had confirmed the outgoing stream.
     pub delivered_at: Option<Instant>,
     /// End of the connection.
     pub closed: Option<Closed>,

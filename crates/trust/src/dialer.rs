@@ -62,7 +62,7 @@ impl Dialer {
         Self { identity, secret, expected: Expected::Known(Arc::new(check)) }
     }
 
-    /// Returns the own key, which the peer sees if it proves its own.
+    /// Returns the local key, which the peer sees if it proves its own.
     pub fn identity(&self) -> &Arc<StaticKey> {
         &self.identity
     }

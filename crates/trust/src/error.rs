@@ -39,12 +39,12 @@ pub enum TrustError {
     /// The peer showed another key than before.
     #[error(transparent)]
     ChangedKey(#[from] Box<ChangedKey>),
-    /// The peer does not admit the own key.
+    /// The peer does not admit the local key.
     #[error("{name} does not admit this key: its owner can add this line to the file of --allow\n{key}")]
     KeyRefused {
         /// Name of the peer.
         name: String,
-        /// Own key.
+        /// Local key.
         key: PublicKey,
     },
     /// The peer, with this name, does not know the secret of the ticket.

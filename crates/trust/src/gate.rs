@@ -84,7 +84,7 @@ impl Gate {
         }
     }
 
-    /// Returns the own key.
+    /// Returns the local key.
     pub fn identity(&self) -> &Arc<StaticKey> {
         &self.identity
     }

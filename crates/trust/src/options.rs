@@ -141,7 +141,7 @@ impl ListenOptions {
     }
 }
 
-/// Reads the own key, or makes it. Without a path, the file is that of the user's folder.
+/// Reads the local key, or makes it. Without a path, the file is that of the user's folder.
 ///
 /// # Errors
 /// [`TrustError`]: the file, or no folder for it.

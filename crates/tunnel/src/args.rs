@@ -53,7 +53,7 @@ pub(crate) enum Command {
     /// Passes the standard input and output to `rdt-tunnel serve`, as ssh's ProxyCommand
     #[command(after_help = CODES)]
     Stdio(StdioArgs),
-    /// Prints the own public key, a line for the file of --allow
+    /// Prints the public key of this host, a line for the file of --allow
     Key(KeyArgs),
     /// Makes a file with a random secret for --secret-file
     Secret(SecretArgs),

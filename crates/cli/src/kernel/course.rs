@@ -46,7 +46,7 @@ pub(super) struct Course<'a> {
     pub(super) packet_size: usize,
     /// UDP: counted datagrams that were sent, by the side that sent them; `None` until it is known.
     pub(super) sent_datagrams: Option<u64>,
-    /// UDP: of these, those that the own host refused to send.
+    /// UDP: of these, those that the local host refused to send.
     pub(super) refused: u64,
     /// UDP, reverse: rate at which the receiver sent, by its time stamps, bits per second.
     pub(super) sent_bps: Option<f64>,

@@ -1,4 +1,4 @@
-//! Limits of a transfer over TCP of the kernel: what a sender waited for, and when it is given up.
+//! Limits of a transfer over TCP of the kernel: causes of blocked writes, and give-up times.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use super::course::lost;
 use super::stream::Progress;
 use crate::Failure;
 
-/// Time of blocked writes after which the connection is asked what blocks them.
+/// Blocked time between two samples of `TCP_INFO`.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What blocked the writes of a connection.
+/// Causes for which the writes of a connection were blocked, each with its time.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
     /// True if the congestion control paces at the rate that it measured.
     is_bbr: bool,
-    /// Part of the blocked time that is judged.
+    /// Blocked time already attributed to a cause.
     judged: Duration,
-    /// Counters of the connection at that time.
+    /// Counters of the connection at that sample.
     window_limited: Duration,
     buffer_limited: Duration,
     cwnd: Duration,
@@ -37,7 +37,7 @@ impl Blocked {
         blocked >= self.judged + SAMPLE_INTERVAL
     }
 
-    /// Judges the time since the last call, of which writes were blocked for `blocked` in all.
+    /// Attributes the blocked time since the last call to a cause. `blocked`: total so far.
     pub(super) fn add(&mut self, blocked: Duration, info: &TcpInfo) {
         let window_limited = Duration::from_micros(info.window_limited_us);
         let buffer_limited = Duration::from_micros(info.buffer_limited_us);

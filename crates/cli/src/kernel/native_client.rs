@@ -193,7 +193,7 @@ fn config_of(give_up: Duration, handshake_give_up: Duration) -> ConnectionConfig
     ConnectionConfig { idle_timeout: idle_timeout(&sender), sender, ..base }
 }
 
-/// Ends the own stream, and waits until the peer has confirmed that.
+/// Ends the outgoing stream, and waits until the peer has confirmed that.
 fn confirm_end(course: &Course<'_>, stream: &Stream) {
     // Fails if the connection has ended.
     if stream.finish().is_err() {

@@ -241,7 +241,7 @@ impl Server {
         });
         if self.wire == Wire::Udp && !request.is_reverse {
             let jitter = report.jitter.as_secs_f64() * 1e3;
-            // Cannot fail.
+            // Cannot fail: writes to a `String`.
             let _ = write!(what, ", {} datagrams, jitter {jitter:.3} ms", report.datagrams);
             event["packets"] = json!(report.datagrams);
             event["reordered"] = json!(report.reordered);
@@ -376,7 +376,7 @@ impl Embedded {
 
     pub(super) fn finish(self) {
         self.stop.set();
-        // A panic of the thread changes nothing: the transfers have their reports.
+        // A panic of the thread is ignored: all transfers have their reports.
         let _ = self.thread.join();
     }
 }

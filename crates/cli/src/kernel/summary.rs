@@ -1,4 +1,4 @@
-//! Last lines and summary of a transfer over TCP or UDP of the kernel.
+//! Last lines and summary of a measured transfer.
 
 use std::time::Duration;
 

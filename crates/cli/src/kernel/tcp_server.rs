@@ -200,7 +200,7 @@ impl Taken {
     }
 }
 
-/// Ends the own stream, and waits for the end of the peer's: then it has read everything.
+/// Ends the outgoing stream, and waits for the end of the peer's: then it has read everything.
 pub(super) fn end(server: &Server, stream: &impl Connection) -> io::Result<()> {
     stream.finish()?;
     let until = clock::now() + END_TIMEOUT;

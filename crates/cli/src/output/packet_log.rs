@@ -1,5 +1,5 @@
 //! Output of `--debug`: a line for every packet, in the formats of the reference sender. Sequence
-//! numbers are those in the packets: packet numbers in classic, byte offsets in native.
+//! numbers are those in the packets: of packets in classic, byte offsets in native.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

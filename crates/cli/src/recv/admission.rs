@@ -61,8 +61,8 @@ impl Rules {
 }
 
 impl Admission {
-    /// Reads the own key, the allowed keys and the secret. `address`: local address of the socket.
-    /// Remarks about refused senders go to `log`, which does not wait for its reader.
+    /// Reads the local key, the allowed keys and the secret. `address`: local address of the
+    /// socket. Remarks about refused senders go to `log`, which does not wait for its reader.
     pub(crate) fn new(args: &RecvArgs, address: SocketAddr, log: &EventLog) -> Result<Self, Failure> {
         let Rules { unauthenticated, is_open, needs_identity } = Rules::new(args, address)?;
         let (remarks, log) = (log.clone(), log.clone());
@@ -108,7 +108,7 @@ impl Admission {
         self.is_exposed
     }
 
-    /// Returns the own key.
+    /// Returns the local key.
     pub(crate) fn identity(&self) -> &StaticKey {
         self.gate.identity()
     }

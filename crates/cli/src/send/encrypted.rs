@@ -62,7 +62,7 @@ impl Sending for Encrypted {
     fn open_again(&mut self, now: Instant, give_up: Duration, keys: Option<InitiatorConfig>) {
         let config = limited(&self.config, give_up);
         self.initiator = keys.unwrap_or_else(|| self.initiator.clone());
-        // Cannot fail: a connection was opened with the same values, and keys that are as complete.
+        // Cannot fail: `open` has checked the same configuration and keys.
         if let Ok(id) = self.set.connect(now, (), self.initiator.clone(), config) {
             self.set.release(now, self.id);
             self.id = id;
@@ -75,7 +75,7 @@ impl Sending for Encrypted {
             return Some(match self.poll_event()? {
                 ConnectionEvent::Connected { .. } => Progress::Connected { rtt: None },
                 ConnectionEvent::Delivered { .. } => Progress::Finished { crc: None },
-                // Both follow another step: that of the delivery, or of the end by this side.
+                // Already reported as `Finished`, or caused by `abort`.
                 ConnectionEvent::Closed(Closed::Finished | Closed::Local) => continue,
                 ConnectionEvent::Closed(closed) => Progress::Closed(closed),
                 _ => continue,

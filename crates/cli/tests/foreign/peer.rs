@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     pub(crate) raw: Raw,
     /// First SYN; `None` before it arrives.
     syn: Option<Vec<u8>>,
-    /// Payload of the received packets, by packet number.
+    /// Payload of the received packets, by sequence number.
     held: BTreeMap<u32, Vec<u8>>,
     /// Number of packets received in order, from number 0.
     expected: u32,

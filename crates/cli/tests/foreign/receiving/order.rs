@@ -1,4 +1,4 @@
-//! Accepted packet numbers, reordering, and the replies.
+//! Accepted sequence numbers, reordering, and the replies.
 
 use crate::array::array;
 use crate::mode::{MODES, Mode};
