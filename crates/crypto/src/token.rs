@@ -123,7 +123,7 @@ impl ResumptionJar {
     /// Returns a cookie for a peer that has proved its address. `now_s` is the time in seconds
     /// since 1970, because a cookie may be returned to a later run of the program. Port and IPv6
     /// interface (the low 64 bits) do not count.
-    pub fn mint(&mut self, now_s: u64, address: IpAddr, entropy: &mut Entropy) -> ResumptionCookie {
+    pub fn issue(&mut self, now_s: u64, address: IpAddr, entropy: &mut Entropy) -> ResumptionCookie {
         let random = u64::from_le_bytes(entropy.array());
         let mut cookie = [0; RESUMPTION_COOKIE_BYTES];
         cookie[..8].copy_from_slice(&now_s.to_le_bytes());
@@ -133,8 +133,8 @@ impl ResumptionJar {
         cookie
     }
 
-    /// Takes a cookie. True once for each cookie that [`mint`](Self::mint) made for this address in
-    /// this period or the one before. `now_s` as there.
+    /// Takes a cookie. True once for each cookie that [`issue`](Self::issue) made for this address
+    /// in this period or the one before. `now_s` as there.
     pub fn redeem(&mut self, cookie: &ResumptionCookie, now_s: u64, address: IpAddr) -> bool {
         if self.mac_of(&cookie[..16], address).verify_slice(&cookie[16..]).is_err() {
             return false;
@@ -198,7 +198,7 @@ mod tests {
     /// A jar, and a function that makes cookies for 192.0.2.1.
     fn jar() -> (ResumptionJar, impl FnMut(&mut ResumptionJar, u64) -> ResumptionCookie) {
         let mut entropy = Entropy::from_seed([1; 32]);
-        (ResumptionJar::new(&key()), move |jar, now_s| jar.mint(now_s, address("192.0.2.1"), &mut entropy))
+        (ResumptionJar::new(&key()), move |jar, now_s| jar.issue(now_s, address("192.0.2.1"), &mut entropy))
     }
 
     /// Computed with Python's `hmac`: static key 00 to 1f, scope 22345, id 0x0807060504030201.
@@ -215,9 +215,9 @@ mod tests {
     /// Computed with Python's `hmac`: time 1,728,000,000 s, the first 8 bytes of the entropy.
     #[test]
     fn cookie_meets_its_vector() {
-        let (mut jar, mut mint) = jar();
+        let (mut jar, mut issue) = jar();
         assert_eq!(
-            mint(&mut jar, NOW_S),
+            issue(&mut jar, NOW_S),
             hex::array(
                 "0030ff6600000000953a64d0163d0ece558d4ea8181b06f5c9f4129e34332b477962ba42be86d355abfc6470203db05a"
             )
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn cookie_is_taken_once() {
-        let (mut jar, mut mint) = jar();
-        let [one, other] = [(); 2].map(|()| mint(&mut jar, NOW_S));
+        let (mut jar, mut issue) = jar();
+        let [one, other] = [(); 2].map(|()| issue(&mut jar, NOW_S));
         assert!(jar.redeem(&one, NOW_S, address("192.0.2.1")));
         assert!(!jar.redeem(&one, NOW_S, address("192.0.2.1")));
         assert!(!jar.redeem(&one, NOW_S + 2 * PERIOD_S - 1, address("192.0.2.1")));
@@ -239,8 +239,8 @@ mod tests {
         for age in
             [0, 1, PERIOD_S - 1, PERIOD_S, 2 * PERIOD_S - 1, 2 * PERIOD_S, 9 * PERIOD_S, u64::MAX - NOW_S]
         {
-            let (mut jar, mut mint) = jar();
-            let cookie = mint(&mut jar, NOW_S);
+            let (mut jar, mut issue) = jar();
+            let cookie = issue(&mut jar, NOW_S);
             let good = age < 2 * PERIOD_S;
             assert_eq!(jar.redeem(&cookie, NOW_S + age, address("192.0.2.1")), good, "{age} s old");
             // It stays used, whatever the clock says next.
@@ -248,8 +248,8 @@ mod tests {
                 assert!(age < PERIOD_S || !jar.redeem(&cookie, back, address("192.0.2.1")), "{age} s old");
             }
         }
-        let (mut jar, mut mint) = jar();
-        let future = mint(&mut jar, NOW_S + PERIOD_S);
+        let (mut jar, mut issue) = jar();
+        let future = issue(&mut jar, NOW_S + PERIOD_S);
         assert!(!jar.redeem(&future, NOW_S, address("192.0.2.1")));
     }
 
@@ -257,11 +257,11 @@ mod tests {
     #[test]
     fn used_cookies_are_remembered_until_they_expire() {
         for used_at in (0..2 * PERIOD_S).step_by(3600) {
-            let (mut jar, mut mint) = jar();
-            let cookie = mint(&mut jar, NOW_S);
+            let (mut jar, mut issue) = jar();
+            let cookie = issue(&mut jar, NOW_S);
             assert!(jar.redeem(&cookie, NOW_S + used_at, address("192.0.2.1")));
             for later in (used_at..4 * PERIOD_S).step_by(1800) {
-                let fresh = mint(&mut jar, NOW_S + later);
+                let fresh = issue(&mut jar, NOW_S + later);
                 assert!(jar.redeem(&fresh, NOW_S + later, address("192.0.2.1")));
                 assert!(!jar.redeem(&cookie, NOW_S + later, address("192.0.2.1")), "{used_at} {later}");
             }
@@ -270,8 +270,8 @@ mod tests {
 
     #[test]
     fn cookie_is_bound_to_address_and_key() {
-        let (mut jar, mut mint) = jar();
-        let cookie = mint(&mut jar, NOW_S);
+        let (mut jar, mut issue) = jar();
+        let cookie = issue(&mut jar, NOW_S);
         for other in ["192.0.2.2", "2001:db8::1", "c000:201::"] {
             assert!(!jar.redeem(&cookie, NOW_S, address(other)), "{other}");
         }
@@ -286,21 +286,21 @@ mod tests {
             assert!(!jar.redeem(&changed, NOW_S, address("192.0.2.1")), "bit {bit}");
         }
         assert!(jar.redeem(&cookie, NOW_S, address("192.0.2.1")));
-        let cookie = jar.mint(NOW_S, address("2001:db8::1"), &mut Entropy::from_seed([2; 32]));
+        let cookie = jar.issue(NOW_S, address("2001:db8::1"), &mut Entropy::from_seed([2; 32]));
         assert!(!jar.redeem(&cookie, NOW_S, address("2001:db8:0:1::1")), "another network");
         assert!(jar.redeem(&cookie, NOW_S, address("2001:db8::ffff")), "another interface");
     }
 
     #[test]
     fn full_memory_refuses_cookies() {
-        let (mut jar, mut mint) = jar();
+        let (mut jar, mut issue) = jar();
         for _ in 0..ResumptionJar::MAX_USED {
-            let cookie = mint(&mut jar, NOW_S);
+            let cookie = issue(&mut jar, NOW_S);
             assert!(jar.redeem(&cookie, NOW_S, address("192.0.2.1")));
         }
-        let cookie = mint(&mut jar, NOW_S);
+        let cookie = issue(&mut jar, NOW_S);
         assert!(!jar.redeem(&cookie, NOW_S, address("192.0.2.1")));
-        let next = mint(&mut jar, NOW_S + PERIOD_S);
+        let next = issue(&mut jar, NOW_S + PERIOD_S);
         assert!(jar.redeem(&next, NOW_S + PERIOD_S, address("192.0.2.1")), "the next period has room");
     }
 

@@ -92,8 +92,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         entropy: Entropy,
     ) {
         let mut encrypted = Encrypted::new(&self.config, responder, environment, entropy);
-        encrypted.set.set_sources_beside(self.listener.source_counts());
-        self.listener.set_sources_beside(encrypted.set.source_counts());
+        encrypted.set.set_other_sources(self.listener.source_counts());
+        self.listener.set_other_sources(encrypted.set.source_counts());
         self.encrypted = Some(Box::new(encrypted));
         if self.config.unauthenticated {
             self.listener.set_versions(Versions::BOTH);
@@ -247,8 +247,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// Lets each of the listener and the set count what the other uses of the shared limits.
     fn share_limits(&mut self) {
         if let Some(encrypted) = &mut self.encrypted {
-            encrypted.set.set_beside(self.listener.load());
-            self.listener.set_beside(encrypted.set.load());
+            encrypted.set.set_other_load(self.listener.load());
+            self.listener.set_other_load(encrypted.set.load());
         }
     }
 

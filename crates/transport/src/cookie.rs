@@ -10,14 +10,14 @@ use sha2::Sha256;
 /// Token of a RETRY that the next SYN repeats. Opaque to the sender.
 pub(crate) type Cookie = [u8; 32];
 
-/// Makes and checks cookies with a secret.
+/// HMAC key that issues and verifies cookies.
 #[derive(Clone)]
-pub(crate) struct CookieJar {
+pub(crate) struct CookieKey {
     /// Keyed with the secret; cloned for each cookie.
     mac: Hmac<Sha256>,
 }
 
-impl CookieJar {
+impl CookieKey {
     /// Length of a time slot, seconds. A cookie is valid in the slot of its creation and in the
     /// next one, so for 15 to 30 s.
     pub(crate) const SLOT_S: u64 = 15;
@@ -32,13 +32,13 @@ impl CookieJar {
 
     /// Returns the cookie of a peer for a connection. `now_s` is in seconds since an epoch of the
     /// caller and never decreases; `peer` is the peer's address and port in bytes.
-    pub(crate) fn mint(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
+    pub(crate) fn issue(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
         self.mac_of(now_s / Self::SLOT_S, peer, connection_id).finalize().into_bytes().into()
     }
 
-    /// True if [`mint`](Self::mint) made the cookie for the same peer and connection in this slot
+    /// True if [`issue`](Self::issue) made the cookie for the same peer and connection in this slot
     /// or the one before. The comparison takes constant time.
-    pub(crate) fn check(&self, cookie: &Cookie, now_s: u64, peer: &[u8], connection_id: u64) -> bool {
+    pub(crate) fn verify(&self, cookie: &Cookie, now_s: u64, peer: &[u8], connection_id: u64) -> bool {
         let good = |slot| self.mac_of(slot, peer, connection_id).verify(cookie.into()).is_ok();
         let slot = now_s / Self::SLOT_S;
         good(slot) || slot.checked_sub(1).is_some_and(good)
@@ -55,9 +55,9 @@ impl CookieJar {
     }
 }
 
-impl fmt::Debug for CookieJar {
+impl fmt::Debug for CookieKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CookieJar").finish_non_exhaustive()
+        f.debug_struct("CookieKey").finish_non_exhaustive()
     }
 }
 
@@ -68,8 +68,8 @@ mod tests {
     const PEER: &[u8] = b"192.0.2.1:5000";
     const CID: u64 = 0x0807_0605_0403_0201;
 
-    fn jar() -> CookieJar {
-        CookieJar::new(std::array::from_fn(|i| u8::try_from(i).unwrap()))
+    fn key() -> CookieKey {
+        CookieKey::new(std::array::from_fn(|i| u8::try_from(i).unwrap()))
     }
 
     #[test]
@@ -78,42 +78,42 @@ mod tests {
         let (_, after) = document.split_once("Cookie, at 1000 s").unwrap();
         let hex = after.split('`').nth(3).unwrap();
         let bytes: Cookie = std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap());
-        assert_eq!(jar().mint(1000, PEER, CID), bytes);
+        assert_eq!(key().issue(1000, PEER, CID), bytes);
         assert_eq!(hex.len(), 64);
     }
 
     #[test]
     fn cookie_is_valid_for_two_slots() {
-        let jar = jar();
-        for minted in [0, 14, 15, 1000, u64::MAX] {
-            let cookie = jar.mint(minted, PEER, CID);
-            let slot = minted / CookieJar::SLOT_S;
-            for now in minted.saturating_sub(40)..=minted.saturating_add(40) {
-                let age = (now / CookieJar::SLOT_S).checked_sub(slot);
+        let key = key();
+        for issued in [0, 14, 15, 1000, u64::MAX] {
+            let cookie = key.issue(issued, PEER, CID);
+            let slot = issued / CookieKey::SLOT_S;
+            for now in issued.saturating_sub(40)..=issued.saturating_add(40) {
+                let age = (now / CookieKey::SLOT_S).checked_sub(slot);
                 let good = matches!(age, Some(0 | 1));
-                assert_eq!(jar.check(&cookie, now, PEER, CID), good, "made at {minted}, checked at {now}");
+                assert_eq!(key.verify(&cookie, now, PEER, CID), good, "made at {issued}, checked at {now}");
             }
         }
     }
 
     #[test]
     fn a_cookie_is_good_for_nobody_else() {
-        let jar = jar();
-        let cookie = jar.mint(1000, PEER, CID);
-        assert!(jar.check(&cookie, 1000, PEER, CID));
-        assert!(!jar.check(&cookie, 1000, b"192.0.2.1:5001", CID), "another port");
-        assert!(!jar.check(&cookie, 1000, &PEER[1..], CID), "a part of the address");
-        assert!(!jar.check(&cookie, 1000, PEER, CID + 1), "another connection");
-        assert!(!CookieJar::new([0; 32]).check(&cookie, 1000, PEER, CID), "another secret");
+        let key = key();
+        let cookie = key.issue(1000, PEER, CID);
+        assert!(key.verify(&cookie, 1000, PEER, CID));
+        assert!(!key.verify(&cookie, 1000, b"192.0.2.1:5001", CID), "another port");
+        assert!(!key.verify(&cookie, 1000, &PEER[1..], CID), "a part of the address");
+        assert!(!key.verify(&cookie, 1000, PEER, CID + 1), "another connection");
+        assert!(!CookieKey::new([0; 32]).verify(&cookie, 1000, PEER, CID), "another secret");
         for bit in 0..256 {
             let mut other = cookie;
             other[bit / 8] ^= 1 << (bit % 8);
-            assert!(!jar.check(&other, 1000, PEER, CID), "bit {bit}");
+            assert!(!key.verify(&other, 1000, PEER, CID), "bit {bit}");
         }
     }
 
     #[test]
     fn the_secret_is_not_printed() {
-        assert_eq!(format!("{:?}", jar()), "CookieJar { .. }");
+        assert_eq!(format!("{:?}", key()), "CookieKey { .. }");
     }
 }

@@ -9,8 +9,8 @@ const PEER_REPLIES_PER_STATELESS: u32 = 16;
 /// Average interval of replies to unconnected addresses while peers send data: 10,000 a second.
 /// Each costs a cookie and a system call, 4 to 15 us.
 const BUSY_INTERVAL: Duration = Duration::from_micros(100);
-/// Burst of such replies: 32.
-const BUSY_BURST: Duration = Duration::from_micros(3200);
+/// Burst of such replies.
+const BUSY_BURST: u32 = 32;
 /// Time after the newest data, or the newest drop at the socket's full buffer, for which replies
 /// are limited. Longer than a full buffer of 50,000 SYNs delays data, 3 s on a busy host: otherwise
 /// the limit would end before the next data, and the buffer would stay full.
@@ -18,22 +18,22 @@ const BUSY_TIME: Duration = Duration::from_secs(5);
 /// Average interval of stateless resets: 1000 a second, as systems limit their ICMP errors, or 0.4
 /// Mbit/s with headers.
 const RESET_INTERVAL: Duration = Duration::from_millis(1);
-/// Burst of stateless resets: 1000. Retransmission timers of transfers that ended together fire
-/// together. With 4096 peers, the default limit, all senders are reset within 4 s.
-const RESET_BURST: Duration = Duration::from_secs(1);
+/// Burst of stateless resets. Retransmission timers of transfers that ended together fire together.
+/// With 4096 peers, the default limit, all senders are reset within 4 s.
+const RESET_BURST: u32 = 1000;
 
 /// Average interval of AUTH packets that are read although the one before was changed, so that the
 /// handshake is computed again: 100 a second, 2 % of a core.
 const REBUILD_INTERVAL: Duration = Duration::from_millis(10);
-/// Burst of such packets: 32.
-const REBUILD_BURST: Duration = Duration::from_millis(320);
+/// Burst of such packets.
+const REBUILD_BURST: u32 = 32;
 
 /// Average interval of handshakes that begin while the table of half-open connections is full, so
 /// that an older one ends: 4000 a second. Each costs about 0.12 ms, half a core in all, and a
 /// client has a quarter of a second to complete one in a table of 1024.
 const EVICTION_INTERVAL: Duration = Duration::from_micros(250);
-/// Burst of such handshakes: 400.
-const EVICTION_BURST: Duration = Duration::from_millis(100);
+/// Burst of such handshakes.
+const EVICTION_BURST: u32 = 400;
 
 /// Schedule of datagrams to unconnected addresses, among those to connected peers.
 #[derive(Debug)]
@@ -108,15 +108,18 @@ impl StatelessLimit {
 /// Rate limit: a token bucket kept as a time.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
+    /// Time in which one token is added.
     interval: Duration,
-    burst: Duration,
-    /// Time until which what was granted so far uses the average rate up.
-    spent_until: Option<Instant>,
+    /// Time in which a full bucket is filled.
+    fill_time: Duration,
+    /// Time at which the bucket will be full again. `None` before the first token was taken.
+    full_at: Option<Instant>,
 }
 
 impl RateLimiter {
-    fn new(interval: Duration, burst: Duration) -> Self {
-        Self { interval, burst, spent_until: None }
+    /// Returns a full bucket of `burst` tokens, to which one is added in each `interval`.
+    fn new(interval: Duration, burst: u32) -> Self {
+        Self { interval, fill_time: interval * burst, full_at: None }
     }
 
     /// Returns the limit of stateless resets.
@@ -134,17 +137,17 @@ impl RateLimiter {
         Self::new(EVICTION_INTERVAL, EVICTION_BURST)
     }
 
-    /// Returns the time from which one is granted; `None` before the first.
+    /// Returns the time of the next token; `None` before the first was taken.
     fn next_at(&self) -> Option<Instant> {
-        self.spent_until.and_then(|until| (until + self.interval).checked_sub(self.burst))
+        self.full_at.and_then(|at| (at + self.interval).checked_sub(self.fill_time))
     }
 
-    /// Uses one of the allowance; false if none is left now.
+    /// Takes one token; false if none is left.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
-        let spent_until = self.spent_until.map_or(now, |until| until.max(now)) + self.interval;
-        let granted = spent_until <= now + self.burst;
+        let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
+        let granted = full_at <= now + self.fill_time;
         if granted {
-            self.spent_until = Some(spent_until);
+            self.full_at = Some(full_at);
         }
         granted
     }

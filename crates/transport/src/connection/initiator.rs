@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, Entropy, Initiator, Keys, Pattern, PublicKey, StaticKey, aes_hardware};
 
-use super::Place;
+use super::ConnectionEnv;
 use super::config::{ConnectionConfig, InitiatorConfig};
 use super::events::{Closed, RefuseReason};
 use super::proof::KeyProof;
@@ -35,7 +35,7 @@ pub(super) struct Opening {
     pub(super) config: ConnectionConfig,
     keys: InitiatorConfig,
     /// Environment of the open phase.
-    pub(super) place: Place,
+    pub(super) env: ConnectionEnv,
     offer: Offer,
     pattern: Pattern,
     /// Proof of the address in the next SYN.
@@ -84,7 +84,7 @@ impl Opening {
     pub(super) fn new(
         config: ConnectionConfig,
         mut keys: InitiatorConfig,
-        place: Place,
+        env: ConnectionEnv,
         mut entropy: Entropy,
         offer: Offer,
     ) -> Result<Self, ConfigError> {
@@ -97,11 +97,11 @@ impl Opening {
         if pattern == Pattern::Xx && keys.local.is_none() {
             keys.local = Some(StaticKey::generate(&mut entropy).into());
         }
-        let hello = hello(&config, &offer, &place);
+        let hello = hello(&config, &offer, &env);
         let first_payload = if pattern == Pattern::Xx { Vec::new() } else { hello.encode() };
         let syn = clear_syn(pattern, &keys);
         let mut packet = [0; SHORT_SYN];
-        encode_syn(place.local_id, &syn, &mut packet);
+        encode_syn(env.local_id, &syn, &mut packet);
         let psk = keys.secret.as_ref().map(|secret| secret.psk());
         let noise_keys = Keys { local: keys.local.as_deref(), remote: keys.remote, psk: psk.as_ref() };
         let (noise, first) =
@@ -111,7 +111,7 @@ impl Opening {
         Ok(Self {
             config,
             keys,
-            place,
+            env,
             offer,
             pattern,
             proof,
@@ -159,7 +159,7 @@ impl Opening {
             ..clear_syn(self.pattern, &self.keys)
         };
         let Some(slot) = out.slot(syn_len(&syn)) else { return false };
-        encode_syn(self.place.local_id, &syn, slot);
+        encode_syn(self.env.local_id, &syn, slot);
         self.syns.on_sent(now);
         self.started_at.get_or_insert(now);
         self.attempts += 1;
@@ -263,7 +263,7 @@ impl Opening {
         let aead = Aead::from_number(welcome.aead)?;
         let mut noise = self.noise.take()?;
         let auth = if self.pattern == Pattern::Xx {
-            noise.write_third(&hello(&self.config, &self.offer, &self.place).encode()).ok()?
+            noise.write_third(&hello(&self.config, &self.offer, &self.env).encode()).ok()?
         } else {
             Vec::new()
         };
@@ -272,7 +272,7 @@ impl Opening {
         let proof = KeyProof::new(welcome.connection_id, auth, random, rtt, self.give_up_at());
         Some(Opened {
             established: Established {
-                local_id: self.place.local_id,
+                local_id: self.env.local_id,
                 remote_id: welcome.connection_id,
                 is_initiator: true,
                 secrets: noise.finish().ok()?,
@@ -294,10 +294,10 @@ impl Opening {
 }
 
 /// Returns the first words of the initiator.
-fn hello(config: &ConnectionConfig, offer: &Offer, place: &Place) -> Hello {
+fn hello(config: &ConnectionConfig, offer: &Offer, env: &ConnectionEnv) -> Hello {
     Hello {
         window: offer.window,
-        reset_token: place.reset,
+        reset_token: env.reset,
         params: params_of(config, offer),
         name: config.sender.name.clone(),
     }

@@ -96,7 +96,7 @@ impl Connection {
         let Stage::Opening(opening) = &self.stage else { return };
         let Opened { established, proof, peer, resumption, is_proven } = *opened;
         let (hash, window) = (established.secrets.handshake_hash, established.window);
-        let streams = Streams::new(now, &opening.config, established, opening.place.clone());
+        let streams = Streams::new(now, &opening.config, established, opening.env.clone());
         let Ok(mut streams) = streams else { return self.fail(now, Closed::Handshake) };
         streams.proof = Some(proof);
         if let Some(mut observer) = self.observer.take() {
@@ -225,7 +225,7 @@ impl Connection {
     /// Sets the part of the socket's receive buffer that the peer may fill.
     pub(crate) fn set_share(&mut self, share: BufferShare) {
         match &mut self.stage {
-            Stage::Opening(opening) => opening.place.share = Some(share),
+            Stage::Opening(opening) => opening.env.share = Some(share),
             Stage::Open(streams) => {
                 if let Some(rtt) = streams.sender.min_rtt() {
                     streams.receiver.on_min_rtt(rtt);

@@ -104,7 +104,7 @@ pub struct Connection {
 
 /// Environment of a new connection: what its set shares out.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionEnv {
     pub(crate) local_id: u64,
     /// Token of the RESETs that the set would send for this connection.
     pub(crate) reset: ResetToken,
@@ -141,16 +141,16 @@ impl Connection {
         now: Instant,
         config: ConnectionConfig,
         keys: InitiatorConfig,
-        place: Place,
+        env: ConnectionEnv,
         entropy: Entropy,
     ) -> Result<Self, ConfigError> {
         if !IDLE.contains(&config.idle_timeout) {
             return Err(ConfigError::IdleTimeout);
         }
-        let local_id = place.local_id;
-        let offer = Offer::new(now, config.receiver, config.idle_timeout, place.share);
+        let local_id = env.local_id;
+        let offer = Offer::new(now, config.receiver, config.idle_timeout, env.share);
         let secret = keys.secret.as_ref().map(|secret| secret.id());
-        let opening = Opening::new(config, keys, place, entropy, offer)?;
+        let opening = Opening::new(config, keys, env, entropy, offer)?;
         Ok(Self { secret, ..Self::new(local_id, Stage::Opening(Box::new(opening))) })
     }
 
@@ -163,11 +163,11 @@ impl Connection {
         config: &ConnectionConfig,
         established: Established,
         (peer, secret): (Option<PublicKey>, Option<SecretId>),
-        place: Place,
+        env: ConnectionEnv,
     ) -> Result<Self, ConfigError> {
         let (local_id, hash) = (established.local_id, established.secrets.handshake_hash);
         let peer_name = established.name.clone();
-        let streams = Streams::new(now, config, established, place)?;
+        let streams = Streams::new(now, config, established, env)?;
         let connection = Self::new(local_id, Stage::Open(Box::new(streams)));
         Ok(Self { peer, secret, peer_name, handshake_hash: Some(hash), ..connection })
     }

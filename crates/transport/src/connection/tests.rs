@@ -95,9 +95,14 @@ impl Pair {
                 offered_at: now,
             };
             let reset = ResetKey::generate(&mut entropy(8)).token(id(side));
-            let place =
-                Place { local_id: id(side), reset, share: None, memory: Memory::default(), skip_seed: 5 };
-            Connection::accepted(now, configs[side], established, (None, None), place).unwrap()
+            let env = ConnectionEnv {
+                local_id: id(side),
+                reset,
+                share: None,
+                memory: Memory::default(),
+                skip_seed: 5,
+            };
+            Connection::accepted(now, configs[side], established, (None, None), env).unwrap()
         });
         Self {
             ends,

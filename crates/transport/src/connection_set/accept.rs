@@ -81,7 +81,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let syn = ProvenSyn { peer, remote_id, packet, syn };
         match self.answer(now, &responder, own, &syn) {
             Ok(Answered { second, stage }) => {
-                // An invalid SYN takes a place, too, and counts against the limit of its host: it
+                // An invalid SYN takes an entry, too, and counts against the limit of its host: it
                 // has cost as much as a valid one.
                 self.stats.unauthentic += u64::from(second.is_empty());
                 let mut entry = HalfOpen::new(now, (peer, remote_id, digest), second, stage);
@@ -106,7 +106,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         own: OwnId,
         syn: &ProvenSyn<'_, P>,
     ) -> Result<Answered, RefuseReason> {
-        if !self.may_have_place_for(now, &syn.peer) {
+        if !self.may_have_slot_for(now, &syn.peer) {
             return Err(RefuseReason::Busy);
         }
         let Some((pattern, secret)) = pattern_of(syn.syn) else { return Ok(Answered::default()) };
@@ -210,7 +210,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let epoch = *self.cookie_epoch.get_or_insert(now);
         let now_s = now.saturating_duration_since(epoch).as_secs();
         // `digest` has collected the bytes of this address.
-        let cookie_of = |set: &Self| set.cookies.mint(now_s, &set.address.0, remote_id);
+        let cookie_of = |set: &Self| set.cookies.issue(now_s, &set.address.0, remote_id);
         let is_proven = match proof {
             Proof::None => false,
             Proof::Retry(cookie) => self.cookies.check(cookie, now_s, &self.address.0, remote_id),
@@ -238,7 +238,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     fn mint_resumption(&mut self, now: Instant, peer: P) -> Option<rdt_crypto::ResumptionCookie> {
         let address = (self.config.ip_of?)(&peer);
         let unix_s = self.unix_time(now)?;
-        Some(self.resumptions.as_mut()?.mint(unix_s, address, &mut self.entropy))
+        Some(self.resumptions.as_mut()?.issue(unix_s, address, &mut self.entropy))
     }
 
     /// Returns the seconds since 1970.

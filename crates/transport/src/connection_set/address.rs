@@ -17,8 +17,8 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(333);
 /// Attempts to probe one address: it is given up 5 s after the first one. A later packet from
 /// there starts again.
 const ATTEMPT_LIMIT: u32 = 4;
-/// Attempts after which another address may take the place of this one: 1 s without an answer.
-/// Without it, packets that come from two new addresses in turn would prove neither.
+/// Attempts after which another address may replace this one: 1 s without an answer. Without it,
+/// packets that come from two new addresses in turn would prove neither.
 const KEPT_ATTEMPTS: u32 = 2;
 /// Bytes that may be sent for each byte received from an unproved address.
 const AMPLIFICATION: u64 = 3;

@@ -33,7 +33,7 @@ impl<P: Copy + PartialEq> Answers<P> {
         Self { proved: VecDeque::new(), queue: VecDeque::new(), limit: StatelessLimit::default(), dropped: 0 }
     }
 
-    /// True if an answer finds a place. Otherwise counts it as dropped.
+    /// True if the queue has room for an answer. Otherwise counts it as dropped.
     pub(super) fn reserve(&mut self) -> bool {
         let has_room = self.queue.len() < MAX_QUEUED;
         self.dropped += u64::from(!has_room);

@@ -10,7 +10,7 @@ use rdt_crypto::{Aead, PublicKey, SecretId, Secrets};
 use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, Stage};
 use super::{Admittee, ConnectionId, ConnectionSet};
 use crate::Ecn;
-use crate::connection::{Connection, ConnectionEvent, Established, Place, RefuseReason};
+use crate::connection::{Connection, ConnectionEnv, ConnectionEvent, Established, RefuseReason};
 use crate::receiver::BufferShare;
 use crate::wire::native::CloseReason;
 use crate::wire::sealed::{Close, ControlHeader, Hello, close_len, encode_close, peek};
@@ -107,7 +107,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Opens the connection, unless there are too many or its secret was used up meanwhile.
     fn complete(&mut self, now: Instant, proven: Proven<P>) {
         let Some(responder) = self.responder.clone() else { return };
-        if !self.make_place_for(now, &proven.half_open.peer) {
+        if !self.make_slot_for(now, &proven.half_open.peer) {
             return self.refuse(now, proven, RefuseReason::Busy);
         }
         if proven.secret.is_some_and(|id| !responder.secrets.complete(id, proven.peer)) {
@@ -117,8 +117,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let id = established.local_id;
         let reset = self.reset_key.token(id);
         let skip_seed = u64::from_le_bytes(self.entropy.array());
-        let place = Place { local_id: id, reset, share, memory: self.pools.clone(), skip_seed };
-        let accepted = Connection::accepted(now, &responder.config, established, (peer, secret), place);
+        let env = ConnectionEnv { local_id: id, reset, share, memory: self.pools.clone(), skip_seed };
+        let accepted = Connection::accepted(now, &responder.config, established, (peer, secret), env);
         let Ok(connection) = accepted else {
             self.stats.refused += 1;
             return;
@@ -128,8 +128,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.opened.insert(now, half_open.syn);
         self.stats.accepted += 1;
         self.events.push_back((ConnectionId(id), ConnectionEvent::Connected { peer, resumption: None }));
-        let place = self.places.take(self.config.ip_of.map(|ip_of| ip_of(&half_open.peer)));
-        self.insert(id, half_open.peer, connection, place);
+        let slot = self.slots.take(self.config.ip_of.map(|ip_of| ip_of(&half_open.peer)));
+        self.insert(id, half_open.peer, connection, slot);
     }
 
     /// Refuses an initiator that has proved its keys, by a CLOSE. The table keeps the CLOSE for

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use super::address::PathProbe;
-use super::places::Place;
+use super::connection_slots::ConnectionSlot;
 use super::{ConnectionId, ConnectionSet};
 use crate::connection::Connection;
 use crate::listener::budget::Claim;
@@ -32,8 +32,8 @@ pub(super) struct Entry<P> {
     pub(super) claim: Option<Claim>,
     /// Time under which the entry is in [`ConnectionSet::timers`].
     pub(super) timer: Option<Instant>,
-    /// Place among the connections that have not ended.
-    pub(super) place: Option<Place>,
+    /// Slot, until the connection has ended.
+    pub(super) slot: Option<ConnectionSlot>,
     /// True if the entry is in [`ConnectionSet::ready`].
     pub(super) is_queued: bool,
     /// True if the application has no handle any more.
@@ -49,7 +49,7 @@ pub(super) struct Entry<P> {
 }
 
 impl<P> Entry<P> {
-    pub(super) fn new(peer: P, connection: Connection, place: Place) -> Self {
+    pub(super) fn new(peer: P, connection: Connection, slot: ConnectionSlot) -> Self {
         Self {
             connection: Box::new(connection),
             peer,
@@ -58,7 +58,7 @@ impl<P> Entry<P> {
             memory: 0,
             claim: None,
             timer: None,
-            place: Some(place),
+            slot: Some(slot),
             is_queued: false,
             is_released: false,
             is_ended: false,
@@ -123,7 +123,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
         self.account(id);
         self.set_timer(id);
-        self.leave_place_if_ended(id);
+        self.free_slot_if_ended(id);
     }
 
     /// Notes whether a connection has nothing more to do, and removes it if its handle was
@@ -141,8 +141,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub(super) fn remove(&mut self, id: u64) {
         let Some(mut entry) = self.connections.remove(&id) else { return };
         self.removed += 1;
-        if let Some(place) = entry.place.take() {
-            self.places.leave(place);
+        if let Some(slot) = entry.slot.take() {
+            self.slots.free(slot);
         }
         self.forget_memory(&entry);
         if let Some(remote_id) = entry.remote_id {
@@ -154,7 +154,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         drop(entry);
         if self.connections.len() == 0 {
             self.pools.shrink();
-            self.places.forget_ended();
+            self.slots.forget_ended();
         }
     }
 }

@@ -12,8 +12,8 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     /// Returns the memory limit of a connection that holds `held` bytes. Connections that hold
     /// memory divide what is free, so the windows offered to all peers fit the limit.
     pub(super) fn allowance(&self, held: u64) -> u64 {
-        let others = self.holders - u64::from(held > 0) + self.beside.holders;
-        let free = self.config.memory_limit.saturating_sub(self.memory + self.beside.memory);
+        let others = self.holders - u64::from(held > 0) + self.other_load.holders;
+        let free = self.config.memory_limit.saturating_sub(self.memory + self.other_load.memory);
         self.config.connection_memory_limit.min(held + free / (others + 1))
     }
 

@@ -9,7 +9,7 @@
 //! | handshake of a peer | `accept.rs` | from the SYN to the SYN-ACK |
 //! | | `complete.rs` | from AUTH or the first sealed packet to the connection |
 //! | half-open connection | `half_open.rs` | the table between both |
-//! | place | `places.rs` | number of connections, in total and of one host |
+//! | slot | `connection_slots.rs` | limits on connections, in total and of one host |
 //! | arrival | `receive.rs` | delivery by connection ID; stateless resets of unknown IDs |
 //! | address | `address.rs` | proof of a peer's new address |
 //! | answer | `answers.rs` | datagrams that no connection sends |
@@ -19,10 +19,10 @@ mod address;
 mod answers;
 mod complete;
 mod config;
+mod connection_slots;
 mod entry;
 mod half_open;
 mod memory;
-mod places;
 mod receive;
 mod stats;
 #[cfg(test)]
@@ -39,14 +39,16 @@ use rdt_crypto::{Entropy, ResetKey, ResumptionJar};
 
 use answers::Answers;
 pub use config::{Admit, Admittee, ConnectionSetConfig, ResponderConfig, Secrets};
+use connection_slots::{ConnectionSlot, ConnectionSlots};
 use entry::Entry;
 use half_open::{HalfOpenTable, OwnId};
-use places::Places;
 pub use stats::ConnectionSetStats;
 use timers::Timers;
 
-use crate::connection::{Connection, ConnectionConfig, ConnectionEvent, InitiatorConfig, Memory, Place};
-use crate::cookie::CookieJar;
+use crate::connection::{
+    Connection, ConnectionConfig, ConnectionEnv, ConnectionEvent, InitiatorConfig, Memory,
+};
+use crate::cookie::CookieKey;
 use crate::listener::SourceCounts;
 use crate::listener::admission::Address;
 use crate::listener::budget::{Budget, SocketLoad};
@@ -73,7 +75,7 @@ pub struct ConnectionSet<P> {
     config: ConnectionSetConfig<P>,
     entropy: Entropy,
     connections: Peers<u64, Entry<P>>,
-    places: Places,
+    slots: ConnectionSlots,
     /// Pairs of remote and local connection ID. A RESET of a peer names the remote one.
     by_remote: BTreeSet<(u64, u64)>,
     /// Connections that this side opens, until their handshake ends.
@@ -83,7 +85,7 @@ pub struct ConnectionSet<P> {
     half_open: HalfOpenTable<P>,
     /// Digests of SYNs that opened a connection while their cookies were valid.
     opened: RecentEnds,
-    cookies: CookieJar,
+    cookies: CookieKey,
     /// Time of the first SYN, from which the times of cookies count.
     cookie_epoch: Option<Instant>,
     /// Key of the tokens that were given to peers and of those in RESETs.
@@ -105,8 +107,8 @@ pub struct ConnectionSet<P> {
     /// Number of connections that hold memory.
     holders: u64,
     budget: Budget,
-    /// Load of the other machine behind the socket.
-    beside: SocketLoad,
+    /// Load of the [`Listener`](crate::Listener) on this socket.
+    other_load: SocketLoad,
     /// Number of connections removed so far.
     removed: u64,
     /// True if no further connection of a peer is accepted.
@@ -133,14 +135,14 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub fn with_memory(config: ConnectionSetConfig<P>, mut entropy: Entropy, memory: FramePool) -> Self {
         Self {
             connections: Peers::new(),
-            places: Places::default(),
+            slots: ConnectionSlots::default(),
             by_remote: BTreeSet::new(),
             opening: BTreeSet::new(),
             responder: None,
             resumptions: None,
             half_open: HalfOpenTable::new(config.max_half_open),
             opened: RecentEnds::default(),
-            cookies: CookieJar::new(entropy.array()),
+            cookies: CookieKey::new(entropy.array()),
             cookie_epoch: None,
             reset_key: ResetKey::generate(&mut entropy),
             is_reset_key_used: false,
@@ -154,7 +156,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             memory: 0,
             holders: 0,
             budget: Budget::new(config.socket_buffer),
-            beside: SocketLoad::default(),
+            other_load: SocketLoad::default(),
             removed: 0,
             is_refusing: false,
             pools: Memory { frames: memory, ..Memory::default() },
@@ -205,12 +207,13 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let OwnId { id, reset_token } = self.draw_id();
         let share = self.budget.share_of_new();
         let skip_seed = u64::from_le_bytes(self.entropy.array());
-        let place = Place { local_id: id, reset: reset_token, share, memory: self.pools.clone(), skip_seed };
-        let connection = Connection::initiate(now, config, initiator, place, self.entropy.child())?;
+        let env =
+            ConnectionEnv { local_id: id, reset: reset_token, share, memory: self.pools.clone(), skip_seed };
+        let connection = Connection::initiate(now, config, initiator, env, self.entropy.child())?;
         self.stats.initiated += 1;
         self.opening.insert(id);
-        let place = self.places.take(None);
-        self.insert(id, peer, connection, place);
+        let slot = self.slots.take(None);
+        self.insert(id, peer, connection, slot);
         Ok(ConnectionId(id))
     }
 
@@ -219,7 +222,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.connections.get(&id.0).filter(|entry| !entry.is_released).map(|entry| &*entry.connection)
     }
 
-    /// Calls `act` on a connection that was not released, then updates its events, timers and place
+    /// Calls `act` on a connection that was not released, then updates its events, timers and slot
     /// in the order of transmission.
     pub fn with<R>(
         &mut self,
@@ -263,24 +266,25 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
 
     /// Returns what this set uses of the limits of its socket.
     pub fn load(&self) -> SocketLoad {
-        let (peers, memory, holders) = (self.places.taken(), self.memory, self.holders);
+        let (peers, memory, holders) = (self.slots.taken(), self.memory, self.holders);
         SocketLoad { peers, memory, holders, ..self.budget.load() }
     }
 
-    /// Counts the load of another machine behind the same socket towards the limits.
-    pub fn set_beside(&mut self, load: SocketLoad) {
-        self.beside = load;
-        self.budget.set_beside(load);
+    /// Counts the load of a [`Listener`](crate::Listener) on this socket towards the limits.
+    pub fn set_other_load(&mut self, load: SocketLoad) {
+        self.other_load = load;
+        self.budget.set_other_load(load);
     }
 
     /// Returns the numbers of connections of peers of each source that have not ended.
     pub fn source_counts(&self) -> SourceCounts {
-        self.places.sources.clone()
+        self.slots.sources.clone()
     }
 
-    /// Counts the peers of another machine behind the same socket towards the limit of a source.
-    pub fn set_sources_beside(&mut self, counts: SourceCounts) {
-        self.places.sources_beside = counts;
+    /// Counts the peers of a [`Listener`](crate::Listener) on this socket towards the limit of a
+    /// source.
+    pub fn set_other_sources(&mut self, counts: SourceCounts) {
+        self.slots.other_sources = counts;
     }
 
     /// Gives up the handle of a connection, which reports no further event. What was written is
@@ -373,9 +377,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         }
     }
 
-    fn insert(&mut self, id: u64, peer: P, connection: Connection, place: places::Place) {
-        self.connections.insert(id, Entry::new(peer, connection, place));
-        self.stats.max_connections = self.stats.max_connections.max(self.places.taken());
+    fn insert(&mut self, id: u64, peer: P, connection: Connection, slot: ConnectionSlot) {
+        self.connections.insert(id, Entry::new(peer, connection, slot));
+        self.stats.max_connections = self.stats.max_connections.max(self.slots.taken());
         self.process_output(id);
     }
 }

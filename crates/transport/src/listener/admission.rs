@@ -7,9 +7,9 @@ use std::hash::{Hash, Hasher};
 use std::time::Instant;
 
 use super::Listener;
-use super::entry::{Entry, Place};
+use super::entry::{Entry, PeerState};
 use super::stateless::Stateless;
-use crate::cookie::CookieJar;
+use crate::cookie::CookieKey;
 use crate::receiver::Receiver;
 use crate::wire::Open;
 use crate::wire::native::CloseReason;
@@ -54,43 +54,43 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return Admission::Refused;
         }
         if self.is_half_open(peer) {
-            // A native sender at this address takes the place of the half-open classic one.
+            // A native sender at this address replaces the half-open classic one.
             self.close(peer);
         }
         if let Some(entry) = self.peers.get_mut(&peer) {
             let earlier = entry.receiver.connection_id();
             entry.wire = open.wire;
-            if entry.place == Place::Unproved && open.wire.connection_id().is_some() {
-                entry.place = Place::Proved;
+            if entry.state == PeerState::Unproved && open.wire.connection_id().is_some() {
+                entry.state = PeerState::Proved;
                 self.unproved -= 1;
             }
             self.remember_end(now, earlier);
             return Admission::Known;
         }
         let proved = open.wire.connection_id().is_some() || self.config.receiver.faithful;
-        let place = if proved { Place::Proved } else { Place::HalfOpen };
-        self.make_place(now, &peer, place);
-        if !self.has_place(&peer, place) || !proved && !self.half_open.has_room_for(&peer) {
+        let state = if proved { PeerState::Proved } else { PeerState::HalfOpen };
+        self.make_slot(now, &peer, state);
+        if !self.has_slot(&peer, state) || !proved && !self.half_open.has_room_for(&peer) {
             self.stats.refused += 1;
             if let Some(connection_id) = open.wire.connection_id() {
                 self.stateless.push(peer, connection_id, Stateless::Close(CloseReason::Refused));
             }
             return Admission::Refused;
         }
-        self.add(now, peer, open, place);
+        self.add(now, peer, open, state);
         Admission::New
     }
 
     /// Adds a peer with a receiver.
-    fn add(&mut self, now: Instant, peer: P, open: &Open<'_>, place: Place) {
+    fn add(&mut self, now: Instant, peer: P, open: &Open<'_>, state: PeerState) {
         let mut receiver = Receiver::new(self.config.receiver);
         receiver.set_idle(self.config.native_idle);
         let idle_at = now + self.idle_limit(open.wire);
         let entry = Entry {
             receiver,
             wire: open.wire,
-            place,
-            on_probation: place == Place::HalfOpen,
+            state,
+            on_probation: state == PeerState::HalfOpen,
             last_active: now,
             idle_at,
             queued: false,
@@ -99,7 +99,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             is_open: false,
             claim: None,
         };
-        if place == Place::HalfOpen {
+        if state == PeerState::HalfOpen {
             self.make_room_for_half_open();
             self.half_open.insert(idle_at, peer);
             self.peers.insert(peer, entry);
@@ -111,9 +111,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.set_deadline();
     }
 
-    /// Removes a finished peer if there is no place for `newcomer`.
-    pub(super) fn make_place(&mut self, now: Instant, newcomer: &P, place: Place) {
-        if !self.has_place(newcomer, place) {
+    /// Removes a finished peer if there is no slot for `newcomer`.
+    pub(super) fn make_slot(&mut self, now: Instant, newcomer: &P, state: PeerState) {
+        if !self.has_slot(newcomer, state) {
             self.remove_finished(now, newcomer);
         }
     }
@@ -141,7 +141,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let Some(connection_id) = connection_id else { return };
         if !self.ends.insert(last_active, connection_id) {
             // No cookie may outlive the memory of its connection, so all become invalid.
-            self.cookies_aged_s += 2 * CookieJar::SLOT_S;
+            self.cookies_aged_s += 2 * CookieKey::SLOT_S;
         }
     }
 
@@ -150,7 +150,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     fn is_proven(&mut self, now: Instant, peer: P, open: &Open<'_>) -> bool {
         let Some(connection_id) = open.wire.connection_id() else { return true };
         let epoch = *self.cookie_epoch.get_or_insert(now);
-        let Some(jar) = &self.cookies else {
+        let Some(key) = &self.cookies else {
             self.stats.refused += 1;
             return false;
         };
@@ -162,14 +162,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         peer.hash(&mut self.address);
         let address = &self.address.0;
         if let Some(cookie) = open.cookie {
-            if jar.check(&cookie, now_s, address, connection_id) {
+            if key.verify(&cookie, now_s, address, connection_id) {
                 return true;
             }
             if !self.stateless.reserve() {
                 return false;
             }
         }
-        let retry = Stateless::Retry(jar.mint(now_s, address, connection_id));
+        let retry = Stateless::Retry(key.issue(now_s, address, connection_id));
         self.stats.retries += u64::from(self.stateless.push(peer, connection_id, retry));
         false
     }

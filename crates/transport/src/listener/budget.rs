@@ -29,8 +29,9 @@ pub(crate) struct Claim {
     offered: u64,
 }
 
-/// Part of the shared limits that one of several machines behind a socket uses
-/// ([`Listener`](crate::Listener), [`ConnectionSet`](crate::ConnectionSet)). The others count it.
+/// Part of the shared limits that the [`Listener`](crate::Listener) or the
+/// [`ConnectionSet`](crate::ConnectionSet) of a socket uses. If a socket has both, each counts the
+/// load of the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketLoad {
     /// Number of peers.
@@ -72,8 +73,9 @@ pub(crate) struct Budget {
     arrived: u64,
     /// Part of an RTT spent in the hosts, at the load of the previous epoch.
     host_delay: Duration,
-    /// Load of the other machine behind the socket.
-    beside: SocketLoad,
+    /// Load of the [`Listener`](crate::Listener) or [`ConnectionSet`](crate::ConnectionSet) that
+    /// shares this socket.
+    other_load: SocketLoad,
 }
 
 impl Budget {
@@ -88,13 +90,13 @@ impl Budget {
             silent: Group::default(),
             arrived: 0,
             host_delay: buffer.map_or(Duration::ZERO, |buffer| buffer.min_host_delay),
-            beside: SocketLoad::default(),
+            other_load: SocketLoad::default(),
         }
     }
 
-    /// Counts what another machine behind the same socket uses of the buffer.
-    pub(crate) fn set_beside(&mut self, load: SocketLoad) {
-        self.beside = load;
+    /// Sets the load of the other protocol on this socket.
+    pub(crate) fn set_other_load(&mut self, load: SocketLoad) {
+        self.other_load = load;
     }
 
     /// Returns the active transfers, and the bytes that are offered or reserved.
@@ -160,10 +162,10 @@ impl Budget {
     /// bytes.
     fn share(&self, transfers: u64, held: u64) -> Option<BufferShare> {
         let buffer = self.buffer?;
-        let transfers = transfers + self.beside.transfers;
+        let transfers = transfers + self.other_load.transfers;
         let reserved = self.reserved(&buffer);
         let (rest, useful) = (buffer.capacity - reserved, buffer.useful(transfers));
-        let offered = self.present.offered + self.previous.offered + reserved + self.beside.offered;
+        let offered = self.present.offered + self.previous.offered + reserved + self.other_load.offered;
         let free = buffer.capacity.saturating_sub(offered);
         Some(BufferShare {
             bytes: (rest.min(useful) / transfers.max(1)).min(held + free),

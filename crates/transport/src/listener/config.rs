@@ -11,7 +11,7 @@ use crate::wire::native::Versions;
 pub struct ListenerConfig {
     /// Configuration of every receiver.
     pub receiver: ReceiverConfig,
-    /// Largest number of connected peers at once. A quarter of the places is kept for peers that
+    /// Largest number of connected peers at once. A quarter of these slots is kept for peers that
     /// proved their address (native). Further SYNs are refused, or ignored if their format has no
     /// refusal.
     pub max_peers: usize,

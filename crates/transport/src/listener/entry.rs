@@ -1,4 +1,4 @@
-//! State of one peer: its receiver, its standing, and its claim to the socket's buffer.
+//! Entry of one peer: its receiver, its state of admission, and its claim to the socket's buffer.
 
 use std::time::Instant;
 
@@ -6,9 +6,9 @@ use super::budget::{Budget, Claim};
 use crate::receiver::Receiver;
 use crate::wire::{MAX_REPLY, Open, Wire};
 
-/// Standing of a peer, which determines the limit that it counts towards.
+/// Admission of a peer, which determines the limit that it counts towards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PeerState {
     /// In the table of half-open peers.
     HalfOpen,
     /// Connected; its address is not proved (classic).
@@ -17,13 +17,13 @@ pub(super) enum Place {
     Proved,
 }
 
-/// State of one peer.
+/// Entry of one peer.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) receiver: Receiver,
     /// Format and connection ID of the newest SYN.
     pub(super) wire: Wire,
-    pub(super) place: Place,
+    pub(super) state: PeerState,
     /// True while events wait in the receiver, until more of the transfer arrives.
     pub(super) on_probation: bool,
     pub(super) last_active: Instant,

@@ -1,5 +1,5 @@
 //! Half-open peers: classic senders whose SYN was answered and that have not sent enough to count
-//! as connected. Classic has no proof of address, so forged SYNs must not take the places of
+//! as connected. Classic has no proof of address, so forged SYNs must not take the slots of
 //! connected peers. They fill this table only, and its oldest entry makes room for a new one.
 //!
 //! A half-open peer has a receiver and gets all its answers. The application hears of it once three
@@ -13,7 +13,7 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use super::Listener;
-use super::entry::{Entry, Place};
+use super::entry::{Entry, PeerState};
 use super::sources::Sources;
 use crate::ReceiverEvent;
 
@@ -21,7 +21,7 @@ use crate::ReceiverEvent;
 /// MiB.
 pub const MAX_HALF_OPEN_PEERS: usize = 1024;
 /// Largest number of half-open peers of one source. Further SYNs get no answer, so an honest sender
-/// behind the same address repeats its SYN and finds a place later.
+/// behind the same address repeats its SYN and finds a slot later.
 const MAX_HALF_OPEN_PER_SOURCE: u32 = 256;
 /// Limit on the data of all half-open peers, bytes.
 const MAX_HALF_OPEN_MEMORY: u64 = 4 << 20;
@@ -87,15 +87,15 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// True if `peer` is half-open: the application has not heard of it.
     pub fn is_half_open(&self, peer: P) -> bool {
-        self.peers.get(&peer).is_some_and(|entry| entry.place == Place::HalfOpen)
+        self.peers.get(&peer).is_some_and(|entry| entry.state == PeerState::HalfOpen)
     }
 
-    /// True if `peer` may be connected as one more. A quarter of the places is kept for peers that
+    /// True if `peer` may be connected as one more. A quarter of the slots is kept for peers that
     /// proved their address.
-    pub(super) fn has_place(&self, peer: &P, place: Place) -> bool {
+    pub(super) fn has_slot(&self, peer: &P, state: PeerState) -> bool {
         let all = self.config.max_peers;
-        self.active() + self.beside.peers < all
-            && (place == Place::Proved || self.unproved < all - all / 4)
+        self.active() + self.other_load.peers < all
+            && (state == PeerState::Proved || self.unproved < all - all / 4)
             && self.source_has_place(peer)
     }
 
@@ -130,10 +130,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return;
         }
         entry.on_probation = false;
-        let (now, is_new) = (entry.last_active, entry.place == Place::HalfOpen);
+        let (now, is_new) = (entry.last_active, entry.state == PeerState::HalfOpen);
         if is_new {
-            self.make_place(now, &peer, Place::Unproved);
-            if !self.has_place(&peer, Place::Unproved) {
+            self.make_slot(now, &peer, PeerState::Unproved);
+            if !self.has_slot(&peer, PeerState::Unproved) {
                 self.stats.refused += 1;
                 return self.close(peer);
             }
@@ -145,7 +145,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Moves a half-open peer to the connected ones.
     fn connect(&mut self, peer: P) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
-        entry.place = Place::Unproved;
+        entry.state = PeerState::Unproved;
         let Entry { idle_at, memory, .. } = *entry;
         self.half_open.remove(idle_at, peer, memory);
         self.idle.insert((idle_at, peer));

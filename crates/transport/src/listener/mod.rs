@@ -26,7 +26,7 @@ pub use admission::Admission;
 use budget::Budget;
 pub use budget::SocketLoad;
 pub use config::{ListenerConfig, SocketBuffer};
-use entry::{Entry, Place};
+use entry::{Entry, PeerState};
 use half_open::HalfOpen;
 pub use half_open::MAX_HALF_OPEN_PEERS;
 use peers::Peers;
@@ -37,7 +37,7 @@ use stateless::StatelessReplies;
 pub use stats::ListenerStats;
 
 use crate::PayloadDiscarded;
-use crate::cookie::CookieJar;
+use crate::cookie::CookieKey;
 use crate::receiver::Receiver;
 use crate::stateless_limit::RateLimiter;
 use crate::wire::native::CloseReason;
@@ -74,7 +74,7 @@ pub struct Listener<P> {
     stateless: StatelessReplies<P>,
     resets: RateLimiter,
     ends: RecentEnds,
-    cookies: Option<CookieJar>,
+    cookies: Option<CookieKey>,
     /// Time of the first native SYN, from which the times of cookies count.
     cookie_epoch: Option<Instant>,
     /// Seconds by which cookies were aged, so that all older ones are invalid.
@@ -90,8 +90,8 @@ pub struct Listener<P> {
     /// Number of receivers that hold memory.
     holders: u64,
     budget: Budget,
-    /// Load of the other machine behind the socket.
-    beside: SocketLoad,
+    /// Load of the [`ConnectionSet`](crate::ConnectionSet) on this socket.
+    other_load: SocketLoad,
     /// Messages dropped because the socket's buffer was full, modulo 2^32.
     overflow: u32,
     stats: ListenerStats,
@@ -103,7 +103,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Creates a listener without peers.
     pub fn new(config: ListenerConfig) -> Self {
         Self {
-            cookies: config.secret.map(CookieJar::new),
+            cookies: config.secret.map(CookieKey::new),
             config,
             peers: Peers::new(),
             half_open: HalfOpen::new(),
@@ -127,7 +127,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             memory: 0,
             holders: 0,
             budget: Budget::new(config.socket_buffer),
-            beside: SocketLoad::default(),
+            other_load: SocketLoad::default(),
             overflow: 0,
             stats: ListenerStats::default(),
             removed: ReceiverStats::default(),
@@ -220,7 +220,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if let Some(timer) = entry.ack_timer {
             self.ack_timers.remove(&(timer, peer));
         }
-        if entry.place == Place::HalfOpen {
+        if entry.state == PeerState::HalfOpen {
             self.half_open.remove(entry.idle_at, peer, entry.memory);
             self.events.push_back((peer, ReceiverEvent::Dropped));
         } else {
@@ -228,7 +228,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
             self.events.retain(|(p, event)| *p != peer || !void(*event));
             self.idle.remove(&(entry.idle_at, peer));
-            self.unproved -= usize::from(entry.place == Place::Unproved);
+            self.unproved -= usize::from(entry.state == PeerState::Unproved);
             self.sources.remove(&peer);
             if entry.is_open {
                 self.leave_open(&peer);
@@ -275,15 +275,16 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.open_sources.clone()
     }
 
-    /// Counts the peers of another machine behind the same socket towards the limit of a source.
-    pub fn set_sources_beside(&mut self, counts: SourceCounts) {
-        self.sources.set_beside(counts);
+    /// Counts the peers of a [`ConnectionSet`](crate::ConnectionSet) on this socket towards the
+    /// limit of a source.
+    pub fn set_other_sources(&mut self, counts: SourceCounts) {
+        self.sources.set_other_counts(counts);
     }
 
     /// Counts the peer looked up last as open until its transfer is finished.
     fn count_open(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
-        let is_open = entry.place != Place::HalfOpen && !entry.receiver.is_finished();
+        let is_open = entry.state != PeerState::HalfOpen && !entry.receiver.is_finished();
         match (std::mem::replace(&mut entry.is_open, is_open), is_open) {
             (false, true) => {
                 self.open += 1;
@@ -303,19 +304,20 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// Counts the load of another machine behind the same socket towards the limits.
-    pub fn set_beside(&mut self, load: SocketLoad) {
-        self.beside = load;
-        self.budget.set_beside(load);
+    /// Counts the load of a [`ConnectionSet`](crate::ConnectionSet) on this socket towards the
+    /// limits.
+    pub fn set_other_load(&mut self, load: SocketLoad) {
+        self.other_load = load;
+        self.budget.set_other_load(load);
     }
 
     /// Returns the memory limit of a receiver that holds `held` bytes. Receivers that hold memory
     /// divide what is free, so the windows offered to all of them fit the limit.
-    fn allowance(&self, place: Place, held: u64) -> u64 {
-        let others = self.holders - u64::from(held > 0) + self.beside.holders;
-        let free = self.config.memory_limit.saturating_sub(self.memory + self.beside.memory);
+    fn allowance(&self, state: PeerState, held: u64) -> u64 {
+        let others = self.holders - u64::from(held > 0) + self.other_load.holders;
+        let free = self.config.memory_limit.saturating_sub(self.memory + self.other_load.memory);
         let most = self.config.peer_memory_limit.min(held + free / (others + 1));
-        if place == Place::HalfOpen { most.min(self.half_open.allowance(held)) } else { most }
+        if state == PeerState::HalfOpen { most.min(self.half_open.allowance(held)) } else { most }
     }
 
     /// Returns the number of drops at the socket's full buffer, for ACKs. `None` if the buffer does
@@ -350,8 +352,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// Reports the events of the peer looked up last, and updates its memory, claim, place in the
-    /// reply queue and timer.
+    /// Reports the events of the peer looked up last, and updates its memory, claim, position in
+    /// the reply queue and timer.
     fn process_output(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
         let on_probation = entry.on_probation;
@@ -362,7 +364,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let memory = entry.receiver.memory();
         self.memory = self.memory - entry.memory + memory;
         self.holders = self.holders - u64::from(entry.memory > 0) + u64::from(memory > 0);
-        if entry.place == Place::HalfOpen {
+        if entry.state == PeerState::HalfOpen {
             self.half_open.on_memory(entry.memory, memory);
         }
         entry.memory = memory;

@@ -104,8 +104,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             }
             _ => entry.set_share(&self.budget),
         }
-        let (place, held) = (entry.place, entry.memory);
-        let (allowance, overflow) = (self.allowance(place, held), self.overflow());
+        let (state, held) = (entry.state, entry.memory);
+        let (allowance, overflow) = (self.allowance(state, held), self.overflow());
         self.with_latest(peer, |receiver| {
             receiver.set_overflow(overflow);
             receiver.handle(now, packet, ecn, allowance);
@@ -145,8 +145,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         stride: usize,
     ) -> usize {
         let Some(entry) = self.peers.get_mut(&peer) else { return 0 };
-        let (place, held) = (entry.place, entry.memory);
-        let allowance = self.allowance(place, held);
+        let (state, held) = (entry.state, entry.memory);
+        let allowance = self.allowance(state, held);
         let most = self.config.receiver.max_datagram;
         let Some(entry) = self.peers.latest_mut() else { return 0 };
         let connection = entry.wire.connection_id();

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::cookie::CookieJar;
+use crate::cookie::CookieKey;
 
-/// Time after the last packet of a connection for which its ID is remembered: no cookie that opened
-/// it is valid for longer.
-const MEMORY: Duration = Duration::from_secs(2 * CookieJar::SLOT_S);
+/// Time for which the ID of an ended connection is remembered, counted from its last packet: the
+/// longest validity of a cookie.
+const REMEMBER_TIME: Duration = Duration::from_secs(2 * CookieKey::SLOT_S);
 /// Largest number of connection IDs, 3 MB. A peer that proved its address may cause an end.
 const MAX_ENDS: usize = 65_536;
 
@@ -32,7 +32,7 @@ impl RecentEnds {
             self.ids.clear();
             self.order.clear();
         }
-        let until = last_active + MEMORY;
+        let until = last_active + REMEMBER_TIME;
         self.ids.insert(connection_id, until);
         self.order.push_back((until, connection_id));
         has_room

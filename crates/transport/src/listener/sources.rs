@@ -1,11 +1,13 @@
-//! Number of peers of each source, so that one host cannot take all places. The caller defines what
-//! a source is: the programs count an IPv4 address, or the /64 network of an IPv6 address.
+//! Number of peers of each source, so that one host cannot use up the limit of peers. The caller
+//! defines what a source is: the programs count an IPv4 address, or the /64 network of an IPv6
+//! address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counts by source that two machines behind one socket share: each adds those of the other to its
+/// Counts by source that a [`Listener`](crate::Listener) and a
+/// [`ConnectionSet`](crate::ConnectionSet) on one socket share: each adds those of the other to its
 /// own. Clones are the same counts.
 #[derive(Debug, Clone, Default)]
 pub struct SourceCounts(Arc<Mutex<BTreeMap<u64, u32>>>);
@@ -51,13 +53,13 @@ pub(super) struct Sources<P> {
     /// Returns the source of an address; `None` if sources have no limits.
     source_of: Option<fn(&P) -> u64>,
     counts: BTreeMap<u64, u32>,
-    /// Counts of the other machine behind the socket, which the limit includes.
-    beside: SourceCounts,
+    /// Counts of the other protocol on this socket, which the limit includes.
+    other_counts: SourceCounts,
 }
 
 impl<P> Sources<P> {
     pub(super) fn new() -> Self {
-        Self { source_of: None, counts: BTreeMap::new(), beside: SourceCounts::default() }
+        Self { source_of: None, counts: BTreeMap::new(), other_counts: SourceCounts::default() }
     }
 
     /// Counts by `source_of` from now on. Call it before the first peer is added.
@@ -69,13 +71,13 @@ impl<P> Sources<P> {
     pub(super) fn has_room_for(&self, peer: &P, limit: u32) -> bool {
         self.source(peer).is_none_or(|source| {
             let own = self.counts.get(&source).copied().unwrap_or(0);
-            own.saturating_add(self.beside.of(source)) < limit
+            own.saturating_add(self.other_counts.of(source)) < limit
         })
     }
 
-    /// Counts the peers of another machine towards the limit.
-    pub(super) fn set_beside(&mut self, counts: SourceCounts) {
-        self.beside = counts;
+    /// Counts the peers of the other protocol on this socket towards the limit.
+    pub(super) fn set_other_counts(&mut self, counts: SourceCounts) {
+        self.other_counts = counts;
     }
 
     /// Returns the source of `peer`; `None` if sources have no limits.

@@ -74,7 +74,7 @@ impl<P> StatelessReplies<P> {
         self.replies.is_empty() && self.closes.is_empty()
     }
 
-    /// True if a reply to an unconnected address finds a place in the queue. Otherwise counts it as
+    /// True if the queue has room for a reply to an unconnected address. Otherwise counts it as
     /// dropped.
     pub(super) fn reserve(&mut self) -> bool {
         let has_room = self.replies.len() < MAX_QUEUED;

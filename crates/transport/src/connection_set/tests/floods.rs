@@ -99,7 +99,7 @@ fn full_half_open_table_drops_oldest() {
     let stats = network.hosts[SERVER].set.stats();
     assert_eq!((network.hosts[SERVER].set.half_open(), stats.accepted), (16, 0));
     assert_eq!(stats.half_open_dropped, 84);
-    // An honest client takes the place of the oldest, and completes before its turn to be dropped.
+    // An honest client replaces the oldest, and completes before its turn to be dropped.
     let id = network.connect(CLIENT, SERVER, initiator(Pattern::Xx, false), b"request");
     network.run(Duration::from_secs(60));
     assert_eq!(network.hosts[CLIENT].streams[&id].closed, Some(Closed::Finished));

@@ -197,7 +197,7 @@ fn silent_peer_loses_its_place_in_full_set() {
     assert_eq!(heard.closed, None);
 }
 
-/// Connections that only repeat their last answers need no place.
+/// Connections that only repeat their last answers need no slot.
 #[test]
 fn ended_connections_leave_their_places() {
     let mut network = Network::new(5);

@@ -1,5 +1,5 @@
-//! Forged classic SYNs: half-open peers take no place of a connected peer, and cause no event
-//! before enough of their transfer arrived.
+//! Forged classic SYNs: half-open peers take no slot of a connected peer, and cause no event before
+//! enough of their transfer arrived.
 
 use super::*;
 use crate::WindowPolicy;

@@ -31,7 +31,7 @@ fn replayed_transfer_is_stored_once() {
         script.listener.consume('a', 100);
         script.listener.confirm('a');
         if removed {
-            // As a forged CLOSE does, or a new peer that needs the place.
+            // As a forged CLOSE does, or a new peer that needs the slot.
             script.listener.close('a');
         }
         script.at(seconds * SECOND);
