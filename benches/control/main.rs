@@ -11,9 +11,9 @@ mod bad_paths;
 mod fairness;
 mod long;
 mod losses;
-mod patience;
 mod rules;
 mod run;
+mod waiting;
 
 use std::env;
 
@@ -27,7 +27,7 @@ const TABLES: &[(&str, fn())] = &[
     ("heavy", bad_paths::heavy),
     ("jitter", bad_paths::jitter),
     ("changes", bad_paths::changes),
-    ("patience", patience::table),
+    ("waiting", waiting::table),
 ];
 
 fn main() {

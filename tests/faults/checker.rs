@@ -20,8 +20,8 @@ const DATA: u8 = 4;
 const ACK: u8 = 6;
 const FIN: u8 = 7;
 const FIN_ACK: u8 = 8;
-/// Bytes that may be sent before the first window arrives.
-const FIRST_WINDOW: u64 = 65_536;
+/// Limit on early data: bytes that may be sent before the SYN-ACK.
+const MAX_EARLY_DATA_BYTES: u64 = 65_536;
 /// Largest burst, bytes: one GSO batch.
 const BATCH: u64 = 65_507 / MSS * MSS;
 /// Transmissions between two skipped numbers.
@@ -302,7 +302,7 @@ impl Checker {
         }
         let end = offset + payload.len() as u64;
         let c = &self.connection;
-        let (sent, acked, edge) = (c.sent, c.acked, c.edge.unwrap_or(FIRST_WINDOW));
+        let (sent, acked, edge) = (c.sent, c.acked, c.edge.unwrap_or(MAX_EARLY_DATA_BYTES));
         let read = if self.arrived_at(now) > turn() { c.acked_at_once } else { acked };
         self.rule(payload::matches(offset, payload), |_| format!("{offset}..{end} carries other bytes"));
         if end > sent {

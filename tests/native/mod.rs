@@ -15,7 +15,6 @@ mod matrix;
 mod max_rate;
 mod one_machine;
 mod path_mtu;
-mod patience;
 mod recovery;
 mod restart;
 mod return_path;
@@ -23,6 +22,7 @@ mod sack_and_window;
 mod sharing;
 mod skipped_numbers;
 mod slow_reader;
+mod waiting;
 
 use std::env;
 use std::fmt::{self, Debug};

@@ -24,7 +24,7 @@ const GAP: Duration = Duration::from_millis(4);
 /// Read timeout that ends the measurement; longer than the path's delay.
 const SILENCE: Duration = Duration::from_millis(500);
 /// Read timeout for the first datagram.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
@@ -47,7 +47,7 @@ pub(crate) fn send(to: SocketAddr) {
 
 pub(crate) fn receive(socket: &UdpSocket) -> Vec<Arrival> {
     setsockopt(socket, ReceiveTimestampns, &true).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     let mut arrivals = Vec::new();
     loop {
         let mut bytes = [0; PAYLOAD + 1];

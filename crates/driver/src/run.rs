@@ -114,13 +114,13 @@ where
 }
 
 /// Sends the remaining output of `endpoint`, and ignores input. Waits for room in a full socket for
-/// at most `patience`.
-pub fn send_rest<E, S>(endpoint: &mut E, socket: &mut S, waiter: &mut Waiter, patience: Duration)
+/// at most `max_wait`.
+pub fn send_rest<E, S>(endpoint: &mut E, socket: &mut S, waiter: &mut Waiter, max_wait: Duration)
 where
     E: Endpoint,
     S: Socket<Peer = E::Peer>,
 {
-    let until = clock::now() + patience;
+    let until = clock::now() + max_wait;
     loop {
         let now = clock::now();
         let mut turn = Turn::default();

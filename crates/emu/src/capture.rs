@@ -175,7 +175,7 @@ impl<F: Frame> Observer for Capture<F> {
         self.comment(&format!("{which}: {cause}"));
     }
 
-    fn on_overlooked(&mut self, _direction: Direction, packets: u64) {
+    fn on_freed_drops(&mut self, _direction: Direction, packets: u64) {
         self.total += packets;
     }
 

@@ -87,9 +87,9 @@ impl<F: Frame> Observer for Watchers<F> {
         }
     }
 
-    fn on_overlooked(&mut self, direction: Direction, packets: u64) {
+    fn on_freed_drops(&mut self, direction: Direction, packets: u64) {
         if let Some(capture) = &mut self.capture {
-            capture.on_overlooked(direction, packets);
+            capture.on_freed_drops(direction, packets);
         }
     }
 

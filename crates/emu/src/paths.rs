@@ -126,11 +126,11 @@ impl Paths {
     }
 
     /// Returns the number of late drops of a direction, on all paths, that were not recorded.
-    pub(crate) fn overlooked_drops(&self, direction: Direction) -> u64 {
+    pub(crate) fn freed_drops(&self, direction: Direction) -> u64 {
         match self {
-            Self::One(path) => link(path, direction).overlooked_drops(),
-            Self::PerTag(paths) => paths.overlooked_drops(direction),
-            Self::PerDestination(paths) => paths.overlooked_drops(direction),
+            Self::One(path) => link(path, direction).freed_drops(),
+            Self::PerTag(paths) => paths.freed_drops(direction),
+            Self::PerDestination(paths) => paths.freed_drops(direction),
         }
     }
 
@@ -264,7 +264,7 @@ pub(crate) struct PerTag {
     /// Queueing delays of all paths, by direction; `None` if not measured.
     delays: [Option<DelayHistogram>; 2],
     /// Number of late drops of removed paths that were not recorded, by direction.
-    closed_overlooked: [u64; 2],
+    closed_freed_drops: [u64; 2],
     /// Limit on the late drops that each path records until they are collected.
     late_drops: usize,
     /// Late drops not yet returned by [`pop_dropped`](Paths::pop_dropped), by direction.
@@ -283,7 +283,7 @@ impl PerTag {
             total: Default::default(),
             held: [0; 2],
             delays: Default::default(),
-            closed_overlooked: [0; 2],
+            closed_freed_drops: [0; 2],
             late_drops: 0,
             dropped: Default::default(),
         }
@@ -382,9 +382,9 @@ impl PerTag {
         self.wakeups.iter().filter_map(|wakeups| wakeups.first()).map(|(at, _)| *at).min()
     }
 
-    fn overlooked_drops(&self, direction: Direction) -> u64 {
-        let open: u64 = self.paths.values().map(|path| link(path, direction).overlooked_drops()).sum();
-        self.closed_overlooked[direction as usize] + open
+    fn freed_drops(&self, direction: Direction) -> u64 {
+        let open: u64 = self.paths.values().map(|path| link(path, direction).freed_drops()).sum();
+        self.closed_freed_drops[direction as usize] + open
     }
 
     fn remove(&mut self, tag: u32) {
@@ -395,7 +395,7 @@ impl PerTag {
             let mut ledger = *of(&path, direction);
             ledger.abandon();
             self.total[direction as usize].replace(of(&path, direction), &ledger);
-            self.closed_overlooked[direction as usize] += link(&path, direction).overlooked_drops();
+            self.closed_freed_drops[direction as usize] += link(&path, direction).freed_drops();
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) trait Observer {
 
     /// Reports the number of late drops of a direction that `on_late_drop` did not, because a turn
     /// had more than [`late_drops`](Self::late_drops). Called once, at the end.
-    fn on_overlooked(&mut self, _direction: Direction, _packets: u64) {}
+    fn on_freed_drops(&mut self, _direction: Direction, _packets: u64) {}
 
     /// Called when a packet departs from the link at `at`, which is not before its due time.
     fn on_delivery(&mut self, _direction: Direction, _at: Instant, _delivery: &Delivery) {}
@@ -144,7 +144,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     /// Discards the packets on the path. Returns the accounts, forward first, and the observer.
     pub(crate) fn finish(mut self) -> ([Account; 2], T) {
         for direction in [Direction::Forward, Direction::Reverse] {
-            self.observer.on_overlooked(direction, self.paths.overlooked_drops(direction));
+            self.observer.on_freed_drops(direction, self.paths.freed_drops(direction));
         }
         let now = clock::now();
         ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths, now)), self.observer)

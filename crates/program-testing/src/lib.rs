@@ -15,7 +15,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the metrics of a program, as text.
 ///
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// If the program does not answer with status 200.
 pub fn scrape(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).expect("a program that listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a timeout");
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: rdt\r\n\r\n").expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer in UTF-8");
@@ -54,7 +54,7 @@ pub fn scrape_until(address: SocketAddr, name: &str, wanted: f64) -> String {
             return last;
         }
         #[expect(clippy::disallowed_methods, reason = "another process gives no sign")]
-        std::thread::sleep(PATIENCE / 600);
+        std::thread::sleep(WAIT_LIMIT / 600);
     }
     panic!("{name} is not {wanted}: {last}");
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// Limit of every wait.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Running program, with the lines of its standard output.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Program {
     /// Waits for a JSON event of this name.
     pub fn event(&self, name: &str) -> Value {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE);
+            let line = self.lines.recv_timeout(WAIT_LIMIT);
             let line = line.unwrap_or_else(|error| panic!("no event {name}: {error}"));
             let event: Value = serde_json::from_str(&line).unwrap();
             if event["event"] == name {
@@ -99,7 +99,7 @@ impl Program {
     pub fn ended(mut self) -> Ended {
         let mut lines = Vec::new();
         // The channel ends with the program's output.
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+        while let Ok(line) = self.lines.recv_timeout(WAIT_LIMIT) {
             lines.push(line);
         }
         let code = self.wait().code();
@@ -108,7 +108,7 @@ impl Program {
     }
 
     fn wait(&mut self) -> ExitStatus {
-        for _ in 0..PATIENCE.as_millis() / 10 {
+        for _ in 0..WAIT_LIMIT.as_millis() / 10 {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
@@ -189,7 +189,7 @@ impl Daemon {
     pub fn start(command: &mut Command, address: SocketAddr) -> Self {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let daemon = Self(child.spawn().unwrap());
-        for _ in 0..PATIENCE.as_millis() / 10 {
+        for _ in 0..WAIT_LIMIT.as_millis() / 10 {
             if TcpStream::connect(address).is_ok() {
                 return daemon;
             }

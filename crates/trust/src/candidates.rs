@@ -60,7 +60,7 @@ pub struct Candidates<F> {
     silent: VecDeque<SocketAddr>,
     current: Attempt,
     /// Time for an answer in this round.
-    patience: Duration,
+    attempt_time: Duration,
     /// `None`: never.
     give_up_at: Option<Instant>,
     /// First refusal without a proof, and its address.
@@ -77,7 +77,7 @@ impl<F> Candidates<F> {
             round,
             silent: VecDeque::new(),
             current: Attempt { address, give_up },
-            patience: ADDRESS_GIVE_UP,
+            attempt_time: ADDRESS_GIVE_UP,
             give_up_at: now.checked_add(give_up),
             refusal: None,
         };
@@ -106,7 +106,7 @@ impl<F> Candidates<F> {
         let is_refused = end == AttemptEnd::Unproved || self.refusal.is_some();
         // After a refusal, the addresses that were not tried yet are tried once.
         if self.round.is_empty() && !is_refused {
-            self.patience = self.patience.saturating_mul(2);
+            self.attempt_time = self.attempt_time.saturating_mul(2);
             self.round = std::mem::take(&mut self.silent);
         }
         let is_over = self.give_up_at.is_some_and(|at| at <= now);
@@ -120,7 +120,7 @@ impl<F> Candidates<F> {
     fn set_current(&mut self, now: Instant, address: SocketAddr) {
         let rest = self.give_up_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now));
         let is_only = self.round.is_empty() && self.silent.is_empty() && self.refusal.is_none();
-        let give_up = if is_only { rest } else { rest.min(self.patience) };
+        let give_up = if is_only { rest } else { rest.min(self.attempt_time) };
         self.current = Attempt { address, give_up };
     }
 }

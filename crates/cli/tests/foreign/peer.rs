@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::array::crc32;
 use crate::process::{Outcome, Program};
-use crate::raw::{PATIENCE, Raw};
+use crate::raw::{Raw, WAIT_LIMIT};
 use crate::wire::{ACK, FIN, MAGIC, MAX_WINDOW, SYN, ack, fin_ack, hex, number, syn_ack};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,4 +201,4 @@ impl Peer {
 pub(crate) const BRIEFLY: Duration = Duration::from_millis(40);
 /// Delay of a SYN-ACK after which timeouts are longer than a script.
 pub(crate) const SLOWLY: Duration = Duration::from_millis(300);
-const _: () = assert!(PATIENCE.as_millis() > 3 * SLOWLY.as_millis());
+const _: () = assert!(WAIT_LIMIT.as_millis() > 3 * SLOWLY.as_millis());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rdt_driver::clock;
 use serde_json::Value;
 
-use crate::raw::PATIENCE;
+use crate::raw::WAIT_LIMIT;
 
 /// A running program, killed on drop.
 pub(crate) struct Program {
@@ -38,7 +38,7 @@ impl Program {
     }
 
     pub(crate) fn line(&self) -> String {
-        let line = self.out.recv_timeout(PATIENCE);
+        let line = self.out.recv_timeout(WAIT_LIMIT);
         line.unwrap_or_else(|_| panic!("no line; errors: {:?}", self.err.try_iter().collect::<Vec<_>>()))
     }
 
@@ -48,7 +48,7 @@ impl Program {
 
     pub(crate) fn finish(mut self) -> Outcome {
         let (out, err) = (rest(&self.out), rest(&self.err));
-        let end = clock::now() + PATIENCE;
+        let end = clock::now() + WAIT_LIMIT;
         while !self.has_ended() {
             assert!(
                 clock::now() < end,
@@ -95,7 +95,7 @@ fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
 fn rest(lines: &Receiver<String>) -> Vec<String> {
     let mut all = Vec::new();
     loop {
-        match lines.recv_timeout(PATIENCE) {
+        match lines.recv_timeout(WAIT_LIMIT) {
             Ok(line) => all.push(line),
             Err(RecvTimeoutError::Disconnected) => return all,
             Err(RecvTimeoutError::Timeout) => panic!("the program does not end; it printed {all:#?}"),

@@ -10,7 +10,7 @@ use rdt_driver::clock;
 use crate::wire::{self, hex};
 
 /// Time limit of an expected reply.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(10);
 /// Limit on the lines of the record.
 const RECORD: usize = 60;
 /// Limit on the bytes of a packet shown in a line of the record.
@@ -69,7 +69,7 @@ impl Raw {
 
     /// Receives the next datagram; panics after a timeout.
     pub(crate) fn wait(&mut self) -> Vec<u8> {
-        match self.receive(PATIENCE) {
+        match self.receive(WAIT_LIMIT) {
             Some(bytes) => bytes,
             None => self.fail("nothing comes"),
         }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::broken_output::syn;
 use super::data::{crc_json, random};
-use super::process::{PATIENCE, Program, Receiver, rdt_recv, rdt_send, send};
+use super::process::{Program, Receiver, WAIT_LIMIT, rdt_recv, rdt_send, send};
 
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -33,7 +33,7 @@ fn visible(directory: &Path) -> Vec<String> {
 /// the first ACK. Fails if there are more.
 #[expect(clippy::disallowed_methods, reason = "nothing tells when a file appears")]
 fn hidden(directory: &Path, count: usize) {
-    for _ in 0..PATIENCE.as_millis() {
+    for _ in 0..WAIT_LIMIT.as_millis() {
         let hidden: Vec<_> = names(directory).into_iter().filter(|name| name.starts_with('.')).collect();
         match hidden.len() {
             found if found == count => return,

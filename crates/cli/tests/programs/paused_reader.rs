@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::data::random;
 use super::keys::{key_of, send_as};
-use super::process::{PATIENCE, Program, Receiver, rdt_recv, rdt_send, send};
+use super::process::{Program, Receiver, WAIT_LIMIT, rdt_recv, rdt_send, send};
 
 /// More than all buffers between sender and reader together: pipe, queue and receive buffer.
 const BYTES: usize = 12 << 20;
@@ -57,7 +57,7 @@ fn first_byte(reader: &PipeReader) -> Vec<u8> {
         let mut byte = vec![0];
         tell.send(reader.read_exact(&mut byte).map(|()| byte))
     });
-    read.recv_timeout(PATIENCE).unwrap().unwrap()
+    read.recv_timeout(WAIT_LIMIT).unwrap().unwrap()
 }
 
 fn transfer(args: &str, bytes: usize) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rdt_program_testing::contract::Contract;
 use serde_json::Value;
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Folder with the keys of all programs, empty at the start of the tests.
 static CONFIG: LazyLock<&Path> = LazyLock::new(|| {
@@ -106,7 +106,7 @@ impl Printed {
             found = wanted(&text.0, text.1);
             found.is_none() && !text.1
         };
-        drop(self.changed.wait_timeout_while(text, PATIENCE, waiting).unwrap());
+        drop(self.changed.wait_timeout_while(text, WAIT_LIMIT, waiting).unwrap());
         found
     }
 

@@ -156,7 +156,7 @@ fn far_side_ends_with_killed_client() {
     drop(copy);
     let id = std::fs::read_to_string(home.path("fake-ssh.pid")).unwrap();
     let proc = std::path::PathBuf::from(format!("/proc/{}", id.trim()));
-    for _ in 0..rdt_program_testing::programs::PATIENCE.as_millis() / 10 {
+    for _ in 0..rdt_program_testing::programs::WAIT_LIMIT.as_millis() / 10 {
         if !cfg!(target_os = "linux") || !proc.exists() {
             return;
         }

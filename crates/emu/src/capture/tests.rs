@@ -171,7 +171,7 @@ fn unreported_late_drops_count_as_missing() {
     let directory = tempfile::tempdir().unwrap();
     let mut capture = capture_to(&directory.path().join("file"));
     capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 40].into());
-    capture.on_overlooked(Direction::Forward, 3);
+    capture.on_freed_drops(Direction::Forward, 3);
     let captured = capture.finish();
     assert_eq!((captured.packets, captured.missed), (1, 3));
     assert!(captured.is_incomplete());

@@ -113,8 +113,8 @@ impl PerDestination {
         self.paths().find_map(|path| path.link_mut(direction).pop_dropped())
     }
 
-    pub(super) fn overlooked_drops(&self, direction: Direction) -> u64 {
-        self.branches.iter().map(|it| link(&it.path, direction).overlooked_drops()).sum()
+    pub(super) fn freed_drops(&self, direction: Direction) -> u64 {
+        self.branches.iter().map(|it| link(&it.path, direction).freed_drops()).sum()
     }
 
     pub(super) fn queue_delays(&self, direction: Direction) -> DelayHistogram {

@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::running::{PROGRAM, host_allows};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Shell script on a terminal of its own.
 struct Seat {
@@ -38,7 +38,7 @@ impl Seat {
     fn sees(&mut self, part: &str) {
         while !self.seen.contains(part) {
             let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
-            let timeout = Timespec::try_from(PATIENCE).unwrap();
+            let timeout = Timespec::try_from(WAIT_LIMIT).unwrap();
             assert_eq!(poll(&mut fds, Some(&timeout)).unwrap(), 1, "no {part} in {}", self.seen);
             let mut bytes = [0; 1024];
             // Fails once the script has closed the terminal.
@@ -118,7 +118,7 @@ fn hangup_reaches_command_of_session_leader() {
     seat.terminal = File::open("/dev/null").unwrap();
     let ended = (0..200).find_map(|_| {
         #[expect(clippy::disallowed_methods, reason = "waits for another process")]
-        std::thread::sleep(PATIENCE / 200);
+        std::thread::sleep(WAIT_LIMIT / 200);
         seat.shell.try_wait().unwrap()
     });
     assert_eq!(ended.and_then(|status| status.code()), Some(5), "{ended:?}");

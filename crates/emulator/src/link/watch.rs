@@ -16,9 +16,9 @@ pub(super) struct Watch {
     /// Late drops not yet popped, oldest first.
     pub(super) dropped: VecDeque<LateDrop>,
     /// Limit on the length of `dropped`. 0: none is stored.
-    pub(super) most_dropped: usize,
-    /// Late drops removed from `dropped` because of `most_dropped`.
-    pub(super) overlooked: u64,
+    pub(super) max_stored_drops: usize,
+    /// Late drops removed from `dropped` because of `max_stored_drops`.
+    pub(super) freed_drops: u64,
     /// Busy periods so far. `None`: not recorded.
     pub(super) busy: Option<BusyPeriods>,
 }
@@ -28,14 +28,14 @@ pub(super) struct Watch {
 pub(super) struct BusyPeriods {
     periods: Vec<BusyPeriod>,
     /// Shortest period that is kept, except the last one, which may become longer.
-    least: Duration,
+    min_period: Duration,
 }
 
 impl BusyPeriods {
     fn add(&mut self, period: BusyPeriod) {
         match self.periods.last_mut() {
             Some(last) if period.from <= last.to => last.to = last.to.max(period.to),
-            Some(last) if last.to.saturating_duration_since(last.from) < self.least => *last = period,
+            Some(last) if last.to.saturating_duration_since(last.from) < self.min_period => *last = period,
             _ => self.periods.push(period),
         }
     }
@@ -71,12 +71,12 @@ impl Watch {
     }
 
     pub(super) fn on_dropped(&mut self, drop: LateDrop) {
-        if self.most_dropped == 0 {
+        if self.max_stored_drops == 0 {
             return;
         }
-        if self.dropped.len() >= self.most_dropped {
+        if self.dropped.len() >= self.max_stored_drops {
             self.dropped.pop_front();
-            self.overlooked += 1;
+            self.freed_drops += 1;
         }
         self.dropped.push_back(drop);
     }
@@ -102,10 +102,10 @@ impl Link {
 
     /// Starts to record busy periods of at least this length, for
     /// [`busy_periods`](Self::busy_periods). Several calls: the shortest of their lengths.
-    pub fn record_busy_periods(&mut self, least: Duration) {
+    pub fn record_busy_periods(&mut self, min_period: Duration) {
         let busy = &mut self.watch.get_or_insert_default().busy;
-        let busy = busy.get_or_insert_with(|| BusyPeriods { least, ..BusyPeriods::default() });
-        busy.least = busy.least.min(least);
+        let busy = busy.get_or_insert_with(|| BusyPeriods { min_period, ..BusyPeriods::default() });
+        busy.min_period = busy.min_period.min(min_period);
     }
 
     /// Returns the busy periods so far, in order. The last one may be shorter than those that are
@@ -138,16 +138,16 @@ impl Link {
     }
 
     /// Starts to store packets that are dropped after their [`push`](Self::push) succeeded, for
-    /// [`pop_dropped`](Self::pop_dropped). Stores at most `most` of them and frees the oldest
-    /// first. They do not count towards the memory limit.
+    /// [`pop_dropped`](Self::pop_dropped). Stores at most `max` of them and frees the oldest first.
+    /// They do not count towards the memory limit.
     ///
-    /// By default, and if `most` is 0, none is stored; the [`Ledger`](crate::Ledger) counts them.
-    pub fn keep_dropped(&mut self, most: usize) {
+    /// By default, and if `max` is 0, none is stored; the [`Ledger`](crate::Ledger) counts them.
+    pub fn keep_dropped(&mut self, max: usize) {
         let watch = self.watch.get_or_insert_default();
-        watch.most_dropped = most;
-        let beyond = watch.dropped.len().saturating_sub(most);
+        watch.max_stored_drops = max;
+        let beyond = watch.dropped.len().saturating_sub(max);
         watch.dropped.drain(..beyond);
-        watch.overlooked += beyond as u64;
+        watch.freed_drops += beyond as u64;
     }
 
     /// Returns whether the link can drop packets after their [`push`](Self::push) succeeded.
@@ -162,8 +162,8 @@ impl Link {
 
     /// Returns the number of late drops freed because of the limit of
     /// [`keep_dropped`](Self::keep_dropped).
-    pub fn overlooked_drops(&self) -> u64 {
-        self.watch.as_ref().map_or(0, |watch| watch.overlooked)
+    pub fn freed_drops(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| watch.freed_drops)
     }
 
     pub(super) fn keep_drop(&mut self, drop: LateDrop) {

@@ -162,7 +162,7 @@ impl Acks {
             Ecn::Ce => self.ce += count,
         }
         self.waiting = self.waiting.saturating_add(packet.count);
-        self.due |= packet.ack_now || self.waiting >= self.patience(&packet);
+        self.due |= packet.ack_now || self.waiting >= self.packets_per_ack(&packet);
         if self.deadline.is_none() {
             self.deadline = Some(now + self.config.max_delay);
         }
@@ -225,7 +225,7 @@ impl Acks {
     /// the loss of every other packet at most doubles the ACKs. After a hole is reported, packets
     /// beyond it are acknowledged at the ordinary rate. A reordered packet is acknowledged at once,
     /// since its sender is about to declare it lost.
-    fn patience(&mut self, packet: &Received) -> u32 {
+    fn packets_per_ack(&mut self, packet: &Received) -> u32 {
         let named = packet.every > 0;
         let in_order = packet.order == Order::Next || packet.order == Order::BeyondHole && named;
         if packet.ecn == Ecn::Ce {

@@ -9,7 +9,7 @@ use super::{LEAST_UNREAD, ReceiverConfig};
 use crate::receive_buffer::chunks::{CHUNK, SLOT};
 use crate::receive_buffer::{Arrival, Limits, ReceiveBuffer, Segment};
 use crate::wire::Numbering;
-use crate::wire::native::{FIRST_WINDOW, LEAST_FIRST_WINDOW};
+use crate::wire::native::{MAX_EARLY_DATA_BYTES, MIN_EARLY_DATA_BYTES};
 use crate::wire::sealed::DataRun;
 
 /// Payload of a full classic packet, in bytes.
@@ -39,7 +39,8 @@ impl FlowControl {
         let (window, packet) = match numbering {
             Numbering::Packets => (Window::Packets(PacketWindow::new(first, config)), FULL_PACKET),
             Numbering::Bytes => {
-                let window = ReceiveWindow::new(first, config.stream_window).with_unasked(unasked(config));
+                let window =
+                    ReceiveWindow::new(first, config.stream_window).with_early_data(early_data_bytes(config));
                 (Window::Bytes(window), config.stream_window.mss)
             }
         };
@@ -116,11 +117,11 @@ impl FlowControl {
             Window::Packets(window) => {
                 let state = Reception { buffer, limit, memory: *memory, refused: *refused };
                 let (before, edge) = (window.edge(), window.offer(state));
-                (buffer.arrived(), before, edge, state.most() <= edge)
+                (buffer.arrived(), before, edge, state.edge_limit() <= edge)
             }
             Window::Bytes(window) => {
                 let (arrived, before) = (window.arrived(), window.right_edge());
-                window.set_most(limit.edge(arrived));
+                window.set_edge_limit(limit.edge(arrived));
                 (arrived, before, window.offer(now), window.is_bounded())
             }
         };
@@ -195,7 +196,7 @@ fn set_window_memory(window: &mut ReceiveWindow, memory: u64) {
 
 /// Returns the number of bytes accepted before a window is offered (early data): at least ten
 /// packets, and no more than the initial window.
-fn unasked(config: &ReceiverConfig) -> u64 {
+fn early_data_bytes(config: &ReceiverConfig) -> u64 {
     let window = config.stream_window.initial.min(config.stream_window.max);
-    FIRST_WINDOW.min(window).max(LEAST_FIRST_WINDOW)
+    MAX_EARLY_DATA_BYTES.min(window).max(MIN_EARLY_DATA_BYTES)
 }

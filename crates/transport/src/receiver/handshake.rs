@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::flight_limit::BufferShare;
-use super::{KEEP_ALIVE_PATIENCE, Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
+use super::{CLASSIC_SILENCE_LIMIT, Receiver, ReceiverConfig, ReceiverEvent, State, Stream};
 use crate::StreamName;
 use crate::wire::native::{DATA_HEADER, MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
 use crate::wire::{Answer, Open, Wire};
@@ -143,7 +143,7 @@ impl Receiver {
     fn is_live(&self, now: Instant, open: &Open<'_>) -> bool {
         let is_classic = open.wire == self.wire && open.wire.connection_id().is_none();
         let heard_at = self.last_data_at.max(self.duplicate_at);
-        let is_recent = |at| now.saturating_duration_since(at) < KEEP_ALIVE_PATIENCE;
+        let is_recent = |at| now.saturating_duration_since(at) < CLASSIC_SILENCE_LIMIT;
         is_classic && !self.config.faithful && heard_at.is_some_and(is_recent)
     }
 

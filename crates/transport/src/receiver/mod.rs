@@ -40,7 +40,7 @@ const MAX_REPLIES: usize = 4096;
 const PROBATION_PACKETS: u64 = 3;
 
 /// Silence after which a classic sender is gone: its keep-alives are 10 s apart.
-const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(12);
+const CLASSIC_SILENCE_LIMIT: Duration = Duration::from_secs(12);
 
 /// Unread bytes allowed to each peer even if other peers use up the memory, so that none starves.
 const LEAST_UNREAD: u64 = 128 << 10;

@@ -35,7 +35,7 @@ pub(super) struct Reception<'a> {
 
 impl Reception<'_> {
     /// Returns the right edge up to which the socket's receive buffer has room.
-    pub(super) fn most(&self) -> u64 {
+    pub(super) fn edge_limit(&self) -> u64 {
         self.limit.edge(self.buffer.arrived())
     }
 }
@@ -94,7 +94,7 @@ impl PacketWindow {
     /// already offered fits when it falls behind.
     fn full_window(&self, state: Reception<'_>) -> u64 {
         let rcv_nxt = state.buffer.rcv_nxt();
-        let window = u64::from(self.policy.window(rcv_nxt)).min(state.most().max(self.edge) - rcv_nxt);
+        let window = u64::from(self.policy.window(rcv_nxt)).min(state.edge_limit().max(self.edge) - rcv_nxt);
         let largest = state.buffer.largest_packet();
         if largest == 0 || !state.buffer.keeps_payload() {
             return window;

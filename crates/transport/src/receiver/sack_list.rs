@@ -9,7 +9,7 @@ use crate::range_set::RangeSet;
 /// Largest number of blocks in one SACK.
 pub(crate) const MAX_BLOCKS: usize = 32;
 /// If not all blocks fit, one in this many places of a report goes to the rotation.
-const ROUND_SHARE: usize = 4;
+const ROTATION_DIVISOR: usize = 4;
 
 /// Blocks by recency. Each is represented by one of its numbers, because blocks grow and merge.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ impl SackList {
     /// Returns the blocks of `held` to report now, at most `max` and [`MAX_BLOCKS`].
     pub(crate) fn report(&mut self, held: &RangeSet, max: usize) -> &[Range<u64>] {
         let max = max.min(MAX_BLOCKS);
-        let rounds = if held.len() > max { max / ROUND_SHARE } else { 0 };
+        let rounds = if held.len() > max { max / ROTATION_DIVISOR } else { 0 };
         self.report.clear();
         let mut gone = false;
         for number in &self.recent {

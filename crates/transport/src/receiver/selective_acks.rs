@@ -9,7 +9,7 @@ use super::sack_list::SackList;
 use crate::Ecn;
 use crate::receive_buffer::{Arrival, ReceiveBuffer};
 use crate::wire::Piece;
-use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
+use crate::wire::native::{Ack, MAX_EARLY_DATA_BYTES, SackBlock};
 use crate::wire::sealed::RunFields;
 
 /// First interval of the repetitions of an ACK that reopens a window, and their number. The
@@ -56,7 +56,7 @@ impl SelectiveAcks {
             max_blocks,
             mss: config.stream_window.mss,
             read: false,
-            window: FIRST_WINDOW,
+            window: MAX_EARLY_DATA_BYTES,
             reopened: None,
             largest_received: 0,
         }

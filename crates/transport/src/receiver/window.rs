@@ -37,13 +37,13 @@ pub(crate) struct ReceiveWindow {
     config: WindowConfig,
     /// Memory limit, in bytes; may be less than `window`.
     memory: u64,
-    /// Limit on the right edge; see [`set_most`](Self::set_most).
-    most: u64,
+    /// Limit on the right edge; see [`set_edge_limit`](Self::set_edge_limit).
+    edge_limit: u64,
     window: u64,
     /// Offset of the first byte that was never offered.
     right_edge: u64,
     /// Data below this offset may be sent before any window is offered.
-    unasked: u64,
+    early_data_end: u64,
     /// Offset of the first byte that the application has not read.
     read: u64,
     /// Offset of the first byte that has not arrived.
@@ -63,10 +63,10 @@ impl ReceiveWindow {
         Self {
             config,
             memory: u64::MAX,
-            most: u64::MAX,
+            edge_limit: u64::MAX,
             window: config.initial.min(config.max),
             right_edge: start,
-            unasked: start,
+            early_data_end: start,
             read: start,
             rcv_nxt: start,
             arrived: start,
@@ -79,8 +79,8 @@ impl ReceiveWindow {
 
     /// Accepts the first `bytes` of the stream before any window is offered.
     #[must_use]
-    pub(crate) fn with_unasked(self, bytes: u64) -> Self {
-        Self { unasked: self.right_edge + bytes, ..self }
+    pub(crate) fn with_early_data(self, bytes: u64) -> Self {
+        Self { early_data_end: self.right_edge + bytes, ..self }
     }
 
     /// Handles the arrival of accepted bytes up to offset `end`, in order or not; all bytes below
@@ -118,13 +118,13 @@ impl ReceiveWindow {
     }
 
     /// Sets the limit on the right edge, which stays where it is.
-    pub(crate) fn set_most(&mut self, offset: u64) {
-        self.most = offset;
+    pub(crate) fn set_edge_limit(&mut self, offset: u64) {
+        self.edge_limit = offset;
     }
 
-    /// True if the limit of [`set_most`](Self::set_most) makes the window smaller.
+    /// True if the limit of [`set_edge_limit`](Self::set_edge_limit) makes the window smaller.
     pub(crate) fn is_bounded(&self) -> bool {
-        self.most < self.read.saturating_add(self.window())
+        self.edge_limit < self.read.saturating_add(self.window())
     }
 
     /// Returns the offset after the last byte that arrived.
@@ -143,7 +143,7 @@ impl ReceiveWindow {
         if self.growth() >= self.step() {
             let edge = self.right_edge + self.growth();
             // A byte that needed no offer measures nothing.
-            let byte = self.right_edge.max(self.unasked);
+            let byte = self.right_edge.max(self.early_data_end);
             if self.probe.is_none() && byte < edge {
                 self.probe = Some(Probe { byte, offered: now });
             }
@@ -166,7 +166,7 @@ impl ReceiveWindow {
     /// Returns the offset from which data is refused: the first byte that was not offered and needs
     /// an offer.
     pub(crate) fn right_edge(&self) -> u64 {
-        self.right_edge.max(self.unasked)
+        self.right_edge.max(self.early_data_end)
     }
 
     /// Returns the window in bytes: the largest distance from the read offset to the right edge.
@@ -185,13 +185,13 @@ impl ReceiveWindow {
         if !self.is_bounded() {
             return packet;
         }
-        let share = self.most.saturating_sub(self.arrived);
+        let share = self.edge_limit.saturating_sub(self.arrived);
         (share / 4 * 3).min(MAX_STEP_PACKETS * self.config.mss).max(packet)
     }
 
     /// Returns how far the right edge could move, in bytes.
     fn growth(&self) -> u64 {
-        self.read.saturating_add(self.window()).min(self.most).saturating_sub(self.right_edge)
+        self.read.saturating_add(self.window()).min(self.edge_limit).saturating_sub(self.right_edge)
     }
 
     /// Ends the round. If it was longer than an RTT, its bytes are not scaled down to one: an
@@ -302,21 +302,21 @@ mod tests {
     #[test]
     fn bounded_edge_moves_by_most_of_share() {
         let (mut window, epoch) = (window(MIB, MIB), epoch());
-        window.set_most(40_000);
+        window.set_edge_limit(40_000);
         assert_eq!(window.offer(epoch), 40_000);
         for arrived in [1000, 10_000, 29_999] {
             window.on_arrival(epoch, arrived, arrived);
-            window.set_most(arrived + 40_000);
+            window.set_edge_limit(arrived + 40_000);
             assert!(!window.should_update());
             assert_eq!(window.offer(epoch), 40_000, "less than three quarters of the share");
         }
         window.on_arrival(epoch, 30_000, 30_000);
-        window.set_most(70_000);
+        window.set_edge_limit(70_000);
         assert!(window.should_update());
         assert_eq!(window.offer(epoch), 70_000);
-        window.set_most(110_000);
+        window.set_edge_limit(110_000);
         assert_eq!(window.offer(epoch), 110_000, "32 packets are enough of a larger share");
-        window.set_most(10 * MIB);
+        window.set_edge_limit(10 * MIB);
         window.on_read(epoch, 2000);
         assert_eq!(window.offer(epoch), 2000 + MIB, "the socket's buffer limits no more");
         window.on_read(epoch, 3000);
@@ -459,9 +459,9 @@ mod tests {
     #[test]
     fn rtt_counts_from_the_first_offer() {
         let (mut window, epoch) = (window(10_000, MIB), epoch());
-        window.set_most(5000);
+        window.set_edge_limit(5000);
         assert_eq!(window.offer(epoch), 5000);
-        window.set_most(u64::MAX);
+        window.set_edge_limit(u64::MAX);
         assert_eq!(window.offer(epoch + ms(10)), 10_000);
         window.on_arrival(epoch + ms(30), 1000, 1000);
         assert_eq!(window.rtt(), Some(ms(30)));
@@ -471,7 +471,7 @@ mod tests {
     fn limit_below_the_window_bounds_it() {
         let mut window = window(10_000, MIB);
         for (most, bounded) in [(9999, true), (10_000, false), (10_001, false)] {
-            window.set_most(most);
+            window.set_edge_limit(most);
             assert_eq!(window.is_bounded(), bounded, "{most}");
         }
     }

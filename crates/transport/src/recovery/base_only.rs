@@ -73,7 +73,7 @@ impl LossRecovery for BaseOnly {
     fn on_resent(&mut self, resent: &Resent<'_>) {
         self.pending = None;
         self.since_no_room = self.since_no_room.map(|sent| sent.saturating_add(1));
-        self.arm(resent.now, resent.timing.rtt.rto().min(resent.patience));
+        self.arm(resent.now, resent.timing.rtt.rto().min(resent.time_left));
     }
 
     fn excuse(&mut self, packet_number: Option<u64>) {
@@ -120,7 +120,7 @@ impl LossRecovery for BaseOnly {
     }
 
     fn on_timeout(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> (Expired, Vec<Lost>) {
-        if self.deadline.is_none_or(|deadline| deadline > timeout.quiet.now) {
+        if self.deadline.is_none_or(|deadline| deadline > timeout.no_ack.now) {
             return (Expired::Nothing, Vec::new());
         }
         self.deadline = None;
@@ -294,12 +294,12 @@ mod tests {
             self.flight.on_transmitted(self.now, Some(0), 1000, 1);
             self.flight.board.resend(self.now, 0, packet_number);
             let timing = Timing { rtt: &self.rtt, may_wait: true };
-            let resent = Resent { now: self.now, timing, has_room: true, patience: Duration::MAX, before };
+            let resent = Resent { now: self.now, timing, has_room: true, time_left: Duration::MAX, before };
             self.rules.on_resent(&resent);
         }
 
         fn outcome(&self) -> AckOutcome {
-            AckOutcome::quiet(self.now, 1000, 0, true)
+            AckOutcome::none(self.now, 1000, 0, true)
         }
 
         fn judge(&mut self, ack: &AckOutcome) -> Verdict {
@@ -315,9 +315,9 @@ mod tests {
         /// The timer fires now.
         fn time_out(&mut self) -> Expired {
             self.rules.arm(self.now, Duration::ZERO);
-            let quiet = self.outcome();
+            let no_ack = self.outcome();
             let timeout =
-                Timeout { rtt: &self.rtt, quiet, next_rto: Duration::ZERO, lost_to: LostTo::Network };
+                Timeout { rtt: &self.rtt, no_ack, next_rto: Duration::ZERO, lost_to: LostTo::Network };
             self.rules.on_timeout(&timeout, &mut self.flight).0
         }
     }

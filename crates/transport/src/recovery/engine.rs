@@ -345,7 +345,7 @@ impl Engine {
     /// Handles due timers. A probe restarts the retransmission timer with the RTO, a timeout with
     /// the backed-off RTO.
     fn expire(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> Expired {
-        let Timeout { rtt, quiet: ack, next_rto, lost_to } = timeout;
+        let Timeout { rtt, no_ack: ack, next_rto, lost_to } = timeout;
         let now = ack.now;
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         // If both are due, the probe replaces the timeout.

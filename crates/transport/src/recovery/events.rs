@@ -51,7 +51,7 @@ pub(crate) struct Resent<'a> {
     /// probe.
     pub(crate) has_room: bool,
     /// Time left until the sender aborts the transfer.
-    pub(crate) patience: Duration,
+    pub(crate) time_left: Duration,
     /// Record of the segment before this retransmission.
     pub(crate) before: Segment,
 }
@@ -111,8 +111,9 @@ pub(crate) struct AckOutcome {
 }
 
 impl AckOutcome {
-    /// Returns the outcome of an imaginary ACK without effect, for loss detection by time.
-    pub(crate) fn quiet(now: Instant, mss: u64, duplicates: u32, has_room: bool) -> Self {
+    /// Returns the outcome that changes nothing: input of loss detection when a timer fires instead
+    /// of an ACK.
+    pub(crate) fn none(now: Instant, mss: u64, duplicates: u32, has_room: bool) -> Self {
         Self {
             now,
             moved: false,
@@ -195,8 +196,8 @@ pub(crate) enum LostTo {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeout<'a> {
     pub(crate) rtt: &'a Rtt,
-    /// Outcome of an imaginary ACK without effect, for loss detection by time.
-    pub(crate) quiet: AckOutcome,
+    /// [`AckOutcome::none`]: no ACK arrived.
+    pub(crate) no_ack: AckOutcome,
     /// RTO after one more back-off.
     pub(crate) next_rto: Duration,
     pub(crate) lost_to: LostTo,

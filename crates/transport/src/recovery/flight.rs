@@ -271,13 +271,13 @@ mod tests {
             rate.newly_delivered(outcome.bytes);
             rate.delivered()
         };
-        let quiet = AckOutcome::quiet(now, 100, 0, true);
-        let duplicate = |number: &u64| AckOutcome { repeats: true, largest_acked: Some(*number), ..quiet };
+        let no_ack = AckOutcome::none(now, 100, 0, true);
+        let duplicate = |number: &u64| AckOutcome { repeats: true, largest_acked: Some(*number), ..no_ack };
         let mut all: Vec<_> =
             echoed.iter().map(|number| delivered(&mut flight, &duplicate(number))).collect();
         for ack in acks {
             let bytes = flight.acknowledge(now, *ack, |_| {}).bytes;
-            all.push(delivered(&mut flight, &AckOutcome { moved: true, bytes, ..quiet }));
+            all.push(delivered(&mut flight, &AckOutcome { moved: true, bytes, ..no_ack }));
         }
         all
     }
@@ -294,15 +294,15 @@ mod tests {
     fn reported_segment_without_record_counts_once() {
         let now = rdt_testing::epoch();
         let mut flight = flight(now);
-        let quiet = AckOutcome::quiet(now, 100, 0, true);
-        flight.measure_duplicates(&AckOutcome { repeats: true, largest_acked: Some(1), ..quiet });
+        let no_ack = AckOutcome::none(now, 100, 0, true);
+        flight.measure_duplicates(&AckOutcome { repeats: true, largest_acked: Some(1), ..no_ack });
         assert_eq!(flight.rate_mut().unwrap().newly_delivered(0), 100);
         for offset in [0, 100, 200, 300] {
             flight.mark_lost(offset);
         }
         flight.forget_resolved();
         let bytes = flight.acknowledge(now, 400, |_| {}).bytes;
-        flight.measure_duplicates(&AckOutcome { moved: true, bytes, ..quiet });
+        flight.measure_duplicates(&AckOutcome { moved: true, bytes, ..no_ack });
         let rate = flight.rate_mut().unwrap();
         assert_eq!((rate.newly_delivered(bytes), rate.delivered()), (300, 100));
     }

@@ -15,7 +15,7 @@ const WIDENED_RECOVERIES: u32 = 16;
 const DUP_THRESHOLD: u64 = 3;
 /// Upper limit of the reordering window, or `srtt` if that is longer: half of the minimum RTO of
 /// 200 ms.
-const MAX_LATE: Duration = Duration::from_millis(100);
+const MAX_WINDOW: Duration = Duration::from_millis(100);
 
 /// Reordering window before any reordering was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,13 +57,13 @@ impl Times {
 
 #[derive(Debug)]
 pub(crate) struct Rack {
-    /// True if the reordering window is a quarter of the minimum RTT although no reordering was
-    /// seen.
-    patient: bool,
-    /// Value of `patient` before the current recovery.
-    was_patient: bool,
-    /// With `patient`: the oldest transmission in flight with a later one delivered, and the time
-    /// at which that was first seen.
+    /// True until the first loss with [`Reordering::UntilLoss`]: the reordering window is a quarter
+    /// of the minimum RTT although no reordering was seen.
+    waits_before_first_loss: bool,
+    /// Value of `waits_before_first_loss` before the current recovery.
+    waited_before_recovery: bool,
+    /// Oldest in-flight packet that a delivered one has overtaken, and when that was first seen.
+    /// Used only before the first loss.
     overtaken: Option<(u64, Instant)>,
     /// Newest transmission delivered: its number, send time, and the time of its ACK.
     newest: Option<(u64, Instant, Instant)>,
@@ -76,15 +76,15 @@ pub(crate) struct Rack {
     reordering_seen: bool,
     /// Largest lateness of reordered segments: in the current series of [`WIDENED_RECOVERIES`]
     /// recoveries, and in the series before.
-    late: [Duration; 2],
+    max_lateness: [Duration; 2],
     recoveries: u32,
     /// Reordering window at the last check.
-    given: Duration,
+    last_window: Duration,
     /// Arrival of the newest ACK.
     ack_at: Option<Instant>,
     /// Arrival of the newest ACK, at most `srtt` / 4 after the ACK before: if ACKs were lost, a
     /// later one would have reported these arrivals by then.
-    known_at: Option<Instant>,
+    reported_at: Option<Instant>,
     /// Transmissions before this number may be missing in earlier ACKs, whose SACK blocks were
     /// full.
     unreported_below: u64,
@@ -98,21 +98,21 @@ pub(crate) struct Rack {
 
 impl Rack {
     pub(crate) fn new(reordering: Reordering) -> Self {
-        let patient = reordering == Reordering::UntilLoss;
+        let waits_before_first_loss = reordering == Reordering::UntilLoss;
         Self {
-            patient,
-            was_patient: false,
+            waits_before_first_loss,
+            waited_before_recovery: false,
             overtaken: None,
             newest: None,
             fack: 0,
             prior_fack: 0,
             prior_newest: None,
             reordering_seen: false,
-            late: [Duration::ZERO; 2],
+            max_lateness: [Duration::ZERO; 2],
             recoveries: 0,
-            given: Duration::ZERO,
+            last_window: Duration::ZERO,
             ack_at: None,
-            known_at: None,
+            reported_at: None,
             unreported_below: 0,
             widened: 0,
             widened_until: None,
@@ -129,7 +129,7 @@ impl Rack {
         // If ACKs were lost since the last one, this ACK reports arrivals that are older than
         // itself.
         let prior = self.ack_at.replace(now);
-        self.known_at = Some(prior.map_or(now, |prior| now.min(prior + srtt / 4)));
+        self.reported_at = Some(prior.map_or(now, |prior| now.min(prior + srtt / 4)));
         self.prior_fack = self.fack;
         self.prior_newest = self.newest;
     }
@@ -151,10 +151,11 @@ impl Rack {
 
     /// Records the lateness of a transmission sent at `sent_at` that arrived after a later one.
     fn on_late(&mut self, sent_at: Instant, srtt: Duration) {
-        if let (Some((_, newest_sent_at, delivered_at)), Some(known_at)) = (self.prior_newest, self.known_at)
+        if let (Some((_, newest_sent_at, delivered_at)), Some(reported_at)) =
+            (self.prior_newest, self.reported_at)
         {
             let due = sent_at + delivered_at.saturating_duration_since(newest_sent_at).max(srtt);
-            self.late[0] = self.late[0].max(known_at.saturating_duration_since(due));
+            self.max_lateness[0] = self.max_lateness[0].max(reported_at.saturating_duration_since(due));
         }
     }
 
@@ -168,8 +169,8 @@ impl Rack {
     pub(crate) fn on_spurious(&mut self, now: Instant, again: &Segment, next_number: u64) {
         self.reordering_seen = true;
         self.persist = WIDENED_RECOVERIES;
-        let late = self.given + now.saturating_duration_since(again.sent_at);
-        self.late[0] = self.late[0].max(late);
+        let late = self.last_window + now.saturating_duration_since(again.sent_at);
+        self.max_lateness[0] = self.max_lateness[0].max(late);
         let again_number = again.packet_number;
         if self.widened_until.is_none_or(|until| again_number >= until) {
             self.widened = self.widened.saturating_add(1);
@@ -179,8 +180,8 @@ impl Rack {
 
     /// Handles the end of a recovery; `spurious` if nothing was lost.
     pub(crate) fn on_recovered(&mut self, spurious: bool) {
-        self.patient |= spurious && self.was_patient;
-        self.was_patient = false;
+        self.waits_before_first_loss |= spurious && self.waited_before_recovery;
+        self.waited_before_recovery = false;
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
             self.widened = 0;
@@ -188,42 +189,42 @@ impl Rack {
         self.recoveries += 1;
         if self.recoveries == WIDENED_RECOVERIES {
             self.recoveries = 0;
-            self.late = [Duration::ZERO, self.late[0]];
+            self.max_lateness = [Duration::ZERO, self.max_lateness[0]];
         }
     }
 
     /// Handles a loss in the network.
     pub(crate) fn on_loss(&mut self) {
-        self.was_patient |= self.patient;
-        self.patient = false;
+        self.waited_before_recovery |= self.waits_before_first_loss;
+        self.waits_before_first_loss = false;
     }
 
     /// True if reordering delayed segments by more than `srtt` lately.
     pub(crate) fn reorders(&self) -> bool {
-        self.late.iter().any(|late| !late.is_zero())
+        self.max_lateness.iter().any(|late| !late.is_zero())
     }
 
     /// Returns the reordering window (section 6.2, step 4); `sacked` is the number of bytes
     /// selectively acknowledged.
     pub(crate) fn reordering_window(&self, times: &Times, sacked: u64) -> Duration {
-        let expected = self.patient || self.reordering_seen;
+        let expected = self.waits_before_first_loss || self.reordering_seen;
         if !expected && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
             return Duration::ZERO;
         }
         // Before reordering is measured, `rttvar` stands for the variation; it starts at half of
         // the handshake RTT.
-        let varies = if self.patient { times.rttvar } else { Duration::ZERO };
+        let varies = if self.waits_before_first_loss { times.rttvar } else { Duration::ZERO };
         let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).max(varies).min(times.srtt);
-        by_rounds.max(self.expected_late(times.srtt).min(times.srtt.max(MAX_LATE)))
+        by_rounds.max(self.expected_late(times.srtt).min(times.srtt.max(MAX_WINDOW)))
     }
 
     /// Returns the expected lateness: the measured one, doubled while the history is short, because
     /// a short history shows only part of it.
     fn expected_late(&self, srtt: Duration) -> Duration {
-        let learnt = self.late[0].max(self.late[1]) * 5 / 4;
-        match self.late {
+        let learnt = self.max_lateness[0].max(self.max_lateness[1]) * 5 / 4;
+        match self.max_lateness {
             [_, before] if !before.is_zero() => learnt,
-            [late, _] if self.patient && !late.is_zero() => srtt.max(2 * late),
+            [late, _] if self.waits_before_first_loss && !late.is_zero() => srtt.max(2 * late),
             [late, _] => 2 * late,
         }
     }
@@ -246,12 +247,12 @@ impl Rack {
     /// Returns the time at which a segment counts as lost.
     ///
     /// If the queue has become shorter since the segment was sent, the RTT of the newest delivery
-    /// is too short for it. So with `patient` the reordering window begins only when a later
+    /// is too short for it. So before the first loss the reordering window begins only when a later
     /// transmission was first seen to be delivered, but at most `srtt` later (a tail loss probe
     /// reveals it later still).
     fn due(&mut self, segment: &Segment, rtt: Duration, reordering: Duration, times: &Times) -> Instant {
         let due = segment.sent_at + rtt + reordering;
-        if !self.patient {
+        if !self.waits_before_first_loss {
             return due;
         }
         let known = self.overtaken.filter(|(packet_number, _)| *packet_number == segment.packet_number);
@@ -271,7 +272,7 @@ impl Rack {
         let (newest, ..) = self.newest?;
         let rtt = self.rtt(times.srtt)?;
         let reordering = self.reordering_window(times, board.sacked());
-        self.given = reordering;
+        self.last_window = reordering;
         sent_packets.forget_acknowledged(board.una_offset(), newest);
         while let Some((packet_number, packet)) = sent_packets.first()
             && packet_number < newest
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn first_loss_ends_patience_without_reordering() {
+    fn first_loss_ends_wait_without_reordering() {
         let epoch = epoch();
         let mut rack = Rack::new(Reordering::UntilLoss);
         assert_eq!(rack.reordering_window(&times(epoch, true), 9 * MSS), ms(25));
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn spurious_recovery_restores_patience() {
+    fn spurious_recovery_restores_wait() {
         for (reordering, spurious, window) in [
             (Reordering::UntilLoss, true, ms(25)),
             (Reordering::UntilLoss, false, ms(0)),

@@ -77,7 +77,7 @@ impl Sender {
             };
             let taken = if let Some(run) = run {
                 self.stats.datagrams_received += run.count as u64;
-                self.patience.forget_refusals();
+                self.give_up_timer.forget_unreachable();
                 self.on_ack(now, &Ack::plain(run.edge, run.window), true);
                 self.after_call(now);
                 run.count * stride
@@ -104,7 +104,7 @@ impl Sender {
     /// Processes a decoded reply, from a packet of `len` bytes.
     fn on_reply(&mut self, now: Instant, reply: &FromReceiver<'_>, len: usize) {
         self.observers.on_received(now, Some(reply), len);
-        self.patience.forget_refusals();
+        self.give_up_timer.forget_unreachable();
         match *reply {
             FromReceiver::Ack(ack) => self.on_ack(now, &ack, false),
             FromReceiver::SynAck { ack, window, params } => self.on_syn_ack(now, ack, window, params),
@@ -323,9 +323,9 @@ impl Sender {
     /// come from a path that delivers no data.
     fn note_progress(&mut self, outcome: &AckOutcome) {
         if outcome.moved || outcome.bytes > 0 {
-            self.patience.restart(outcome.now);
+            self.give_up_timer.restart(outcome.now);
         } else if !outcome.window.has_room {
-            self.patience.on_answer(outcome.now);
+            self.give_up_timer.on_answer(outcome.now);
         }
     }
 

@@ -15,17 +15,17 @@ const ACKS_PER_WINDOW: u64 = 16;
 /// ACKs per window of data for rate-based controllers (BBR), whose window exceeds the
 /// bandwidth-delay product. With 32, BBR reaches 12 Mbit/s on a path of 100 Mbit/s with 0.25 Mbit/s
 /// for ACKs, since up to 128 packets in flight every second one is acknowledged.
-const ACKS_PER_RATE: u64 = 8;
+const ACKS_PER_WINDOW_BBR: u64 = 8;
 /// ACKs per window of data while packet trains are measured: four ACKs show the dispersion of a
 /// train of 16 packets. With one ACK per two packets, a return path of 3 Mbit/s would spread the
 /// ACKs more than a forward path of 250 Mbit/s spreads the packets.
-const ACKS_PER_START: u64 = 64;
+const ACKS_PER_WINDOW_TRAINS: u64 = 64;
 /// Smallest request, packets per ACK. Below it the ACK frequency agreed in the handshake applies:
 /// there is little to save.
 const MIN_PACKETS_PER_ACK: u64 = 4;
-/// Congestion window, packets, below which every packet is acknowledged at once: with a window of
-/// ten, an ACK that waits for a second packet delays the next packets by a twentieth of an RTT.
-const SMALL_WINDOW: u64 = 16;
+/// Congestion window below which every packet is acknowledged at once: with a window of ten, an ACK
+/// that waits for a second packet delays the next packets by a twentieth of an RTT.
+const SMALL_WINDOW_PACKETS: u64 = 16;
 /// Largest request, packets per ACK: with packets of 1500 bytes and ACKs of 65, the return path
 /// needs 1/1400 of the forward rate. With 256, BBR's start over 250 Mbit/s and 600 ms lost 1,836
 /// packets instead of 789.
@@ -35,33 +35,35 @@ const _: () = assert!(MAX_PACKETS_PER_ACK <= MAX_ACK_EVERY as u64);
 /// than a request would name.
 const MIN_REQUEST_RTT: Duration = Duration::from_millis(1);
 
-/// Loss of one packet in this many, above which ACKs stay frequent because they are presumably lost
-/// as well. With 20 % loss each way and eight ACKs per RTT BBR reaches 0.61 of the path's rate
+/// Loss ratio, one packet in this many, above which ACKs stay frequent because they are presumably
+/// lost as well. With 20 % loss each way and eight ACKs per RTT BBR reaches 0.61 of the path's rate
 /// instead of 1.10.
-const HEAVY_LOSS: u64 = 10;
+const HEAVY_LOSS_ONE_IN: u64 = 10;
 
 /// Request of packets per ACK, as a function of the data in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AckFrequency {
     /// Bytes in flight below which every packet is acknowledged at once.
-    each: u64,
+    ack_each_below: u64,
     /// Bytes in flight from which on fewer ACKs are requested.
-    from: u64,
-    /// Bytes in flight per requested packet per ACK; 0 for no request.
-    bytes: u64,
+    request_from: u64,
+    /// Bytes in flight per requested packet per ACK: ACKs per window times the MSS. 0 for no
+    /// request.
+    bytes_per_packet_per_ack: u64,
 }
 
 impl AckFrequency {
     /// Returns the request of a packet sent with `in_flight` bytes in flight before it. 0 stands
     /// for the ACK frequency agreed in the handshake.
-    pub(super) fn every(self, in_flight: u64) -> u16 {
-        if self.bytes == 0 {
+    pub(super) fn packets_per_ack(self, in_flight: u64) -> u16 {
+        if self.bytes_per_packet_per_ack == 0 {
             return 0;
         }
-        if in_flight < self.from {
-            return u16::from(in_flight < self.each);
+        if in_flight < self.request_from {
+            return u16::from(in_flight < self.ack_each_below);
         }
-        let packets = (in_flight / self.bytes).clamp(MIN_PACKETS_PER_ACK, MAX_PACKETS_PER_ACK);
+        let packets =
+            (in_flight / self.bytes_per_packet_per_ack).clamp(MIN_PACKETS_PER_ACK, MAX_PACKETS_PER_ACK);
         u16::try_from(packets).unwrap_or(MAX_ACK_EVERY)
     }
 }
@@ -69,10 +71,10 @@ impl AckFrequency {
 impl AckFrequency {
     /// Returns the ACK frequency for the packets sent now, after `lost` losses in the transfer.
     ///
-    /// Requests no fewer ACKs while the controller lacks RTT samples: `HyStart++` needs eight in a
-    /// round (RFC 9406, section 4.3). With 16 ACKs a window they come when half of it is sent.
-    /// Makes none without SACK, because duplicate ACKs are counted, and without pacing,
-    /// because each ACK releases a burst of the data that it covers.
+    /// Returns no request without SACK (duplicate ACKs must be counted) and without pacing (each
+    /// ACK releases a burst). Does not reduce the ACKs while the controller lacks RTT samples:
+    /// `HyStart++` needs eight in a round (RFC 9406, section 4.3). With 16 ACKs a window they would
+    /// come when half of it is sent.
     pub(super) fn choose(
         path: &Path,
         congestion: &CongestionControl,
@@ -80,7 +82,8 @@ impl AckFrequency {
         uses_sack: bool,
         lost: u64,
     ) -> Self {
-        const HANDSHAKE: AckFrequency = AckFrequency { each: 0, from: 0, bytes: 0 };
+        const HANDSHAKE: AckFrequency =
+            AckFrequency { ack_each_below: 0, request_from: 0, bytes_per_packet_per_ack: 0 };
         if congestion.pacer.is_none() || !uses_sack {
             return HANDSHAKE;
         }
@@ -88,8 +91,9 @@ impl AckFrequency {
         let controller = &congestion.controller;
         let by_window = controller.pacing_rate().is_none();
         // Heavy loss with a controller that does not reduce its window for it.
-        let lossy =
-            || !by_window && lost * HEAVY_LOSS * mss > flight.rate().map_or(0, DeliveryRate::delivered);
+        let lossy = || {
+            !by_window && lost * HEAVY_LOSS_ONE_IN * mss > flight.rate().map_or(0, DeliveryRate::delivered)
+        };
         let trains = controller.train() > 0;
         // Trains are used on long paths only, as known from the handshake RTT; there is no other
         // sample in the first flight.
@@ -98,11 +102,23 @@ impl AckFrequency {
             return HANDSHAKE;
         }
         if trains {
-            return Self { each: 0, from: MIN_PACKETS_PER_ACK * mss, bytes: ACKS_PER_START * mss };
+            return Self {
+                ack_each_below: 0,
+                request_from: MIN_PACKETS_PER_ACK * mss,
+                bytes_per_packet_per_ack: ACKS_PER_WINDOW_TRAINS * mss,
+            };
         }
-        let acks = if by_window { ACKS_PER_WINDOW } else { ACKS_PER_RATE };
-        let each = if by_window && congestion.cwnd < SMALL_WINDOW * mss { u64::MAX } else { 0 };
-        let from = if controller.lacks_rtt_samples() { u64::MAX } else { MIN_PACKETS_PER_ACK * acks * mss };
-        Self { each, from, bytes: acks * mss }
+        let bytes_per_packet_per_ack = mss * if by_window { ACKS_PER_WINDOW } else { ACKS_PER_WINDOW_BBR };
+        let is_small = by_window && congestion.cwnd < SMALL_WINDOW_PACKETS * mss;
+        let lacks_samples = controller.lacks_rtt_samples();
+        Self {
+            ack_each_below: if is_small { u64::MAX } else { 0 },
+            request_from: if lacks_samples {
+                u64::MAX
+            } else {
+                MIN_PACKETS_PER_ACK * bytes_per_packet_per_ack
+            },
+            bytes_per_packet_per_ack,
+        }
     }
 }

@@ -17,9 +17,9 @@ use crate::wire::native::CloseReason;
 use crate::wire::{Ack, DataHeader};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
-/// Divisor of `srtt`: time that the FIN-ACK may arrive after the last ACK, as long as the initial
+/// Divisor of `srtt`. A FIN-ACK is late if it comes `srtt` / 4 after the last ACK: the initial
 /// reordering window (RFC 8985, section 6.2).
-const FIN_ACK_DELAY: u32 = 4;
+const FIN_ACK_REORDERING_DIVISOR: u32 = 4;
 
 /// Longest interval of FINs that the receiver answers, or the RTO if that is longer. The receiver
 /// repeats a lost FIN-ACK for 2 s only, so four FINs must fit.
@@ -167,13 +167,13 @@ impl Sender {
         if attempt == 1 && idle {
             // Nothing was unacknowledged until now, so the give-up time starts. A receiver that
             // answered the FIN without a FIN-ACK has made no progress.
-            if again { self.patience.on_answer(now) } else { self.patience.restart(now) }
+            if again { self.give_up_timer.on_answer(now) } else { self.give_up_timer.restart(now) }
         }
         let mut rto = self.config.fin_timeout(self.path.rtt.rto(), sent_count);
         if again && attempt == 1 {
             rto = rto.min(self.path.rtt.rto().max(ANSWERED_FIN_INTERVAL));
         }
-        let rto = rto.min(self.patience.left(now));
+        let rto = rto.min(self.give_up_timer.time_left(now));
         let sent = SentFin { packet_number: head.packet_number, at: now, arrived: false, again };
         self.closing = Some(Closing { unanswered: attempt, sent_count, send: false, sent: Some(sent) });
         if self.state == State::Open && idle {
@@ -189,7 +189,7 @@ impl Sender {
     /// acknowledged at once, so an echo of a transmission sent clearly later shows that the FIN is
     /// lost.
     pub(super) fn note_fin_echo(&mut self, packet_number: u64, at: Instant) {
-        let slack = self.path.rtt.srtt() / FIN_ACK_DELAY;
+        let slack = self.path.rtt.srtt() / FIN_ACK_REORDERING_DIVISOR;
         let Some(closing) = &mut self.closing else { return };
         let Some(fin) = closing.sent.as_mut().filter(|fin| !fin.arrived) else { return };
         fin.arrived = packet_number == fin.packet_number;
@@ -211,7 +211,7 @@ impl Sender {
         let wait = if arrived {
             self.config.fin_timeout(self.path.rtt.rto(), 1)
         } else {
-            self.path.rtt.srtt() / FIN_ACK_DELAY
+            self.path.rtt.srtt() / FIN_ACK_REORDERING_DIVISOR
         };
         self.closing = self.closing.map(|closing| Closing { unanswered: 0, sent_count: 0, ..closing });
         self.control_at = Some(now + wait);
@@ -227,15 +227,15 @@ impl Sender {
         fin.arrived |= has_echo;
         if has_echo || ack.echo.is_none() && ack.window == 0 {
             closing.unanswered = 0;
-            self.patience.on_answer(now);
+            self.give_up_timer.on_answer(now);
             self.limit_no_progress(now);
         }
     }
 
     pub(super) fn on_fin_timeout(&mut self, now: Instant) {
-        let patient = !self.patience.left(now).is_zero();
+        let has_time_left = !self.give_up_timer.time_left(now).is_zero();
         let Some(closing) = &mut self.closing else { return };
-        if closing.unanswered < self.config.attempts.fin && patient {
+        if closing.unanswered < self.config.attempts.fin && has_time_left {
             closing.send = true;
             return;
         }
@@ -299,13 +299,13 @@ impl Sender {
         if self.peer.answered_probe(&self.flight.board) {
             // The last zero-window probe was answered, so the give-up time starts with the next
             // one.
-            self.patience.on_answer(now);
+            self.give_up_timer.on_answer(now);
         }
         let (lost_to, prior) = (self.timeout_cause(), Prior::of(&self.flight.board, self.peer.window.size()));
         // The back-off ends at the give-up time.
-        let next_rto = self.path.rtt.backed_off().min(self.patience.left(now));
-        let quiet = AckOutcome::quiet(now, self.path.mss as u64, self.peer.duplicates, self.has_room());
-        let timeout = Timeout { rtt: &self.path.rtt, quiet, next_rto, lost_to };
+        let next_rto = self.path.rtt.backed_off().min(self.give_up_timer.time_left(now));
+        let no_ack = AckOutcome::none(now, self.path.mss as u64, self.peer.duplicates, self.has_room());
+        let timeout = Timeout { rtt: &self.path.rtt, no_ack, next_rto, lost_to };
         let (expired, lost) = self.recovery.on_timeout(&timeout, &mut self.flight);
         let refused = lost_to == LostTo::NoRoom && matches!(expired, Expired::Timeout { .. });
         self.on_losses(now, lost, refused);
@@ -370,7 +370,7 @@ impl Sender {
     }
 
     fn give_up_or_go_on(&mut self, now: Instant) {
-        if self.patience.left(now).is_zero() {
+        if self.give_up_timer.time_left(now).is_zero() {
             let attempts = self.flight.board.base().map_or(0, |base| u32::from(base.sent_count));
             self.exhaust(now, attempts);
         }
@@ -378,7 +378,7 @@ impl Sender {
 
     /// Fails the transfer after an answer that acknowledged nothing, if none has for too long.
     pub(super) fn limit_no_progress(&mut self, now: Instant) {
-        if self.patience.lacks_progress(now) {
+        if self.give_up_timer.lacks_progress(now) {
             let error = TransferError::NoProgress(self.config.no_progress);
             self.fail_and_close(error, CloseReason::Aborted);
         }
@@ -398,8 +398,8 @@ impl Sender {
             return;
         }
         if self.is_idle() {
-            self.patience.forget_refusals();
-        } else if self.patience.on_refused(now, reports) {
+            self.give_up_timer.forget_unreachable();
+        } else if self.give_up_timer.on_unreachable(now, reports) {
             self.fail(self.phase(), TransferError::Gone);
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::path_mtu::PathMtu;
 use crate::congestion::{Algorithm, Controller, ControllerFactory, Start};
 use crate::recovery::{self, LossRecovery, Segment};
-use crate::wire::native::{FIRST_WINDOW, LinkRequest, Params};
+use crate::wire::native::{LinkRequest, MAX_EARLY_DATA_BYTES, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
 use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy, StreamName};
 
@@ -151,7 +151,7 @@ impl SenderConfig {
             ecn: false,
             attempts: Attempts::default(),
             skip_seed: None,
-            early_data: FIRST_WINDOW,
+            early_data: MAX_EARLY_DATA_BYTES,
             min_rto: Duration::from_millis(40),
             name: None,
             memory_limit: 1 << 30,

@@ -34,7 +34,7 @@ impl Heads {
             seq: self.seq + n * self.span,
             packet_number: self.packet_number + n * self.number_step,
             ack_now: self.ack_now == n,
-            ack_every: self.frequency.every(self.in_flight + n * self.len),
+            ack_every: self.frequency.packets_per_ack(self.in_flight + n * self.len),
         }
     }
 }

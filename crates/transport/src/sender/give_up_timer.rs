@@ -6,75 +6,75 @@ use std::time::{Duration, Instant};
 /// Time of nothing but ICMP "port unreachable" after which a transfer fails. The error is hard (RFC
 /// 1122, section 4.2.3.9), but it can be forged by a host that guesses the ports, and the cause may
 /// be temporary.
-const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Smallest number of ICMP errors within [`REFUSED_FOR`].
-const MIN_REFUSALS: u64 = 5;
+const UNREACHABLE_TIME: Duration = Duration::from_secs(5);
+/// Smallest number of ICMP errors within [`UNREACHABLE_TIME`].
+const MIN_UNREACHABLE_REPORTS: u64 = 5;
 
 /// Give-up timer: time without an answer from the receiver, and time without progress.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct GiveUpTimer {
     limit: Duration,
     /// Limit on the time without progress although answers arrive.
     no_progress: Duration,
     /// Time of the last answer that counts, or of the first packet that needs one.
-    heard_at: Option<Instant>,
+    last_answer: Option<Instant>,
     /// Time of the last delivery, or of the first packet that was not delivered.
-    progress_at: Option<Instant>,
+    last_progress: Option<Instant>,
     /// ICMP errors since the last packet from the receiver.
-    refusals: Option<Refusals>,
+    unreachable: Option<UnreachableReports>,
 }
 
 /// Series of ICMP "port unreachable" errors without a packet from the receiver in between.
 #[derive(Debug, Clone, Copy)]
-struct Refusals {
+struct UnreachableReports {
     since: Instant,
-    reports: u64,
+    count: u64,
 }
 
-impl Patience {
+impl GiveUpTimer {
     /// Returns a stopped timer; the transfer is aborted after `limit` without an answer, or after
     /// `no_progress` with answers that acknowledge nothing.
     pub(super) fn new(limit: Duration, no_progress: Duration) -> Self {
-        Self { limit, no_progress, heard_at: None, progress_at: None, refusals: None }
+        Self { limit, no_progress, last_answer: None, last_progress: None, unreachable: None }
     }
 
     /// Restarts both times: data was delivered, or nothing was outstanding until now.
     pub(super) fn restart(&mut self, now: Instant) {
-        self.heard_at = Some(now);
-        self.progress_at = Some(now);
+        self.last_answer = Some(now);
+        self.last_progress = Some(now);
     }
 
     /// Restarts the give-up time: the receiver answered.
     pub(super) fn on_answer(&mut self, now: Instant) {
-        self.heard_at = Some(now);
+        self.last_answer = Some(now);
     }
 
     /// True if nothing was delivered for longer than allowed.
     pub(super) fn lacks_progress(&self, now: Instant) -> bool {
-        self.progress_at.is_some_and(|at| now.saturating_duration_since(at) >= self.no_progress)
+        self.last_progress.is_some_and(|at| now.saturating_duration_since(at) >= self.no_progress)
     }
 
     /// Forgets the ICMP errors: a packet arrived from the receiver, or no answer is due.
-    pub(super) fn forget_refusals(&mut self) {
-        self.refusals = None;
+    pub(super) fn forget_unreachable(&mut self) {
+        self.unreachable = None;
     }
 
     #[cfg(test)]
-    pub(super) fn has_refusals(&self) -> bool {
-        self.refusals.is_some()
+    pub(super) fn has_unreachable(&self) -> bool {
+        self.unreachable.is_some()
     }
 
     /// Returns the time left until the transfer is aborted. No timer of data runs longer.
-    pub(super) fn left(&self, now: Instant) -> Duration {
-        let silence = self.heard_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+    pub(super) fn time_left(&self, now: Instant) -> Duration {
+        let silence = self.last_answer.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         self.limit.saturating_sub(silence)
     }
 
     /// Counts `reports` of ICMP errors. Returns true if the transfer must fail.
-    pub(super) fn on_refused(&mut self, now: Instant, reports: u64) -> bool {
-        let refusals = self.refusals.get_or_insert(Refusals { since: now, reports: 0 });
-        refusals.reports += reports;
-        let long = now.saturating_duration_since(refusals.since) >= REFUSED_FOR;
-        long && refusals.reports >= MIN_REFUSALS
+    pub(super) fn on_unreachable(&mut self, now: Instant, reports: u64) -> bool {
+        let unreachable = self.unreachable.get_or_insert(UnreachableReports { since: now, count: 0 });
+        unreachable.count += reports;
+        let long = now.saturating_duration_since(unreachable.since) >= UNREACHABLE_TIME;
+        long && unreachable.count >= MIN_UNREACHABLE_REPORTS
     }
 }

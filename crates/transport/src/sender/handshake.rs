@@ -1,9 +1,9 @@
 //! Handshake: SYN, RETRY with a cookie, SYN-ACK, early data, and version negotiation.
 //!
 //! The native receiver answers the first SYN by a RETRY with a cookie, which gives a first RTT.
-//! Early data follows the SYN with the cookie, up to a first window. Until an answer arrives, only
-//! the SYN is retransmitted, and its timer covers the early data. A SYN-ACK, or any ACK of early
-//! data, completes the handshake.
+//! Early data follows the SYN with the cookie, up to 64 KiB. Until an answer arrives, only the SYN
+//! is retransmitted, and its timer covers the early data. A SYN-ACK, or any ACK of early data,
+//! completes the handshake.
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ use crate::wire::native::{CloseReason, Params, Versions};
 use crate::wire::sealed::SealedCodec;
 use crate::{ConfigError, PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
-/// Divisor of `srtt`: time that the SYN-ACK may arrive after the ACK of early data, as long as the
+/// Divisor of `srtt`. A SYN-ACK is late if it comes `srtt` / 4 after the ACK of early data: the
 /// initial reordering window (RFC 8985, section 6.2).
-const SYN_ACK_DELAY: u32 = 4;
+const SYN_ACK_REORDERING_DIVISOR: u32 = 4;
 /// Limit of SYNs that request the parameters of an open transfer; afterwards the defaults apply.
 /// With half of all packets lost each way, one transfer in thirty reaches it.
 const PARAMS_RETRY_LIMIT: u32 = 5;
@@ -181,7 +181,7 @@ impl Sender {
             let quality = if attempts <= 1 { RttQuality::Provisional } else { RttQuality::Guessed };
             self.learn_path(now, now.saturating_duration_since(sent_at), quality);
             self.pace(now);
-            self.peer.window.open(self.codec.first_window().min(self.config.early_data));
+            self.peer.window.open(self.codec.max_early_data().min(self.config.early_data));
         }
     }
 
@@ -247,7 +247,7 @@ impl Sender {
             self.enter_open(now, srtt);
             if self.closing.is_none() {
                 self.handshake.request = Some(ParamsRequest { attempts: 0, send: false });
-                self.control_at = Some(now + srtt / SYN_ACK_DELAY);
+                self.control_at = Some(now + srtt / SYN_ACK_REORDERING_DIVISOR);
             }
         }
     }
@@ -342,7 +342,7 @@ impl Sender {
         self.state = State::Open;
         self.handshake.first_after_open = self.flight.next_number();
         self.control_at = None;
-        self.patience.restart(now);
+        self.give_up_timer.restart(now);
         self.keep_alive.restart(now, self.is_idle(), || self.peer.idle_timeout());
         let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
         self.recovery.on_open(now, &timing, &self.flight.board);

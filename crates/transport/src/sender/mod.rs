@@ -14,12 +14,12 @@ mod config;
 mod congestion;
 mod ecn;
 mod encode;
+mod give_up_timer;
 mod handshake;
 mod keep_alive;
 mod observer;
 mod path;
 mod path_mtu;
-mod patience;
 mod peer_window;
 mod stats;
 mod stream;
@@ -42,13 +42,13 @@ use close::Closing;
 pub use config::{Attempts, LossWindow, SenderConfig};
 use congestion::CongestionControl;
 pub use ecn::{EcnFailure, EcnState};
+use give_up_timer::GiveUpTimer;
 use handshake::Handshake;
 pub(crate) use handshake::{Established, Syns};
 use keep_alive::KeepAlive;
 use observer::{Observers, Snapshot};
 pub(crate) use path::INITIAL_RTT;
 use path::Path;
-use patience::Patience;
 use peer_window::Peer;
 use stats::Counters;
 pub use stats::SenderStats;
@@ -115,7 +115,7 @@ pub struct Sender {
     /// Deadline of the timer of the SYN or the FIN.
     control_at: Option<Instant>,
     keep_alive: KeepAlive,
-    patience: Patience,
+    give_up_timer: GiveUpTimer,
     blocked: BlockedTime,
     events: VecDeque<SenderEvent>,
     stats: Counters,
@@ -160,7 +160,7 @@ impl Sender {
             closing: None,
             control_at: None,
             keep_alive: KeepAlive::default(),
-            patience: Patience::new(config.give_up, config.no_progress),
+            give_up_timer: GiveUpTimer::new(config.give_up, config.no_progress),
             blocked: BlockedTime::default(),
             events: VecDeque::new(),
             stats: Counters::default(),

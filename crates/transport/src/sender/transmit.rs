@@ -16,9 +16,9 @@ use crate::wire::DataHeader;
 use crate::wire::native::CloseReason;
 use crate::{PacketKind, Resend, TransmitBuf};
 
-/// Divisor: a path MTU probe of at most this part of the congestion window may hold back smaller
-/// segments until the window has room for it.
-const MTU_PROBE_SHARE: u64 = 4;
+/// Divisor of the congestion window. A path MTU probe of at most a quarter of the window may hold
+/// back smaller segments until the window has room for it.
+const MTU_PROBE_CWND_DIVISOR: u64 = 4;
 
 /// Next packet, or the reason to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Sender {
     fn mtu_probe_len(&self) -> Option<usize> {
         let (len, board) = (self.mtu_candidate_len()?, &self.flight.board);
         let written = self.stream.end() - board.next_offset() >= len as u64;
-        let roomy = len as u64 <= self.congestion.cwnd / MTU_PROBE_SHARE || self.cwnd_allows(len);
+        let roomy = len as u64 <= self.congestion.cwnd / MTU_PROBE_CWND_DIVISOR || self.cwnd_allows(len);
         // A zero-window probe, or a segment that the receive window cuts off, says nothing about
         // the path MTU.
         let taken = board.flight_size() + board.span(len) <= self.peer.window.size();
@@ -299,7 +299,7 @@ impl Sender {
         self.peer.ack_every = heads.nth(last).ack_every;
         if starts {
             // Nothing was unacknowledged until now, so the give-up time starts.
-            self.patience.restart(now);
+            self.give_up_timer.restart(now);
             self.keep_alive.cancel();
         }
         if first_of_batch && full {
@@ -379,7 +379,7 @@ impl Sender {
         // The FIN may have been sent before, so no later packet triggers an immediate ACK.
         let last = self.stream.finishing && segment.end() == self.stream.end();
         let ack_now = repeat.reason == Resend::Probe || last;
-        let ack_every = self.ack_frequency().every(self.flight.board.in_flight());
+        let ack_every = self.ack_frequency().packets_per_ack(self.flight.board.in_flight());
         self.peer.ack_every = ack_every;
         let head = DataHeader { seq, packet_number, ack_now, ack_every };
         put_segment(&self.codec, &mut self.stream.buffer, head, segment.offset, slot);
@@ -389,8 +389,8 @@ impl Sender {
         self.stats.retransmitted += 1;
         self.stats.retransmitted_bytes += u64::from(segment.len);
         let timing = Timing { rtt: &self.path.rtt, may_wait: self.may_wait() };
-        let (has_room, patience) = (self.has_room(), self.patience.left(now));
-        self.recovery.on_resent(&Resent { now, timing, has_room, patience, before: segment });
+        let (has_room, time_left) = (self.has_room(), self.give_up_timer.time_left(now));
+        self.recovery.on_resent(&Resent { now, timing, has_room, time_left, before: segment });
         match repeat.reason {
             // Counted here because an ACK after the timeout may cancel the retransmission.
             Resend::Timeout => self.stats.timeouts += u64::from(!self.recovery.marks_losses()),

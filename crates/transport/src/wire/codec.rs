@@ -151,10 +151,10 @@ impl Codec {
         self.data_header() + self.data_trailer()
     }
 
-    /// Returns the window of early data, bytes: 0 in the classic format, and without a cookie.
-    pub(crate) fn first_window(&self) -> u64 {
+    /// Returns the limit on early data, bytes: 0 in the classic format, and without a cookie.
+    pub(crate) fn max_early_data(&self) -> u64 {
         match self {
-            Self::Native { syn: native::Syn { cookie: Some(_), .. }, .. } => native::FIRST_WINDOW,
+            Self::Native { syn: native::Syn { cookie: Some(_), .. }, .. } => native::MAX_EARLY_DATA_BYTES,
             Self::Classic { .. } | Self::Native { .. } | Self::Sealed(_) => 0,
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rdt_program_testing::home;
-pub(crate) use rdt_program_testing::programs::{Ended, PATIENCE, Program};
+pub(crate) use rdt_program_testing::programs::{Ended, Program, WAIT_LIMIT};
 use serde_json::Value;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-tunnel");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rdt_program_testing::contract::check_named;
 use rdt_program_testing::{names, scrape_until, value};
 
-use super::process::{Home, PATIENCE, check_events};
+use super::process::{Home, WAIT_LIMIT, check_events};
 
 /// Bytes that each of many clients sends and gets back.
 const ECHO_BYTES: usize = 64 << 10;
@@ -20,7 +20,7 @@ pub(crate) fn server(handle: impl Fn(TcpStream) + Clone + Send + 'static) -> Soc
     thread::spawn(move || {
         for stream in listener.incoming() {
             let (stream, handle) = (stream.unwrap(), handle.clone());
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
             thread::spawn(move || handle(stream));
         }
     });
@@ -29,7 +29,7 @@ pub(crate) fn server(handle: impl Fn(TcpStream) + Clone + Send + 'static) -> Soc
 
 pub(crate) fn client(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     stream
 }
 
@@ -126,7 +126,7 @@ fn reset_arrives_as_reset_on_both_sides() {
     let stream = client(connect.address);
     stream.peek(&mut [0]).unwrap();
     drop(stream);
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+    assert_eq!(told.recv_timeout(WAIT_LIMIT).unwrap(), Err(ErrorKind::ConnectionReset));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn blocked_reader_stops_writer() {
     let told = std::sync::Arc::new(std::sync::Mutex::new(told));
     // Reads when it is told to.
     let target = server(move |stream| {
-        told.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        told.lock().unwrap().recv_timeout(WAIT_LIMIT).unwrap();
         count(stream);
     });
     let serve = home.serve(target, "");

@@ -355,11 +355,11 @@ fn newest_drops_are_kept_up_to_limit() {
     link.keep_dropped(3);
     push(&mut link, 5..10);
     assert_eq!(kept(&mut link), [6, 7, 8]);
-    assert_eq!(link.overlooked_drops(), 2);
+    assert_eq!(link.freed_drops(), 2);
     push(&mut link, 10..13);
     link.keep_dropped(1);
     assert_eq!(kept(&mut link), [11]);
-    assert_eq!(link.overlooked_drops(), 4);
+    assert_eq!(link.freed_drops(), 4);
     assert_eq!(link.ledger().dropped_head, 11);
 }
 

@@ -31,13 +31,13 @@ const MAX_STEADY_STEP: u64 = 80;
 /// Largest rate increase, as a factor, if trains do not agree.
 const MAX_UNSTEADY_STEP: u64 = 8;
 /// Share of the estimate used if trains do not agree, thousandths.
-const UNSTEADY_SHARE: u64 = 500;
+const UNSTEADY_SHARE_PERMILLE: u64 = 500;
 /// Ceiling relative to the estimate, thousandths.
-const CEILING_GAIN: u64 = 1250;
+const CEILING_GAIN_PERMILLE: u64 = 1250;
 /// Share of the ceiling that must be delivered without a queue to raise it, thousandths.
-const RAISE_SHARE: u64 = 850;
+const RAISE_SHARE_PERMILLE: u64 = 850;
 /// Share of the ceiling that indicates a full pipe if delivered with a queue, thousandths.
-const FULL_SHARE: u64 = 750;
+const FULL_SHARE_PERMILLE: u64 = 750;
 
 /// Bounds of the pacing rate set by packet trains.
 #[derive(Debug, Clone, Copy, Default)]
@@ -85,7 +85,7 @@ impl Bbr {
             return;
         }
         let (share, step) =
-            if train.steady { (1000, MAX_STEADY_STEP) } else { (UNSTEADY_SHARE, MAX_UNSTEADY_STEP) };
+            if train.steady { (1000, MAX_STEADY_STEP) } else { (UNSTEADY_SHARE_PERMILLE, MAX_UNSTEADY_STEP) };
         // The first flight, in bytes per second: the rate before the first sample.
         let first = self.config.initial_rtt.map_or(0, |rtt| {
             mul_div(
@@ -97,7 +97,7 @@ impl Bbr {
         let before = self.max_bw.max().max(first);
         let floor = gain(train.rate, share).min(before.saturating_mul(step));
         self.long_start.floor = self.long_start.floor.max(floor);
-        self.long_start.ceiling = self.long_start.ceiling.max(gain(train.rate, CEILING_GAIN));
+        self.long_start.ceiling = self.long_start.ceiling.max(gain(train.rate, CEILING_GAIN_PERMILLE));
     }
 
     /// Limits the pacing rate of `Startup` to the ceiling and, while the rate triples, to the floor
@@ -121,7 +121,7 @@ impl Bbr {
     /// Triples the ceiling after a round near it without a queue.
     pub(super) fn raise_ceiling(&mut self) {
         let ceiling = self.long_start.ceiling;
-        if self.starts_long() && self.max_bw.max() >= gain(ceiling, RAISE_SHARE) {
+        if self.starts_long() && self.max_bw.max() >= gain(ceiling, RAISE_SHARE_PERMILLE) {
             self.long_start.ceiling = ceiling.saturating_mul(3);
         }
     }
@@ -131,7 +131,7 @@ impl Bbr {
         let LongStart { on, ceiling, .. } = self.long_start;
         on && self.state == State::Startup
             && ceiling > 0
-            && self.max_bw.max() >= gain(ceiling, FULL_SHARE)
+            && self.max_bw.max() >= gain(ceiling, FULL_SHARE_PERMILLE)
             && self.shows_queue(event)
     }
 }

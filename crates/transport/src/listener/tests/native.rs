@@ -3,7 +3,7 @@
 use super::budget::BUFFER;
 use super::*;
 use crate::WindowConfig;
-use crate::wire::native::{self, Close, DATA_HEADER, FIN_LEN, LEAST_FIRST_WINDOW, Params, Versions};
+use crate::wire::native::{self, Close, DATA_HEADER, FIN_LEN, MIN_EARLY_DATA_BYTES, Params, Versions};
 use crate::wire::{Codec, Wire};
 
 pub(super) const PAYLOAD: usize = 100;
@@ -100,13 +100,13 @@ fn first_window_is_accepted_beyond_offer() {
     let stream_window = WindowConfig { initial: 100, max: 100, mss: 100 };
     let receiver = ReceiverConfig { stream_window, keep_payload: true, ..ReceiverConfig::reference() };
     let (mut script, codec) = connected_to(receiver);
-    let packets = LEAST_FIRST_WINDOW.div_ceil(PAYLOAD as u64);
+    let packets = MIN_EARLY_DATA_BYTES.div_ceil(PAYLOAD as u64);
     for n in 0..packets + 2 {
         script.recv('a', &data(&codec, n));
     }
     let last = script.datagrams().pop().unwrap();
     let Ok(FromReceiver::Ack(ack)) = codec.decode(&last, 0, packets) else { panic!() };
-    assert_eq!((ack.ack, ack.window), (LEAST_FIRST_WINDOW, 0), "and no byte beyond it");
+    assert_eq!((ack.ack, ack.window), (MIN_EARLY_DATA_BYTES, 0), "and no byte beyond it");
 }
 
 #[test]

@@ -37,15 +37,15 @@ impl Case {
     }
 
     fn outcome(&self, at: u64) -> AckOutcome {
-        AckOutcome::quiet(self.epoch + ms(at), 1000, 0, true)
+        AckOutcome::none(self.epoch + ms(at), 1000, 0, true)
     }
 
     /// The retransmission timer fires at 300 ms. Returns the offsets of the segments marked lost.
     fn time_out(&mut self) -> Vec<u64> {
         self.engine.probe_at = None;
         self.engine.rto_at = Some(self.epoch + ms(300));
-        let quiet = self.outcome(300);
-        let timeout = Timeout { rtt: &self.rtt, quiet, next_rto: ms(600), lost_to: LostTo::Network };
+        let no_ack = self.outcome(300);
+        let timeout = Timeout { rtt: &self.rtt, no_ack, next_rto: ms(600), lost_to: LostTo::Network };
         let (expired, lost) = self.engine.on_timeout(&timeout, &mut self.flight);
         assert_eq!(expired, Expired::Timeout { episode: true });
         lost.iter().map(|lost| lost.offset).collect()
@@ -65,8 +65,8 @@ impl Case {
         self.flight.on_transmitted(now, Some(offset), 1000, 1);
         self.flight.board.resend(now, offset, number);
         let timing = Timing { rtt: &self.rtt, may_wait: false };
-        let patience = Duration::MAX;
-        self.engine.on_resent(&Resent { now, timing, has_room: true, patience, before });
+        let time_left = Duration::MAX;
+        self.engine.on_resent(&Resent { now, timing, has_room: true, time_left, before });
     }
 }
 

@@ -37,7 +37,7 @@ fn ended(script: &mut Script) -> Duration {
 }
 
 #[test]
-fn backoff_does_not_extend_patience() {
+fn backoff_does_not_extend_give_up_time() {
     let mut script = connected();
     script.at(20).write(5000);
     assert_eq!(ended(&mut script), ms(20) + GIVE_UP);
@@ -87,7 +87,7 @@ fn endless_storing_ends_transfer_after_no_progress() {
 }
 
 #[test]
-fn application_pause_does_not_use_patience() {
+fn application_pause_restarts_give_up_time() {
     let mut script = connected();
     script.at(9000).write(5000);
     assert_eq!(ended(&mut script), ms(9000) + GIVE_UP);

@@ -15,7 +15,7 @@ const RULES: [LossDetection; 4] =
     [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
 
 #[test]
-fn base_only_timer_backs_off_until_patience_ends() {
+fn base_only_timer_backs_off_until_give_up() {
     let mut script = connected_by(LossDetection::BaseOnly, Algorithm::Fixed(10));
     script.write(PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 1);

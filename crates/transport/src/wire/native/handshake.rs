@@ -13,11 +13,11 @@ use crate::cookie::Cookie;
 /// Length of the shortest SYN, bytes. No answer to a SYN is longer, so that a forged source address
 /// cannot make the receiver an amplifier.
 pub(crate) const SYN_MIN: usize = 128;
-/// Early data, bytes: may follow a SYN with a cookie before the SYN-ACK. It is the smallest window
+/// Limit on early data, which follows a SYN with a cookie before the SYN-ACK: the smallest window
 /// that can be configured for a receiver.
-pub(crate) const FIRST_WINDOW: u64 = 65_536;
-/// Early data that a receiver with a smaller window accepts, bytes: ten packets of 1200 bytes.
-pub(crate) const LEAST_FIRST_WINDOW: u64 = 11_720;
+pub(crate) const MAX_EARLY_DATA_BYTES: u64 = 65_536;
+/// Early data that a receiver accepts even if its window is smaller: ten packets of 1200 bytes.
+pub(crate) const MIN_EARLY_DATA_BYTES: u64 = 11_720;
 /// Length of a RETRY, bytes.
 pub(crate) const RETRY_LEN: usize = HEADER + COOKIE;
 /// Length of a VERSIONS packet, bytes.

@@ -35,7 +35,7 @@ pub use close::{Close, CloseReason};
 pub(crate) use close::{close_len, encode_close};
 pub use handshake::StreamName;
 pub(crate) use handshake::{
-    FIRST_WINDOW, LEAST_FIRST_WINDOW, RETRY_LEN, SYN_MIN, Syn, SynAck, VERSIONS_LEN, encode_retry,
+    MAX_EARLY_DATA_BYTES, MIN_EARLY_DATA_BYTES, RETRY_LEN, SYN_MIN, Syn, SynAck, VERSIONS_LEN, encode_retry,
     encode_syn, encode_syn_ack, encode_versions, other_version, syn_ack_len, syn_len,
 };
 pub use header::connection_id;

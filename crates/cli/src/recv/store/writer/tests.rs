@@ -58,7 +58,7 @@ fn transfer(number: u64) -> Transfer {
     Transfer { number, peer: std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into() }
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 impl Script {
     fn result(&mut self) -> WriteResult {
@@ -66,7 +66,7 @@ impl Script {
             if let Some(result) = self.writer.poll() {
                 return result;
             }
-            self.woken.recv_timeout(PATIENCE).unwrap();
+            self.woken.recv_timeout(WAIT_LIMIT).unwrap();
         }
     }
 }
@@ -93,7 +93,7 @@ fn blocked_sink_fills_queue_then_gets_everything() {
     drop(std::mem::replace(&mut script.go, channel().0));
     while taken < bytes.len() {
         match script.writer.queue.write(transfer(1), &bytes[taken..]) {
-            0 if !script.writer.queue.has_room() => script.woken.recv_timeout(PATIENCE).unwrap(),
+            0 if !script.writer.queue.has_room() => script.woken.recv_timeout(WAIT_LIMIT).unwrap(),
             n => taken += n,
         }
     }
@@ -185,6 +185,6 @@ fn panic_of_sink_wakes_owner() {
     assert!(!writer.queue.is_abandoned());
     writer.queue.write(transfer(1), b"abc");
     writer.finish(transfer(1), None);
-    woken.recv_timeout(PATIENCE).unwrap();
+    woken.recv_timeout(WAIT_LIMIT).unwrap();
     assert!(writer.queue.is_abandoned() && writer.poll().is_none());
 }
