@@ -5,7 +5,7 @@
 //! rdt-emu set SOCKET --rate 2mbit  --JSON-->  thread of the socket  --PathConfig-->  relay
 //! ```
 //!
-//! A request is one line of JSON: the settings in the words of the flags, and the folder in which
+//! A request is one line of JSON: the settings under the keys of the flags, and the folder in which
 //! trace files are looked up. The answer is one line: the path that is in force, or an error.
 
 use std::fs;
@@ -35,7 +35,7 @@ use crate::talk;
 /// Size limit of a request, bytes. The settings of a command line have some hundred.
 const MAX_REQUEST: u64 = 1 << 16;
 /// Size limit of an answer, bytes. It has the whole description, of up to 1 MiB in a file, and more
-/// bytes for the same words in JSON.
+/// bytes for the same settings in JSON.
 const MAX_ANSWER: u64 = 1 << 24;
 /// Length of the line about a change, characters.
 const MAX_LOGGED: usize = 400;

@@ -57,7 +57,7 @@ pub enum DisciplineError {
     },
     /// A parameter is given twice.
     #[error("'{parameter}' of {discipline} is given twice")]
-    Twice {
+    DuplicateParameter {
         /// The name of the discipline.
         discipline: &'static str,
         /// The name of the parameter.
@@ -126,7 +126,7 @@ impl<'a> Parameters<'a> {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             let (name, value) = (name.trim_end(), value.trim_start());
             if given.iter().any(|(other, _)| *other == name) {
-                return Err(DisciplineError::Twice { discipline, parameter: name.to_owned() });
+                return Err(DisciplineError::DuplicateParameter { discipline, parameter: name.to_owned() });
             }
             given.push((name, value));
         }

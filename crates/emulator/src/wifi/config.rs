@@ -162,13 +162,13 @@ impl WifiConfig {
             (standard != WifiStandard::G && self.protection.is_some(), "protection"),
         ];
         if let Some((_, what)) = only_elsewhere.into_iter().find(|(meant, _)| *meant) {
-            return Err(WifiError::NotThere { standard, what });
+            return Err(WifiError::UnsupportedOption { standard, what });
         }
         if self.shared && self.via_access_point {
             return Err(WifiError::SharedViaAccessPoint);
         }
         match self.protection {
-            Some(rate) if !rate.is_dsss() => Err(WifiError::NoProtection { rate }),
+            Some(rate) if !rate.is_dsss() => Err(WifiError::InvalidProtectionRate { rate }),
             _ => Ok(()),
         }
     }

@@ -25,34 +25,34 @@ pub enum WifiError {
     },
     /// An option does not exist.
     #[error(
-        "'{word}' is not an option of an 802.11 cell: the options are rate=, basic=, preamble=, slot=, rts, \
+        "'{option}' is not an option of an 802.11 cell: the options are rate=, basic=, preamble=, slot=, rts, \
          protection, stations=, via-ap, backoff= and shared"
     )]
-    UnknownWord {
+    UnknownOption {
         /// The option as given.
-        word: String,
+        option: String,
     },
     /// An option has a value that does not exist for it.
-    #[error("'{word}' is not {expected}")]
+    #[error("'{option}' is not {expected}")]
     BadValue {
         /// The option as given. If its value has steps: the step that is wrong.
-        word: String,
+        option: String,
         /// The valid values of the option, with examples.
         expected: &'static str,
     },
     /// The value of an option is not a valid quantity.
-    #[error("in '{word}': {source}")]
+    #[error("in '{option}': {source}")]
     BadQuantity {
         /// The option as given.
-        word: String,
+        option: String,
         /// The error in the value.
         source: UnitError,
     },
     /// An option is given twice.
-    #[error("'{word}' repeats an option")]
-    Twice {
+    #[error("'{option}' repeats an option")]
+    DuplicateOption {
         /// The second occurrence of the option.
-        word: String,
+        option: String,
     },
     /// The standard does not have the configured rate.
     #[error("{standard} has no rate of {rate}: {}", rates(*standard))]
@@ -64,7 +64,7 @@ pub enum WifiError {
     },
     /// The standard does not have a configured option.
     #[error("{standard} has no {what}")]
-    NotThere {
+    UnsupportedOption {
         /// The configured standard.
         standard: WifiStandard,
         /// The option that the standard does not have.
@@ -77,7 +77,7 @@ pub enum WifiError {
     #[error(
         "stations of 802.11b do not understand protection at {rate}: it is sent at 1, 2, 5.5 or 11 Mbit/s"
     )]
-    NoProtection {
+    InvalidProtectionRate {
         /// The configured rate of protection.
         rate: WifiRate,
     },
@@ -116,7 +116,7 @@ impl FromStr for WifiConfig {
             Ok(cells.at(Duration::ZERO))
         } else {
             let expected = "a cell with a single bit rate";
-            Err(WifiError::BadValue { word: input.to_owned(), expected })
+            Err(WifiError::BadValue { option: input.to_owned(), expected })
         }
     }
 }
@@ -130,7 +130,7 @@ impl FromStr for Schedule<WifiConfig> {
 
     fn from_str(input: &str) -> Result<Self, WifiError> {
         let text = input.trim().to_ascii_lowercase();
-        let (name, words) = text.split_once(':').unwrap_or((&text, ""));
+        let (name, options) = text.split_once(':').unwrap_or((&text, ""));
         let mut cell = match name.trim_end() {
             "wifi-a" => WifiConfig::a(),
             "wifi-b" => WifiConfig::b(),
@@ -139,17 +139,17 @@ impl FromStr for Schedule<WifiConfig> {
         };
         let mut changes = Vec::new();
         let mut said = Vec::new();
-        for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let (key, value) = word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
+        for option in options.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+            let (key, value) = option.split_once('=').map_or((option, None), |(key, value)| (key, Some(value)));
             if said.contains(&key) {
-                return Err(WifiError::Twice { word: word.to_owned() });
+                return Err(WifiError::DuplicateOption { option: option.to_owned() });
             }
             said.push(key);
-            let word = Word { whole: word, key, value };
+            let option = CellOption { whole: option, key, value };
             if let ("rate", Some(value)) = (key, value) {
-                (cell.rate, changes) = word.rates(value)?;
+                (cell.rate, changes) = option.rates(value)?;
             } else {
-                cell.set(&word)?;
+                cell.set(&option)?;
             }
         }
         let changes = changes.into_iter().map(|(at, rate)| (at, WifiConfig { rate, ..cell }));
@@ -161,43 +161,43 @@ impl FromStr for Schedule<WifiConfig> {
 
 impl WifiConfig {
     /// Sets an option other than the bit rate.
-    fn set(&mut self, word: &Word<'_>) -> Result<(), WifiError> {
-        match (word.key, word.value) {
-            ("basic", Some(value)) => self.basic_rate = word.rate(value)?,
+    fn set(&mut self, option: &CellOption<'_>) -> Result<(), WifiError> {
+        match (option.key, option.value) {
+            ("basic", Some(value)) => self.basic_rate = option.rate(value)?,
             ("preamble", Some("long")) => self.preamble = Preamble::Long,
             ("preamble", Some("short")) => self.preamble = Preamble::Short,
-            ("preamble", _) => return Err(word.bad("preamble=long or preamble=short")),
+            ("preamble", _) => return Err(option.bad("preamble=long or preamble=short")),
             ("slot", Some("long")) => self.slot = SlotTime::Long,
             ("slot", Some("short")) => self.slot = SlotTime::Short,
-            ("slot", _) => return Err(word.bad("slot=long (20 us) or slot=short (9 us)")),
+            ("slot", _) => return Err(option.bad("slot=long (20 us) or slot=short (9 us)")),
             ("rts", None) => self.rts_threshold = Some(0),
-            ("rts", Some(value)) => self.rts_threshold = Some(word.bytes(value)?),
+            ("rts", Some(value)) => self.rts_threshold = Some(option.bytes(value)?),
             ("protection", None) => self.protection = Some(WifiRate::MBPS_11),
-            ("protection", Some(value)) => self.protection = Some(word.rate(value)?),
+            ("protection", Some(value)) => self.protection = Some(option.rate(value)?),
             ("stations", value) => {
                 let stations = value.and_then(|value| value.parse::<NonZeroU8>().ok());
                 self.stations = stations
-                    .ok_or_else(|| word.bad("a number of stations from 1 to 255, as in stations=2"))?;
+                    .ok_or_else(|| option.bad("a number of stations from 1 to 255, as in stations=2"))?;
             }
             ("via-ap", None) => self.via_access_point = true,
             ("shared", None) => self.shared = true,
             ("backoff", Some("mean")) => self.back_off = BackOff::Mean,
             ("backoff", Some("drawn")) => self.back_off = BackOff::Drawn,
-            ("backoff", _) => return Err(word.bad("backoff=mean or backoff=drawn")),
-            ("rate" | "basic", None) => return Err(word.bad("a rate, as in rate=11mbit or basic=2mbit")),
-            _ => return Err(WifiError::UnknownWord { word: word.whole.to_owned() }),
+            ("backoff", _) => return Err(option.bad("backoff=mean or backoff=drawn")),
+            ("rate" | "basic", None) => return Err(option.bad("a rate, as in rate=11mbit or basic=2mbit")),
+            _ => return Err(WifiError::UnknownOption { option: option.whole.to_owned() }),
         }
         Ok(())
     }
 }
 
-struct Word<'a> {
+struct CellOption<'a> {
     whole: &'a str,
     key: &'a str,
     value: Option<&'a str>,
 }
 
-impl Word<'_> {
+impl CellOption<'_> {
     /// Parses a bit rate, or the first and the later ones of a bit rate in steps.
     fn rates(&self, value: &str) -> Result<(WifiRate, Vec<(Duration, WifiRate)>), WifiError> {
         let (first, later) =
@@ -238,16 +238,16 @@ impl Word<'_> {
     }
 
     fn bad(&self, expected: &'static str) -> WifiError {
-        WifiError::BadValue { word: self.whole.to_owned(), expected }
+        WifiError::BadValue { option: self.whole.to_owned(), expected }
     }
 
     fn no_quantity(&self, source: UnitError) -> WifiError {
-        WifiError::BadQuantity { word: self.whole.to_owned(), source }
+        WifiError::BadQuantity { option: self.whole.to_owned(), source }
     }
 }
 
 fn wrong_step(step: &str, expected: &'static str) -> WifiError {
-    WifiError::BadValue { word: step.trim().to_owned(), expected }
+    WifiError::BadValue { option: step.trim().to_owned(), expected }
 }
 
 #[cfg(test)]
