@@ -7,7 +7,7 @@
 //! | `compare.rs` | `rdt-send compare` |
 //! | `send/` | `rdt-send`: configuration, data source, transfer, embedded receiver |
 //! | `recv/` | `rdt-recv`: threads, application, store |
-//! | `kernel/` | `--wire tcp` and `--wire udp`, on Linux |
+//! | `measured/` | transfers that are not stored: `--wire tcp`, `--wire udp`, `--reverse` (Linux) |
 //! | `output/` | status lines, logs, summaries |
 
 mod args;
@@ -21,11 +21,11 @@ mod exit;
 /// |---|---|---|
 /// | message | `message.rs` | request, answer and report beside the data |
 /// | sending program | `send.rs`, `options.rs` | options, last lines, transfers at once |
-/// | course | `course.rs` | status lines and counts of one transfer |
+/// | transfer | `transfer.rs` | status lines, counts and deadlines of one transfer |
 /// | summary | `summary.rs` | last lines, last object of `--json` |
 /// | limits | `limits.rs` | what a sender over TCP waited for, when it gives up |
 /// | TCP client, UDP client | `tcp_client.rs`, `udp_client.rs` | a transfer of `rdt-send` |
-/// | receiving program | `recv.rs`, `places.rs` | options, log, limits on peers |
+/// | receiving program | `recv.rs`, `peer_slots.rs` | options, log, limits on peers |
 /// | TCP server, UDP server | `tcp_server.rs`, `udp_server.rs` | peers of `rdt-recv` |
 /// | UDP sender | `udp_sender.rs` | reverse transfer over UDP, proofs of the peer |
 /// | native client, native server | `native_client.rs`, `native_server.rs` | over rdt |
@@ -33,23 +33,23 @@ mod exit;
 /// | stream, datagram | `stream.rs`, `datagram.rs` | reads and writes of TCP; packets of UDP |
 /// | arrivals | `arrivals.rs` | lost, reordered and duplicated datagrams, jitter |
 #[cfg(target_os = "linux")]
-mod kernel {
+mod measured {
     mod arrivals;
     mod connection;
-    mod course;
     mod datagram;
     mod limits;
     mod message;
     mod native_client;
     mod native_server;
     mod options;
-    mod places;
+    mod peer_slots;
     pub(crate) mod recv;
     pub(crate) mod send;
     mod stream;
     mod summary;
     mod tcp_client;
     mod tcp_server;
+    mod transfer;
     mod udp_client;
     mod udp_sender;
     mod udp_server;
@@ -58,7 +58,7 @@ mod kernel {
 }
 /// Refusal of `--wire tcp`, `--wire udp` and `--measure` on systems other than Linux.
 #[cfg(not(target_os = "linux"))]
-mod kernel {
+mod measured {
     pub(crate) mod send {
         pub(crate) fn command<A>(_: &A, wire: crate::args::Wire) -> Result<(), crate::Failure> {
             Err(crate::Failure::Usage(format!(

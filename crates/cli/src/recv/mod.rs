@@ -42,7 +42,7 @@ pub(crate) const VERSION: &str =
 
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     if let Some(wire) = args.kernel_wire() {
-        return crate::kernel::recv::command(args, wire);
+        return crate::measured::recv::command(args, wire);
     }
     for (option, is_given) in [("--max-rate", args.max_rate.is_some()), ("--no-reverse", args.no_reverse)] {
         if is_given {

@@ -40,7 +40,7 @@ use transfer::{Ended, Plan, Remote, Transfer};
 
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     if let Some(wire) = args.kernel_wire() {
-        return crate::kernel::send::command(args, wire);
+        return crate::measured::send::command(args, wire);
     }
     let form = Form::new(args)?;
     let config = configure(args, &form)?;

@@ -140,7 +140,8 @@ impl FromStr for Schedule<WifiConfig> {
         let mut changes = Vec::new();
         let mut said = Vec::new();
         for option in options.split(',').map(str::trim).filter(|option| !option.is_empty()) {
-            let (key, value) = option.split_once('=').map_or((option, None), |(key, value)| (key, Some(value)));
+            let (key, value) =
+                option.split_once('=').map_or((option, None), |(key, value)| (key, Some(value)));
             if said.contains(&key) {
                 return Err(WifiError::DuplicateOption { option: option.to_owned() });
             }

@@ -11,7 +11,7 @@ use rdt_udp::clock;
 
 use super::connection::Connection;
 use super::message::{REQUEST_BYTES, Report, Request, Verdict};
-use super::places::{Place, Places};
+use super::peer_slots::{PeerSlot, PeerSlots};
 use super::recv::{MAX_TIME, Server};
 use super::stream::{
     CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, is_pause, look, read_message, send, write_message,
@@ -26,7 +26,7 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of the looks at unacknowledged data.
 const ACK_INTERVAL: Duration = Duration::from_millis(2);
-/// Limit on peers that are refused at the same time because no place is free. Each takes a thread.
+/// Limit on peers that are refused at the same time because no slot is free. Each takes a thread.
 const MAX_REFUSALS: usize = 16;
 /// Stack of a connection's thread, bytes.
 const STACK: usize = 256 << 10;
@@ -35,7 +35,7 @@ const STACK: usize = 256 << 10;
 pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     // On Linux the timeout of reads is that of `accept`, too.
     let _ = socket2::SockRef::from(listener).set_read_timeout(Some(LOOK_INTERVAL));
-    let refusals = Places::new(MAX_REFUSALS, MAX_REFUSALS);
+    let refusals = PeerSlots::new(MAX_REFUSALS, MAX_REFUSALS);
     while !server.is_closing() {
         server.log.poll(clock::now());
         let (stream, peer) = match listener.accept() {
@@ -47,16 +47,16 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
                 continue;
             }
         };
-        let place = server.places.take(peer);
-        let is_busy = place.is_none();
-        // Without a place to be refused at, the connection is dropped.
-        let Some(place) = place.or_else(|| refusals.take(peer)) else { continue };
+        let slot = server.peers.take(peer);
+        let is_busy = slot.is_none();
+        // Above the limit of refusals, the connection is dropped without one.
+        let Some(slot) = slot.or_else(|| refusals.take(peer)) else { continue };
         let server = Arc::clone(server);
         let serve = move || {
             if is_busy {
-                let _refused = (admit(&server, &stream, Some(Verdict::Busy)), place);
+                let _refused = (admit(&server, &stream, Some(Verdict::Busy)), slot);
             } else {
-                serve_one(&server, &stream, peer, place);
+                serve_one(&server, &stream, peer, slot);
             }
         };
         // Without a thread, too.
@@ -66,9 +66,9 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     server.wait_for_threads();
 }
 
-pub(super) fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, place: Place) {
+pub(super) fn serve_one(server: &Server, stream: &impl Connection, peer: SocketAddr, slot: PeerSlot) {
     if let Some(request) = admit(server, stream, None) {
-        serve_request(server, stream, peer, place, &request);
+        serve_request(server, stream, peer, slot, &request);
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn serve_request(
     server: &Server,
     stream: &impl Connection,
     peer: SocketAddr,
-    place: Place,
+    slot: PeerSlot,
     request: &Request,
 ) {
     server.connected(peer, request);
@@ -86,7 +86,7 @@ pub(super) fn serve_request(
         Ok(report) => server.finished(peer, request, report),
         Err(_) => stream.reset(),
     }
-    drop(place);
+    drop(slot);
     server.cleaned_up(peer, request, ended.is_err());
 }
 

@@ -9,13 +9,13 @@ use rdt_trust::AttemptEnd;
 use rdt_udp::{clock, wildcard_for};
 
 use super::arrivals::Arrivals;
-use super::course::{Course, NotConnected, failure, lost, one_way_stats};
 use super::datagram::{
     Cookie, Due, END_INTERVAL, END_TIMEOUT, KEEP_ALIVE_INTERVAL, MAX_DATAGRAM, Packet, Source, bind,
     is_too_large,
 };
 use super::message::{Report, Request, TOO_LARGE, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause, look};
+use super::transfer::{MeasuredTransfer, NotConnected, failure, lost, one_way_stats};
 use crate::Failure;
 use crate::output::format::rate_bps;
 
@@ -36,28 +36,32 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// Runs a transfer to the first of `addresses` that answers.
 pub(super) fn run(
-    course: &mut Course<'_>,
+    transfer: &mut MeasuredTransfer<'_>,
     addresses: &[SocketAddr],
     request: &Request,
 ) -> Result<(), Failure> {
-    let (mut client, request, took) = course.connect_any(addresses, |course, give_up| {
-        course.packet_size = packet_size(course);
-        let packet_size = u16::try_from(course.packet_size).unwrap_or(u16::MAX);
+    let (mut client, request, took) = transfer.connect_any(addresses, |transfer, give_up| {
+        transfer.packet_size = packet_size(transfer);
+        let packet_size = u16::try_from(transfer.packet_size).unwrap_or(u16::MAX);
         let request = Request { packet_size, ..*request };
-        let mut client = Client::open(course)?;
-        let (verdict, took) = client.ask(course, &request, give_up)?;
-        Course::refused_by(verdict)?;
+        let mut client = Client::open(transfer)?;
+        let (verdict, took) = client.ask(transfer, &request, give_up)?;
+        MeasuredTransfer::refused_by(verdict)?;
         Ok((client, request, took))
     })?;
-    course.connected(clock::now(), took, course.packet_size);
-    if request.is_reverse { client.receive_all(course, &request) } else { client.send_all(course, &request) }
+    transfer.connected(clock::now(), took, transfer.packet_size);
+    if request.is_reverse {
+        client.receive_all(transfer, &request)
+    } else {
+        client.send_all(transfer, &request)
+    }
 }
 
 /// Returns the size of datagrams to the present address.
-fn packet_size(course: &Course<'_>) -> usize {
-    let args = course.args;
+fn packet_size(transfer: &MeasuredTransfer<'_>) -> usize {
+    let args = transfer.args;
     let is_default = !args.given.iter().any(|option| option == "packet-size");
-    if is_default && course.address.ip().to_canonical().is_ipv6() {
+    if is_default && transfer.address.ip().to_canonical().is_ipv6() {
         return args.packet_size.min(IPV6_PACKET_SIZE);
     }
     args.packet_size
@@ -70,10 +74,10 @@ struct Client {
 }
 
 impl Client {
-    fn open(course: &Course<'_>) -> Result<Self, Failure> {
+    fn open(transfer: &MeasuredTransfer<'_>) -> Result<Self, Failure> {
         let open = || {
-            let socket = bind(wildcard_for(course.address), course.args.socket_buffer)?;
-            socket.connect(course.address)?;
+            let socket = bind(wildcard_for(transfer.address), transfer.args.socket_buffer)?;
+            socket.connect(transfer.address)?;
             Ok(socket)
         };
         let socket = open().map_err(|error: io::Error| system(Phase::Connect, &error))?;
@@ -81,14 +85,14 @@ impl Client {
     }
 
     /// Receives the datagrams, and confirms the end.
-    fn receive_all(&mut self, course: &mut Course<'_>, request: &Request) -> Result<(), Failure> {
+    fn receive_all(&mut self, transfer: &mut MeasuredTransfer<'_>, request: &Request) -> Result<(), Failure> {
         let mut received = Received::new(request.omit, clock::now());
-        let ended = self.receive(course, &mut received);
-        course.stats = received.stats(&course.stats);
-        course.report = Some(received.arrivals.report());
-        course.sent_bps = received.sent_bps();
-        course.sent_datagrams = Some(ended?);
-        self.confirm_end(course);
+        let ended = self.receive(transfer, &mut received);
+        transfer.stats = received.stats(&transfer.stats);
+        transfer.report = Some(received.arrivals.report());
+        transfer.sent_bps = received.sent_bps();
+        transfer.sent_datagrams = Some(ended?);
+        self.confirm_end(transfer);
         Ok(())
     }
 
@@ -112,7 +116,7 @@ impl Client {
     /// Sends the request until it is answered. Returns the answer and the round trip.
     fn ask(
         &mut self,
-        course: &Course<'_>,
+        transfer: &MeasuredTransfer<'_>,
         request: &Request,
         give_up: Duration,
     ) -> Result<(Verdict, Duration), NotConnected> {
@@ -120,20 +124,20 @@ impl Client {
         let mut cookie = Cookie::default();
         // `first_at`: time of the first request with this cookie.
         let (mut asked_at, mut first_at, mut refused) = (None::<Instant>, None::<Instant>, 0);
-        let mut say_waiting = course.waiting_line();
+        let mut say_waiting = transfer.waiting_line();
         loop {
             let now = clock::now();
-            if course.stop.is_set() {
+            if transfer.stop.is_set() {
                 return Err(Failure::Interrupted.into());
             }
             if now >= begun_at + give_up {
-                let failure = lost(Phase::Connect, format!("no answer from UDP port {}", course.address));
+                let failure = lost(Phase::Connect, format!("no answer from UDP port {}", transfer.address));
                 return Err(NotConnected { end: AttemptEnd::NoAnswer, failure });
             }
             if asked_at.is_none_or(|at| now >= at + REPEAT) {
                 asked_at = Some(now);
                 first_at.get_or_insert(now);
-                self.send(Packet::Hello { cookie, request: *request });
+                self.send(Packet::Request { cookie, request: *request });
             }
             say_waiting(now);
             match self.receive_one() {
@@ -154,7 +158,7 @@ impl Client {
                             Phase::Connect,
                             format!(
                                 "nothing listens on UDP port {}: is an rdt-recv --wire udp running there?",
-                                course.address
+                                transfer.address
                             ),
                         )
                         .into());
@@ -167,29 +171,29 @@ impl Client {
     }
 
     /// Sends the datagrams, and asks for the receiver's count.
-    fn send_all(&mut self, course: &mut Course<'_>, request: &Request) -> Result<(), Failure> {
+    fn send_all(&mut self, transfer: &mut MeasuredTransfer<'_>, request: &Request) -> Result<(), Failure> {
         let begun_at = clock::now();
         let rate = request.rate.unwrap_or(1);
         let mut source = Source::new(self.session, request, rate, begun_at);
-        let ended = self.send_data(course, &mut source);
-        course.stats = sent(&course.stats, &source, clock::now());
-        (course.sent_datagrams, course.refused) = (Some(source.counted), source.refused);
+        let ended = self.send_data(transfer, &mut source);
+        transfer.stats = sent(&transfer.stats, &source, clock::now());
+        (transfer.sent_datagrams, transfer.refused) = (Some(source.counted), source.refused);
         ended?;
-        let mut report = self.ask_report(course, source.counted)?;
+        let mut report = self.ask_report(transfer, source.counted)?;
         if report.datagrams < source.counted {
             // Late datagrams may be on the way still.
             clock::sleep_until(clock::now() + STRAGGLERS);
-            report = self.ask_report(course, source.counted)?;
+            report = self.ask_report(transfer, source.counted)?;
         }
-        course.report = Some(report);
+        transfer.report = Some(report);
         Ok(())
     }
 
-    fn send_data(&self, course: &mut Course<'_>, source: &mut Source) -> Result<(), Failure> {
+    fn send_data(&self, transfer: &mut MeasuredTransfer<'_>, source: &mut Source) -> Result<(), Failure> {
         let mut spoken_at = source.begun_at;
         loop {
             let now = clock::now();
-            if course.step(now, |before| sent(before, source, now))? {
+            if transfer.step(now, |before| sent(before, source, now))? {
                 return Ok(());
             }
             let before = source.sent_bytes;
@@ -200,27 +204,27 @@ impl Client {
                 Due::Ended => return Ok(()),
             }
             if source.unreachable >= MAX_REFUSED {
-                return Err(gone(course));
+                return Err(gone(transfer));
             }
             if source.sent_bytes > before {
                 spoken_at = now;
             } else if now >= spoken_at + KEEP_ALIVE_INTERVAL {
                 spoken_at = now;
-                self.send(Packet::Alive { mark: 0 });
+                self.send(Packet::KeepAlive { nonce: 0 });
             }
         }
     }
 
-    fn ask_report(&mut self, course: &Course<'_>, counted: u64) -> Result<Report, Failure> {
+    fn ask_report(&mut self, transfer: &MeasuredTransfer<'_>, counted: u64) -> Result<Report, Failure> {
         let until = clock::now() + REPORT_TIMEOUT;
         let (mut asked_at, mut refused) = (None::<Instant>, 0);
         loop {
             let now = clock::now();
-            if course.stop.is_set() {
+            if transfer.stop.is_set() {
                 return Err(Failure::Interrupted);
             }
             if refused >= MAX_REFUSED {
-                return Err(gone(course));
+                return Err(gone(transfer));
             }
             if now >= until {
                 return Err(lost(
@@ -245,15 +249,19 @@ impl Client {
     }
 
     /// Counts what the receiver sends. Returns the number of datagrams that it sent.
-    fn receive(&mut self, course: &mut Course<'_>, received: &mut Received) -> Result<u64, Failure> {
+    fn receive(
+        &mut self,
+        transfer: &mut MeasuredTransfer<'_>,
+        received: &mut Received,
+    ) -> Result<u64, Failure> {
         let (mut heard_at, mut alive_at) = (received.last_at, received.last_at);
-        let (mut newest, mut mark) = (0, 0);
+        let (mut newest, mut nonce) = (0, 0);
         let mut end: Option<(u64, Instant)> = None;
         loop {
             let now = clock::now();
             if received.begun_at.is_some() {
-                course.step(now, |before| received.stats(before))?;
-            } else if course.stop.is_set() {
+                transfer.step(now, |before| received.stats(before))?;
+            } else if transfer.stop.is_set() {
                 return Err(Failure::Interrupted);
             }
             if let Some((counted, at)) = end
@@ -266,26 +274,26 @@ impl Client {
             }
             if now >= alive_at {
                 alive_at = now + ALIVE_INTERVAL;
-                self.send(Packet::Alive { mark });
+                self.send(Packet::KeepAlive { nonce });
             }
             match self.receive_one() {
                 Ok(Some((packet, length))) => {
                     heard_at = clock::now();
                     match packet {
-                        Packet::Data { number, sent, mark: given } => {
+                        Packet::Data { number, sent, nonce: given } => {
                             if number >= newest {
-                                (newest, mark) = (number, given);
+                                (newest, nonce) = (number, given);
                             }
                             if received.begun_at.is_none() {
-                                course.begin(heard_at);
+                                transfer.begin(heard_at);
                             }
                             received.add(heard_at, number, sent, length);
                         }
                         Packet::End { counted } => {
                             end.get_or_insert((counted, now));
-                            self.send(Packet::Done);
+                            self.send(Packet::EndConfirmed);
                         }
-                        Packet::Answer(verdict) => Course::refused_by(verdict)?,
+                        Packet::Answer(verdict) => MeasuredTransfer::refused_by(verdict)?,
                         _ => {}
                     }
                 }
@@ -299,17 +307,17 @@ impl Client {
     }
 
     /// Confirms the end until the receiver knows of that, or has gone.
-    fn confirm_end(&mut self, course: &Course<'_>) {
+    fn confirm_end(&mut self, transfer: &MeasuredTransfer<'_>) {
         let until = clock::now() + END_TIMEOUT;
         let mut next_at = clock::now();
-        while look(until, &course.stop).is_ok() {
+        while look(until, &transfer.stop).is_ok() {
             let now = clock::now();
             if now >= next_at {
                 next_at = now + END_INTERVAL;
-                self.send(Packet::Done);
+                self.send(Packet::EndConfirmed);
             }
             match self.receive_one() {
-                Ok(Some((Packet::Done, _))) | Err(_) => return,
+                Ok(Some((Packet::EndConfirmed, _))) | Err(_) => return,
                 Ok(_) => {}
             }
         }
@@ -360,10 +368,13 @@ fn sent(before: &SenderStats, source: &Source, now: Instant) -> SenderStats {
     one_way_stats(before, source.begun_at, now, source.sent_bytes)
 }
 
-fn gone(course: &Course<'_>) -> Failure {
+fn gone(transfer: &MeasuredTransfer<'_>) -> Failure {
     lost(
         Phase::Send,
-        format!("nothing listens on UDP port {} any more: the receiver's count is not known", course.address),
+        format!(
+            "nothing listens on UDP port {} any more: the receiver's count is not known",
+            transfer.address
+        ),
     )
 }
 

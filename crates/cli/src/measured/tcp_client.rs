@@ -13,13 +13,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::connection::Connection;
-use super::course::{Course, NotConnected, SILENCE, failure, lost, one_way_stats};
 use super::limits::{Blocked, GiveUp};
 use super::message::{ANSWER_BYTES, REPORT_BYTES, REQUEST_BYTES, Report, Request, Verdict};
 use super::stream::{
     CHUNK, LOOK_INTERVAL, Pace, Progress, SendError, congestion_of, is_pause, look, read_message, send,
     write_message,
 };
+use super::transfer::{MeasuredTransfer, NotConnected, SILENCE, failure, lost, one_way_stats};
 use crate::Failure;
 use crate::output::rtt_histogram::Recorder;
 
@@ -28,23 +28,24 @@ const OVERHEAD: u64 = 1 + REQUEST_BYTES as u64;
 
 /// Runs a transfer over a new connection to one of `addresses`.
 pub(super) fn run(
-    course: &mut Course<'_>,
+    transfer: &mut MeasuredTransfer<'_>,
     addresses: &[SocketAddr],
     request: &Request,
     data: &mut dyn Source,
 ) -> Result<(), Failure> {
-    let (stream, took) = course.connect_any(addresses, |course, give_up| connect(course, give_up))?;
+    let (stream, took) = transfer.connect_any(addresses, |transfer, give_up| connect(transfer, give_up))?;
     if !request.is_reverse {
-        course.congestion = congestion_of(&stream);
-        if let Some(name) = course.congestion.as_deref().filter(|name| !name.starts_with("bbr")) {
+        transfer.congestion = congestion_of(&stream);
+        if let Some(name) = transfer.congestion.as_deref().filter(|name| !name.starts_with("bbr")) {
             // Those that rdt does not have, such as htcp and dctcp, are judged by losses, too.
-            course.config.congestion = name.parse().unwrap_or(Algorithm::Cubic);
+            transfer.config.congestion = name.parse().unwrap_or(Algorithm::Cubic);
         }
     }
-    exchange(course, &stream, request, |_| None)?;
+    exchange(transfer, &stream, request, |_| None)?;
     let info = TcpInfo::of(&stream).unwrap_or_default();
-    course.connected(clock::now(), took, info.mss.max(1) as usize);
-    let ended = if request.is_reverse { receive(course, &stream) } else { send_all(course, &stream, data) };
+    transfer.connected(clock::now(), took, info.mss.max(1) as usize);
+    let ended =
+        if request.is_reverse { receive(transfer, &stream) } else { send_all(transfer, &stream, data) };
     if ended.is_err() {
         stream.reset();
     }
@@ -53,16 +54,16 @@ pub(super) fn run(
 
 /// Sends the request, and reads the answer to it. `refusal` knows what some errors mean.
 pub(super) fn exchange(
-    course: &Course<'_>,
+    transfer: &MeasuredTransfer<'_>,
     stream: &impl Connection,
     request: &Request,
     refusal: impl FnOnce(&io::Error) -> Option<Failure>,
 ) -> Result<(), Failure> {
-    let until = clock::now() + course.connect_give_up();
+    let until = clock::now() + transfer.connect_give_up();
     let mut answer = [0; ANSWER_BYTES];
-    write_message(stream, &request.encode(), until, &course.stop)
-        .and_then(|()| read_message(stream, &mut answer, until, &course.stop))
-        .map_err(|error| refusal(&error).unwrap_or_else(|| no_answer(course, &error)))?;
+    write_message(stream, &request.encode(), until, &transfer.stop)
+        .and_then(|()| read_message(stream, &mut answer, until, &transfer.stop))
+        .map_err(|error| refusal(&error).unwrap_or_else(|| no_answer(transfer, &error)))?;
     let verdict = Verdict::decode(&answer).ok_or_else(|| {
         failure(
             Phase::Connect,
@@ -70,14 +71,17 @@ pub(super) fn exchange(
             "the program at this address is no rdt-recv of measurements",
         )
     })?;
-    Course::refused_by(verdict)
+    MeasuredTransfer::refused_by(verdict)
 }
 
 /// Connects to the present address. Returns the round trip of the handshake, too.
-fn connect(course: &Course<'_>, give_up: Duration) -> Result<(TcpStream, Duration), NotConnected> {
-    let socket = prepare(course)?;
+fn connect(
+    transfer: &MeasuredTransfer<'_>,
+    give_up: Duration,
+) -> Result<(TcpStream, Duration), NotConnected> {
+    let socket = prepare(transfer)?;
     let begun_at = clock::now();
-    handshake(course, &socket, give_up).map_err(|error| not_connected(course, &error))?;
+    handshake(transfer, &socket, give_up).map_err(|error| not_connected(transfer, &error))?;
     let elapsed = clock::now().saturating_duration_since(begun_at);
     let stream = TcpStream::from(socket);
     // The first round trip that the kernel measured: none if the SYN was repeated.
@@ -89,30 +93,31 @@ fn connect(course: &Course<'_>, give_up: Duration) -> Result<(TcpStream, Duratio
 }
 
 /// Returns a socket with the options of the command line.
-fn prepare(course: &Course<'_>) -> Result<Socket, Failure> {
+fn prepare(transfer: &MeasuredTransfer<'_>) -> Result<Socket, Failure> {
     let create = || {
-        let socket = Socket::new(Domain::for_address(course.address), Type::STREAM, None)?;
-        if let Some(bytes) = course.args.socket_buffer {
+        let socket = Socket::new(Domain::for_address(transfer.address), Type::STREAM, None)?;
+        if let Some(bytes) = transfer.args.socket_buffer {
             socket.set_send_buffer_size(bytes)?;
             socket.set_recv_buffer_size(bytes)?;
         }
         // The kernel gives up a receiver that answers without room, too. So it waits longer than
         // `GiveUp`.
-        socket.set_tcp_user_timeout(Some(course.give_up().max(course.args.no_progress) + SILENCE * 10))?;
+        socket
+            .set_tcp_user_timeout(Some(transfer.give_up().max(transfer.args.no_progress) + SILENCE * 10))?;
         Ok(socket)
     };
     let socket = create().map_err(|error| system(Phase::Connect, &error))?;
-    if let Some(name) = course.args.native.cc.filter(|_| !course.args.reverse) {
+    if let Some(name) = transfer.args.native.cc.filter(|_| !transfer.args.reverse) {
         set_congestion(&socket, &name.to_string()).map_err(|error| Failure::Usage(error.to_string()))?;
     }
     Ok(socket)
 }
 
-fn handshake(course: &Course<'_>, socket: &Socket, give_up: Duration) -> io::Result<()> {
+fn handshake(transfer: &MeasuredTransfer<'_>, socket: &Socket, give_up: Duration) -> io::Result<()> {
     let until = clock::now() + give_up;
-    let mut say_waiting = course.waiting_line();
+    let mut say_waiting = transfer.waiting_line();
     socket.set_nonblocking(true)?;
-    match socket.connect(&course.address.into()) {
+    match socket.connect(&transfer.address.into()) {
         Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
             return Err(error);
         }
@@ -120,7 +125,7 @@ fn handshake(course: &Course<'_>, socket: &Socket, give_up: Duration) -> io::Res
     }
     let wait = Timespec::try_from(LOOK_INTERVAL).map_err(io::Error::other)?;
     while poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&wait)).unwrap_or(0) == 0 {
-        look(until, &course.stop)?;
+        look(until, &transfer.stop)?;
         say_waiting(clock::now());
     }
     if let Some(error) = socket.take_error()? {
@@ -129,11 +134,11 @@ fn handshake(course: &Course<'_>, socket: &Socket, give_up: Duration) -> io::Res
     socket.set_nonblocking(false)
 }
 
-fn not_connected(course: &Course<'_>, error: &io::Error) -> NotConnected {
-    if course.stop.is_set() {
+fn not_connected(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> NotConnected {
+    if transfer.stop.is_set() {
         return Failure::Interrupted.into();
     }
-    let address = course.address;
+    let address = transfer.address;
     let sentence = match error.kind() {
         ErrorKind::ConnectionRefused => {
             format!("nothing listens on TCP port {address}: is an rdt-recv --wire tcp running there?")
@@ -146,41 +151,46 @@ fn not_connected(course: &Course<'_>, error: &io::Error) -> NotConnected {
     NotConnected { end, failure: lost(Phase::Connect, sentence) }
 }
 
-fn no_answer(course: &Course<'_>, error: &io::Error) -> Failure {
-    if course.stop.is_set() {
+fn no_answer(transfer: &MeasuredTransfer<'_>, error: &io::Error) -> Failure {
+    if transfer.stop.is_set() {
         return Failure::Interrupted;
     }
     lost(
         Phase::Connect,
         format!(
             "{} did not answer the request ({error}): it may have too many peers, or does not measure",
-            course.address
+            transfer.address
         ),
     )
 }
 
 /// Sends the data, and waits for the receiver's count of it.
-fn send_all(course: &mut Course<'_>, stream: &TcpStream, data: &mut dyn Source) -> Result<(), Failure> {
+fn send_all(
+    transfer: &mut MeasuredTransfer<'_>,
+    stream: &TcpStream,
+    data: &mut dyn Source,
+) -> Result<(), Failure> {
     let begun_at = clock::now();
     let mut sender = SendingSide {
         stream,
         begun_at,
-        has_input: course.args.file.is_some(),
-        blocked: Blocked::new(course.congestion.as_deref()),
-        give_up: GiveUp::new(begun_at, course.give_up(), course.args.no_progress),
+        has_input: transfer.args.file.is_some(),
+        blocked: Blocked::new(transfer.congestion.as_deref()),
+        give_up: GiveUp::new(begun_at, transfer.give_up(), transfer.args.no_progress),
         look_at: begun_at + LOOK_INTERVAL,
-        srtt: course.srtt.recorder(),
+        srtt: transfer.srtt.recorder(),
     };
     let mut progress = Progress::default();
-    let ended = sender.run(course, data, &mut progress);
+    let ended = sender.run(transfer, data, &mut progress);
     sender.blocked.add(progress.blocked, &TcpInfo::of(stream).unwrap_or_default());
-    course.stats = sender.stats(&course.stats, clock::now(), &progress);
+    transfer.stats = sender.stats(&transfer.stats, clock::now(), &progress);
     let (written, message) = (progress.written, ended?);
     let report = Report::decode(&message)
         .filter(|report| report.bytes == written)
         .ok_or_else(|| failure(Phase::Close, TransferError::Protocol, "the receiver counted other bytes"))?;
-    course.report = Some(report);
-    (course.stats.bytes_acked, course.stats.snd_una, course.stats.snd_nxt) = (written, written, written);
+    transfer.report = Some(report);
+    (transfer.stats.bytes_acked, transfer.stats.snd_una, transfer.stats.snd_nxt) =
+        (written, written, written);
     Ok(())
 }
 
@@ -201,13 +211,13 @@ impl SendingSide<'_> {
     /// Sends the data and its end. Returns the report, not decoded.
     fn run(
         &mut self,
-        course: &mut Course<'_>,
+        transfer: &mut MeasuredTransfer<'_>,
         data: &mut dyn Source,
         progress: &mut Progress,
     ) -> Result<[u8; REPORT_BYTES], Failure> {
-        let (stream, input) = (self.stream, course.input.clone());
-        let pace = Pace::new(course.args.max_rate, (0, CHUNK), self.begun_at);
-        let step = |now, progress: &_| self.step(course, now, progress, false);
+        let (stream, input) = (self.stream, transfer.input.clone());
+        let pace = Pace::new(transfer.args.max_rate, (0, CHUNK), self.begun_at);
+        let step = |now, progress: &_| self.step(transfer, now, progress, false);
         send(stream, data, pace, progress, step).map_err(|error| match error {
             SendError::Stopped(failure) => failure,
             SendError::Read(error) => Failure::Input { name: input, error },
@@ -218,7 +228,7 @@ impl SendingSide<'_> {
         let mut rest = &mut message[..];
         while !rest.is_empty() {
             let now = clock::now();
-            self.step(course, now, progress, true)?;
+            self.step(transfer, now, progress, true)?;
             match stream.read_some(rest) {
                 Ok(0) => return Err(broken(&ErrorKind::UnexpectedEof.into())),
                 Ok(length) => rest = &mut rest[length..],
@@ -235,7 +245,7 @@ impl SendingSide<'_> {
     /// all data has been written.
     fn step(
         &mut self,
-        course: &mut Course<'_>,
+        transfer: &mut MeasuredTransfer<'_>,
         now: Instant,
         progress: &Progress,
         is_end: bool,
@@ -255,7 +265,7 @@ impl SendingSide<'_> {
             let counts = (acknowledged(&info, progress.written), progress.written);
             self.give_up.check(now, &info, counts, !is_end)?;
         }
-        course.step(now, |before| self.stats(before, now, progress))
+        transfer.step(now, |before| self.stats(before, now, progress))
     }
 
     /// Returns the state of the connection in the terms of native senders.
@@ -296,20 +306,20 @@ fn acknowledged(info: &TcpInfo, written: u64) -> u64 {
 }
 
 /// Receives generated data, at whose end the sender's report is.
-pub(super) fn receive(course: &mut Course<'_>, stream: &impl Connection) -> Result<(), Failure> {
+pub(super) fn receive(transfer: &mut MeasuredTransfer<'_>, stream: &impl Connection) -> Result<(), Failure> {
     let begun_at = clock::now();
     let mut received = Received { bytes: 0, begun_at, heard_at: begun_at };
-    let ended = receive_data(course, stream, &mut received);
-    course.stats = received.stats(&course.stats);
+    let ended = receive_data(transfer, stream, &mut received);
+    transfer.stats = received.stats(&transfer.stats);
     let report = ended?;
-    course.stats.retransmitted = report.retransmitted;
-    course.stats.retransmitted_bytes = report.retransmitted_bytes;
-    course.stats.timeouts = report.timeouts.unwrap_or(0);
-    course.stats.srtt = (!report.srtt.is_zero()).then_some(report.srtt);
-    course.stats.min_rtt = (!report.min_rtt.is_zero()).then_some(report.min_rtt);
-    course.stats.cwnd = report.cwnd;
-    course.congestion = report.congestion.map(str::to_owned);
-    course.report = Some(report);
+    transfer.stats.retransmitted = report.retransmitted;
+    transfer.stats.retransmitted_bytes = report.retransmitted_bytes;
+    transfer.stats.timeouts = report.timeouts.unwrap_or(0);
+    transfer.stats.srtt = (!report.srtt.is_zero()).then_some(report.srtt);
+    transfer.stats.min_rtt = (!report.min_rtt.is_zero()).then_some(report.min_rtt);
+    transfer.stats.cwnd = report.cwnd;
+    transfer.congestion = report.congestion.map(str::to_owned);
+    transfer.report = Some(report);
     Ok(())
 }
 
@@ -328,18 +338,18 @@ impl Received {
 
 /// Counts the data, and returns the report at its end.
 fn receive_data(
-    course: &mut Course<'_>,
+    transfer: &mut MeasuredTransfer<'_>,
     stream: &impl Connection,
     received: &mut Received,
 ) -> Result<Report, Failure> {
     let mut chunk = vec![0; CHUNK + REPORT_BYTES];
     // The last bytes, which are the report if no more follow.
     let mut kept = 0;
-    let longest = course.args.time.map(|time| time + course.args.omit.unwrap_or_default());
-    let give_up = course.give_up();
+    let longest = transfer.args.time.map(|time| time + transfer.args.omit.unwrap_or_default());
+    let give_up = transfer.give_up();
     loop {
         let now = clock::now();
-        course.step(now, |before| received.stats(before))?;
+        transfer.step(now, |before| received.stats(before))?;
         let is_late = longest.is_some_and(|time| now >= received.begun_at + time + give_up);
         if is_late || now >= received.heard_at + give_up {
             return Err(lost(Phase::Send, format!("nothing arrived for {} s", give_up.as_secs())));

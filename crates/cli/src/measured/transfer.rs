@@ -1,5 +1,4 @@
-//! Course of a transfer at the side of `rdt-send`: status lines, measured part, and what is known
-//! of the transfer when it ends.
+//! Progress of one measured transfer at `rdt-send`: status lines, counts and deadlines.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,10 +22,11 @@ use crate::send::sending::Protection;
 const GIVE_UP: Duration = Duration::from_secs(100);
 /// Default of `--connect-give-up`: that of native transfers.
 const CONNECT_GIVE_UP: Duration = Duration::from_secs(180);
-/// Time without an answer after which a line says what is waited for.
+/// Time without an answer after which a line names the address that has not answered.
 pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
-pub(super) struct Course<'a> {
+/// One measured transfer at `rdt-send`: its options, status lines, and counts of both sides.
+pub(super) struct MeasuredTransfer<'a> {
     pub(super) args: &'a SendArgs,
     pub(super) host: &'a str,
     pub(super) address: SocketAddr,
@@ -36,7 +36,7 @@ pub(super) struct Course<'a> {
     pub(super) status: Status,
     pub(super) measure: Measure,
     pub(super) stop: Stop,
-    /// Newest counts of the side that has them, in the terms of native senders.
+    /// Newest counts of the sending side, in the fields of a native sender.
     pub(super) stats: SenderStats,
     /// Counts of the other side; `None` until they have arrived.
     pub(super) report: Option<Report>,
@@ -44,7 +44,7 @@ pub(super) struct Course<'a> {
     pub(super) srtt: RttHistogram,
     /// UDP: size of a datagram, bytes.
     pub(super) packet_size: usize,
-    /// UDP: counted datagrams that were sent, by the side that sent them; `None` until it is known.
+    /// UDP: datagrams sent after `--omit`, as the sending side counted them; `None` until known.
     pub(super) sent_datagrams: Option<u64>,
     /// UDP: of these, those that the local host refused to send.
     pub(super) refused: u64,
@@ -58,7 +58,7 @@ pub(super) struct Course<'a> {
     interval: Duration,
 }
 
-impl<'a> Course<'a> {
+impl<'a> MeasuredTransfer<'a> {
     pub(super) fn new(
         args: &'a SendArgs,
         host: &'a str,
@@ -103,8 +103,8 @@ impl<'a> Course<'a> {
         native.connect_give_up.or(native.give_up).unwrap_or(CONNECT_GIVE_UP)
     }
 
-    /// Connects to the first of `addresses` that answers. `connect` is for the present address, and
-    /// has the given time.
+    /// Connects to the first of `addresses` that answers. `connect` is called with the time limit
+    /// of the attempt; the address is in `self.address`.
     pub(super) fn connect_any<T>(
         &mut self,
         addresses: &[SocketAddr],
@@ -126,7 +126,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Returns a function that says once, after a second, what is waited for.
+    /// Returns a function that prints once, after [`SILENCE`], which address has not answered.
     pub(super) fn waiting_line(&self) -> impl FnMut(Instant) + use<> {
         let address = self.address;
         let mut say_at = (!self.status.is_quiet()).then(|| clock::now() + SILENCE);
@@ -189,7 +189,7 @@ impl<'a> Course<'a> {
         Ok(is_over)
     }
 
-    /// Returns the time by which [`Course::step`] must be called.
+    /// Returns the time by which [`MeasuredTransfer::step`] must be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.measure.deadline().into_iter().chain(self.next_line).min()
     }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdt_udp::Remote;
 
-/// Places for peers. Clones share them.
+/// Slots for peers. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct PeerSlots {
     max: usize,
     max_per_source: usize,
     taken: Arc<Mutex<Taken>>,
@@ -30,20 +30,20 @@ pub(super) struct Counts {
     pub(super) refused: u64,
 }
 
-/// Place of one peer, free again when it is dropped.
+/// Slot of one peer, freed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PeerSlot {
     source: u64,
     taken: Arc<Mutex<Taken>>,
 }
 
-impl Places {
+impl PeerSlots {
     pub(super) fn new(max: usize, max_per_source: usize) -> Self {
         Self { max, max_per_source, taken: Arc::default() }
     }
 
-    /// Takes a place for a peer; `None` if it would be beyond a limit.
-    pub(super) fn take(&self, peer: SocketAddr) -> Option<Place> {
+    /// Takes a slot for a peer; `None` if it would be beyond a limit.
+    pub(super) fn take(&self, peer: SocketAddr) -> Option<PeerSlot> {
         let source = Remote::from(peer).source();
         let mut taken = lock(&self.taken);
         let of_source = taken.by_source.get(&source).copied().unwrap_or(0);
@@ -55,7 +55,7 @@ impl Places {
         taken.counts.active += 1;
         taken.counts.senders += 1;
         taken.counts.max_active = taken.counts.max_active.max(taken.counts.active);
-        Some(Place { source, taken: Arc::clone(&self.taken) })
+        Some(PeerSlot { source, taken: Arc::clone(&self.taken) })
     }
 
     /// Returns the limit on all peers, and that on those of one host.
@@ -68,7 +68,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for PeerSlot {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
         taken.counts.active -= 1;
@@ -91,16 +91,16 @@ mod tests {
 
     #[test]
     fn host_and_all_hosts_have_limits() {
-        let places = Places::new(3, 2);
+        let slots = PeerSlots::new(3, 2);
         let [a, b]: [SocketAddr; 2] = ["192.0.2.1:1", "192.0.2.2:1"].map(|it| it.parse().unwrap());
-        let first = places.take(a);
-        let second = places.take("192.0.2.1:2".parse().unwrap());
-        assert!(first.is_some() && second.is_some() && places.take(a).is_none(), "two of one host");
-        let third = places.take(b);
-        assert!(third.is_some() && places.take(b).is_none(), "three in all");
+        let first = slots.take(a);
+        let second = slots.take("192.0.2.1:2".parse().unwrap());
+        assert!(first.is_some() && second.is_some() && slots.take(a).is_none(), "two of one host");
+        let third = slots.take(b);
+        assert!(third.is_some() && slots.take(b).is_none(), "three in all");
         drop(first);
-        assert!(places.take(a).is_some());
+        assert!(slots.take(a).is_some());
         drop((second, third));
-        assert_eq!(places.counts(), Counts { active: 0, max_active: 3, senders: 4, refused: 2 });
+        assert_eq!(slots.counts(), Counts { active: 0, max_active: 3, senders: 4, refused: 2 });
     }
 }

@@ -12,7 +12,7 @@ use sha2::Sha256;
 use super::arrivals::Arrivals;
 use super::datagram::{Cookie, MAX_DATAGRAM, Packet};
 use super::message::{Report, Request, Verdict};
-use super::places::Place;
+use super::peer_slots::PeerSlot;
 use super::recv::{MAX_PEERS, Server};
 use super::stream::LOOK_INTERVAL;
 use super::udp_sender::Sending;
@@ -78,7 +78,7 @@ struct Session {
     is_logged: bool,
     part: Part,
     /// `None` after the end, while the last packet may have to be repeated.
-    place: Option<Place>,
+    slot: Option<PeerSlot>,
 }
 
 impl Session {
@@ -89,9 +89,9 @@ impl Session {
         }
     }
 
-    /// Frees the place, and logs the end.
+    /// Frees the slot, and logs the end.
     fn end(&mut self, server: &Server, peer: Remote) {
-        self.place = None;
+        self.slot = None;
         self.log_report(server, peer);
         server.cleaned_up(peer.addr, &self.request, !self.is_finished());
     }
@@ -114,7 +114,7 @@ enum Part {
 impl Table {
     fn handle(&mut self, now: Instant, peer: Remote, bytes: &[u8]) {
         let Some((id, packet)) = Packet::decode(bytes) else { return };
-        if let Packet::Hello { cookie, request } = packet {
+        if let Packet::Request { cookie, request } = packet {
             return self.handle_hello(now, (peer, id), cookie, request);
         }
         let Some(session) = self.sessions.get_mut(&(peer, id)) else { return };
@@ -126,7 +126,7 @@ impl Table {
             (Part::Receive(arrivals), Packet::End { counted }) => {
                 let report = arrivals.report();
                 session.report = Some(report);
-                session.place = None;
+                session.slot = None;
                 Packet::Report(report).send(id, |bytes| send_from(&self.socket, peer, bytes));
                 // The peer asks again for datagrams that are late. So an incomplete count is logged
                 // at the end of the session.
@@ -134,16 +134,16 @@ impl Table {
                     session.log_report(&self.server, peer);
                 }
             }
-            (Part::Send(sending), Packet::Alive { mark }) => {
-                let must_start = sending.on_alive(now, mark);
+            (Part::Send(sending), Packet::KeepAlive { nonce }) => {
+                let must_start = sending.on_alive(now, nonce);
                 if must_start {
                     sending.start(&self.server, &self.socket, (peer, id), session.request);
                 }
             }
-            // Before the end of the data, the thread still needs the place.
-            (Part::Send(sending), Packet::Done) if sending.on_done() => {
-                session.place = None;
-                Packet::Done.send(id, |bytes| send_from(&self.socket, peer, bytes));
+            // Before the end of the data, the thread still needs the slot.
+            (Part::Send(sending), Packet::EndConfirmed) if sending.on_done() => {
+                session.slot = None;
+                Packet::EndConfirmed.send(id, |bytes| send_from(&self.socket, peer, bytes));
             }
             _ => {}
         }
@@ -170,7 +170,7 @@ impl Table {
         if self.server.is_closing() {
             return Verdict::Busy;
         }
-        let Some(place) = self.server.places.take(key.0.addr) else { return Verdict::Busy };
+        let Some(slot) = self.server.peers.take(key.0.addr) else { return Verdict::Busy };
         let part = if request.is_reverse {
             Part::Send(Sending::new(now))
         } else {
@@ -179,14 +179,14 @@ impl Table {
         self.make_room();
         self.server.connected(key.0.addr, &request);
         let session =
-            Session { request, heard_at: now, report: None, is_logged: false, part, place: Some(place) };
+            Session { request, heard_at: now, report: None, is_logged: false, part, slot: Some(slot) };
         self.sessions.insert(key, session);
         Verdict::Accepted
     }
 
-    /// Removes the session without a place that was silent longest, if there are too many sessions.
+    /// Removes the session without a slot that was silent longest, if there are too many sessions.
     fn make_room(&mut self) {
-        let ended = self.sessions.iter().filter(|(_, session)| session.place.is_none());
+        let ended = self.sessions.iter().filter(|(_, session)| session.slot.is_none());
         if self.sessions.len() >= MAX_SESSIONS
             && let Some((&key, _)) = ended.min_by_key(|(_, session)| session.heard_at)
             && let Some(mut session) = self.sessions.remove(&key)

@@ -7,9 +7,9 @@ use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
 use super::Wire;
-use super::course::Course;
 use super::message::least_time;
 use super::stream::LOOK_INTERVAL;
+use super::transfer::MeasuredTransfer;
 use crate::output::format::{g, rate_bps};
 use crate::output::limit::Limited;
 use crate::output::summary::aead_name;
@@ -18,7 +18,7 @@ use crate::{Failure, resources};
 /// A receiver that sends less than this share of the requested rate is named.
 const SLOW_SHARE: f64 = 0.95;
 
-impl Course<'_> {
+impl MeasuredTransfer<'_> {
     /// Returns the counts of the measured part, as the receiver of the data knows them.
     pub(super) fn counted(&self, wire: Wire) -> SenderStats {
         let counted = self.measure.counted(self.stats.clone());

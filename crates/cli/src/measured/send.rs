@@ -1,4 +1,4 @@
-//! `rdt-send --wire tcp` and `--wire udp`: options, one or several transfers, last lines.
+//! `rdt-send --wire tcp`, `--wire udp` and `--reverse`: one or several transfers, last lines.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
@@ -10,12 +10,12 @@ use rdt_trust::{Dialer, Remote};
 use rdt_udp::{PollSet, clock};
 use serde_json::Value;
 
-use super::course::Course;
 use super::datagram::MIN_BYTES;
 use super::message::{CONGESTION, Request};
 use super::native_client::Keys;
 use super::options::check_send;
 use super::recv::Embedded;
+use super::transfer::MeasuredTransfer;
 use super::{Wire, native_client, tcp_client, udp_client};
 use crate::Failure;
 use crate::args::target::Target;
@@ -60,14 +60,14 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
         let one = || {
             let silent = new_status(args, wire, Console::default(), Style::Silent, start);
             let data = Data::parse(args, false)?;
-            Ok(transfer(args, wire, (&host, &far), silent, data, &stop))
+            Ok(run_transfer(args, wire, (&host, &far), silent, data, &stop))
         };
         let ended = parallel::run_all(args.parallel, one);
         parallel::conclude(args, (&host, wire.name()), &status, ended, None)
     } else {
         let mut status = status;
         status.csv = args.csv.as_deref().map(|path| CsvFile::create(path, args.force)).transpose()?;
-        let ended = transfer(args, wire, (&host, &far), status, data, &stop);
+        let ended = run_transfer(args, wire, (&host, &far), status, data, &stop);
         ended.failure.map_or(Ok(()), Err)
     };
     if let Some(embedded) = far.embedded {
@@ -144,7 +144,7 @@ fn announce(args: &SendArgs, wire: Wire, status: &Status, data: &Data) {
 }
 
 /// Runs one transfer, and prints its last lines.
-fn transfer(
+fn run_transfer(
     args: &SendArgs,
     wire: Wire,
     (host, far): (&str, &Far),
@@ -152,36 +152,44 @@ fn transfer(
     data: Data,
     stop: &Stop,
 ) -> Ended {
-    let mut course = Course::new(args, host, far.addresses[0], config_of(args, wire), status, stop.clone());
-    course.input = data.name();
+    let mut transfer =
+        MeasuredTransfer::new(args, host, far.addresses[0], config_of(args, wire), status, stop.clone());
+    transfer.input = data.name();
     let request = request(args, wire, &data);
-    let result = run(&mut course, wire, far, &request, data);
-    conclude(course, wire, result)
+    let result = run(&mut transfer, wire, far, &request, data);
+    conclude(transfer, wire, result)
 }
 
 /// Prints the summary of a transfer that failed before it had an address.
 fn unopened(args: &SendArgs, wire: Wire, host: &str, status: Status, failure: Failure) -> Failure {
     let none = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let course = Course::new(args, host, none, config_of(args, wire), status, Stop::default());
-    let mut summary = course.summary(wire, &course.counted(wire), Some(&failure));
+    let transfer = MeasuredTransfer::new(args, host, none, config_of(args, wire), status, Stop::default());
+    let mut summary = transfer.summary(wire, &transfer.counted(wire), Some(&failure));
     summary["address"] = Value::Null;
-    course.status.summary(summary);
+    transfer.status.summary(summary);
     failure
 }
 
-fn run(course: &mut Course<'_>, wire: Wire, far: &Far, request: &Request, data: Data) -> Result<(), Failure> {
+fn run(
+    transfer: &mut MeasuredTransfer<'_>,
+    wire: Wire,
+    far: &Far,
+    request: &Request,
+    data: Data,
+) -> Result<(), Failure> {
     match wire {
-        Wire::Tcp if course.args.reverse => {
-            tcp_client::run(course, &far.addresses, request, &mut DwordArray::new(0))
+        Wire::Tcp if transfer.args.reverse => {
+            tcp_client::run(transfer, &far.addresses, request, &mut DwordArray::new(0))
         }
         Wire::Tcp => {
             // The sender looks at the source itself, without a wake-up.
             let source = PollSet::<UdpSocket>::new(1).and_then(|set| data.source(set.waker()));
-            let mut source = source.map_err(|error| Failure::Input { name: course.input.clone(), error })?;
-            tcp_client::run(course, &far.addresses, request, &mut *source)
+            let mut source =
+                source.map_err(|error| Failure::Input { name: transfer.input.clone(), error })?;
+            tcp_client::run(transfer, &far.addresses, request, &mut *source)
         }
-        Wire::Udp => udp_client::run(course, &far.addresses, request),
-        Wire::Native => native_client::run(course, &far.addresses, request, &far.keys),
+        Wire::Udp => udp_client::run(transfer, &far.addresses, request),
+        Wire::Native => native_client::run(transfer, &far.addresses, request, &far.keys),
     }
 }
 
@@ -202,30 +210,30 @@ fn request(args: &SendArgs, wire: Wire, data: &Data) -> Request {
 }
 
 /// Prints the last lines of a transfer. Its summary is printed, too, except as one of several.
-fn conclude(mut course: Course<'_>, wire: Wire, result: Result<(), Failure>) -> Ended {
+fn conclude(mut transfer: MeasuredTransfer<'_>, wire: Wire, result: Result<(), Failure>) -> Ended {
     let now = clock::now();
-    let all = course.stats.clone();
-    let counted = course.counted(wire);
+    let all = transfer.stats.clone();
+    let counted = transfer.counted(wire);
     let is_open = all.handshake_rtt.is_some();
     let failure = match result {
         Ok(()) => {
-            let (remark, line) = course.last_lines(wire, &counted);
-            course.status.finished_as(&counted, &remark, &line);
+            let (remark, line) = transfer.last_lines(wire, &counted);
+            transfer.status.finished_as(&counted, &remark, &line);
             None
         }
         Err(Failure::Interrupted) => {
-            course.status.interrupted(now, &all);
+            transfer.status.interrupted(now, &all);
             Some(Failure::Interrupted)
         }
-        Err(failure @ Failure::Transfer { phase, .. }) => Some(course.status.failed(phase, failure)),
+        Err(failure @ Failure::Transfer { phase, .. }) => Some(transfer.status.failed(phase, failure)),
         Err(failure) => Some(failure),
     };
-    let failure = or_unwritten(failure, course.status.finish_csv(now, &all));
-    let is_told = is_open && !course.status.is_quiet() && wire == Wire::Tcp && !course.args.reverse;
-    if let Some(limited) = Limited::of(&course.config, &counted).filter(|_| is_told) {
+    let failure = or_unwritten(failure, transfer.status.finish_csv(now, &all));
+    let is_told = is_open && !transfer.status.is_quiet() && wire == Wire::Tcp && !transfer.args.reverse;
+    if let Some(limited) = Limited::of(&transfer.config, &counted).filter(|_| is_told) {
         talk(&limited.sentence_of_kernel());
     }
-    let summary = course.summary(wire, &counted, failure.as_ref());
-    course.status.summary(summary.clone());
+    let summary = transfer.summary(wire, &counted, failure.as_ref());
+    transfer.status.summary(summary.clone());
     Ended { counted, summary, failure }
 }

@@ -1,5 +1,6 @@
-//! Packets of `--wire udp`, a socket for them, and a source of numbered datagrams. A packet has a
-//! mark, its kind, and the session's number (24 bytes); then fields of its kind.
+//! Packets of `--wire udp`, a socket for them, and a source of numbered datagrams. A packet begins
+//! with a header of 24 bytes: the magic bytes, its kind, a nonce, and the session's number. Fields
+//! of its kind follow.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -45,22 +46,22 @@ pub(super) type Cookie = [u8; 16];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packet {
     /// Request, with the cookie of a [`Packet::Cookie`] or zeros.
-    Hello { cookie: Cookie, request: Request },
-    /// Answer to a request without a good cookie.
+    Request { cookie: Cookie, request: Request },
+    /// Answer to a request without a valid cookie.
     Cookie(Cookie),
-    /// Answer to a request with one.
+    /// Answer to a request with a valid cookie.
     Answer(Verdict),
-    /// Numbered datagram, sent so long after the start of the data. `mark`: number that the peer
-    /// of a reverse transfer returns, else 0.
-    Data { number: u64, sent: Duration, mark: u32 },
+    /// Numbered datagram. `sent`: its send time, from the start of the data. `nonce`: echoed by the
+    /// peer of a reverse transfer, which proves its address; 0 in other transfers.
+    Data { number: u64, sent: Duration, nonce: u32 },
     /// End of the data: number of datagrams that count.
     End { counted: u64 },
     /// Answer to [`Packet::End`].
     Report(Report),
-    /// The client is there. `mark`: that of the newest datagram it received, else 0.
-    Alive { mark: u32 },
-    /// The client has received [`Packet::End`]. The server returns the packet as a confirmation.
-    Done,
+    /// Keep-alive of the client. `nonce`: echo of the newest datagram that it received, or 0.
+    KeepAlive { nonce: u32 },
+    /// The client has received [`Packet::End`]. The server returns the packet.
+    EndConfirmed,
 }
 
 impl Packet {
@@ -72,7 +73,7 @@ impl Packet {
         put(&mut out[16..], &[session]);
         let body = &mut out[HEADER..];
         let (kind, length) = match self {
-            Self::Hello { cookie, request } => {
+            Self::Request { cookie, request } => {
                 body[..16].copy_from_slice(cookie);
                 body[16..16 + REQUEST_BYTES].copy_from_slice(&request.encode());
                 (1, ASK_BYTES)
@@ -97,12 +98,12 @@ impl Packet {
                 body[..REPORT_BYTES].copy_from_slice(&report.encode());
                 (6, HEADER + REPORT_BYTES)
             }
-            Self::Alive { .. } => (7, HEADER),
-            Self::Done => (8, HEADER),
+            Self::KeepAlive { .. } => (7, HEADER),
+            Self::EndConfirmed => (8, HEADER),
         };
         out[8] = kind;
-        if let Self::Data { mark, .. } | Self::Alive { mark } = self {
-            out[12..16].copy_from_slice(&mark.to_le_bytes());
+        if let Self::Data { nonce, .. } | Self::KeepAlive { nonce } = self {
+            out[12..16].copy_from_slice(&nonce.to_le_bytes());
         }
         length
     }
@@ -113,11 +114,11 @@ impl Packet {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let body = bytes.get(HEADER..)?;
         let [session] = numbers(&bytes[16..HEADER]);
-        let mark = u32::from_le_bytes(*bytes[12..16].first_chunk()?);
+        let nonce = u32::from_le_bytes(*bytes[12..16].first_chunk()?);
         let is_long = bytes.len() >= ASK_BYTES;
         let packet = match rest.first()? {
             1 if is_long => {
-                Self::Hello { cookie: *body.first_chunk()?, request: Request::decode(&body[16..])? }
+                Self::Request { cookie: *body.first_chunk()?, request: Request::decode(&body[16..])? }
             }
             2 => Self::Cookie(*body.first_chunk()?),
             3 => Self::Answer(Verdict::decode(body)?),
@@ -126,15 +127,15 @@ impl Packet {
                 if number >= NUMBER_LIMIT {
                     return None;
                 }
-                Self::Data { number, sent: Duration::from_nanos(sent), mark }
+                Self::Data { number, sent: Duration::from_nanos(sent), nonce }
             }
             5 if is_long => {
                 let [counted] = numbers(body);
                 Self::End { counted }
             }
             6 => Self::Report(Report::decode(body)?),
-            7 => Self::Alive { mark },
-            8 => Self::Done,
+            7 => Self::KeepAlive { nonce },
+            8 => Self::EndConfirmed,
             _ => return None,
         };
         Some((session, packet))
@@ -181,8 +182,8 @@ pub(super) struct Source {
     /// Datagrams sent earlier than this after the start do not count.
     omit: Duration,
     pub(super) begun_at: Instant,
-    /// Mark of the datagrams.
-    pub(super) mark: u32,
+    /// Nonce of the datagrams.
+    pub(super) nonce: u32,
     /// Errors "port unreachable" so far.
     pub(super) unreachable: u32,
     next: u64,
@@ -207,7 +208,7 @@ impl Source {
     pub(super) fn new(session: u64, request: &Request, rate: u64, begun_at: Instant) -> Self {
         let mut datagram = vec![0; usize::from(request.packet_size).max(MIN_DATAGRAM)];
         let mut header = [0; ASK_BYTES];
-        let length = Packet::Data { number: 0, sent: Duration::ZERO, mark: 0 }.encode(session, &mut header);
+        let length = Packet::Data { number: 0, sent: Duration::ZERO, nonce: 0 }.encode(session, &mut header);
         datagram[..length].copy_from_slice(&header[..length]);
         Self {
             session,
@@ -216,7 +217,7 @@ impl Source {
             bytes: request.bytes,
             omit: request.omit,
             begun_at,
-            mark: 0,
+            nonce: 0,
             unreachable: 0,
             next: 0,
             sent_bytes: 0,
@@ -264,7 +265,8 @@ impl Source {
     ) -> io::Result<()> {
         let sent = clock::now().saturating_duration_since(self.begun_at);
         let mut header = [0; ASK_BYTES];
-        let end = Packet::Data { number: self.next, sent, mark: self.mark }.encode(self.session, &mut header);
+        let end =
+            Packet::Data { number: self.next, sent, nonce: self.nonce }.encode(self.session, &mut header);
         self.datagram[..end].copy_from_slice(&header[..end]);
         let is_refused = match send(&self.datagram[..length]) {
             Ok(_) => false,
@@ -305,11 +307,11 @@ mod tests {
     #[test]
     fn packets_survive_encoding_and_answers_are_shorter() {
         let request = Request { rate: Some(1), ..Request::default() };
-        let asks = [Packet::Hello { cookie: [7; 16], request }, Packet::End { counted: 9 }];
+        let asks = [Packet::Request { cookie: [7; 16], request }, Packet::End { counted: 9 }];
         let answers =
             [Packet::Cookie([3; 16]), Packet::Answer(Verdict::Busy), Packet::Report(Report::default())];
-        let data = Packet::Data { number: 5, sent: Duration::from_nanos(6), mark: 9 };
-        let others = [data, Packet::Alive { mark: u32::MAX }, Packet::Done];
+        let data = Packet::Data { number: 5, sent: Duration::from_nanos(6), nonce: 9 };
+        let others = [data, Packet::KeepAlive { nonce: u32::MAX }, Packet::EndConfirmed];
         let mut bytes = [0; ASK_BYTES];
         for packet in asks.into_iter().chain(answers).chain(others) {
             let length = packet.encode(77, &mut bytes);
@@ -322,7 +324,7 @@ mod tests {
     fn numbers_beyond_limit_are_no_packets() {
         let mut bytes = [0; ASK_BYTES];
         for (number, is_packet) in [(NUMBER_LIMIT - 1, true), (NUMBER_LIMIT, false), (u64::MAX, false)] {
-            let length = Packet::Data { number, sent: Duration::ZERO, mark: 0 }.encode(1, &mut bytes);
+            let length = Packet::Data { number, sent: Duration::ZERO, nonce: 0 }.encode(1, &mut bytes);
             assert_eq!(Packet::decode(&bytes[..length]).is_some(), is_packet, "{number}");
         }
     }
@@ -347,7 +349,7 @@ mod tests {
     fn short_questions_are_no_packets() {
         let mut bytes = [0; ASK_BYTES];
         for packet in
-            [Packet::Hello { cookie: [0; 16], request: Request::default() }, Packet::End { counted: 1 }]
+            [Packet::Request { cookie: [0; 16], request: Request::default() }, Packet::End { counted: 1 }]
         {
             packet.encode(1, &mut bytes);
             assert_eq!(Packet::decode(&bytes[..ASK_BYTES - 1]), None, "{packet:?}");

@@ -18,7 +18,7 @@ use socket2::{Domain, Socket, Type};
 use super::datagram::{MAX_DATAGRAM, MIN_BYTES, MIN_DATAGRAM};
 use super::message::{Report, Request, Verdict, least_time};
 use super::options::check_recv;
-use super::places::Places;
+use super::peer_slots::PeerSlots;
 use super::stream::LOOK_INTERVAL;
 use super::{Wire, datagram, native_server, tcp_server, udp_server};
 use crate::args::RecvArgs;
@@ -43,7 +43,7 @@ const BACKLOG: i32 = 256;
 pub(super) struct Server {
     pub(super) wire: Wire,
     pub(super) log: EventLog,
-    pub(super) places: Places,
+    pub(super) peers: PeerSlots,
     pub(super) stop: Stop,
     /// Largest rate of a reverse transfer, bytes per second.
     max_rate: Option<u64>,
@@ -76,7 +76,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
     let server = Arc::new(Server {
         wire,
         log,
-        places: Places::new(max, args.max_per_source.unwrap_or(max.div_ceil(2))),
+        peers: PeerSlots::new(max, args.max_per_source.unwrap_or(max.div_ceil(2))),
         stop,
         max_rate: args.max_rate.or((wire == Wire::Udp).then_some(UDP_MAX_RATE)),
         no_reverse: args.no_reverse,
@@ -84,7 +84,7 @@ pub(crate) fn command(args: &RecvArgs, wire: Wire) -> Result<(), Failure> {
         totals: Mutex::default(),
     });
     if wire == Wire::Native {
-        let endpoint = native_server::bind(args.bind, &server.places)?;
+        let endpoint = native_server::bind(args.bind, &server.peers)?;
         let admission = Admission::new(args, endpoint.local_addr(), &server.log)?;
         let listener = native_server::listen(&endpoint, admission.responder())?;
         server.announce(endpoint.local_addr(), Some(&admission));
@@ -248,7 +248,7 @@ impl Server {
             event["duplicates"] = json!(report.duplicates);
             event["jitter_ns"] = json!(nanos(report.jitter));
         }
-        self.log.peer_line(clock::now(), &name(peer), &self.remark(), &what, self.places.counts().active);
+        self.log.peer_line(clock::now(), &name(peer), &self.remark(), &what, self.peers.counts().active);
         self.log.json(event);
         if self.once {
             self.stop.close();
@@ -271,7 +271,7 @@ impl Server {
 
     /// Waits until all peers have ended, or a moment if the program is interrupted.
     pub(super) fn wait_for_threads(&self) {
-        while self.places.counts().active > 0 && !self.stop.is_set() {
+        while self.peers.counts().active > 0 && !self.stop.is_set() {
             clock::sleep_until(clock::now() + LOOK_INTERVAL);
         }
         let until = clock::now() + STOP_TIMEOUT;
@@ -295,7 +295,7 @@ impl Server {
         if !self.log.has_line(now) {
             return;
         }
-        let active = self.places.counts().active;
+        let active = self.peers.counts().active;
         self.log.peer_line(now, &name(peer), &self.remark(), what, active);
         self.log.json(json!({
             "event": event, "peer": name(peer), "wire": self.wire.name(), "direction": direction(request), "unfinished": unfinished,
@@ -305,7 +305,7 @@ impl Server {
 
     fn conclude(&self) -> Result<(), Failure> {
         let totals = *self.totals();
-        let counts = self.places.counts();
+        let counts = self.peers.counts();
         self.log.report_left_out();
         // No transfer is active any more, so wait for a slow reader.
         self.log.flush();
@@ -354,7 +354,7 @@ impl Embedded {
         let server = Arc::new(Server {
             wire,
             log: EventLog::quiet(),
-            places: Places::new(MAX_PEERS, MAX_PEERS),
+            peers: PeerSlots::new(MAX_PEERS, MAX_PEERS),
             stop: stop.clone(),
             // Peers are of this process.
             max_rate: None,
@@ -363,7 +363,7 @@ impl Embedded {
             totals: Mutex::default(),
         });
         if wire == Wire::Native {
-            let (listener, key) = native_server::local(&server.places)?;
+            let (listener, key) = native_server::local(&server.peers)?;
             let address = listener.local_addr();
             let thread = thread::spawn(move || drop(native_server::serve(&listener, &server)));
             return Ok(Self { address, key: Some(key), stop, thread });
@@ -389,7 +389,7 @@ pub(super) mod tests {
         Server {
             wire,
             log: EventLog::quiet(),
-            places: Places::new(1, 1),
+            peers: PeerSlots::new(1, 1),
             stop: Stop::default(),
             max_rate,
             no_reverse,

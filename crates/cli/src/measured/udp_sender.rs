@@ -14,10 +14,10 @@ use super::message::{Report, Request, Verdict};
 use super::recv::{MAX_TIME, Server};
 use super::stream::LOOK_INTERVAL;
 
-/// Time without a proof of the peer after which nothing more is sent.
+/// Time without a keep-alive of the peer after which the transfer ends.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for which datagrams carry the same mark.
-const MARK_INTERVAL: Duration = Duration::from_secs(2);
+/// Time for which datagrams carry the same nonce.
+const NONCE_INTERVAL: Duration = Duration::from_secs(2);
 /// Stack of a thread that sends, bytes.
 const STACK: usize = 256 << 10;
 
@@ -33,24 +33,24 @@ pub(super) struct Sending {
     has_ended: AtomicBool,
 }
 
-/// What the peer has proved.
+/// Proofs of the peer's address.
 struct Peer {
     heard_at: Instant,
-    marks: Marks,
+    nonces: RecentNonces,
 }
 
-/// Marks of the newest datagrams. A peer that returns one received a datagram of the last seconds,
-/// so its address is not spoofed.
-struct Marks {
-    /// Newest first. A peer that has received nothing returns 0, which is good at the start.
+/// Nonces of the last 6 to 8 s. A peer that echoes one receives at its address, so that address is
+/// not spoofed.
+struct RecentNonces {
+    /// Newest first. A peer that has received nothing returns 0, which is valid at the start.
     newest: [u32; 4],
     changed_at: Option<Instant>,
 }
 
-impl Marks {
-    /// Returns the mark of a datagram that is sent now.
+impl RecentNonces {
+    /// Returns the nonce of a datagram that is sent now.
     fn current(&mut self, now: Instant) -> u32 {
-        if self.changed_at.is_none_or(|at| now >= at + MARK_INTERVAL) {
+        if self.changed_at.is_none_or(|at| now >= at + NONCE_INTERVAL) {
             self.changed_at = Some(now);
             self.newest.rotate_right(1);
             self.newest[0] = rand::random();
@@ -58,15 +58,18 @@ impl Marks {
         self.newest[0]
     }
 
-    fn are_of(&self, mark: u32) -> bool {
-        self.newest.contains(&mark)
+    fn contains(&self, nonce: u32) -> bool {
+        self.newest.contains(&nonce)
     }
 }
 
 impl Sending {
     pub(super) fn new(now: Instant) -> Arc<Self> {
         Arc::new(Self {
-            peer: Mutex::new(Peer { heard_at: now, marks: Marks { newest: [0; 4], changed_at: None } }),
+            peer: Mutex::new(Peer {
+                heard_at: now,
+                nonces: RecentNonces { newest: [0; 4], changed_at: None },
+            }),
             has_begun: AtomicBool::new(false),
             is_sent: AtomicBool::new(false),
             is_done: AtomicBool::new(false),
@@ -78,11 +81,11 @@ impl Sending {
         self.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a sign of life. Returns true if the data is to begin: the peer has the answer to its
+    /// Handles a keep-alive. Returns true if the data must begin: the peer has the answer to its
     /// request.
-    pub(super) fn on_alive(&self, now: Instant, mark: u32) -> bool {
+    pub(super) fn on_alive(&self, now: Instant, nonce: u32) -> bool {
         let mut peer = self.peer();
-        if !peer.marks.are_of(mark) {
+        if !peer.nonces.contains(nonce) {
             return false;
         }
         peer.heard_at = now;
@@ -150,7 +153,7 @@ impl Sending {
                 break;
             }
             if source.is_due(now) {
-                source.mark = self.peer().marks.current(now);
+                source.nonce = self.peer().nonces.current(now);
             }
             let before = source.sent_bytes;
             match source.send_due(now, |bytes| send_from(socket, peer, bytes)) {
@@ -195,23 +198,23 @@ mod tests {
     fn only_recent_marks_prove_an_address() {
         let now = clock::now();
         let sending = Sending::new(now);
-        assert!(!sending.on_alive(now, 1) && !sending.is_over(now), "a mark that was never sent");
+        assert!(!sending.on_alive(now, 1) && !sending.is_over(now), "a nonce that was never sent");
         assert!(sending.on_alive(now, 0) && !sending.on_alive(now, 0), "begins once");
-        let first = sending.peer().marks.current(now);
-        assert_eq!(sending.peer().marks.current(now + MARK_INTERVAL / 2), first);
+        let first = sending.peer().nonces.current(now);
+        assert_eq!(sending.peer().nonces.current(now + NONCE_INTERVAL / 2), first);
         let mut at = now;
         for _ in 0..3 {
-            at += MARK_INTERVAL;
-            sending.peer().marks.current(at);
+            at += NONCE_INTERVAL;
+            sending.peer().nonces.current(at);
             sending.on_alive(at, first);
             assert!(sending.is_alive(at + ALIVE_TIMEOUT / 2));
         }
-        let last = sending.peer().marks.current(at + MARK_INTERVAL);
+        let last = sending.peer().nonces.current(at + NONCE_INTERVAL);
         for stale in [0, first, last.wrapping_add(1)] {
-            sending.on_alive(at + MARK_INTERVAL, stale);
+            sending.on_alive(at + NONCE_INTERVAL, stale);
         }
         assert!(!sending.is_alive(at + ALIVE_TIMEOUT));
-        sending.on_alive(at + MARK_INTERVAL, last);
+        sending.on_alive(at + NONCE_INTERVAL, last);
         assert!(sending.is_alive(at + ALIVE_TIMEOUT));
     }
 

@@ -15,10 +15,10 @@ use rdt_trust::{ADDRESS_GIVE_UP, Asking, AttemptEnd, Dialer};
 use rdt_udp::{clock, wildcard_for};
 
 use super::connection::{Connection as _, TOO_MANY_PEERS};
-use super::course::{Course, NotConnected, failure, lost};
 use super::message::{Request, Verdict};
 use super::stream::{LOOK_INTERVAL, is_pause, look};
 use super::tcp_client::{exchange, receive};
+use super::transfer::{MeasuredTransfer, NotConnected, failure, lost};
 use crate::Failure;
 use crate::send::encrypted::idle_timeout;
 use crate::send::sending::Protection;
@@ -63,15 +63,15 @@ struct Opened {
 
 /// Runs a transfer over a new connection to one of `addresses`.
 pub(super) fn run(
-    course: &mut Course<'_>,
+    transfer: &mut MeasuredTransfer<'_>,
     addresses: &[SocketAddr],
     request: &Request,
     keys: &Keys,
 ) -> Result<(), Failure> {
-    let opened = course.connect_any(addresses, |course, give_up| connect(course, give_up, keys))?;
-    let ended = transfer(course, &opened, request, keys);
+    let opened = transfer.connect_any(addresses, |transfer, give_up| connect(transfer, give_up, keys))?;
+    let ended = run_transfer(transfer, &opened, request, keys);
     match &ended {
-        Ok(()) => confirm_end(course, &opened.stream),
+        Ok(()) => confirm_end(transfer, &opened.stream),
         // A drop would end the stream as if it were complete, and a peer that stores files would
         // keep the request as one.
         Err(_) => opened.stream.reset(),
@@ -79,13 +79,18 @@ pub(super) fn run(
     ended
 }
 
-fn transfer(course: &mut Course<'_>, opened: &Opened, request: &Request, keys: &Keys) -> Result<(), Failure> {
+fn run_transfer(
+    transfer: &mut MeasuredTransfer<'_>,
+    opened: &Opened,
+    request: &Request,
+    keys: &Keys,
+) -> Result<(), Failure> {
     let stream = &opened.stream;
-    check_two_way(course, stream)?;
+    check_two_way(transfer, stream)?;
     stream.set_timeouts().map_err(|error| lost(Phase::Connect, error.to_string()))?;
     // The responder judges the keys after the connection is open for this side.
-    let host = course.host;
-    exchange(course, stream, request, |error| {
+    let host = transfer.host;
+    exchange(transfer, stream, request, |error| {
         let closed = error.get_ref().and_then(|source| source.downcast_ref::<StreamError>())?;
         keys.refusal(host, closed)
     })?;
@@ -94,12 +99,12 @@ fn transfer(course: &mut Course<'_>, opened: &Opened, request: &Request, keys: &
         .as_ref()
         .and_then(|stats| Some(Protection { aead: stats.aead?, receiver: stream.peer_identity()? }));
     let rtt = stats.and_then(|stats| stats.sender.handshake_rtt);
-    course.connected_encrypted(clock::now(), opened.took, rtt, protection);
-    receive(course, stream)
+    transfer.connected_encrypted(clock::now(), opened.took, rtt, protection);
+    receive(transfer, stream)
 }
 
 /// Fails if the peer sends no stream: such a receiver would store the request.
-fn check_two_way(course: &Course<'_>, stream: &Stream) -> Result<(), Failure> {
+fn check_two_way(transfer: &MeasuredTransfer<'_>, stream: &Stream) -> Result<(), Failure> {
     stream.set_read_timeout(Some(Duration::ZERO));
     match stream.read_some(&mut [0]) {
         // The peer's parameters say that its stream is empty.
@@ -107,13 +112,13 @@ fn check_two_way(course: &Course<'_>, stream: &Stream) -> Result<(), Failure> {
             Phase::Connect,
             format!(
                 "{} does not measure: it receives, and sends nothing (rdt-recv --measure)",
-                course.address
+                transfer.address
             ),
         )),
         Ok(_) => Err(failure(
             Phase::Connect,
             TransferError::Protocol,
-            format!("the program at {} is no rdt-recv: it sends before it was asked", course.address),
+            format!("the program at {} is no rdt-recv: it sends before it was asked", transfer.address),
         )),
         Err(error) if is_pause(&error) => Ok(()),
         // The exchange fails too, and says why.
@@ -122,10 +127,10 @@ fn check_two_way(course: &Course<'_>, stream: &Stream) -> Result<(), Failure> {
 }
 
 /// Connects to the present address.
-fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, NotConnected> {
+fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, NotConnected> {
     let (mut asking, mut give_up, mut initiator) = (Asking::default(), give_up, keys.initiator.clone());
     let (end, error) = loop {
-        let error = match attempt(course, give_up, keys, initiator)? {
+        let error = match attempt(transfer, give_up, keys, initiator)? {
             Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
@@ -142,28 +147,28 @@ fn connect(course: &Course<'_>, give_up: Duration, keys: &Keys) -> Result<Opened
         }
     };
     let refusal = match &error {
-        ConnectError::Stream(error) => keys.refusal(course.host, error),
+        ConnectError::Stream(error) => keys.refusal(transfer.host, error),
         _ => None,
     };
     let failure = refusal
-        .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {}: {error}", course.address)));
+        .unwrap_or_else(|| lost(Phase::Connect, format!("no connection to {}: {error}", transfer.address)));
     Err(NotConnected { end, failure })
 }
 
 /// Opens a connection to the present address. Fails at Ctrl-C.
 fn attempt(
-    course: &Course<'_>,
+    transfer: &MeasuredTransfer<'_>,
     give_up: Duration,
     keys: &Keys,
     initiator: InitiatorConfig,
 ) -> Result<Result<Opened, ConnectError>, Failure> {
-    let address = course.address;
+    let address = transfer.address;
     let endpoint = EndpointConfig::new()
         .and_then(|config| Endpoint::bind(wildcard_for(address), config))
         .map_err(|error| lost(Phase::Connect, format!("no socket can be had: {error}")))?;
-    let config = config_of(course.give_up(), give_up);
+    let config = config_of(transfer.give_up(), give_up);
     let connect = Connect::with(initiator).config(config);
-    let mut say_waiting = course.waiting_line();
+    let mut say_waiting = transfer.waiting_line();
     let opened_at = clock::now();
     let opener = endpoint.clone();
     let connected = in_background(
@@ -173,10 +178,10 @@ fn attempt(
             if keys.dialer.is_some() {
                 say_waiting(clock::now());
             }
-            course.stop.is_set()
+            transfer.stop.is_set()
         },
     );
-    if course.stop.is_set() {
+    if transfer.stop.is_set() {
         // The thread has the endpoint, too.
         endpoint.close(0, "");
         return Err(Failure::Interrupted);
@@ -194,14 +199,15 @@ fn config_of(give_up: Duration, handshake_give_up: Duration) -> ConnectionConfig
 }
 
 /// Ends the outgoing stream, and waits until the peer has confirmed that.
-fn confirm_end(course: &Course<'_>, stream: &Stream) {
+fn confirm_end(transfer: &MeasuredTransfer<'_>, stream: &Stream) {
     // Fails if the connection has ended.
     if stream.finish().is_err() {
         return;
     }
     let until = clock::now() + END_TIMEOUT;
     let waiter = stream.try_clone();
-    let delivered = in_background(move || waiter.delivered().is_ok(), || look(until, &course.stop).is_err());
+    let delivered =
+        in_background(move || waiter.delivered().is_ok(), || look(until, &transfer.stop).is_err());
     if delivered.is_none() {
         // Ends the wait of the thread.
         stream.reset();

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use rdt_transport::{Phase, Waited};
 use rdt_udp::TcpInfo;
 
-use super::course::lost;
 use super::stream::Progress;
+use super::transfer::lost;
 use crate::Failure;
 
 /// Blocked time between two samples of `TCP_INFO`.

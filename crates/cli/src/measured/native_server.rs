@@ -13,7 +13,7 @@ use rdt_udp::{SocketError, clock};
 
 use super::connection::{Connection as _, TOO_MANY_PEERS};
 use super::message::{REQUEST_BYTES, Request, Verdict};
-use super::places::{Place, Places};
+use super::peer_slots::{PeerSlot, PeerSlots};
 use super::recv::Server;
 use super::stream::{LOOK_INTERVAL, is_pause, read_message, write_message};
 use super::tcp_server::{IDLE_TIMEOUT, REQUEST_TIMEOUT, end, serve_request};
@@ -45,9 +45,9 @@ pub(super) fn listen(endpoint: &Endpoint, mut responder: ResponderConfig) -> Res
 }
 
 /// Binds the socket to `address`, or to the default port of all interfaces. The limits are those of
-/// `places`.
-pub(super) fn bind(address: Option<SocketAddr>, places: &Places) -> Result<Endpoint, SocketError> {
-    let (max, max_per_source) = places.limits();
+/// `slots`.
+pub(super) fn bind(address: Option<SocketAddr>, slots: &PeerSlots) -> Result<Endpoint, SocketError> {
+    let (max, max_per_source) = slots.limits();
     let bind = |address| {
         let mut config = EndpointConfig::new()?;
         config.max_connections = max.saturating_add(SPARE);
@@ -58,9 +58,9 @@ pub(super) fn bind(address: Option<SocketAddr>, places: &Places) -> Result<Endpo
 }
 
 /// Returns a listener on the loopback interface that admits every peer, and its key.
-pub(super) fn local(places: &Places) -> Result<(Listener, PublicKey), SocketError> {
+pub(super) fn local(slots: &PeerSlots) -> Result<(Listener, PublicKey), SocketError> {
     let identity = generate_key().map_err(SocketError::Receive)?;
-    let endpoint = bind(Some((Ipv4Addr::LOCALHOST, 0).into()), places)?;
+    let endpoint = bind(Some((Ipv4Addr::LOCALHOST, 0).into()), slots)?;
     let key = identity.public();
     Ok((listen(&endpoint, ResponderConfig::open(identity))?, key))
 }
@@ -83,12 +83,12 @@ fn accept_all(listener: &Listener, server: &Arc<Server>) -> Result<(), SocketErr
             Err(error) => return Err(SocketError::Receive(error)),
         };
         let Some(peer) = stream.peer_addr() else { continue };
-        let Some(place) = server.places.take(peer) else {
+        let Some(slot) = server.peers.take(peer) else {
             stream.close(TOO_MANY_PEERS, Verdict::Busy.sentence());
             continue;
         };
         let (server, handle) = (Arc::clone(server), stream.try_clone());
-        let run = move || serve_one(&server, &stream, peer, place);
+        let run = move || serve_one(&server, &stream, peer, slot);
         if thread::Builder::new().stack_size(STACK).spawn(run).is_err() {
             handle.close(TOO_MANY_PEERS, Verdict::Busy.sentence());
         }
@@ -96,14 +96,14 @@ fn accept_all(listener: &Listener, server: &Arc<Server>) -> Result<(), SocketErr
     Ok(())
 }
 
-fn serve_one(server: &Server, stream: &Stream, peer: SocketAddr, place: Place) {
+fn serve_one(server: &Server, stream: &Stream, peer: SocketAddr, slot: PeerSlot) {
     match admit(server, stream) {
         Ok(request) => {
-            serve_request(server, stream, peer, place, &request);
+            serve_request(server, stream, peer, slot, &request);
             // No effect on a connection that was reset.
             stream.confirm();
         }
-        // A connection that is only dropped would keep its place until the peer ends it.
+        // A connection that is only dropped would keep its slot until the peer ends it.
         Err(text) => stream.close(NOT_ASKED, text),
     }
 }
@@ -145,14 +145,14 @@ mod tests {
     #[test]
     fn stopped_endpoint_ends_server() {
         let server = Arc::new(server(Wire::Native, false, None));
-        let (listener, _) = local(&server.places).unwrap();
+        let (listener, _) = local(&server.peers).unwrap();
         listener.endpoint().close(0, "");
         assert!(matches!(serve(&listener, &server), Err(SocketError::Receive(_))));
     }
 
     #[test]
     fn endpoint_limits_connections_of_one_host() {
-        let (listener, key) = local(&Places::new(100, 1)).unwrap();
+        let (listener, key) = local(&PeerSlots::new(100, 1)).unwrap();
         let client = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into(), EndpointConfig::new().unwrap()).unwrap();
         let connect = || client.connect(listener.local_addr(), Connect::to(key));
         let _open: Vec<_> = (0..=SPARE).map(|_| connect().unwrap()).collect();
