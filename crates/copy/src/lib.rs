@@ -10,7 +10,7 @@
 //! | events, report | `events.rs`, `report.rs` | what a program may show while it copies |
 //! | summary, error | `summary.rs` | counts, failures by name; why a copy as a whole failed |
 //! | session | `session.rs` | request and answer, end of the streams |
-//! | turns | `turns.rs` | a command that comes again while its session at the server still waits |
+//! | superseded session | `superseded_sessions.rs` | end of the session that a killed client left |
 //! | protocol | `protocol.rs`, `frame.rs` | messages, limits, their bytes |
 //! | source | `source/` | lists the tree, reads files |
 //! | destination | `destination/` | decides what is needed, writes and verifies files |
@@ -46,11 +46,11 @@ mod session;
 mod source;
 mod summary;
 #[cfg(unix)]
+mod superseded_sessions;
+#[cfg(unix)]
 mod threads;
 #[cfg(unix)]
 mod tree_hash;
-#[cfg(unix)]
-mod turns;
 
 #[cfg(test)]
 #[cfg(unix)]

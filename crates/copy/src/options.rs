@@ -68,10 +68,10 @@ pub struct Root {
     /// True: nothing outside of `directory` can be named or reached.
     pub(crate) confined: bool,
     pub(crate) permission: Permission,
-    /// Key of the client, if a client may come again.
+    /// Key of the client, if the same push of a client supersedes an earlier one.
     pub(crate) peer: Option<String>,
     #[cfg(unix)]
-    pub(crate) turns: crate::turns::Turns,
+    pub(crate) pushes: crate::superseded_sessions::PushSessions,
 }
 
 /// Directions in which a peer may copy.
@@ -120,7 +120,7 @@ impl Root {
             permission,
             peer: None,
             #[cfg(unix)]
-            turns: crate::turns::Turns::default(),
+            pushes: crate::superseded_sessions::PushSessions::default(),
         }
     }
 }

@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, timeout};
 
-use crate::destination::{Destination, Expected, Place, Sources};
+use crate::destination::{Destination, Expected, OpenDestination, Sources};
 use crate::directory::RootDirectory;
 use crate::frame::{FrameReader, control_frame};
 use crate::protocol::{Answer, HashBytes, Hello, MAGIC, MAX_SOURCES, VERSION, WireRequest};
 use crate::report::Report;
 use crate::source::{Source, excludes, is_excluded_source, top_name};
-use crate::turns::{Command, Running, Turn};
+use crate::superseded_sessions::{Command, PushSession, Running};
 use crate::{
     CopyError, DestinationOptions, Event, Existing, Observer, Permission, Request, Root, SourceOptions,
     Summary,
@@ -82,11 +82,11 @@ pub async fn pull(
     let sources: Vec<_> = expected.iter().map(|source| source.path.clone()).collect();
     let first_name = expected.first().map(|source| source.name.clone()).unwrap_or_default();
     let named = Sources { count: sources.len() as u64, first_name, expected: Some(expected) };
-    let place = Place::open(&root, &request.dest, named, request.destination)?;
+    let open = OpenDestination::open(&root, &request.dest, named, request.destination)?;
     let SourceOptions { follow, excludes } = request.source;
-    let into = place.identity();
+    let into = open.identity();
     session.ask(WireRequest::Pull { sources, follow, excludes, into }).await?;
-    let destination = Destination::start(place, request.destination, None, &session.report)?;
+    let destination = Destination::start(open, request.destination, None, &session.report)?;
     let marker = destination.run(&mut session.reader, &mut session.writer).await?;
     let (summary, _) = session.close().await;
     if let Some(marker) = marker {
@@ -119,24 +119,24 @@ pub async fn serve(
     let mut session = Session::new(stream, observer);
     let request = timeout(REQUEST_TIMEOUT, session.receive_request()).await;
     let request = request.unwrap_or(Err(CopyError::NoRequest))?;
-    let Some(turn) = turn(&request, &root) else { return answer(session, request, root, None).await };
+    let Some(push) = register(&request, &root) else { return answer(session, request, root, None).await };
     let answered = async {
-        let running = turn.begin().await;
+        let running = push.begin().await;
         answer(session, request, root, Some(running)).await
     };
     tokio::select! {
         result = answered => result,
-        () = turn.replaced() => Err(CopyError::Replaced),
+        () = push.superseded() => Err(CopyError::Replaced),
     }
 }
 
-/// Returns the turn of a push by a client that may come again. A dry run writes nothing, so it
-/// ends no session.
-fn turn(request: &WireRequest, root: &Root) -> Option<Turn> {
+/// Registers a push of a client with a key, which supersedes earlier sessions of the same command.
+/// A dry run writes nothing, so it supersedes none.
+fn register(request: &WireRequest, root: &Root) -> Option<PushSession> {
     let WireRequest::Push { command, options, .. } = request else { return None };
     let options = DestinationOptions::try_from(*options).ok().filter(|options| !options.dry_run);
     let peer = options.and(root.peer.clone())?;
-    Some(root.turns.take(Command { peer, hash: *command }))
+    Some(root.pushes.register(Command { peer, hash: *command }))
 }
 
 /// Returns the hash of a command that was given in `folder`. Other folders have other files under
@@ -228,8 +228,8 @@ fn prepare(
             // A file that runs with the rights of the server's user is not for a client to make.
             options.special_modes &= !root.confined;
             let sources = Sources { count: sources, first_name, expected: None };
-            let place = Place::open(&directory, &dest, sources, options)?;
-            Ok(Prepared::Destination(Box::new(Destination::start(place, options, running, report)?)))
+            let open = OpenDestination::open(&directory, &dest, sources, options)?;
+            Ok(Prepared::Destination(Box::new(Destination::start(open, options, running, report)?)))
         }
         WireRequest::Pull { sources, follow, excludes, into } => {
             let sources: Vec<PathBuf> =

@@ -26,9 +26,9 @@ pub(crate) struct Sources {
     pub(crate) expected: Option<Vec<Expected>>,
 }
 
-/// Directory where a copy goes, and the names that it may use there.
+/// Opened destination directory, and the names that the copy may use in it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct OpenDestination {
     /// `None` in a dry run, and before [`Self::create`].
     pub(super) directory: Option<Arc<Directory>>,
     /// True: the directory has no mode of its own yet. This copy creates it, or an interrupted one
@@ -63,7 +63,7 @@ impl Missing {
     }
 }
 
-impl Place {
+impl OpenDestination {
     /// Opens the destination of these sources.
     pub(crate) fn open(
         root: &RootDirectory,

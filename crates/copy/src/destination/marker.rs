@@ -154,7 +154,7 @@ pub(super) struct OtherMarker {
 }
 
 impl OtherMarker {
-    /// Opens the place of the marker that DEST has as the new name of `source`.
+    /// Opens the directory of the marker that DEST has as the new name of `source`.
     pub(super) fn find(root: &RootDirectory, dest: &Path, source: &[u8]) -> Option<Self> {
         let marker = Marker::of(dest.file_name()?.as_bytes(), source);
         Some(Self { marker, parent: root.open_directory(dest.parent()?).ok()? })

@@ -6,7 +6,7 @@
 //! | planner | `plan.rs` | a thread: directories, links, and which files are wanted |
 //! | worker | `worker.rs` | several threads, each with files of its own |
 //! | part | `part.rs` | file in progress and its journal |
-//! | place | `place.rs` | final names |
+//! | final name | `final_name.rs` | name of a complete file, taken in one step |
 //! | marker | `marker.rs` | file beside a new directory, by which the same command goes on |
 //! | tree | `tree.rs` | directories in progress, state of all threads |
 //! | attributes | `attributes.rs` | modes and times, as the file system holds them |
@@ -15,9 +15,9 @@
 mod attributes;
 mod buffers;
 mod dest;
+mod final_name;
 mod marker;
 mod part;
-mod place;
 mod plan;
 mod tree;
 mod worker;
@@ -38,9 +38,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::attributes::TimeProbe;
 use self::buffers::{Buffers, Room};
 use self::dest::Missing;
-pub(crate) use self::dest::{Place, Sources};
+pub(crate) use self::dest::{OpenDestination, Sources};
+use self::final_name::Placed;
 use self::marker::{Marker, OtherMarker, OwnMarker};
-use self::place::Placed;
 pub(crate) use self::plan::Expected;
 use self::plan::{Planner, Step};
 use self::tree::{Node, Shared};
@@ -49,8 +49,8 @@ use crate::directory::Directory;
 use crate::frame::{Batch, FrameHead, FrameReader, control_frame};
 use crate::protocol::{Entry, FromDestination, FromSource, HashBytes, MAX_UNRESOLVED};
 use crate::report::{Lost, Report};
+use crate::superseded_sessions::Running;
 use crate::threads::Threads;
-use crate::turns::Running;
 use crate::{CopyError, DestinationOptions, Event, Summary};
 
 /// Limit on threads that write files. One file needs one.
@@ -105,7 +105,7 @@ impl Destination {
 
     /// Starts the threads.
     pub(crate) fn start(
-        place: Place,
+        open: OpenDestination,
         options: DestinationOptions,
         running: Option<Running>,
         report: &Report,
@@ -136,7 +136,8 @@ impl Destination {
             workers.push(jobs);
         }
         let (steps, queue) = channel();
-        let Place { directory, is_new, missing: created, top, marker, other } = place.create(options)?;
+        let OpenDestination { directory, is_new, missing: created, top, marker, other } =
+            open.create(options)?;
         let planner = Planner {
             shared: Arc::clone(&shared),
             nodes: vec![Node::new(directory.clone(), None)],

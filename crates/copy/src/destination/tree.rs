@@ -13,12 +13,12 @@ use rustix::fs::{Mode, OFlags, fchmod, fsync};
 use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::attributes::{Attributes, NewMode};
-use super::place::{Placed, Placement};
+use super::final_name::{Placed, Placement};
 use super::worker::Plan;
 use crate::directory::Directory;
 use crate::protocol::{FromDestination, WireSkip};
 use crate::report::{Lost, Report};
-use crate::turns::Running;
+use crate::superseded_sessions::Running;
 use crate::{CopyError, DestinationOptions, Existing, Kind};
 
 /// Time after the start for which a copy waits for files that another copy holds. The server of a

@@ -48,7 +48,7 @@ pub(crate) struct Item {
     pub(crate) kind: Kind,
     /// Size of a file, bytes.
     pub(crate) size: u64,
-    /// File's place and identity; `None` for other kinds.
+    /// File's directory, name and identity; `None` for other kinds.
     pub(crate) file: Option<SourceFile>,
     /// Number of times that the destination may still want it: once to compare, once to get it.
     pub(crate) wants_left: u8,

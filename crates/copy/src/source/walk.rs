@@ -42,8 +42,9 @@ pub(crate) struct Walk {
     pub(crate) held_names: usize,
 }
 
-/// Place of a name: in which directory, and its path relative to the destination and the source.
-struct Place<'a> {
+/// Name found by the walk: its directory, and its paths relative to the destination and to the
+/// source.
+struct WalkEntry<'a> {
     directory: &'a Arc<Directory>,
     name: &'a [u8],
     trail: Arc<Trail>,
@@ -97,10 +98,15 @@ impl Walk {
             };
         }
         let in_source = PathBuf::new();
-        let place =
-            Place { directory: &directory, name: name.as_bytes(), trail, in_source, has_name: !is_contents };
-        if let Some(place) = self.visit(place)? {
-            self.directory(&place)?;
+        let entry = WalkEntry {
+            directory: &directory,
+            name: name.as_bytes(),
+            trail,
+            in_source,
+            has_name: !is_contents,
+        };
+        if let Some(entry) = self.visit(entry)? {
+            self.directory(&entry)?;
         }
         Ok(())
     }
@@ -133,82 +139,82 @@ impl Walk {
         }
     }
 
-    /// Sends the entry of a file or link. Returns the place if it is a directory.
-    fn visit<'a>(&mut self, place: Place<'a>) -> Result<Option<Place<'a>>, Ended> {
-        let stat = match place.directory.stat(place.name) {
+    /// Sends a file or link to the peer. Returns the entry if it is a directory.
+    fn visit<'a>(&mut self, entry: WalkEntry<'a>) -> Result<Option<WalkEntry<'a>>, Ended> {
+        let stat = match entry.directory.stat(entry.name) {
             Ok(stat) => stat,
             // With `follow`: a link to nothing is copied as a link.
             Err(error) if self.follow && error.kind() == io::ErrorKind::NotFound => {
-                match place.directory.stat_name(place.name) {
+                match entry.directory.stat_name(entry.name) {
                     Ok(stat) => stat,
-                    Err(_) => return self.unreadable(&place.trail.path(), &error).map(|()| None),
+                    Err(_) => return self.unreadable(&entry.trail.path(), &error).map(|()| None),
                 }
             }
-            Err(error) => return self.unreadable(&place.trail.path(), &error).map(|()| None),
+            Err(error) => return self.unreadable(&entry.trail.path(), &error).map(|()| None),
         };
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => return Ok((!self.is_excluded(&place, true)).then_some(place)),
-            _ if self.is_excluded(&place, false) => {}
-            FileType::RegularFile => self.file(&place, &stat)?,
-            FileType::Symlink => self.link(&place, &stat)?,
+            FileType::Directory => return Ok((!self.is_excluded(&entry, true)).then_some(entry)),
+            _ if self.is_excluded(&entry, false) => {}
+            FileType::RegularFile => self.file(&entry, &stat)?,
+            FileType::Symlink => self.link(&entry, &stat)?,
             _ => {
                 let error = io::Error::other("neither file, directory nor symbolic link");
-                self.unreadable(&place.trail.path(), &error)?;
+                self.unreadable(&entry.trail.path(), &error)?;
             }
         }
         Ok(None)
     }
 
-    fn file(&mut self, place: &Place<'_>, stat: &Stat) -> Result<(), Ended> {
+    fn file(&mut self, entry: &WalkEntry<'_>, stat: &Stat) -> Result<(), Ended> {
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let token = token(stat);
         let file = SourceFile {
-            directory: Arc::clone(place.directory),
-            name: place.name.into(),
+            directory: Arc::clone(entry.directory),
+            name: entry.name.into(),
             size,
             token,
-            trail: Arc::clone(&place.trail),
+            trail: Arc::clone(&entry.trail),
         };
         let item =
-            Item { trail: Arc::clone(&place.trail), kind: Kind::File, size, file: Some(file), wants_left: 2 };
+            Item { trail: Arc::clone(&entry.trail), kind: Kind::File, size, file: Some(file), wants_left: 2 };
         self.files += 1;
         self.bytes += size;
-        self.entry(entry(place, stat, EntryKind::File { size, token }), item).map(drop)
+        self.entry(wire_entry(entry, stat, EntryKind::File { size, token }), item).map(drop)
     }
 
-    fn link(&mut self, place: &Place<'_>, stat: &Stat) -> Result<(), Ended> {
+    fn link(&mut self, entry: &WalkEntry<'_>, stat: &Stat) -> Result<(), Ended> {
         let target =
-            place.directory.handle().and_then(|handle| Ok(readlinkat(&*handle, place.name, Vec::new())?));
+            entry.directory.handle().and_then(|handle| Ok(readlinkat(&*handle, entry.name, Vec::new())?));
         match target {
             Ok(target) => {
                 let kind = EntryKind::Symlink { target: target.into_bytes() };
-                self.entry(entry(place, stat, kind), item(&place.trail, Kind::Symlink)).map(drop)
+                self.entry(wire_entry(entry, stat, kind), item(&entry.trail, Kind::Symlink)).map(drop)
             }
-            Err(error) => self.unreadable(&place.trail.path(), &error),
+            Err(error) => self.unreadable(&entry.trail.path(), &error),
         }
     }
 
-    fn directory(&mut self, place: &Place<'_>) -> Result<(), Ended> {
-        let opened = place.directory.stat(place.name).and_then(|stat| {
-            if place.directory.depth() >= MAX_DEPTH - 1 {
+    fn directory(&mut self, entry: &WalkEntry<'_>) -> Result<(), Ended> {
+        let opened = entry.directory.stat(entry.name).and_then(|stat| {
+            if entry.directory.depth() >= MAX_DEPTH - 1 {
                 return Err(io::Error::other("the directories are nested too deep"));
             }
             // With `follow`, a link may lead back to a directory that contains it.
-            if self.follow && place.has_name && place.directory.is_within(&stat) {
+            if self.follow && entry.has_name && entry.directory.is_within(&stat) {
                 return Err(io::Error::other("a symbolic link leads back to a directory above it"));
             }
-            Ok((stat, place.directory.open_directory(place.name)?))
+            Ok((stat, entry.directory.open_directory(entry.name)?))
         });
         let (stat, directory) = match opened {
             Ok(opened) => opened,
-            Err(error) => return self.unreadable(&place.trail.path(), &error),
+            Err(error) => return self.unreadable(&entry.trail.path(), &error),
         };
         if self.is_destination(&directory) {
-            return self.left_out(&place.trail.path(), INTO_ITSELF.into());
+            return self.left_out(&entry.trail.path(), INTO_ITSELF.into());
         }
-        let item = item(&place.trail, Kind::Directory);
-        let id = self.entry(entry(place, &stat, EntryKind::Directory), item)?;
-        self.contents(&directory, &place.trail, &place.in_source)?;
+        let item = item(&entry.trail, Kind::Directory);
+        let id = self.entry(wire_entry(entry, &stat, EntryKind::Directory), item)?;
+        self.contents(&directory, &entry.trail, &entry.in_source)?;
         self.out.message(&FromSource::Leave { id })
     }
 
@@ -242,20 +248,20 @@ impl Walk {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            let place = place(directory, name, trail, in_source);
+            let entry = walk_entry(directory, name, trail, in_source);
             if is_marker(name) {
                 // Marker of an unfinished copy to this host: of no use at the destination.
             } else if is_temporary(name) {
                 let is_directory = found.file_type() == FileType::Directory;
-                if !self.is_excluded(&place, is_directory) {
-                    self.left_out(&place.trail.path(), RESERVED.into())?;
+                if !self.is_excluded(&entry, is_directory) {
+                    self.left_out(&entry.trail.path(), RESERVED.into())?;
                 }
             } else if found.file_type() == FileType::Directory {
-                if !self.is_excluded(&place, true) {
+                if !self.is_excluded(&entry, true) {
                     directories.push(name.into());
                     self.held_names += 1;
                 }
-            } else if self.visit(place)?.is_some() {
+            } else if self.visit(entry)?.is_some() {
                 directories.push(name.into());
                 self.held_names += 1;
             }
@@ -277,7 +283,7 @@ impl Walk {
         debug_assert!(self.held_names <= MAX_HELD_NAMES);
         for name in names.drain(..) {
             self.held_names -= 1;
-            self.directory(&place(directory, &name, trail, in_source))?;
+            self.directory(&walk_entry(directory, &name, trail, in_source))?;
         }
         Ok(())
     }
@@ -286,11 +292,11 @@ impl Walk {
         self.into.is_some() && directory.identity() == self.into
     }
 
-    fn is_excluded(&self, place: &Place<'_>, is_directory: bool) -> bool {
-        if !place.in_source.as_os_str().is_empty() {
-            return self.excludes.matched(&place.in_source, is_directory).is_ignore();
+    fn is_excluded(&self, entry: &WalkEntry<'_>, is_directory: bool) -> bool {
+        if !entry.in_source.as_os_str().is_empty() {
+            return self.excludes.matched(&entry.in_source, is_directory).is_ignore();
         }
-        place.has_name && is_excluded_source(&self.excludes, OsStr::from_bytes(place.name), is_directory)
+        entry.has_name && is_excluded_source(&self.excludes, OsStr::from_bytes(entry.name), is_directory)
     }
 
     fn entry(&mut self, mut entry: Entry, mut item: Item) -> Result<u64, Ended> {
@@ -344,14 +350,14 @@ pub(crate) fn is_excluded_source(excludes: &Gitignore, name: &OsStr, is_director
     found.is_ignore() && found.inner().is_some_and(|glob| !glob.original().starts_with('/'))
 }
 
-fn place<'a>(
+fn walk_entry<'a>(
     directory: &'a Arc<Directory>,
     name: &'a [u8],
     trail: &Arc<Trail>,
     in_source: &Path,
-) -> Place<'a> {
+) -> WalkEntry<'a> {
     let in_source = in_source.join(OsStr::from_bytes(name));
-    Place { directory, name, trail: trail.join(name), in_source, has_name: true }
+    WalkEntry { directory, name, trail: trail.join(name), in_source, has_name: true }
 }
 
 fn item(trail: &Arc<Trail>, kind: Kind) -> Item {
@@ -377,10 +383,10 @@ fn split(path: &Path) -> (&Path, &OsStr) {
     }
 }
 
-fn entry(place: &Place<'_>, stat: &Stat, kind: EntryKind) -> Entry {
+fn wire_entry(entry: &WalkEntry<'_>, stat: &Stat, kind: EntryKind) -> Entry {
     Entry {
         id: 0,
-        name: if place.has_name { place.name.into() } else { RawPath::new() },
+        name: if entry.has_name { entry.name.into() } else { RawPath::new() },
         kind,
         mode: mode(stat),
         mtime: mtime(stat),
