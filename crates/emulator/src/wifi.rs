@@ -38,8 +38,8 @@
 //! # Not modelled
 //!
 //! Transmission errors and rate adaptation (use [`Loss`](crate::Loss) for the residual loss, and a
-//! bit rate in steps for its course), 802.11 fragments, power saving, beacons, and the features of
-//! 802.11e and later: traffic classes, aggregation, block acknowledgements.
+//! bit rate in steps for its schedule), 802.11 fragments, power saving, beacons, and the features
+//! of 802.11e and later: traffic classes, aggregation, block acknowledgements.
 //!
 //! A collision costs each frame its own length. In a real cell the medium is free only after the
 //! longer of two frames that collide, which is 1 to 2 % of the airtime of TCP with its short ACKs.
@@ -78,7 +78,7 @@ pub(crate) struct Turn {
 #[derive(Debug, Clone)]
 pub(crate) struct Medium {
     /// Changes of the cell with time. `None`: it never changes.
-    course: Option<Box<Course>>,
+    schedule: Option<Box<CellSchedule>>,
     /// Costs in the cell at the start of the last turn.
     costs: Costs,
     /// Seed of random back-offs. `None`: each back-off has the mean length.
@@ -113,9 +113,10 @@ impl Medium {
             (BackOff::Drawn, Direction::Forward) => Some(child_seed(seed, BACK_OFF_SEED_CHILD)),
             (BackOff::Drawn, Direction::Reverse) => Some(child_seed(seed, BACK_OFF_SEED_CHILD - 1)),
         };
-        let course = (!cells.is_constant()).then(|| Box::new(Course { cells, origin: None, passed: 0 }));
+        let schedule =
+            (!cells.is_constant()).then(|| Box::new(CellSchedule { cells, origin: None, passed: 0 }));
         Self {
-            course,
+            schedule,
             costs: Costs::new(config),
             seed,
             served: 0,
@@ -129,8 +130,8 @@ impl Medium {
 
     /// Sets the origin of the times at which the cell changes.
     pub(crate) fn start(&mut self, at: Instant) {
-        if let Some(course) = &mut self.course {
-            course.origin = Some(at);
+        if let Some(schedule) = &mut self.schedule {
+            schedule.origin = Some(at);
         }
     }
 
@@ -148,7 +149,7 @@ impl Medium {
 
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         let start = self.next_start(now);
-        if let Some(cell) = self.course.as_mut().and_then(|course| course.change(start)) {
+        if let Some(cell) = self.schedule.as_mut().and_then(|schedule| schedule.change(start)) {
             self.costs = Costs::new(cell);
         }
         let contenders = self
@@ -196,7 +197,7 @@ impl Medium {
 
 /// Changes of a cell with time.
 #[derive(Debug, Clone)]
-struct Course {
+struct CellSchedule {
     cells: Schedule<WifiConfig>,
     /// Origin of the times of `cells`.
     origin: Option<Instant>,
@@ -204,7 +205,7 @@ struct Course {
     passed: usize,
 }
 
-impl Course {
+impl CellSchedule {
     /// Returns the cell at the start of a turn, if it changed after the start of the last turn. The
     /// frames of a turn keep the bit rate at its start.
     fn change(&mut self, start: Instant) -> Option<WifiConfig> {

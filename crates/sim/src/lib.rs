@@ -21,7 +21,7 @@
 //! | marks | `marks.rs` | events of a sender with their times |
 //! | queue series | `queue_series.rs` | queue of a link over time |
 //! | observers | `observers.rs` | sampled metrics, window reductions |
-//! | window course | `window_course.rs` | a window's reductions, and growth between them |
+//! | window history | `window_history.rs` | a window's reductions, and growth between them |
 #![forbid(unsafe_code)]
 
 mod application;
@@ -38,7 +38,7 @@ mod scenario;
 mod simulation;
 mod sink;
 mod source;
-mod window_course;
+mod window_history;
 
 pub use application::Application;
 pub use bins::Bins;
@@ -54,4 +54,4 @@ pub use scenario::{Report, Scenario};
 pub use simulation::Simulation;
 pub use sink::{Arrived, SinkNode};
 pub use source::{Arrivals, Source, SourceNode};
-pub use window_course::{WindowCourse, WindowRecorder};
+pub use window_history::{WindowHistory, WindowRecorder};

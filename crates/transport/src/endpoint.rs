@@ -6,6 +6,11 @@ use crate::{Ecn, TransmitBuf};
 
 /// Protocol state machine: datagrams and time in, datagrams and events out.
 ///
+/// [`Sender`](crate::Sender), [`Listener`](crate::Listener) and
+/// [`ConnectionSet`](crate::ConnectionSet) implement it. A `Receiver` does not: the listener
+/// schedules the replies and timers of all its peers, also of a single one. The type `Endpoint` of
+/// the crate `rdt-endpoint` is another thing: a UDP socket with its encrypted connections.
+///
 /// Methods are of four kinds: `handle_*` take input, `poll_transmit` returns datagrams,
 /// `poll_event` returns events for the application, and `poll_timeout` returns the time of the next
 /// call.

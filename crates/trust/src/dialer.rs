@@ -92,10 +92,10 @@ impl Dialer {
         }
     }
 
-    /// Returns keys and proofs for an attempt in which the peer proves its key first; see
-    /// [`Asking`]. `None` unless it answered, without a proof, that it has another key than the
-    /// file.
-    fn asking(&self, closed: &Closed) -> Option<InitiatorConfig> {
+    /// Returns keys and proofs for the second attempt of [`ChangedKeyProof`], in which the peer
+    /// proves its key first. `None` unless the peer refused with an unauthenticated answer that its
+    /// key differs from the one in the file.
+    fn keys_to_verify_change(&self, closed: &Closed) -> Option<InitiatorConfig> {
         match (closed, &self.expected) {
             (Closed::Refused(RefuseReason::WrongKey), Expected::Known(check)) => {
                 Some(InitiatorConfig { remote: None, trust: Some(check.trust()), ..self.initiator() })
@@ -142,33 +142,35 @@ impl Dialer {
     }
 }
 
-/// Proof of a changed key. A peer that answers, without a proof, that it has another key than the
-/// file of known hosts gets one further attempt, in which it proves its key first. `trust` refuses
-/// a key that the file does not have, and [`Dialer::refusal`] then has both, for the user.
+/// Proof of a changed key, so that the user sees both keys. If a peer refuses with an
+/// unauthenticated answer that its key differs from the one in the file of known hosts, a second
+/// attempt lets it prove its key first. `trust` refuses a key that is not in the file; then
+/// [`Dialer::refusal`] has both.
 #[derive(Debug)]
-pub struct Asking<E> {
-    /// Failure by the answer without a proof.
+pub struct ChangedKeyProof<E> {
+    /// First, unauthenticated refusal, during the second attempt.
     refusal: Option<E>,
 }
 
-impl<E> Default for Asking<E> {
+impl<E> Default for ChangedKeyProof<E> {
     fn default() -> Self {
         Self { refusal: None }
     }
 }
 
-impl<E> Asking<E> {
-    /// True during the further attempt.
+impl<E> ChangedKeyProof<E> {
+    /// True during the second attempt.
     pub fn has_begun(&self) -> bool {
         self.refusal.is_some()
     }
 
-    /// Handles the failure of an attempt. Returns the keys of the further attempt, which gets
-    /// [`ADDRESS_GIVE_UP`](crate::ADDRESS_GIVE_UP) for an answer.
+    /// Handles the failure of an attempt. Returns the keys of the second attempt, whose time limit
+    /// is [`ADDRESS_GIVE_UP`](crate::ADDRESS_GIVE_UP).
     ///
     /// # Errors
-    /// If there is none: the failure to report. Without an answer that has a proof, that is the
-    /// first one.
+    /// The failure to report, if there is no second attempt or it failed as well. If the second
+    /// attempt was not authenticated either, that is the first refusal: it says that the key
+    /// differs.
     pub fn next(
         &mut self,
         dialer: Option<&Dialer>,
@@ -179,7 +181,7 @@ impl<E> Asking<E> {
             let is_proved = closed(&failure).map(AttemptEnd::of) == Some(AttemptEnd::Final);
             return Err(if is_proved { failure } else { refusal });
         }
-        match dialer.zip(closed(&failure)).and_then(|(dialer, closed)| dialer.asking(closed)) {
+        match dialer.zip(closed(&failure)).and_then(|(dialer, closed)| dialer.keys_to_verify_change(closed)) {
             Some(keys) => {
                 self.refusal = Some(failure);
                 Ok(keys)
@@ -305,7 +307,8 @@ mod tests {
         let dialer = dialer(&world, "host").unwrap();
         assert!(trusts(&dialer, key(2)));
         let wrong_key = Closed::Refused(RefuseReason::WrongKey);
-        let asking = Asking::default().next(Some(&dialer), wrong_key.clone(), |closed| Some(closed)).unwrap();
+        let asking =
+            ChangedKeyProof::default().next(Some(&dialer), wrong_key.clone(), |closed| Some(closed)).unwrap();
         assert!(asking.remote.is_none() && asking.local.is_some());
         let trust = asking.trust.unwrap();
         assert!(trust(&key(2)), "the answer was forged");
@@ -320,7 +323,7 @@ mod tests {
         let cases = [(Some(&dialer), Closed::Idle), (Some(&ticket), wrong_key.clone()), (None, wrong_key)];
         for (dialer, closed) in cases {
             assert_eq!(
-                Asking::default().next(dialer, closed.clone(), |closed| Some(closed)).unwrap_err(),
+                ChangedKeyProof::default().next(dialer, closed.clone(), |closed| Some(closed)).unwrap_err(),
                 closed
             );
         }
@@ -337,12 +340,12 @@ mod tests {
             (wrong_key.clone(), false),
         ];
         for (end, has_proof) in ends {
-            let mut asking = Asking::default();
+            let mut key_proof = ChangedKeyProof::default();
             assert!(
-                asking.next(Some(&dialer), wrong_key.clone(), |closed| Some(closed)).is_ok()
-                    && asking.has_begun()
+                key_proof.next(Some(&dialer), wrong_key.clone(), |closed| Some(closed)).is_ok()
+                    && key_proof.has_begun()
             );
-            let reported = asking.next(Some(&dialer), end.clone(), |closed| Some(closed)).unwrap_err();
+            let reported = key_proof.next(Some(&dialer), end.clone(), |closed| Some(closed)).unwrap_err();
             assert_eq!(reported, if has_proof { end } else { wrong_key.clone() });
         }
     }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 pub use addresses::reachable;
 pub use candidates::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, bind_any, bind_towards};
-pub use dialer::{Asking, Dialer};
+pub use dialer::{ChangedKeyProof, Dialer};
 pub use error::{ChangedKey, TrustError};
 pub use gate::{Gate, TicketUse};
 pub use options::{ConnectOptions, ListenOptions, PathOptions, identity, parse_lifetime, parse_time};

@@ -9,7 +9,7 @@ use rdt_transport::{Closed, InitiatorConfig};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::{ADDRESS_GIVE_UP, Asking, AttemptEnd, Dialer, Remote};
+use crate::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof, Dialer, Remote};
 
 /// Head start of an address before the next one is tried too (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -34,12 +34,12 @@ pub async fn race(
     dialer: &Dialer,
     connect: impl Fn(InitiatorConfig) -> Connect,
 ) -> Result<(Stream, SocketAddr), ConnectError> {
-    let (mut asking, mut keys) = (Asking::default(), dialer.initiator());
+    let (mut key_proof, mut keys) = (ChangedKeyProof::default(), dialer.initiator());
     loop {
         let ended = race_with(endpoint, addresses, || connect(keys.clone())).await;
         match ended {
             Ok(connected) => return Ok(connected),
-            Err(error) => keys = asking.next(Some(dialer), error, ConnectError::closed)?,
+            Err(error) => keys = key_proof.next(Some(dialer), error, ConnectError::closed)?,
         }
     }
 }

@@ -11,7 +11,7 @@ use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Closed, ConnectionConfig, InitiatorConfig, Phase, RefuseReason, SenderConfig, TransferError,
 };
-use rdt_trust::{ADDRESS_GIVE_UP, Asking, AttemptEnd, Dialer};
+use rdt_trust::{ADDRESS_GIVE_UP, AttemptEnd, ChangedKeyProof, Dialer};
 use rdt_udp::{clock, wildcard_for};
 
 use super::connection::{Connection as _, TOO_MANY_PEERS};
@@ -128,7 +128,8 @@ fn check_two_way(transfer: &MeasuredTransfer<'_>, stream: &Stream) -> Result<(),
 
 /// Connects to the present address.
 fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, keys: &Keys) -> Result<Opened, NotConnected> {
-    let (mut asking, mut give_up, mut initiator) = (Asking::default(), give_up, keys.initiator.clone());
+    let (mut key_proof, mut give_up, mut initiator) =
+        (ChangedKeyProof::default(), give_up, keys.initiator.clone());
     let (end, error) = loop {
         let error = match attempt(transfer, give_up, keys, initiator)? {
             Ok(opened) => return Ok(opened),
@@ -136,12 +137,12 @@ fn connect(transfer: &MeasuredTransfer<'_>, give_up: Duration, keys: &Keys) -> R
         };
         let end = match (&error, error.closed()) {
             // Even with a proof of another key, this name may have an address of the right host.
-            _ if asking.has_begun() => AttemptEnd::Unproved,
+            _ if key_proof.has_begun() => AttemptEnd::Unproved,
             (_, Some(closed)) => AttemptEnd::of(closed),
             (ConnectError::Timeout(_), None) => AttemptEnd::NoAnswer,
             _ => AttemptEnd::NoProgram,
         };
-        match asking.next(keys.dialer.as_ref(), error, ConnectError::closed) {
+        match key_proof.next(keys.dialer.as_ref(), error, ConnectError::closed) {
             Ok(keys) => (give_up, initiator) = (ADDRESS_GIVE_UP, keys),
             Err(error) => break (end, error),
         }

@@ -385,7 +385,7 @@ impl Embedded {
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::kernel) fn server(wire: Wire, no_reverse: bool, max_rate: Option<u64>) -> Server {
+    pub(in crate::measured) fn server(wire: Wire, no_reverse: bool, max_rate: Option<u64>) -> Server {
         Server {
             wire,
             log: EventLog::quiet(),

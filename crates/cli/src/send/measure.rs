@@ -32,7 +32,7 @@ struct Omitted {
     stats: SenderStats,
 }
 
-/// Course of the measured part of a transfer.
+/// Measured part of a transfer (`--time`, `--omit`).
 #[derive(Debug)]
 pub(crate) struct Measure {
     wanted: Wanted,

@@ -14,7 +14,7 @@ use rdt_transport::{
     Closed, ConfigError, FramePool, InitiatorConfig, Observer, Phase, SenderConfig, SenderStats,
     TransferError,
 };
-use rdt_trust::{ADDRESS_GIVE_UP, Asking, Attempt, AttemptEnd, Candidates, Dialer, bind_towards};
+use rdt_trust::{ADDRESS_GIVE_UP, Attempt, AttemptEnd, Candidates, ChangedKeyProof, Dialer, bind_towards};
 
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ pub(crate) struct Transfer<S> {
     host: String,
     address: SocketAddr,
     candidates: Candidates<Closed>,
-    asking: Asking<Closed>,
+    key_proof: ChangedKeyProof<Closed>,
     is_debug: bool,
     format: Format,
     config: SenderConfig,
@@ -150,7 +150,7 @@ impl<S: Sending> Transfer<S> {
             host: host.into(),
             address,
             candidates,
-            asking: Asking::default(),
+            key_proof: ChangedKeyProof::default(),
             is_debug: args.debug,
             format,
             config,
@@ -182,7 +182,8 @@ impl<S: Sending> Transfer<S> {
     }
 
     /// Opens the transfer to the next address, if the receiver did not answer at the present one.
-    /// The last address may get a further attempt ([`Asking`]). Returns false if there is none.
+    /// The last address may get a further attempt ([`ChangedKeyProof`]). Returns false if there is
+    /// none.
     fn try_again(&mut self) -> bool {
         let Some(Outcome::Closed(closed)) = &self.sending.end else { return false };
         if self.sender.stats().handshake_rtt.is_some() {
@@ -190,7 +191,7 @@ impl<S: Sending> Transfer<S> {
             return false;
         }
         let (now, mut failure) = (clock::now(), closed.clone());
-        if !self.asking.has_begun() {
+        if !self.key_proof.has_begun() {
             match self.candidates.next(now, AttemptEnd::of(closed), failure) {
                 Ok(attempt) => {
                     self.open_again(now, attempt, None);
@@ -199,7 +200,7 @@ impl<S: Sending> Transfer<S> {
                 Err(last) => (self.address, failure) = last,
             }
         }
-        match self.asking.next(self.dialer.as_deref(), failure, |closed| Some(closed)) {
+        match self.key_proof.next(self.dialer.as_deref(), failure, |closed| Some(closed)) {
             Ok(keys) => {
                 let attempt = Attempt { address: self.address, give_up: ADDRESS_GIVE_UP };
                 self.open_again(now, attempt, Some(keys));

@@ -14,10 +14,9 @@ use rustix::io::Errno;
 
 use super::attributes::{Attributes, NewMode, TimeProbe, is_unfinished, mode_of, unfinished};
 use super::buffers::Room;
-use super::final_name::{DIFFERS, MAX_NUMBER, create_link};
+use super::final_name::{DIFFERS, FinalName, MAX_NUMBER, Placement, is_link};
 use super::marker::Marker;
 use super::part::{find_checkpoint, remove_left};
-use super::final_name::{DIFFERS, FinalName, MAX_NUMBER, Placement, is_link};
 use super::tree::{Ended, Node, NodeEntry, Shared, Target};
 use super::worker::{Job, Plan, Work};
 use crate::directory::Directory;

@@ -13,9 +13,8 @@ use rustix::fs::{Mode, OFlags, fstat};
 
 use super::attributes::{Attributes, mtime};
 use super::buffers::{Buffer, Room};
-use super::final_name::{DIFFERS, set_final_name};
-use super::part::Part;
 use super::final_name::{DIFFERS, FinalName, Placement};
+use super::part::Part;
 use super::plan::{is_file_of, kept_before};
 use super::tree::{Ended, Shared, Target};
 use crate::directory::Directory;

@@ -35,7 +35,7 @@ pub(super) struct Driver {
     /// Held by the thread that drives.
     wait: Mutex<Wait>,
     /// Exists for a socket. On an emulated network, only the endpoint's thread drives.
-    driver_waker: Option<Arc<DriverWaker>>,
+    waker: Option<Arc<DriverWaker>>,
     thread: OnceLock<Thread>,
     /// Number of calls that are blocked.
     waiting: AtomicUsize,
@@ -74,7 +74,7 @@ impl Driver {
     fn new(shared: Arc<Shared>, wait: Wait) -> Self {
         Self {
             shared,
-            driver_waker: wait.driver_waker(),
+            waker: wait.driver_waker(),
             wait: Mutex::new(wait),
             thread: OnceLock::new(),
             waiting: AtomicUsize::new(0),
@@ -98,7 +98,7 @@ impl Driver {
             let deadline = timeout.and_then(|timeout| clock::now().checked_add(timeout));
             let is_alone = self.waiting.fetch_add(1, Ordering::SeqCst) == 0;
             let waiting = Waiting(&self.waiting);
-            if is_alone && let Some(driver_waker) = &self.driver_waker {
+            if is_alone && let Some(driver_waker) = &self.waker {
                 if let Some(wait) = self.try_lock() {
                     return Call::new(self, driver_waker, wait, waiting).drive(deadline, cx, poll);
                 }
@@ -131,7 +131,7 @@ impl Driver {
 
     /// Runs the endpoint's thread until the endpoint is closed and has no connection.
     fn run(&self) {
-        let waker = waker(self.driver_waker.as_ref());
+        let waker = waker(self.waker.as_ref());
         let cx = Context::from_waker(&waker);
         let mut wait = self.lock();
         loop {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rdt_emulator::spec::PathSpec;
 use rdt_emulator::{Bitrate, Direction, DropCause, Link, LinkConfig, VaryingRate};
-use rdt_sim::{Arrived, Bins, Limits, Mark, Outcome, SenderNode, Simulation, Transfer, WindowCourse, WireId};
+use rdt_sim::{
+    Arrived, Bins, Limits, Mark, Outcome, SenderNode, Simulation, Transfer, WindowHistory, WireId,
+};
 
 use super::Run;
 use super::flow_metrics::{
@@ -200,23 +202,23 @@ fn observed(observers: &Observers, start: Duration, cut: usize, metrics: &mut Fl
     for (index, (at, _)) in timeouts.take(MAX_TIMEOUTS).enumerate() {
         metrics.time(&format!("timeout-{}", index + 1), Some(at.saturating_sub(start)));
     }
-    window_course(&observers.window.course(), metrics);
+    window_history(&observers.window.history(), metrics);
 }
 
 /// Adds how far the congestion window was from its rules at losses, and its growth, in bytes: after
 /// timeouts, and thresholds that are not half of the flight, nor the window after a recovery.
-fn window_course(course: &WindowCourse, metrics: &mut FlowMetrics<'_>) {
+fn window_history(history: &WindowHistory, metrics: &mut FlowMetrics<'_>) {
     let mut add = |name: &str, bytes: Option<u64>| metrics.add(name, bytes.map(number));
-    add("cwnd-after-timeout", course.after_timeouts.iter().max().copied());
-    let halvings = course.halvings.iter().map(|(flight, cwnd, ssthresh)| {
+    add("cwnd-after-timeout", history.after_timeouts.iter().max().copied());
+    let halvings = history.halvings.iter().map(|(flight, cwnd, ssthresh)| {
         let half = (*ssthresh).clamp(flight / 2, cwnd / 2);
         half.abs_diff(*ssthresh)
     });
     add("halving-error", halvings.max());
-    let recovered = course.recovered.iter().map(|(cwnd, ssthresh)| cwnd.abs_diff(*ssthresh));
+    let recovered = history.recovered.iter().map(|(cwnd, ssthresh)| cwnd.abs_diff(*ssthresh));
     add("recovered-error", recovered.max());
-    let growth = || number(course.growth) / course.round_trips;
-    metrics.add("growth-per-rtt", (course.round_trips > 0.0).then(growth));
+    let growth = || number(history.growth) / history.round_trips;
+    metrics.add("growth-per-rtt", (history.round_trips > 0.0).then(growth));
 }
 
 /// Returns how fast a flow alone on a link follows the link's schedules, to the width of a bin.

@@ -133,7 +133,7 @@ impl Streams {
         self.end_of_released(now)
     }
 
-    /// Passes what happened in the own stream to `report`. Returns the reason if the connection
+    /// Passes the events of the outgoing stream to `report`. Returns the reason if the connection
     /// ended.
     fn collect_sent(&mut self, report: &mut impl FnMut(ConnectionEvent)) -> Option<Closed> {
         while let Some(event) = self.sender.poll_event() {
@@ -156,7 +156,7 @@ impl Streams {
         None
     }
 
-    /// Confirms the peer's stream once the application has read all of it.
+    /// Confirms the incoming stream once the application has read all of it.
     fn confirm_if_read(&mut self) {
         if !self.is_received
             && (self.confirm == Confirm::OnRead || self.is_released_unused())
@@ -275,7 +275,7 @@ impl Streams {
         }
     }
 
-    /// True if the own key seals nothing but a CLOSE any more.
+    /// True if the local key may only seal a CLOSE.
     fn is_key_used_up(&self) -> bool {
         self.sealing.is_used_up(self.sender.next_number())
     }
@@ -309,8 +309,8 @@ impl Streams {
         None
     }
 
-    /// Returns the time at which a side whose own stream is complete probes the path. It sends no
-    /// keep-alives, so without the probe its peer would not learn that its address has changed.
+    /// Returns the time at which a side whose outgoing stream is complete probes the path. It sends
+    /// no keep-alives, so without the probe its peer would not learn that its address has changed.
     fn quiet_deadline(&self) -> Option<Instant> {
         if !self.is_delivered || self.is_received {
             return None;

@@ -213,7 +213,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         let cookie_of = |set: &Self| set.cookies.issue(now_s, &set.address.0, remote_id);
         let is_proven = match proof {
             Proof::None => false,
-            Proof::Retry(cookie) => self.cookies.check(cookie, now_s, &self.address.0, remote_id),
+            Proof::Retry(cookie) => self.cookies.verify(cookie, now_s, &self.address.0, remote_id),
             Proof::Resumption(cookie) => self.redeem(now, peer, cookie),
         };
         if !is_proven && self.answers.reserve() {

@@ -122,7 +122,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// one among those that expire first. Its sender most likely has the FIN-ACK and is gone. If
     /// the source of `newcomer` is at its limit, the peer must be of the same source.
     fn remove_finished(&mut self, now: Instant, newcomer: &P) {
-        let any_source = self.source_has_place(newcomer);
+        let any_source = self.source_has_slot(newcomer);
         let silent = |entry: &Entry| {
             let idle = now.saturating_duration_since(entry.last_active);
             !entry.is_unfinished() && idle >= self.config.idle

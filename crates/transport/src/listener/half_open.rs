@@ -96,11 +96,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let all = self.config.max_peers;
         self.active() + self.other_load.peers < all
             && (state == PeerState::Proved || self.unproved < all - all / 4)
-            && self.source_has_place(peer)
+            && self.source_has_slot(peer)
     }
 
     /// True if the source of `peer` may have one more connected peer.
-    pub(super) fn source_has_place(&self, peer: &P) -> bool {
+    pub(super) fn source_has_slot(&self, peer: &P) -> bool {
         self.sources.has_room_for(peer, self.config.max_peers_per_source)
     }
 

@@ -347,7 +347,7 @@ impl Sender {
 
     /// Ends a native transfer after too many invalid ACKs. Returns true if there were too many.
     pub(super) fn limit_invalid_acks(&mut self) -> bool {
-        let too_many = self.stats.acks_beyond >= MAX_INVALID_ACKS && self.codec.numbers_transmissions();
+        let too_many = self.stats.acks_beyond >= MAX_INVALID_ACKS && self.codec.has_packet_numbers();
         if too_many {
             self.end_for_invalid_acks();
         }

@@ -32,7 +32,7 @@ pub(in super::super) struct Message {
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     fields: RunFields,
-    /// ConnectionEnv of the packets in the message.
+    /// Position of the packets in the message.
     start: usize,
     end: usize,
 }

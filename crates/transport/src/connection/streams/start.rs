@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rdt_crypto::{Aead, ResetToken, Secrets, TrafficSecret};
 
-use super::super::Place;
+use super::super::ConnectionEnv;
 use super::super::config::ConnectionConfig;
 use super::super::keys::{OpeningKeys, SealingKeys};
 use super::Streams;
@@ -33,12 +33,12 @@ pub(crate) struct Established {
     pub(crate) peer_reset: ResetToken,
     /// Round trip of the handshake, if no packet of it was repeated.
     pub(crate) rtt: Option<Duration>,
-    /// Time at which the own receive window was offered.
+    /// Time at which the local receive window was offered.
     pub(crate) offered_at: Instant,
 }
 
 impl Established {
-    /// Returns what the handshake says for the sender of the own stream.
+    /// Returns the initial values of the sender of the outgoing stream.
     fn sender_start(&self) -> SenderStart {
         SenderStart {
             window: self.window,
@@ -48,7 +48,7 @@ impl Established {
         }
     }
 
-    /// Returns the receiver of the peer's stream.
+    /// Returns the receiver of the incoming stream.
     fn receiver(&self, config: ReceiverConfig, share: Option<BufferShare>, chunks: ChunkPool) -> Receiver {
         let wanted = Params {
             ack_delay_max_us: self.params.wanted_ack_delay_us,
@@ -67,17 +67,17 @@ impl Streams {
         now: Instant,
         config: &ConnectionConfig,
         peer: Established,
-        place: Place,
+        env: ConnectionEnv,
     ) -> Result<Self, ConfigError> {
         let (start, base) = (peer.sender_start(), &config.sender);
-        let receiver = peer.receiver(config.receiver, place.share, place.memory.chunks);
+        let receiver = peer.receiver(config.receiver, env.share, env.memory.chunks);
         let (ours, theirs) = by_sender(peer.secrets, peer.is_initiator);
         let sealing = SealingKeys::new(now, peer.aead, ours, peer.remote_id, base.packet_size);
         let opening = OpeningKeys::new(peer.aead, theirs);
         let wire = Wire::of_connection(peer.remote_id);
-        let sender_config = SenderConfig { wire, skip_seed: Some(place.skip_seed), ..base.clone() };
+        let sender_config = SenderConfig { wire, skip_seed: Some(env.skip_seed), ..base.clone() };
         let codec = sealing.codec();
-        let mut sender = Sender::established(sender_config, codec, place.memory.frames, now, &start)?;
+        let mut sender = Sender::established(sender_config, codec, env.memory.frames, now, &start)?;
         let is_one_way = config.one_way || peer.params.is_one_way;
         let has_own_stream = peer.is_initiator || !is_one_way;
         if !has_own_stream {
@@ -113,7 +113,7 @@ impl Streams {
     }
 }
 
-/// Returns the secrets of the own packets and of those of the peer.
+/// Returns the secrets for sealing and for opening packets.
 fn by_sender(secrets: Secrets, is_initiator: bool) -> (TrafficSecret, TrafficSecret) {
     let Secrets { from_initiator: ours, from_responder: theirs, .. } = secrets;
     if is_initiator { (ours, theirs) } else { (theirs, ours) }

@@ -1,4 +1,4 @@
-//! Course of a sender's congestion window: reductions, and growth between them.
+//! History of a sender's congestion window: reductions, and growth between them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use rdt_transport::congestion::Cause;
 use rdt_transport::{Metrics, Observer, Trace};
 
-/// Course of a congestion window: reductions after losses, and growth between them. Bytes.
+/// History of a congestion window: reductions after losses, and growth between them. Bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct WindowCourse {
+pub struct WindowHistory {
     /// Congestion window after each timeout that began a recovery and counted as congestion.
     pub after_timeouts: Vec<u64>,
     /// Before each fast recovery the estimate of the bytes in the network and the congestion
@@ -32,7 +32,7 @@ enum Step {
 
 #[derive(Debug, Default)]
 struct Following {
-    course: WindowCourse,
+    history: WindowHistory,
     /// Latest metrics, and their time.
     latest: Option<(Instant, Metrics)>,
     /// Cause of the current recovery.
@@ -44,15 +44,15 @@ struct Following {
     since_growth: Option<f64>,
 }
 
-/// Observer that records a [`WindowCourse`]. Clones share it, so one clone observes the sender and
-/// another returns the course.
+/// Observer that records a [`WindowHistory`]. Clones share it, so one clone observes the sender and
+/// another returns the history.
 #[derive(Debug, Clone, Default)]
 pub struct WindowRecorder(Arc<Mutex<Following>>);
 
 impl WindowRecorder {
-    /// Returns the course so far.
-    pub fn course(&self) -> WindowCourse {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).course.clone()
+    /// Returns the history so far.
+    pub fn history(&self) -> WindowHistory {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).history.clone()
     }
 }
 
@@ -63,12 +63,12 @@ impl Following {
         let (flight, window) = before.map_or((0, 0), |(_, it)| (it.cwnd.min(it.in_flight), it.cwnd));
         let is_reduced = before.is_none_or(|(_, it)| (it.cwnd, it.ssthresh) != (cwnd, metrics.ssthresh));
         match self.step.take() {
-            Some(Step::Began(Cause::Timeout)) if is_reduced => self.course.after_timeouts.push(cwnd),
+            Some(Step::Began(Cause::Timeout)) if is_reduced => self.history.after_timeouts.push(cwnd),
             Some(Step::Began(Cause::Loss)) if metrics.ssthresh.is_some() => {
-                self.course.halvings.push((flight, window, ssthresh));
+                self.history.halvings.push((flight, window, ssthresh));
             }
             Some(Step::Recovered) if metrics.ssthresh.is_some() => {
-                self.course.recovered.push((cwnd, ssthresh));
+                self.history.recovered.push((cwnd, ssthresh));
             }
             _ => {}
         }
@@ -83,8 +83,8 @@ impl Following {
         if cwnd > before.cwnd
             && let Some(round_trips) = self.since_growth.replace(0.0)
         {
-            self.course.round_trips += round_trips;
-            self.course.growth += cwnd - before.cwnd;
+            self.history.round_trips += round_trips;
+            self.history.growth += cwnd - before.cwnd;
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn window_course_separates_reductions_and_growth() {
+    fn window_history_separates_reductions_and_growth() {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
         let at = |ms| epoch + Duration::from_millis(ms);
@@ -132,10 +132,10 @@ mod tests {
         observer.on(at(50), &state(1, Some(3)));
         observer.on(at(60), &Trace::RecoveryEnded { spurious: false });
         observer.on(at(60), &state(2, Some(3)));
-        let course = recorder.course();
-        assert_eq!((course.halvings, course.recovered), (vec![(8, 8, 4)], vec![(4, 4)]));
+        let history = recorder.history();
+        assert_eq!((history.halvings, history.recovered), (vec![(8, 8, 4)], vec![(4, 4)]));
         // From the first step at 30 ms to the second at 45 ms.
-        assert_eq!((course.after_timeouts, course.growth), (vec![1], 1));
-        assert!((course.round_trips - 1.5).abs() < 1e-9, "{}", course.round_trips);
+        assert_eq!((history.after_timeouts, history.growth), (vec![1], 1));
+        assert!((history.round_trips - 1.5).abs() < 1e-9, "{}", history.round_trips);
     }
 }
