@@ -190,7 +190,7 @@ impl OutputArgs {
         let inputs: Vec<_> = paths.into_iter().flat_map(Described::files).collect();
         let is_input = |output: &PathBuf| inputs.iter().any(|input| is_same_path(input, output));
         let outputs = [("--json-to", &self.json_to), ("--pcapng", &self.pcapng)];
-        let found = outputs.iter().find(|(_, file)| file.iter().any(|file| is_input(file)));
+        let found = outputs.iter().find(|(_, file)| file.iter().any(&is_input));
         found.map_or(Ok(()), |(option, _)| {
             Err(Failure::Usage(format!("{option}: the path is read from this file; choose another one")))
         })
