@@ -85,14 +85,7 @@ impl OpenDestination {
                     // DIR of a server keeps its mode.
                     let is_new =
                         dest.file_name().is_some() && fstat(&handle).is_ok_and(|stat| is_unfinished(&stat));
-                    return Ok(Self {
-                        directory: Some(wrap(handle)?),
-                        is_new,
-                        missing: None,
-                        top,
-                        marker: None,
-                        other,
-                    });
+                    return Ok(Self { is_new, other, ..Self::of(wrap(handle)?, top) });
                 }
             },
             Err(found) if found.kind() == io::ErrorKind::NotFound => {}
@@ -106,14 +99,7 @@ impl OpenDestination {
         if may_rename {
             let top = TopNames { rename: Some(name.as_bytes().into()), ..top };
             let marker = (!options.dry_run).then(|| Marker::of(name.as_bytes(), &first_name));
-            return Ok(Self {
-                directory: Some(wrap(parent)?),
-                is_new: false,
-                missing: None,
-                top,
-                marker,
-                other: None,
-            });
+            return Ok(Self { marker, ..Self::of(wrap(parent)?, top) });
         }
         if !is_directory {
             let text = "several sources need a directory that exists, or that ends in '/'";
@@ -122,6 +108,10 @@ impl OpenDestination {
         let takes_contents = first_name.is_empty();
         let missing = (!options.dry_run).then(|| Missing { parent, path: dest.to_owned(), takes_contents });
         Ok(Self { directory: None, is_new: true, missing, top, marker: None, other: None })
+    }
+
+    fn of(directory: Arc<Directory>, top: TopNames) -> Self {
+        Self { directory: Some(directory), is_new: false, missing: None, top, marker: None, other: None }
     }
 
     /// Returns the identity of the directory where the copy goes, or of the one above it if it is
