@@ -9,6 +9,7 @@ const PART: &[u8] = b".part";
 const JOURNAL: &[u8] = b".journal";
 const LINK: &[u8] = b".link";
 const NEW: &[u8] = b".new";
+const MODE: &[u8] = b".mode";
 /// Digits of the hash in a name.
 const STEM_DIGITS: usize = 16;
 /// Name that a file has for a moment where the system cannot create one without a name.
@@ -34,9 +35,10 @@ pub(crate) fn is_temporary(name: &[u8]) -> bool {
     name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
-/// Returns true for the names of markers, which have no data.
+/// Returns true for the names of markers and of modes, which have no data.
 pub(crate) fn is_marker(name: &[u8]) -> bool {
-    let stem = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(NEW));
+    let rest = name.strip_prefix(PREFIX);
+    let stem = rest.and_then(|rest| rest.strip_suffix(NEW).or_else(|| rest.strip_suffix(MODE)));
     stem.is_some_and(|stem| stem.len() == STEM_DIGITS && stem.iter().all(u8::is_ascii_hexdigit))
 }
 
@@ -47,6 +49,8 @@ pub(crate) struct Temporary {
     pub(crate) journal: Vec<u8>,
     /// Marker: a file that exists while the name is a new one for the only source of a copy.
     pub(crate) new: Vec<u8>,
+    /// Mode of a directory that exists, while it has another one so that it can be filled.
+    pub(crate) mode: Vec<u8>,
     /// BLAKE3 of the final name.
     pub(crate) name_hash: HashBytes,
 }
@@ -65,6 +69,7 @@ impl Temporary {
             part: [&stem, PART].concat(),
             journal: [&stem, JOURNAL].concat(),
             new: [&stem, NEW].concat(),
+            mode: [&stem, MODE].concat(),
             name_hash: blake3::hash(name).into(),
         }
     }
@@ -141,7 +146,12 @@ mod tests {
         let own = names.clone().with_own_part().part;
         assert!(is_temporary(&own) && own.starts_with(&names.part[..26]) && own.ends_with(PART));
         assert_ne!(names.own_link(), names.own_link());
-        assert!(is_marker(&names.new) && !is_marker(&names.part) && !is_marker(b".rdt-copy-.new"));
+        assert!(
+            is_marker(&names.new)
+                && is_marker(&names.mode)
+                && !is_marker(&names.part)
+                && !is_marker(b".rdt-copy-.new")
+        );
     }
 
     #[test]

@@ -2,17 +2,18 @@
 //! two, or some range of years. A time is compared as the destination's file system holds it.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat, futimens, utimensat,
+    AtFlags, Mode, OFlags, RawMode, Stat, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat, futimens,
+    utimensat,
 };
 
-use super::part::remove;
+use super::part::{is_private, remove};
 use crate::directory::Directory;
-use crate::name::PROBE;
+use crate::name::{PROBE, Temporary};
 use crate::protocol::Entry;
 
 /// Mode and time of the last write.
@@ -80,7 +81,7 @@ impl Attributes {
     )]
     fn mode(&self, special_modes: bool) -> Mode {
         let mask = if special_modes { 0o7777 } else { 0o777 };
-        Mode::from_raw_mode((self.mode & mask) as rustix::fs::RawMode)
+        Mode::from_raw_mode((self.mode & mask) as RawMode)
     }
 
     /// Sets the time of a symbolic link.
@@ -104,6 +105,48 @@ pub(crate) enum NewMode {
     Restore(Mode),
     /// Unchanged mode.
     Keep,
+}
+
+/// Lets this user fill a directory that exists. Returns the mode that it gets afterwards. A file
+/// beside it has this mode meanwhile, so that a later copy restores it if this one is killed.
+pub(super) fn fillable(parent: &Arc<Directory>, name: &[u8], directory: impl AsFd, stat: &Stat) -> NewMode {
+    let (found, kept_in) = (mode_of(stat), Temporary::of(name).mode);
+    let kept = read_mode(parent, &kept_in);
+    // A mode that was changed after the kill stays.
+    if let Some(mode) = kept.filter(|mode| *mode != found && *mode | Mode::RWXU == found) {
+        return NewMode::Restore(mode);
+    }
+    if kept.is_some() {
+        // A file that cannot be removed has no effect: it does not fit the mode.
+        let _ = remove(parent, &kept_in);
+    }
+    if found.contains(Mode::RWXU) {
+        return NewMode::Keep;
+    }
+    // Without this file, which the directory above may forbid, a kill leaves the added bits.
+    let _ = write_mode(parent, &kept_in, found);
+    // Fails for a directory of another owner. If its mode does not suffice, the first file that is
+    // created fails with the reason.
+    if fchmod(directory, found | Mode::RWXU).is_err() {
+        let _ = remove(parent, &kept_in);
+        return NewMode::Keep;
+    }
+    NewMode::Restore(found)
+}
+
+fn write_mode(parent: &Arc<Directory>, name: &[u8], mode: Mode) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let mut file = File::from(parent.open(name, flags, Mode::RUSR | Mode::WUSR)?);
+    file.write_all(format!("{:o}", mode.as_raw_mode()).as_bytes())
+}
+
+/// Reads a mode that this user has kept.
+fn read_mode(parent: &Arc<Directory>, name: &[u8]) -> Option<Mode> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = File::from(parent.open(name, flags, Mode::empty()).ok()?);
+    let mut digits = String::new();
+    is_private(&fstat(&file).ok()?).then(|| file.take(8).read_to_string(&mut digits))?.ok()?;
+    RawMode::from_str_radix(&digits, 8).ok().map(Mode::from_raw_mode)
 }
 
 /// Mode of a directory that this program has created and not completed. No other program uses it,

@@ -3,7 +3,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use rustix::fs::{FileType, Mode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
-use super::attributes::{Attributes, NewMode, TimeProbe, is_unfinished, mode_of, unfinished};
+use super::attributes::{Attributes, NewMode, TimeProbe, fillable, is_unfinished, mode_of, unfinished};
 use super::buffers::Room;
 use super::final_name::{DIFFERS, FinalName, MAX_NUMBER, Placement, is_link};
 use super::marker::Marker;
@@ -311,10 +310,14 @@ impl Planner {
             Verdict::Copy if self.shared.options.dry_run => self.shared.skip(&plan.target, WireSkip::DryRun),
             Verdict::Copy => {
                 let id = plan.target.id;
-                let start = plan.start();
-                // The worker knows the file before the source can send its data.
+                // The worker knows the file before the source can send its data. It asks itself for
+                // the rest of a file that goes on.
+                let is_resumed = plan.resume.is_some();
                 self.queue(id, Job::Open(Box::new(plan)));
-                self.shared.reply(FromDestination::Want { id, start })
+                if is_resumed {
+                    return Ok(());
+                }
+                self.shared.reply(FromDestination::Want { id, start: Start::Beginning })
             }
         }
     }
@@ -457,21 +460,10 @@ pub(super) fn enter(
     } else if is_unfinished(&stat) {
         NewMode::Source
     } else {
-        fillable(&handle, &stat)
+        fillable(parent, name, &handle, &stat)
     };
     let mode = if options.existing == Existing::Overwrite { NewMode::Source } else { mode };
     Ok(Entered { directory: Some(directory), existed: !is_new, mode })
-}
-
-/// Lets this user fill a directory that exists. Returns the mode that it gets afterwards.
-fn fillable(directory: &OwnedFd, stat: &Stat) -> NewMode {
-    let mode = mode_of(stat);
-    // Fails for a directory of another owner. If its mode does not suffice, the first file that is
-    // created fails with the reason.
-    if mode.contains(Mode::RWXU) || fchmod(directory, mode | Mode::RWXU).is_err() {
-        return NewMode::Keep;
-    }
-    NewMode::Restore(mode)
 }
 
 fn is_directory(stat: &Stat) -> bool {
@@ -485,13 +477,5 @@ impl Plan {
             self.resume = find_checkpoint(&self.directory, &self.names, &self.subject)?;
         }
         Ok(())
-    }
-
-    /// Returns where the source shall begin.
-    pub(super) fn start(&self) -> Start {
-        match &self.resume {
-            Some(checkpoint) => Start::Resume { offset: checkpoint.offset, stack: checkpoint.stack.clone() },
-            None => Start::Beginning,
-        }
     }
 }

@@ -14,8 +14,10 @@ use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::attributes::{Attributes, NewMode};
 use super::final_name::{Placed, Placement};
+use super::part::remove;
 use super::worker::Plan;
 use crate::directory::Directory;
+use crate::name::Temporary;
 use crate::protocol::{FromDestination, WireSkip};
 use crate::report::{Lost, Report};
 use crate::superseded_sessions::Running;
@@ -70,6 +72,18 @@ pub(crate) struct NodeEntry {
     pub(crate) is_resolved: bool,
 }
 
+impl NodeEntry {
+    /// Removes the file with the mode that the directory had before.
+    fn forget_mode(&self) -> io::Result<()> {
+        match &self.parent.directory {
+            Some(parent) if self.existed && self.mode != NewMode::Keep => {
+                remove(parent, &Temporary::of(&self.name).mode)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Node {
     pub(crate) fn new(directory: Option<Arc<Directory>>, entry: Option<NodeEntry>) -> Arc<Self> {
         Arc::new(Self { directory, entry, open: AtomicUsize::new(1) })
@@ -101,7 +115,8 @@ impl Drop for Node {
             && let NewMode::Restore(mode) = entry.mode
         {
             // If it fails, no other step could do it.
-            let _ = directory.handle().and_then(|handle| Ok(fchmod(&*handle, mode)?));
+            let restored = directory.handle().and_then(|handle| Ok(fchmod(&*handle, mode)?));
+            let _ = restored.and_then(|()| entry.forget_mode());
         }
     }
 }
@@ -279,7 +294,10 @@ impl Shared {
         if self.options.sync {
             fsync(&*handle)?;
         }
+        mode?;
+        // The next copy removes a file that stays.
+        let _ = entry.forget_mode();
         // The times of a directory that existed cannot be set if it has another owner.
-        mode.and(if entry.existed { Ok(()) } else { times })
+        if entry.existed { Ok(()) } else { times }
     }
 }

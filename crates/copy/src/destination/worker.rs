@@ -160,7 +160,7 @@ impl Worker {
     /// Does a job, and returns the new state of its file.
     fn step(&mut self, id: u64, state: Option<State>, job: Job) -> Result<Option<State>, Failure> {
         match (state, job) {
-            (None, Job::Open(plan)) => Ok(Some(State::Planned(plan))),
+            (None, Job::Open(plan)) => self.open(plan),
             (None, Job::Compare(plan)) => self.compare(plan),
             (Some(State::Comparing(plan)), job) => self.compared(plan, &job),
             (Some(State::Planned(plan)), Job::Stopped { text, .. }) => self.stopped(&plan.target, &text),
@@ -241,6 +241,25 @@ impl Worker {
         Ok(None)
     }
 
+    /// Prepares for the data of a file that the source was asked for. One that goes on is opened
+    /// first, so that the source learns of it only if it does.
+    fn open(&self, plan: Box<Plan>) -> Result<Option<State>, Failure> {
+        let Some(Checkpoint { offset, stack }) = plan.resume.clone() else {
+            return Ok(Some(State::Planned(plan)));
+        };
+        let id = plan.target.id;
+        match begin(&self.shared, plan) {
+            Ok(receiving) => {
+                self.shared.reply(FromDestination::Want { id, start: Start::Resume { offset, stack } })?;
+                Ok(Some(State::Receiving(receiving)))
+            }
+            Err((target, error)) => {
+                self.shared.failed(&target, &format!("cannot go on: {error}"))?;
+                Ok(None)
+            }
+        }
+    }
+
     /// Asks the source whether its file is the same as the existing one.
     fn compare(&self, plan: Box<Plan>) -> Result<Option<State>, Failure> {
         let id = plan.target.id;
@@ -300,9 +319,11 @@ impl Worker {
                     self.shared.failed(&plan.target, &error.to_string())?;
                     return Ok(None);
                 }
-                let (id, start) = (plan.target.id, plan.start());
-                self.shared.reply(FromDestination::Want { id, start })?;
-                return Ok(Some(State::Planned(plan)));
+                if plan.resume.is_none() {
+                    let (id, start) = (plan.target.id, Start::Beginning);
+                    self.shared.reply(FromDestination::Want { id, start })?;
+                }
+                return self.open(plan);
             }
             Job::Stopped { text, .. } => {
                 plan.target.other_name = None;

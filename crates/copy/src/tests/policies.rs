@@ -489,7 +489,34 @@ async fn stopped_copy_restores_mode_of_directory() {
         assert!(!serving.is_finished(), "the copy ended before");
         tokio::task::yield_now().await;
     }
+    let kept = folder.dst().join(os(&Temporary::of(b"src").mode));
+    fs::rename(&kept, folder.path("kept")).unwrap();
     pushing.abort();
     serving.await.unwrap().unwrap_err();
     assert_eq!(mode(), 0o555);
+    // A copy that is killed leaves the file, and the mode with which it fills the directory.
+    set_mode(&folder.dst().join("src"), 0o755);
+    fs::rename(folder.path("kept"), &kept).unwrap();
+    assert!(pushed(folder.request()).await.unwrap().is_complete());
+    assert_eq!(mode(), 0o555);
+    assert!(!kept.exists());
+}
+
+#[tokio::test]
+async fn mode_of_earlier_copy_yields_to_newer_one() {
+    let folder = Folder::new();
+    let (dst, kept) = (folder.dst().join("src"), folder.dst().join(os(&Temporary::of(b"src").mode)));
+    fs::create_dir(&dst).unwrap();
+    write(folder.src().join("file"), b"text");
+    for (existing, before, after) in [
+        (Existing::Refuse, 0o711, 0o711),
+        (Existing::Refuse, 0o511, 0o511),
+        (Existing::Overwrite, 0o755, 0o750),
+    ] {
+        set_mode(&folder.src(), 0o750);
+        set_mode(&dst, before);
+        fs::write(&kept, "555").unwrap();
+        assert!(pushed(folder.request_with(existing)).await.unwrap().is_complete());
+        assert_eq!((mode(&dst) & 0o777, kept.exists()), (after, false), "{before:o}");
+    }
 }

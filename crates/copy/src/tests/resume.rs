@@ -1,5 +1,6 @@
 //! Copies that are interrupted and go on.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -19,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::support::{Folder, Log, PIPE_BYTES, bytes, listing, pushed, write};
 use crate::frame::{FrameReader, control_frame};
-use crate::name::is_temporary;
+use crate::name::{Temporary, is_temporary};
 use crate::protocol::{
     Answer, Entry, EntryKind, FromDestination, FromSource, Hello, MAGIC, VERSION, WireRequest,
 };
@@ -154,6 +155,24 @@ async fn damaged_journal_or_part_starts_again() {
         assert_eq!(listing(&dst), listing(&folder.src()));
         fs::remove_file(dst.join("large")).unwrap();
     }
+}
+
+#[tokio::test]
+async fn file_that_cannot_go_on_is_not_counted() {
+    let folder = Folder::new();
+    write(folder.src().join("large"), &bytes(50 << 20, 9));
+    let log = Arc::new(Log::default());
+    push_until(&folder, 40 << 20, &log).await[0].as_ref().unwrap_err();
+    let names = Temporary::of(b"large");
+    let journal = folder.dst().join("src").join(OsStr::from_bytes(&names.journal));
+    // A journal with a second name is not written to.
+    fs::hard_link(&journal, folder.path("second name")).unwrap();
+    let log = Arc::new(Log::default());
+    let [near, far] = push_until(&folder, u64::MAX, &log).await.map(Result::unwrap);
+    assert_eq!((near.resumed_bytes, far.resumed_bytes), (0, 0));
+    assert_eq!((near.failures, far.failures), (1, 1));
+    let events = log.0.lock().unwrap();
+    assert!(!events.iter().any(|event| event.starts_with("Resumed")), "{events:?}");
 }
 
 #[tokio::test]
