@@ -45,9 +45,15 @@ pub enum UnitError {
 /// Prefixes are powers of 1000. A lower positive rate becomes one millibit per second.
 pub fn parse_bitrate(input: &str) -> Result<Bitrate, UnitError> {
     let text = input.trim();
-    let rounded = RATE.read(input, text.strip_suffix("/s").unwrap_or(text))?;
-    let positive = input.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
-    if positive { Ok(Bitrate::from_millibps(rounded)) } else { Err(RATE.out_of_range(input)) }
+    let is_positive = input.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    match RATE.read(input, text.strip_suffix("/s").unwrap_or(text)) {
+        Ok(rounded) if is_positive => Ok(Bitrate::from_millibps(rounded)),
+        // The units of a bare zero would not help.
+        Ok(_) | Err(UnitError::MissingUnit { .. }) if !is_positive => {
+            Err(UnitError::OutOfRange { input: input.to_owned(), range: ZERO_RATE })
+        }
+        result => result.map(Bitrate::from_millibps),
+    }
 }
 
 /// Parses a duration, to the nearest nanosecond: `20ns`, `250us`, `100ms`, `1.5s`, `10min`.
@@ -120,6 +126,9 @@ struct Notation {
     /// Size of the unit that a bare number has. `None`: a unit is required.
     bare: Option<u64>,
 }
+
+/// Range of rates for those who write 0, which other programs take for no limit.
+pub(crate) const ZERO_RATE: &str = "a rate is more than zero: write one such as 10mbit, or leave it out";
 
 const RATE: Notation = Notation {
     expected: "a rate such as 300bit, 500kbit, 10mbit or 1.5gbit",

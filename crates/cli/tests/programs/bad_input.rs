@@ -253,6 +253,14 @@ fn arguments_without_utf8_are_refused() {
 }
 
 #[test]
+fn zero_rate_is_refused_with_advice() {
+    for option in ["--rate 0", "--max-rate 0", "--max-rate 0mbit"] {
+        refused("rdt-send", &mut rdt_send(&format!("local {option}")), 64, "such as 10mbit, or leave it out");
+    }
+    refused("rdt-recv", &mut rdt_recv("--measure --max-rate 0"), 64, "such as 10mbit, or leave it out");
+}
+
+#[test]
 fn misspelled_option_gets_nearest() {
     let run = refused("rdt-send", &mut rdt_send("--fil x local"), 64, "is it --file?");
     assert!(run.stderr.contains("unexpected argument '--fil'"), "{}", run.stderr);

@@ -420,6 +420,7 @@ mod tests {
         for text in ["50", "1kbit", "0mbit", "fast"] {
             assert!(rate(text).is_err(), "{text}");
         }
+        assert!(rate("0").unwrap_err().ends_with("or leave it out"));
     }
 
     #[test]

@@ -159,8 +159,15 @@ fn errors_quote_input_and_accepted_forms() {
     assert_eq!(message(parse_probability("rare")), "'rare' is not a probability such as 0.05 or 5%");
     assert_eq!(
         message(parse_bitrate("0mbit")),
-        "'0mbit' is out of range: a rate is more than zero and at most 18446744gbit"
+        "'0mbit' is out of range: a rate is more than zero: write one such as 10mbit, or leave it out"
     );
+    assert_eq!(message(parse_bitrate("0")), message(parse_bitrate("0mbit")).replace("0mbit' is", "0' is"));
+    assert_eq!(
+        message(parse_bitrate("99999999gbit")),
+        "'99999999gbit' is out of range: a rate is more than zero and at most 18446744gbit"
+    );
+    assert!(message(parse_bitrate("10")).contains("has no unit"));
+    assert!(message(parse_bitrate("0x")).contains("is not a rate"));
 }
 
 #[test]

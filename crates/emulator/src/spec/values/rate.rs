@@ -3,7 +3,7 @@
 use super::{NONE, Steps, Value, is_none};
 use crate::bitrate::Bitrate;
 use crate::schedule::Schedule;
-use crate::units::parse_bitrate;
+use crate::units::{UnitError, ZERO_RATE, parse_bitrate};
 use crate::wifi::{WifiConfig, WifiError};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,12 @@ impl Value for Option<Bitrate> {
         if is_none(text) {
             Ok(None)
         } else {
-            parse_bitrate(text).map(Some).map_err(|error| error.to_string())
+            parse_bitrate(text).map(Some).map_err(|error| match error {
+                UnitError::OutOfRange { range: ZERO_RATE, .. } => {
+                    "a rate of 0 passes no packet: write none for no limit, or give an outage".to_owned()
+                }
+                error => error.to_string(),
+            })
         }
     }
 
