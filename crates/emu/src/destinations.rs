@@ -40,12 +40,18 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// Parses the values of `--to`: pairs of a destination and a path.
-    fn parse_all(words: &[String]) -> Result<Vec<Self>, Failure> {
+    /// Parses the values of `--to`: pairs of a destination and a path. One without a name gets a
+    /// number that none of `known` has, because a name that is known replaces a destination.
+    fn parse_all(words: &[String], known: &[Self]) -> Result<Vec<Self>, Failure> {
         let mut all: Vec<Self> = Vec::new();
         for pair in words.chunks_exact(2) {
             let usage = |message: String| Failure::Usage(format!("--to {}: {message}", pair[0]));
-            let number = (all.len() + 1).to_string();
+            let is_name = |number: usize| known.iter().chain(&all).any(|it| it.name == number.to_string());
+            let mut number = all.len() + 1;
+            while is_name(number) {
+                number += 1;
+            }
+            let number = number.to_string();
             let (name, selector) = pair[0].split_once('=').unwrap_or((&number, &pair[0]));
             let described = |()| describe(&pair[1]).map_err(|failure| failure.to_string());
             let destination =
@@ -93,10 +99,10 @@ pub(crate) struct PathsArgs {
 
 impl PathsArgs {
     /// Reads the path of the run, and the destinations: those of the description file, then those
-    /// of the options. An option replaces the destination of the file that has its name.
+    /// of the options. An option with the name of a destination of the file replaces it.
     pub(crate) fn describe(&self) -> Result<(Described, Vec<Destination>), Failure> {
         let (described, mut all) = self.path.describe_with_destinations(Destination::from_file)?;
-        for option in Destination::parse_all(&self.to)? {
+        for option in Destination::parse_all(&self.to, &all)? {
             match all.iter_mut().find(|it| it.name == option.name) {
                 Some(same) => *same = option,
                 None => all.push(option),

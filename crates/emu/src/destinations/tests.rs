@@ -126,6 +126,16 @@ fn options_add_to_destinations_of_file() {
 }
 
 #[test]
+fn option_without_name_replaces_no_destination() {
+    let file = "[to.1]\ndestination = '10.1.0.1'\n[to.3]\ndestination = '10.1.0.3'\n";
+    let options = ["10.3.0.1", "", "10.3.0.2", "", "1=10.9.0.1", "", "10.3.0.4", ""];
+    let all = describe_with(Some(file), &options).unwrap();
+    let told: Vec<_> = all.iter().map(|it| format!("{}={}", it.name, it.selector)).collect();
+    let expected = ["1=10.9.0.1/32", "3=10.1.0.3/32", "2=10.3.0.1/32", "4=10.3.0.2/32", "5=10.3.0.4/32"];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn mistakes_in_file_have_line_and_key() {
     let bad = |from: &str, to: &str| describe_with(Some(&FILE.replace(from, to)), &[]).unwrap_err();
     let error = bad("10.1.0.0/16", "10.1.0.1/16");
