@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::net::Ipv4Addr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use rdt_emulator::parse_duration;
 
 #[cfg(target_os = "linux")]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 
 /// Formats an argument error as one line. The first of `arguments` is the program's name.
 pub(crate) fn sentence(error: &clap::Error, arguments: &[OsString]) -> String {
-    let what = rdt_program::argument_error(error);
+    let what = rdt_program::command_error(error, &Args::command());
     hint(error, arguments).map_or_else(|| what.clone(), |hint| format!("{what}: {hint}"))
 }
 
@@ -235,6 +235,7 @@ mod tests {
             ("run --rtt 10ms --lss 1% -- true", "'--lss' found: is it --loss?"),
             ("run --lss -- true", "'--lss' found: is it --loss?"),
             ("run --xyzzy -- true", "'--xyzzy' found"),
+            ("rnu --rtt 10ms -- true", "unrecognized subcommand 'rnu': is it run?"),
             ("run --json-stream 5ms -- true", "'5ms' found: write --json-stream=5ms"),
             ("run --rtt 10ms true", "'true' found: CMD stands after --"),
             ("proxy --json-stream 5ms [::1]:1 [::1]:2", "'[::1]:2' found: write --json-stream=5ms"),

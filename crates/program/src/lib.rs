@@ -20,6 +20,8 @@ mod printer;
 pub mod signals;
 pub mod threads;
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use console::{Console, talk, talk_in_background};
 pub use printer::Printer;
@@ -88,11 +90,37 @@ pub fn argument_error(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     let sentence = lines.join(" ").trim_start_matches("error: ").to_string();
-    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     match kinds.iter().find_map(|kind| nearest(error.get(*kind)?)) {
         Some(nearest) => format!("{sentence}: is it {nearest}?"),
         None => sentence,
     }
+}
+
+/// Returns [`argument_error`] for a program with subcommands. Names the one that is spelled nearly
+/// the same, also if two letters are swapped.
+pub fn command_error(error: &clap::Error, program: &clap::Command) -> String {
+    match nearest_command(error, program) {
+        Some((word, nearest)) => format!("unrecognized subcommand '{word}': is it {nearest}?"),
+        None => argument_error(error),
+    }
+}
+
+fn nearest_command<'a>(error: &'a clap::Error, program: &'a clap::Command) -> Option<(&'a str, &'a str)> {
+    let ContextValue::String(word) = error.get(ContextKind::InvalidSubcommand)? else { return None };
+    let names = program.get_subcommands().filter(|it| !it.is_hide_set()).map(clap::Command::get_name);
+    let (distance, nearest) = names.map(|name| (strsim::osa_distance(word, name), name)).min()?;
+    (distance <= (nearest.len() / 2).min(2)).then_some((word, nearest))
+}
+
+/// Returns the arguments of a program without subcommands, with `--help` for `help` alone, as other
+/// programs take it. The first argument is the program's name.
+pub fn help_as_option(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<_> = args.into_iter().collect();
+    if args.len() == 2 && args[1] == "help" {
+        args[1] = "--help".into();
+    }
+    args
 }
 
 /// Returns the best suggestion.
@@ -102,5 +130,36 @@ fn nearest(suggested: &ContextValue) -> Option<&str> {
         // In ascending order of similarity.
         ContextValue::Strings(names) => names.last().map(String::as_str),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelled_subcommand_gets_nearest() {
+        let names = ["run", "report", "set", "sweep"].map(clap::Command::new);
+        let hidden = clap::Command::new("rum").hide(true);
+        let program = clap::Command::new("x").subcommand_required(true).subcommands(names).subcommand(hidden);
+        for (word, expected) in [
+            ("rnu", "unrecognized subcommand 'rnu': is it run?"),
+            ("urn", "unrecognized subcommand 'urn': is it run?"),
+            ("rum2", "unrecognized subcommand 'rum2'"),
+            ("sewep", "unrecognized subcommand 'sewep': is it sweep?"),
+            ("reports", "unrecognized subcommand 'reports': is it report?"),
+            ("go", "unrecognized subcommand 'go'"),
+        ] {
+            let error = program.clone().try_get_matches_from(["x", word]).unwrap_err();
+            assert_eq!(command_error(&error, &program), expected);
+        }
+    }
+
+    #[test]
+    fn help_alone_is_an_option() {
+        let read = |words: &[&str]| help_as_option(words.iter().map(OsString::from));
+        assert_eq!(read(&["x", "help"]), ["x", "--help"]);
+        assert_eq!(read(&["x", "help", "y"]), ["x", "help", "y"]);
+        assert_eq!(read(&["x"]), ["x"]);
     }
 }

@@ -54,7 +54,10 @@ pub fn rdt_tunnel(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(rdt_program::exit::USAGE);
         }
         Err(error) if error.use_stderr() => {
-            let failure = Failure::Usage(format!("{}; see --help", rdt_program::argument_error(&error)));
+            let failure = Failure::Usage(format!(
+                "{}; see --help",
+                rdt_program::command_error(&error, &Arguments::command())
+            ));
             talk(&format!("rdt-tunnel: {failure}"));
             return ExitCode::from(failure.code());
         }

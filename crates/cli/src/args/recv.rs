@@ -154,7 +154,7 @@ pub(crate) struct RecvArgs {
 impl RecvArgs {
     pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::command();
-        let matches = command.try_get_matches_from_mut(args)?;
+        let matches = command.try_get_matches_from_mut(rdt_program::help_as_option(args))?;
         let mut parsed = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         parsed.given = given_options(&command, &matches);
         Ok(parsed)

@@ -193,12 +193,8 @@ pub(crate) struct SendArgs {
 impl SendArgs {
     pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::command();
-        let mut args: Vec<_> = args.into_iter().collect();
-        // As other programs take it. A host of this name is `help:4242`.
-        if args.len() == 2 && args[1] == "help" {
-            args[1] = "--help".into();
-        }
-        let matches = command.try_get_matches_from_mut(args)?;
+        // A host of this name is `help:4242`.
+        let matches = command.try_get_matches_from_mut(rdt_program::help_as_option(args))?;
         let mut parsed = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         let native = command.get_arguments().find(|arg| {
             matches!(arg.get_help_heading(), Some(native::HEADING | link::HEADING))

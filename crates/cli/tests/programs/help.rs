@@ -38,8 +38,10 @@ fn help_lists_options_exit_codes_and_examples() {
 
 #[test]
 fn help_is_no_host_name() {
-    let run = Program::start(&mut rdt_send("help")).ended().with_code(0);
-    assert_eq!(run.stdout, Program::start(&mut rdt_send("--help")).ended().stdout);
+    for program in [rdt_send, rdt_recv] {
+        let run = Program::start(&mut program("help")).ended().with_code(0);
+        assert_eq!(run.stdout, Program::start(&mut program("--help")).ended().stdout);
+    }
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub fn command_line() -> clap::Command {
 /// Runs `rdt-copy` with these arguments, of which the first is the program's name.
 pub fn rdt_copy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     start_logging();
-    let words: Vec<_> = args.into_iter().collect();
+    let words = rdt_program::help_as_option(args);
     let args = match Arguments::try_parse_from(&words) {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {

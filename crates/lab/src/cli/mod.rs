@@ -87,9 +87,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match Args::try_parse_from(args) {
         Ok(args) => dispatch(args.command),
         Err(error) if rdt_program::help_without_command(&error) => Ok(rdt_program::exit::USAGE),
-        Err(error) if error.use_stderr() => {
-            Err(Failure::Usage(format!("{}; see --help", rdt_program::argument_error(&error))))
-        }
+        Err(error) if error.use_stderr() => Err(Failure::Usage(format!(
+            "{}; see --help",
+            rdt_program::command_error(&error, &Args::command())
+        ))),
         Err(help) => output::text(&help.to_string()).map(|()| 0),
     };
     match result {
