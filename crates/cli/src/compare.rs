@@ -126,7 +126,7 @@ pub(crate) fn command(args: &CompareArgs) -> Result<(), Failure> {
             console.line(&metric.line());
         }
     }
-    console.finish().map_err(Failure::stdout)?;
+    console.finish(args.json).map_err(Failure::stdout)?;
     match metrics.into_iter().find(|metric| metric.is_worse) {
         Some(metric) => Err(Failure::Worse(format!(
             "{} changed by {}, the threshold is {:.1} %",

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::calibration::{Bounds, Calibration, Host, file, mbps};
 use crate::failure::Failure;
 use crate::waiter::Waiting;
-use crate::{talk, tell};
+use crate::{STDOUT, json_stream, talk, tell};
 use max_rate::{Found, Held};
 
 /// Duration of each of the six measurements, ms.
@@ -142,7 +142,8 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
         let file = kept.as_ref().ok().and_then(Option::as_ref);
         let mut object = figures.json();
         crate::json::extend(&mut object, json!({ "file": file.map(|file| file.to_string_lossy()) }));
-        tell(&stamp.now(object).to_string())?;
+        let line = json_stream::line(&mut io::stdout().lock(), &stamp.now(object));
+        line.map_err(|error| Failure::Write(STDOUT.into(), error))?;
         return kept.map(|_| 0);
     }
     for line in figures.rows() {

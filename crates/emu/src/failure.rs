@@ -49,7 +49,8 @@ impl Failure {
         Self::Inside(exit::SIGNAL + signal, format!("signal {signal} came before CMD was started"))
     }
 
-    /// Converts the result of a write. A closed pipe (the reader ended) is no error.
+    /// Converts the result of writing text. A closed pipe (the reader ended) is no error, as it is
+    /// for JSON.
     pub(crate) fn writing(to: &str, result: io::Result<()>) -> Result<(), Self> {
         match result {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Self::Write(to.to_owned(), error)),

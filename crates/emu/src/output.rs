@@ -271,7 +271,7 @@ impl OutputArgs {
             let end = stream.stamp().now(summary(accounts, captured.as_ref(), circumstances, code));
             let written = stream.finish().and_then(|mut out| json_stream::line(&mut out, &end));
             let to = self.json_to.as_ref().map_or_else(|| STDOUT.into(), |path| path.to_string_lossy());
-            if let Err(failure) = Failure::writing(&to, written) {
+            if let Err(failure) = written.map_err(|error| Failure::Write(to.into_owned(), error)) {
                 talk(&failure.to_string());
                 code = if code == 0 { failure.code() } else { code };
             }

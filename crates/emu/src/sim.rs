@@ -78,6 +78,7 @@ pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
             Ok(0)
         }
         Ok(_) => Ok(0),
+        Err(error) if args.json => Err(Failure::Write(STDOUT.into(), error)),
         Err(error) => Failure::writing(STDOUT, Err(error)).map(|()| 0),
     }
 }

@@ -67,6 +67,25 @@ fn unwritable_stdout_is_reported_by_each_command() {
 }
 
 #[test]
+fn closed_stdout_fails_json_alone() {
+    let closed = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
+    let told = (74, "rdt-emu: cannot write the standard output: Broken pipe (os error 32)".to_owned());
+    assert_eq!(end(&proxied("exec", "--json", 0, closed())), told);
+    assert_eq!(end(&proxied("exec", "--json-stream=1ms", 9, closed())), told);
+    let sim = |arguments: &str| {
+        let arguments = format!("sim -q --cbr 10mbit --for 10ms {arguments}");
+        let mut command = Command::new(PROGRAM);
+        end(&command.args(arguments.split_ascii_whitespace()).stdout(closed()).output().unwrap())
+    };
+    assert_eq!(sim("--json"), told);
+    assert_eq!(sim(""), (0, String::new()));
+}
+
+#[test]
 fn capture_keeps_whole_packets_or_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("capture");

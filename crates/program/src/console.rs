@@ -1,5 +1,5 @@
-//! Standard output for results, standard error for remarks. A closed pipe (the reader ended) is no
-//! error. A full disk is one, and is reported at the end.
+//! Standard output for results, standard error for remarks. A failed write, such as to a full disk,
+//! is reported at the end. If people read the output, a closed pipe (the reader ended) is no error.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -54,14 +54,16 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// Returns the first write error other than a closed pipe.
-    pub fn finish(&self) -> io::Result<()> {
+    /// Returns the first write error. A closed pipe counts only if the output `is_json`: programs
+    /// need it whole, and people leave it early (`| head`).
+    pub fn finish(&self, is_json: bool) -> io::Result<()> {
         self.flush();
         if let dropped @ 1.. = self.dropped() {
             talk(&format!("{dropped} lines were dropped because standard output was read too slowly"));
         }
         let foreground = self.error.lock().ok().and_then(|mut first| first.take());
-        foreground.or_else(|| self.background.as_ref()?.take_error()).map_or(Ok(()), Err)
+        let error = foreground.or_else(|| self.background.as_ref()?.take_error());
+        error.filter(|error| is_json || error.kind() != io::ErrorKind::BrokenPipe).map_or(Ok(()), Err)
     }
 }
 
@@ -81,4 +83,27 @@ pub fn talk_in_background() -> io::Result<Printer> {
 /// to report them.
 pub fn talk(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_pipe_is_error_for_json_alone() {
+        let finish = |kind: io::ErrorKind, is_json| {
+            let background = Printer::spawn(1, move |_| Err(kind.into())).ok();
+            let console = Console { background, ..Console::default() };
+            console.line("{}");
+            console.finish(is_json).map_err(|error| error.kind())
+        };
+        assert_eq!(finish(io::ErrorKind::BrokenPipe, false), Ok(()));
+        for (kind, is_json) in [
+            (io::ErrorKind::BrokenPipe, true),
+            (io::ErrorKind::StorageFull, true),
+            (io::ErrorKind::StorageFull, false),
+        ] {
+            assert_eq!(finish(kind, is_json), Err(kind), "{is_json}");
+        }
+    }
 }

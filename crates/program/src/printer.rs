@@ -16,7 +16,7 @@ pub struct Printer {
 #[derive(Debug, Default)]
 struct Shared {
     dropped: AtomicU64,
-    /// First write error other than a closed pipe.
+    /// First write error.
     error: Mutex<Option<io::Error>>,
 }
 
@@ -70,7 +70,7 @@ impl Printer {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Returns the first write error, once. A closed pipe does not count as an error.
+    /// Returns the first write error, once.
     pub fn take_error(&self) -> Option<io::Error> {
         self.shared.error.lock().ok()?.take()
     }
@@ -100,10 +100,9 @@ fn serve(queue: Receiver<Job>, mut write: impl FnMut(&str) -> io::Result<()>, sh
     }
 }
 
-/// Stores the first write error in `first`. A closed pipe is not an error.
+/// Stores the first write error in `first`.
 pub(crate) fn keep_first(first: &Mutex<Option<io::Error>>, result: io::Result<()>) {
     if let Err(error) = result
-        && error.kind() != io::ErrorKind::BrokenPipe
         && let Ok(mut first) = first.lock()
     {
         first.get_or_insert(error);
@@ -162,11 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn first_error_other_than_closed_pipe_is_kept() {
-        let mut errors =
-            [io::ErrorKind::BrokenPipe, io::ErrorKind::StorageFull, io::ErrorKind::TimedOut].into_iter();
+    fn first_error_is_kept() {
+        let mut errors = [io::ErrorKind::StorageFull, io::ErrorKind::TimedOut].into_iter();
         let printer = Printer::spawn(CAPACITY, move |_| Err(errors.next().unwrap().into())).unwrap();
-        (0..3).for_each(|_| printer.print("x"));
+        (0..2).for_each(|_| printer.print("x"));
         printer.flush();
         assert_eq!(printer.take_error().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
     }

@@ -93,7 +93,7 @@ fn run(command: &Command) -> u8 {
     match report.summary(code) {
         Err(error) => {
             report.fail(&format!("cannot write the standard output: {error}"));
-            IO
+            if code == 0 { IO } else { code }
         }
         Ok(()) => code,
     }

@@ -263,7 +263,7 @@ impl Report {
             ));
         }
         self.remarks.flush();
-        self.console.finish()
+        self.console.finish(self.json)
     }
 }
 

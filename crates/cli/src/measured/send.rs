@@ -74,7 +74,7 @@ pub(crate) fn command(args: &SendArgs, wire: Wire) -> Result<(), Failure> {
         embedded.finish();
     }
     ended?;
-    console.finish().map_err(Failure::stdout)
+    console.finish(args.json).map_err(Failure::stdout)
 }
 
 /// Receiver of requests.

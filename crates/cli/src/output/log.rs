@@ -165,13 +165,13 @@ impl EventLog {
     ///
     /// # Errors
     ///
-    /// Returns the first error of the standard output other than a closed pipe.
+    /// Returns the first error of the standard output, as [`Console::finish`] does.
     pub(crate) fn finish(&self) -> io::Result<()> {
         self.remarks.flush();
         if let dropped @ 1.. = self.remarks.dropped() {
             talk(&format!("{dropped} log lines were dropped because standard error was read too slowly"));
         }
-        self.console.finish()
+        self.console.finish(self.form == LogForm::Json)
     }
 
     pub(crate) fn json(&self, event: Value) {

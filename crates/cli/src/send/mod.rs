@@ -69,7 +69,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let dialer = dialer.map(Arc::new);
     if args.parallel > 1 {
         parallel::run(args, &form, parallel::Target { status, remote, dialer, initiator, local }, start)?;
-        return console.finish().map_err(Failure::stdout);
+        return console.finish(args.json).map_err(Failure::stdout);
     }
     let stop = Stop::default();
     stop.on_interrupt();
@@ -79,7 +79,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
         _ => open_insecure(args, remote, plan).map(|it| run(it, local)),
     };
     ended.map_err(unopened)??;
-    console.finish().map_err(Failure::stdout)
+    console.finish(args.json).map_err(Failure::stdout)
 }
 
 /// Prints the summary of a transfer that failed before it was opened.

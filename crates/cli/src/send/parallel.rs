@@ -112,7 +112,7 @@ fn print(
             }
         }
         console.line(&sum.last_line());
-        return console.finish().map_err(Failure::stdout);
+        return console.finish(args.json).map_err(Failure::stdout);
     }
     for (_, summary) in &mut sum.streams {
         status.summary(summary.take());

@@ -97,7 +97,7 @@ fn run(args: &Arguments) -> u8 {
     match report.finish(code, failure.as_ref()) {
         Err(error) => {
             talk(&format!("rdt-copy: {}", Failure::Output(error)));
-            IO
+            if code == 0 { IO } else { code }
         }
         Ok(()) => code,
     }

@@ -162,7 +162,7 @@ impl Report {
                 ));
             }
         }
-        self.0.console.finish()
+        self.0.console.finish(self.0.json)
     }
 }
 

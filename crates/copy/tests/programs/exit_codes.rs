@@ -25,6 +25,28 @@ fn wrong_arguments_are_explained() {
 }
 
 #[test]
+fn help_alone_prints_help() {
+    let home = Home::new();
+    let [word, option] = ["help", "--help"].map(|word| home.run(&[word]));
+    assert_eq!((word.code, &word.lines), (Some(0), &option.lines));
+}
+
+#[test]
+fn closed_stdout_fails_json_alone() {
+    let home = Home::new();
+    home.write("a", "text");
+    let serve = home.serve("store", &[]);
+    for (options, code) in [(&[][..], 0), (&["--json"], 74)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command =
+            home.command("anna", ["a", &*serve.tickets[0]].into_iter().chain(options.iter().copied()));
+        let output = command.stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+    }
+}
+
+#[test]
 fn open_address_without_rule_is_refused() {
     let home = Home::new();
     let ended = home.run(&["--serve", ".", "--port", "0", "--tickets", "0"]);

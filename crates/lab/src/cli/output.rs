@@ -10,16 +10,21 @@ use crate::report::scale::Unit;
 
 /// Prints a text. A closed pipe is no error, so that `rdt-lab list | head` succeeds.
 pub(super) fn text(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match print(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
         _ => Ok(()),
     }
 }
 
-/// Prints an object as one line of JSON, with the version of its schema.
+/// Prints an object as one line of JSON, with the version of its schema. Its reader needs it whole,
+/// so a closed pipe is an error.
 pub(super) fn json(object: &Value) -> Result<(), Failure> {
-    text(&format!("{}\n", versioned(object.clone())))
+    print(&format!("{}\n", versioned(object.clone()))).map_err(Failure::Output)
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 /// Returns a table with aligned columns. The first row is the heading.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rdt_lab::Status;
 
-use crate::process::{arg, experiment, run, succeeds};
+use crate::process::{arg, experiment, lab, run, succeeds, texts};
 use crate::store::rewrite;
 
 /// Runs an experiment with claims, and returns its folder of results.
@@ -47,6 +47,23 @@ fn unmeasured_expected_values_end_with_code_3() {
         let (same, out, _) = run(&["claims", arg(&results)]);
         assert_eq!((ran.0, same), (code, code), "{otherwise}: {out}");
         assert_eq!(out.contains("2 expected values are not measured"), code == 3, "{out}");
+    }
+}
+
+#[test]
+fn misspelled_command_gets_nearest() {
+    let (code, _, said) = run(&["rnu"]);
+    assert_eq!((code, &*said), (64, "rdt-lab: unrecognized subcommand 'rnu': is it run?; see --help\n"));
+}
+
+#[test]
+fn closed_stdout_fails_json_alone() {
+    for (args, code) in [(&["list"][..], 0), (&["list", "--json"], 74)] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = lab(args).stdout(writer).output().expect("the program starts");
+        let (ended, _, said) = texts(&output);
+        assert_eq!((ended, said.contains("standard output")), (code, code == 74), "{args:?}: {said}");
     }
 }
 
