@@ -229,11 +229,12 @@ fn conclude(mut transfer: MeasuredTransfer<'_>, wire: Wire, result: Result<(), F
         Err(failure) => Some(failure),
     };
     let failure = or_unwritten(failure, transfer.status.finish_csv(now, &all));
-    let is_told = is_open && !transfer.status.is_quiet() && wire == Wire::Tcp && !transfer.args.reverse;
-    if let Some(limited) = Limited::of(&transfer.config, &counted).filter(|_| is_told) {
+    let is_sender = wire == Wire::Tcp && !transfer.args.reverse;
+    let limited = Limited::of(&transfer.config, &counted).filter(|_| is_open && is_sender);
+    if let Some(limited) = limited.filter(|_| !transfer.status.is_quiet()) {
         talk(&limited.sentence_of_kernel());
     }
     let summary = transfer.summary(wire, &counted, failure.as_ref());
     transfer.status.summary(summary.clone());
-    Ended { counted, summary, failure }
+    Ended { counted, limited, rtt: transfer.measure.rtt().quantiles(), summary, failure }
 }

@@ -84,7 +84,7 @@ impl MeasuredTransfer<'_> {
         });
         if !self.args.reverse {
             let limited = Limited::of(&self.config, counted);
-            let srtt = self.srtt.quantiles();
+            let srtt = self.measure.rtt().quantiles();
             value["srtt_min_ns"] = json!(srtt.map(|srtt| srtt.min));
             value["srtt_p50_ns"] = json!(srtt.map(|srtt| srtt.p50));
             value["srtt_p90_ns"] = json!(srtt.map(|srtt| srtt.p90));
@@ -162,15 +162,10 @@ impl MeasuredTransfer<'_> {
                 let congestion = self.congestion.as_deref().unwrap_or("unknown");
                 let what = if wire == Wire::Tcp { "kernel TCP" } else { "encrypted" };
                 let remark = format!("{what}, {congestion}, {} packets retransmitted", counted.retransmitted);
-                let samples = self.srtt.quantiles().map_or(String::new(), |samples| {
-                    let [min, p50, p99] = [samples.min, samples.p50, samples.p99]
-                        .map(|ns| Duration::from_nanos(ns).as_secs_f64() * 1e3);
-                    format!(
-                        ", the kernel's smoothed RTT every {} ms: least {min:.3} ms, median {p50:.3} ms, 99 % {p99:.3} ms",
-                        LOOK_INTERVAL.as_millis()
-                    )
+                let samples = self.measure.rtt().quantiles().map(|samples| {
+                    format!(", the kernel's smoothed RTT every {} ms: {samples}", LOOK_INTERVAL.as_millis())
                 });
-                (remark, format!("Main:\testRTT {srtt:.3}{samples}"))
+                (remark, format!("Main:\testRTT {srtt:.3}{}", samples.unwrap_or_default()))
             }
             Wire::Udp => {
                 let share = self.lost_share().unwrap_or(0.0) * 100.0;

@@ -178,7 +178,7 @@ fn send_all(
         blocked: Blocked::new(transfer.congestion.as_deref()),
         give_up: GiveUp::new(begun_at, transfer.give_up(), transfer.args.no_progress),
         look_at: begun_at + LOOK_INTERVAL,
-        srtt: transfer.srtt.recorder(),
+        srtt: transfer.measure.rtt().recorder(),
     };
     let mut progress = Progress::default();
     let ended = sender.run(transfer, data, &mut progress);

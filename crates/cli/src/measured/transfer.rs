@@ -12,7 +12,6 @@ use rdt_udp::clock;
 use super::message::{Report, Verdict};
 use crate::Failure;
 use crate::args::SendArgs;
-use crate::output::rtt_histogram::RttHistogram;
 use crate::output::status::{Status, next_line};
 use crate::send::app::STATUS_INTERVAL;
 use crate::send::measure::{Measure, Wanted};
@@ -34,14 +33,14 @@ pub(super) struct MeasuredTransfer<'a> {
     pub(super) input: String,
     pub(super) config: SenderConfig,
     pub(super) status: Status,
+    /// Measured part. TCP: its round trips are samples of the kernel's smoothed RTT, taken every
+    /// `LOOK_INTERVAL`.
     pub(super) measure: Measure,
     pub(super) stop: Stop,
     /// Newest counts of the sending side, in the fields of a native sender.
     pub(super) stats: SenderStats,
     /// Counts of the other side; `None` until they have arrived.
     pub(super) report: Option<Report>,
-    /// TCP: samples of the kernel's smoothed RTT, taken every `LOOK_INTERVAL`.
-    pub(super) srtt: RttHistogram,
     /// UDP: size of a datagram, bytes.
     pub(super) packet_size: usize,
     /// UDP: datagrams sent after `--omit`, as the sending side counted them; `None` until known.
@@ -67,7 +66,6 @@ impl<'a> MeasuredTransfer<'a> {
         status: Status,
         stop: Stop,
     ) -> Self {
-        let srtt = RttHistogram::default();
         let wanted = Wanted { time: args.time, omit: args.omit.unwrap_or_default(), ..Wanted::default() };
         Self {
             args,
@@ -76,8 +74,7 @@ impl<'a> MeasuredTransfer<'a> {
             input: String::new(),
             config,
             status,
-            measure: Measure::new(wanted, Some(srtt.clone())),
-            srtt,
+            measure: Measure::new(wanted),
             stop,
             stats: SenderStats::default(),
             report: None,

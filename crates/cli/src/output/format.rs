@@ -35,6 +35,12 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
+/// Converts nanoseconds to milliseconds.
+#[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
+pub(crate) fn ms(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}
+
 /// Converts to the 64-bit number that prints as the same shortest decimal: 0.1, not 0.10000000149.
 pub(crate) fn short(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| f64::from(value))

@@ -71,6 +71,8 @@ pub(crate) struct Limited {
     by: Limit,
     /// Share of the time between the first packet of data and the last ACK, 0 to 1.
     pub(crate) share: f64,
+    /// Transfers that it limited, and all of them, if there were several at once.
+    of_several: Option<(usize, usize)>,
     congestion: Algorithm,
     /// Reductions of the congestion window.
     reductions: u64,
@@ -94,12 +96,32 @@ impl Limited {
         Some(Self {
             by,
             share: share.min(1.0),
+            of_several: None,
             congestion: config.congestion,
             reductions: stats.recoveries + stats.ecn_reductions + stats.timeouts,
             retransmitted: stats.retransmitted,
             queue: evidence.queue(),
             is_opening: config.wire == Wire::Classic
                 && evidence.growth(1, SLOW_START_FACTOR).1 > MIN_GROWTH_SHARE,
+        })
+    }
+
+    /// Returns what limited several transfers at once for the largest part of their times together.
+    /// Each has its limit and its time. `None` if none has a limit.
+    pub(crate) fn of_several(all: &[(Option<Self>, Duration)]) -> Option<Self> {
+        let whole: Duration = all.iter().map(|(_, time)| *time).sum();
+        let limits = || all.iter().filter_map(|(limit, time)| limit.map(|limit| (limit, *time)));
+        let same = |name| limits().filter(move |(limit, _)| limit.name() == name);
+        let time = |name| -> f64 { same(name).map(|(limit, time)| limit.share * time.as_secs_f64()).sum() };
+        let by_time = |a: &Self, b: &Self| time(a.name()).total_cmp(&time(b.name()));
+        let most = limits().map(|(limit, _)| limit).max_by(by_time)?;
+        let name = most.name();
+        Some(Self {
+            share: time(name) / whole.as_secs_f64(),
+            of_several: Some((same(name).count(), all.len())),
+            reductions: same(name).map(|(limit, _)| limit.reductions).sum(),
+            retransmitted: same(name).map(|(limit, _)| limit.retransmitted).sum(),
+            ..most
         })
     }
 
@@ -198,7 +220,12 @@ impl Limited {
     }
 
     fn with_share(&self, what: &str, help: &str) -> String {
-        format!("limited by {what} for {:.0} % of the time: {help}", self.share * 100.0)
+        let several = self.of_several.map(|(some, all)| format!(", in {some} of {all} transfers"));
+        format!(
+            "limited by {what} for {:.0} % of the time{}: {help}",
+            self.share * 100.0,
+            several.unwrap_or_default()
+        )
     }
 
     /// Returns what follows the name of a limit that losses or marks lowered.

@@ -1,11 +1,14 @@
-//! Histogram of the RTT samples of one transfer, for `--json`. Recording takes a few nanoseconds
+//! Histogram of the RTT samples of one transfer. Recording takes a few nanoseconds
 //! per ACK, because it needs no lock.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rdt_transport::{Interest, Observer, Trace};
+
+use super::format::ms;
 
 /// Largest RTT of the histogram, nanoseconds; longer samples count as this value.
 const MAX_RTT_NS: u64 = 600_000_000_000;
@@ -24,6 +27,13 @@ pub(crate) struct RttQuantiles {
     pub(crate) p50: u64,
     pub(crate) p90: u64,
     pub(crate) p99: u64,
+}
+
+impl fmt::Display for RttQuantiles {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p90, p99] = [self.p50, self.p90, self.p99].map(ms);
+        write!(out, "{p50:.3} ms (median), {p90:.3} ms (90 %), {p99:.3} ms (99 %)")
+    }
 }
 
 /// Number of samples in each bucket, and the exact minimum. Only one thread writes, so relaxed

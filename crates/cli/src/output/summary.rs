@@ -12,7 +12,6 @@ use super::counters::{fell_behind, idle_share, socket_json};
 use super::format::rate_bps;
 use super::limit::Limited;
 use super::receiver_report::ReceiverReport;
-use super::rtt_histogram::RttHistogram;
 use super::status::Status;
 use crate::args::Format;
 use crate::send::measure::Measure;
@@ -47,8 +46,6 @@ pub(crate) struct Summary<'a> {
     pub(crate) status: &'a Status,
     /// `None` if the transfer was not opened.
     pub(crate) socket: Option<&'a Connected>,
-    /// Histogram of RTT samples; `None` without `--json`.
-    pub(crate) rtt_histogram: Option<&'a RttHistogram>,
     pub(crate) failure: Option<&'a Failure>,
     /// CRC-32 in the FIN-ACK; `None` without a FIN-ACK, and of an encrypted transfer.
     pub(crate) crc_received: Option<u32>,
@@ -143,14 +140,14 @@ impl Summary<'_> {
         let stats = self.stats;
         let limited = Limited::of(self.config, stats);
         let idle = self.measure.idle();
-        let rtt = |q: f64| self.rtt_histogram.as_ref().and_then(|trips| trips.quantile_ns(q));
+        let loaded = self.measure.rtt().quantiles();
         json!({
             "srtt_ns": stats.srtt.map(nanos),
             "min_rtt_ns": stats.min_rtt.map(nanos),
-            "rtt_min_ns": rtt(0.0),
-            "rtt_p50_ns": rtt(0.5),
-            "rtt_p90_ns": rtt(0.9),
-            "rtt_p99_ns": rtt(0.99),
+            "rtt_min_ns": loaded.map(|loaded| loaded.min),
+            "rtt_p50_ns": loaded.map(|loaded| loaded.p50),
+            "rtt_p90_ns": loaded.map(|loaded| loaded.p90),
+            "rtt_p99_ns": loaded.map(|loaded| loaded.p99),
             "rtt_idle_min_ns": idle.map(|idle| idle.min),
             "rtt_idle_p50_ns": idle.map(|idle| idle.p50),
             "rtt_idle_p90_ns": idle.map(|idle| idle.p90),

@@ -38,7 +38,7 @@ pub(crate) struct Measure {
     wanted: Wanted,
     gate: Gate,
     /// Histogram of the RTT samples; it is emptied when another part begins.
-    rtt: Option<RttHistogram>,
+    rtt: RttHistogram,
     /// Probes to come, the one that is under way included.
     probes_left: u32,
     /// Bytes of the probes so far.
@@ -51,14 +51,14 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    pub(crate) fn new(wanted: Wanted, rtt: Option<RttHistogram>) -> Self {
+    pub(crate) fn new(wanted: Wanted) -> Self {
         let gate = Gate::default();
         gate.allow(if wanted.idle_probes > 0 { 0 } else { usize::MAX });
         let probes_left = wanted.idle_probes;
         Self {
             wanted,
             gate,
-            rtt,
+            rtt: RttHistogram::default(),
             probes_left,
             probed: 0,
             idle: None,
@@ -100,9 +100,7 @@ impl Measure {
         if self.counts_at.is_some_and(|at| at <= now) {
             self.counts_at = None;
             self.omitted = Some(Omitted { at: now, stats: stats() });
-            if let Some(rtt) = &self.rtt {
-                rtt.clear();
-            }
+            self.rtt.clear();
         }
         self.ends_at.take_if(|at| *at <= now).is_some()
     }
@@ -117,10 +115,8 @@ impl Measure {
         if self.probes_left > 0 {
             return self.gate.allow(PROBE_BYTES);
         }
-        if let Some(rtt) = &self.rtt {
-            self.idle = rtt.quantiles();
-            rtt.clear();
-        }
+        self.idle = self.rtt.quantiles();
+        self.rtt.clear();
         self.begin(now);
         // The probes are no part of the load.
         if self.counts_at.is_none() {
@@ -131,6 +127,11 @@ impl Measure {
     /// Returns the time of the next step.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.counts_at.into_iter().chain(self.ends_at).min()
+    }
+
+    /// Returns the histogram of the part in progress.
+    pub(crate) fn rtt(&self) -> &RttHistogram {
+        &self.rtt
     }
 
     /// Returns the round trips of the probes; `None` if there were none.
@@ -269,7 +270,7 @@ mod tests {
     fn omitted_start_is_left_out_and_time_ends_data() {
         let now = clock::now();
         let wanted = Wanted { time: Some(ms(300)), omit: ms(100), idle_probes: 0 };
-        let mut measure = Measure::new(wanted, None);
+        let mut measure = Measure::new(wanted);
         measure.on_connected(now);
         assert_eq!(measure.deadline(), Some(now + ms(100)));
         assert!(!measure.poll(now + ms(99), || panic!("not due")));
@@ -287,7 +288,7 @@ mod tests {
     fn idle_path_is_probed_before_data() {
         let now = clock::now();
         let wanted = Wanted { time: Some(ms(100)), omit: Duration::ZERO, idle_probes: 2 };
-        let mut measure = Measure::new(wanted, None);
+        let mut measure = Measure::new(wanted);
         let mut source = measure.gated(Box::new(DwordArray::new(1000)));
         let mut bytes = [0; 100];
         assert_eq!(source.read(&mut bytes).unwrap(), Fill::Pending, "before the handshake");

@@ -18,7 +18,8 @@ use super::run_to_end;
 use super::transfer::{Ended, Plan, Remote};
 use crate::args::SendArgs;
 use crate::args::form::Form;
-use crate::output::format::{megabytes, rate_bps};
+use crate::output::format::{megabytes, ms, rate_bps};
+use crate::output::limit::Limited;
 use crate::output::receiver_report::ReceiverReport;
 use crate::output::status::{Status, Style};
 use crate::{Failure, resources};
@@ -110,12 +111,15 @@ fn print(
             for line in receiver.map(ReceiverReport::lines).unwrap_or_default() {
                 talk(&line);
             }
+            if let Some(limited) = sum.limited() {
+                talk(&sum.sentence(&limited));
+            }
         }
         console.line(&sum.last_line());
         return console.finish(args.json).map_err(Failure::stdout);
     }
-    for (_, summary) in &mut sum.streams {
-        status.summary(summary.take());
+    for stream in &mut sum.streams {
+        status.summary(stream.summary.take());
     }
     status.summary(sum.json(receiver, failure));
     Ok(())
@@ -125,34 +129,53 @@ fn print(
 struct Sum {
     host: String,
     wire: &'static str,
-    streams: Vec<(SenderStats, Value)>,
+    streams: Vec<Ended>,
 }
 
 impl Sum {
     fn add(&mut self, ended: Ended) {
-        self.streams.push((ended.counted, ended.summary));
+        self.streams.push(ended);
     }
 
     fn count(&self, of: impl Fn(&SenderStats) -> u64) -> u64 {
-        self.streams.iter().map(|(stats, _)| of(stats)).sum()
+        self.streams.iter().map(|stream| of(&stream.counted)).sum()
     }
 
     /// Returns the time from the first data packet of any transfer to the last ACK of any.
     fn elapsed(&self) -> Duration {
-        let first = self.streams.iter().filter_map(|(stats, _)| stats.first_data_at).min();
-        let last = self.streams.iter().filter_map(|(stats, _)| stats.last_ack_at).max();
+        let first = self.streams.iter().filter_map(|stream| stream.counted.first_data_at).min();
+        let last = self.streams.iter().filter_map(|stream| stream.counted.last_ack_at).max();
         first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
     }
 
     fn rates(&self) -> Vec<f64> {
         let rate = |stats: &SenderStats| rate_bps(stats.bytes_acked, stats.elapsed()).unwrap_or(0.0);
-        self.streams.iter().map(|(stats, _)| rate(stats)).collect()
+        self.streams.iter().map(|stream| rate(&stream.counted)).collect()
+    }
+
+    /// Returns what limited all transfers together; `None` where the other side sent.
+    fn limited(&self) -> Option<Limited> {
+        let limit = |stream: &Ended| (stream.limited, stream.counted.elapsed());
+        Limited::of_several(&self.streams.iter().map(limit).collect::<Vec<_>>())
+    }
+
+    fn sentence(&self, limited: &Limited) -> String {
+        match self.wire {
+            #[cfg(target_os = "linux")]
+            "tcp" => limited.sentence_of_kernel(),
+            _ => limited.sentence(),
+        }
     }
 
     fn lines(&self) -> Vec<String> {
         // The kernel does not say what it took for lost.
         let is_tcp = self.wire == "tcp";
-        let line = |((stats, _), number): (&(SenderStats, Value), u32)| {
+        let line = |(stream, number): (&Ended, u32)| {
+            let stats = &stream.counted;
+            let rtt = stream.rtt.map(|rtt| {
+                let what = if is_tcp { "smoothed RTT" } else { "RTT" };
+                format!(", {what} {:.3} ms (median), {:.3} ms (99 %)", ms(rtt.p50), ms(rtt.p99))
+            });
             let packets = match stats.datagrams_sent {
                 // The other side sent.
                 0 => format!("{} packets retransmitted", stats.retransmitted),
@@ -160,10 +183,11 @@ impl Sum {
                 sent => format!("{} of {sent} packets lost", stats.lost),
             };
             format!(
-                "[{number:3}]\t{:.3} MB in {:.3} sec, {:.2} Kbps, {packets}",
+                "[{number:3}]\t{:.3} MB in {:.3} sec, {:.2} Kbps, {packets}{}",
                 megabytes(stats.bytes_acked),
                 stats.elapsed().as_secs_f64(),
                 rate_bps(stats.bytes_acked, stats.elapsed()).unwrap_or(0.0) / 1e3,
+                rtt.unwrap_or_default(),
             )
         };
         self.streams.iter().zip(1..).map(line).collect()
@@ -183,6 +207,7 @@ impl Sum {
 
     fn json(&self, receiver: Option<&ReceiverReport>, failure: Option<&Failure>) -> Value {
         let (bytes, elapsed) = (self.count(|stats| stats.bytes_acked), self.elapsed());
+        let limited = self.limited();
         let mut value = json!({
             "event": "parallel_summary",
             "exit_code": failure.map_or(0, Failure::code),
@@ -198,6 +223,8 @@ impl Sum {
             "retransmitted_bytes": self.count(|stats| stats.retransmitted_bytes),
             "timeouts": self.count(|stats| stats.timeouts),
             "lost": self.count(|stats| stats.lost),
+            "limited_by": limited.map(|limited| limited.name()),
+            "limited_share": limited.map(|limited| limited.share),
             "memory_peak_bytes": resources::memory().peak,
             "processor_ns": resources::processor_time().map(nanos),
             "seed": receiver.and_then(|end| end.seed).map(seed),
@@ -206,7 +233,15 @@ impl Sum {
         // Keys that have no meaning for a wire of the kernel.
         let absent: &[&str] = match self.wire {
             "tcp" => &["lost", "seed", "receiver"],
-            "udp" => &["retransmitted", "retransmitted_bytes", "timeouts", "seed", "receiver"],
+            "udp" => &[
+                "retransmitted",
+                "retransmitted_bytes",
+                "timeouts",
+                "limited_by",
+                "limited_share",
+                "seed",
+                "receiver",
+            ],
             _ => &[],
         };
         if let Value::Object(keys) = &mut value {

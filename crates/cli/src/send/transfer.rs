@@ -27,11 +27,11 @@ use super::sending::Sending;
 use crate::args::Format;
 use crate::args::target::Target;
 use crate::output::counters::{idle_line, idle_share};
-use crate::output::format::megabytes;
+use crate::output::format::{megabytes, ms};
 use crate::output::limit::Limited;
 use crate::output::packet_log::PacketLog;
 use crate::output::receiver_report::ReceiverReport;
-use crate::output::rtt_histogram::{RttHistogram, RttQuantiles};
+use crate::output::rtt_histogram::RttQuantiles;
 use crate::output::sockets::{sent_line, warnings};
 use crate::output::status::CsvFile;
 use crate::output::status::Status;
@@ -66,8 +66,6 @@ pub(crate) struct Transfer<S> {
     waiter: Waiter,
     sending: SenderApp,
     input: String,
-    /// Histogram of RTT samples; `None` without `--json`.
-    rtt_histogram: Option<RttHistogram>,
     qlog: Option<QlogFile>,
 }
 
@@ -87,6 +85,10 @@ pub(crate) struct Plan {
 pub(crate) struct Ended {
     /// Counts without the omitted start.
     pub(crate) counted: SenderStats,
+    /// `None` for a transfer that is too short, and for one that the other side sent.
+    pub(crate) limited: Option<Limited>,
+    /// Over TCP of the kernel: of its smoothed RTT.
+    pub(crate) rtt: Option<RttQuantiles>,
     pub(crate) summary: Value,
     pub(crate) failure: Option<Failure>,
 }
@@ -112,13 +114,12 @@ impl<S: Sending> Transfer<S> {
         stop.add(waiter.waker());
         let input = data.name();
         let bar = bar(args, format, &data);
-        let rtt_histogram = (args.json || args.idle_rtt.is_some()).then(RttHistogram::default);
         let wanted = Wanted {
             time: args.time,
             omit: args.omit.unwrap_or_default(),
             idle_probes: args.idle_rtt.unwrap_or(0),
         };
-        let measure = Measure::new(wanted, rtt_histogram.clone());
+        let measure = Measure::new(wanted);
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut socket = Connected::new(io, address);
@@ -161,7 +162,6 @@ impl<S: Sending> Transfer<S> {
             waiter,
             sending,
             input,
-            rtt_histogram,
             qlog,
         };
         transfer.observe();
@@ -231,12 +231,8 @@ impl<S: Sending> Transfer<S> {
             observers.push(Box::new(PacketLog { console: Console::default(), start, peer }));
         }
         observers.extend(self.qlog.as_ref().map(QlogFile::observer));
-        if let Some(rtt_histogram) = &self.rtt_histogram {
-            observers.push(Box::new(rtt_histogram.recorder()));
-        }
-        if !observers.is_empty() {
-            self.sender.observe(Box::new(observers));
-        }
+        observers.push(Box::new(self.sending.measure.rtt().recorder()));
+        self.sender.observe(Box::new(observers));
     }
 
     /// Prints the last lines, and returns the failure that determines the exit code.
@@ -277,7 +273,6 @@ impl<S: Sending> Transfer<S> {
             measure: &self.sending.measure,
             status: &self.sending.status,
             socket: Some(&self.socket),
-            rtt_histogram: self.rtt_histogram.as_ref(),
             failure: failure.as_ref(),
             crc_received,
             is_confirmed,
@@ -286,7 +281,9 @@ impl<S: Sending> Transfer<S> {
             receiver,
         };
         let summary = summary.json();
-        Ended { counted, summary, failure }
+        let limited = Limited::of(&self.config, &counted);
+        let rtt = self.sending.measure.rtt().quantiles();
+        Ended { counted, limited, rtt, summary, failure }
     }
 
     /// Prints the last lines of an outcome, and returns its failure; `None` for success.
@@ -326,8 +323,8 @@ impl<S: Sending> Transfer<S> {
         if let Some(limited) = Limited::of(&self.config, stats) {
             talk(&limited.sentence());
         }
-        if let Some((idle, loaded)) = self.sending.measure.idle().zip(self.loaded_rtt()) {
-            talk(&rtt_line(&idle, &loaded));
+        if let Some(loaded) = self.sending.measure.rtt().quantiles() {
+            talk(&rtt_line(self.sending.measure.idle(), &loaded));
         }
         if let Some(peak) = resources::memory().peak {
             talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
@@ -337,10 +334,6 @@ impl<S: Sending> Transfer<S> {
         for line in warnings(&stats, &offload).into_iter().chain(sent_line(&stats, &offload)) {
             talk(&line);
         }
-    }
-
-    fn loaded_rtt(&self) -> Option<RttQuantiles> {
-        self.rtt_histogram.as_ref().and_then(RttHistogram::quantiles)
     }
 
     fn error_context(&self) -> ErrorContext<'_> {
@@ -376,17 +369,10 @@ impl<S: Sending> Transfer<S> {
     }
 }
 
-/// Returns the line of the round trips without and with load.
-#[expect(clippy::cast_precision_loss, reason = "printed to three digits")]
-fn rtt_line(idle: &RttQuantiles, loaded: &RttQuantiles) -> String {
-    let ms = |ns: u64| ns as f64 / 1e6;
-    format!(
-        "round trip idle {:.3} ms, with load {:.3} ms (median), {:.3} ms (90 %), {:.3} ms (99 %)",
-        ms(idle.p50),
-        ms(loaded.p50),
-        ms(loaded.p90),
-        ms(loaded.p99)
-    )
+/// Returns the line of the round trips with load, and without it if they were measured.
+fn rtt_line(idle: Option<RttQuantiles>, loaded: &RttQuantiles) -> String {
+    let idle = idle.map(|idle| format!("idle {:.3} ms, with load ", ms(idle.p50)));
+    format!("round trip {}{loaded}", idle.unwrap_or_default())
 }
 
 /// Returns the bar of a native transfer of a file on a terminal, unless an option asks for lines or

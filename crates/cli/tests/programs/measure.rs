@@ -53,6 +53,32 @@ fn idle_round_trips_are_below_loaded_ones() {
 }
 
 #[test]
+fn percentiles_of_round_trips_are_printed() {
+    for form in ["local", "local --insecure", "local 20 0.01 0 100"] {
+        let run = send(&format!("{form} --bytes 100kb")).with_code(0);
+        let line = run.stderr.lines().find(|line| line.starts_with("round trip ")).unwrap_or_default();
+        assert!(line.ends_with(" ms (99 %)") && !line.contains("idle"), "{form}: {}", run.stderr);
+        let quiet = send(&format!("{form} --bytes 100kb --quiet")).with_code(0);
+        assert!(!quiet.stderr.contains("round trip"), "{form}: {}", quiet.stderr);
+    }
+}
+
+#[test]
+fn limit_of_parallel_transfers_is_named() {
+    let form = "local 4 0.05 0 100 --bytes 60kb --parallel 2";
+    let text = send(form).with_code(0);
+    let sentence =
+        text.stderr.lines().find(|line| line.starts_with("limited by its window of 4 packets for "));
+    assert!(sentence.is_some_and(|line| line.contains(", in 2 of 2 transfers: ")), "{}", text.stderr);
+    let stream = text.line("[  2]\t");
+    assert!(stream.contains(", RTT ") && stream.ends_with(" ms (99 %)"), "{stream}");
+    let summary = send(&format!("{form} --json")).with_code(0).objects().pop().unwrap();
+    assert_eq!(summary["limited_by"], "window", "{summary}");
+    let share = number(&summary, "limited_share");
+    assert!((0.5..=1.0).contains(&share), "{summary}");
+}
+
+#[test]
 fn parallel_transfers_are_added_up() {
     for form in ["local", "local --insecure", "local 20 0.01 0 100"] {
         let run = send(&format!("{form} --parallel 3 --bytes 200kb --json")).with_code(0);

@@ -214,6 +214,37 @@ fn rest_of_time_is_of_host() {
 }
 
 #[test]
+fn limit_of_several_is_weighted_by_time() {
+    let config = SenderConfig { congestion: Algorithm::Fixed(4), ..SenderConfig::native(0) };
+    let one = |waited: Waited, time: u64, retransmitted: u64| {
+        let start = clock::now();
+        let stats = SenderStats {
+            waited,
+            retransmitted,
+            recoveries: retransmitted,
+            first_data_at: Some(start),
+            last_ack_at: Some(start + ms(time)),
+            ..SenderStats::default()
+        };
+        (Limited::of(&config, &stats), ms(time))
+    };
+    let window = |time| Waited { cwnd: ms(time), ..Waited::default() };
+    let input = |time| Waited { application: ms(time), ..Waited::default() };
+    // Two short transfers wait 2 * 400 ms for their input, a long one 1200 ms for its window.
+    let all = [one(input(400), 500, 0), one(input(400), 500, 0), one(window(1200), 2000, 7)];
+    let limited = Limited::of_several(&all).unwrap();
+    assert!(limited.name() == "window" && (limited.share - 0.4).abs() < 1e-9, "{limited:?}");
+    let sentence = limited.sentence();
+    assert!(sentence.contains("7 packets were sent again, for 40 % of the time, in 1 of 3 "), "{sentence}");
+    let all =
+        [one(input(400), 500, 0), one(window(1200), 2000, 7), one(window(300), 400, 2), one(input(9), 90, 0)];
+    let sentence = Limited::of_several(&all).unwrap().sentence();
+    assert!(sentence.contains("9 packets were sent again, for 50 % of the time, in 2 of 4 "), "{sentence}");
+    assert_eq!(Limited::of_several(&[one(input(9), 90, 0)]), None, "too short");
+    assert_eq!(Limited::of_several(&[]), None);
+}
+
+#[test]
 fn kernel_sentences_name_its_options() {
     let config = SenderConfig { congestion: Algorithm::Cubic, ..SenderConfig::native(0) };
     let sentence = |waited: Waited, retransmitted: u64| {
