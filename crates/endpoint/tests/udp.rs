@@ -8,7 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use rdt_crypto::{Entropy, StaticKey};
-use rdt_endpoint::{Connect, ConnectError, EndpointConfig, Listen, Network, blocking, tokio as streams};
+use rdt_endpoint::{
+    Connect, ConnectError, EndpointConfig, Listen, Network, Stopped, blocking, tokio as streams,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 fn identity() -> Arc<StaticKey> {
@@ -100,17 +102,20 @@ async fn two_sided_idle_ends_after_release() {
 
 #[test]
 fn stream_fails_after_its_runtime() {
-    let stream = {
+    let (server, stream) = {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let server = serve_echo("127.0.0.1");
-            streams::connect(server.local_addr(), connect()).await.unwrap()
+            let stream = streams::connect(server.local_addr(), connect()).await.unwrap();
+            assert!(tokio::time::timeout(Duration::from_millis(10), server.stopped()).await.is_err());
+            (server, stream)
         })
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (mut read, _write) = stream.into_split();
     let error = runtime.block_on(read.read(&mut [0])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotConnected);
+    assert!(matches!(runtime.block_on(server.stopped()), Stopped::Closed));
 }
 
 /// Returns an address at which no socket listens.

@@ -144,9 +144,16 @@ where
     tokio::pin!(stop);
     loop {
         tokio::select! {
-            accepted = listener.accept() => {
-                sessions.spawn(session(accepted?));
-            }
+            accepted = listener.accept() => match accepted {
+                Ok(stream) => {
+                    sessions.spawn(session(stream));
+                }
+                Err(error) => {
+                    // The sessions find out too, and reset their TCP connections.
+                    linger(listener.endpoint(), sessions).await;
+                    return Err(error);
+                }
+            },
             Some(_) = sessions.join_next() => {}
             () = &mut stop => return Ok(sessions),
         }

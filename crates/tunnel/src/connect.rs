@@ -1,5 +1,6 @@
 //! `rdt-tunnel connect` and `rdt-tunnel stdio`: pass local streams to `serve`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,13 +77,16 @@ async fn link(args: &RemoteArgs, report: &Report) -> Result<Link, Failure> {
     Link::new(remote, dialer, &args.path, report).await
 }
 
-async fn accept_all(
+/// Accepts TCP connections until the program is stopped, or its endpoint has ended.
+pub(crate) async fn accept_all(
     listener: &TcpListener,
     link: Arc<Link>,
     report: &Report,
     stop: &TaskStop,
 ) -> Result<Ended, Failure> {
     let mut sessions = JoinSet::new();
+    let stopped = link.endpoint().stopped();
+    tokio::pin!(stopped);
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -100,10 +104,13 @@ async fn accept_all(
                 }
             },
             Some(_) = sessions.join_next() => {}
-            () = stop.wait() => break,
+            () = stop.wait() => return Ok(finish(link.endpoint(), sessions).await),
+            reason = &mut stopped => {
+                finish(link.endpoint(), sessions).await;
+                return Err(Failure::system("the endpoint has ended")(io::Error::other(reason)));
+            }
         }
     }
-    Ok(finish(link.endpoint(), sessions).await)
 }
 
 /// Handles one TCP connection. Returns true if the stop cut it.

@@ -11,9 +11,10 @@ use rdt_endpoint::{Listen, Network};
 use rdt_program::{Console, Printer, TaskStop};
 use rdt_trust::{ConnectOptions, Gate, ListenOptions, PathOptions, Remote, TicketUse, TrustError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::args::OutputArgs;
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ use crate::link::Link;
 use crate::protocol::PeerEnd;
 use crate::report::Report;
 use crate::session::{Local, Outcome, carry};
-use crate::{Ended, serve};
+use crate::{Ended, connect, serve};
 
 const PATH: PathOptions = PathOptions {
     idle_timeout: Duration::from_secs(30),
@@ -94,6 +95,10 @@ impl World {
 
     /// Returns the link of a client, whose files are known by its name.
     fn link(&self, client: &str, remote: Remote) -> Arc<Link> {
+        self.link_over(Endpoint::on_network(&self.network).unwrap(), client, remote)
+    }
+
+    fn link_over(&self, endpoint: Endpoint, client: &str, remote: Remote) -> Arc<Link> {
         let file = |name: &str| Some(self.folder.path().join(format!("{client}-{name}")));
         let options = ConnectOptions {
             identity: file("identity"),
@@ -101,7 +106,6 @@ impl World {
             secret_file: None,
         };
         let dialer = options.dialer(&remote, &self.report.surroundings()).unwrap();
-        let endpoint = Endpoint::on_network(&self.network).unwrap();
         Arc::new(Link::over(endpoint, remote, dialer, &PATH, &self.report))
     }
 
@@ -351,6 +355,32 @@ async fn target_that_reads_nothing_ends_session() {
     let waited = started.elapsed().as_secs();
     assert!((3600..3800).contains(&waited), "{waited} s");
     writing.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopped_endpoint_ends_connect() {
+    let world = World::new("rtt 20ms", tickets);
+    let network = world.network.clone();
+    let (endpoints, made) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let endpoint = runtime.block_on(async { Endpoint::on_network(&network).unwrap() });
+        endpoints.send(endpoint).unwrap();
+        ended.recv().unwrap();
+    });
+    let link = world.link_over(made.recv().unwrap(), "anna", world.ticket());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (report, stop) = (world.report.clone(), TaskStop::new(world.stop.subscribe()));
+    let connect = tokio::spawn(async move { connect::accept_all(&listener, link, &report, &stop).await });
+    assert!(!connect.is_finished());
+    end.send(()).unwrap();
+    other.join().unwrap();
+    let failure = timeout(Duration::from_secs(60), connect).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(
+        (failure.code(), &*failure.to_string()),
+        (71, "the endpoint has ended: the endpoint is closed")
+    );
 }
 
 #[test]

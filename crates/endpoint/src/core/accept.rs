@@ -168,6 +168,16 @@ impl Core {
         }
     }
 
+    /// Waits until the endpoint does nothing any more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_stopped(&mut self, cx: &Context<'_>) -> Poll<Stopped> {
+        if let Some(stopped) = &self.stopped {
+            return Poll::Ready(stopped.clone());
+        }
+        self.idlers.register(cx);
+        Poll::Pending
+    }
+
     /// Waits until no connection is left.
     pub(crate) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.stopped.is_some() || self.set.is_empty() {

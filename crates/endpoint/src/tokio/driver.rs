@@ -1,19 +1,17 @@
 //! Task that reads arriving datagrams and handles the timers of an endpoint.
 
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use ::tokio::task::yield_now;
-use rdt_driver::{BusyPoll, Policy, SocketError};
+use rdt_driver::{BusyPoll, Policy};
 use rdt_transport::drive::Turn;
 
 use super::readiness::Readiness;
 use super::timer::Timer;
 use crate::core::{Core, Shared};
-use crate::error::Stopped;
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
@@ -93,20 +91,14 @@ impl Waits {
         self.socket.as_ref().is_some_and(|socket| socket.is_readable(cx))
     }
 
-    /// Sends the rest of the output once the socket is writable. Returns true if it was sent.
+    /// Sends the rest of the output once the socket is writable. Returns true for another turn.
     fn is_unblocked(&mut self, core: &mut Core, now: Instant, cx: &mut Context<'_>) -> bool {
         let Some(socket) = &mut self.socket else { return false };
-        let written: io::Result<Poll<()>> = socket.write(cx, || {
+        let written = socket.write(cx, || {
             core.output(now);
             !core.is_blocked()
         });
-        match written {
-            Ok(written) => written.is_ready(),
-            Err(error) => {
-                core.stop(Stopped::Socket(SocketError::Send(error).into()));
-                true
-            }
-        }
+        written.is_ready()
     }
 }
 

@@ -17,7 +17,7 @@ use rdt_driver::wildcard_for;
 use crate::config::{Connect, EndpointConfig, Listen};
 use crate::core::handles::{EndpointHandle, endpoint_methods};
 use crate::core::{Backlog, Clock, Core, Shared};
-use crate::error::{ConnectError, ListenError};
+use crate::error::{ConnectError, ListenError, Stopped};
 use crate::io::Io;
 #[cfg(feature = "emulator")]
 use crate::network::Network;
@@ -106,6 +106,13 @@ impl Endpoint {
         Ok(Listener { endpoint: self.clone(), backlog })
     }
 
+    /// Waits until the endpoint has ended: its socket failed, or the runtime of its task ends.
+    /// Returns why. Cancel safe.
+    pub async fn stopped(&self) -> Stopped {
+        let shared = &*self.0.0;
+        wait(shared, Core::forget_idler, |cx| shared.with(|core, _| core.poll_stopped(cx))).await
+    }
+
     /// Waits until no connection is left: every stream is dropped, what was written is delivered,
     /// and answers that got lost were repeated. Cancel safe.
     pub async fn wait_idle(&self) {
@@ -149,14 +156,14 @@ pub async fn connect(peer: SocketAddr, connect: Connect) -> io::Result<Stream> {
     Ok(endpoint.connect_owned(peer, connect, Some(endpoint.clone())).await?)
 }
 
-/// Registers a descriptor with the runtime's reactor.
+/// Registers the descriptor of a socket or timer with the runtime's reactor.
 #[cfg(unix)]
-fn register(
-    fd: std::os::fd::OwnedFd,
+fn register<T: std::os::fd::AsRawFd>(
+    fd: Arc<T>,
     interest: ::tokio::io::Interest,
-) -> io::Result<::tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
-    // SAFETY: `AsyncFd` owns the descriptor, so it stays open and the same until it is
-    // deregistered.
+) -> io::Result<::tokio::io::unix::AsyncFd<Arc<T>>> {
+    // SAFETY: `AsyncFd` holds the socket or timer, so its descriptor stays open and the same until
+    // it is deregistered.
     #[expect(unsafe_code, reason = "tokio cannot check that a type keeps its descriptor")]
     let registered = unsafe { ::tokio::io::unix::AsyncFd::register_with_interest(fd, interest) };
     Ok(registered?)

@@ -21,15 +21,17 @@ mod unix {
     /// Interest in a socket. Writability is watched only while it is waited for: the reactor would
     /// wake up for every datagram that the peer has read.
     pub(in crate::tokio) struct Readiness {
-        socket: Arc<UdpSocket>,
-        readable: AsyncFd<std::os::fd::OwnedFd>,
-        writable: Option<AsyncFd<std::os::fd::OwnedFd>>,
+        readable: AsyncFd<Arc<UdpSocket>>,
+        /// Second descriptor of the socket, because the reactor takes each one once. Kept for the
+        /// life of the endpoint: the process may have no free descriptor while a send is blocked.
+        duplicate: Arc<UdpSocket>,
+        writable: Option<AsyncFd<Arc<UdpSocket>>>,
     }
 
     impl Readiness {
         pub(in crate::tokio) fn new(socket: Arc<UdpSocket>) -> io::Result<Self> {
-            let readable = register(socket.try_clone()?.into(), Interest::READABLE)?;
-            Ok(Self { socket, readable, writable: None })
+            let duplicate = Arc::new(socket.try_clone()?);
+            Ok(Self { readable: register(socket, Interest::READABLE)?, duplicate, writable: None })
         }
 
         /// True if datagrams may have arrived; else the task is woken when one does.
@@ -51,25 +53,29 @@ mod unix {
         }
 
         /// Calls `write` when the socket may be writable, until it returns true: everything was
-        /// written.
+        /// written. Also ready, for another attempt at once, if the reactor cannot watch the
+        /// socket: `epoll_ctl(2)` has no memory or no free watch.
         pub(in crate::tokio) fn write(
             &mut self,
             cx: &mut Context<'_>,
             mut write: impl FnMut() -> bool,
-        ) -> io::Result<Poll<()>> {
+        ) -> Poll<()> {
             let writable = match &mut self.writable {
                 Some(writable) => writable,
-                none => none.insert(register(self.socket.try_clone()?.into(), Interest::WRITABLE)?),
+                none => match register(Arc::clone(&self.duplicate), Interest::WRITABLE) {
+                    Ok(registered) => none.insert(registered),
+                    Err(_) => return Poll::Ready(()),
+                },
             };
-            while let Poll::Ready(guard) = writable.poll_write_ready(cx) {
-                let mut guard = guard?;
+            // Fails once the runtime ends, and then the task is not polled again.
+            while let Poll::Ready(Ok(mut guard)) = writable.poll_write_ready(cx) {
                 if write() {
                     self.writable = None;
-                    return Ok(Poll::Ready(()));
+                    return Poll::Ready(());
                 }
                 guard.clear_ready();
             }
-            Ok(Poll::Pending)
+            Poll::Pending
         }
     }
 }
@@ -109,17 +115,63 @@ mod portable {
             &mut self,
             cx: &mut Context<'_>,
             mut write: impl FnMut() -> bool,
-        ) -> io::Result<Poll<()>> {
-            while self.0.poll_send_ready(cx)?.is_ready() {
+        ) -> Poll<()> {
+            // Fails once the runtime ends, and then the task is not polled again.
+            while let Poll::Ready(Ok(())) = self.0.poll_send_ready(cx) {
                 if self.0.try_io(Interest::WRITABLE, || would_block(!write())).is_ok() {
-                    return Ok(Poll::Ready(()));
+                    return Poll::Ready(());
                 }
             }
-            Ok(Poll::Pending)
+            Poll::Pending
         }
     }
 
     fn would_block(blocks: bool) -> io::Result<()> {
         if blocks { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Read as _;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use ::tokio::time::timeout;
+    use rustix::process::{Resource, getrlimit, setrlimit};
+
+    use super::*;
+
+    /// The limit on descriptors holds for all threads, so this runs in a process of its own.
+    #[test]
+    fn blocked_socket_needs_no_free_descriptor() {
+        let name = "tokio::readiness::tests::blocked_socket_is_watched";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let output = child.args(["--exact", "--ignored", name]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
+
+    /// Another kind of socket stands in for UDP, which never blocks on the loopback interface.
+    #[::tokio::test]
+    #[ignore = "a program for another test"]
+    async fn blocked_socket_is_watched() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        let socket = Arc::new(UdpSocket::from(OwnedFd::from(near)));
+        let mut readiness = Readiness::new(Arc::clone(&socket)).unwrap();
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = Some(3);
+        setrlimit(Resource::Nofile, limit).unwrap();
+        socket.try_clone().unwrap_err();
+        let send = || socket.send(&[0; 4096]).is_ok();
+        while send() {}
+        assert!(poll_fn(|cx| Poll::Ready(readiness.write(cx, send))).await.is_pending());
+        while far.read(&mut [0; 4096]).is_ok() {}
+        timeout(Duration::from_secs(60), poll_fn(|cx| readiness.write(cx, send))).await.unwrap();
     }
 }

@@ -73,6 +73,7 @@ impl Timer {
 mod timerfd {
     use std::io;
     use std::os::fd::OwnedFd;
+    use std::sync::Arc;
     use std::task::{Context, Poll};
     use std::time::Instant;
 
@@ -86,7 +87,7 @@ mod timerfd {
     use super::super::register;
 
     pub(in crate::tokio) struct TimerFd {
-        fd: AsyncFd<OwnedFd>,
+        fd: AsyncFd<Arc<OwnedFd>>,
         /// Deadline in the kernel. May be earlier than the caller's: then the timer is set again
         /// after it, instead of at each change.
         armed: Option<Instant>,
@@ -95,7 +96,7 @@ mod timerfd {
     impl TimerFd {
         pub(super) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-            let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            let fd = Arc::new(timerfd_create(TimerfdClockId::Monotonic, flags)?);
             Ok(Self { fd: register(fd, Interest::READABLE)?, armed: None })
         }
 
@@ -124,7 +125,7 @@ mod timerfd {
             let it_value = Timespec::try_from(deadline - now).map_err(io::Error::other)?;
             let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
             let time = Itimerspec { it_interval, it_value };
-            timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &time)?;
+            timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::empty(), &time)?;
             self.armed = Some(deadline);
             Ok(())
         }
