@@ -10,8 +10,9 @@ use std::time::Duration;
 use rdt_crypto::PublicKey;
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_endpoint::{EndpointConfig, Listen, ListenError};
-use rdt_transport::ConnectionConfig;
+use rdt_transport::{ConnectionConfig, RefuseReason};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -114,7 +115,8 @@ pub fn server_endpoint(max_connections: u32, is_open: bool) -> io::Result<Endpoi
     Ok(config)
 }
 
-/// Listens for the peers that a gate admits.
+/// Listens for the peers that a gate admits. While all places are taken, peers are refused as busy.
+/// The endpoint's own limit does not count sessions that outlive their connections.
 ///
 /// # Errors
 /// If the endpoint listens already, or has ended.
@@ -122,18 +124,25 @@ pub fn listen(
     endpoint: &Endpoint,
     gate: &Arc<Gate>,
     config: ConnectionConfig,
+    places: &Arc<Semaphore>,
 ) -> Result<Listener, ListenError> {
-    let responder = gate.responder(config);
+    let mut responder = gate.responder(config);
+    let (admit, places) = (responder.admit, Arc::clone(places));
+    responder.admit = Arc::new(move |admittee| match places.available_permits() {
+        0 => Err(RefuseReason::Busy),
+        _ => admit(admittee),
+    });
     endpoint.listen(Listen { responder, ..Listen::new(Arc::clone(gate.identity())) })
 }
 
-/// Accepts connections until `stop`, and starts a session for each. Returns the sessions. A session
-/// returns true if the stop cut it.
+/// Accepts connections until `stop`, and starts a session for each, which takes one of the places.
+/// Returns the sessions. A session returns true if the stop cut it.
 ///
 /// # Errors
 /// If the endpoint has ended.
 pub async fn accept_until<F>(
     listener: &Listener,
+    places: &Arc<Semaphore>,
     stop: impl Future<Output = ()>,
     mut session: impl FnMut(Stream) -> F,
 ) -> Result<JoinSet<bool>, ListenError>
@@ -142,11 +151,20 @@ where
 {
     let mut sessions = JoinSet::new();
     tokio::pin!(stop);
+    let accept = async || {
+        let place = Arc::clone(places).acquire_owned().await;
+        listener.accept().await.map(|stream| (stream, place))
+    };
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(stream) => {
-                    sessions.spawn(session(stream));
+            accepted = accept() => match accepted {
+                Ok((stream, place)) => {
+                    let session = session(stream);
+                    sessions.spawn(async move {
+                        let is_cut = session.await;
+                        drop(place);
+                        is_cut
+                    });
                 }
                 Err(error) => {
                     // The sessions find out too, and reset their TCP connections.

@@ -3,15 +3,22 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::session::Local;
 
 /// Buffer of a direction, bytes. A read of this size takes 40 us from a local socket, so the system
 /// calls cost little at 10 Gbit/s. Pages that no read has reached take no memory.
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
+
+/// Interval at which a local stream that is not read is checked for a reset.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Bytes that each direction has moved so far.
 #[derive(Debug, Default)]
@@ -38,13 +45,23 @@ pub(crate) enum End {
 /// Copies in both directions until both have ended or one has failed. The end of one direction is
 /// passed on as a half-close, and the other direction goes on.
 ///
-/// The first failure ends both: a connection that has failed in one direction has lost data.
-pub(crate) async fn relay<L, P>(local: &mut L, peer: &mut P, counters: &Counters) -> End
+/// The first failure ends both: a connection that has failed in one direction has lost data. A
+/// direction whose writer is blocked does not read, so it does not see that its reader has failed.
+/// Therefore `peer_failed` is the failure of the peer's stream, and the local one is checked.
+pub(crate) async fn relay<L, P>(
+    local: &mut L,
+    peer: &mut P,
+    peer_failed: impl Future<Output = io::Error>,
+    counters: &Counters,
+) -> End
 where
-    L: AsyncRead + AsyncWrite + Unpin,
+    L: Local,
     P: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut up, mut down) = (Direction::new(), Direction::new());
+    let mut peer_failed = pin!(peer_failed);
+    let mut check = interval(CHECK_INTERVAL);
+    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let both = poll_fn(|cx| {
         let sent = up.poll(cx, local, peer, &counters.sent);
         if let Poll::Ready(Err(error)) = sent {
@@ -57,7 +74,16 @@ where
         if let Poll::Ready(Err(error)) = received {
             return Poll::Ready(error.into_end(End::PeerFailed, End::LocalFailed));
         }
-        if sent.is_ready() && received.is_ready() { Poll::Ready(End::Finished) } else { Poll::Pending }
+        if sent.is_ready() && received.is_ready() {
+            return Poll::Ready(End::Finished);
+        }
+        while up.is_full() && check.poll_tick(cx).is_ready() {
+            if let Some(error) = local.take_error() {
+                return Poll::Ready(End::LocalFailed(error));
+            }
+        }
+        // All bytes that the local stream takes are written.
+        peer_failed.as_mut().poll(cx).map(End::PeerFailed)
     });
     both.await
 }
@@ -147,9 +173,14 @@ impl Direction {
         }
     }
 
+    /// True if there is no room to read.
+    fn is_full(&self) -> bool {
+        self.end == self.buffer.len()
+    }
+
     /// Reads once, behind the unwritten bytes, if there is room.
     fn fill<R: AsyncRead + Unpin>(&mut self, cx: &mut Context<'_>, reader: &mut R) -> io::Result<()> {
-        if self.phase != Phase::Copying || self.end == self.buffer.len() {
+        if self.phase != Phase::Copying || self.is_full() {
             return Ok(());
         }
         let mut room = ReadBuf::new(&mut self.buffer[self.end..]);
@@ -165,7 +196,7 @@ impl Direction {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::future::pending;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
     use tokio::task::JoinHandle;
@@ -185,7 +216,7 @@ mod tests {
         let (peer, mut near_peer) = duplex(peer_bytes);
         let relay = tokio::spawn(async move {
             let counters = Counters::default();
-            let end = relay(&mut near_local, &mut near_peer, &counters).await;
+            let end = relay(&mut near_local, &mut near_peer, pending(), &counters).await;
             (end, [&counters.sent, &counters.received].map(|bytes| bytes.load(Ordering::Relaxed)))
         });
         Rig { local, peer, relay }

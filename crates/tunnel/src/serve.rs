@@ -6,14 +6,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdt_endpoint::tokio::{Endpoint, Stream};
+use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_program::TaskStop;
 use rdt_program::host_port::HostPort;
+use rdt_trust::bind_any;
 use rdt_trust::serving::{LIMITING_OPTIONS, TicketOptions, accept_until, announce, listen, server_endpoint};
-use rdt_trust::{Gate, PathOptions, bind_any};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::args::{DEFAULT_PORT, ServeArgs};
@@ -49,7 +50,10 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
         let to = args.to.clone();
         move || connect_target(to.clone())
     };
-    accept_all(&endpoint, gate, &args.path, dial, report, stop).await
+    let places = Arc::new(Semaphore::new(args.max_connections as usize));
+    let listener = listen(&endpoint, &gate, args.path.connection(), &places)
+        .map_err(|error| Failure::system("listen")(error.into()))?;
+    accept_all(listener, &places, dial, report, stop).await
 }
 
 /// Binds the UDP socket. If this host has no IPv6, the default address is that of all IPv4
@@ -72,9 +76,8 @@ async fn connect_target(to: HostPort) -> io::Result<TcpStream> {
 
 /// Accepts connections until the program is stopped. `dial` connects to the target.
 pub(crate) async fn accept_all<L, D, F>(
-    endpoint: &Endpoint,
-    gate: Arc<Gate>,
-    path: &PathOptions,
+    listener: Listener,
+    places: &Arc<Semaphore>,
     dial: D,
     report: &Report,
     stop: &TaskStop,
@@ -84,15 +87,14 @@ where
     D: Fn() -> F,
     F: Future<Output = io::Result<L>> + Send + 'static,
 {
-    let listener = listen(endpoint, &gate, path.connection())
-        .map_err(|error| Failure::system("listen")(error.into()))?;
-    let accepted = accept_until(&listener, stop.wait(), |stream| {
+    let accepted = accept_until(&listener, places, stop.wait(), |stream| {
         let (report, stop, target) = (report.clone(), stop.clone(), dial());
         async move { session(stream, target, &report, &stop).await }
     });
     let sessions = accepted.await.map_err(|error| Failure::system("accept")(error.into()))?;
+    let endpoint = listener.endpoint().clone();
     drop(listener);
-    Ok(finish(endpoint, sessions).await)
+    Ok(finish(&endpoint, sessions).await)
 }
 
 /// Handles one connection of a client. Returns true if the stop cut it.
@@ -110,7 +112,12 @@ where
         Ok(Ok(_)) => return false,
         Ok(Err(_)) | Err(_) => return refuse(&stream, 0, ""),
     }
-    let local = match timeout(TARGET_TIMEOUT, target).await {
+    let dialed = tokio::select! {
+        dialed = timeout(TARGET_TIMEOUT, target) => dialed,
+        // The client is gone.
+        _ = stream.closed() => return false,
+    };
+    let local = match dialed {
         Ok(Ok(local)) => local,
         Ok(Err(error)) => {
             report.remark_on_peer(&format!("{name}: no connection to the target: {error}"));

@@ -1,11 +1,14 @@
 //! One connection of a tunnel: a local stream and an rdt stream, until both have ended.
 
+use std::future::pending;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rdt_endpoint::StreamError;
 use rdt_endpoint::tokio::Stream;
 use rdt_program::TaskStop;
+use rdt_transport::Closed;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
@@ -23,12 +26,22 @@ pub(crate) trait Local: AsyncRead + AsyncWrite + Unpin {
     /// Makes the drop of the stream a reset, so that the program at its end does not take cut data
     /// for complete.
     fn reset_at_drop(&self) {}
+
+    /// Returns the error that has ended the stream, which is not read meanwhile. Without it, reads
+    /// and writes alone find out.
+    fn take_error(&self) -> Option<io::Error> {
+        None
+    }
 }
 
 impl Local for TcpStream {
     fn reset_at_drop(&self) {
         // Fails if the socket is unusable, and then the program learns that anyway.
         let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+
+    fn take_error(&self) -> Option<io::Error> {
+        Self::take_error(self).ok().flatten()
     }
 }
 
@@ -71,8 +84,16 @@ pub(crate) async fn carry<L: Local>(
         stop.wait().await;
         sleep(STOP_GRACE).await;
     };
+    let closed = stream.closed();
+    let failed = async {
+        match closed.await {
+            // The last bytes may still wait for the local stream.
+            StreamError::Closed(Closed::Finished) => pending().await,
+            error => error.into(),
+        }
+    };
     let passed = async {
-        match relay(&mut local, &mut stream, counters).await {
+        match relay(&mut local, &mut stream, failed, counters).await {
             // The last bytes may still be under way, or wait for a target that reads slowly.
             End::Finished => match stream.delivered().await {
                 Ok(_) => Outcome::Finished,

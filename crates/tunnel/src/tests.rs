@@ -9,10 +9,11 @@ use std::time::Duration;
 use rdt_endpoint::tokio::{Endpoint, Listener};
 use rdt_endpoint::{Listen, Network};
 use rdt_program::{Console, Printer, TaskStop};
-use rdt_trust::{ConnectOptions, Gate, ListenOptions, PathOptions, Remote, TicketUse, TrustError};
+use rdt_transport::RefuseReason;
+use rdt_trust::{ConnectOptions, Gate, ListenOptions, PathOptions, Remote, TicketUse, TrustError, serving};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
@@ -30,6 +31,8 @@ const PATH: PathOptions = PathOptions {
     no_progress: Duration::from_secs(3600),
 };
 
+const MAX_SESSIONS: usize = 100;
+
 impl Local for DuplexStream {}
 
 /// A running `serve`, and what its clients need.
@@ -40,6 +43,7 @@ struct World {
     stop: watch::Sender<bool>,
     gate: Arc<Gate>,
     server: SocketAddr,
+    places: Arc<Semaphore>,
     serving: JoinHandle<Result<Ended, Failure>>,
     /// Far ends of the connections to the target.
     targets: mpsc::UnboundedReceiver<DuplexStream>,
@@ -56,7 +60,7 @@ impl World {
 
     fn with_target(
         path: &str,
-        listen: impl FnOnce(ListenOptions, &tempfile::TempDir) -> ListenOptions,
+        options: impl FnOnce(ListenOptions, &tempfile::TempDir) -> ListenOptions,
         dial: impl Fn(&mpsc::UnboundedSender<DuplexStream>) -> io::Result<DuplexStream> + Send + Sync + 'static,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -65,23 +69,25 @@ impl World {
         let endpoint = Endpoint::on_network(&network).unwrap();
         let server = endpoint.local_addr();
         let identity = Some(folder.path().join("server"));
-        let options = listen(ListenOptions { identity, ..ListenOptions::default() }, &folder);
+        let options = options(ListenOptions { identity, ..ListenOptions::default() }, &folder);
         let gate = options.gate(server, !options.open, "", &report.surroundings()).unwrap();
         let gate = Arc::new(gate);
         let (stop, flag) = watch::channel(false);
         let (tell, targets) = mpsc::unbounded_channel();
+        let places = Arc::new(Semaphore::new(MAX_SESSIONS));
+        let listener = serving::listen(&endpoint, &gate, PATH.connection(), &places).unwrap();
         let serving = tokio::spawn({
-            let (gate, report) = (Arc::clone(&gate), report.clone());
+            let (report, places) = (report.clone(), Arc::clone(&places));
             async move {
                 let shared = Arc::new((dial, tell));
                 let dial = || {
                     let shared = Arc::clone(&shared);
                     async move { (shared.0)(&shared.1) }
                 };
-                serve::accept_all(&endpoint, gate, &PATH, dial, &report, &TaskStop::new(flag)).await
+                serve::accept_all(listener, &places, dial, &report, &TaskStop::new(flag)).await
             }
         });
-        Self { folder, network, report, stop, gate, server, serving, targets }
+        Self { folder, network, report, stop, gate, server, places, serving, targets }
     }
 
     fn ticket(&self) -> Remote {
@@ -355,6 +361,40 @@ async fn target_that_reads_nothing_ends_session() {
     let waited = started.elapsed().as_secs();
     assert!((3600..3800).contains(&waited), "{waited} s");
     writing.await.unwrap();
+}
+
+/// Waits until a session under back-pressure cannot write.
+async fn fill(client: &mut DuplexStream) {
+    while timeout(Duration::from_secs(5), client.write_all(&[0; 8192])).await.is_ok() {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_client_ends_session_whose_target_pauses() {
+    let mut world = World::new("rtt 20ms", tickets);
+    let endpoint = Endpoint::on_network(&world.network).unwrap();
+    let address = endpoint.local_addr();
+    let link = world.link_over(endpoint, "anna", world.ticket());
+    let (mut client, _outcome) = world.session(&link);
+    let mut target = world.target().await;
+    fill(&mut client).await;
+    assert_eq!(world.places.available_permits(), MAX_SESSIONS - 1);
+    world.network.unplug(address);
+    // The idle timeout is 30 s.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(target.write_all(b"x").await.is_err(), "the session has dropped its end");
+    assert_eq!(world.places.available_permits(), MAX_SESSIONS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_counts_until_it_has_ended() {
+    let world = World::new("rtt 20ms", open);
+    let link = world.link("anna", world.host());
+    link.test().await.unwrap();
+    let sessions = Arc::clone(&world.places).acquire_many_owned(MAX_SESSIONS as u32).await.unwrap();
+    let refused = link.test().await.unwrap_err();
+    assert!(matches!(refused, Failure::Ended { end: PeerEnd::Refused(RefuseReason::Busy), .. }), "{refused}");
+    drop(sessions);
+    link.test().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

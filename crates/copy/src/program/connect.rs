@@ -13,6 +13,7 @@ use rdt_trust::{
     Dialer, Gate, ListenOptions, Remote, TicketUse, bind_any, bind_towards, is_silent, race, reachable,
     resolve,
 };
+use tokio::sync::Semaphore;
 
 use super::args::{Arguments, DEFAULT_PORT, Ports, ServeArgs};
 use super::failure::Failure;
@@ -152,7 +153,9 @@ pub(crate) async fn accept(
     gate: &Arc<Gate>,
     config: ConnectionConfig,
 ) -> Result<Stream, Failure> {
-    let listener = listen(endpoint, gate, config).map_err(|error| Failure::system("listen")(error.into()))?;
+    let place = Arc::new(Semaphore::new(1));
+    let listener =
+        listen(endpoint, gate, config, &place).map_err(|error| Failure::system("listen")(error.into()))?;
     listener.accept().await.map_err(|error| Failure::system("accept")(error.into()))
 }
 

@@ -12,6 +12,7 @@ use rdt_trust::serving::{
     LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Semaphore;
 
 use super::args::{Arguments, DEFAULT_PORT, Ports, ServeArgs};
 use super::connect::{bind, connection};
@@ -46,10 +47,11 @@ pub(crate) async fn serve(
     let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
     let announcement = announce(&gate, bound, &options, tickets, &surroundings)?;
     report.result(&announcement.tickets.join("\n"), || announcement.event());
-    let listener = listen(&endpoint, &gate, connection(args))
+    let places = Arc::new(Semaphore::new(args.serve.max_clients as usize));
+    let listener = listen(&endpoint, &gate, connection(args), &places)
         .map_err(|error| Failure::system("listen")(error.into()))?;
     let mut number = 0;
-    let accepted = accept_until(&listener, stop.wait(), |stream| {
+    let accepted = accept_until(&listener, &places, stop.wait(), |stream| {
         number += 1;
         client(stream, root.clone(), report.clone(), number)
     });

@@ -55,7 +55,7 @@ pub(crate) struct Core {
     /// Maker of the listener's observers.
     observer: Option<Box<ObserverFactory>>,
     acceptors: Waiting,
-    /// Tasks that wait until there are no connections.
+    /// Tasks that wait until there are no connections, or until nothing works any more.
     idlers: Waiting,
     /// True if a stream has one reading and one writing task, of which the newest waker counts, as
     /// `AsyncRead` and `AsyncWrite` demand. False for threads.
@@ -91,7 +91,7 @@ struct Entry {
     closed: Option<Closed>,
     readers: Waiting,
     writers: Waiting,
-    /// Tasks that wait for the handshake or the delivery.
+    /// Tasks that wait for the handshake, the delivery or the end.
     watchers: Waiting,
 }
 

@@ -139,6 +139,18 @@ impl Core {
         Poll::Pending
     }
 
+    /// Waits until the connection is over. Returns why.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_closed(&mut self, id: ConnectionId, cx: &Context<'_>) -> Poll<StreamError> {
+        match self.entry(id) {
+            Err(error) => Poll::Ready(error),
+            Ok(entry) => {
+                entry.watchers.register(cx);
+                Poll::Pending
+            }
+        }
+    }
+
     #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "calls of threads are not dropped"))]
     pub(crate) fn forget_watcher(&mut self, id: ConnectionId, waker: &Waker) {
         if let Some(entry) = self.connections.get_mut(&id) {

@@ -173,7 +173,7 @@ fn register<T: std::os::fd::AsRawFd>(
 async fn wait<T>(
     shared: &Shared,
     forget: impl Fn(&mut Core, &Waker),
-    mut poll: impl FnMut(&Context<'_>) -> Poll<T>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
 ) -> T {
     let mut call = Call { shared, forget, waker: None };
     poll_fn(|cx| {

@@ -70,6 +70,18 @@ impl Stream {
         self.handle.delivered().await
     }
 
+    /// Waits until the connection is over, also while bytes of the peer are unread. Returns why:
+    /// [`Closed::Finished`](rdt_transport::Closed::Finished) after both streams were delivered. For
+    /// a program that does not read because its own output is blocked. Cancel safe. The future
+    /// keeps the connection as a stream does.
+    pub fn closed(&self) -> impl Future<Output = StreamError> + Send + use<> {
+        let handle = Arc::clone(&self.handle);
+        async move {
+            let forget = |core: &mut Core, waker: &Waker| core.forget_watcher(handle.id, waker);
+            wait(&handle.shared, forget, |cx| handle.poll_closed(cx)).await
+        }
+    }
+
     /// Splits the stream into halves that different tasks can own. The connection ends when both
     /// are dropped.
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
@@ -114,6 +126,17 @@ impl StreamHandle {
     async fn delivered(&self) -> Result<u64, StreamError> {
         let forget = |core: &mut Core, waker: &Waker| core.forget_watcher(self.id, waker);
         wait(&self.shared, forget, |cx| self.poll_delivered(cx)).await
+    }
+
+    /// Not ready while the budget of the task is used up, as reads and writes then: a task that
+    /// polls all of them would take a stream for blocked that is not.
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<StreamError> {
+        let coop = ready!(poll_proceed(cx));
+        let result = self.shared.with(|core, _| core.poll_closed(self.id, cx));
+        if result.is_ready() {
+            coop.made_progress();
+        }
+        result
     }
 
     fn poll_read_into(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

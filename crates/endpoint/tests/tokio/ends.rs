@@ -44,6 +44,28 @@ async fn writes_fail_after_reader_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn end_is_seen_beside_unread_bytes() {
+    let pair = Pair::new("rtt 20ms");
+    let (mut client, mut server) = pair.connect().await;
+    client.write_all(&pattern(1000)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(timeout(Duration::from_secs(1), server.closed()).await.is_err());
+    client.close(7, "");
+    let closed = timeout(Duration::from_secs(60), server.closed()).await.unwrap();
+    assert!(matches!(closed, StreamError::Closed(Closed::Peer { code: 7, .. })), "{closed}");
+    let mut got = vec![0; 1000];
+    server.read_exact(&mut got).await.unwrap();
+    assert!(got == pattern(1000));
+
+    let (mut client, mut server) = pair.connect().await;
+    client.shutdown().await.unwrap();
+    server.shutdown().await.unwrap();
+    let both = async { tokio::join!(receive(&mut client), receive(&mut server), client.closed()) };
+    let (_, _, closed) = timeout(Duration::from_secs(60), both).await.unwrap();
+    assert!(matches!(closed, StreamError::Closed(Closed::Finished)), "{closed}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn unread_stream_is_not_delivered() {
     let pair = Pair::new("rtt 20ms");
     let (mut client, server) = pair.connect().await;

@@ -2,6 +2,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -129,6 +131,58 @@ fn reset_arrives_as_reset_on_both_sides() {
     assert_eq!(told.recv_timeout(WAIT_LIMIT).unwrap(), Err(ErrorKind::ConnectionReset));
 }
 
+/// Returns a target that reads nothing until a message comes, and then tells how its client ended.
+fn paused_target() -> (SocketAddr, Sender<()>, Receiver<Result<usize, ErrorKind>>) {
+    let ((resume, resumed), (tell, told)) = (channel(), channel());
+    let resumed = Arc::new(Mutex::new(resumed));
+    let target = server(move |mut stream| {
+        resumed.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        tell.send(kind_of_end(&mut stream)).unwrap();
+    });
+    (target, resume, told)
+}
+
+/// Writes until the tunnel takes no more.
+fn fill(mut stream: &TcpStream) -> u64 {
+    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let (block, mut written) = (vec![1; 1 << 20], 0);
+    while let Ok(bytes @ 1..) = stream.write(&block) {
+        written += bytes as u64;
+        assert!(written < 1 << 30, "no back-pressure");
+    }
+    written
+}
+
+#[test]
+fn reset_of_blocked_client_reaches_target() {
+    let home = Home::new();
+    let (target, resume, told) = paused_target();
+    let serve = home.serve(target, "");
+    let connect = home.connect("anna", &serve.tickets[0], "");
+    let stream = client(connect.address);
+    fill(&stream);
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(stream);
+    assert_eq!(connect.program.event("closed")["end"], "reset");
+    assert_eq!(serve.program.event("closed")["end"], "reset_by_peer");
+    resume.send(()).unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn killed_client_program_resets_paused_target() {
+    let home = Home::new();
+    let (target, resume, told) = paused_target();
+    let serve = home.serve(target, "--idle-timeout 2s");
+    let mut connect = home.connect("anna", &serve.tickets[0], "");
+    let stream = client(connect.address);
+    fill(&stream);
+    connect.program.kill();
+    assert_eq!(serve.program.event("closed")["end"], "lost");
+    resume.send(()).unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+}
+
 #[test]
 fn refused_target_resets_client() {
     let home = Home::new();
@@ -232,13 +286,7 @@ fn blocked_reader_stops_writer() {
     let serve = home.serve(target, "");
     let connect = home.connect("anna", &serve.tickets[0], "");
     let mut stream = client(connect.address);
-    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
-    let block = vec![1; 1 << 20];
-    let mut written = 0_u64;
-    while let Ok(bytes @ 1..) = stream.write(&block) {
-        written += bytes as u64;
-        assert!(written < 1 << 30, "no back-pressure");
-    }
+    let written = fill(&stream);
     tell.send(()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
