@@ -43,25 +43,6 @@ const DESCRIPTORS_PER_THREAD: u64 = 4;
 /// Lower bound of the received files that may be open together.
 const MIN_OPEN_FILES: u64 = 16;
 
-/// Raises the soft limit on open descriptors to the hard one, and returns it. The soft one is often
-/// 1024, for programs that call `select`.
-#[cfg(unix)]
-pub(crate) fn raise_descriptor_limit() -> u64 {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // If the system refuses (macOS without a hard limit), the soft limit stays.
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
-    // `None` is no limit.
-    (if raised { maximum } else { current }).unwrap_or(u64::MAX)
-}
-
-/// Returns `u64::MAX`: this system has no such limit.
-#[cfg(not(unix))]
-pub(crate) fn raise_descriptor_limit() -> u64 {
-    u64::MAX
-}
-
 /// Returns the number of received files that each of `threads` threads may have open, with this
 /// limit on the descriptors of the process.
 pub(crate) fn max_open_files(descriptors: u64, threads: usize) -> usize {

@@ -60,7 +60,8 @@ impl AllowList {
     ///
     /// # Errors
     /// As [`load`](Self::load). The list is empty from then on until the file can be read: a key
-    /// that was removed from it must not stay admitted because another line is wrong.
+    /// that was removed from it must not stay admitted because another line is wrong. After a
+    /// [shortage](FileError::is_shortage) it stays as it was, which may be out of date.
     pub fn refresh(&mut self) -> Result<bool, FileError> {
         let opened = self.open();
         let result = opened.and_then(|mut file| {
@@ -71,7 +72,7 @@ impl AllowList {
             }
             Ok(changed)
         });
-        if result.is_err() {
+        if result.as_ref().is_err_and(|error| !error.is_shortage()) {
             self.stamp = None;
             self.keys.clear();
         }
@@ -228,6 +229,32 @@ mod tests {
         rewrite(&path, &format!("{}\n", key(1)), 2);
         assert!(list.refresh().unwrap());
         assert!(list.admits(&key(1)));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn list_survives_lack_of_descriptors() {
+        rdt_testing::run_alone("allow::tests::refresh_without_descriptors");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    #[ignore = "run by another test"]
+    fn refresh_without_descriptors() {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+
+        let (_folder, path) = file("allow", &format!("{}\n", key(1)), 0o600);
+        let mut list = AllowList::load(&path).unwrap();
+        let mut limit = getrlimit(Resource::Nofile);
+        let before = limit.current.replace(3);
+        setrlimit(Resource::Nofile, limit.clone()).unwrap();
+        assert!(list.refresh().unwrap_err().is_shortage());
+        assert!(list.admits(&key(1)));
+        limit.current = before;
+        setrlimit(Resource::Nofile, limit).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(!list.refresh().unwrap_err().is_shortage());
+        assert!(!list.admits(&key(1)));
     }
 
     #[cfg(unix)]

@@ -12,6 +12,8 @@ use zeroize::Zeroizing;
 
 use crate::{FileError, LineError};
 
+pub(crate) use system::is_out_of_descriptors;
+
 /// Largest file, bytes: 8,000 known hosts.
 const MAX_BYTES: u64 = 1 << 20;
 /// Time between two attempts to lock a file. Programs hold the lock for less than 1 ms, and longer
@@ -217,6 +219,7 @@ mod system {
     use std::path::Path;
 
     use rustix::fs::{FlockOperation, OFlags, flock};
+    use rustix::io::Errno;
 
     use super::Forbid;
     use crate::FileError;
@@ -255,6 +258,10 @@ mod system {
     pub(super) fn lock(file: &File) -> io::Result<()> {
         Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
     }
+
+    pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+        matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+    }
 }
 
 #[cfg(not(unix))]
@@ -280,6 +287,10 @@ mod system {
     #[expect(clippy::unnecessary_wraps, reason = "the other systems lock")]
     pub(super) fn lock(_: &File) -> io::Result<()> {
         Ok(())
+    }
+
+    pub(crate) fn is_out_of_descriptors(_: &io::Error) -> bool {
+        false
     }
 }
 

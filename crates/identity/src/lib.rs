@@ -155,6 +155,19 @@ pub enum FileError {
     NoFolder,
 }
 
+impl FileError {
+    /// True if the process or the system had no free descriptor or memory: it says nothing about
+    /// the file, and passes.
+    pub fn is_shortage(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => {
+                source.kind() == io::ErrorKind::OutOfMemory || files::is_out_of_descriptors(source)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Error of a line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -1,4 +1,5 @@
-//! Output files that only their owner may read: captures and traces have the data of others.
+//! Output files that only their owner may read: captures and traces have the data of others. The
+//! limit on open files.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -30,6 +31,25 @@ pub fn create_private(path: &Path, force: bool) -> io::Result<File> {
     // Not truncated, because it may have other names, another owner and other permissions.
     fs::remove_file(path)?;
     create_new(path)
+}
+
+/// Raises the soft limit on open descriptors to the hard one, and returns it. The soft one is often
+/// 1024, for programs that call `select`.
+#[cfg(unix)]
+pub fn raise_descriptor_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // If the system refuses (macOS without a hard limit), the soft limit stays.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
+    // `None` is no limit.
+    (if raised { maximum } else { current }).unwrap_or(u64::MAX)
+}
+
+/// Returns `u64::MAX`: this system has no such limit.
+#[cfg(not(unix))]
+pub fn raise_descriptor_limit() -> u64 {
+    u64::MAX
 }
 
 fn exists() -> io::Error {

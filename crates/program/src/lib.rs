@@ -3,7 +3,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | console | `console.rs` | result lines on the standard output, and the first write error |
-//! | files | `files.rs` | output files that only their owner may read |
+//! | files | `files.rs` | output files that only their owner may read; the limit on open files |
 //! | host and port | `host_port.rs` | `name:port` on command lines, resolution of names |
 //! | JSON | `json.rs` | version, times and seeds of the JSON output |
 //! | metrics | `metrics.rs` | Prometheus metrics over HTTP |

@@ -4,6 +4,7 @@
 
 pub mod packets;
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Arbitrary origin of test times; only differences from it matter.
@@ -13,6 +14,18 @@ use std::time::{Duration, Instant};
 )]
 pub fn epoch() -> Instant {
     Instant::now()
+}
+
+/// Runs an ignored test in a process of its own, because it changes its process. `name` has the
+/// modules.
+///
+/// # Panics
+/// If the test fails, or does not exist.
+pub fn run_alone(name: &str) {
+    let mut child = Command::new(std::env::current_exe().expect("the path of the tests"));
+    let output = child.args(["--exact", "--ignored", name]).output().expect("a process");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
 /// Returns a duration in milliseconds.

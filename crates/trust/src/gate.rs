@@ -135,7 +135,7 @@ impl Gate {
             Some(Err(why)) => (RefuseReason::Secret, why),
             None => (RefuseReason::NotAdmitted, "it is not allowed"),
         };
-        if self.is_open || peer.is_some_and(|key| self.is_allowed(&key)) {
+        if self.is_open || peer.map_or(Ok(false), |key| self.is_allowed(&key))? {
             return Ok(());
         }
         match peer {
@@ -156,13 +156,20 @@ impl Gate {
         issued.refusal(peer, now_s).map_or(Ok(()), Err)
     }
 
-    fn is_allowed(&self, key: &PublicKey) -> bool {
-        let Some(list) = &self.allow else { return false };
+    /// Looks a key up in the list. Peers are refused as busy while the file cannot be read for lack
+    /// of descriptors or memory: the key may have been removed from it.
+    fn is_allowed(&self, key: &PublicKey) -> Result<bool, RefuseReason> {
+        let Some(list) = &self.allow else { return Ok(false) };
         let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = list.refresh() {
-            self.remark(|| format!("{error}: no key is allowed until this is repaired"));
+        match list.refresh() {
+            Err(error) if error.is_shortage() => {
+                self.remark(|| format!("{error}: refused a peer as busy"));
+                return Err(RefuseReason::Busy);
+            }
+            Err(error) => self.remark(|| format!("{error}: no key is allowed until this is repaired")),
+            Ok(_) => {}
         }
-        list.admits(key)
+        Ok(list.admits(key))
     }
 
     /// Prints a remark, at most one a second: peers without permission must not fill the log.

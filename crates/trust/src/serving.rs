@@ -10,6 +10,7 @@ use std::time::Duration;
 use rdt_crypto::PublicKey;
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_endpoint::{EndpointConfig, Listen, ListenError};
+use rdt_program::files::raise_descriptor_limit;
 use rdt_transport::{ConnectionConfig, RefuseReason};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -24,6 +25,10 @@ const DEFAULT_TICKET_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// Time for the last packets of connections before a program ends: a CLOSE, or the confirmation of
 /// the last bytes over a path with loss.
 pub const LINGER: Duration = Duration::from_secs(5);
+
+/// Descriptors kept for other uses than sessions: standard streams, sockets, pollers, lists of keys
+/// and the lookup of names.
+const RESERVED_DESCRIPTORS: u64 = 32;
 
 /// Options of a server's tickets, as the command line has them.
 #[derive(Debug, Clone, Copy)]
@@ -102,6 +107,23 @@ pub fn announce(
     Ok(Announcement { address: bound, key, tickets })
 }
 
+/// Returns the limit on sessions: `wanted`, or with a warning as many as the limit on descriptors
+/// allows, of which a session needs `each`. Raises that limit as far as the system allows.
+pub fn session_limit(wanted: u32, each: u64, surroundings: &Surroundings) -> u32 {
+    let limit = session_limit_of(wanted, each, raise_descriptor_limit());
+    if limit < wanted {
+        (surroundings.warn)(&format!(
+            "at most {limit} connections at a time, not {wanted}: the limit on descriptors (ulimit -n) allows no more"
+        ));
+    }
+    limit
+}
+
+fn session_limit_of(wanted: u32, each: u64, descriptors: u64) -> u32 {
+    let allowed = (descriptors.saturating_sub(RESERVED_DESCRIPTORS) / each).max(1);
+    wanted.min(u32::try_from(allowed).unwrap_or(u32::MAX))
+}
+
 /// Returns the configuration of a server's socket. If it `is_open`, one host may have half of the
 /// connections, so that it cannot keep all others away.
 ///
@@ -151,21 +173,21 @@ where
 {
     let mut sessions = JoinSet::new();
     tokio::pin!(stop);
-    let accept = async || {
-        let place = Arc::clone(places).acquire_owned().await;
-        listener.accept().await.map(|stream| (stream, place))
-    };
     loop {
         tokio::select! {
-            accepted = accept() => match accepted {
-                Ok((stream, place)) => {
-                    let session = session(stream);
-                    sessions.spawn(async move {
-                        let is_cut = session.await;
-                        drop(place);
-                        is_cut
-                    });
-                }
+            accepted = listener.accept() => match accepted {
+                Ok(stream) => match Arc::clone(places).try_acquire_owned() {
+                    Ok(place) => {
+                        let session = session(stream);
+                        sessions.spawn(async move {
+                            let is_cut = session.await;
+                            drop(place);
+                            is_cut
+                        });
+                    }
+                    // Peers that were admitted together have taken the last places.
+                    Err(_) => stream.close(0, "too many connections"),
+                },
                 Err(error) => {
                     // The sessions find out too, and reset their TCP connections.
                     linger(listener.endpoint(), sessions).await;
@@ -212,6 +234,12 @@ mod tests {
         assert!(three.count(&open).unwrap_err().contains("--open"));
         let lifetime = TicketOptions { lifetime: Some(Duration::from_secs(60)), ..NONE };
         assert!(lifetime.count(&open).unwrap_err().contains("--tickets N"));
+    }
+
+    #[test]
+    fn descriptors_limit_sessions() {
+        let limits = [1024, 40, 20, u64::MAX].map(|descriptors| session_limit_of(1000, 2, descriptors));
+        assert_eq!(limits, [496, 4, 1, 1000]);
     }
 
     #[test]

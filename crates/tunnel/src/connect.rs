@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rdt_program::TaskStop;
+use rdt_program::files::raise_descriptor_limit;
 use rdt_trust::Remote;
 use serde_json::json;
 use tokio::io::{Join, Stdin, Stdout, join, stdin, stdout};
@@ -25,6 +26,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens on a TCP port until the program is stopped.
 pub(crate) async fn connect(args: &ConnectArgs, report: &Report, stop: &TaskStop) -> Result<Ended, Failure> {
+    raise_descriptor_limit();
     let listener = TcpListener::bind(args.listen).await.map_err(|error| Failure::Bind(args.listen, error))?;
     let bound = listener.local_addr().map_err(Failure::system("address of the TCP socket"))?;
     let link = link(&args.remote, report).await?;

@@ -10,7 +10,9 @@ use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_program::TaskStop;
 use rdt_program::host_port::HostPort;
 use rdt_trust::bind_any;
-use rdt_trust::serving::{LIMITING_OPTIONS, TicketOptions, accept_until, announce, listen, server_endpoint};
+use rdt_trust::serving::{
+    LIMITING_OPTIONS, TicketOptions, accept_until, announce, listen, server_endpoint, session_limit,
+};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -35,9 +37,10 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
     let options =
         TicketOptions { tickets: args.tickets, lifetime: args.ticket_lifetime, advertise: &args.advertise };
     let tickets = options.count(trust).map_err(|why| Failure::Usage(why.to_owned()))?;
-    let endpoint = bind(args.listen, args.max_connections, trust.open)?;
-    let bound = endpoint.local_addr();
     let surroundings = report.surroundings();
+    let max_connections = session_limit(args.max_connections, 1, &surroundings);
+    let endpoint = bind(args.listen, max_connections, trust.open)?;
+    let bound = endpoint.local_addr();
     let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
     let metrics = report.serve_metrics(&args.metrics)?;
     let announcement = announce(&gate, bound, &options, tickets, &surroundings)?;
@@ -50,7 +53,7 @@ pub(crate) async fn serve(args: &ServeArgs, report: &Report, stop: &TaskStop) ->
         let to = args.to.clone();
         move || connect_target(to.clone())
     };
-    let places = Arc::new(Semaphore::new(args.max_connections as usize));
+    let places = Arc::new(Semaphore::new(max_connections as usize));
     let listener = listen(&endpoint, &gate, args.path.connection(), &places)
         .map_err(|error| Failure::system("listen")(error.into()))?;
     accept_all(listener, &places, dial, report, stop).await

@@ -28,6 +28,7 @@ use crate::{Failure, resources};
 use admission::{Admission, Rules};
 use app::{ReceiverApp, Totals};
 use metrics::Published;
+use rdt_program::files::raise_descriptor_limit;
 use rdt_program::json::{self, nanos};
 use rdt_program::{Console, Stop, talk_in_background, threads};
 use rdt_trust::bind_any;
@@ -117,7 +118,7 @@ impl<'a> Plan<'a> {
         let remarks = talk_in_background()
             .map_err(|error| Failure::Output { name: "the standard error".into(), error })?;
         let log = EventLog::new(form, args.quiet, console, remarks);
-        let max_files = resources::max_open_files(resources::raise_descriptor_limit(), args.threads);
+        let max_files = resources::max_open_files(raise_descriptor_limit(), args.threads);
         Ok(Self { args, config, seed, output, max_files, log, once })
     }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use rdt_endpoint::tokio::Stream;
 use rdt_program::TaskStop;
 use rdt_trust::serving::{
-    LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint,
+    LIMITING_OPTIONS, TicketOptions, accept_until, announce, linger, listen, server_endpoint, session_limit,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
@@ -20,6 +20,9 @@ use super::failure::Failure;
 use super::report::{Client, Report};
 use super::{COPY_FAILED, STOPPED};
 use crate::{CopyError, Observer, Permission, Root, Summary};
+
+/// Most descriptors of a client: its open directories (`directory.rs`) and files.
+const DESCRIPTORS: u64 = 128 + 8;
 
 /// Runs until it is stopped. A stop while clients are connected is an error.
 pub(crate) async fn serve(
@@ -41,13 +44,14 @@ pub(crate) async fn serve(
     let options = TicketOptions { tickets: *tickets, lifetime: *ticket_lifetime, advertise };
     let tickets = options.count(&trust).map_err(|why| Failure::Usage(why.to_owned()))?;
     let ports = args.remote.port.unwrap_or(Ports::only(DEFAULT_PORT));
-    let endpoint = bind(&args.serve, ports, || server_endpoint(args.serve.max_clients, trust.open))?;
-    let bound = endpoint.local_addr();
     let surroundings = report.surroundings();
+    let max_clients = session_limit(args.serve.max_clients, DESCRIPTORS, &surroundings);
+    let endpoint = bind(&args.serve, ports, || server_endpoint(max_clients, trust.open))?;
+    let bound = endpoint.local_addr();
     let gate = Arc::new(trust.gate(bound, tickets > 0, LIMITING_OPTIONS, &surroundings)?);
     let announcement = announce(&gate, bound, &options, tickets, &surroundings)?;
     report.result(&announcement.tickets.join("\n"), || announcement.event());
-    let places = Arc::new(Semaphore::new(args.serve.max_clients as usize));
+    let places = Arc::new(Semaphore::new(max_clients as usize));
     let listener = listen(&endpoint, &gate, connection(args), &places)
         .map_err(|error| Failure::system("listen")(error.into()))?;
     let mut number = 0;

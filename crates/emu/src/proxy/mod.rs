@@ -54,6 +54,7 @@ use crate::waiter::{Waiter, Waiting};
 use crate::{stderr_log, talk};
 use clients::Addresses;
 pub(crate) use clients::Limits;
+use rdt_program::files::raise_descriptor_limit;
 use rdt_program::metrics::MetricsArgs;
 use rdt_program::{exit, signals};
 pub(crate) use sockets::ProxySockets;
@@ -138,6 +139,8 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let warnings = stderr_log()?;
     #[cfg(unix)]
     let control = args.control.as_deref().map(ControlSocket::bind).transpose()?;
+    // Each client has a socket.
+    raise_descriptor_limit();
     let sockets = ProxySockets::bind(listen, target, limits, warnings.clone())
         .map_err(|error| Failure::Forbidden(error.to_string()))?;
     let local = sockets.local_addr().map_err(Failure::system("no address"))?;

@@ -137,7 +137,6 @@ mod tests {
     use std::io::Read as _;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
-    use std::process::Command;
     use std::time::Duration;
 
     use ::tokio::time::timeout;
@@ -145,19 +144,14 @@ mod tests {
 
     use super::*;
 
-    /// The limit on descriptors holds for all threads, so this runs in a process of its own.
     #[test]
     fn blocked_socket_needs_no_free_descriptor() {
-        let name = "tokio::readiness::tests::blocked_socket_is_watched";
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        let output = child.args(["--exact", "--ignored", name]).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        rdt_testing::run_alone("tokio::readiness::tests::blocked_socket_is_watched");
     }
 
     /// Another kind of socket stands in for UDP, which never blocks on the loopback interface.
     #[::tokio::test]
-    #[ignore = "a program for another test"]
+    #[ignore = "run by another test"]
     async fn blocked_socket_is_watched() {
         let (near, mut far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use rdt_program_testing::contract::check_named;
 use rdt_program_testing::{names, scrape_until, value};
 
-use super::process::{Home, WAIT_LIMIT, check_events};
+use super::process::{Home, PROGRAM, Program, WAIT_LIMIT, check_events};
 
 /// Bytes that each of many clients sends and gets back.
 const ECHO_BYTES: usize = 64 << 10;
@@ -136,7 +137,7 @@ fn paused_target() -> (SocketAddr, Sender<()>, Receiver<Result<usize, ErrorKind>
     let ((resume, resumed), (tell, told)) = (channel(), channel());
     let resumed = Arc::new(Mutex::new(resumed));
     let target = server(move |mut stream| {
-        resumed.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        resumed.lock().unwrap().recv_timeout(WAIT_LIMIT).unwrap();
         tell.send(kind_of_end(&mut stream)).unwrap();
     });
     (target, resume, told)
@@ -166,7 +167,7 @@ fn reset_of_blocked_client_reaches_target() {
     assert_eq!(connect.program.event("closed")["end"], "reset");
     assert_eq!(serve.program.event("closed")["end"], "reset_by_peer");
     resume.send(()).unwrap();
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+    assert_eq!(told.recv_timeout(WAIT_LIMIT).unwrap(), Err(ErrorKind::ConnectionReset));
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn killed_client_program_resets_paused_target() {
     connect.program.kill();
     assert_eq!(serve.program.event("closed")["end"], "lost");
     resume.send(()).unwrap();
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+    assert_eq!(told.recv_timeout(WAIT_LIMIT).unwrap(), Err(ErrorKind::ConnectionReset));
 }
 
 #[test]
@@ -232,6 +233,34 @@ fn sixty_four_connections_run_at_once() {
     connect.program.signal("TERM");
     let summary = connect.program.ended().summary();
     assert_eq!((&summary["connections"], &summary["exit_code"]), (&64.into(), &0.into()));
+}
+
+/// Of 40 descriptors, 32 are reserved.
+#[test]
+fn lack_of_descriptors_refuses_as_busy() {
+    let home = Home::new();
+    let key = home.run("anna", "key").lines.remove(0);
+    let allow = home.write("allow", &key);
+    let args = format!("--to {} --listen 127.0.0.1:0 --json --allow {}", server(count), allow.display());
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n 40; exec {PROGRAM} serve {args}")]);
+    let serve = Program::start(command.env("XDG_CONFIG_HOME", home.path("server")).stdout(Stdio::piped()));
+    let address = serve.event("listening")["address"].as_str().unwrap().to_owned();
+    let connect = home.connect("anna", &address, "");
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(client(connect.address));
+        serve.event("opened");
+    }
+    for _ in 0..52 {
+        assert_eq!(kind_of_end(&mut client(connect.address)), Err(ErrorKind::ConnectionReset));
+    }
+    drop(open);
+    connect.program.signal("INT");
+    let ended = connect.program.ended();
+    let refused =
+        ended.errors.lines().filter(|line| line.contains("the peer has too many connections")).count();
+    assert_eq!(refused, 52, "{ended:?}");
 }
 
 #[test]
