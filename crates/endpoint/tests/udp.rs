@@ -11,6 +11,7 @@ use rdt_crypto::{Entropy, StaticKey};
 use rdt_endpoint::{
     Connect, ConnectError, EndpointConfig, Listen, Network, Stopped, blocking, tokio as streams,
 };
+use rdt_testing::Watchdog;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 fn identity() -> Arc<StaticKey> {
@@ -62,12 +63,14 @@ async fn check_echo(to: SocketAddr, len: usize) {
 
 #[tokio::test]
 async fn tokio_echo_on_one_thread() {
+    let _watchdog = Watchdog::new();
     let server = serve_echo("127.0.0.1");
     check_echo(server.local_addr(), 3_000_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tokio_echo_on_four_threads() {
+    let _watchdog = Watchdog::new();
     let server = serve_echo("127.0.0.1");
     let clients = (0..20).map(|_| tokio::spawn(check_echo(server.local_addr(), 300_000)));
     for client in clients.collect::<Vec<_>>() {
@@ -77,6 +80,7 @@ async fn tokio_echo_on_four_threads() {
 
 #[tokio::test]
 async fn wildcard_ipv6_socket_serves_both_families() {
+    let _watchdog = Watchdog::new();
     let server = serve_echo("::");
     let port = server.local_addr().port();
     for ip in ["127.0.0.1", "::1"] {
@@ -91,6 +95,7 @@ async fn wildcard_ipv6_socket_serves_both_families() {
 
 #[tokio::test]
 async fn two_sided_idle_ends_after_release() {
+    let _watchdog = Watchdog::new();
     let server = streams::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
     let listener = server.listen(Listen::new(identity())).unwrap();
     let client = streams::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
@@ -102,6 +107,7 @@ async fn two_sided_idle_ends_after_release() {
 
 #[test]
 fn stream_fails_after_its_runtime() {
+    let _watchdog = Watchdog::new();
     let (server, stream) = {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -127,6 +133,7 @@ fn closed_port() -> SocketAddr {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn tokio_connect_to_closed_port_is_refused() {
+    let _watchdog = Watchdog::new();
     for from in ["127.0.0.1", "::"] {
         let Ok(endpoint) = streams::Endpoint::bind(any(from), EndpointConfig::new().unwrap()) else {
             println!("skipped: this host has no address {from}");
@@ -141,6 +148,7 @@ async fn tokio_connect_to_closed_port_is_refused() {
 #[cfg(target_os = "linux")]
 #[test]
 fn blocking_connect_to_closed_port_is_refused() {
+    let _watchdog = Watchdog::new();
     let error = blocking::connect(closed_port(), connect()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
 }
@@ -175,6 +183,7 @@ fn check_blocking_echo(stream: &blocking::Stream, len: usize) {
 
 #[test]
 fn blocking_echo_over_sockets() {
+    let _watchdog = Watchdog::new();
     let server = blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
     let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
     check_blocking_echo(&blocking::connect(to, connect()).unwrap(), 3_000_000);
@@ -182,6 +191,7 @@ fn blocking_echo_over_sockets() {
 
 #[test]
 fn blocking_echo_over_network() {
+    let _watchdog = Watchdog::new();
     let network = Network::new("rtt 2ms rate 100mbit loss 1%", 7).unwrap();
     let server = blocking::Endpoint::on_network(&network).unwrap();
     let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
@@ -191,6 +201,7 @@ fn blocking_echo_over_network() {
 
 #[test]
 fn blocking_and_tokio_speak_to_each_other() {
+    let _watchdog = Watchdog::new();
     let server = blocking::Endpoint::bind(any("127.0.0.1"), EndpointConfig::new().unwrap()).unwrap();
     let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -206,6 +217,7 @@ fn blocking_pairs() -> [[blocking::Endpoint; 2]; 2] {
 
 #[test]
 fn blocking_calls_end_after_timeouts() {
+    let _watchdog = Watchdog::new();
     blocking_pairs().into_iter().for_each(check_timeouts);
 }
 
@@ -232,6 +244,7 @@ fn check_timeouts([client, server]: [blocking::Endpoint; 2]) {
 
 #[test]
 fn dropped_blocking_endpoint_closes_streams() {
+    let _watchdog = Watchdog::new();
     blocking_pairs().into_iter().for_each(check_dropped_endpoint);
 }
 
@@ -260,6 +273,7 @@ fn ping(stream: &mut blocking::Stream, count: usize) {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "other threads must wait meanwhile")]
 fn blocking_calls_share_one_driver() {
+    let _watchdog = Watchdog::new();
     for [client, server] in blocking_pairs() {
         let to = serve_blocking(server.listen(Listen::new(identity())).unwrap());
         thread::scope(|scope| {
@@ -282,6 +296,7 @@ fn blocking_calls_share_one_driver() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "other threads must wait meanwhile")]
 fn waiting_blocking_call_outlives_driving_one() {
+    let _watchdog = Watchdog::new();
     for [client, server] in blocking_pairs() {
         let listener = server.listen(Listen::new(identity())).unwrap();
         let mut streams = [(); 2].map(|()| client.connect(server.local_addr(), connect()).unwrap());

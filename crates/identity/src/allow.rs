@@ -241,17 +241,12 @@ mod tests {
     #[test]
     #[ignore = "run by another test"]
     fn refresh_without_descriptors() {
-        use rustix::process::{Resource, getrlimit, setrlimit};
-
         let (_folder, path) = file("allow", &format!("{}\n", key(1)), 0o600);
         let mut list = AllowList::load(&path).unwrap();
-        let mut limit = getrlimit(Resource::Nofile);
-        let before = limit.current.replace(3);
-        setrlimit(Resource::Nofile, limit.clone()).unwrap();
+        let limit = rdt_testing::NoDescriptors::new();
         assert!(list.refresh().unwrap_err().is_shortage());
         assert!(list.admits(&key(1)));
-        limit.current = before;
-        setrlimit(Resource::Nofile, limit).unwrap();
+        drop(limit);
         fs::remove_file(&path).unwrap();
         assert!(!list.refresh().unwrap_err().is_shortage());
         assert!(!list.admits(&key(1)));

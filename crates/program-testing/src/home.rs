@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rdt_testing::Watchdog;
 use serde_json::Value;
 
 use crate::contract::Contract;
@@ -14,12 +15,13 @@ use crate::programs::Ended;
 pub struct Home {
     folder: tempfile::TempDir,
     program: &'static str,
+    _watchdog: Watchdog,
 }
 
 impl Home {
     /// Creates the folder. `program` is the path of the program under test.
     pub fn new(program: &'static str) -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), program }
+        Self { folder: tempfile::tempdir().unwrap(), program, _watchdog: Watchdog::new() }
     }
 
     /// Returns a path in the folder.

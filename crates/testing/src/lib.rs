@@ -4,8 +4,14 @@
 
 pub mod packets;
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Output};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
+
+#[cfg(unix)]
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Arbitrary origin of test times; only differences from it matter.
 #[expect(
@@ -22,10 +28,77 @@ pub fn epoch() -> Instant {
 /// # Panics
 /// If the test fails, or does not exist.
 pub fn run_alone(name: &str) {
-    let mut child = Command::new(std::env::current_exe().expect("the path of the tests"));
-    let output = child.args(["--exact", "--ignored", name]).output().expect("a process");
+    let output = output_alone(name);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+fn output_alone(name: &str) -> Output {
+    let mut child = Command::new(std::env::current_exe().expect("the path of the tests"));
+    child.args(["--exact", "--ignored", name]).output().expect("a process")
+}
+
+/// Limit on descriptors below the open ones, so that none can be opened. For tests that
+/// [run alone](run_alone).
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct NoDescriptors {
+    before: Rlimit,
+}
+
+#[cfg(unix)]
+impl NoDescriptors {
+    /// Lowers the limit until the drop.
+    ///
+    /// # Panics
+    /// If the system refuses.
+    #[expect(clippy::new_without_default, reason = "it changes the process")]
+    pub fn new() -> Self {
+        let before = getrlimit(Resource::Nofile);
+        let lowered = Rlimit { current: Some(3), ..before };
+        setrlimit(Resource::Nofile, lowered).expect("a lower limit");
+        Self { before }
+    }
+}
+
+#[cfg(unix)]
+impl Drop for NoDescriptors {
+    fn drop(&mut self) {
+        let _ = setrlimit(Resource::Nofile, self.before);
+    }
+}
+
+/// Time limit of a test on real sockets, many times what it needs on a busy host.
+const TEST_LIMIT: Duration = Duration::from_secs(300);
+
+/// Aborts the test program with a message if the test that holds it runs for more than five
+/// minutes: a lost wake-up then fails instead of keeping the run waiting.
+#[derive(Debug)]
+pub struct Watchdog {
+    /// Its drop ends the watching thread.
+    _end: Sender<()>,
+}
+
+impl Watchdog {
+    /// Watches the calling test.
+    #[expect(clippy::new_without_default, reason = "it starts a thread")]
+    pub fn new() -> Self {
+        Self::with_limit(TEST_LIMIT)
+    }
+
+    fn with_limit(limit: Duration) -> Self {
+        let (end, ended) = channel();
+        // The test harness names the thread by its test.
+        let test = thread::current().name().unwrap_or("a test").to_owned();
+        thread::spawn(move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                // The harness keeps back what `eprintln` prints.
+                let _ = writeln!(std::io::stderr(), "{test} still runs after {limit:?}");
+                std::process::abort();
+            }
+        });
+        Self { _end: end }
+    }
 }
 
 /// Returns a duration in milliseconds.
@@ -82,4 +155,32 @@ const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watchdog_ends_hanging_test() {
+        let output = output_alone("tests::hanging_test");
+        assert!(!output.status.success());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("tests::hanging_test still runs after 1ms"), "{text}");
+    }
+
+    #[test]
+    #[ignore = "run by another test"]
+    fn hanging_test() {
+        let _watchdog = Watchdog::with_limit(ms(1));
+        loop {
+            thread::park();
+        }
+    }
+
+    #[test]
+    fn watchdog_spares_test_that_has_ended() {
+        drop(Watchdog::with_limit(ms(50)));
+        thread::park_timeout(ms(200));
+    }
 }

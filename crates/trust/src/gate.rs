@@ -272,6 +272,27 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn lack_of_descriptors_is_no_refusal_of_key() {
+        rdt_testing::run_alone("gate::tests::admission_without_descriptors");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    #[ignore = "run by another test"]
+    fn admission_without_descriptors() {
+        let world = World::new();
+        let path = world.path("allow");
+        std::fs::write(&path, format!("{}\n", key(1))).unwrap();
+        let gate = gate(&world, &ListenOptions { allow: Some(path), ..world.listen_options() });
+        let limit = rdt_testing::NoDescriptors::new();
+        assert_eq!([1, 2].map(|seed| admit(&gate, Some(key(seed)), None)), [Err(RefuseReason::Busy); 2]);
+        drop(limit);
+        assert_eq!(admit(&gate, Some(key(1)), None), Ok(()));
+        assert_eq!(admit(&gate, Some(key(2)), None), Err(RefuseReason::NotAdmitted));
+    }
+
     #[test]
     fn allowed_keys_are_admitted_until_removed() {
         let world = World::new();

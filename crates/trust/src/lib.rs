@@ -13,6 +13,10 @@
 //! | serving | `serving.rs` | tickets, accepting and end of a server (feature `tokio`) |
 //! | error | `error.rs` | sentences and exit codes |
 //!
+//! A gate opens the list of allowed keys at each handshake, and a dialer may add a key to the known
+//! hosts, while their endpoint is locked: a key that was removed must not be admitted once more. So
+//! the files belong on a local disk.
+//!
 //! No function reads a clock: the time is an argument, or a function that the caller gives.
 #![forbid(unsafe_code)]
 

@@ -89,7 +89,7 @@ pub(crate) async fn carry<L: Local>(
         match closed.await {
             // The last bytes may still wait for the local stream.
             StreamError::Closed(Closed::Finished) => pending().await,
-            error => error.into(),
+            error => io::Error::from(error),
         }
     };
     let passed = async {

@@ -140,7 +140,7 @@ mod tests {
     use std::time::Duration;
 
     use ::tokio::time::timeout;
-    use rustix::process::{Resource, getrlimit, setrlimit};
+    use rdt_testing::NoDescriptors;
 
     use super::*;
 
@@ -158,9 +158,7 @@ mod tests {
         far.set_nonblocking(true).unwrap();
         let socket = Arc::new(UdpSocket::from(OwnedFd::from(near)));
         let mut readiness = Readiness::new(Arc::clone(&socket)).unwrap();
-        let mut limit = getrlimit(Resource::Nofile);
-        limit.current = Some(3);
-        setrlimit(Resource::Nofile, limit).unwrap();
+        let _limit = NoDescriptors::new();
         socket.try_clone().unwrap_err();
         let send = || socket.send(&[0; 4096]).is_ok();
         while send() {}

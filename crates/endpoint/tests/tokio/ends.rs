@@ -60,7 +60,8 @@ async fn end_is_seen_beside_unread_bytes() {
     let (mut client, mut server) = pair.connect().await;
     client.shutdown().await.unwrap();
     server.shutdown().await.unwrap();
-    let both = async { tokio::join!(receive(&mut client), receive(&mut server), client.closed()) };
+    let closed = client.closed();
+    let both = async { tokio::join!(receive(&mut client), receive(&mut server), closed) };
     let (_, _, closed) = timeout(Duration::from_secs(60), both).await.unwrap();
     assert!(matches!(closed, StreamError::Closed(Closed::Finished)), "{closed}");
 }
@@ -153,7 +154,7 @@ async fn idle_connection_is_kept_alive() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_endpoint_closes_its_streams() {
-    let Pair { network: _network, client: endpoint, listener } = Pair::new("rtt 20ms");
+    let Pair { network: _network, client: endpoint, listener, .. } = Pair::new("rtt 20ms");
     let (client, server) =
         tokio::join!(endpoint.connect(listener.local_addr(), Connect::to(key())), listener.accept());
     let (mut client, mut server) = (client.unwrap(), server.unwrap());
@@ -168,7 +169,7 @@ async fn dropped_endpoint_closes_its_streams() {
 
 #[tokio::test(start_paused = true)]
 async fn released_connection_outlives_its_endpoint() {
-    let Pair { network: _network, client: endpoint, listener } = Pair::new("rtt 20ms rate 10mbit");
+    let Pair { network: _network, client: endpoint, listener, .. } = Pair::new("rtt 20ms rate 10mbit");
     let (client, server) =
         tokio::join!(endpoint.connect(listener.local_addr(), Connect::to(key())), listener.accept());
     let (mut client, mut server) = (client.unwrap(), server.unwrap());
@@ -180,7 +181,7 @@ async fn released_connection_outlives_its_endpoint() {
 
 #[tokio::test(start_paused = true)]
 async fn unaccepted_connection_is_closed_with_listener() {
-    let Pair { network: _network, client: endpoint, listener } = Pair::new("rtt 20ms");
+    let Pair { network: _network, client: endpoint, listener, .. } = Pair::new("rtt 20ms");
     let mut client = endpoint.connect(listener.local_addr(), Connect::to(key())).await.unwrap();
     // The responder's handshake is complete with the first packet.
     client.write_all(b"x").await.unwrap();

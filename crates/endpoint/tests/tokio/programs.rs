@@ -8,9 +8,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rdt_endpoint::Connect;
-use rdt_endpoint::tokio::Stream;
+use rdt_endpoint::tokio::{Endpoint, Stream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -41,25 +41,32 @@ async fn check(response: Response<Incoming>, expected: &[u8]) {
     assert!(response.into_body().collect().await.unwrap().to_bytes() == expected);
 }
 
-/// Serves every accepted stream by `serve`.
-fn accept_all<F>(pair: Pair, serve: impl Fn(Stream) -> F + Send + 'static) -> rdt_endpoint::tokio::Endpoint
+/// Serves the next `count` streams by `serve`. The task ends after all of them.
+fn accept_all<F>(
+    pair: Pair,
+    count: usize,
+    serve: impl Fn(Stream) -> F + Send + 'static,
+) -> (Endpoint, JoinHandle<()>)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let client = pair.client.clone();
-    tokio::spawn(async move {
-        while let Ok(stream) = pair.listener.accept().await {
-            tokio::spawn(serve(stream));
+    let served = tokio::spawn(async move {
+        let mut sessions = JoinSet::new();
+        for _ in 0..count {
+            let stream = pair.listener.accept().await.unwrap();
+            sessions.spawn(serve(stream));
         }
+        sessions.join_all().await;
     });
-    client
+    (client, served)
 }
 
 #[tokio::test(start_paused = true)]
 async fn hyper_http1_requests_survive_loss() {
     let pair = Pair::new(PATH);
     let address = pair.listener.local_addr();
-    let client = accept_all(pair, async |stream| {
+    let (client, served) = accept_all(pair, AT_ONCE, async |stream| {
         let served = hyper::server::conn::http1::Builder::new()
             .serve_connection(TokioIo::new(stream), service_fn(echo))
             .await;
@@ -72,22 +79,25 @@ async fn hyper_http1_requests_survive_loss() {
             let stream = client.connect(address, Connect::to(key())).await.unwrap();
             let (mut sender, connection) =
                 hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-            tokio::spawn(async move { connection.await.unwrap() });
+            let connection = tokio::spawn(connection);
             for number in (worker..REQUESTS).step_by(AT_ONCE) {
                 let (request, expected) = request(number);
                 sender.ready().await.unwrap();
                 check(sender.send_request(request).await.unwrap(), &expected).await;
             }
+            drop(sender);
+            connection.await.unwrap().unwrap();
         });
     }
     workers.join_all().await;
+    served.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn hyper_http2_streams_survive_loss() {
     let pair = Pair::new(PATH);
     let address = pair.listener.local_addr();
-    let client = accept_all(pair, async |stream| {
+    let (client, served) = accept_all(pair, 1, async |stream| {
         let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .serve_connection(TokioIo::new(stream), service_fn(echo))
             .await;
@@ -96,7 +106,7 @@ async fn hyper_http2_streams_survive_loss() {
     let stream = client.connect(address, Connect::to(key())).await.unwrap();
     let (sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(async move { connection.await.unwrap() });
+    let connection = tokio::spawn(connection);
     let mut workers = JoinSet::new();
     for worker in 0..AT_ONCE {
         let mut sender = sender.clone();
@@ -109,6 +119,9 @@ async fn hyper_http2_streams_survive_loss() {
         });
     }
     workers.join_all().await;
+    drop(sender);
+    connection.await.unwrap().unwrap();
+    served.await.unwrap();
 }
 
 fn tls() -> (TlsAcceptor, TlsConnector) {

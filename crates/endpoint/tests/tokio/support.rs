@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rdt_crypto::{Entropy, PublicKey, StaticKey};
 use rdt_endpoint::tokio::{Endpoint, Listener, Stream};
 use rdt_endpoint::{Connect, Listen, Network, StreamError};
+use rdt_testing::Watchdog;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Seed of the networks. A failing test names its network, so that the run can be repeated.
@@ -25,6 +26,7 @@ pub(crate) struct Pair {
     pub(crate) network: Network,
     pub(crate) client: Endpoint,
     pub(crate) listener: Listener,
+    _watchdog: Watchdog,
 }
 
 impl Pair {
@@ -37,7 +39,7 @@ impl Pair {
         let network = Network::new(path, SEED).unwrap();
         let client = Endpoint::on_network(&network).unwrap();
         let listener = Endpoint::on_network(&network).unwrap().listen(listen).unwrap();
-        Self { network, client, listener }
+        Self { network, client, listener, _watchdog: Watchdog::new() }
     }
 
     /// Opens a connection, and returns its streams at the client and at the server.

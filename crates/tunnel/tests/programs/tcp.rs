@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ fn reset_arrives_as_reset_on_both_sides() {
     assert_eq!(connect.program.event("closed")["end"], "reset_by_peer");
 
     // The other way: the client resets, and the server sees it.
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, told) = channel();
     let watching = server(move |mut stream| {
         stream.write_all(b"x").unwrap();
         tell.send(kind_of_end(&mut stream)).unwrap();
@@ -201,7 +201,7 @@ fn refused_target_resets_client() {
 fn sixty_four_connections_run_at_once() {
     let home = Home::new();
     // Each answers when all are connected.
-    let barrier = std::sync::Arc::new(std::sync::Barrier::new(64));
+    let barrier = Arc::new(Barrier::new(64));
     let echo = server(move |mut stream| {
         let mut bytes = vec![0; ECHO_BYTES];
         stream.read_exact(&mut bytes).unwrap();
@@ -244,7 +244,8 @@ fn lack_of_descriptors_refuses_as_busy() {
     let args = format!("--to {} --listen 127.0.0.1:0 --json --allow {}", server(count), allow.display());
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -n 40; exec {PROGRAM} serve {args}")]);
-    let serve = Program::start(command.env("XDG_CONFIG_HOME", home.path("server")).stdout(Stdio::piped()));
+    command.env("XDG_CONFIG_HOME", home.path("server")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let serve = Program::start(&mut command);
     let address = serve.event("listening")["address"].as_str().unwrap().to_owned();
     let connect = home.connect("anna", &address, "");
     let mut open = Vec::new();
@@ -291,7 +292,7 @@ fn killed_server_is_noticed_and_replaced() {
     assert_eq!(kind_of_end(&mut stream), Err(ErrorKind::ConnectionReset));
     connect.program.event("lost");
     let args = format!("serve --to {target} --listen {address} --open --json");
-    let second = super::process::Program::start(&mut home.command("server", &args));
+    let second = Program::start(&mut home.command("server", &args));
     second.event("listening");
     let mut stream = client(connect.address);
     stream.write_all(b"a").unwrap();
@@ -305,8 +306,8 @@ fn killed_server_is_noticed_and_replaced() {
 #[test]
 fn blocked_reader_stops_writer() {
     let home = Home::new();
-    let (tell, told) = std::sync::mpsc::channel();
-    let told = std::sync::Arc::new(std::sync::Mutex::new(told));
+    let (tell, told) = channel();
+    let told = Arc::new(Mutex::new(told));
     // Reads when it is told to.
     let target = server(move |stream| {
         told.lock().unwrap().recv_timeout(WAIT_LIMIT).unwrap();
