@@ -8,6 +8,7 @@
 mod adverse;
 mod bad_paths;
 mod ecn;
+mod false_reports;
 mod flow_control;
 mod goodput;
 mod long_path;

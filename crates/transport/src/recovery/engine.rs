@@ -171,9 +171,7 @@ impl LossRecovery for Engine {
         if ack.window.reopened {
             self.reopen(ack.now, timing, flight);
         }
-        if let Some(messages) = ack.overflow {
-            self.drops.on_report(messages, flight.next_number());
-        }
+        self.drops.on_ack(ack.overflow, ack.largest_acked, flight.next_number());
         self.detect(ack, timing.rtt, flight);
         let congestion = self.is_congestion(0);
         self.drops.settle(flight.board.base().map(|base| base.packet_number));

@@ -239,7 +239,7 @@ impl Sender {
             old_path_bytes: if is_old { acked.bytes } else { arrived.old_path_bytes },
             largest_acked: echoes.largest_acked,
             duplicates: self.peer.duplicates,
-            overflow: ack.overflow,
+            overflow: ack.overflow.filter(|_| self.config.wanted_params().overflow),
             window,
             latest_rtt,
             mss: self.path.mss as u64,
