@@ -11,7 +11,7 @@ use crate::wire::sealed::{self, Probe};
 /// Upper limit of the time between two repetitions.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// Lower limit of the first one, as for the RTO (RFC 6298 has 1 s, Linux 200 ms).
-const MIN_INTERVAL: Duration = Duration::from_millis(200);
+pub(crate) const MIN_PROOF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// AUTH, if the Noise pattern has one, and a path probe, which the responder answers.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl KeyProof {
         rtt: Option<Duration>,
         give_up_at: Option<Instant>,
     ) -> Self {
-        let interval = rtt.map_or(MAX_INTERVAL, |rtt| (2 * rtt).max(MIN_INTERVAL));
+        let interval = rtt.map_or(MAX_INTERVAL, |rtt| (2 * rtt).max(MIN_PROOF_INTERVAL));
         let auth_due = !auth.is_empty();
         Self { remote_id, auth, random, auth_due, probe_due: true, at: None, interval, give_up_at }
     }

@@ -5,12 +5,14 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
-use rdt_crypto::{Aead, PublicKey, SecretId, Secrets};
+use rdt_crypto::{Aead, PublicKey, SecretId, Secrets, Space};
 
 use super::half_open::{AwaitedAuth, AwaitedSealed, HalfOpen, Stage};
 use super::{Admittee, ConnectionId, ConnectionSet};
 use crate::Ecn;
-use crate::connection::{Connection, ConnectionEnv, ConnectionEvent, Established, RefuseReason};
+use crate::connection::{
+    Connection, ConnectionEnv, ConnectionEvent, Established, MIN_PROOF_INTERVAL, RefuseReason,
+};
 use crate::receiver::BufferShare;
 use crate::wire::native::CloseReason;
 use crate::wire::sealed::{Close, ControlHeader, Hello, close_len, encode_close, peek};
@@ -46,8 +48,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             self.stats.unauthentic += 1;
             return;
         };
-        // From here on the message is authentic.
-        let rtt = entry.rtt(now);
+        // From here on the message is authentic. A repeated AUTH arrives later than this, and
+        // measures no RTT (Karn).
+        let rtt = entry.rtt(now).filter(|rtt| *rtt < MIN_PROOF_INTERVAL);
         let Some(mut half_open) = self.half_open.remove(id) else { return };
         let stage = std::mem::take(&mut half_open.stage);
         let Stage::Auth(awaited) = stage else { return };
@@ -93,7 +96,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
                 }
             }
         }
-        let rtt = entry.rtt(now);
+        // Control packet 0 is the first probe of the proof, which leaves at once. A packet with
+        // another number may be its repetition, which measures no RTT (Karn), or later data.
+        let is_first = peek(datagram).is_some_and(|head| head.space() == Space::Control && head.number == 0);
+        let rtt = entry.rtt(now).filter(|_| is_first);
         let Some(mut half_open) = self.half_open.remove(id) else { return };
         let stage = std::mem::take(&mut half_open.stage);
         let Stage::Sealed(awaited) = stage else { return };
@@ -165,7 +171,7 @@ fn refusal(established: &Established, reason: RefuseReason) -> Box<[u8]> {
     let mut packet = vec![0; close_len(close.text)].into_boxed_slice();
     encode_close(&header, &close, &mut packet);
     let key = established.secrets.from_responder.packet_key(established.aead);
-    key.seal(rdt_crypto::Space::Control, header.number, &mut packet);
+    key.seal(Space::Control, header.number, &mut packet);
     packet
 }
 

@@ -258,9 +258,9 @@ impl Sender {
         // A receiver adds the link that it emulates after the handshake.
         let link = self.config.link_request.map(|link| Duration::from_micros(u64::from(link.rtt_us)));
         let quality = match link {
+            _ if !peer.is_rtt_sample => RttQuality::Guessed,
             Some(_) => RttQuality::Provisional,
-            None if peer.is_rtt_sample => RttQuality::Sampled,
-            None => RttQuality::Guessed,
+            None => RttQuality::Sampled,
         };
         self.learn_path(now, peer.rtt + link.unwrap_or_default(), quality);
         self.peer.window.open(peer.window);
@@ -273,7 +273,9 @@ impl Sender {
     fn learn_path(&mut self, now: Instant, rtt: Duration, quality: RttQuality) {
         self.path.rtt.on_handshake(rtt, self.config.min_rto, quality);
         if self.flight.measure_from(now) {
-            self.congestion.controller = self.config.controller(Some(rtt), self.path.mss);
+            // After a loss in the handshake, no controller takes the path for a long one.
+            let sample = (quality != RttQuality::Guessed).then_some(rtt);
+            self.congestion.controller = self.config.controller(sample, self.path.mss);
         }
     }
 

@@ -250,3 +250,38 @@ fn ended_connection_leaves_with_output_before_timer() {
         assert!(host.set.is_empty(), "{:?}", host.set);
     }
 }
+
+/// Without a loss, the round trip is measured. A repeated packet measures none, so the path does
+/// not look long and the first window stays that of a short one.
+#[test]
+fn lost_handshake_packet_measures_no_rtt() {
+    const SYN_ACK: u8 = 3;
+    const AUTH: u8 = 11;
+    const PATH: u8 = 12;
+    for (pattern, lost) in [
+        (Pattern::Xx, None),
+        (Pattern::Ik, None),
+        (Pattern::Xx, Some(SYN_ACK)),
+        (Pattern::Ik, Some(SYN_ACK)),
+        (Pattern::Xx, Some(AUTH)),
+        (Pattern::Ik, Some(PATH)),
+    ] {
+        let mut network = client_and_server(5);
+        let mut left = lost;
+        network.rule = Box::new(move |_, datagram| {
+            let is_lost = left.take_if(|kind| *kind == datagram.bytes[1]).is_some();
+            if is_lost { Fate::Drop } else { Fate::Deliver }
+        });
+        let id = network.connect(CLIENT, SERVER, initiator(pattern, false), b"");
+        // The client sends nothing but its proof.
+        network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+        let end = network.now + Duration::from_secs(10);
+        assert!(network.run_until(end, |network| !network.hosts[SERVER].streams.is_empty()));
+        let host = &network.hosts[SERVER];
+        let theirs = *host.streams.keys().next().unwrap();
+        let stats = host.set.get(theirs).unwrap().stats().sender;
+        let rtt = lost.is_none().then_some(2 * network::DELAY);
+        assert_eq!(stats.srtt, rtt, "{pattern:?} {lost:?}");
+        assert!(stats.cwnd <= 10 * 1472, "{pattern:?} {lost:?}: {} bytes", stats.cwnd);
+    }
+}
