@@ -217,9 +217,11 @@ impl Connection {
         }
     }
 
-    /// Returns the part of the socket's receive buffer that is offered to the peer and not filled.
+    /// Returns the part of the socket's receive buffer that is offered to the peer and not filled;
+    /// 0 after the end, when no data is taken.
     pub(crate) fn offered(&self) -> u64 {
-        self.streams().map_or(0, |streams| streams.receiver.offered())
+        let streams = self.streams().filter(|_| self.closed.is_none());
+        streams.map_or(0, |streams| streams.receiver.offered())
     }
 
     /// Sets the part of the socket's receive buffer that the peer may fill.

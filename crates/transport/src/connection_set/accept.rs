@@ -192,8 +192,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         (aead, share): (Aead, Option<BufferShare>),
     ) -> Welcome {
         let config = &responder.config;
-        let mut offer = Offer::new(now, config.receiver, config.idle_timeout, share);
-        offer.params.overflow = self.config.socket_buffer.is_some();
+        let offer = Offer::new(now, config.receiver, config.idle_timeout, share);
         Welcome {
             aead: aead as u8,
             versions: Versions::ONLY_SEALED,

@@ -166,7 +166,8 @@ impl Receiver {
             let delay = Duration::from_micros(u64::from(want.ack_delay_max_us));
             configured.within(u32::from(want.ack_every), delay)
         });
-        self.overflow_before = self.overflow.filter(|_| params.is_some_and(|want| want.overflow));
+        self.reports_drops = params.is_some_and(|want| want.overflow);
+        self.overflow_before = self.overflow.filter(|_| self.reports_drops);
         // An ACK must fit the path MTU, which may be as small as the sender's datagram limit.
         let longest = |want: Params| usize::from(want.max_datagram).min(SMALLEST_PATH);
         self.max_blocks = params.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));

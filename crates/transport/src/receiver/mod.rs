@@ -92,8 +92,9 @@ pub(crate) struct Receiver {
     /// Drops in the socket's receive queue (`SO_RXQ_OVFL`), as last reported by the listener.
     /// `None` if that queue does not limit the window.
     overflow: Option<u32>,
-    /// Value of `overflow` at the start of the transfer; `None` if the sender did not request the
-    /// count.
+    /// True if the sender requested the count of drops.
+    reports_drops: bool,
+    /// First value of `overflow` in the transfer; `None` without a request.
     overflow_before: Option<u32>,
     events: VecDeque<ReceiverEvent>,
     readable_sent: bool,
@@ -124,6 +125,7 @@ impl Receiver {
             acks: config.acks,
             max_blocks: MAX_SACK_BLOCKS,
             overflow: None,
+            reports_drops: false,
             overflow_before: None,
             events: VecDeque::new(),
             readable_sent: false,
@@ -171,6 +173,9 @@ impl Receiver {
     /// does not limit the window.
     pub(crate) fn set_overflow(&mut self, messages: Option<u32>) {
         self.overflow = messages;
+        if self.reports_drops {
+            self.overflow_before = self.overflow_before.or(messages);
+        }
     }
 
     /// True if [`Receiver::poll_reply`] would create an ACK with the current window. A queued reply

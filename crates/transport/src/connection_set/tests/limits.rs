@@ -1,5 +1,7 @@
 //! Limits of memory, and handles.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::*;
@@ -34,8 +36,8 @@ fn unread_data_of_all_stays_below_limit() {
     assert!(network.hosts[SERVER].streams.values().all(|stream| stream.incoming.len() == 4 << 20));
 }
 
-#[test]
-fn transfers_share_socket_buffer() {
+/// Returns a client and a server with a receive buffer of 1 MiB.
+fn network_with_buffer() -> Network {
     let buffer = SocketBuffer {
         capacity: 1 << 20,
         charge: |bytes| bytes + 1000,
@@ -44,7 +46,12 @@ fn transfers_share_socket_buffer() {
         min_drain_rate: 1 << 30,
         min_host_delay: Duration::from_micros(100),
     };
-    let mut network = network_of(|config| ConnectionSetConfig { socket_buffer: Some(buffer), ..config });
+    network_of(|config| ConnectionSetConfig { socket_buffer: Some(buffer), ..config })
+}
+
+#[test]
+fn transfers_share_socket_buffer() {
+    let mut network = network_with_buffer();
     network.hosts[SERVER].reply = Some(Vec::new());
     for _ in 0..8 {
         network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![1; 1 << 20]);
@@ -54,6 +61,55 @@ fn transfers_share_socket_buffer() {
     assert!(network.hosts[SERVER].set.is_empty());
     let share = network.hosts[SERVER].set.budget.share_of_new().unwrap();
     assert_eq!(share.bytes, 1 << 20, "no claim is left");
+}
+
+#[test]
+fn aborted_connection_claims_no_socket_buffer() {
+    let mut network = network_with_buffer();
+    let empty = network.hosts[SERVER].set.budget.share_of_new().unwrap();
+    for _ in 0..8 {
+        let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), b"request");
+        network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = false;
+    }
+    network.run(Duration::from_secs(1));
+    let now = network.now;
+    let host = &mut network.hosts[SERVER];
+    let set = &mut host.set;
+    assert!(set.budget.share_of_new().unwrap().bytes < empty.bytes, "each has a claim");
+    for id in host.streams.keys() {
+        set.with(now, *id, |connection| connection.close(now, 1, "")).unwrap();
+        set.release(now, *id);
+    }
+    // The CLOSEs leave, and are repeated for two seconds at least.
+    network.run(Duration::from_secs(1));
+    let set = &network.hosts[SERVER].set;
+    assert_eq!((set.len(), set.budget.share_of_new().unwrap().bytes), (8, empty.bytes));
+}
+
+#[test]
+fn drops_of_peers_socket_are_no_congestion() {
+    let mut network = network_with_buffer();
+    network.hosts[CLIENT].releases = false;
+    let id = network.connect(CLIENT, SERVER, initiator(Pattern::Ik, false), &vec![1; 1 << 20]);
+    let end = network.now + Duration::from_secs(10);
+    let received =
+        |network: &Network| network.hosts[SERVER].streams.values().map(|s| s.incoming.len()).sum::<usize>();
+    assert!(network.run_until(end, |network| received(network) > 200_000));
+    let left = Rc::new(Cell::new(5));
+    let (client, drops) = (network.hosts[CLIENT].address, Rc::clone(&left));
+    network.rule = Box::new(move |_, datagram| {
+        if datagram.from != client || datagram.bytes.len() < 1000 || drops.get() == 0 {
+            return Fate::Deliver;
+        }
+        drops.set(drops.get() - 1);
+        Fate::Drop
+    });
+    assert!(network.run_until(end, |_| left.get() == 0));
+    network.hosts[SERVER].set.handle_overflow(1);
+    network.run(Duration::from_secs(10));
+    let stats = network.hosts[CLIENT].set.get(id).unwrap().stats().sender;
+    assert_eq!((received(&network), stats.lost), (1 << 20, 5));
+    assert_eq!((stats.lost_to_socket, stats.recoveries), (5, 0));
 }
 
 #[test]
