@@ -10,7 +10,7 @@ use super::{Connection, Stage};
 use crate::receiver::BufferShare;
 use crate::wire::FromReceiver;
 use crate::wire::native::{self, CloseReason};
-use crate::wire::sealed::Clear;
+use crate::wire::sealed::{Clear, FIN_ACK_LEN};
 use crate::{Ecn, Phase, Trace, TransmitBuf};
 
 /// Result of the arrival of sealed packets, for the set of connections.
@@ -260,6 +260,12 @@ impl Connection {
             Stage::Open(streams) => streams.is_drained(now),
             Stage::Ended => true,
         }
+    }
+
+    /// Returns a sealed FIN-ACK for the time after the connection, and the time until which the
+    /// connection repeats it itself.
+    pub(crate) fn last_fin_ack(&mut self) -> Option<([u8; FIN_ACK_LEN], Instant)> {
+        self.streams_mut()?.last_fin_ack()
     }
 
     /// Ends the connection for a reason found here; the peer is told if it can act on it.

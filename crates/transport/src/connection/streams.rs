@@ -341,6 +341,15 @@ impl Streams {
         is_over && (self.linger_until.is_some() || self.close.is_some())
     }
 
+    /// Returns a sealed FIN-ACK, if this side has confirmed the peer's stream and the connection is
+    /// complete, and the time until which the connection repeats it.
+    pub(super) fn last_fin_ack(&mut self) -> Option<([u8; sealed::FIN_ACK_LEN], Instant)> {
+        let until = self.linger_until.filter(|_| self.close.is_none() && self.receiver.is_finished())?;
+        let (mut packet, length) = ([0; sealed::FIN_ACK_LEN], self.receiver.rcv_nxt());
+        self.sealing.seal(&mut packet, |header, packet| sealed::encode_fin_ack(header, length, packet));
+        Some((packet, until))
+    }
+
     /// True if `token` ends the connection.
     pub(super) fn is_reset_by(&self, token: &ResetToken) -> bool {
         self.close.is_none() && self.peer_reset == *token

@@ -1,5 +1,6 @@
-//! Answers that no connection sends. Each answers one datagram, is not longer than that, and goes
-//! to its source. A lost one is not repeated: the peer repeats its packet.
+//! Answers that no connection sends. Each answers one datagram and goes to its source. It is not
+//! longer than that datagram (a FIN-ACK: one byte longer than a FIN). A lost one is not repeated:
+//! the peer repeats its packet.
 //!
 //! Answers of half-open connections (SYN-ACK, and the REFUSE or CLOSE of a refused handshake) have
 //! a queue of their own, which is served first: their addresses are proved and their keys computed,

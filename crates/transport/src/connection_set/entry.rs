@@ -141,6 +141,9 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
     pub(super) fn remove(&mut self, id: u64) {
         let Some(mut entry) = self.connections.remove(&id) else { return };
         self.removed += 1;
+        if let Some((fin_ack, repeated_until)) = entry.connection.last_fin_ack() {
+            self.fin_acks.insert(id, fin_ack, repeated_until);
+        }
         if let Some(slot) = entry.slot.take() {
             self.slots.free(slot);
         }

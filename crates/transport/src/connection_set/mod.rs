@@ -12,6 +12,7 @@
 //! | slot | `connection_slots.rs` | limits on connections, in total and of one host |
 //! | arrival | `receive.rs` | delivery by connection ID; stateless resets of unknown IDs |
 //! | address | `address.rs` | proof of a peer's new address |
+//! | FIN-ACK | `fin_acks.rs` | last answers of removed connections |
 //! | answer | `answers.rs` | datagrams that no connection sends |
 
 mod accept;
@@ -21,6 +22,7 @@ mod complete;
 mod config;
 mod connection_slots;
 mod entry;
+mod fin_acks;
 mod half_open;
 mod memory;
 mod receive;
@@ -41,6 +43,7 @@ use answers::Answers;
 pub use config::{Admit, Admittee, ConnectionSetConfig, ResponderConfig, Secrets};
 use connection_slots::{ConnectionSlot, ConnectionSlots};
 use entry::Entry;
+use fin_acks::FinAcks;
 use half_open::{HalfOpenTable, OwnId};
 pub use stats::ConnectionSetStats;
 use timers::Timers;
@@ -92,6 +95,7 @@ pub struct ConnectionSet<P> {
     reset_key: ResetKey,
     /// True if a peer may have a token, so that `reset_key` stays.
     is_reset_key_used: bool,
+    /// Limit of RESETs, and of FIN-ACKs of removed connections.
     resets: RateLimiter,
     /// Limit of handshakes computed again, because a host on the path changed an AUTH.
     rebuilds: RateLimiter,
@@ -101,6 +105,7 @@ pub struct ConnectionSet<P> {
     /// Connections that may have something to send, round-robin.
     ready: VecDeque<u64>,
     timers: Timers,
+    fin_acks: FinAcks,
     events: VecDeque<(ConnectionId, ConnectionEvent)>,
     /// Memory of all connections, bytes.
     memory: u64,
@@ -152,6 +157,7 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             answers: Answers::new(),
             ready: VecDeque::new(),
             timers: Timers::default(),
+            fin_acks: FinAcks::default(),
             events: VecDeque::new(),
             memory: 0,
             holders: 0,
@@ -440,6 +446,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.stats.half_open_expired += self.half_open.expire(now);
+        self.fin_acks.expire(now);
         self.handle_timers(now);
     }
 
@@ -448,8 +455,9 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for ConnectionSet<P> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let deadlines = [self.timers.first(), self.half_open.deadline(), self.answers.limit.deadline()];
-        deadlines.into_iter().flatten().min()
+        let tables = [self.half_open.deadline(), self.fin_acks.deadline()];
+        let timers = [self.timers.first(), self.answers.limit.deadline()];
+        tables.into_iter().chain(timers).flatten().min()
     }
 
     fn poll_event(&mut self) -> Option<(ConnectionId, ConnectionEvent)> {

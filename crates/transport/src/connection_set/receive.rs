@@ -10,6 +10,8 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
+use rdt_crypto::Space;
+
 use super::ConnectionSet;
 use crate::wire::sealed::{self, Clear, DATA_HEADER, RESET_LEN, TAG, encode_reset};
 use crate::wire::{FromReceiver, native};
@@ -73,9 +75,14 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             }
             return;
         };
-        if sealed::peek(datagram).is_some() {
+        if let Some(header) = sealed::peek(datagram) {
             if self.half_open.contains(id) {
                 self.on_first_sealed(now, from, ecn, id, datagram);
+            } else if let Some(fin_ack) = self.fin_acks.get(id).copied() {
+                // Never in answer to a FIN-ACK: the peer may have removed the connection, too.
+                if header.space() == Space::Data {
+                    self.answer_unknown(now, from, &fin_ack);
+                }
             } else {
                 self.reset(now, from, id);
             }
@@ -108,12 +115,15 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.stats.unknown += 1;
         let mut reset = [0; RESET_LEN];
         encode_reset(id, &self.reset_key.token(id), &mut reset);
-        // Packets that arrive together get one reset.
-        if self.answers.ends_with(peer, &reset) || !self.resets.take(now) {
-            return;
-        }
-        let is_queued = self.answers.push(peer, RESET_LEN, |out| out.copy_from_slice(&reset));
-        self.stats.resets_sent += u64::from(is_queued);
+        self.stats.resets_sent += u64::from(self.answer_unknown(now, peer, &reset));
+    }
+
+    /// Answers a sealed packet that no connection takes. Packets that arrive together get one
+    /// answer. Returns true if it is queued.
+    fn answer_unknown(&mut self, now: Instant, peer: P, answer: &[u8]) -> bool {
+        !self.answers.ends_with(peer, answer)
+            && self.resets.take(now)
+            && self.answers.push(peer, answer.len(), |out| out.copy_from_slice(answer))
     }
 
     /// Handles a RESET: `remote_id` is an ID that the peer does not know.

@@ -7,6 +7,7 @@ use super::*;
 use crate::wire::native::CloseReason;
 use crate::wire::sealed::{RESET_LEN, encode_reset};
 
+const FIN_ACK: u8 = 8;
 /// Type of a RESET.
 const RESET: u8 = 13;
 
@@ -34,6 +35,33 @@ fn restarted_responder_resets_connection() {
         assert!(network.now - start <= 3 * DELAY, "{:?}", network.now - start);
         let stats = (network.hosts[SERVER].set.stats(), network.hosts[CLIENT].set.stats());
         assert_eq!((stats.0.resets_sent, stats.1.resets_received), (1, 1));
+    }
+}
+
+/// The path fails with the last FIN-ACK, for longer than the responder keeps the connection.
+#[test]
+fn outage_at_end_fails_no_confirmed_stream() {
+    for secs in [3, 8, 20] {
+        let (mut network, id) = connected(9, (Pattern::Ik, false));
+        let theirs = *network.hosts[SERVER].streams.keys().next().unwrap();
+        network.hosts[SERVER].streams.get_mut(&theirs).unwrap().finish = true;
+        network.run(Duration::from_secs(1));
+        network.hosts[CLIENT].streams.get_mut(&id).unwrap().finish = true;
+        let mut is_down = false;
+        network.rule = Box::new(move |_, datagram| {
+            is_down |= datagram.bytes[1] == FIN_ACK;
+            if is_down { Fate::Drop } else { Fate::Deliver }
+        });
+        network.run(Duration::from_secs(secs));
+        let closed = |network: &Network| {
+            [(CLIENT, id), (SERVER, theirs)].map(|(host, id)| network.hosts[host].streams[&id].closed.clone())
+        };
+        assert_eq!(closed(&network), [None, Some(Closed::Finished)], "{secs} s");
+        assert!(network.hosts[SERVER].set.is_empty(), "{secs} s");
+        network.rule = Box::new(|_, _| Fate::Deliver);
+        network.run(Duration::from_secs(60));
+        assert_eq!(closed(&network), [const { Some(Closed::Finished) }; 2], "{secs} s");
+        assert!(network.hosts.iter().all(|host| host.set.poll_timeout().is_none()), "{secs} s");
     }
 }
 
