@@ -83,8 +83,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     /// Accepts encrypted connections, each for one transfer to this server. Their limits are those
-    /// of the listener, and both together stay within them. Of `environment` only `ip_of`,
-    /// `unix_time`, `reset_scope` and `max_half_open` are used. `entropy` must be unpredictable.
+    /// of the listener, and both together stay within them. `environment` has all other fields of
+    /// the configuration. `entropy` must be unpredictable.
     pub fn listen(
         &mut self,
         responder: ResponderConfig,

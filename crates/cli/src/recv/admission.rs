@@ -134,6 +134,7 @@ impl Admission {
         let responder = self.responder();
         let environment = ConnectionSetConfig {
             ip_of: Some(|remote: &Remote| remote.addr.ip()),
+            local_ip_of: Some(|remote: &Remote| remote.local),
             unix_time: Some((clock::now(), clock::unix_time_s())),
             // The kernel may pass packets of a moved connection to another thread, whose resets
             // must not end it.

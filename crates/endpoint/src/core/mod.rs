@@ -116,6 +116,7 @@ impl Shared {
             connection_memory_limit: config.connection_memory_limit,
             socket_buffer: io.receive_buffer().map(truesize::socket_buffer),
             ip_of: Some(PeerAddress::ip),
+            local_ip_of: Some(|address| address.0.local),
             unix_time: Some((clock(), unix_time)),
             reset_scope: ResetKey::scope(&host_id(), address, 0),
         };

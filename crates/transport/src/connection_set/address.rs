@@ -108,10 +108,10 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         if arrival.path_answer != Some(probe.random) {
             return;
         }
-        let ip_of = self.config.ip_of;
         // A NAT that maps the same host to another port leaves the path as it was (RFC 9000,
         // section 9.4).
-        if ip_of.is_none_or(|ip_of| ip_of(&from) != ip_of(&entry.peer)) {
+        let is_other_host = self.config.ip_of.is_none_or(|ip_of| ip_of(&from) != ip_of(&entry.peer));
+        if is_other_host || self.config.has_other_local_ip(&from, &entry.peer) {
             entry.connection.on_path_changed(now);
         }
         entry.peer = from;

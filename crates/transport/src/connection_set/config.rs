@@ -35,6 +35,9 @@ pub struct ConnectionSetConfig<P> {
     /// bits) may have only a quarter of [`max_half_open`](Self::max_half_open), and addresses that
     /// differ in their ports alone count as one path.
     pub ip_of: Option<fn(&P) -> IpAddr>,
+    /// Returns the local address to which a peer sent, if it is known. With it, a change of the own
+    /// address counts as a new path.
+    pub local_ip_of: Option<fn(&P) -> Option<IpAddr>>,
     /// Seconds since 1970 at an instant. With it and [`ip_of`](Self::ip_of), peers get cookies that
     /// save a round trip at the next connection, and may use them.
     pub unix_time: Option<(Instant, u64)>,
@@ -58,9 +61,18 @@ impl<P> Default for ConnectionSetConfig<P> {
             connection_memory_limit: 512 << 20,
             socket_buffer: None,
             ip_of: None,
+            local_ip_of: None,
             unix_time: None,
             reset_scope: 0,
         }
+    }
+}
+
+impl<P> ConnectionSetConfig<P> {
+    /// True if a packet of `from` was sent to another local address than one of `before`.
+    pub(super) fn has_other_local_ip(&self, from: &P, before: &P) -> bool {
+        let ips = self.local_ip_of.and_then(|ip_of| ip_of(from).zip(ip_of(before)));
+        ips.is_some_and(|(from, before)| from != before)
     }
 }
 

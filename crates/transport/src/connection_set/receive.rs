@@ -48,7 +48,11 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
             if from != entry.peer {
                 self.on_other_address(now, from, &arrival);
             } else if arrival.is_newest {
-                // Equal addresses may differ in the local address to which the packet was sent.
+                // Equal addresses may differ in the local address to which the packet was sent. The
+                // own sender then has a new path, too (RFC 9000, section 9.4).
+                if self.config.has_other_local_ip(&from, &entry.peer) {
+                    entry.connection.on_path_changed(now);
+                }
                 entry.peer = from;
             }
             if is_data {

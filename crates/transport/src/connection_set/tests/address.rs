@@ -1,11 +1,12 @@
 //! Peers whose address changes, and forged source addresses.
 
 use std::hash::Hash;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::network::Datagram;
 use super::*;
+use crate::congestion::Algorithm;
 
 const BYTES: usize = 2_000_000;
 
@@ -325,16 +326,51 @@ fn exchange(sets: &mut [ConnectionSet<Sent>; 2], now: Instant, to: u8) -> Vec<Se
     answered
 }
 
+/// Returns a client that opens a connection, and a server.
+fn sets(now: Instant, config: ConnectionConfig) -> ([ConnectionSet<Sent>; 2], ConnectionId) {
+    let local_ip_of: fn(&Sent) -> Option<IpAddr> = |sent| Some([192, 0, 2, sent.to].into());
+    let limits = ConnectionSetConfig { local_ip_of: Some(local_ip_of), ..ConnectionSetConfig::default() };
+    let mut sets = [1, 2].map(|seed| ConnectionSet::new(limits, Entropy::from_seed([seed; 32])));
+    sets[SERVER].listen(responder());
+    let peer = Sent { from: SERVER, to: 0 };
+    let id = sets[CLIENT].connect(now, peer, initiator(Pattern::Ik, false), config).unwrap();
+    (sets, id)
+}
+
+/// The client's IP address changes while it uploads: packets of the server go to the new one.
+#[test]
+fn moved_sender_starts_anew() {
+    let mut config = ConnectionConfig::default();
+    config.sender.congestion = Algorithm::Cubic;
+    for (to, is_moved) in [(7, false), (8, true)] {
+        let mut now = rdt_testing::epoch();
+        let (mut sets, id) = sets(now, config.clone());
+        let write = |sets: &mut [ConnectionSet<Sent>; 2], now, len| {
+            let write =
+                |connection: &mut Connection| connection.write(&vec![7; len]).map(|_| connection.push());
+            sets[CLIENT].with(now, id, write).unwrap().unwrap();
+        };
+        exchange(&mut sets, now, 7);
+        for _ in 0..5 {
+            write(&mut sets, now, 100_000);
+            now += Duration::from_millis(20);
+            for set in &mut sets {
+                set.handle_timeout(now);
+            }
+            exchange(&mut sets, now, 7);
+        }
+        let cwnd = |sets: &[ConnectionSet<Sent>; 2]| sets[CLIENT].get(id).unwrap().stats().sender.cwnd;
+        assert!(cwnd(&sets) > 20_000, "{}", cwnd(&sets));
+        write(&mut sets, now, 1);
+        exchange(&mut sets, now, to);
+        assert_eq!(cwnd(&sets) < 15_000, is_moved, "{}", cwnd(&sets));
+    }
+}
+
 #[test]
 fn replies_leave_from_newest_local_address() {
     let mut now = rdt_testing::epoch();
-    let set =
-        |seed| ConnectionSet::<Sent>::new(ConnectionSetConfig::default(), Entropy::from_seed([seed; 32]));
-    let mut sets = [set(1), set(2)];
-    sets[SERVER].listen(responder());
-    let peer = Sent { from: SERVER, to: 0 };
-    let initiator = initiator(Pattern::Ik, false);
-    let id = sets[CLIENT].connect(now, peer, initiator, ConnectionConfig::default()).unwrap();
+    let (mut sets, id) = sets(now, ConnectionConfig::default());
     for to in [7, 8] {
         let mut answered = exchange(&mut sets, now, to);
         // The last ACKs are delayed.
