@@ -183,14 +183,24 @@ pub(super) struct OpeningKeys {
     secret: TrafficSecret,
     present: PacketKey,
     phase: u8,
-    /// Key of the phase before, for packets that were overtaken.
-    previous: Option<Box<PacketKey>>,
+    previous: Option<Box<PreviousKey>>,
     /// Key of the next phase, computed when its first packet arrives, genuine or forged.
     next: Option<Box<PacketKey>>,
     data: ReplayWindow,
     control: ReplayWindow,
     /// Largest number of the data space when the connection was idle last.
     idle_at: u64,
+}
+
+/// Key of the phase before the present one, for packets that were overtaken.
+#[derive(Debug)]
+struct PreviousKey {
+    key: PacketKey,
+    /// Smallest number of each space that the present key has opened: the peer seals no larger
+    /// number by this key any more (RFC 9001, section 6.4).
+    ends: [u64; 2],
+    /// Time at which the key is dropped; set after the packet that began the present phase.
+    until: Option<Instant>,
 }
 
 /// Authentic packet that arrived for the first time.
@@ -245,12 +255,21 @@ impl OpeningKeys {
         let body = match ahead {
             0 => self.present.open(space, number, datagram),
             1 => self.next_key().open(space, number, datagram),
-            3 => self.previous.as_ref().ok_or(Dropped::Forged)?.open(space, number, datagram),
+            3 => {
+                let previous = self.previous.as_ref().filter(|key| number < key.ends[space as usize]);
+                previous.ok_or(Dropped::Forged)?.key.open(space, number, datagram)
+            }
             _ => return Err(Dropped::Forged),
         };
         let body = body.map_err(|_| Dropped::Forged)?;
         if ahead == 1 {
             self.follow();
+        }
+        if ahead != 3
+            && let Some(previous) = &mut self.previous
+        {
+            let end = &mut previous.ends[space as usize];
+            *end = number.min(*end);
         }
         let window = if space == Space::Data { &mut self.data } else { &mut self.control };
         window.enter(number);
@@ -270,6 +289,27 @@ impl OpeningKeys {
         self.data.shrink(0);
     }
 
+    /// Sets the time at which the key of the phase before is dropped, once for each phase.
+    pub(super) fn keep_previous_until(&mut self, until: impl FnOnce() -> Instant) {
+        if let Some(previous) = &mut self.previous
+            && previous.until.is_none()
+        {
+            previous.until = Some(until());
+        }
+    }
+
+    /// Returns the time at which the key of the phase before is dropped.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.previous.as_ref()?.until
+    }
+
+    /// Drops the key of the phase before, if it is time.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|at| at <= now) {
+            self.previous = None;
+        }
+    }
+
     fn next_key(&mut self) -> &PacketKey {
         let Self { next, secret, aead, .. } = self;
         next.get_or_insert_with(|| Box::new(secret.next().packet_key(*aead)))
@@ -280,7 +320,8 @@ impl OpeningKeys {
     fn follow(&mut self) {
         let Some(next) = self.next.take() else { return };
         self.secret = self.secret.next();
-        self.previous = Some(Box::new(std::mem::replace(&mut self.present, *next)));
+        let key = std::mem::replace(&mut self.present, *next);
+        self.previous = Some(Box::new(PreviousKey { key, ends: [u64::MAX; 2], until: None }));
         self.phase = self.phase.wrapping_add(1) % PHASES;
     }
 }

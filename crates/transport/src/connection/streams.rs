@@ -44,7 +44,7 @@ pub(super) struct Streams {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     pub(super) sealing: SealingKeys,
-    opening: OpeningKeys,
+    pub(super) opening: OpeningKeys,
     /// Token of the peer's RESETs.
     peer_reset: ResetToken,
     /// Proof of the local keys, repeated until the peer has shown that it arrived (initiator).
@@ -301,6 +301,7 @@ impl Streams {
         {
             return Some(Closed::TimedOut(crate::Phase::Connect));
         }
+        self.opening.on_timeout(now);
         if self.quiet_deadline().is_some_and(|at| at <= now) {
             self.probed_at = now;
             self.probe.get_or_insert(self.sealing.probe());
@@ -326,7 +327,7 @@ impl Streams {
             return self.linger_until;
         }
         let proof = self.proof.as_ref().and_then(KeyProof::deadline);
-        let streams = [self.sender.poll_timeout(), self.receiver.deadline()];
+        let streams = [self.sender.poll_timeout(), self.receiver.deadline(), self.opening.deadline()];
         let own = [proof, self.release_deadline(), self.quiet_deadline(), Some(self.idle_deadline())];
         streams.into_iter().chain(own).flatten().min()
     }

@@ -185,6 +185,7 @@ impl Sender {
         let una = self.flight.board.una_offset();
         self.keep_alive.restart(now, self.is_idle(), || self.peer.idle_timeout());
         self.stream.buffer.release(una, self.stats.retransmitted);
+        self.codec.on_acknowledged(una);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
         self.blocked.count(now);

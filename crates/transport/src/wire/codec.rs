@@ -255,6 +255,13 @@ impl Codec {
         }
     }
 
+    /// Handles an ACK of everything below stream offset `una`.
+    pub(crate) fn on_acknowledged(&mut self, una: u64) {
+        if let Self::Sealed(codec) = self {
+            codec.on_acknowledged(una);
+        }
+    }
+
     /// True if a downgrade attack prevented a better version, given the receiver's versions.
     pub(crate) fn is_downgrade(&self, theirs: Versions) -> bool {
         match self {

@@ -17,6 +17,10 @@ use crate::wire::{Ack, FromReceiver, FromSender, Seal, WireError};
 /// data cache, of which most processors have 32 KiB.
 const MAX_RUN_BYTES: usize = 12 << 10;
 
+/// Retransmission timeouts after a key update of the peer for which packets under its key before
+/// are opened (RFC 9001, section 6.5).
+const PREVIOUS_KEY_RTOS: u32 = 3;
+
 /// Properties that all packets of one message share.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Message {
@@ -90,6 +94,8 @@ impl Streams {
     pub(in super::super) fn on_authentic(&mut self, now: Instant) {
         self.heard_at = now;
         self.proof = None;
+        let Self { opening, sender, .. } = self;
+        opening.keep_previous_until(|| now + sender.stats().rto * PREVIOUS_KEY_RTOS);
     }
 
     /// Passes data on to the receiver.

@@ -71,6 +71,46 @@ fn overtaken_packets_open_around_a_key_update() {
     assert!(open(&mut opening, &mut early[2].clone()).is_err(), "its key is gone");
 }
 
+/// RFC 9001, section 6.4: a packet under the old key that is newer than one under the new key.
+#[test]
+fn old_key_opens_no_number_of_new_phase() {
+    let (mut sealing, mut opening) = keys();
+    let (mut old, _) = keys();
+    let _ = packet(&mut old);
+    update(&mut sealing);
+    assert!(open(&mut opening, &mut packet(&mut sealing)).is_ok(), "number 0 under the new key");
+    assert_eq!(open(&mut opening, &mut packet(&mut old)).unwrap_err(), Dropped::Forged, "number 1");
+}
+
+#[test]
+fn old_key_is_dropped_soon_after_update() {
+    let mut pair = Pair::new(&config());
+    pair.transfer(HERE, b"x");
+    pair.run(Duration::from_secs(1));
+    let late = Rc::new(RefCell::new(None));
+    let slot = Rc::clone(&late);
+    // An idle probe or ACK would do as well: the first packet from here on is held back.
+    pair.filter = Box::new(move |from, bytes| {
+        let is_taken = from == HERE && slot.borrow().is_none();
+        if is_taken {
+            *slot.borrow_mut() = Some(bytes.clone());
+        }
+        !is_taken
+    });
+    pair.transfer(HERE, &bytes(5000));
+    pair.run(Duration::from_secs(1));
+    pair.ends[HERE].streams_mut().unwrap().sealing.use_up();
+    pair.transfer(HERE, &bytes(5000));
+    assert_eq!(pair.ends[HERE].streams().unwrap().sealing.phase(), 1);
+    let streams = |pair: &Pair| pair.ends.each_ref().map(|end| end.streams().unwrap().opening.deadline());
+    assert!(streams(&pair)[THERE].is_some(), "for packets that were overtaken");
+    pair.run(Duration::from_secs(5));
+    assert_eq!(streams(&pair), [None, None]);
+    let (now, mut packet) = (pair.now, late.take().unwrap());
+    let arrival = pair.ends[THERE].handle_run(now, Ecn::NotEct, &mut packet, 1500, 1 << 30);
+    assert_eq!((arrival.authentic, pair.ends[THERE].stats().unauthentic), (0, 1));
+}
+
 #[test]
 fn forged_phase_does_not_move_the_keys() {
     let (mut sealing, mut opening) = keys();

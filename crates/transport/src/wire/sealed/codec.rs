@@ -53,6 +53,12 @@ impl SealedCodec {
         true
     }
 
+    /// Drops the key of the phase before once all packets that it sealed are acknowledged, those
+    /// below stream offset `una`.
+    pub(crate) fn on_acknowledged(&mut self, una: u64) {
+        self.previous.take_if(|previous| una >= previous.end);
+    }
+
     /// Writes the header of a DATA packet around its payload and seals the packet in place.
     #[inline]
     pub(crate) fn seal_data(&self, data: &DataHeader, packet: &mut [u8]) {
