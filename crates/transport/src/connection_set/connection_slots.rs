@@ -105,15 +105,15 @@ impl<P: Copy + Ord + Debug + Hash> ConnectionSet<P> {
         self.has_slot_for(peer)
     }
 
-    /// Returns the connection whose peer has been silent the longest, if that is half of the idle
-    /// timeout: a peer that is there sends a keep-alive in every third of it. `None` unless the
-    /// set is full.
+    /// Returns the connection whose peer has been silent the longest, if that is two thirds of the
+    /// idle timeout: a peer that is there sends two keep-alives in that time. `None` unless the set
+    /// is full.
     fn find_silent(&mut self, now: Instant) -> Option<u64> {
         let is_full = self.slots.taken() + self.other_load.peers >= self.config.max_connections;
         if !is_full || self.is_refusing || self.slots.all_heard_until.is_some_and(|until| now < until) {
             return None;
         }
-        let limit = self.responder.as_ref()?.config.idle_timeout / 2;
+        let limit = self.responder.as_ref()?.config.idle_timeout * 2 / 3;
         let with_slot = self.connections.iter().filter(|(_, entry)| entry.slot.is_some());
         let heard = with_slot.filter_map(|(id, entry)| Some((entry.connection.last_active()?, *id)));
         let (heard_at, id) = heard.min()?;
